@@ -1,0 +1,2 @@
+//! The octant binary.
+fn main() {}

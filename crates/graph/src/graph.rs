@@ -1,0 +1,101 @@
+//! The finished graph: nodes in an order in which every value is made before it is used.
+
+use crate::Op;
+use octant_tensor::Shape;
+use std::sync::Arc;
+
+/// The place of a node in [`Graph::nodes`].
+pub type NodeId = usize;
+
+/// One value of a graph; most nodes make one, some make several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub(crate) u32);
+
+impl ValueId {
+    /// The place of the value in [`Graph::values`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What is known of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    /// Element type and dimensions.
+    pub shape: Shape,
+    /// The node that makes it.
+    pub producer: NodeId,
+}
+
+/// One operation: what it does, what it reads, what it makes, and which layer asked for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// The operation with its attributes.
+    pub op: Op,
+    /// The values it reads.
+    pub inputs: Vec<ValueId>,
+    /// The values it makes.
+    pub outputs: Vec<ValueId>,
+    /// The path of the layer that made it, such as `layer1.0.conv2`; empty outside of layers.
+    pub path: Arc<str>,
+}
+
+/// A program, or the body of a loop, a branch or a called function: inputs, operations, outputs.
+///
+/// Invariants, checked by the verifier: nodes are in topological order, every value has the shape that inference gives,
+/// and nothing is used that is not made in the same graph (bodies receive what they capture as inputs).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) values: Vec<Value>,
+    pub(crate) inputs: Vec<ValueId>,
+    pub(crate) input_names: Vec<Arc<str>>,
+    pub(crate) outputs: Vec<ValueId>,
+}
+
+impl Graph {
+    /// The operations, in an order in which they can be run.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// What is known of every value.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// The values handed in from outside, in order.
+    pub fn inputs(&self) -> &[ValueId] {
+        &self.inputs
+    }
+
+    /// The names of the inputs, in the same order.
+    pub fn input_names(&self) -> &[Arc<str>] {
+        &self.input_names
+    }
+
+    /// The values handed out, in order; one value may be handed out twice.
+    pub fn outputs(&self) -> &[ValueId] {
+        &self.outputs
+    }
+
+    /// The shape of a value of this graph.
+    pub fn shape(&self, value: ValueId) -> &Shape {
+        &self.values[value.index()].shape
+    }
+
+    /// The node that makes a value.
+    pub fn producer(&self, value: ValueId) -> &Node {
+        &self.nodes[self.values[value.index()].producer]
+    }
+
+    /// The shapes of the inputs.
+    pub fn input_shapes(&self) -> Vec<Shape> {
+        self.inputs.iter().map(|&input| self.shape(input).clone()).collect()
+    }
+
+    /// The shapes of the outputs.
+    pub fn output_shapes(&self) -> Vec<Shape> {
+        self.outputs.iter().map(|&output| self.shape(output).clone()).collect()
+    }
+}

@@ -1,0 +1,26 @@
+//! The typed tensor graph: a program that does not exist on any device yet.
+//!
+//! A model is ordinary Rust that calls methods of [`Tensor`], a cheap handle to a value of a [`Trace`]. Nothing is
+//! computed while tracing: every call appends a [`Node`] whose result shapes are inferred once, in [`ops`]. A mistake
+//! (say, two shapes that do not broadcast) is recorded with the path of the layer that made it, the value becomes
+//! invalid, and [`Trace::finish`] returns that first error, so model code needs no `?`.
+//!
+//! The finished [`Graph`] is immutable data. Gradients ([`Trace::gradients`]) and passes turn graphs into graphs;
+//! backends turn them into programs. The primitives follow StableHLO's semantics and are few; everything else is a
+//! composite in [`composites`], written with the same methods that models use.
+//!
+//! Start reading at [`op::Op`] for what can be said, at [`trace`] for how it is said.
+
+pub mod builder;
+pub mod graph;
+pub mod op;
+pub mod ops;
+mod tensor;
+pub mod trace;
+
+pub use builder::GraphBuilder;
+pub use graph::{Graph, Node, NodeId, Value, ValueId};
+pub use octant_tensor::{DType, HostTensor, Shape};
+pub use op::{Binary, Comparison, Convolution, DotGeneral, Gather, Op, Reduction, Scatter, ScatterKind, Unary, Window};
+pub use tensor::Tensor;
+pub use trace::{GraphError, ScopeGuard, Trace};

@@ -1,0 +1,41 @@
+//! What a backend is: the border between programs and the devices that run them.
+//!
+//! A [`Program`] is a graph with promises about its inputs: which ones are updated in place and how each is spread over
+//! a [`Mesh`] of devices. A [`Backend`] compiles it into an [`Executable`], holds [`Buffer`]s on its devices, and runs
+//! asynchronously: `execute` returns at once with buffers that become ready later, and only reading one waits. A
+//! backend that cannot do something says so with [`RuntimeError::Unsupported`]; nothing falls back in silence.
+//!
+//! Start reading at [`Backend`].
+
+mod buffer;
+mod error;
+mod mesh;
+mod program;
+
+pub use buffer::{Buffer, DeviceBuffer};
+pub use error::RuntimeError;
+pub use mesh::{Mesh, Sharding};
+pub use octant_graph::Graph;
+pub use octant_tensor::{DType, HostTensor, Shape};
+pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, Program};
+
+/// Result of everything that touches a device.
+pub type Result<T> = std::result::Result<T, RuntimeError>;
+
+/// A kind of device and how to use it: the embedded CPU engine, or XLA behind a PJRT plugin.
+pub trait Backend: Send + Sync {
+    /// The name people type: `cpu`, `cuda`, `tpu`.
+    fn name(&self) -> &str;
+
+    /// The devices of this process, in the order a mesh numbers them.
+    fn devices(&self) -> Vec<Device>;
+
+    /// Compiles a program. The result runs on the devices of `program.mesh`.
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Box<dyn Executable>>;
+
+    /// Starts to copy a tensor onto the devices of a mesh, split as `sharding` says.
+    fn upload(&self, tensor: &HostTensor, mesh: &Mesh, sharding: &Sharding) -> Result<Buffer>;
+
+    /// Memory in use on every device now, where the backend can tell.
+    fn memory(&self) -> Result<Vec<MemoryUse>>;
+}

@@ -1,0 +1,2 @@
+//! Test set-up.
+fn main() {}

@@ -1,2 +1,61 @@
-//! The octant binary.
-fn main() {}
+//! `octant`: the only place that names concrete backends, models and data sets together.
+//!
+//! Each command is one file that turns its flags into calls of the library. Every command prints for people, or with
+//! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
+
+mod bench;
+mod device;
+mod models;
+mod output;
+mod rundir;
+mod train;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Trains, fine-tunes and evaluates vision models on whatever accelerator there is.
+#[derive(Parser)]
+#[command(name = "octant", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a network; without arguments, a small one on pictures that are drawn on the fly
+    Train(train::Arguments),
+    /// Measure the speed of training steps or predictions on data in memory
+    Bench(bench::Arguments),
+    /// List the models that can be trained
+    Models(models::Arguments),
+    /// List the devices that can be used
+    Devices(device::Arguments),
+}
+
+/// What a command that did not fail wants the shell to know.
+pub(crate) enum Ending {
+    /// All was done.
+    Done,
+    /// A signal ended it early; what was done is saved.
+    Interrupted,
+}
+
+fn main() -> ExitCode {
+    let started = std::time::Instant::now();
+    let result = match Cli::parse().command {
+        Command::Train(arguments) => train::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments, started),
+        Command::Models(arguments) => models::run(arguments),
+        Command::Devices(arguments) => device::run(arguments),
+    };
+    match result {
+        Ok(Ending::Done) => ExitCode::SUCCESS,
+        // The shell's convention for a program that ended on SIGINT.
+        Ok(Ending::Interrupted) => ExitCode::from(130),
+        Err(error) => {
+            eprintln!("octant: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Appending nodes to a graph: the one place where shapes are inferred and values are numbered.
 
-use crate::{Graph, Node, Op, Shape, Value, ValueId, ops};
+use crate::{Graph, Node, NodeId, Op, Shape, Value, ValueId, ops};
 use std::sync::Arc;
 
 /// A graph under construction. Tracing, gradients and passes all build through it.
@@ -36,6 +36,23 @@ impl GraphBuilder {
     pub fn copy(&mut self, from: &Graph, node: &Node, inputs: Vec<ValueId>) -> Vec<ValueId> {
         let shapes = node.outputs.iter().map(|&output| from.shape(output).clone()).collect();
         self.append(node.op.clone(), inputs, shapes, node.path.clone())
+    }
+
+    /// Puts another operation in the place of a node. It reads the same values and makes the same results, followed by
+    /// additional ones, which are returned. (Their ids are greater than those of later nodes' results.)
+    pub(crate) fn replace(&mut self, node: NodeId, op: Op) -> Result<Vec<ValueId>, String> {
+        let shapes: Vec<&Shape> = self.graph.nodes[node].inputs.iter().map(|&input| self.graph.shape(input)).collect();
+        let results = ops::infer(&op, &shapes)?;
+        let kept = self.graph.nodes[node].outputs.clone();
+        if kept.len() > results.len() || kept.iter().zip(&results).any(|(&old, new)| self.graph.shape(old) != new) {
+            return Err(format!("{} cannot stand in for {}", op.name(), self.graph.nodes[node].op.name()));
+        }
+        let first = self.graph.values.len() as u32;
+        let added: Vec<ValueId> = (first..first + (results.len() - kept.len()) as u32).map(ValueId).collect();
+        self.graph.values.extend(results.into_iter().skip(kept.len()).map(|shape| Value { shape, producer: node }));
+        self.graph.nodes[node].op = op;
+        self.graph.nodes[node].outputs.extend(&added);
+        Ok(added)
     }
 
     /// What is known of a value made so far.

@@ -89,6 +89,19 @@ impl Graph {
         &self.nodes[self.values[value.index()].producer]
     }
 
+    /// The same graph with its inputs in another order: the new input `i` is the old input `order[i]`. Tracing declares
+    /// inputs as it meets them; a program wants them sorted by purpose.
+    pub fn with_inputs_ordered(mut self, order: &[usize]) -> Graph {
+        debug_assert_eq!(order.len(), self.inputs.len(), "every input has a place in the new order");
+        self.inputs = order.iter().map(|&old| self.inputs[old]).collect();
+        self.input_names = order.iter().map(|&old| self.input_names[old].clone()).collect();
+        for (index, input) in self.inputs.iter().enumerate() {
+            let producer = self.values[input.index()].producer;
+            self.nodes[producer].op = Op::Parameter { index };
+        }
+        self
+    }
+
     /// The shapes of the inputs.
     pub fn input_shapes(&self) -> Vec<Shape> {
         self.inputs.iter().map(|&input| self.shape(input).clone()).collect()

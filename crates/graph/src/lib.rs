@@ -12,11 +12,17 @@
 //! Start reading at [`op::Op`] for what can be said, at [`trace`] for how it is said.
 
 pub mod builder;
+pub mod composites;
+mod dump;
+pub mod evaluate;
+mod gradient;
 pub mod graph;
 pub mod op;
 pub mod ops;
+pub mod passes;
 mod tensor;
 pub mod trace;
+pub mod verify;
 
 pub use builder::GraphBuilder;
 pub use graph::{Graph, Node, NodeId, Value, ValueId};

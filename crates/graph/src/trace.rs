@@ -1,7 +1,8 @@
 //! Tracing: running model code to record what it would compute.
 
-use crate::{Graph, GraphBuilder, HostTensor, Op, Shape, Tensor, ValueId};
+use crate::{Graph, GraphBuilder, HostTensor, NodeId, Op, Shape, Tensor, ValueId};
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -55,7 +56,9 @@ impl Trace {
 
     fn with_parent(parent: Option<Trace>, session: Rc<Session>) -> Trace {
         let depth = parent.as_ref().map_or(0, |parent| parent.body.depth + 1);
-        Trace { body: Rc::new(Body { builder: RefCell::default(), captures: RefCell::default(), parent, depth, session }) }
+        Trace {
+            body: Rc::new(Body { builder: RefCell::default(), captures: RefCell::default(), parent, depth, session }),
+        }
     }
 
     /// A value handed in from outside when the program runs.
@@ -113,11 +116,7 @@ impl Trace {
 
     /// Appends an operation. It lands in the innermost body that one of its inputs belongs to.
     pub fn emit(&self, op: Op, inputs: &[&Tensor]) -> Vec<Tensor> {
-        let deepest = inputs.iter().map(|input| input.trace()).max_by_key(|trace| trace.body.depth);
-        let trace = match deepest {
-            Some(trace) => trace,
-            None => self,
-        };
+        let trace = self.innermost(inputs);
         let ids: Option<Vec<ValueId>> = inputs.iter().map(|input| trace.import(input)).collect();
         let guess = || inputs.first().map_or(Shape::scalar(octant_tensor::DType::F32), |input| input.shape().clone());
         let count = crate::ops::result_count(&op, inputs.len());
@@ -135,9 +134,45 @@ impl Trace {
         }
     }
 
+    /// The innermost body that one of the values belongs to; this one if there are none.
+    pub(crate) fn innermost(&self, values: &[&Tensor]) -> Trace {
+        let deepest = values.iter().map(|value| value.trace()).max_by_key(|trace| trace.body.depth);
+        deepest.unwrap_or(self).clone()
+    }
+
+    /// Records the nodes of a finished graph once more, on other inputs.
+    pub(crate) fn replay(&self, graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+        let mut renamed: HashMap<ValueId, Tensor> =
+            graph.inputs().iter().copied().zip(inputs.iter().cloned()).collect();
+        for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
+            let _scope = self.scope(node.path.clone());
+            let inputs: Vec<&Tensor> = node.inputs.iter().map(|input| &renamed[input]).collect();
+            let results = self.emit(node.op.clone(), &inputs);
+            renamed.extend(node.outputs.iter().copied().zip(results));
+        }
+        graph.outputs().iter().map(|output| renamed[output].clone()).collect()
+    }
+
+    /// Puts another operation in the place of a recorded one. It reads the same values and makes the same results,
+    /// followed by additional ones, which are returned.
+    pub(crate) fn replace(&self, node: NodeId, op: Op) -> Vec<Tensor> {
+        let added = self.body.builder.borrow_mut().replace(node, op);
+        match added {
+            Ok(added) => added.into_iter().map(|id| self.handle(id)).collect(),
+            Err(message) => {
+                self.fail(message, Shape::scalar(octant_tensor::DType::F32));
+                vec![]
+            }
+        }
+    }
+
     /// Traces a body over arguments of these shapes. Returns it and the values of this trace that it captured, which
     /// are its further inputs. A body with a mistake is empty; the mistake surfaces when the trace is finished.
-    pub fn body(&self, arguments: &[Shape], make: impl FnOnce(&Trace, &[Tensor]) -> Vec<Tensor>) -> (Arc<Graph>, Vec<Tensor>) {
+    pub fn body(
+        &self,
+        arguments: &[Shape],
+        make: impl FnOnce(&Trace, &[Tensor]) -> Vec<Tensor>,
+    ) -> (Arc<Graph>, Vec<Tensor>) {
         let child = Trace::with_parent(Some(self.clone()), self.body.session.clone());
         let inputs: Vec<Tensor> =
             arguments.iter().enumerate().map(|(i, shape)| child.input(&format!("arg{i}"), shape.clone())).collect();
@@ -165,7 +200,7 @@ impl Trace {
     }
 
     /// The id of a value in this body; a value of an enclosing body is captured.
-    fn import(&self, tensor: &Tensor) -> Option<ValueId> {
+    pub(crate) fn import(&self, tensor: &Tensor) -> Option<ValueId> {
         let id = tensor.id()?;
         if self.same(tensor.trace()) {
             return Some(id);

@@ -134,9 +134,23 @@ macro_rules! half_element {
     ($($type:ty => $dtype:ident),*) => {$(
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
-            fn from_f64(value: f64) -> Self { <$type>::from_f64(value) }
+            fn from_f64(value: f64) -> Self { <$type>::from_f32(rounded_to_odd(value)) }
             fn to_f64(self) -> f64 { <$type>::to_f64(self) }
         }
     )*};
 }
 half_element!(f16 => F16, bf16 => BF16);
+
+/// An f32 from which rounding again to a shorter type gives what rounding the f64 directly would: if bits are lost, the
+/// last one that is kept becomes 1, so that no value falls onto a tie it was not on.
+fn rounded_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    if nearest.is_nan() || nearest as f64 == value {
+        return nearest;
+    }
+    let towards_zero = match (nearest as f64).abs() > value.abs() {
+        true => f32::from_bits(nearest.to_bits() - 1),
+        false => nearest,
+    };
+    f32::from_bits(towards_zero.to_bits() | 1)
+}

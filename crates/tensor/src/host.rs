@@ -101,6 +101,16 @@ impl HostTensor {
         HostTensor::from_bytes(self.shape.with_dims(dims), self.bytes.clone())
     }
 
+    /// The same tensor with every truth value 0 or 1, for elements that come from files; other types stay as they are.
+    pub fn with_clean_truth_values(self) -> HostTensor {
+        if self.dtype() != DType::Bool || self.bytes.iter().all(|&byte| byte <= 1) {
+            return self;
+        }
+        let mut clean = AlignedBytes::copy_of(&self.bytes);
+        clean.iter_mut().for_each(|byte| *byte = (*byte != 0) as u8);
+        HostTensor { shape: self.shape, bytes: Bytes::new(clean) }
+    }
+
     /// Element type and dimensions.
     pub fn shape(&self) -> &Shape {
         &self.shape

@@ -106,13 +106,13 @@ fn read_array(mut reader: impl Read, available: u64) -> Result<HostTensor, Fault
     if header.foreign_byte_order {
         swap_byte_order(&mut bytes, shape.dtype().size());
     }
-    if shape.dtype() == DType::Bool {
-        bytes.iter_mut().for_each(|byte| *byte = (*byte != 0) as u8);
-    }
-    if header.fortran_order {
-        return from_fortran_order(shape, Bytes::new(bytes));
-    }
-    HostTensor::from_bytes(shape, Bytes::new(bytes)).map_err(|error| Fault::Format(error.to_string()))
+    let bytes = Bytes::new(bytes);
+    let tensor = if header.fortran_order { from_fortran_order(shape, bytes) } else { from_row_major(shape, bytes) };
+    tensor.map(HostTensor::with_clean_truth_values)
+}
+
+fn from_row_major(shape: Shape, bytes: Bytes) -> Result<HostTensor, Fault> {
+    HostTensor::from_bytes(shape, bytes).map_err(|error| Fault::Format(error.to_string()))
 }
 
 /// In Fortran order the first axis is the one whose neighbours touch.

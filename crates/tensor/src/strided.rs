@@ -1,6 +1,7 @@
 //! From elements that lie apart, or in another machine's byte order, to the row-major order of host tensors.
 
 use crate::{AlignedBytes, Bytes, HostTensor, Shape};
+use std::ops::Range;
 
 /// A strided view does not lie inside its storage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,42 +25,62 @@ impl HostTensor {
         offset: usize,
         strides: &[usize],
     ) -> Result<HostTensor, StrideError> {
-        let size = shape.dtype().size();
-        let available = storage.len() / size;
-        let outside = || StrideError { shape: shape.clone(), offset, strides: strides.to_vec(), available };
-        let len = shape.checked_bytes().ok_or_else(outside)?;
-        let reach = reach(shape.dims(), strides).ok_or_else(outside)?;
-        let end = offset.checked_add(reach).filter(|&end| end <= available).ok_or_else(outside)?;
-        let bytes = if is_row_major(&shape, strides) {
-            storage.slice(offset * size..offset * size + len).ok_or_else(outside)?
-        } else {
-            Bytes::new(gather(&storage[offset * size..end * size], &shape, strides))
-        };
-        HostTensor::from_bytes(shape.clone(), bytes).map_err(|_| outside())
+        // First, because only the strides of a shape that fits into memory can be compared.
+        let window = window(&shape, storage.len(), offset, strides)?;
+        if !shape.is_row_major(strides) {
+            return HostTensor::copy_strided(shape, storage, offset, strides);
+        }
+        let bytes = storage.slice(window).expect("the window was checked");
+        Ok(HostTensor::from_bytes(shape, bytes).expect("a row-major window has the size of its shape"))
+    }
+
+    /// The same tensor as [`from_strides`](HostTensor::from_strides), always as a copy.
+    pub fn copy_strided(
+        shape: Shape,
+        storage: &[u8],
+        offset: usize,
+        strides: &[usize],
+    ) -> Result<HostTensor, StrideError> {
+        let window = window(&shape, storage.len(), offset, strides)?;
+        let bytes = Bytes::new(gather(&storage[window], &shape, strides));
+        Ok(HostTensor::from_bytes(shape, bytes).expect("as many bytes were gathered as the shape has"))
     }
 }
 
-/// How many elements a strided view spans, from its first to its last one; `None` when the arithmetic overflows or
-/// there is not one stride per axis.
-fn reach(dims: &[usize], strides: &[usize]) -> Option<usize> {
-    if dims.len() != strides.len() {
-        return None;
+/// The bytes from the first to the last element of a view, which must lie inside the storage.
+fn window(shape: &Shape, storage_len: usize, offset: usize, strides: &[usize]) -> Result<Range<usize>, StrideError> {
+    let size = shape.dtype().size();
+    let available = storage_len / size;
+    let end = shape.strided_span(strides).and_then(|span| offset.checked_add(span)).filter(|&end| end <= available);
+    match end {
+        Some(end) if shape.checked_bytes().is_some() => Ok(offset * size..end * size),
+        _ => Err(StrideError { shape: shape.clone(), offset, strides: strides.to_vec(), available }),
     }
-    if dims.contains(&0) {
-        return Some(0);
-    }
-    dims.iter()
-        .zip(strides)
-        .try_fold(1usize, |reach, (&dim, &stride)| reach.checked_add((dim - 1).checked_mul(stride)?))
 }
 
-/// Axes of length one may carry any stride: nothing lies along them.
-fn is_row_major(shape: &Shape, strides: &[usize]) -> bool {
-    let expected = shape.strides();
-    shape.elements() == 0 || (0..shape.rank()).all(|axis| shape.dims()[axis] == 1 || strides[axis] == expected[axis])
+impl Shape {
+    /// How many elements lie from the first to the last one of a view with those strides; `None` when that overflows or
+    /// there is not one stride per axis.
+    pub fn strided_span(&self, strides: &[usize]) -> Option<usize> {
+        if self.rank() != strides.len() {
+            return None;
+        }
+        if self.dims().contains(&0) {
+            return Some(0);
+        }
+        let axes = self.dims().iter().zip(strides);
+        axes.map(|(&dim, &stride)| (dim - 1).checked_mul(stride)).try_fold(1usize, |span, step| span.checked_add(step?))
+    }
+
+    /// True when elements with those strides (one per axis) lie as this crate keeps them. Axes of length one may carry
+    /// any stride: nothing lies along them.
+    pub fn is_row_major(&self, strides: &[usize]) -> bool {
+        let (dims, expected) = (self.dims(), self.strides());
+        self.elements() == 0 || (0..self.rank()).all(|axis| dims[axis] == 1 || strides[axis] == expected[axis])
+    }
 }
 
-/// Copies element by element in row-major order of the target; `reach` has proven that every index lies inside.
+/// Copies element by element in row-major order of the target; the window was checked, so every index lies inside.
 fn gather(source: &[u8], shape: &Shape, strides: &[usize]) -> AlignedBytes {
     let size = shape.dtype().size();
     let mut target = AlignedBytes::zeroed(shape.bytes());

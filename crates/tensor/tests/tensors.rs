@@ -127,6 +127,14 @@ fn conversions_round_truncate_and_saturate() {
 }
 
 #[test]
+fn truth_values_are_cleaned_and_nothing_else() {
+    let bytes = || Bytes::new(vec![0u8, 1, 2, 255]);
+    let tensor = |dtype| HostTensor::from_bytes(Shape::new(dtype, [4]), bytes()).unwrap().with_clean_truth_values();
+    assert_eq!(tensor(DType::Bool).bytes()[..], [0, 1, 1, 1]);
+    assert_eq!(tensor(DType::U8).bytes()[..], [0, 1, 2, 255]);
+}
+
+#[test]
 fn long_tensors_are_shown_short() {
     let shown = format!("{:?}", HostTensor::zeros(Shape::new(DType::U8, [20])));
     assert!(shown.starts_with("u8[20] [0.0,") && shown.ends_with("… 4 more]"), "{shown}");

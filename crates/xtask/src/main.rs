@@ -1,2 +1,72 @@
-//! Test set-up.
-fn main() {}
+//! `cargo xtask test`: everything that is checked, with its own set-up.
+//!
+//! The tests of the XLA rooms need a Python with jaxlib (which executes what we lower) and libtpu (which compiles it for
+//! boards that are not here). Both are installed with pip into a folder under `target/`, once. Without a network,
+//! `--without-oracles` skips those tests, and says so.
+
+mod layering;
+mod oracles;
+
+use anyhow::{Result, bail};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const USAGE: &str = "usage: cargo xtask test [--without-oracles]";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments[..] {
+        ["test"] => test(true),
+        ["test", "--without-oracles"] => test(false),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test(with_oracles: bool) -> Result<()> {
+    step("the table in ARCHITECTURE.md", layering::check)?;
+    step("formatting", || run(cargo(&["fmt", "--all", "--check"])))?;
+    step("clippy", || {
+        run(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--profile", "test", "--", "-D", "warnings"]))
+    })?;
+    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    match with_oracles {
+        true => {
+            let environment = oracles::install()?;
+            tests.envs(environment);
+        }
+        false => println!("SKIPPED by --without-oracles: execution of lowered programs by jaxlib, compilation by libtpu"),
+    }
+    step("tests", || run(tests))
+}
+
+fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    println!("── {name}");
+    let begun = Instant::now();
+    work()?;
+    println!("── {name}: {:.0} s", begun.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+fn run(mut command: Command) -> Result<()> {
+    match command.status()? {
+        status if status.success() => Ok(()),
+        status => bail!("{command:?} ended with {status}"),
+    }
+}

@@ -1,5 +1,7 @@
 //! Sums of products: matrix multiplication in its general form.
 
+pub(super) mod gradient;
+
 use crate::{DotGeneral, Op, Shape, Tensor};
 
 pub(super) fn infer_dot([left, right]: [&Shape; 2], dot: &DotGeneral) -> Result<Shape, String> {

@@ -1,11 +1,15 @@
 //! Loops, branches, calls and barriers: operations with bodies of their own.
 
+pub(super) mod gradient;
+
 use crate::{DType, Graph, GraphBuilder, Op, Shape, Tensor, Trace, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 fn check_signature(what: &str, body: &Graph, inputs: &[&Shape], outputs: Option<&[&Shape]>) -> Result<(), String> {
-    let differ = |given: &[&Shape], wanted: &[Shape]| given.len() != wanted.len() || given.iter().zip(wanted).any(|(g, w)| **g != *w);
+    let differ = |given: &[&Shape], wanted: &[Shape]| {
+        given.len() != wanted.len() || given.iter().zip(wanted).any(|(g, w)| **g != *w)
+    };
     let taken = body.input_shapes();
     if differ(inputs, &taken) {
         return Err(format!("the {what} takes ({}), it was given ({})", list(&taken), list(inputs)));
@@ -99,7 +103,12 @@ impl Trace {
 
     /// Runs `body` as one function of `arguments` and whatever it captures. With `recompute`, its intermediate values
     /// are not kept for the backward pass but computed again.
-    pub fn call(&self, arguments: &[Tensor], recompute: bool, body: impl FnOnce(&[Tensor]) -> Vec<Tensor>) -> Vec<Tensor> {
+    pub fn call(
+        &self,
+        arguments: &[Tensor],
+        recompute: bool,
+        body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
+    ) -> Vec<Tensor> {
         let shapes: Vec<Shape> = arguments.iter().map(|value| value.shape().clone()).collect();
         let mut guesses = Vec::new();
         let (body, captured) = self.body(&shapes, |_, inputs| {

@@ -1,5 +1,7 @@
 //! Convolution in its general form.
 
+pub(super) mod gradient;
+
 use crate::{Convolution, Op, Shape, Tensor};
 
 pub(super) fn infer_convolution([input, kernel]: [&Shape; 2], conv: &Convolution) -> Result<Shape, String> {

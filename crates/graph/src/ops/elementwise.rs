@@ -1,5 +1,7 @@
 //! Operations on one element at a time, and the sources of values.
 
+pub(super) mod gradient;
+
 use crate::{Binary, Comparison, DType, HostTensor, Op, Shape, Tensor, Trace, Unary};
 use std::ops;
 

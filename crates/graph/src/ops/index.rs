@@ -1,5 +1,7 @@
 //! Reading and writing at places known only when the program runs.
 
+pub(super) mod gradient;
+
 use crate::{Gather, Op, Scatter, Shape, Tensor};
 
 /// The dimensions of an index tensor without the axis that holds index vectors, and the length of that axis.
@@ -17,8 +19,8 @@ pub(super) fn infer_gather([operand, indices]: [&Shape; 2], gather: &Gather) -> 
     let (batch, components) = index_batch(indices, gather.index_vector_axis)?;
     super::check_axes(&gather.collapsed_axes, operand.rank())?;
     super::check_lengths(operand.rank(), &[("slice_sizes", gather.slice_sizes.len())])?;
-    let map_fits = gather.start_index_map.len() == components
-        && gather.start_index_map.iter().all(|&axis| axis < operand.rank());
+    let map_fits =
+        gather.start_index_map.len() == components && gather.start_index_map.iter().all(|&axis| axis < operand.rank());
     let sizes_fit = gather.slice_sizes.iter().zip(operand.dims()).all(|(size, dim)| size <= dim)
         && gather.collapsed_axes.iter().all(|&axis| gather.slice_sizes[axis] == 1);
     let rank = batch.len() + gather.offset_axes.len();

@@ -9,6 +9,7 @@ pub mod movement;
 pub mod reduce;
 pub mod window;
 
+use crate::gradient::{Gradients, Step};
 use crate::{DType, Op, Shape};
 
 /// The shapes of an operation's results, or a sentence with the shapes that do not fit. The only shape inference.
@@ -49,6 +50,44 @@ pub fn infer(op: &Op, inputs: &[&Shape]) -> Result<Vec<Shape>, String> {
         Op::RandomBits { dims } => elementwise::infer_random_bits(one(inputs)?, dims)?,
     };
     Ok(vec![result])
+}
+
+/// What flows back into the operands of a node when `step` tells what flows into its results.
+pub(crate) fn pull_back(op: &Op, step: &Step) -> Gradients {
+    match op {
+        // They read nothing, or nothing but integers.
+        Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::RandomBits { .. } => step.nothing(),
+        Op::Unary(unary) => elementwise::gradient::unary(*unary, step),
+        Op::Binary(binary) => elementwise::gradient::binary(*binary, step),
+        // Truth values carry no gradient.
+        Op::Compare(_) => step.nothing(),
+        Op::Select => elementwise::gradient::select(step),
+        Op::Clamp => elementwise::gradient::clamp(step),
+        Op::Convert(_) => elementwise::gradient::convert(step),
+        Op::Bitcast(_) => elementwise::gradient::bitcast(step),
+        Op::Broadcast { axes, .. } => movement::gradient::broadcast(axes, step),
+        Op::Reshape { .. } => movement::gradient::reshape(step),
+        Op::Transpose { permutation } => movement::gradient::transpose(permutation, step),
+        Op::Reverse { axes } => movement::gradient::reverse(axes, step),
+        Op::Slice { starts, strides, .. } => movement::gradient::slice(starts, strides, step),
+        Op::DynamicSlice { .. } => movement::gradient::dynamic_slice(step),
+        Op::DynamicUpdateSlice => movement::gradient::dynamic_update_slice(step),
+        Op::Pad { low, high, interior } => movement::gradient::pad(low, high, interior, step),
+        Op::Concatenate { axis } => movement::gradient::concatenate(*axis, step),
+        Op::Reduce { kind, axes } => reduce::gradient::reduce(*kind, axes, step),
+        Op::ArgReduce { axis, .. } => reduce::gradient::arg_reduce(*axis, step),
+        Op::ReduceWindow { kind, window } => window::gradient::reduce_window(*kind, window, step),
+        Op::SelectAndScatter { window } => window::gradient::select_and_scatter(window, step),
+        Op::Dot(dot) => contract::gradient::dot(dot, step),
+        Op::Convolution(conv) => convolution::gradient::convolution(conv, step),
+        Op::Gather(gather) => index::gradient::gather(gather, step),
+        Op::Scatter(scatter) => index::gradient::scatter(scatter, step),
+        Op::Sort { axis, descending } => reduce::gradient::sort(*axis, *descending, step),
+        Op::While { condition, body, bound } => control::gradient::while_loop(condition, body, *bound, step),
+        Op::If { then, otherwise } => control::gradient::branch(then, otherwise, step),
+        Op::Call { body, recompute } => control::gradient::call(body, *recompute, step),
+        Op::Barrier => control::gradient::barrier(step),
+    }
 }
 
 /// How many results an operation over that many inputs has.
@@ -130,4 +169,12 @@ fn padded_length(length: usize, dilation: usize, (low, high): (i64, i64)) -> i64
 fn window_count(length: i64, size: usize, dilation: usize, stride: usize) -> usize {
     let reach = if size == 0 { 0 } else { (size as i64 - 1) * dilation as i64 + 1 };
     if length < reach { 0 } else { (length - reach) as usize / stride.max(1) + 1 }
+}
+
+/// The padding of the window (or convolution) that runs over results, dilated by their stride, and makes operand
+/// elements again. `operand` and `result` are pairs of length and factor, `reach` is the distance from the first to
+/// the last element of the window, `low` the padding that the operand had in front.
+fn transposed_padding(operand: (usize, usize), result: (usize, usize), reach: i64, low: i64) -> (i64, i64) {
+    let last = |(length, factor): (usize, usize)| (length as i64 - 1) * factor as i64;
+    (reach - low, last(operand) + low - last(result))
 }

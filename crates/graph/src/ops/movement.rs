@@ -1,5 +1,7 @@
 //! Operations that move elements without changing them.
 
+pub(super) mod gradient;
+
 use crate::{Op, Shape, Tensor};
 
 pub(super) fn infer_broadcast(operand: &Shape, dims: &[usize], axes: &[usize]) -> Result<Shape, String> {
@@ -16,7 +18,9 @@ pub(super) fn infer_reshape(operand: &Shape, dims: &[usize]) -> Result<Shape, St
     let result = operand.with_dims(dims);
     match result.elements() == operand.elements() {
         true => Ok(result),
-        false => Err(format!("{operand} has {} elements, {dims:?} would have {}", operand.elements(), result.elements())),
+        false => {
+            Err(format!("{operand} has {} elements, {dims:?} would have {}", operand.elements(), result.elements()))
+        }
     }
 }
 
@@ -34,7 +38,12 @@ pub(super) fn infer_reverse(operand: &Shape, axes: &[usize]) -> Result<Shape, St
     Ok(operand.clone())
 }
 
-pub(super) fn infer_slice(operand: &Shape, starts: &[usize], limits: &[usize], strides: &[usize]) -> Result<Shape, String> {
+pub(super) fn infer_slice(
+    operand: &Shape,
+    starts: &[usize],
+    limits: &[usize],
+    strides: &[usize],
+) -> Result<Shape, String> {
     let lengths = [("starts", starts.len()), ("limits", limits.len()), ("strides", strides.len())];
     super::check_lengths(operand.rank(), &lengths)?;
     let inside = (0..operand.rank())
@@ -76,7 +85,12 @@ pub(super) fn infer_dynamic_update_slice(inputs: &[&Shape]) -> Result<Shape, Str
     if fits { Ok((*operand).clone()) } else { Err(format!("the update {update} does not fit into {operand}")) }
 }
 
-pub(super) fn infer_pad([operand, value]: [&Shape; 2], low: &[i64], high: &[i64], interior: &[usize]) -> Result<Shape, String> {
+pub(super) fn infer_pad(
+    [operand, value]: [&Shape; 2],
+    low: &[i64],
+    high: &[i64],
+    interior: &[usize],
+) -> Result<Shape, String> {
     let lengths = [("low", low.len()), ("high", high.len()), ("interior", interior.len())];
     super::check_lengths(operand.rank(), &lengths)?;
     if *value != Shape::scalar(operand.dtype()) {
@@ -113,7 +127,9 @@ impl Tensor {
             return self.clone();
         }
         let Some(lead) = dims.len().checked_sub(self.rank()) else {
-            return self.trace().fail(format!("broadcast: {} cannot become {dims:?}", self.shape()), self.shape().with_dims(dims));
+            return self
+                .trace()
+                .fail(format!("broadcast: {} cannot become {dims:?}", self.shape()), self.shape().with_dims(dims));
         };
         self.broadcast_in_dim(dims, &(lead..dims.len()).collect::<Vec<_>>())
     }

@@ -1,5 +1,7 @@
 //! Reductions, arg-max and sorting.
 
+pub(super) mod gradient;
+
 use crate::{DType, Op, Reduction, Shape, Tensor};
 
 pub(super) fn infer_reduce(operand: &Shape, kind: Reduction, axes: &[usize]) -> Result<Shape, String> {

@@ -1,5 +1,7 @@
 //! Sliding windows: pooling and its gradient.
 
+pub(super) mod gradient;
+
 use crate::{Op, Reduction, Shape, Tensor, Window};
 
 fn check_window(operand: &Shape, window: &Window) -> Result<(), String> {

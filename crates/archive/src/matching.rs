@@ -1,0 +1,130 @@
+//! Comparing what a file has with what a model wants.
+
+use crate::{Archive, ArchiveError};
+use octant_tensor::Shape;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+/// How the tensors of an archive fit the parameters of a model. Names decide; element types may differ, since they are
+/// converted on the way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Matching {
+    /// Same name, same dimensions.
+    pub matched: Vec<String>,
+    /// Wanted by the model, not in the archive.
+    pub missing: Vec<(String, Shape)>,
+    /// In the archive, unknown to the model.
+    pub unexpected: Vec<(String, Shape)>,
+    /// Same name, other dimensions.
+    pub other_shape: Vec<OtherShape>,
+    /// The classifier of another number of classes: it keeps its fresh initial values, and that is said.
+    pub other_head: Vec<OtherShape>,
+}
+
+/// A tensor whose dimensions are not the wanted ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherShape {
+    /// Its name.
+    pub name: String,
+    /// What the model has.
+    pub wanted: Shape,
+    /// What the archive has.
+    pub found: Shape,
+}
+
+/// Batch-norm's step counter: absent from old files, of no use for inference, and never a reason to complain.
+const COUNTER: &str = "num_batches_tracked";
+
+impl Matching {
+    /// Compares an archive with the wanted parameters. `head` names the modules that end in one value per class, such
+    /// as `fc` or `classifier.1`; a tensor under one of them may have another size.
+    pub fn between(archive: &Archive, wanted: &[(String, Shape)], head: &[&str]) -> Matching {
+        let found: HashMap<&str, &Shape> =
+            archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.shape())).collect();
+        let known: HashSet<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
+        let mut matching = Matching::default();
+        for (name, shape) in wanted {
+            match found.get(name.as_str()) {
+                Some(found) if found.dims() == shape.dims() => matching.matched.push(name.clone()),
+                Some(&found) => {
+                    let other = OtherShape { name: name.clone(), wanted: shape.clone(), found: found.clone() };
+                    let list = if is_under(name, head) { &mut matching.other_head } else { &mut matching.other_shape };
+                    list.push(other);
+                }
+                None if is_counter(name) => {}
+                None => matching.missing.push((name.clone(), shape.clone())),
+            }
+        }
+        let unknown = archive.tensors.iter().filter(|(name, _)| !known.contains(name.as_str()) && !is_counter(name));
+        matching.unexpected = unknown.map(|(name, tensor)| (name.clone(), tensor.shape().clone())).collect();
+        matching
+    }
+
+    /// True when nothing is missing, unexpected or of another shape.
+    pub fn is_exact(&self) -> bool {
+        self.missing.is_empty()
+            && self.unexpected.is_empty()
+            && self.other_shape.is_empty()
+            && self.other_head.is_empty()
+    }
+
+    /// Decides whether the archive will do: strictly, everything has to fit; otherwise something has to, which
+    /// catches the weights of another network.
+    pub fn require(&self, strict: bool) -> Result<(), ArchiveError> {
+        if strict && !self.is_exact() {
+            return Err(ArchiveError::Mismatch(format!("{self}\nLeave --strict away to load what fits.")));
+        }
+        if self.matched.is_empty() {
+            let sentence =
+                "not one name and shape agrees, so they belong to another network; `octant models` lists all";
+            return Err(ArchiveError::Mismatch(format!("{sentence}.\n{self}")));
+        }
+        Ok(())
+    }
+}
+
+fn is_counter(name: &str) -> bool {
+    name == COUNTER || name.ends_with(".num_batches_tracked")
+}
+
+fn is_under(name: &str, modules: &[&str]) -> bool {
+    modules.iter().any(|module| name.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+/// A line with the counts, then a few names of everything that is not right.
+impl fmt::Display for Matching {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            f,
+            "{} matched, {} missing, {} unexpected, {} of another shape",
+            self.matched.len(),
+            self.missing.len(),
+            self.unexpected.len(),
+            self.other_shape.len() + self.other_head.len(),
+        )?;
+        let named = |list: &[(String, Shape)]| list.iter().map(|(name, shape)| format!("{name} {shape}")).collect();
+        let shapes = |list: &[OtherShape]| list.iter().map(OtherShape::to_string).collect();
+        section(f, "missing in the file", named(&self.missing))?;
+        section(f, "unknown to the model", named(&self.unexpected))?;
+        section(f, "another shape", shapes(&self.other_shape))?;
+        section(f, "head of another size, starts afresh", shapes(&self.other_head))
+    }
+}
+
+impl fmt::Display for OtherShape {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} (the model has {}, the file {})", self.name, self.wanted, self.found)
+    }
+}
+
+fn section(f: &mut fmt::Formatter, title: &str, items: Vec<String>) -> fmt::Result {
+    const SHOWN: usize = 8;
+    if items.is_empty() {
+        return Ok(());
+    }
+    write!(f, "\n  {title}: {}", items[..items.len().min(SHOWN)].join(", "))?;
+    if items.len() > SHOWN {
+        write!(f, " and {} more", items.len() - SHOWN)?;
+    }
+    Ok(())
+}

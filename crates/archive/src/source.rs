@@ -1,0 +1,82 @@
+//! The file underneath: mapped for what is shared, read for what is copied.
+
+use crate::error::Fault;
+use memmap2::Mmap;
+use octant_tensor::{AlignedBytes, Bytes};
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read, Seek};
+use std::ops::Range;
+use std::path::Path;
+
+pub(crate) trait ReadAndSeek: Read + Seek {}
+impl<T: Read + Seek> ReadAndSeek for T {}
+
+pub(crate) struct Source {
+    bytes: Bytes,
+    file: Option<File>,
+}
+
+impl Source {
+    pub fn map(path: &Path) -> Result<Source, Fault> {
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(Fault::damaged("it is a folder; name a file in it"));
+        }
+        if file.metadata()?.len() == 0 {
+            return Ok(Source::in_memory(Bytes::new(Vec::new())));
+        }
+        // SAFETY: the mapping is private and only read. Like every program that maps files, this one relies on nobody
+        // shortening or rewriting the file meanwhile; Octant itself replaces files only by renaming new ones over them.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Source { bytes: Bytes::new(map), file: Some(file) })
+    }
+
+    pub fn in_memory(bytes: Bytes) -> Source {
+        Source { bytes, file: None }
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A part of the file without copying it.
+    pub fn window(&self, range: Range<usize>) -> Result<Bytes, Fault> {
+        self.bytes.slice(range).ok_or_else(|| Fault::damaged("it is truncated; copy or download it again"))
+    }
+
+    /// An aligned copy of a part of the file.
+    pub fn copy(&self, range: Range<usize>) -> Result<AlignedBytes, Fault> {
+        let mut copy = AlignedBytes::zeroed(self.window(range.clone())?.len());
+        self.read(range.start, &mut copy)?;
+        Ok(copy)
+    }
+
+    /// Reads through the file, not through the mapping: pages touched in a mapping count as this process's memory next
+    /// to the copy, and loading would peak at twice the file.
+    pub fn read(&self, start: usize, target: &mut [u8]) -> Result<(), Fault> {
+        #[cfg(unix)]
+        if let Some(file) = &self.file {
+            return Ok(std::os::unix::fs::FileExt::read_exact_at(file, target, start as u64)?);
+        }
+        target.copy_from_slice(&self.window(start..start + target.len())?);
+        Ok(())
+    }
+
+    /// The file as a stream, for what is scattered over it: one byte read through a mapping can bring in two megabytes.
+    pub fn stream(&self) -> Result<Box<dyn ReadAndSeek + '_>, Fault> {
+        match &self.file {
+            Some(file) => Ok(Box::new(BufReader::with_capacity(1 << 10, file.try_clone()?))),
+            None => Ok(Box::new(Cursor::new(&self.bytes[..]))),
+        }
+    }
+
+    /// A part of the file for elements of `size` bytes: shared when it happens to be aligned for them, else copied.
+    pub fn aligned(&self, range: Range<usize>, size: usize) -> Result<Bytes, Fault> {
+        let window = self.window(range.clone())?;
+        if window.as_ptr().align_offset(size) == 0 { Ok(window) } else { Ok(Bytes::new(self.copy(range)?)) }
+    }
+}

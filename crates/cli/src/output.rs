@@ -1,0 +1,84 @@
+//! What people and machines see.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// One JSON object per line on standard output.
+pub(crate) struct Json;
+
+impl Json {
+    pub fn line(value: serde_json::Value) {
+        println!("{value}");
+    }
+}
+
+/// Bytes with a unit.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// A duration with a unit that suits it.
+pub(crate) fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
+        s if s < 1.0 => format!("{:.1} ms", s * 1e3),
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{} min {} s", s as u64 / 60, s as u64 % 60),
+        s => format!("{} h {} min", s as u64 / 3600, s as u64 % 3600 / 60),
+    }
+}
+
+/// A bar on one line of a terminal, redrawn in place. On anything but a terminal it prints only its last state.
+pub(crate) struct Bar {
+    label: String,
+    total: u64,
+    began: Instant,
+    drawn: Option<Instant>,
+    visible: bool,
+}
+
+impl Bar {
+    /// Redraws are this far apart at least: reading numbers makes the host wait for the device.
+    const INTERVAL: Duration = Duration::from_millis(200);
+    const WIDTH: u64 = 24;
+
+    pub fn new(label: String, total: u64) -> Bar {
+        Bar { label, total, began: Instant::now(), drawn: None, visible: std::io::stderr().is_terminal() }
+    }
+
+    /// Whether it is time to draw again; if not, nobody needs the numbers.
+    pub fn is_due(&self) -> bool {
+        self.visible && self.drawn.is_none_or(|drawn| drawn.elapsed() >= Self::INTERVAL)
+    }
+
+    pub fn draw(&mut self, done: u64, text: &str) {
+        self.drawn = Some(Instant::now());
+        let filled = (done * Self::WIDTH).checked_div(self.total).unwrap_or(Self::WIDTH).min(Self::WIDTH) as usize;
+        let bar = format!("{}{}", "━".repeat(filled), "·".repeat(Self::WIDTH as usize - filled));
+        let per_step = self.began.elapsed().checked_div(done.max(1) as u32).unwrap_or_default();
+        let line = format!("{}  {done}/{} {bar} {}/step  {text}", self.label, self.total, duration(per_step));
+        eprint!("\r\x1b[2K{line}");
+        let _ = std::io::stderr().flush();
+    }
+
+    /// Removes the bar and leaves a finished line in its place.
+    pub fn finish(self, line: &str) {
+        if self.visible {
+            eprint!("\r\x1b[2K");
+        }
+        println!("{line}");
+    }
+
+    /// The time since the bar began.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+}

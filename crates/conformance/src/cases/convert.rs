@@ -1,0 +1,30 @@
+//! From one element type to another.
+
+use crate::{Case, Tolerance, values};
+use octant_graph::{DType, Op};
+
+pub fn cases() -> Vec<Case> {
+    let mut cases: Vec<Case> = DType::ALL.into_iter().map(conversions).collect();
+    cases.extend(DType::ALL.into_iter().map(bitcasts));
+    cases
+}
+
+fn conversions(from: DType) -> Case {
+    let notable = values::notable(from);
+    let mut inputs = vec![values::tensor(from, &[notable.len()], &notable)];
+    inputs.extend(values::SHAPES.iter().map(|dims| values::ordinary(from, dims)));
+    inputs.push(values::between(0.0, 300.0, from, &[1000]));
+    Case::new(format!("convert/from/{from}"), inputs, Tolerance::EXACT, |trace, x| {
+        let to = |dtype: DType| x.iter().map(move |x| trace.emit_one(Op::Convert(dtype), &[x]));
+        DType::ALL.into_iter().flat_map(to).collect()
+    })
+}
+
+fn bitcasts(from: DType) -> Case {
+    // Patterns that are numbers in either type: a NaN's payload need not survive a float type.
+    let inputs = vec![values::ordinary(from, &[]), values::ordinary(from, &[0, 3]), values::ordinary(from, &[7, 9])];
+    Case::new(format!("convert/bitcast/{from}"), inputs, Tolerance::EXACT, |_, x| {
+        let same_width = DType::ALL.into_iter().filter(|to| to.size() == from.size() && *to != DType::Bool);
+        same_width.flat_map(|to| x.iter().map(move |x| x.bitcast(to))).collect()
+    })
+}

@@ -1,0 +1,161 @@
+//! From a list of numbers to a well-typed graph with known error bounds.
+
+use super::{Recipe, Step, steps};
+use crate::{Case, Tolerance, tolerance::epsilon, values};
+use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace};
+
+/// A value of the growing graph, and how far from the truth it may be.
+#[derive(Clone)]
+pub struct Tracked {
+    /// The value.
+    pub tensor: Tensor,
+    /// No element is greater than this; for floats.
+    pub magnitude: f64,
+    /// How far rounding may have carried an element; 0 means exact.
+    pub error: f64,
+}
+
+impl Tracked {
+    /// The result of moving elements: as exact as they were.
+    pub fn moved(&self, tensor: Tensor) -> Tracked {
+        Tracked { tensor, ..*self }
+    }
+
+    /// The result of an operation that rounds, from errors that it carries over.
+    pub fn rounded(tensor: Tensor, magnitude: f64, carried: f64) -> Tracked {
+        // Approximations of functions may be a few units off.
+        let error = carried + 4.0 * epsilon(tensor.dtype()) * magnitude.max(1e-3);
+        Tracked { tensor, magnitude, error }
+    }
+
+    /// A result without error: integers and truth values.
+    pub fn exact(tensor: Tensor) -> Tracked {
+        Tracked { tensor, magnitude: 4.0, error: 0.0 }
+    }
+
+    /// This value, or its tanh when it may be greater than `limit`.
+    pub fn tamed(&self, limit: f64) -> Tracked {
+        match self.magnitude <= limit {
+            true => self.clone(),
+            false => Tracked::rounded(self.tensor.tanh(), 1.0, self.error),
+        }
+    }
+
+    /// Whether decisions may depend on it.
+    pub fn is_exact(&self) -> bool {
+        self.error == 0.0
+    }
+}
+
+/// A graph under construction.
+pub struct Garden {
+    /// Where it is recorded.
+    pub trace: Trace,
+    /// Everything made so far.
+    pub values: Vec<Tracked>,
+    /// The float type that most values have.
+    pub float: DType,
+}
+
+/// Larger results are not worth their time.
+const MOST_ELEMENTS: usize = 2000;
+
+impl Garden {
+    /// The value that a number picks among those with a property. The inputs make sure that there is one.
+    pub fn pick(&self, number: u8, wanted: impl Fn(&Tracked) -> bool) -> Tracked {
+        let fitting: Vec<&Tracked> = self.values.iter().filter(|value| wanted(value)).collect();
+        // Counted from the end: small numbers, which shrinking prefers, take what was made last.
+        fitting[fitting.len() - 1 - number as usize % fitting.len()].clone()
+    }
+
+    /// A float value.
+    pub fn float(&self, number: u8) -> Tracked {
+        self.pick(number, |value| value.tensor.dtype().is_float())
+    }
+
+    /// A value whose elements are known exactly.
+    pub fn exact(&self, number: u8) -> Tracked {
+        self.pick(number, Tracked::is_exact)
+    }
+
+    /// A value of that shape and of that kind, made from another one by cutting and repeating.
+    pub fn fitted(&self, value: &Tracked, dims: &[usize]) -> Tracked {
+        let elements = value.tensor.shape().elements();
+        if elements == dims.iter().product() {
+            return value.moved(value.tensor.reshape(dims));
+        }
+        let flat = value.tensor.reshape(&[elements]);
+        let wanted: usize = dims.iter().product();
+        let filled = match elements {
+            0 => value.tensor.scalar_like(1.0).broadcast_to(&[wanted]),
+            _ => {
+                let repeats = wanted.div_ceil(elements).max(1);
+                let repeated = flat.broadcast_in_dim(&[repeats, elements], &[1]).reshape(&[repeats * elements]);
+                repeated.slice_axis(0, 0, wanted)
+            }
+        };
+        Tracked { magnitude: value.magnitude.max(1.0), ..value.moved(filled.reshape(dims)) }
+    }
+
+    /// Keeps a result.
+    pub fn keep(&mut self, value: Tracked) {
+        if value.tensor.shape().elements() <= MOST_ELEMENTS {
+            self.values.push(value);
+        }
+    }
+}
+
+impl Recipe {
+    /// The graph of this recipe with inputs for it.
+    pub fn grow(&self) -> Case {
+        let float = [DType::F32, DType::F32, DType::BF16, DType::F16, DType::F64][self.float as usize % 5];
+        let inputs = self.inputs(float);
+        let trace = Trace::new();
+        let named = |(i, input): (usize, &HostTensor)| trace.input(&format!("x{i}"), input.shape().clone());
+        let symbols: Vec<Tensor> = inputs.iter().enumerate().map(named).collect();
+        let values = symbols.into_iter().map(Tracked::exact).collect();
+        let mut garden = Garden { trace: trace.clone(), values, float };
+        for Step { kind, picks, choice } in &self.steps {
+            steps::grow(&mut garden, *kind as usize, *picks, *choice as usize);
+        }
+        finish(garden, inputs)
+    }
+
+    /// Numbers that every type holds exactly, so that decisions can be made on them.
+    fn inputs(&self, float: DType) -> Vec<HostTensor> {
+        // Mostly 1 to 6, now and then nothing at all.
+        let [a, b, c] = self.lengths.map(|length| if length == 255 { 0 } else { 1 + length as usize % 6 });
+        let quarters = |dims: &[usize]| {
+            let whole = values::between(-8.0, 8.0, DType::I32, dims).to_f64s();
+            values::tensor(float, dims, &whole.iter().map(|value| value / 4.0).collect::<Vec<_>>())
+        };
+        vec![
+            values::ordinary(DType::Bool, &[a, b]),
+            values::ordinary(DType::I32, &[b, c]),
+            quarters(&[c]),
+            quarters(&[a, b, c]),
+            quarters(&[a, b]),
+        ]
+    }
+}
+
+/// The last few values are the outputs.
+fn finish(garden: Garden, inputs: Vec<HostTensor>) -> Case {
+    let outputs: Vec<Tracked> = garden.values.iter().rev().take(4).cloned().collect();
+    let tensors: Vec<Tensor> = outputs.iter().map(|output| output.tensor.clone()).collect();
+    let tolerances = outputs.iter().map(bound).collect();
+    let graph: Graph = garden.trace.finish(&tensors).expect("every step makes well-typed values");
+    Case { name: "random".into(), graph, inputs, tolerances, known: None }
+}
+
+fn bound(output: &Tracked) -> Tolerance {
+    match output.error == 0.0 || !output.tensor.dtype().is_float() {
+        true => Tolerance::EXACT,
+        false => Tolerance { roundings: 1.0, scale: 2.0 * output.error / epsilon(output.tensor.dtype()), terms: 0.0 },
+    }
+}
+
+/// A shape with the axes that a number chooses reduced to something else.
+pub fn chosen_axis(shape: &Shape, choice: usize) -> Option<usize> {
+    (shape.rank() > 0).then(|| choice % shape.rank())
+}

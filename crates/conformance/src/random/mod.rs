@@ -1,0 +1,151 @@
+//! Randomly generated graphs, compared with the reference evaluator and shrunk when they fail.
+//!
+//! A [`Recipe`] is a list of numbers. [`growth`] turns *any* list into a well-typed graph, so a recipe can be shrunk
+//! number by number and step by step, and what is left is the smallest graph that still fails. While it grows a graph it
+//! keeps track of how far rounding can carry every value, so the comparison is as strict as the graph allows.
+
+mod growth;
+mod steps;
+
+use crate::Case;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+/// What a graph is grown from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipe {
+    /// The float type that most values have.
+    float: u8,
+    /// Lengths of axes.
+    lengths: [u8; 3],
+    /// One operation each.
+    steps: Vec<Step>,
+}
+
+/// One operation: which, on what, how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Step {
+    kind: u8,
+    /// Which of the values so far.
+    picks: [u8; 2],
+    /// Whatever else the operation has to choose.
+    choice: u16,
+}
+
+fn recipes() -> impl Strategy<Value = Recipe> {
+    let step =
+        (any::<u8>(), any::<[u8; 2]>(), any::<u16>()).prop_map(|(kind, picks, choice)| Step { kind, picks, choice });
+    let parts = (any::<u8>(), any::<[u8; 3]>(), prop::collection::vec(step, 1..16));
+    parts.prop_map(|(float, lengths, steps)| Recipe { float, lengths, steps })
+}
+
+fn runner(count: u32) -> TestRunner {
+    let config = Config { cases: count, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+}
+
+/// Tries `count` graphs. The error names the smallest one that fails and shows it.
+pub fn search(count: u32, check: impl Fn(&Case) -> Result<(), String>) -> Result<(), String> {
+    let outcome = runner(count).run(&recipes(), |recipe| check(&recipe.grow()).map_err(TestCaseError::fail));
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(TestError::Fail(_, recipe)) => {
+            let smallest = minimise(recipe, |recipe| check(&recipe.grow()).is_err()).grow();
+            Err(format!("{}\n    {}", check(&smallest).err().unwrap_or_default(), show(&smallest)))
+        }
+        Err(TestError::Abort(reason)) => Err(reason.to_string()),
+    }
+}
+
+/// Leaves out steps and sets numbers to zero as long as the recipe still fails: the shrinking of proptest stops at the
+/// first obstacle, which in a graph is soon met.
+fn minimise(mut recipe: Recipe, fails: impl Fn(&Recipe) -> bool) -> Recipe {
+    loop {
+        match recipe.simpler().into_iter().find(&fails) {
+            Some(simpler) => recipe = simpler,
+            None => return recipe,
+        }
+    }
+}
+
+impl Recipe {
+    /// Every recipe that is one change simpler.
+    fn simpler(&self) -> Vec<Recipe> {
+        let mut all = Vec::new();
+        for place in 0..self.steps.len() {
+            let mut shorter = self.clone();
+            shorter.steps.remove(place);
+            all.push(shorter);
+        }
+        for place in 0..self.steps.len() {
+            let change = |change: fn(&mut Step)| {
+                let mut changed = self.clone();
+                change(&mut changed.steps[place]);
+                changed
+            };
+            all.extend([
+                change(|step| step.picks[0] = 0),
+                change(|step| step.picks[1] = 0),
+                change(|step| step.choice = 0),
+            ]);
+        }
+        all.push(Recipe { float: 0, ..self.clone() });
+        all.push(Recipe { lengths: [0; 3], ..self.clone() });
+        all.retain(|other| other != self);
+        all
+    }
+}
+
+/// The graphs that [`search`] tries first, for backends that are fed in batches.
+pub fn graphs(count: u32) -> Vec<Case> {
+    let mut runner = runner(count);
+    let mut make = |i: u32| {
+        let tree = recipes().new_tree(&mut runner).expect("every recipe is allowed");
+        Case { name: format!("random/{i}"), ..tree.current().grow() }
+    };
+    (0..count).map(&mut make).collect()
+}
+
+/// A graph line by line.
+fn show(case: &Case) -> String {
+    let line = |node: &octant_graph::Node| {
+        let values = |ids: &[octant_graph::ValueId]| {
+            let names = ids.iter().map(|&id| format!("%{} {}", id.index(), case.graph.shape(id)));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        format!("{} = {:?}({})", values(&node.outputs), node.op, values(&node.inputs))
+    };
+    let lines: Vec<String> = case.graph.nodes().iter().map(line).collect();
+    format!("{}\n    inputs: {:?}", lines.join("\n    "), case.inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coverage;
+
+    #[test]
+    fn graphs_are_varied_and_can_be_evaluated() {
+        let cases = graphs(300);
+        for case in &cases {
+            let outputs = case.expected().unwrap();
+            let harmless = |value: &f64| value.is_finite();
+            assert!(outputs.iter().all(|output| output.to_f64s().iter().all(harmless)), "{}", show(case));
+        }
+        let kinds = coverage::kinds_in(&cases);
+        assert!(kinds.len() > 50, "only {} kinds of operations appear: {kinds:?}", kinds.len());
+    }
+
+    #[test]
+    fn a_failure_is_shrunk_to_what_matters() {
+        // A "backend" that cannot do tanh: the smallest failing graph has one operation that makes one.
+        let fails = |case: &Case| match coverage::kinds_in(std::slice::from_ref(case)).contains("unary tanh") {
+            true => Err("tanh is broken".to_string()),
+            false => Ok(()),
+        };
+        let message = search(200, fails).unwrap_err();
+        let operations = message.lines().filter(|line| line.contains(" = ") && !line.contains("Parameter")).count();
+        assert!(message.contains("tanh is broken") && operations <= 3, "{message}");
+    }
+}

@@ -1,0 +1,183 @@
+//! Running cases on a backend.
+
+use crate::{Case, behaviour, cases, random};
+use octant_runtime::{Backend, CompileOptions, HostTensor, Mesh, Program, RuntimeError, Sharding};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Something a backend does not do. The suite verifies that it says so instead of answering wrongly.
+#[derive(Debug, Clone, Copy)]
+pub struct Exception {
+    /// The beginning of the names of the cases, such as `dot/u64`.
+    pub cases: &'static str,
+    /// Why the backend does not do it.
+    pub reason: &'static str,
+}
+
+/// A backend and what it may refuse.
+pub struct Suite {
+    backend: Box<dyn Backend>,
+    exceptions: Vec<Exception>,
+    random_graphs: u32,
+}
+
+impl Suite {
+    /// The suite for a backend that refuses nothing.
+    pub fn new(backend: impl Backend + 'static) -> Suite {
+        Suite { backend: Box::new(backend), exceptions: Vec::new(), random_graphs: 200 }
+    }
+
+    /// Adds what the backend does not do.
+    pub fn with_exceptions(mut self, exceptions: &[Exception]) -> Suite {
+        self.exceptions.extend_from_slice(exceptions);
+        self
+    }
+
+    /// Tries that many randomly generated graphs; for backends that compile slowly.
+    pub fn with_random_graphs(mut self, count: u32) -> Suite {
+        self.random_graphs = count;
+        self
+    }
+
+    /// The backend under test.
+    pub fn backend(&self) -> &dyn Backend {
+        self.backend.as_ref()
+    }
+
+    /// Runs everything.
+    pub fn run(&self) -> Report {
+        let groups = cases::GROUPS.iter().map(|(name, _)| self.run_group(name));
+        let reports = groups.chain([self.run_behaviour(), self.run_random()]);
+        reports.fold(Report::default(), Report::and)
+    }
+
+    /// Runs the cases of one group.
+    pub fn run_group(&self, group: &str) -> Report {
+        Report::of(cases::group(group), |case| (case.name.clone(), self.run_case(&case)))
+    }
+
+    /// Checks donation, repeated use and errors.
+    pub fn run_behaviour(&self) -> Report {
+        Report::of(behaviour::CHECKS.to_vec(), |(name, check)| {
+            let name = format!("behaviour/{name}");
+            let outcome = self.allowing(&name, check(self.backend()));
+            (name, outcome)
+        })
+    }
+
+    /// Compares randomly generated graphs; a failure is shrunk to a small one.
+    pub fn run_random(&self) -> Report {
+        let check = |case: &Case| self.run_case(case);
+        let outcome = random::search(self.random_graphs, check);
+        Report::of(vec![outcome], |outcome| ("random/graphs".to_string(), outcome))
+    }
+
+    /// Runs one case; the error is a sentence.
+    pub fn run_case(&self, case: &Case) -> Result<(), String> {
+        let outcome = run_on(self.backend(), case).and_then(|given| case.check(&given).map_err(Problem::Wrong));
+        self.allowing(&case.name, outcome)
+    }
+
+    /// What is excepted must be refused, everything else must be right.
+    fn allowing(&self, name: &str, outcome: Result<(), Problem>) -> Result<(), String> {
+        let exception = self.exceptions.iter().find(|exception| name.starts_with(exception.cases));
+        match (exception, outcome) {
+            (None, Ok(())) | (Some(_), Err(Problem::Runtime(RuntimeError::Unsupported { .. }))) => Ok(()),
+            (None, Err(problem)) => Err(problem.to_string()),
+            (Some(exception), Ok(())) => {
+                Err(format!("works, but is listed as an exception ({}); remove it from the list", exception.reason))
+            }
+            (Some(exception), Err(problem)) => Err(format!(
+                "is listed as an exception ({}), so the backend must say that it is not supported; instead: {problem}",
+                exception.reason
+            )),
+        }
+    }
+}
+
+/// Compiles and runs one case.
+pub fn run_on(backend: &dyn Backend, case: &Case) -> Result<Vec<HostTensor>, Problem> {
+    let program = Program::new(case.name.clone(), case.graph.clone());
+    let executable = backend.compile(&program, &CompileOptions::default())?;
+    let upload = |input: &HostTensor| backend.upload(input, &Mesh::single(), &Sharding::Replicated);
+    let inputs = case.inputs.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
+    let outputs = executable.execute(&inputs)?;
+    let outputs = outputs.iter().map(|output| output.to_host()).collect::<Result<Vec<_>, _>>()?;
+    Ok(outputs)
+}
+
+/// Why a case failed.
+#[derive(Debug, Clone)]
+pub enum Problem {
+    /// The backend returned an error.
+    Runtime(RuntimeError),
+    /// The backend answered, and the answer is wrong.
+    Wrong(String),
+}
+
+impl From<RuntimeError> for Problem {
+    fn from(error: RuntimeError) -> Problem {
+        Problem::Runtime(error)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Problem::Runtime(error) => error.fmt(f),
+            Problem::Wrong(sentence) => sentence.fmt(f),
+        }
+    }
+}
+
+/// What came of running cases.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many cases were right.
+    pub passed: usize,
+    /// The names of the others and what is wrong with them.
+    pub failures: Vec<(String, String)>,
+    /// How long it took.
+    pub time: Duration,
+}
+
+impl Report {
+    fn of<T>(cases: Vec<T>, run: impl Fn(T) -> (String, Result<(), String>)) -> Report {
+        let start = Instant::now();
+        let mut report = Report::default();
+        for case in cases {
+            match run(case) {
+                (_, Ok(())) => report.passed += 1,
+                (name, Err(problem)) => report.failures.push((name, problem)),
+            }
+        }
+        report.time = start.elapsed();
+        report
+    }
+
+    fn and(mut self, other: Report) -> Report {
+        self.passed += other.passed;
+        self.failures.extend(other.failures);
+        self.time += other.time;
+        self
+    }
+
+    /// Panics with the list of failures if there are any: the end of a test.
+    pub fn assert_passed(&self) {
+        assert!(self.failures.is_empty(), "{self}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        const SHOWN: usize = 40;
+        write!(f, "{} passed, {} failed in {:.1} s", self.passed, self.failures.len(), self.time.as_secs_f64())?;
+        for (name, problem) in self.failures.iter().take(SHOWN) {
+            write!(f, "\n  {name}: {problem}")?;
+        }
+        match self.failures.len().checked_sub(SHOWN) {
+            Some(more @ 1..) => write!(f, "\n  … and {more} more"),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Tensors of the engine: host memory that may still be being computed.
+
+use octant_runtime::{DeviceBuffer, HostTensor, Result, RuntimeError, Shape};
+use octant_tensor::{AlignedBytes, Bytes};
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A tensor in host memory, there now or later.
+#[derive(Clone)]
+pub(crate) struct CpuBuffer {
+    shape: Shape,
+    slot: Arc<Slot>,
+}
+
+struct Slot {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+enum State {
+    Pending,
+    Ready(Storage),
+    Failed(RuntimeError),
+    Donated,
+}
+
+/// Memory that several may read.
+#[derive(Clone)]
+pub(crate) enum Storage {
+    /// Made by the engine; taken over when nobody else holds it.
+    Owned(Arc<AlignedBytes>),
+    /// Came from outside and is never written.
+    Shared(Bytes),
+}
+
+impl Storage {
+    pub fn pointer(&self) -> *mut u8 {
+        match self {
+            Storage::Owned(bytes) => bytes.as_ptr().cast_mut(),
+            Storage::Shared(bytes) => bytes.as_ptr().cast_mut(),
+        }
+    }
+
+    /// Memory with the same content that may be written: this one if nobody else holds it, a copy otherwise.
+    pub fn into_exclusive(self) -> Arc<AlignedBytes> {
+        match self {
+            Storage::Owned(mut bytes) => match Arc::get_mut(&mut bytes) {
+                Some(_) => bytes,
+                None => Arc::new(AlignedBytes::copy_of(&bytes)),
+            },
+            Storage::Shared(bytes) => Arc::new(AlignedBytes::copy_of(&bytes)),
+        }
+    }
+}
+
+/// Keeps engine memory alive for a host tensor that reads it.
+struct Held(Arc<AlignedBytes>);
+
+impl Deref for Held {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl CpuBuffer {
+    /// A tensor that is already there; its memory is shared, not copied.
+    pub fn ready(tensor: &HostTensor) -> CpuBuffer {
+        let state = State::Ready(Storage::Shared(tensor.bytes().clone()));
+        CpuBuffer::with_state(tensor.shape().clone(), state)
+    }
+
+    /// A tensor that a queued run will make.
+    pub fn pending(shape: Shape) -> CpuBuffer {
+        CpuBuffer::with_state(shape, State::Pending)
+    }
+
+    fn with_state(shape: Shape, state: State) -> CpuBuffer {
+        CpuBuffer { shape, slot: Arc::new(Slot { state: Mutex::new(state), changed: Condvar::new() }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic while the lock was held cannot leave the state half-changed: every change is one assignment.
+        self.slot.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, state: State) {
+        *self.lock() = state;
+        self.slot.changed.notify_all();
+    }
+
+    pub fn fulfil(&self, storage: Storage) {
+        self.set(State::Ready(storage));
+    }
+
+    pub fn fail(&self, error: RuntimeError) {
+        self.set(State::Failed(error));
+    }
+
+    /// Takes what this buffer holds, or will hold, away from its other handles.
+    pub fn donate(&self) -> Result<CpuBuffer> {
+        let mut state = self.lock();
+        if matches!(*state, State::Donated) {
+            return Err(RuntimeError::Donated);
+        }
+        if matches!(*state, State::Pending) {
+            // The run that will make it is queued before the run that takes it, so the other handles may keep it: the
+            // taker copies if someone still reads then.
+            drop(state);
+            return Ok(self.clone());
+        }
+        let taken = std::mem::replace(&mut *state, State::Donated);
+        drop(state);
+        Ok(CpuBuffer::with_state(self.shape.clone(), taken))
+    }
+
+    /// Waits for the memory and takes it out of the buffer.
+    pub fn take(&self) -> Result<Storage> {
+        let mut state = self.wait_for_change();
+        match std::mem::replace(&mut *state, State::Donated) {
+            State::Ready(storage) => Ok(storage),
+            State::Failed(error) => {
+                *state = State::Failed(error.clone());
+                Err(error)
+            }
+            State::Donated | State::Pending => Err(RuntimeError::Donated),
+        }
+    }
+
+    /// Waits for the memory.
+    pub fn storage(&self) -> Result<Storage> {
+        match &*self.wait_for_change() {
+            State::Ready(storage) => Ok(storage.clone()),
+            State::Failed(error) => Err(error.clone()),
+            State::Donated | State::Pending => Err(RuntimeError::Donated),
+        }
+    }
+
+    fn wait_for_change(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        while matches!(*state, State::Pending) {
+            state = self.slot.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
+    }
+}
+
+impl DeviceBuffer for CpuBuffer {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn to_host(&self) -> Result<HostTensor> {
+        let bytes = match self.storage()? {
+            Storage::Owned(bytes) => Bytes::new(Held(bytes)),
+            Storage::Shared(bytes) => bytes,
+        };
+        HostTensor::from_bytes(self.shape.clone(), bytes).map_err(|error| RuntimeError::Device(error.to_string()))
+    }
+
+    fn wait(&self) -> Result<()> {
+        self.storage().map(drop)
+    }
+}

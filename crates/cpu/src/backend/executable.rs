@@ -1,0 +1,158 @@
+//! Compiled programs of the engine.
+
+use super::buffer::{CpuBuffer, Storage};
+use super::worker::{Arena, Worker};
+use crate::plan;
+use crate::run::{Memory, Prepared, run};
+use octant_runtime::{Buffer, CompileOptions, Cost, Executable, MemoryPlan, Program, Result, RuntimeError, Shape};
+use octant_tensor::AlignedBytes;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) struct CpuExecutable {
+    worker: Arc<Worker>,
+    inner: Arc<Inner>,
+    input_names: Vec<Arc<str>>,
+    cost: Cost,
+}
+
+struct Inner {
+    prepared: Prepared,
+    inputs: Vec<Shape>,
+    outputs: Vec<Shape>,
+    /// For every input the output that takes over its memory.
+    donated: Vec<Option<usize>>,
+}
+
+impl CpuExecutable {
+    pub fn compile(worker: Arc<Worker>, program: &Program, _: &CompileOptions) -> Result<CpuExecutable> {
+        let started = Instant::now();
+        let graph = &program.graph;
+        check_donation(program)?;
+        let plan = plan::compile(graph, &program.donated);
+        let flops = plan.flops();
+        let prepared = Prepared::new(plan, worker.machine());
+        let mut donated = vec![None; graph.inputs().len()];
+        program.donated.iter().for_each(|&(input, output)| donated[input] = Some(output));
+        let inner = Inner { prepared, inputs: graph.input_shapes(), outputs: graph.output_shapes(), donated };
+        Ok(CpuExecutable {
+            worker,
+            inner: Arc::new(inner),
+            input_names: graph.input_names().to_vec(),
+            cost: Cost { flops, bytes: None, seconds: None, compile_time: started.elapsed() },
+        })
+    }
+}
+
+fn check_donation(program: &Program) -> Result<()> {
+    let (inputs, outputs) = (program.graph.input_shapes(), program.graph.output_shapes());
+    let fits = |&(input, output): &(usize, usize)| match (inputs.get(input), outputs.get(output)) {
+        (Some(input), Some(output)) => input.bytes() == output.bytes(),
+        _ => false,
+    };
+    let distinct = |pick: fn(&(usize, usize)) -> usize| {
+        let mut list: Vec<usize> = program.donated.iter().map(pick).collect();
+        list.sort_unstable();
+        list.windows(2).all(|pair| pair[0] != pair[1])
+    };
+    match program.donated.iter().all(fits) && distinct(|pair| pair.0) && distinct(|pair| pair.1) {
+        true => Ok(()),
+        false => Err(RuntimeError::Compile {
+            backend: "cpu".into(),
+            message: "a donated input and its output must have the same size, and each be named once".into(),
+        }),
+    }
+}
+
+impl Executable for CpuExecutable {
+    fn execute(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>> {
+        let arguments = self.arguments(inputs)?;
+        let outputs: Vec<CpuBuffer> = self.inner.outputs.iter().cloned().map(CpuBuffer::pending).collect();
+        let handles = outputs.iter().cloned().map(Buffer::new).collect();
+        let inner = self.inner.clone();
+        self.worker.submit(outputs, move |arena, machine, outputs| {
+            inner.run(&arguments, outputs, arena, machine)
+        })?;
+        Ok(handles)
+    }
+
+    fn memory(&self) -> MemoryPlan {
+        let bytes = |shapes: &[Shape]| shapes.iter().map(|shape| shape.bytes() as u64).sum::<u64>();
+        let taken_over: u64 = self.inner.donated.iter().flatten().map(|&o| self.inner.outputs[o].bytes() as u64).sum();
+        MemoryPlan {
+            inputs: bytes(&self.inner.inputs),
+            outputs: bytes(&self.inner.outputs) - taken_over,
+            temporary: self.inner.prepared.plan.arena_bytes as u64,
+            code: 0,
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        self.cost
+    }
+}
+
+impl CpuExecutable {
+    /// The arguments as the engine's own buffers, the donated ones taken from the caller.
+    fn arguments(&self, inputs: &[Buffer]) -> Result<Vec<CpuBuffer>> {
+        let expected = &self.inner.inputs;
+        if inputs.len() != expected.len() {
+            return Err(RuntimeError::ArgumentCount { expected: expected.len(), given: inputs.len() });
+        }
+        for (index, (buffer, shape)) in inputs.iter().zip(expected).enumerate() {
+            if buffer.shape() != shape {
+                let name = self.input_names[index].to_string();
+                let (expected, given) = (shape.clone(), buffer.shape().clone());
+                return Err(RuntimeError::Argument { index, name, expected, given });
+            }
+        }
+        let own = inputs.iter().map(|buffer| {
+            buffer.downcast::<CpuBuffer>().ok_or_else(|| RuntimeError::Device("a buffer of another device was given to the cpu".into()))
+        });
+        own.zip(&self.inner.donated)
+            .map(|(buffer, donated)| match donated {
+                Some(_) => buffer?.donate(),
+                None => Ok(buffer?.clone()),
+            })
+            .collect()
+    }
+}
+
+impl Inner {
+    fn run(
+        &self,
+        arguments: &[CpuBuffer],
+        outputs: &[CpuBuffer],
+        arena: &mut Arena,
+        machine: &crate::kernels::Machine,
+    ) -> Result<()> {
+        let plan = &self.prepared.plan;
+        // Inputs that are not donated are read first, so that one buffer given twice is copied before it is taken.
+        let mut storages: Vec<Option<Storage>> = vec![None; arguments.len()];
+        for (index, argument) in arguments.iter().enumerate().filter(|&(index, _)| self.donated[index].is_none()) {
+            storages[index] = Some(argument.storage()?);
+        }
+        let mut results: Vec<Option<Arc<AlignedBytes>>> = vec![None; outputs.len()];
+        for (index, argument) in arguments.iter().enumerate() {
+            if let Some(output) = self.donated[index] {
+                let memory = argument.take()?.into_exclusive();
+                results[output] = Some(memory.clone());
+                storages[index] = Some(Storage::Owned(memory));
+            }
+        }
+        let results: Vec<Arc<AlignedBytes>> = results
+            .into_iter()
+            .zip(&self.outputs)
+            .map(|(taken_over, shape)| taken_over.unwrap_or_else(|| Arc::new(AlignedBytes::zeroed(shape.bytes()))))
+            .collect();
+        let input_pointers: Vec<*mut u8> = storages.iter().flatten().map(Storage::pointer).collect();
+        let output_pointers: Vec<*mut u8> = results.iter().map(|memory| memory.as_ptr().cast_mut()).collect();
+        // SAFETY: storages and results live until the end of this function and have the sizes of their shapes; results
+        // and donated inputs are held by nobody else.
+        let memory = unsafe { Memory::bind(plan, arena.reserve(plan.arena_bytes), &input_pointers, &output_pointers) };
+        run(&self.prepared, &memory, machine);
+        drop(storages);
+        outputs.iter().zip(results).for_each(|(output, memory)| output.fulfil(Storage::Owned(memory)));
+        Ok(())
+    }
+}

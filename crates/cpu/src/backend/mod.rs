@@ -1,0 +1,82 @@
+//! The engine as the runtime sees it.
+
+mod buffer;
+mod executable;
+mod worker;
+
+use buffer::CpuBuffer;
+use executable::CpuExecutable;
+use octant_runtime::{
+    Backend, Buffer, CompileOptions, Device, Executable, HostTensor, MemoryUse, Mesh, Program, Result, RuntimeError, Sharding,
+};
+use std::sync::Arc;
+use worker::Worker;
+
+/// The processor of this machine as one device.
+pub struct CpuBackend {
+    worker: Arc<Worker>,
+}
+
+impl CpuBackend {
+    /// Uses all processors that this process may run on.
+    pub fn new() -> Result<CpuBackend> {
+        CpuBackend::with_threads(crate::pool::Pool::available())
+    }
+
+    /// Uses that many threads.
+    pub fn with_threads(threads: usize) -> Result<CpuBackend> {
+        Ok(CpuBackend { worker: Arc::new(Worker::start(threads)?) })
+    }
+
+    fn check_mesh(&self, mesh: &Mesh) -> Result<()> {
+        match mesh.devices() {
+            1 => Ok(()),
+            more => Err(RuntimeError::Unsupported {
+                backend: "cpu".into(),
+                what: format!("a mesh of {more} devices: the processor is one device, and uses all its cores as one"),
+            }),
+        }
+    }
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+
+    fn devices(&self) -> Vec<Device> {
+        let machine = self.worker.machine();
+        let description = format!("{} threads, {:?}", machine.pool.threads(), machine.simd.level());
+        vec![Device { id: 0, kind: processor_name(), description }]
+    }
+
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Box<dyn Executable>> {
+        self.check_mesh(&program.mesh)?;
+        Ok(Box::new(CpuExecutable::compile(self.worker.clone(), program, options)?))
+    }
+
+    fn upload(&self, tensor: &HostTensor, mesh: &Mesh, _: &Sharding) -> Result<Buffer> {
+        self.check_mesh(mesh)?;
+        Ok(Buffer::new(CpuBuffer::ready(tensor)))
+    }
+
+    fn memory(&self) -> Result<Vec<MemoryUse>> {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let limit = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let used = kibibytes(&status, "VmRSS:").unwrap_or(0);
+        Ok(vec![MemoryUse { used, peak: kibibytes(&status, "VmHWM:"), limit: kibibytes(&limit, "MemTotal:") }])
+    }
+}
+
+/// The bytes of a line `Name:   123 kB`.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|count| count * 1024)
+}
+
+fn processor_name() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("model name"));
+    let name = line.and_then(|line| line.split(':').nth(1)).map(str::trim);
+    name.map_or_else(|| format!("{} processor", std::env::consts::ARCH), str::to_owned)
+}

@@ -1,0 +1,141 @@
+//! bf16 storage: conversions, and where the result of a product with f32 sums goes.
+
+use super::{Machine, Shared};
+use crate::simd::{Kernel, Simd, Vector};
+use half::bf16;
+
+/// Where a product of bf16 operands is stored; the sums themselves are always f32.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Rounded to the nearest bf16, ties to even.
+    Bf16(&'a mut [bf16]),
+    /// As it was summed.
+    F32(&'a mut [f32]),
+}
+
+impl Output<'_> {
+    /// Elements.
+    pub fn len(&self) -> usize {
+        match self {
+            Output::Bf16(values) => values.len(),
+            Output::F32(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same place, for chunks to share.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn shared(&mut self) -> SharedOutput {
+        match self {
+            Output::Bf16(values) => SharedOutput::Bf16(Shared(values.as_mut_ptr())),
+            Output::F32(values) => SharedOutput::F32(Shared(values.as_mut_ptr())),
+        }
+    }
+}
+
+/// An [`Output`] that several chunks write to, each its own elements.
+#[derive(Clone, Copy)]
+pub(super) enum SharedOutput {
+    Bf16(Shared<bf16>),
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
+    F32(Shared<f32>),
+}
+
+impl SharedOutput {
+    /// Stores `values` from element `first` on.
+    ///
+    /// # Safety
+    /// The elements must exist and belong to the calling chunk.
+    pub unsafe fn store(self, simd: Simd, first: usize, values: &[f32]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                SharedOutput::F32(to) => std::ptr::copy_nonoverlapping(values.as_ptr(), to.at(first), values.len()),
+                SharedOutput::Bf16(to) => {
+                    narrow(simd, values, std::slice::from_raw_parts_mut(to.at(first), values.len()));
+                }
+            }
+        }
+    }
+}
+
+/// Rounds f32 numbers to bf16, ties to even.
+pub(super) fn narrow(simd: Simd, from: &[f32], to: &mut [bf16]) {
+    // SAFETY: the entry was chosen for this machine.
+    unsafe { simd.entry::<Narrow<'_>>()((from, to)) }
+}
+
+/// Widens bf16 numbers to f32.
+pub(super) fn widen(simd: Simd, from: &[bf16], to: &mut [f32]) {
+    // SAFETY: the entry was chosen for this machine.
+    unsafe { simd.entry::<Widen<'_>>()((from, to)) }
+}
+
+/// [`widen`] by all threads.
+pub(super) fn widen_all(machine: &Machine, from: &[bf16], to: &mut [f32]) {
+    const CHUNK: usize = 64 * 1024;
+    let target = Shared(to.as_mut_ptr());
+    machine.pool.run(from.len().div_ceil(CHUNK), &|chunk| {
+        let from = &from[chunk * CHUNK..((chunk + 1) * CHUNK).min(from.len())];
+        // SAFETY: chunks are disjoint ranges of `to`.
+        widen(machine.simd, from, unsafe { std::slice::from_raw_parts_mut(target.at(chunk * CHUNK), from.len()) });
+    });
+}
+
+struct Narrow<'a>(std::marker::PhantomData<&'a ()>);
+struct Widen<'a>(std::marker::PhantomData<&'a ()>);
+
+impl<'a> Kernel for Narrow<'a> {
+    type Args = (&'a [f32], &'a mut [bf16]);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>((from, to): Self::Args) {
+        for (to, from) in to.iter_mut().zip(from) {
+            let bits = from.to_bits();
+            // Half of the last place, or just less than half where the kept part is even: ties go to even.
+            let rounded = (bits.wrapping_add(0x7fff + (bits >> 16 & 1))) >> 16;
+            let nan = bits >> 16 | 0x40;
+            *to = bf16::from_bits(if from.is_nan() { nan } else { rounded } as u16);
+        }
+    }
+}
+
+impl<'a> Kernel for Widen<'a> {
+    type Args = (&'a [bf16], &'a mut [f32]);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>((from, to): Self::Args) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = f32::from_bits(u32::from(from.to_bits()) << 16);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_agree_with_the_half_crate() {
+        let edges = [0.0, -0.0, 1.0, f32::MAX, f32::MIN_POSITIVE, 1e-40, f32::INFINITY, f32::NEG_INFINITY];
+        let ties = (0..200).map(|step| f32::from_bits(0x3f80_0000 + step * 0x2000));
+        let values: Vec<f32> = edges.into_iter().chain(ties).collect();
+        for simd in Simd::all() {
+            let mut narrowed = vec![bf16::ZERO; values.len()];
+            narrow(simd, &values, &mut narrowed);
+            let expected: Vec<bf16> = values.iter().map(|&value| bf16::from_f32(value)).collect();
+            assert_eq!(narrowed, expected, "{:?}", simd.level());
+            let mut widened = vec![0.0; values.len()];
+            widen(simd, &narrowed, &mut widened);
+            assert!(widened.iter().zip(&expected).all(|(widened, expected)| *widened == expected.to_f32()));
+            narrow(simd, &[f32::NAN], &mut narrowed[..1]);
+            assert!(narrowed[0].is_nan());
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Two-dimensional convolution, NHWC × HWIO, as an implicit matrix product: nothing is unfolded in memory.
+//!
+//! [`Conv2d`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
+//! each pixel's window lies, `forward` runs the tiles over them, `gradient` sums the gradient of the weights.
+
+mod bf16;
+mod depthwise;
+mod forward;
+mod gradient;
+mod phases;
+mod windows;
+
+#[cfg(test)]
+pub(in crate::kernels) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use forward::{Convolution, conv2d};
+pub use gradient::{WeightsGradient, conv2d_weights_gradient};
+
+/// A convolution: `y[n,o] = Σ x[n,i] · w[k]` over all `k`, `i` with `o·stride + k·kernel_dilation - pad_low = i·input_dilation`.
+///
+/// Arrays hold the vertical axis first. The padding on the high side is implied by `output`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Conv2d {
+    /// Pictures.
+    pub batch: usize,
+    /// Height and width of the input.
+    pub input: [usize; 2],
+    /// Channels of the input, all groups together.
+    pub in_channels: usize,
+    /// Height and width of the output.
+    pub output: [usize; 2],
+    /// Channels of the output, all groups together.
+    pub out_channels: usize,
+    /// Height and width of the kernel.
+    pub kernel: [usize; 2],
+    /// Steps between output pixels.
+    pub stride: [usize; 2],
+    /// Zeros before the (dilated) input; negative cuts pixels off.
+    pub pad_low: [i64; 2],
+    /// Distance between input pixels; 1 is no dilation.
+    pub input_dilation: [usize; 2],
+    /// Distance between kernel taps; 1 is no dilation.
+    pub kernel_dilation: [usize; 2],
+    /// Feature groups.
+    pub groups: usize,
+    /// The kernel is read from its last tap to its first, in both directions.
+    pub reversed: bool,
+}
+
+/// Where the weights lie: element (row, column, input, output within the group, group) at the sum of index × stride.
+#[derive(Debug, Clone, Copy)]
+pub struct Weights<'a, T = f32> {
+    /// All elements.
+    pub data: &'a [T],
+    /// Stride of the kernel's rows.
+    pub row: usize,
+    /// Stride of the kernel's columns.
+    pub column: usize,
+    /// Stride of the input channel within its group.
+    pub input: usize,
+    /// Stride of the output channel within its group.
+    pub output: usize,
+    /// Stride of the group.
+    pub group: usize,
+}
+
+/// Called with the index of its first element on each finished, contiguous block of whole output pixels, by the thread
+/// that has just computed it.
+pub type Epilogue<'a> = dyn Fn(usize, &mut [f32]) + Sync + 'a;
+
+impl Conv2d {
+    /// Plain convolution: no dilation, one group, not reversed.
+    pub fn new(batch: usize, input: [usize; 2], channels: [usize; 2], kernel: [usize; 2]) -> Conv2d {
+        let output = [0, 1].map(|axis| (input[axis] + 1).saturating_sub(kernel[axis]));
+        Conv2d {
+            batch,
+            input,
+            in_channels: channels[0],
+            output,
+            out_channels: channels[1],
+            kernel,
+            stride: [1; 2],
+            pad_low: [0; 2],
+            input_dilation: [1; 2],
+            kernel_dilation: [1; 2],
+            groups: 1,
+            reversed: false,
+        }
+    }
+
+    /// The same with zero padding on all sides and a stride, as PyTorch's layers have it.
+    pub fn padded(mut self, padding: usize, stride: usize) -> Conv2d {
+        self.pad_low = [padding as i64; 2];
+        self.stride = [stride; 2];
+        self.output = [0, 1].map(|axis| match self.input[axis] + 2 * padding >= self.kernel[axis] {
+            true => (self.input[axis] + 2 * padding - self.kernel[axis]) / stride + 1,
+            false => 0,
+        });
+        self
+    }
+
+    /// The convolution that maps the gradient of the output to the gradient of the input; run it with
+    /// [`Weights::transposed`].
+    pub fn backward_data(&self) -> Conv2d {
+        let pad = |axis: usize| {
+            (self.kernel_dilation[axis] * self.kernel[axis].saturating_sub(1)) as i64 - self.pad_low[axis]
+        };
+        Conv2d {
+            batch: self.batch,
+            input: self.output,
+            in_channels: self.out_channels,
+            output: self.input,
+            out_channels: self.in_channels,
+            kernel: self.kernel,
+            stride: self.input_dilation,
+            pad_low: [pad(0), pad(1)],
+            input_dilation: self.stride,
+            kernel_dilation: self.kernel_dilation,
+            groups: self.groups,
+            reversed: !self.reversed,
+        }
+    }
+
+    /// Input channels of one group.
+    pub fn group_inputs(&self) -> usize {
+        self.in_channels / self.groups.max(1)
+    }
+
+    /// Output channels of one group.
+    pub fn group_outputs(&self) -> usize {
+        self.out_channels / self.groups.max(1)
+    }
+
+    /// Multiplications by weights that are inside the input, counted as two operations each: what throughput is
+    /// measured with.
+    pub fn flops(&self) -> f64 {
+        let pairs = |axis: usize| -> f64 { phases::phases(self, axis).iter().map(|phase| phase.pairs() as f64).sum() };
+        2.0 * self.batch as f64 * pairs(0) * pairs(1) * (self.group_inputs() * self.out_channels) as f64
+    }
+
+    fn input_len(&self) -> usize {
+        self.batch * self.input[0] * self.input[1] * self.in_channels
+    }
+
+    fn output_len(&self) -> usize {
+        self.batch * self.output[0] * self.output[1] * self.out_channels
+    }
+
+    fn weights_len(&self) -> usize {
+        self.kernel[0] * self.kernel[1] * self.group_inputs() * self.out_channels
+    }
+
+    fn check(&self) {
+        assert!(self.groups > 0, "a convolution has at least one group: {self:?}");
+        assert!(
+            self.in_channels.is_multiple_of(self.groups) && self.out_channels.is_multiple_of(self.groups),
+            "the channels of a convolution are multiples of its groups: {self:?}"
+        );
+        let steps = [self.stride, self.input_dilation, self.kernel_dilation];
+        assert!(steps.as_flattened().iter().all(|&step| step > 0), "strides and dilations are at least 1: {self:?}");
+    }
+}
+
+impl<'a, T> Weights<'a, T> {
+    /// Weights stored as (row, column, input within the group, output), the graph's own order.
+    pub fn hwio(data: &'a [T], conv: &Conv2d) -> Self {
+        let input = conv.out_channels;
+        let column = input * conv.group_inputs();
+        Weights { data, row: column * conv.kernel[1], column, input, output: 1, group: conv.group_outputs() }
+    }
+
+    /// The same weights with inputs and outputs exchanged, for [`Conv2d::backward_data`] of `forward`.
+    pub fn transposed(data: &'a [T], forward: &Conv2d) -> Self {
+        let stored = Self::hwio(data, forward);
+        Weights { input: stored.output, output: stored.input, ..stored }
+    }
+
+    fn check(&self, conv: &Conv2d) {
+        let extents =
+            [conv.kernel[0], conv.kernel[1], conv.group_inputs(), conv.group_outputs(), conv.groups].map(|n| n as u64);
+        if extents.contains(&0) {
+            return;
+        }
+        let strides = [self.row, self.column, self.input, self.output, self.group];
+        let last: u64 = extents.iter().zip(strides).map(|(extent, stride)| (extent - 1) * stride as u64).sum();
+        assert!(last < self.data.len() as u64, "the weights end before their last element: {conv:?}");
+    }
+}

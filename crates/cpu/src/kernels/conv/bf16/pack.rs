@@ -1,0 +1,82 @@
+//! bf16 weights in the order in which AMX tiles read them.
+//!
+//! A panel is 32 output channels: `[segment][block][2 halves][pair of steps][16 channels][2 steps]`.
+
+use super::super::windows::Sweep;
+use super::super::{Conv2d, Weights};
+use crate::kernels::amx::{BLOCK_LEN, COLUMNS};
+use crate::simd::{Kernel, Simd, Vector};
+use half::bf16;
+use std::marker::PhantomData;
+
+/// Packs one panel of a sweep whose segments hold `channels` numbers per tap, in blocks of `steps`.
+pub(super) fn pack_panel(
+    simd: Simd,
+    conv: &Conv2d,
+    sweep: &Sweep,
+    channels: usize,
+    steps: usize,
+    w: Weights<'_, bf16>,
+    panel: usize,
+    packed: &mut [u16],
+) {
+    packed.fill(0);
+    for (tap, (row, column)) in sweep.taps().enumerate() {
+        // Taps follow each other along the reduced axis; blocks need not end where taps do.
+        let first_step = tap * channels;
+        let from = row * w.row + column * w.column + panel * COLUMNS * w.output;
+        let columns = COLUMNS.min(conv.out_channels - panel * COLUMNS);
+        let tap = TapBlock { w, from, inputs: conv.in_channels, columns, first_step, steps, packed };
+        // SAFETY: the entry was chosen for this machine.
+        unsafe { simd.entry::<PackTap<'_>>()(tap) };
+    }
+}
+
+struct TapBlock<'a> {
+    w: Weights<'a, bf16>,
+    from: usize,
+    inputs: usize,
+    columns: usize,
+    first_step: usize,
+    steps: usize,
+    packed: &'a mut [u16],
+}
+
+struct PackTap<'a>(PhantomData<&'a ()>);
+
+impl<'a> Kernel for PackTap<'a> {
+    type Args = TapBlock<'a>;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(tap: TapBlock<'a>) {
+        let TapBlock { w, from, inputs, columns, first_step, steps, packed } = tap;
+        // First steps are even, so that two steps of a pair belong to the same tap.
+        for input in (0..inputs).step_by(2) {
+            let step = first_step + input;
+            let (block, within) = (step / steps, step % steps);
+            let source = from + input * w.input;
+            let both = input + 1 < inputs;
+            for half in 0..columns.div_ceil(16) {
+                let live = 16.min(columns - 16 * half);
+                let to = block * BLOCK_LEN + half * (BLOCK_LEN / 2) + within / 2 * 32;
+                let to = &mut packed[to..to + 32];
+                let source = source + 16 * half * w.output;
+                if w.output == 1 && both && live == 16 {
+                    let (even, odd) = (&w.data[source..][..16], &w.data[source + w.input..][..16]);
+                    for column in 0..16 {
+                        to[2 * column] = even[column].to_bits();
+                        to[2 * column + 1] = odd[column].to_bits();
+                    }
+                    continue;
+                }
+                for column in 0..live {
+                    to[2 * column] = w.data[source + column * w.output].to_bits();
+                    if both {
+                        to[2 * column + 1] = w.data[source + column * w.output + w.input].to_bits();
+                    }
+                }
+            }
+        }
+    }
+}

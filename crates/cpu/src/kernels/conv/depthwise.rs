@@ -1,0 +1,283 @@
+//! Depthwise convolution: every channel has its own kernel, so vectors run across channels and nothing is broadcast.
+
+use super::windows::Sweep;
+use super::{Conv2d, Weights};
+use crate::kernels::Shared;
+use crate::simd::{Kernel, Simd, Vector};
+use std::array::from_fn;
+use std::ops::Range;
+
+/// Whether each channel is convolved with a kernel of its own.
+pub(super) fn is_depthwise(conv: &Conv2d) -> bool {
+    conv.groups > 1 && conv.in_channels == conv.groups && conv.out_channels == conv.groups
+}
+
+/// Lays the weights of a sweep out as `[tap][channel]`.
+pub(super) fn pack_depthwise(conv: &Conv2d, sweep: &Sweep, w: Weights<'_>, packed: &mut [f32]) {
+    for ((row, column), packed) in sweep.taps().zip(packed.chunks_exact_mut(conv.in_channels.max(1))) {
+        let from = row * w.row + column * w.column;
+        for (channel, packed) in packed.iter_mut().enumerate() {
+            *packed = w.data[from + channel * w.group];
+        }
+    }
+}
+
+/// Pixels that share the loads of the weights.
+const PIXELS: usize = 4;
+
+/// Computes all channels of the sweep's pixels in the given output rows.
+pub(super) fn depthwise_rows(
+    simd: Simd,
+    conv: &Conv2d,
+    sweep: &Sweep,
+    x: *const f32,
+    weights: &[f32],
+    y: Shared<f32>,
+    rows: Range<usize>,
+) {
+    let kernel = simd.entry::<Forward>();
+    let taps = Taps::new(conv, sweep);
+    sweep.windows(conv, x, rows, 0..sweep.segments, PIXELS, |windows| {
+        for (tile, places) in windows.places.chunks(PIXELS).enumerate() {
+            let last = places.len() - 1;
+            let tile = ForwardTile {
+                taps,
+                rows: windows.rows[tile * sweep.segments * PIXELS..].as_ptr(),
+                weights: weights.as_ptr(),
+                // Pixels that do not exist are the last one again, computed and written twice.
+                out: from_fn(|pixel| y.at(places[pixel.min(last)] as usize * conv.out_channels)),
+                order: from_fn(|pixel| pixel.min(last)),
+            };
+            // SAFETY: windows have `taps.columns * channels` numbers per segment, the weights one row per tap, and the
+            // places are pixels of this chunk alone.
+            unsafe { kernel(&tile) };
+        }
+    });
+}
+
+/// The taps of a sweep: so many kernel rows with so many columns each.
+#[derive(Clone, Copy)]
+struct Taps {
+    segments: usize,
+    /// Taps in a segment, `channels` numbers apart.
+    columns: usize,
+    channels: usize,
+}
+
+impl Taps {
+    fn new(conv: &Conv2d, sweep: &Sweep) -> Taps {
+        let columns = if sweep.merged { sweep.horizontal.taps.len() } else { 1 };
+        Taps { segments: sweep.segments, columns, channels: conv.in_channels }
+    }
+}
+
+struct ForwardTile {
+    taps: Taps,
+    /// `[segment][PIXELS]`.
+    rows: *const *const f32,
+    weights: *const f32,
+    out: [*mut f32; PIXELS],
+    /// Which of the window's rows each pixel reads.
+    order: [usize; PIXELS],
+}
+
+struct Forward;
+
+impl Kernel for Forward {
+    type Args = *const ForwardTile;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(tile: *const ForwardTile) {
+        // SAFETY: the caller's pointers are valid as described at `depthwise_rows`; V's instruction set is enabled.
+        unsafe {
+            let tile = &*tile;
+            let channels = tile.taps.channels;
+            let mut channel = 0;
+            while channel + 2 * V::LANES <= channels {
+                forward_channels::<V, 2, true>(tile, channel, V::LANES);
+                channel += 2 * V::LANES;
+            }
+            while channel < channels {
+                match channel + V::LANES <= channels {
+                    true => forward_channels::<V, 1, true>(tile, channel, V::LANES),
+                    false => forward_channels::<V, 1, false>(tile, channel, channels - channel),
+                }
+                channel += V::LANES;
+            }
+        }
+    }
+}
+
+/// `VECTORS` registers of channels from `channel` on; without `FULL` only the first `live` lanes exist.
+#[inline(always)]
+unsafe fn forward_channels<V: Vector, const VECTORS: usize, const FULL: bool>(
+    tile: &ForwardTile,
+    channel: usize,
+    live: usize,
+) {
+    // SAFETY: as in `Forward::run`; only existing channels are touched.
+    unsafe {
+        let load = |from: *const f32| if FULL { V::load(from) } else { V::load_first(from, live) };
+        let mut sums = [[V::splat(0.0); VECTORS]; PIXELS];
+        let mut weights = tile.weights.add(channel);
+        for segment in 0..tile.taps.segments {
+            let rows: [*const f32; PIXELS] =
+                from_fn(|pixel| (*tile.rows.add(segment * PIXELS + tile.order[pixel])).add(channel));
+            for column in 0..tile.taps.columns {
+                for v in 0..VECTORS {
+                    let weight = load(weights.add(v * V::LANES));
+                    for pixel in 0..PIXELS {
+                        let x = load(rows[pixel].add(column * tile.taps.channels + v * V::LANES));
+                        sums[pixel][v] = sums[pixel][v].plus_product(x, weight);
+                    }
+                }
+                weights = weights.add(tile.taps.channels);
+            }
+        }
+        for pixel in 0..PIXELS {
+            for v in 0..VECTORS {
+                let out = tile.out[pixel].add(channel + v * V::LANES);
+                if FULL { sums[pixel][v].store(out) } else { sums[pixel][v].store_first(out, live) }
+            }
+        }
+    }
+}
+
+/// Adds the gradient of the weights over the sweep's pixels in the given output rows to `dw`, stored as (tap, channel).
+pub(super) fn depthwise_gradient(
+    simd: Simd,
+    conv: &Conv2d,
+    sweep: &Sweep,
+    x: *const f32,
+    dy: *const f32,
+    dw: *mut f32,
+    rows: Range<usize>,
+) {
+    const BLOCK_PIXELS: usize = 128;
+    let kernel = simd.entry::<Gradient>();
+    let taps = Taps::new(conv, sweep);
+    let step = (BLOCK_PIXELS / conv.output[1].max(1)).max(1);
+    for first in rows.clone().step_by(step) {
+        let rows = first..(first + step).min(rows.end);
+        let pixels = sweep.pixels(conv, rows.clone());
+        if pixels == 0 {
+            continue;
+        }
+        sweep.windows(conv, x, rows, 0..sweep.segments, pixels, |windows| {
+            for (index, (row, column)) in sweep.taps().step_by(taps.columns.max(1)).enumerate() {
+                let reversed = sweep.horizontal.taps.len() > 1 && sweep.horizontal.taps[1].kernel < column;
+                let distance = match taps.columns > 1 {
+                    true => sweep.horizontal.taps[1].kernel.abs_diff(column),
+                    false => 0,
+                };
+                let distance = distance as isize * conv.out_channels as isize;
+                let tile = GradientTile {
+                    taps,
+                    count: windows.pixels,
+                    rows: windows.rows[index * windows.height..].as_ptr(),
+                    places: windows.places.as_ptr(),
+                    dy,
+                    dw: dw.wrapping_add((row * conv.kernel[1] + column) * conv.out_channels),
+                    distance: if reversed { -distance } else { distance },
+                };
+                // SAFETY: the windows have a number per tap and channel, the places are output pixels, and the taps of
+                // this kernel row are rows of `dw`, which belongs to the caller's job.
+                unsafe { kernel(&tile) };
+            }
+        });
+    }
+}
+
+/// One kernel row's part of the gradient.
+struct GradientTile {
+    taps: Taps,
+    count: usize,
+    rows: *const *const f32,
+    places: *const u32,
+    dy: *const f32,
+    /// The gradient of the first tap.
+    dw: *mut f32,
+    /// From one tap's gradient to the next one's.
+    distance: isize,
+}
+
+struct Gradient;
+
+impl Kernel for Gradient {
+    type Args = *const GradientTile;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(tile: *const GradientTile) {
+        // SAFETY: the caller's pointers are valid as described at `depthwise_gradient`; V's instruction set is enabled.
+        unsafe {
+            let tile = &*tile;
+            let mut first = 0;
+            while first < tile.taps.columns {
+                let taps = (tile.taps.columns - first).min(5);
+                match taps {
+                    1 => gradient_taps::<V, 1>(tile, first),
+                    2 => gradient_taps::<V, 2>(tile, first),
+                    3 => gradient_taps::<V, 3>(tile, first),
+                    4 => gradient_taps::<V, 4>(tile, first),
+                    _ => gradient_taps::<V, 5>(tile, first),
+                }
+                first += taps;
+            }
+        }
+    }
+}
+
+/// All channels of `TAPS` taps.
+#[inline(always)]
+unsafe fn gradient_taps<V: Vector, const TAPS: usize>(tile: &GradientTile, first: usize) {
+    let channels = tile.taps.channels;
+    let mut channel = 0;
+    // SAFETY: as in `Gradient::run`.
+    unsafe {
+        while channel + 2 * V::LANES <= channels {
+            gradient_channels::<V, TAPS, 2, true>(tile, first, channel, V::LANES);
+            channel += 2 * V::LANES;
+        }
+        while channel < channels {
+            match channel + V::LANES <= channels {
+                true => gradient_channels::<V, TAPS, 1, true>(tile, first, channel, V::LANES),
+                false => gradient_channels::<V, TAPS, 1, false>(tile, first, channel, channels - channel),
+            }
+            channel += V::LANES;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn gradient_channels<V: Vector, const TAPS: usize, const VECTORS: usize, const FULL: bool>(
+    tile: &GradientTile,
+    first: usize,
+    channel: usize,
+    live: usize,
+) {
+    let channels = tile.taps.channels;
+    // SAFETY: as in `Gradient::run`; only existing channels are touched.
+    unsafe {
+        let load = |from: *const f32| if FULL { V::load(from) } else { V::load_first(from, live) };
+        let mut sums = [[V::splat(0.0); VECTORS]; TAPS];
+        for pixel in 0..tile.count {
+            let x = (*tile.rows.add(pixel)).add(first * channels + channel);
+            let dy = tile.dy.add(*tile.places.add(pixel) as usize * channels + channel);
+            for v in 0..VECTORS {
+                let dy = load(dy.add(v * V::LANES));
+                for tap in 0..TAPS {
+                    sums[tap][v] = sums[tap][v].plus_product(load(x.add(tap * channels + v * V::LANES)), dy);
+                }
+            }
+        }
+        for tap in 0..TAPS {
+            for v in 0..VECTORS {
+                let dw = tile.dw.offset((first + tap) as isize * tile.distance).add(channel + v * V::LANES);
+                let sum = load(dw).plus(sums[tap][v]);
+                if FULL { sum.store(dw) } else { sum.store_first(dw, live) }
+            }
+        }
+    }
+}

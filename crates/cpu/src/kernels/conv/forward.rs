@@ -1,0 +1,247 @@
+//! The convolution itself: weights packed into panels, then chunks of output rows in parallel.
+
+use super::depthwise::{depthwise_rows, is_depthwise, pack_depthwise};
+use super::windows::{Sweep, Windows};
+use super::{Conv2d, Epilogue, Weights};
+use crate::kernels::panels::{Panel, pack_rows, packed_len, panels};
+use crate::kernels::tile::{RowsTile, even_height, rows_kernel};
+use crate::kernels::{Machine, Shared, scratch};
+use crate::simd::Simd;
+use std::ops::Range;
+
+/// A convolution that is ready to run: built once from shapes, run every step.
+#[derive(Debug, Clone)]
+pub struct Convolution {
+    pub(super) conv: Conv2d,
+    /// The plan for bf16 pictures on AMX.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) tiled: Option<super::bf16::TiledPlan>,
+    sweeps: Vec<Sweep>,
+    depthwise: bool,
+    /// Output rows (counted through all pictures) in a chunk.
+    chunk_rows: usize,
+}
+
+/// Computes `y = conv(x, w)` once; see [`Convolution`] for the form that is kept between steps.
+pub fn conv2d(
+    machine: &Machine,
+    conv: &Conv2d,
+    x: &[f32],
+    w: Weights<'_>,
+    y: &mut [f32],
+    epilogue: Option<&Epilogue<'_>>,
+) {
+    Convolution::new(conv).run(machine, x, w, y, epilogue);
+}
+
+impl Convolution {
+    /// Plans the convolution.
+    ///
+    /// # Panics
+    /// When the description contradicts itself: channels that are no multiple of the groups, a stride of 0.
+    pub fn new(conv: &Conv2d) -> Convolution {
+        conv.check();
+        let depthwise = is_depthwise(conv);
+        let sweeps = Sweep::all(conv, conv.groups == 1 || depthwise);
+        Convolution {
+            conv: conv.clone(),
+            #[cfg(target_arch = "x86_64")]
+            tiled: super::bf16::TiledPlan::new(conv),
+            sweeps,
+            depthwise,
+            chunk_rows: chunk_rows(conv),
+        }
+    }
+
+    /// What is computed.
+    pub fn description(&self) -> &Conv2d {
+        &self.conv
+    }
+
+    /// Computes `y = conv(x, w)`, then `epilogue` on each finished block of pixels.
+    ///
+    /// # Panics
+    /// When a slice does not have the size that the description says.
+    pub fn run(&self, machine: &Machine, x: &[f32], w: Weights<'_>, y: &mut [f32], epilogue: Option<&Epilogue<'_>>) {
+        self.check(x, &w, y);
+        if y.is_empty() {
+            return;
+        }
+        scratch::borrow(self.packed_len(machine.simd), |packed: &mut [f32]| {
+            self.pack(machine, w, packed);
+            self.run_packed(machine, x, packed, y, epilogue);
+        });
+    }
+
+    fn check(&self, x: &[f32], w: &Weights<'_>, y: &[f32]) {
+        assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
+        assert_eq!(y.len(), self.conv.output_len(), "the output's size must match {:?}", self.conv);
+        w.check(&self.conv);
+    }
+
+    /// Elements of the packed weights.
+    fn packed_len(&self, simd: Simd) -> usize {
+        self.sweeps.iter().map(|sweep| self.sweep_len(simd, sweep)).sum()
+    }
+
+    fn sweep_len(&self, simd: Simd, sweep: &Sweep) -> usize {
+        if self.depthwise {
+            return sweep.depth();
+        }
+        self.conv.groups * packed_len(simd, sweep.depth(), self.conv.group_outputs())
+    }
+
+    /// Lays the weights out as the tiles read them: `[sweep][group][panel][depth][width]`.
+    fn pack(&self, machine: &Machine, w: Weights<'_>, packed: &mut [f32]) {
+        let simd = machine.simd;
+        let mut start = 0;
+        for sweep in &self.sweeps {
+            if self.depthwise {
+                pack_depthwise(&self.conv, sweep, w, &mut packed[start..]);
+                start += sweep.depth();
+                continue;
+            }
+            let outputs = self.conv.group_outputs();
+            let group_len = packed_len(simd, sweep.depth(), outputs);
+            let all_panels = panels(simd, outputs);
+            let target = Shared(packed[start..].as_mut_ptr());
+            machine.pool.run(self.conv.groups * all_panels.len(), &|job| {
+                let (group, panel) = (job / all_panels.len(), job % all_panels.len());
+                let Some(panel) = all_panels.clone().nth(panel) else { return };
+                let width = panel.vectors * simd.lanes();
+                let inputs = self.conv.group_inputs();
+                for (tap, (row, column)) in sweep.taps().enumerate() {
+                    let from = row * w.row + column * w.column + group * w.group + panel.column * w.output;
+                    let to = group * group_len + sweep.depth() * panel.column + tap * inputs * width;
+                    // SAFETY: `check` has seen that the view's last element exists; panels do not overlap.
+                    unsafe {
+                        let from = w.data.as_ptr().wrapping_add(from);
+                        pack_rows(simd, from, w.input, w.output, inputs, panel.columns, width, target.at(to));
+                    }
+                }
+            });
+            start += self.sweep_len(simd, sweep);
+        }
+    }
+
+    fn run_packed(&self, machine: &Machine, x: &[f32], packed: &[f32], y: &mut [f32], epilogue: Option<&Epilogue<'_>>) {
+        let rows = self.conv.batch * self.conv.output[0];
+        let row_len = self.conv.output[1] * self.conv.out_channels;
+        let target = Shared(y.as_mut_ptr());
+        machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
+            let rows = chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows);
+            let mut start = 0;
+            for sweep in &self.sweeps {
+                self.run_sweep(machine.simd, sweep, x.as_ptr(), &packed[start..], target, rows.clone());
+                start += self.sweep_len(machine.simd, sweep);
+            }
+            if let Some(epilogue) = epilogue {
+                let first = rows.start * row_len;
+                // SAFETY: chunks are disjoint ranges of output rows inside `y`.
+                epilogue(first, unsafe { std::slice::from_raw_parts_mut(target.at(first), rows.len() * row_len) });
+            }
+        });
+    }
+
+    fn run_sweep(&self, simd: Simd, sweep: &Sweep, x: *const f32, packed: &[f32], y: Shared<f32>, rows: Range<usize>) {
+        let pixels = sweep.pixels(&self.conv, rows.clone());
+        if self.depthwise {
+            return depthwise_rows(simd, &self.conv, sweep, x, packed, y, rows);
+        }
+        let height = even_height(simd, pixels);
+        sweep.windows(&self.conv, x, rows, 0..sweep.segments, height, |windows| {
+            let group_len = packed_len(simd, sweep.depth(), self.conv.group_outputs());
+            for group in 0..self.conv.groups {
+                self.run_group(simd, sweep, &windows, group, packed[group * group_len..].as_ptr(), y);
+            }
+        });
+    }
+
+    /// All output channels of one group for the pixels of `windows`.
+    fn run_group(
+        &self,
+        simd: Simd,
+        sweep: &Sweep,
+        windows: &Windows<'_>,
+        group: usize,
+        packed: *const f32,
+        y: Shared<f32>,
+    ) {
+        let run_tile = |panel: Panel, tile: usize, places: &[u32]| {
+            let mut out = [std::ptr::null_mut(); 16];
+            for (out, &place) in out.iter_mut().zip(places) {
+                *out = y.at(place as usize * self.conv.out_channels);
+            }
+            // A 1×1 convolution reads every pixel for one tile only: the next tile's are fetched meanwhile.
+            let next = windows.rows.get((tile + 1) * windows.height * sweep.segments).copied().unwrap_or(packed);
+            let is_first = panel.column == 0 && sweep.segments == 1;
+            let arguments = RowsTile {
+                segments: sweep.segments,
+                length: sweep.length,
+                rows: windows.rows[tile * sweep.segments * windows.height..].as_ptr(),
+                offset: group * self.conv.group_inputs(),
+                panel: packed.wrapping_add(sweep.depth() * panel.column),
+                out: out.as_ptr(),
+                column: group * self.conv.group_outputs() + panel.column,
+                columns: panel.columns,
+                live: places.len(),
+                accumulate: false,
+                next: if is_first { next } else { packed },
+                next_step: if is_first { 16 } else { 0 },
+            };
+            // SAFETY: the windows point into the input, zeros or copies; `pack` filled the panel; the places are pixels
+            // of this chunk alone, and the columns lie inside their channels.
+            unsafe { rows_kernel(simd, windows.height, panel.vectors)(&arguments) };
+        };
+        let all_panels = panels(simd, self.conv.group_outputs());
+        let tiles = windows.places.chunks(windows.height).enumerate();
+        // Weights that stay in the cache are read again for every tile, and the output is written once, in order;
+        // larger ones are read once per chunk.
+        match packed_len(simd, sweep.depth(), self.conv.group_outputs()) <= CACHED_WEIGHTS {
+            true => tiles.for_each(|(tile, places)| all_panels.clone().for_each(|panel| run_tile(panel, tile, places))),
+            false => {
+                all_panels.for_each(|panel| tiles.clone().for_each(|(tile, places)| run_tile(panel, tile, places)));
+            }
+        }
+    }
+}
+
+/// Packed weights of this many numbers stay in the second-level cache next to what else is there.
+const CACHED_WEIGHTS: usize = 128 * 1024;
+
+/// Output rows per chunk, f32.
+fn chunk_rows(conv: &Conv2d) -> usize {
+    ChunkRule { element_bytes: 4, min_flops: 6e6, min_pixels: 14, streaming_pixels: 192 }.rows(conv)
+}
+
+/// How output rows are cut into chunks: input and output of a chunk should stay in the second-level cache, a chunk
+/// should last long enough to be worth handing out, there should be many of them, and weights too large for the cache
+/// should not be read for a few pixels only.
+pub(super) struct ChunkRule {
+    /// Bytes of an input element.
+    pub element_bytes: usize,
+    /// Work of a chunk at least.
+    pub min_flops: f64,
+    /// Pixels of a chunk at least.
+    pub min_pixels: usize,
+    /// Pixels of a chunk at least if the weights do not stay in the cache.
+    pub streaming_pixels: usize,
+}
+
+impl ChunkRule {
+    pub fn rows(&self, conv: &Conv2d) -> usize {
+        const CACHE_BYTES: f64 = 512.0 * 1024.0;
+        const MANY_CHUNKS: f64 = 64.0;
+        let rows = (conv.batch * conv.output[0]).max(1) as f64;
+        let width = conv.output[1].max(1) as f64;
+        let bytes = (self.element_bytes * conv.input_len() + 4 * conv.output_len()) as f64 / rows;
+        let fits = CACHE_BYTES / bytes.max(1.0);
+        let many = (rows / MANY_CHUNKS).max(self.min_flops / (conv.flops() / rows).max(1.0));
+        let streaming = self.element_bytes * conv.weights_len() > CACHE_BYTES as usize;
+        let min_pixels = if streaming { self.streaming_pixels } else { self.min_pixels };
+        let wanted = fits.min(many).max(min_pixels as f64 / width).clamp(1.0, rows);
+        // A few chunks more make their number a multiple of four: so that two or four threads end together.
+        let chunks = ((rows / wanted).ceil() / 4.0).ceil() * 4.0;
+        (rows / chunks).ceil() as usize
+    }
+}

@@ -1,0 +1,268 @@
+//! The gradient of the weights: `dw[tap, i, o] = Σ x[window pixel, i] · dy[pixel, o]`.
+//!
+//! Summed over pixels in outer products. The pixels are cut into slices by shape; each slice sums into its own copy of
+//! the gradient, and the copies are added in order.
+
+use super::Conv2d;
+use super::depthwise::{depthwise_gradient, is_depthwise};
+use super::windows::{Sweep, Windows};
+use crate::kernels::panels::{gather_rows, panels};
+use crate::kernels::partial::{add_up, clear};
+use crate::kernels::tile::{MAX_VECTORS, OuterTile, even_height, outer_kernel};
+use crate::kernels::{Machine, Shared, scratch};
+use crate::simd::Simd;
+use std::ops::Range;
+
+/// The gradient of a convolution's weights, ready to run.
+#[derive(Debug, Clone)]
+pub struct WeightsGradient {
+    pub(super) conv: Conv2d,
+    /// The plan for bf16 pictures on AMX.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) tiled: Option<super::bf16::TiledGradient>,
+    /// Each with the rows of the gradient that its windows' numbers belong to.
+    sweeps: Vec<(Sweep, Vec<u32>)>,
+    split: Split,
+}
+
+/// How the work is cut into jobs.
+#[derive(Debug, Clone, Copy)]
+struct Split {
+    /// Slices of the pixels, each with a gradient of its own.
+    slices: usize,
+    /// Parts of the gradient's rows (taps and input channels).
+    row_jobs: usize,
+    /// Output channels of a job.
+    columns: usize,
+}
+
+/// Computes the gradient once; see [`WeightsGradient`].
+pub fn conv2d_weights_gradient(machine: &Machine, forward: &Conv2d, x: &[f32], dy: &[f32], dw: &mut [f32]) {
+    WeightsGradient::new(forward).run(machine, x, dy, dw);
+}
+
+impl WeightsGradient {
+    /// Plans the gradient of the weights of `forward`.
+    ///
+    /// # Panics
+    /// When the description contradicts itself.
+    pub fn new(forward: &Conv2d) -> WeightsGradient {
+        forward.check();
+        // Merged kernel rows fill the tiles better when there are few channels; separate taps need no copies at edges.
+        let merge = (forward.groups == 1 && forward.in_channels < 64) || is_depthwise(forward);
+        let with_rows = |sweep| {
+            let rows = weight_rows(forward, &sweep);
+            (sweep, rows)
+        };
+        let sweeps = Sweep::all(forward, merge).into_iter().map(with_rows).collect();
+        WeightsGradient {
+            conv: forward.clone(),
+            #[cfg(target_arch = "x86_64")]
+            tiled: super::bf16::TiledGradient::new(forward),
+            sweeps,
+            split: split(forward),
+        }
+    }
+
+    /// Computes `dw`, stored as (row, column, input within the group, output).
+    ///
+    /// # Panics
+    /// When a slice does not have the size that the description says.
+    pub fn run(&self, machine: &Machine, x: &[f32], dy: &[f32], dw: &mut [f32]) {
+        let len = self.conv.weights_len();
+        assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
+        assert_eq!(dy.len(), self.conv.output_len(), "the output gradient's size must match {:?}", self.conv);
+        assert_eq!(dw.len(), len, "the weights' size must match {:?}", self.conv);
+        if self.split.slices == 1 {
+            clear(machine, dw);
+            return self.run_slices(machine, x, dy, dw);
+        }
+        scratch::borrow(self.split.slices * len, |partial: &mut [f32]| {
+            clear(machine, partial);
+            self.run_slices(machine, x, dy, partial);
+            add_up(machine, partial, Shared(dw.as_mut_ptr()), 1, len, len);
+        });
+    }
+
+    /// Sums slice `s` of the pixels into part `s` of `partial`.
+    fn run_slices(&self, machine: &Machine, x: &[f32], dy: &[f32], partial: &mut [f32]) {
+        let Split { slices, row_jobs, columns } = self.split;
+        let len = self.conv.weights_len();
+        let rows = self.conv.batch * self.conv.output[0];
+        if is_depthwise(&self.conv) {
+            let target = Shared(partial.as_mut_ptr());
+            return machine.pool.run(slices, &|slice| {
+                let rows = slice * rows / slices..(slice + 1) * rows / slices;
+                for (sweep, _) in &self.sweeps {
+                    let dw = target.at(slice * len);
+                    depthwise_gradient(machine.simd, &self.conv, sweep, x.as_ptr(), dy.as_ptr(), dw, rows.clone());
+                }
+            });
+        }
+        let outputs = self.conv.group_outputs();
+        let column_jobs = outputs.div_ceil(columns);
+        let group_jobs = row_jobs * column_jobs;
+        let target = Shared(partial.as_mut_ptr());
+        machine.pool.run(slices * self.conv.groups * group_jobs, &|job| {
+            let (slice, job) = (job / (self.conv.groups * group_jobs), job % (self.conv.groups * group_jobs));
+            let (group, job) = (job / group_jobs, job % group_jobs);
+            let (row_job, first) = (job / column_jobs, job % column_jobs * columns);
+            let block = Block {
+                simd: machine.simd,
+                conv: &self.conv,
+                group,
+                columns: first..(first + columns).min(outputs),
+                dy: dy.as_ptr(),
+                dw: target.at(slice * len),
+            };
+            let slice = slice * rows / slices..(slice + 1) * rows / slices;
+            let step = (BLOCK_PIXELS / self.conv.output[1].max(1)).max(1);
+            for first in slice.clone().step_by(step) {
+                for (sweep, rows_of) in &self.sweeps {
+                    let depth = row_job * sweep.depth() / row_jobs..(row_job + 1) * sweep.depth() / row_jobs;
+                    block.add(sweep, rows_of, depth, x.as_ptr(), first..(first + step).min(slice.end));
+                }
+            }
+        });
+    }
+}
+
+/// Pixels whose windows and gradients are swept together, so that they are still in the cache for the next tile.
+const BLOCK_PIXELS: usize = 256;
+
+/// What one job computes: some output channels of one group.
+struct Block<'a> {
+    simd: Simd,
+    conv: &'a Conv2d,
+    group: usize,
+    columns: Range<usize>,
+    dy: *const f32,
+    dw: *mut f32,
+}
+
+impl Block<'_> {
+    /// Adds the products of the pixels in the given output rows, for `depth` of the gradient's rows.
+    fn add(&self, sweep: &Sweep, rows_of: &[u32], depth: Range<usize>, x: *const f32, rows: Range<usize>) {
+        let pixels = sweep.pixels(self.conv, rows.clone());
+        if pixels == 0 || depth.is_empty() {
+            return;
+        }
+        let width = MAX_VECTORS * self.simd.lanes();
+        let segments = depth.start / sweep.length..depth.end.div_ceil(sweep.length);
+        sweep.windows(self.conv, x, rows, segments.clone(), pixels, |windows| {
+            scratch::borrow(self.columns.len().next_multiple_of(width) * pixels, |gradients: &mut [f32]| {
+                self.copy_gradients(&windows, gradients, width);
+                scratch::borrow(pixels * COPY_WIDTH, |copy: &mut [f32]| {
+                    for (index, segment) in segments.enumerate() {
+                        let start = (segment * sweep.length).max(depth.start);
+                        let rows_of = &rows_of[start..((segment + 1) * sweep.length).min(depth.end)];
+                        let rows = &windows.rows[index * windows.height..][..windows.pixels];
+                        self.add_segment(rows_of, rows, start - segment * sweep.length, gradients, copy);
+                    }
+                });
+            });
+        });
+    }
+
+    /// Copies the block's part of the output gradient into panels: `[panel][pixel][width]`.
+    fn copy_gradients(&self, windows: &Windows<'_>, gradients: &mut [f32], width: usize) {
+        let first = self.group * self.conv.group_outputs() + self.columns.start;
+        scratch::borrow(windows.pixels, |pixels: &mut [*const f32]| {
+            for (pixel, &place) in pixels.iter_mut().zip(windows.places) {
+                *pixel = self.dy.wrapping_add(place as usize * self.conv.out_channels);
+            }
+            for panel in panels(self.simd, self.columns.len()) {
+                let target = &mut gradients[panel.column * windows.pixels..][..width * windows.pixels];
+                // SAFETY: the panel's columns exist in every pixel of the output gradient.
+                unsafe {
+                    let to = target.as_mut_ptr();
+                    gather_rows(self.simd, pixels, first + panel.column, panel.columns, width, to);
+                }
+            }
+        });
+    }
+
+    /// Adds the rows of the gradient that belong to one segment, from its number `first` on.
+    fn add_segment(&self, rows_of: &[u32], rows: &[*const f32], first: usize, gradients: &[f32], copy: &mut [f32]) {
+        scratch::borrow(rows.len(), |copies: &mut [*const f32]| {
+            for (pointer, copy) in copies.iter_mut().zip(copy.chunks_exact(COPY_WIDTH)) {
+                *pointer = copy.as_ptr();
+            }
+            self.add_rows(rows_of, rows, first, gradients, copy, copies);
+        });
+    }
+
+    fn add_rows(
+        &self,
+        rows_of: &[u32],
+        rows: &[*const f32],
+        first: usize,
+        gradients: &[f32],
+        copy: &mut [f32],
+        copies: &[*const f32],
+    ) {
+        let width = MAX_VECTORS * self.simd.lanes();
+        let height = even_height(self.simd, rows_of.len());
+        let all_panels = panels(self.simd, self.columns.len());
+        let first_column = self.group * self.conv.group_outputs() + self.columns.start;
+        for (index, rows_of) in rows_of.chunks(height).enumerate() {
+            let offset = self.group * self.conv.group_inputs() + first + index * height;
+            let copied = all_panels.len() >= COPY_PANELS;
+            if copied {
+                // SAFETY: the segment has at least `offset + rows_of.len()` numbers.
+                unsafe { gather_rows(self.simd, rows, offset, rows_of.len(), COPY_WIDTH, copy.as_mut_ptr()) };
+            }
+            let mut out = [std::ptr::null_mut(); 16];
+            for (out, &row) in out.iter_mut().zip(rows_of) {
+                *out = self.dw.wrapping_add(row as usize * self.conv.out_channels);
+            }
+            for panel in all_panels.clone() {
+                let tile = OuterTile {
+                    count: rows.len(),
+                    a: if copied { copies.as_ptr() } else { rows.as_ptr() },
+                    offset: if copied { 0 } else { offset },
+                    b: gradients[panel.column * rows.len()..].as_ptr(),
+                    b_stride: width,
+                    out: out.as_ptr(),
+                    column: first_column + panel.column,
+                    columns: panel.columns,
+                };
+                // SAFETY: windows and gradients have at least the tile's numbers per pixel; the result's rows and
+                // columns belong to this job alone.
+                unsafe { outer_kernel(self.simd, rows_of.len(), panel.vectors)(&tile) };
+            }
+        }
+    }
+}
+
+/// From this many panels on, a copy of the windows pays: they are read once per panel, from pixels far apart.
+const COPY_PANELS: usize = 4;
+/// Distance of the copied windows: a tile's rows at most.
+const COPY_WIDTH: usize = 16;
+
+/// For each step of a sweep's reduced axis: the row of `dw`, seen as a matrix with one column per output channel.
+fn weight_rows(conv: &Conv2d, sweep: &Sweep) -> Vec<u32> {
+    let inputs = conv.group_inputs();
+    let rows_of_tap = |(row, column): (usize, usize)| {
+        let first = (row * conv.kernel[1] + column) * inputs;
+        (first..first + inputs).map(|row| row as u32)
+    };
+    sweep.taps().flat_map(rows_of_tap).collect()
+}
+
+/// A large gradient is cut by its rows and columns, which costs nothing; a small one by pixels, each slice with a copy
+/// of the gradient that has to be added up later.
+fn split(conv: &Conv2d) -> Split {
+    const JOBS: usize = 32;
+    const JOB_WEIGHTS: usize = 64 * 1024;
+    const JOB_COLUMNS: usize = 512;
+    const SLICE_PIXELS: usize = 1024;
+    let rows = conv.kernel[0] * conv.kernel[1] * conv.group_inputs();
+    let columns = conv.group_outputs().clamp(1, JOB_COLUMNS);
+    let column_jobs = conv.group_outputs().div_ceil(columns);
+    let row_jobs = (rows * columns).div_ceil(JOB_WEIGHTS).max(1);
+    let jobs = if is_depthwise(conv) { 1 } else { (conv.groups * column_jobs * row_jobs).max(1) };
+    let output_rows = conv.batch * conv.output[0];
+    let slices = (output_rows * conv.output[1]).div_ceil(SLICE_PIXELS).min(JOBS.div_ceil(jobs));
+    Split { slices: slices.clamp(1, output_rows.max(1)), row_jobs, columns }
+}

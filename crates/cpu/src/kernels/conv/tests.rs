@@ -1,0 +1,224 @@
+//! Every convolution against a loop that follows the definition, in f64, at every instruction set.
+
+use super::testing::{assert_close, machines, numbers};
+use super::*;
+use crate::kernels::Machine;
+use crate::kernels::bf16::Output;
+use crate::pool::Pool;
+use crate::simd::Simd;
+use half::bf16;
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Calls `visit(x index, w index, y index)` for every product in the definition; `w` is HWIO.
+fn products(conv: &Conv2d, mut visit: impl FnMut(usize, usize, usize)) {
+    let (inputs, outputs) = (conv.group_inputs(), conv.group_outputs());
+    let hit = |axis: usize, output: usize, tap: usize| {
+        let at = (output * conv.stride[axis] + tap * conv.kernel_dilation[axis]) as i64 - conv.pad_low[axis];
+        let dilation = conv.input_dilation[axis] as i64;
+        let inside = at >= 0 && at % dilation == 0 && at / dilation < conv.input[axis] as i64;
+        inside.then_some((at / dilation) as usize)
+    };
+    let stored = |axis: usize, tap: usize| if conv.reversed { conv.kernel[axis] - 1 - tap } else { tap };
+    for n in 0..conv.batch {
+        for (oh, ow) in grid(conv.output) {
+            for (kh, kw) in grid(conv.kernel) {
+                let (Some(ih), Some(iw)) = (hit(0, oh, kh), hit(1, ow, kw)) else { continue };
+                let x = ((n * conv.input[0] + ih) * conv.input[1] + iw) * conv.in_channels;
+                let y = ((n * conv.output[0] + oh) * conv.output[1] + ow) * conv.out_channels;
+                let w = (stored(0, kh) * conv.kernel[1] + stored(1, kw)) * inputs * conv.out_channels;
+                for o in 0..conv.out_channels {
+                    for i in 0..inputs {
+                        visit(x + o / outputs * inputs + i, w + i * conv.out_channels + o, y + o);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn grid(extents: [usize; 2]) -> impl Iterator<Item = (usize, usize)> {
+    (0..extents[0]).flat_map(move |row| (0..extents[1]).map(move |column| (row, column)))
+}
+
+fn check(conv: &Conv2d) {
+    let x = numbers(conv.input_len(), 1);
+    let w = numbers(conv.weights_len(), 2);
+    let dy = numbers(conv.output_len(), 3);
+    let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
+    products(conv, |xi, wi, yi| {
+        y[yi] += f64::from(x[xi]) * f64::from(w[wi]);
+        dx[xi] += f64::from(dy[yi]) * f64::from(w[wi]);
+        dw[wi] += f64::from(x[xi]) * f64::from(dy[yi]);
+    });
+    for machine in machines() {
+        let level = machine.simd.level();
+        let mut actual = vec![f32::NAN; y.len()];
+        conv2d(&machine, conv, &x, Weights::hwio(&w, conv), &mut actual, None);
+        assert_close(&actual, &y, &format!("y at {level:?} of {conv:?}"));
+        let mut actual = vec![f32::NAN; x.len()];
+        conv2d(&machine, &conv.backward_data(), &dy, Weights::transposed(&w, conv), &mut actual, None);
+        assert_close(&actual, &dx, &format!("dx at {level:?} of {conv:?}"));
+        let mut actual = vec![f32::NAN; w.len()];
+        conv2d_weights_gradient(&machine, conv, &x, &dy, &mut actual);
+        assert_close(&actual, &dw, &format!("dw at {level:?} of {conv:?}"));
+    }
+}
+
+/// The bf16 forms against the definition, with inputs that are exact in bf16.
+fn check_bf16(conv: &Conv2d) {
+    let exact = |len, seed| -> Vec<bf16> { numbers(len, seed).into_iter().map(bf16::from_f32).collect() };
+    let x = exact(conv.input_len(), 1);
+    let w = exact(conv.weights_len(), 2);
+    let dy = exact(conv.output_len(), 3);
+    let (mut y, mut dx, mut dw) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; w.len()]);
+    products(conv, |xi, wi, yi| {
+        y[yi] += x[xi].to_f64() * w[wi].to_f64();
+        dx[xi] += dy[yi].to_f64() * w[wi].to_f64();
+        dw[wi] += x[xi].to_f64() * dy[yi].to_f64();
+    });
+    for simd in Simd::all() {
+        let machine = Machine { pool: Pool::new(2), simd };
+        let what = |name: &str| format!("{name} by {simd:?} of {conv:?}");
+        let mut actual = vec![f32::NAN; y.len()];
+        let plan = Convolution::new(conv);
+        plan.run_bf16(&machine, &x, Weights::hwio(&w, conv), Output::F32(&mut actual), None);
+        assert_close(&actual, &y, &what("y"));
+        let mut rounded = vec![bf16::NAN; y.len()];
+        plan.run_bf16(&machine, &x, Weights::hwio(&w, conv), Output::Bf16(&mut rounded), None);
+        assert!(actual.iter().zip(&rounded).all(|(y, rounded)| bf16::from_f32(*y) == *rounded), "{}", what("rounding"));
+        let mut actual = vec![f32::NAN; x.len()];
+        let plan = Convolution::new(&conv.backward_data());
+        plan.run_bf16(&machine, &dy, Weights::transposed(&w, conv), Output::F32(&mut actual), None);
+        assert_close(&actual, &dx, &what("dx"));
+        let mut actual = vec![f32::NAN; w.len()];
+        WeightsGradient::new(conv).run_bf16(&machine, &x, &dy, &mut actual);
+        assert_close(&actual, &dw, &what("dw"));
+    }
+}
+
+fn any_conv() -> impl Strategy<Value = Conv2d> {
+    let pair = |range: std::ops::Range<usize>| [range.clone(), range];
+    let channels = (1usize..4, prop_oneof![1usize..6, 14usize..40], prop_oneof![1usize..6, 14usize..40]);
+    let steps = (pair(1..4), pair(1..4), pair(1..3));
+    (0usize..3, pair(0..12), pair(1..12), pair(1..5), steps, [-3i64..5, -3i64..5], channels, any::<bool>()).prop_map(
+        |(batch, input, output, kernel, (stride, input_dilation, kernel_dilation), pad_low, channels, reversed)| {
+            Conv2d {
+                batch,
+                input,
+                in_channels: channels.0 * channels.1,
+                output,
+                out_channels: channels.0 * channels.2,
+                kernel,
+                stride,
+                pad_low,
+                input_dilation,
+                kernel_dilation,
+                groups: channels.0,
+                reversed,
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #[test]
+    fn any_convolution_follows_the_definition(conv in any_conv()) {
+        check(&conv);
+    }
+
+    #[test]
+    fn any_bf16_convolution_follows_the_definition(conv in any_conv()) {
+        check_bf16(&conv);
+    }
+
+    #[test]
+    fn any_depthwise_convolution_follows_the_definition(conv in any_conv(), channels in 1usize..50) {
+        check(&Conv2d { in_channels: channels, out_channels: channels, groups: channels, ..conv });
+    }
+}
+
+#[test]
+fn layers_of_real_networks_follow_the_definition() {
+    check(&Conv2d::new(2, [28, 28], [1, 64], [3, 3]));
+    check(&Conv2d::new(1, [37, 41], [3, 64], [7, 7]).padded(3, 2));
+    check(&Conv2d::new(3, [7, 7], [96, 80], [3, 3]).padded(1, 1));
+    check(&Conv2d::new(2, [15, 15], [64, 48], [1, 1]).padded(0, 2));
+    check(&Conv2d::new(1, [40, 70], [16, 16], [3, 3]).padded(1, 1));
+    check(&Conv2d::new(1, [14, 14], [24, 1], [1, 1]));
+}
+
+#[test]
+fn bf16_layers_of_real_networks_follow_the_definition() {
+    check_bf16(&Conv2d::new(2, [28, 28], [1, 64], [3, 3]));
+    check_bf16(&Conv2d::new(1, [37, 41], [3, 64], [7, 7]).padded(3, 2));
+    check_bf16(&Conv2d::new(3, [7, 7], [96, 80], [3, 3]).padded(1, 1));
+    check_bf16(&Conv2d::new(2, [15, 15], [64, 48], [1, 1]).padded(0, 2));
+    check_bf16(&Conv2d::new(1, [40, 70], [16, 16], [3, 3]).padded(1, 1));
+    check_bf16(&Conv2d::new(4, [14, 14], [48, 33], [1, 1]));
+}
+
+#[test]
+fn depthwise_layers_follow_the_definition() {
+    for (channels, multiplier) in [(1, 1), (3, 1), (40, 1), (96, 1), (5, 3), (16, 2)] {
+        for (kernel, padding, stride) in [(3, 1, 1), (3, 1, 2), (5, 2, 1), (1, 0, 1), (4, 0, 3)] {
+            let mut conv =
+                Conv2d::new(2, [13, 11], [channels, channels * multiplier], [kernel; 2]).padded(padding, stride);
+            conv.groups = channels;
+            check(&conv);
+        }
+    }
+}
+
+#[test]
+fn nothing_in_nothing_out() {
+    for broken in 0..6 {
+        let mut conv = Conv2d::new(2, [5, 5], [4, 6], [3, 3]).padded(1, 1);
+        match broken {
+            0 => conv.batch = 0,
+            1 => conv.input = [0, 5],
+            2 => conv.in_channels = 0,
+            3 => conv.out_channels = 0,
+            4 => conv.kernel = [0, 3],
+            _ => conv.output = [5, 0],
+        }
+        check(&conv);
+    }
+}
+
+#[test]
+fn the_epilogue_sees_every_pixel_once_when_it_is_finished() {
+    let conv = Conv2d::new(3, [17, 19], [8, 20], [3, 3]).padded(1, 2).backward_data();
+    let (x, w) = (numbers(conv.input_len(), 4), numbers(conv.weights_len(), 5));
+    for machine in machines() {
+        let mut plain = vec![0.0; conv.output_len()];
+        conv2d(&machine, &conv, &x, Weights::hwio(&w, &conv), &mut plain, None);
+        let mut doubled = vec![0.0; conv.output_len()];
+        let seen = AtomicUsize::new(0);
+        let epilogue = |first: usize, values: &mut [f32]| {
+            assert!(first.is_multiple_of(conv.out_channels) && values.len().is_multiple_of(conv.out_channels));
+            seen.fetch_add(values.len(), Ordering::Relaxed);
+            values.iter_mut().for_each(|value| *value = 2.0 * *value + 1.0);
+        };
+        conv2d(&machine, &conv, &x, Weights::hwio(&w, &conv), &mut doubled, Some(&epilogue));
+        assert_eq!(seen.into_inner(), conv.output_len());
+        assert!(plain.iter().zip(&doubled).all(|(plain, doubled)| 2.0 * plain + 1.0 == *doubled));
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let conv = Conv2d::new(4, [30, 30], [24, 40], [3, 3]).padded(1, 1);
+    let (x, w, dy) = (numbers(conv.input_len(), 6), numbers(conv.weights_len(), 7), numbers(conv.output_len(), 8));
+    for simd in Simd::all() {
+        let results = [1, 2, 5].map(|threads| {
+            let machine = Machine { pool: Pool::new(threads), simd };
+            let (mut y, mut dw) = (vec![0.0; dy.len()], vec![0.0; w.len()]);
+            conv2d(&machine, &conv, &x, Weights::hwio(&w, &conv), &mut y, None);
+            conv2d_weights_gradient(&machine, &conv, &x, &dy, &mut dw);
+            (y, dw)
+        });
+        assert!(results[0] == results[1] && results[0] == results[2], "{:?}", simd.level());
+    }
+}

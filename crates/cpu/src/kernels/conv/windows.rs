@@ -1,0 +1,252 @@
+//! Where the windows of a run of output pixels lie in the input.
+//!
+//! A window is a few *segments*: stretches of memory that the tiles read with one pointer. If neighbouring taps hit
+//! neighbouring pixels, a whole kernel row is one segment of `taps × channels` numbers, because NHWC stores them side by
+//! side; otherwise each tap is one. Segments outside the picture point to zeros, segments that cross its left or right
+//! edge are copied with their zeros into the thread's scratch memory.
+
+use super::Conv2d;
+use super::depthwise::is_depthwise;
+use super::phases::Phase;
+use crate::kernels::scratch;
+use std::ops::Range;
+
+/// The pair of phases that the pixels of one sweep belong to.
+#[derive(Debug, Clone)]
+pub(super) struct Sweep {
+    pub vertical: Phase,
+    pub horizontal: Phase,
+    /// Kernel rows are single segments.
+    pub merged: bool,
+    /// Numbers in a segment.
+    pub length: usize,
+    /// Segments in a window.
+    pub segments: usize,
+}
+
+/// Pointers for `pixels` windows, tile by tile: `[tile][segment][height]`.
+pub(super) struct Windows<'a> {
+    /// Pixels that exist; pointers beyond them in the last tile repeat a real one.
+    pub pixels: usize,
+    pub height: usize,
+    pub rows: &'a [*const f32],
+    /// Per pixel: its index among all output pixels.
+    pub places: &'a [u32],
+}
+
+impl Sweep {
+    /// All sweeps of a convolution, rows of phases first; kernel rows become single segments if `merge` asks for it
+    /// and the taps allow it.
+    pub fn all(conv: &Conv2d, merge: bool) -> Vec<Sweep> {
+        let (vertical, horizontal) = (super::phases::phases(conv, 0), super::phases::phases(conv, 1));
+        let pairs = vertical.iter().flat_map(|v| horizontal.iter().map(move |h| (v, h)));
+        pairs.map(|(v, h)| Sweep::new(conv, v.clone(), h.clone(), merge)).collect()
+    }
+
+    fn new(conv: &Conv2d, vertical: Phase, horizontal: Phase, merge: bool) -> Sweep {
+        let merged = merge && horizontal.is_dense();
+        let (rows, columns) = (vertical.taps.len(), horizontal.taps.len());
+        let (segments, length) = match merged {
+            true => (if columns == 0 { 0 } else { rows }, columns * conv.in_channels),
+            // Depthwise kernels read all channels of a tap at once, the others those of their group.
+            false if is_depthwise(conv) => (rows * columns, conv.in_channels),
+            false => (rows * columns, conv.group_inputs()),
+        };
+        Sweep { vertical, horizontal, merged, length, segments }
+    }
+
+    /// Steps of the reduced axis.
+    pub fn depth(&self) -> usize {
+        self.segments * self.length
+    }
+
+    /// The kernel's (row, column) of each tap, in the order of the reduced axis.
+    pub fn taps(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let columns = &self.horizontal.taps;
+        self.vertical.taps.iter().flat_map(move |row| columns.iter().map(move |column| (row.kernel, column.kernel)))
+    }
+
+    /// Output rows of `rows` (counted through all pictures) that belong to this sweep: (picture, index in the phase).
+    fn own_rows<'a>(&'a self, conv: &Conv2d, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + 'a {
+        let height = conv.output[0];
+        rows.filter_map(move |row| {
+            let (picture, row) = (row / height, row % height);
+            let index = row.checked_sub(self.vertical.first)?;
+            index.is_multiple_of(self.vertical.step).then_some((picture, index / self.vertical.step))
+        })
+    }
+
+    /// Pixels of this sweep in the given output rows.
+    pub fn pixels(&self, conv: &Conv2d, rows: Range<usize>) -> usize {
+        self.own_rows(conv, rows).count() * self.horizontal.count
+    }
+
+    /// Calls `body` with `segments` of the windows of all pixels in `rows`, in tiles of `height`.
+    pub fn windows<R>(
+        &self,
+        conv: &Conv2d,
+        input: *const f32,
+        rows: Range<usize>,
+        segments: Range<usize>,
+        height: usize,
+        body: impl FnOnce(Windows<'_>) -> R,
+    ) -> R {
+        let own_rows = self.own_rows(conv, rows.clone()).count();
+        let pixels = own_rows * self.horizontal.count;
+        let crossing = if self.merged { own_rows * self.crossing_columns() * segments.len() * self.length } else { 0 };
+        let zeros = if self.merged { self.length } else { conv.in_channels };
+        let pointers = pixels.div_ceil(height) * height * segments.len();
+        scratch::borrow(crossing + zeros, |copies: &mut [f32]| {
+            let (zeros, copies) = copies.split_at_mut(zeros);
+            zeros.fill(0.0);
+            scratch::borrow(pointers, |pointers: &mut [*const f32]| {
+                scratch::borrow(pixels, |places: &mut [u32]| {
+                    let mut filler =
+                        Filler { sweep: self, conv, input, zeros, copies, pointers, places, segments, height };
+                    filler.fill(rows);
+                    body(Windows { pixels, height, rows: pointers, places })
+                })
+            })
+        })
+    }
+
+    /// Output columns whose windows cross the left or right edge.
+    fn crossing_columns(&self) -> usize {
+        (0..self.horizontal.count).filter(|&column| !self.is_inside(self.horizontal.origin(column))).count()
+    }
+
+    fn is_inside(&self, origin: i64) -> bool {
+        origin >= 0 && origin + self.horizontal.taps.len() as i64 <= self.horizontal.input
+    }
+}
+
+/// Writes the pointers of a [`Sweep`]'s windows.
+struct Filler<'a> {
+    sweep: &'a Sweep,
+    conv: &'a Conv2d,
+    input: *const f32,
+    zeros: &'a [f32],
+    /// What is left of the memory for windows that cross an edge.
+    copies: &'a mut [f32],
+    pointers: &'a mut [*const f32],
+    places: &'a mut [u32],
+    segments: Range<usize>,
+    height: usize,
+}
+
+impl Filler<'_> {
+    fn fill(&mut self, rows: Range<usize>) {
+        let (sweep, conv) = (self.sweep, self.conv);
+        let mut pixel = 0;
+        for (picture, index) in sweep.own_rows(conv, rows) {
+            let row = picture * conv.output[0] + sweep.vertical.first + index * sweep.vertical.step;
+            let place = row * conv.output[1] + sweep.horizontal.first;
+            for column in 0..sweep.horizontal.count {
+                self.places[pixel + column] = (place + column * sweep.horizontal.step) as u32;
+            }
+            let per_row = if sweep.merged { 1 } else { sweep.horizontal.taps.len().max(1) };
+            for segment in self.segments.clone() {
+                let vertical = sweep.vertical.taps[segment / per_row];
+                let line = vertical.input + index as i64 * sweep.vertical.input_step;
+                let inside = (0..sweep.vertical.input).contains(&line);
+                let line = inside.then(|| self.line(picture, line as usize));
+                match sweep.merged {
+                    true => self.merged_row(pixel, segment, line),
+                    false => self.single_tap(pixel, segment, segment % per_row, line),
+                }
+            }
+            pixel += sweep.horizontal.count;
+        }
+        self.fill_up(pixel);
+    }
+
+    /// The first pixel of an input row.
+    fn line(&self, picture: usize, row: usize) -> *const f32 {
+        let [height, width] = self.conv.input;
+        // SAFETY: the caller only asks for rows of the input.
+        unsafe { self.input.add((picture * height + row) * width * self.conv.in_channels) }
+    }
+
+    /// One segment per pixel of an output row; `line` is the input row, none when it lies outside.
+    fn merged_row(&mut self, first_pixel: usize, segment: usize, line: Option<*const f32>) {
+        let channels = self.conv.in_channels as i64;
+        let mut slot = self.slot(first_pixel, segment);
+        for column in 0..self.sweep.horizontal.count {
+            let origin = self.sweep.horizontal.origin(column);
+            self.pointers[slot.next()] = match line {
+                None => self.zeros.as_ptr(),
+                Some(line) if self.sweep.is_inside(origin) => line.wrapping_offset((origin * channels) as isize),
+                Some(line) => self.copy_with_zeros(line, origin),
+            };
+        }
+    }
+
+    /// A window row that crosses an edge, with zeros where the picture ends.
+    fn copy_with_zeros(&mut self, line: *const f32, origin: i64) -> *const f32 {
+        let (channels, width) = (self.conv.in_channels, self.sweep.horizontal.input);
+        let (copy, rest) = std::mem::take(&mut self.copies).split_at_mut(self.sweep.length);
+        self.copies = rest;
+        let begin = (-origin).clamp(0, self.sweep.horizontal.taps.len() as i64) as usize * channels;
+        let end = (width - origin).clamp(0, self.sweep.horizontal.taps.len() as i64) as usize * channels;
+        copy.fill(0.0);
+        if begin < end {
+            let from = line.wrapping_offset((origin * channels as i64) as isize + begin as isize);
+            // SAFETY: `begin..end` are the numbers of the window that lie inside the input row.
+            copy[begin..end].copy_from_slice(unsafe { std::slice::from_raw_parts(from, end - begin) });
+        }
+        copy.as_ptr()
+    }
+
+    /// One tap of every pixel of an output row.
+    fn single_tap(&mut self, first_pixel: usize, segment: usize, tap: usize, line: Option<*const f32>) {
+        let horizontal = &self.sweep.horizontal;
+        let (first, step, width) = (horizontal.taps[tap].input, horizontal.input_step, horizontal.input);
+        let mut slot = self.slot(first_pixel, segment);
+        for column in 0..horizontal.count {
+            let at = first + column as i64 * step;
+            self.pointers[slot.next()] = match line {
+                Some(line) if (0..width).contains(&at) => line.wrapping_add(at as usize * self.conv.in_channels),
+                _ => self.zeros.as_ptr(),
+            };
+        }
+    }
+
+    /// Where the pointers of a segment go, from `pixel` on.
+    fn slot(&self, pixel: usize, segment: usize) -> Slot {
+        let (height, segments) = (self.height, self.segments.len());
+        let (tile, row) = (pixel / height, pixel % height);
+        let index = (tile * segments + segment - self.segments.start) * height + row;
+        Slot { index, left: height - row, height, jump: (segments - 1) * height }
+    }
+
+    /// Fills up the last tile with pointers to zeros.
+    fn fill_up(&mut self, pixels: usize) {
+        let spare = pixels.next_multiple_of(self.height) - pixels;
+        for segment in self.segments.clone() {
+            let mut slot = self.slot(pixels, segment);
+            (0..spare).for_each(|_| self.pointers[slot.next()] = self.zeros.as_ptr());
+        }
+    }
+}
+
+/// Walks through the pointers of one segment: from tile to tile it skips those of the other segments.
+struct Slot {
+    index: usize,
+    left: usize,
+    height: usize,
+    jump: usize,
+}
+
+impl Slot {
+    #[inline(always)]
+    fn next(&mut self) -> usize {
+        let index = self.index;
+        self.index += 1;
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = self.height;
+            self.index += self.jump;
+        }
+        index
+    }
+}

@@ -1,0 +1,72 @@
+//! The numeric loops: convolutions, matrix products and poolings over plain slices.
+//!
+//! Everything runs on a [`Machine`] (threads and instruction set). Kernels with a plan of their own ([`Convolution`])
+//! are built once from shapes and run many times; they allocate nothing after the first run, since each thread keeps
+//! its working memory.
+//!
+//! | call | what it computes |
+//! |---|---|
+//! | [`Convolution::new`] then [`Convolution::run`] | y = conv(x, w), NHWC × HWIO, any strides, padding (also negative), both dilations, groups, reversal; an optional epilogue sees finished pixels |
+//! | [`Conv2d::backward_data`] with [`Weights::transposed`] | describes the gradient of the input as a convolution, to be run like any other |
+//! | [`WeightsGradient::new`] then [`WeightsGradient::run`] | dw = Σ x·dy for the same description |
+//! | [`Convolution::run_bf16`], [`WeightsGradient::run_bf16`] | the same for bf16 pictures, with f32 sums |
+//! | [`gemm`], [`gemm_bf16`] | C = A·B with any strides and a batch |
+//! | [`pool2d`] | maximum, minimum or sum over windows |
+//! | [`max_pool2d_gradient`], [`sum_pool2d_gradient`] | their gradients (select-and-scatter, spreading) |
+//!
+//! How work is cut into chunks, and the order in which partial sums are added, depends on shapes only: results are
+//! bitwise the same for any number of threads.
+//!
+//! Start reading at `tile.rs`: all products are made of its two register tiles.
+
+#[cfg(target_arch = "x86_64")]
+mod amx;
+mod bf16;
+mod conv;
+mod gemm;
+mod gemm_bf16;
+mod panels;
+mod partial;
+mod pool2d;
+mod scratch;
+mod tile;
+
+pub use bf16::Output;
+pub use conv::{Conv2d, Convolution, Epilogue, Weights, WeightsGradient, conv2d, conv2d_weights_gradient};
+pub use gemm::{Gemm, Matrix, gemm};
+pub use gemm_bf16::gemm_bf16;
+pub use pool2d::{Pool2d, Reduction, max_pool2d_gradient, pool2d, sum_pool2d_gradient};
+
+use crate::pool::Pool;
+use crate::simd::{Simd, SimdError};
+
+/// What kernels run on.
+pub struct Machine {
+    /// The threads.
+    pub pool: Pool,
+    /// The instruction set.
+    pub simd: Simd,
+}
+
+impl Machine {
+    /// `threads` threads and the instruction set that `OCTANT_SIMD` names, or the best there is.
+    pub fn new(threads: usize) -> Result<Machine, SimdError> {
+        Ok(Machine { pool: Pool::new(threads), simd: Simd::current()? })
+    }
+}
+
+/// A pointer that chunks of a job may share: each writes elements that no other touches.
+#[derive(Clone, Copy)]
+struct Shared<T>(*mut T);
+
+// SAFETY: the kernels give every chunk its own elements, and the caller of the kernel holds the slice until all end.
+unsafe impl<T> Sync for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Send for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The element at `index`; the accessor keeps closures from capturing the bare pointer.
+    fn at(self, index: usize) -> *mut T {
+        self.0.wrapping_add(index)
+    }
+}

@@ -1,0 +1,251 @@
+//! The two register tiles that all matrix products and convolutions are made of.
+//!
+//! * [`Rows`]: rows of A given by one pointer each and contiguous along the reduced axis, B packed into panels. The
+//!   forward convolution, the gradient of its input and `A·B` run on it: a row is a pixel's window, wherever it lies.
+//! * [`Outer`]: A and B both contiguous across the tile, A with one pointer per step of the reduced axis. The gradient
+//!   of the weights runs on it, and products with so few rows that packing B would cost more than it saves.
+//!
+//! Every element is summed by one accumulator in the order of the reduced axis, so the result does not depend on the
+//! height of the tile it was computed in.
+
+use crate::simd::{Kernel, Simd, Vector};
+use std::array::from_fn;
+
+/// Registers across a tile at most.
+pub(super) const MAX_VECTORS: usize = 2;
+
+/// Arguments of a [`Rows`] tile: `out[m][column + n] = Σ rows[s][m][offset + k] * panel[s][k][n]`.
+pub(super) struct RowsTile {
+    /// Stretches of the reduced axis, each with its own row pointers.
+    pub segments: usize,
+    /// Steps in each segment.
+    pub length: usize,
+    /// `[segments][height]` pointers.
+    pub rows: *const *const f32,
+    /// Added to every row pointer.
+    pub offset: usize,
+    /// `[segments][length][vectors * LANES]`.
+    pub panel: *const f32,
+    /// `height` pointers to rows of the result, of which `live` are followed.
+    pub out: *const *mut f32,
+    /// Added to every result pointer.
+    pub column: usize,
+    /// Columns of the panel that exist in the result.
+    pub columns: usize,
+    /// Rows that exist in the result; the other row pointers must be readable all the same.
+    pub live: usize,
+    /// Adds to what the result holds instead of overwriting it.
+    pub accumulate: bool,
+    /// Memory that will be needed next: fetched meanwhile, `next_step` numbers further with each step of the reduced
+    /// axis. Any mapped address will do.
+    pub next: *const f32,
+    pub next_step: usize,
+}
+
+/// Arguments of an [`Outer`] tile: `out[m][column + n] += Σ a[k][offset + m] * b[k][n]`.
+pub(super) struct OuterTile {
+    /// Steps of the reduced axis.
+    pub count: usize,
+    /// Where each step's row of A lies.
+    pub a: *const *const f32,
+    /// Added to every pointer of A.
+    pub offset: usize,
+    /// The first step's row of B, as wide as the tile.
+    pub b: *const f32,
+    /// Distance between the rows of B.
+    pub b_stride: usize,
+    /// One pointer per row of the result.
+    pub out: *const *mut f32,
+    /// Added to every result pointer.
+    pub column: usize,
+    /// Columns of the tile that exist in the result.
+    pub columns: usize,
+}
+
+pub(super) type RowsFn = unsafe fn(*const RowsTile);
+pub(super) type OuterFn = unsafe fn(*const OuterTile);
+
+struct Rows<const HEIGHT: usize, const VECTORS: usize>;
+struct Outer<const HEIGHT: usize, const VECTORS: usize>;
+
+/// Rows of the largest tile.
+fn max_height(simd: Simd) -> usize {
+    struct TileRows;
+    impl Kernel for TileRows {
+        type Args = ();
+        type Output = usize;
+
+        #[inline(always)]
+        unsafe fn run<V: Vector>((): ()) -> usize {
+            V::TILE_ROWS
+        }
+    }
+    // SAFETY: the entry was chosen for this machine.
+    unsafe { simd.entry::<TileRows>()(()) }
+}
+
+/// Cuts `rows` into tiles of equal height: many rows fill the largest tile, a few more than that make two halves.
+pub(super) fn even_height(simd: Simd, rows: usize) -> usize {
+    let tiles = rows.div_ceil(max_height(simd)).max(1);
+    rows.div_ceil(tiles).max(1)
+}
+
+macro_rules! heights {
+    ($simd:ident, $tile:ident, $height:expr, $vectors:expr; $($h:literal)*) => {
+        match ($height, $vectors) {
+            $(($h, 1) => $simd.entry::<$tile<$h, 1>>(), ($h, 2) => $simd.entry::<$tile<$h, 2>>(),)*
+            (height, vectors) => unreachable!("there is no tile of {height} rows and {vectors} registers"),
+        }
+    };
+}
+
+/// The [`Rows`] tile of the given height and width.
+pub(super) fn rows_kernel(simd: Simd, height: usize, vectors: usize) -> RowsFn {
+    heights!(simd, Rows, height, vectors; 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+}
+
+/// The [`Outer`] tile of the given height and width.
+pub(super) fn outer_kernel(simd: Simd, height: usize, vectors: usize) -> OuterFn {
+    heights!(simd, Outer, height, vectors; 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+}
+
+impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Rows<HEIGHT, VECTORS> {
+    type Args = *const RowsTile;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(tile: *const RowsTile) {
+        // Heights the registers cannot hold are never asked for; leaving them empty saves compiling them.
+        if HEIGHT > V::TILE_ROWS {
+            return;
+        }
+        // SAFETY: the caller's pointers are valid as described at `RowsTile`; V's instruction set is enabled.
+        unsafe {
+            let tile = &*tile;
+            // The result's lines are asked for now, if there is enough to do until the sums are finished.
+            if tile.segments * tile.length >= LONG {
+                for m in 0..HEIGHT {
+                    let out = (*tile.out.add(m)).wrapping_add(tile.column);
+                    (0..VECTORS).for_each(|v| V::prefetch(out.wrapping_add(v * V::LANES)));
+                }
+            }
+            let mut sums = [[V::splat(0.0); VECTORS]; HEIGHT];
+            let mut panel = tile.panel;
+            for segment in 0..tile.segments {
+                let rows: [*const f32; HEIGHT] = from_fn(|m| (*tile.rows.add(segment * HEIGHT + m)).add(tile.offset));
+                panel = segment_products::<V, HEIGHT, VECTORS>(tile, &rows, panel, &mut sums);
+            }
+            // A loop of constant length keeps the sums in registers.
+            for m in 0..HEIGHT {
+                if m < tile.live {
+                    let out = (*tile.out.add(m)).add(tile.column);
+                    store_row::<V, VECTORS>(&sums[m], out, tile.columns, tile.accumulate);
+                }
+            }
+        }
+    }
+}
+
+/// Steps of the reduced axis that take longer than fetching the result's lines.
+const LONG: usize = 48;
+
+/// How far ahead panels are fetched, in numbers: they stream through the first-level cache.
+const AHEAD: usize = 1024;
+
+/// Adds one segment's products; returns the panel's next row.
+#[inline(always)]
+unsafe fn segment_products<V: Vector, const HEIGHT: usize, const VECTORS: usize>(
+    tile: &RowsTile,
+    rows: &[*const f32; HEIGHT],
+    mut panel: *const f32,
+    sums: &mut [[V; VECTORS]; HEIGHT],
+) -> *const f32 {
+    let (length, next_step) = (tile.length, tile.next_step);
+    let mut next = tile.next;
+    // A narrow tile would spend its time fetching row pointers; several steps per fetch amortise that.
+    const NARROW_STEPS: usize = 4;
+    let mut k = 0;
+    // SAFETY: as in `Rows::run`.
+    unsafe {
+        if VECTORS == 1 {
+            while k + NARROW_STEPS <= length {
+                V::prefetch(panel.wrapping_add(AHEAD));
+                V::prefetch(panel.wrapping_add(AHEAD + 2 * V::LANES));
+                let b: [V; NARROW_STEPS] = from_fn(|step| V::load(panel.add(step * V::LANES)));
+                for m in 0..HEIGHT {
+                    for step in 0..NARROW_STEPS {
+                        sums[m][0] = sums[m][0].plus_product(V::splat(*rows[m].add(k + step)), b[step]);
+                    }
+                }
+                panel = panel.add(NARROW_STEPS * V::LANES);
+                k += NARROW_STEPS;
+            }
+        }
+        while k < length {
+            V::prefetch(next);
+            next = next.wrapping_add(next_step);
+            let b: [V; VECTORS] = from_fn(|v| {
+                V::prefetch(panel.wrapping_add(AHEAD + v * V::LANES));
+                V::load(panel.add(v * V::LANES))
+            });
+            for m in 0..HEIGHT {
+                let a = V::splat(*rows[m].add(k));
+                for v in 0..VECTORS {
+                    sums[m][v] = sums[m][v].plus_product(a, b[v]);
+                }
+            }
+            panel = panel.add(VECTORS * V::LANES);
+            k += 1;
+        }
+    }
+    panel
+}
+
+#[inline(always)]
+unsafe fn store_row<V: Vector, const VECTORS: usize>(sums: &[V; VECTORS], out: *mut f32, columns: usize, add: bool) {
+    for v in 0..VECTORS {
+        let live = columns.saturating_sub(v * V::LANES).min(V::LANES);
+        // SAFETY: `columns` numbers of `out` are the caller's; nothing beyond them is touched.
+        unsafe {
+            let out = out.add(v * V::LANES);
+            match live == V::LANES {
+                true if add => V::load(out).plus(sums[v]).store(out),
+                true => sums[v].store(out),
+                false if add => V::load_first(out, live).plus(sums[v]).store_first(out, live),
+                false => sums[v].store_first(out, live),
+            }
+        }
+    }
+}
+
+impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Outer<HEIGHT, VECTORS> {
+    type Args = *const OuterTile;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(tile: *const OuterTile) {
+        if HEIGHT > V::TILE_ROWS {
+            return;
+        }
+        // SAFETY: the caller's pointers are valid as described at `OuterTile`; V's instruction set is enabled.
+        unsafe {
+            let tile = &*tile;
+            let mut sums = [[V::splat(0.0); VECTORS]; HEIGHT];
+            for k in 0..tile.count {
+                let a = (*tile.a.add(k)).add(tile.offset);
+                let b = tile.b.add(k * tile.b_stride);
+                let b: [V; VECTORS] = from_fn(|v| V::load(b.add(v * V::LANES)));
+                for m in 0..HEIGHT {
+                    let a = V::splat(*a.add(m));
+                    for v in 0..VECTORS {
+                        sums[m][v] = sums[m][v].plus_product(a, b[v]);
+                    }
+                }
+            }
+            for m in 0..HEIGHT {
+                let out = (*tile.out.add(m)).add(tile.column);
+                store_row::<V, VECTORS>(&sums[m], out, tile.columns, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! From a graph to a plan: a list of steps over memory whose every byte is placed before the first run.
+//!
+//! 1. [`fuse`] decides which values are stored; the others exist only in the registers of loops.
+//! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data.
+//! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one arena planned from lifetimes.
+
+mod access;
+mod fuse;
+pub(crate) mod kernel;
+mod looping;
+mod memory;
+pub(crate) mod nest;
+mod prepare;
+mod schedule;
+mod steps;
+
+pub(crate) use memory::Place;
+pub(crate) use steps::{KernelStep, LoopStep, Step};
+
+use kernel::BufferId;
+use octant_graph::{Graph, HostTensor, Shape, ValueId};
+use std::collections::{HashMap, HashSet};
+
+/// A compiled graph.
+pub(crate) struct Plan {
+    pub steps: Vec<Step>,
+    /// Where every buffer lies.
+    pub places: Vec<Place>,
+    pub arena_bytes: usize,
+    pub constants: Vec<HostTensor>,
+    pub outputs: Vec<Shape>,
+}
+
+/// Compiles a graph. `donated` pairs of inputs and outputs share memory.
+pub(crate) fn compile(graph: &Graph, donated: &[(usize, usize)]) -> Plan {
+    let graph = prepare::prepare(graph);
+    let mut forced = HashSet::new();
+    let (values, steps) = loop {
+        let stored = fuse::stored_values(&graph, &forced);
+        let values = StoredValues::new(&graph, &stored);
+        match schedule::steps(&graph, &values) {
+            Ok(steps) => break (values, steps),
+            Err(looping::MustStore(value)) => {
+                let new = forced.insert(value);
+                assert!(new, "a stored value can be read by any loop");
+            }
+        }
+    };
+    memory::place(&graph, values, steps, donated)
+}
+
+/// The buffer of every stored value. Values that are the same memory share one.
+pub(crate) struct StoredValues {
+    buffers: HashMap<ValueId, BufferId>,
+    /// Bytes of every buffer.
+    pub sizes: Vec<usize>,
+}
+
+impl StoredValues {
+    fn new(graph: &Graph, stored: &HashSet<ValueId>) -> StoredValues {
+        let mut values = StoredValues { buffers: HashMap::new(), sizes: Vec::new() };
+        for node in graph.nodes() {
+            for (index, &output) in node.outputs.iter().enumerate().filter(|(_, output)| stored.contains(output)) {
+                let shared = memory::alias_of(&node.op, &node.inputs, index).and_then(|input| values.buffers.get(&input));
+                let buffer = match shared {
+                    Some(&buffer) => buffer,
+                    None => values.add(graph.shape(output).bytes()),
+                };
+                values.buffers.insert(output, buffer);
+            }
+        }
+        values
+    }
+
+    /// A further buffer.
+    pub fn add(&mut self, bytes: usize) -> BufferId {
+        self.sizes.push(bytes);
+        BufferId(self.sizes.len() as u32 - 1)
+    }
+
+    pub fn buffer(&self, value: ValueId) -> BufferId {
+        self.buffers[&value]
+    }
+
+    pub fn get(&self, value: ValueId) -> Option<BufferId> {
+        self.buffers.get(&value).copied()
+    }
+}
+
+impl Plan {
+    /// Floating-point operations of convolutions and products, a multiply-add counted as two. Loops whose length is
+    /// known only at run time count once.
+    pub fn flops(&self) -> f64 {
+        let of_step = |step: &Step| match step {
+            Step::Kernel(KernelStep { op, inputs, outputs, .. }) => match op {
+                octant_graph::Op::Convolution(conv) => {
+                    let kernel = inputs[1].1.elements() as f64;
+                    let features = inputs[1].1.dims()[conv.kernel.output].max(1) as f64;
+                    2.0 * outputs[0].1.elements() as f64 * kernel / features
+                }
+                octant_graph::Op::Dot(dot) => {
+                    let summed: usize = dot.left_contract.iter().map(|&axis| inputs[0].1.dims()[axis]).product();
+                    2.0 * outputs[0].1.elements() as f64 * summed as f64
+                }
+                _ => 0.0,
+            },
+            Step::While { condition, body, .. } => condition.flops() + body.flops(),
+            Step::If { then, otherwise, .. } => then.flops().max(otherwise.flops()),
+            Step::Loop(_) | Step::Copy { .. } => 0.0,
+        };
+        self.steps.iter().map(of_step).sum()
+    }
+}

@@ -1,0 +1,246 @@
+//! The order of steps, and loops that become one because they walk over the same data.
+
+use super::kernel::{BufferId, Loop, Operand, Store};
+use super::looping::{self, Goal, MustStore, Places};
+use super::nest::Nest;
+use super::steps::{KernelStep, LoopStep, Step};
+use super::{StoredValues, fuse};
+use octant_graph::{Graph, Node, Op, ValueId};
+use std::collections::HashMap;
+
+/// How far back a loop looks for one to join.
+const REACH: usize = 12;
+
+impl Places for (&Graph, &StoredValues) {
+    fn place(&self, value: ValueId) -> Option<Operand> {
+        self.1.get(value).map(|buffer| whole(self.0, value, buffer))
+    }
+}
+
+fn whole(graph: &Graph, value: ValueId, buffer: BufferId) -> Operand {
+    Operand { buffer, dtype: graph.shape(value).dtype(), offset: 0, strides: Vec::new() }
+}
+
+/// A step before loops are cut.
+enum Draft {
+    Loop { goals: Vec<Goal>, body: Loop },
+    Done(Step),
+}
+
+/// The steps that compute all stored values.
+pub(crate) fn steps(graph: &Graph, values: &StoredValues) -> Result<Vec<Step>, MustStore> {
+    let mut schedule = Schedule { graph, values, drafts: Vec::new(), ready: HashMap::new() };
+    for node in graph.nodes() {
+        schedule.node(node)?;
+    }
+    Ok(schedule.drafts.into_iter().map(finish).collect())
+}
+
+fn finish(draft: Draft) -> Step {
+    match draft {
+        Draft::Done(step) => step,
+        Draft::Loop { mut body, .. } => {
+            let nest = Nest::cut(&mut body);
+            Step::Loop(LoopStep { body, nest, partials: None })
+        }
+    }
+}
+
+struct Schedule<'a> {
+    graph: &'a Graph,
+    values: &'a StoredValues,
+    drafts: Vec<Draft>,
+    /// The step after which a buffer holds its value.
+    ready: HashMap<BufferId, usize>,
+}
+
+impl Schedule<'_> {
+    fn node(&mut self, node: &Node) -> Result<(), MustStore> {
+        let stored = node.outputs.iter().any(|&output| self.values.get(output).is_some());
+        if !stored || node.outputs.iter().all(|&output| self.graph.shape(output).elements() == 0) {
+            return Ok(());
+        }
+        match &node.op {
+            Op::Parameter { .. } => Ok(()),
+            Op::Constant(_) if fuse::role(&node.op) == fuse::Role::Kernel => Ok(()),
+            Op::Bitcast(_) | Op::Barrier => Ok(()),
+            Op::Reshape { .. } if self.values.get(node.inputs[0]).is_some() => Ok(()),
+            Op::Reduce { .. } => {
+                let value = node.outputs[0];
+                self.add(Goal::Fold { value, to: self.place(value) })
+            }
+            Op::Pad { low, interior, .. } => self.pad(node, low, interior),
+            Op::Concatenate { axis } => self.concatenate(node, *axis),
+            Op::While { condition, body, .. } => {
+                let (condition, body) = (super::compile(condition, &[]), super::compile(body, &[]));
+                let step = Step::While {
+                    inputs: self.buffers(&node.inputs),
+                    outputs: self.buffers(&node.outputs),
+                    condition,
+                    body,
+                    scratch: BufferId(u32::MAX),
+                };
+                self.push(step);
+                Ok(())
+            }
+            Op::If { then, otherwise } => {
+                let (then, otherwise) = (super::compile(then, &[]), super::compile(otherwise, &[]));
+                let step = Step::If {
+                    condition: self.values.buffer(node.inputs[0]),
+                    inputs: self.buffers(&node.inputs[1..]),
+                    outputs: self.buffers(&node.outputs),
+                    then,
+                    otherwise,
+                    scratch: BufferId(u32::MAX),
+                };
+                self.push(step);
+                Ok(())
+            }
+            op if fuse::role(op) == fuse::Role::Kernel => {
+                let with_shape = |&value: &ValueId| (self.values.buffer(value), self.graph.shape(value).clone());
+                let step = KernelStep {
+                    op: op.clone(),
+                    inputs: node.inputs.iter().map(with_shape).collect(),
+                    outputs: node.outputs.iter().map(with_shape).collect(),
+                    path: node.path.clone(),
+                };
+                self.push(Step::Kernel(step));
+                Ok(())
+            }
+            _ => {
+                let value = node.outputs[0];
+                self.add(Goal::Store { value, to: self.place(value) })
+            }
+        }
+    }
+
+    fn buffers(&self, values: &[ValueId]) -> Vec<BufferId> {
+        values.iter().map(|&value| self.values.buffer(value)).collect()
+    }
+
+    fn place(&self, value: ValueId) -> Operand {
+        whole(self.graph, value, self.values.buffer(value))
+    }
+
+    /// First the padding everywhere, then the operand's elements where they belong.
+    fn pad(&mut self, node: &Node, low: &[i64], interior: &[usize]) -> Result<(), MustStore> {
+        let value = node.outputs[0];
+        let target = self.place(value);
+        self.add(Goal::Fill { value, scalar: node.inputs[1], to: target.clone() })?;
+        let shape = self.graph.shape(value);
+        let strides: Vec<isize> = shape.strides().iter().zip(interior).map(|(&s, &i)| (s * (i + 1)) as isize).collect();
+        let offset: isize = shape.strides().iter().zip(low).map(|(&s, &l)| s as isize * l as isize).sum();
+        let operand = self.graph.shape(node.inputs[0]);
+        if operand.elements() == 0 {
+            return Ok(());
+        }
+        self.add_apart(Goal::Store { value: node.inputs[0], to: Operand { offset, strides, ..target } })
+    }
+
+    fn concatenate(&mut self, node: &Node, axis: usize) -> Result<(), MustStore> {
+        let target = self.place(node.outputs[0]);
+        let strides: Vec<isize> = self.graph.shape(node.outputs[0]).strides().iter().map(|&s| s as isize).collect();
+        let mut start = 0;
+        for &input in &node.inputs {
+            let dims = self.graph.shape(input).dims();
+            let offset = start as isize * strides[axis];
+            start += dims[axis];
+            if dims.contains(&0) {
+                continue;
+            }
+            self.add_apart(Goal::Store { value: input, to: Operand { offset, strides: strides.clone(), ..target.clone() } })?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, step: Step) {
+        for buffer in step.writes() {
+            self.ready.insert(buffer, self.drafts.len());
+        }
+        self.drafts.push(Draft::Done(step));
+    }
+
+    /// Adds a loop, or joins it to an earlier one.
+    fn add(&mut self, goal: Goal) -> Result<(), MustStore> {
+        let body = self.build(std::slice::from_ref(&goal))?;
+        let target = body.stores.iter().map(|store| store.to.buffer).chain(body.folds.iter().map(|f| f.to.buffer)).next();
+        let at = match self.join(&goal, &body) {
+            Some(at) => at,
+            None => {
+                self.drafts.push(Draft::Loop { goals: vec![goal], body });
+                self.drafts.len() - 1
+            }
+        };
+        self.ready.extend(target.map(|buffer| (buffer, at)));
+        Ok(())
+    }
+
+    /// Adds a loop that fills a part of a value and never joins another.
+    fn add_apart(&mut self, goal: Goal) -> Result<(), MustStore> {
+        let body = self.build(std::slice::from_ref(&goal))?;
+        let buffer = body.stores[0].to.buffer;
+        self.ready.insert(buffer, self.drafts.len());
+        self.drafts.push(Draft::Loop { goals: vec![], body });
+        Ok(())
+    }
+
+    fn build(&self, goals: &[Goal]) -> Result<Loop, MustStore> {
+        // A stored value is computed where it is the goal and read everywhere else.
+        let mut body = looping::build(self.graph, goals, &(self.graph, self.values))?;
+        // A fold over axes of length 1 folds nothing.
+        let (folds, plain) = body.folds.into_iter().partition(|fold| fold.to.strides.contains(&0));
+        body.folds = folds;
+        body.stores.extend(plain.into_iter().map(|fold: super::kernel::Fold| Store { from: fold.from, to: fold.to }));
+        Ok(body)
+    }
+
+    /// Joins a loop to an earlier one over the same dimensions that reads the same data, if everything it needs was
+    /// there by then. Returns where.
+    fn join(&mut self, goal: &Goal, alone: &Loop) -> Option<usize> {
+        let reads: Vec<BufferId> = Step::reads_of(alone);
+        let needs = reads.iter().filter_map(|buffer| self.ready.get(buffer)).copied().max();
+        let first = self.drafts.len().saturating_sub(REACH).max(needs.unwrap_or(0));
+        for at in (first..self.drafts.len()).rev() {
+            let Draft::Loop { goals, body } = &self.drafts[at] else { continue };
+            let fits = goals.first().is_some_and(|first| {
+                first.dims(self.graph) == goal.dims(self.graph)
+                    && self.same_axes(goals, goal)
+                    && goals.len() < 8
+                    && shares_data(body, alone)
+            });
+            if !fits {
+                continue;
+            }
+            let joined = [goals.as_slice(), std::slice::from_ref(goal)].concat();
+            if let Ok(body) = self.build(&joined)
+                && !reads_what_it_writes(&body)
+            {
+                self.drafts[at] = Draft::Loop { goals: joined, body };
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Whether a fold would be over the same axes as the folds that are there.
+    fn same_axes(&self, goals: &[Goal], goal: &Goal) -> bool {
+        let axes = |goal: &Goal| match (goal, &self.graph.producer(goal.value()).op) {
+            (Goal::Fold { .. }, Op::Reduce { axes, .. }) => Some(axes.clone()),
+            _ => None,
+        };
+        let Some(wanted) = axes(goal) else { return true };
+        goals.iter().filter_map(axes).all(|there| there == wanted)
+    }
+}
+
+/// Whether joining two loops saves memory traffic: they load a common operand, or one stores what the other loads.
+fn shares_data(first: &Loop, second: &Loop) -> bool {
+    let stored: Vec<BufferId> = first.stores.iter().map(|store| store.to.buffer).collect();
+    Step::reads_of(second).into_iter().any(|buffer| first.loads_from(buffer) || stored.contains(&buffer))
+}
+
+/// A loop must not read memory that the same loop writes in another order.
+fn reads_what_it_writes(body: &Loop) -> bool {
+    let writes = body.stores.iter().map(|store| store.to.buffer).chain(body.folds.iter().map(|fold| fold.to.buffer));
+    writes.into_iter().any(|buffer| body.loads_from(buffer))
+}

@@ -1,0 +1,199 @@
+//! Which kernel computes a convolution of the graph.
+
+use super::Arguments;
+use super::super::memory::Memory;
+use super::numbers::{
+    advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
+};
+use crate::kernels::{Conv2d, Convolution as Kernel, Machine, Output, Weights, WeightsGradient};
+use octant_graph::op::{ImageAxes, KernelAxes};
+use octant_graph::{Convolution, DType, Shape};
+
+pub(super) enum Way {
+    /// Pictures in, pictures out; also the gradient with respect to the input.
+    Pictures { kernel: Kernel, strides: KernelStrides },
+    /// The gradient with respect to the kernel.
+    Gradient(WeightsGradient),
+    /// Loops over every index, for what networks for pictures do not need.
+    General(Convolution),
+}
+
+pub(super) struct KernelStrides {
+    row: usize,
+    column: usize,
+    input: usize,
+    output: usize,
+    group: usize,
+}
+
+impl Way {
+    pub fn choose(conv: &Convolution, arguments: &Arguments) -> Way {
+        let [input, kernel, output] = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
+        let f32_sums = [input, output].iter().all(|s| matches!(s.dtype(), DType::F32 | DType::BF16 | DType::F16));
+        if !f32_sums || conv.strides.len() != 2 {
+            return Way::General(conv.clone());
+        }
+        let pair = |list: &[usize]| [list[0], list[1]];
+        let plain = ImageAxes::nhwc(2);
+        if conv.input == plain && conv.output == plain && conv.batch_groups == 1 {
+            let description = Conv2d {
+                batch: input.dims()[0],
+                input: pair(&input.dims()[1..3]),
+                in_channels: input.dims()[3],
+                output: pair(&output.dims()[1..3]),
+                out_channels: output.dims()[3],
+                kernel: [0, 1].map(|axis| kernel.dims()[conv.kernel.spatial[axis]]),
+                stride: pair(&conv.strides),
+                pad_low: [conv.padding[0].0, conv.padding[1].0],
+                input_dilation: pair(&conv.input_dilation),
+                kernel_dilation: pair(&conv.kernel_dilation),
+                groups: conv.feature_groups,
+                reversed: conv.reversed,
+            };
+            let strides = KernelStrides::of(conv, kernel);
+            return Way::Pictures { kernel: Kernel::new(&description), strides };
+        }
+        let is_gradient = conv.input == ImageAxes { batch: 3, feature: 0, spatial: vec![1, 2] }
+            && conv.kernel == KernelAxes { input: 0, output: 3, spatial: vec![1, 2] }
+            && conv.output == ImageAxes { batch: 2, feature: 3, spatial: vec![0, 1] }
+            && conv.feature_groups == 1
+            && !conv.reversed;
+        if !is_gradient {
+            return Way::General(conv.clone());
+        }
+        let forward = Conv2d {
+            batch: input.dims()[0],
+            input: pair(&input.dims()[1..3]),
+            in_channels: input.dims()[3],
+            output: pair(&kernel.dims()[1..3]),
+            out_channels: kernel.dims()[3],
+            kernel: pair(&output.dims()[..2]),
+            stride: pair(&conv.kernel_dilation),
+            pad_low: [conv.padding[0].0, conv.padding[1].0],
+            input_dilation: pair(&conv.input_dilation),
+            kernel_dilation: pair(&conv.strides),
+            groups: conv.batch_groups,
+            reversed: false,
+        };
+        Way::Gradient(WeightsGradient::new(&forward))
+    }
+
+    pub fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {
+        let [input, kernel, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
+        match self {
+            Way::Pictures { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
+                with_bf16(memory, [input, kernel, output], |x, w, y| {
+                    plan.run_bf16(machine, x, strides.view(w), y, None);
+                });
+            }
+            Way::Gradient(plan) if is_bf16(&input.1, &output.1) && output.1.dtype() == DType::F32 => {
+                with_bf16(memory, [input, kernel, output], |x, dy, dw| match dw {
+                    Output::F32(dw) => plan.run_bf16(machine, x, dy, dw),
+                    Output::Bf16(_) => unreachable!("the result is f32"),
+                });
+            }
+            Way::Pictures { kernel: plan, strides } => with_f32(memory, input, |x| {
+                with_f32(memory, kernel, |w| {
+                    into_f32(memory, output, |y| plan.run(machine, x, strides.view(w), y, None));
+                })
+            }),
+            Way::Gradient(plan) => with_f32(memory, input, |x| {
+                with_f32(memory, kernel, |dy| into_f32(memory, output, |dw| plan.run(machine, x, dy, dw)))
+            }),
+            Way::General(conv) if output.1.dtype().is_float() => {
+                let (x, w) = (doubles(memory, input), doubles(memory, kernel));
+                let y = general(conv, (&x, &input.1), (&w, &kernel.1), &output.1, 0.0, |sum, x, w| sum + x * w);
+                write_doubles(memory, output, &y);
+            }
+            Way::General(conv) => {
+                let (x, w) = (integers(memory, input), integers(memory, kernel));
+                let multiply_add = |sum: i64, x: i64, w: i64| sum.wrapping_add(x.wrapping_mul(w));
+                let y = general(conv, (&x, &input.1), (&w, &kernel.1), &output.1, 0, multiply_add);
+                write_integers(memory, output, &y);
+            }
+        }
+    }
+}
+
+impl KernelStrides {
+    fn view<'a, T>(&self, data: &'a [T]) -> Weights<'a, T> {
+        let KernelStrides { row, column, input, output, group } = *self;
+        Weights { data, row, column, input, output, group }
+    }
+
+    fn of(conv: &Convolution, kernel: &Shape) -> KernelStrides {
+        let strides = kernel.strides();
+        KernelStrides {
+            row: strides[conv.kernel.spatial[0]],
+            column: strides[conv.kernel.spatial[1]],
+            input: strides[conv.kernel.input],
+            output: strides[conv.kernel.output],
+            group: strides[conv.kernel.output] * (kernel.dims()[conv.kernel.output] / conv.feature_groups),
+        }
+    }
+}
+
+/// A convolution in its general form, straight from its definition.
+fn general<T: Copy>(
+    conv: &Convolution,
+    (x, input): (&[T], &Shape),
+    (w, kernel): (&[T], &Shape),
+    output: &Shape,
+    zero: T,
+    multiply_add: impl Fn(T, T, T) -> T,
+) -> Vec<T> {
+    let spatial = conv.strides.len();
+    let (x_strides, w_strides) = (input.strides(), kernel.strides());
+    let features = kernel.dims()[conv.kernel.output];
+    let (group_features, batch_group_features) = (features / conv.feature_groups, features / conv.batch_groups);
+    let group_inputs = kernel.dims()[conv.kernel.input];
+    let batch_group = input.dims()[conv.input.batch] / conv.batch_groups;
+    let window: Vec<usize> = conv.kernel.spatial.iter().map(|&axis| kernel.dims()[axis]).collect();
+    let mut result = Vec::with_capacity(output.elements());
+    let mut place = vec![0; output.rank()];
+    if output.elements() == 0 {
+        return result;
+    }
+    loop {
+        let feature = place[conv.output.feature];
+        let batch = place[conv.output.batch] + feature / batch_group_features.max(1) * batch_group;
+        let first_input = feature / group_features.max(1) * group_inputs;
+        let mut sum = zero;
+        let mut tap = vec![0; spatial];
+        if window.iter().all(|&length| length > 0) {
+            loop {
+                let source: Option<usize> = (0..spatial)
+                    .map(|axis| {
+                        let at = place[conv.output.spatial[axis]] * conv.strides[axis] + tap[axis] * conv.kernel_dilation[axis];
+                        let at = at as i64 - conv.padding[axis].0;
+                        let dilation = conv.input_dilation[axis] as i64;
+                        let index = (at >= 0 && at % dilation == 0).then(|| (at / dilation) as usize)?;
+                        let dim = conv.input.spatial[axis];
+                        (index < input.dims()[dim]).then(|| index * x_strides[dim])
+                    })
+                    .sum();
+                let weight: usize = (0..spatial)
+                    .map(|axis| {
+                        let tap = if conv.reversed { window[axis] - 1 - tap[axis] } else { tap[axis] };
+                        tap * w_strides[conv.kernel.spatial[axis]]
+                    })
+                    .sum();
+                if let Some(source) = source {
+                    let source = source + batch * x_strides[conv.input.batch] + first_input * x_strides[conv.input.feature];
+                    let weight = weight + feature * w_strides[conv.kernel.output];
+                    for channel in 0..group_inputs {
+                        let x = x[source + channel * x_strides[conv.input.feature]];
+                        sum = multiply_add(sum, x, w[weight + channel * w_strides[conv.kernel.input]]);
+                    }
+                }
+                if !advance(&mut tap, &window) {
+                    break;
+                }
+            }
+        }
+        result.push(sum);
+        if !advance(&mut place, output.dims()) {
+            return result;
+        }
+    }
+}

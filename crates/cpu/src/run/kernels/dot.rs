@@ -1,0 +1,137 @@
+//! Which kernel computes a product of the graph.
+
+use super::Arguments;
+use super::super::memory::Memory;
+use super::numbers::{
+    advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
+};
+use crate::kernels::{Gemm, Machine, Matrix, gemm, gemm_bf16};
+use octant_graph::ops::contract::free_axes;
+use octant_graph::{DType, DotGeneral, Shape};
+
+pub(super) enum Way {
+    /// One product, or a batch of them at regular distances.
+    Matrices(Gemm),
+    /// Operands whose axes must first be put into the order batch, rows, columns.
+    Reordered { gemm: Gemm, left: Vec<usize>, right: Vec<usize> },
+    /// Loops over every index, for types without a matrix kernel.
+    General(DotGeneral),
+}
+
+impl Way {
+    pub fn choose(dot: &DotGeneral, arguments: &Arguments) -> Way {
+        let [left, right, output] = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
+        let f32_sums = [left, output].iter().all(|s| matches!(s.dtype(), DType::F32 | DType::BF16 | DType::F16));
+        if !f32_sums {
+            return Way::General(dot.clone());
+        }
+        let left_free = free_axes(left, &dot.left_batch, &dot.left_contract);
+        let right_free = free_axes(right, &dot.right_batch, &dot.right_contract);
+        let length = |shape: &Shape, axes: &[usize]| axes.iter().map(|&axis| shape.dims()[axis]).product::<usize>();
+        let (batch, k) = (length(left, &dot.left_batch), length(left, &dot.left_contract));
+        let (m, n) = (length(left, &left_free), length(right, &right_free));
+        let a = matrix(left, &dot.left_batch, &left_free, &dot.left_contract);
+        let b = matrix(right, &dot.right_batch, &dot.right_contract, &right_free);
+        let c = Matrix::row_major(m, n);
+        match (a, b) {
+            (Some(a), Some(b)) => Way::Matrices(Gemm { batch, m, n, k, a, b, c }),
+            _ => Way::Reordered {
+                gemm: Gemm { batch, m, n, k, a: Matrix::row_major(m, k), b: Matrix::row_major(k, n), c },
+                left: [&dot.left_batch[..], &left_free, &dot.left_contract].concat(),
+                right: [&dot.right_batch[..], &dot.right_contract, &right_free].concat(),
+            },
+        }
+    }
+
+    pub fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {
+        let [left, right, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
+        match self {
+            Way::Matrices(shape) if is_bf16(&left.1, &output.1) => {
+                with_bf16(memory, [left, right, output], |a, b, c| gemm_bf16(machine, shape, a, b, c));
+            }
+            Way::Matrices(shape) => with_f32(memory, left, |a| {
+                with_f32(memory, right, |b| into_f32(memory, output, |c| gemm(machine, shape, a, b, c)))
+            }),
+            Way::Reordered { gemm: shape, left: left_order, right: right_order } => with_f32(memory, left, |a| {
+                with_f32(memory, right, |b| {
+                    let (a, b) = (reorder(a, &left.1, left_order), reorder(b, &right.1, right_order));
+                    into_f32(memory, output, |c| gemm(machine, shape, &a, &b, c));
+                })
+            }),
+            Way::General(dot) if output.1.dtype().is_float() => {
+                let (a, b) = (doubles(memory, left), doubles(memory, right));
+                let c = general(dot, (&a, &left.1), (&b, &right.1), &output.1, 0.0, |sum, a, b| sum + a * b);
+                write_doubles(memory, output, &c);
+            }
+            Way::General(dot) => {
+                let (a, b) = (integers(memory, left), integers(memory, right));
+                let multiply_add = |sum: i64, a: i64, b: i64| sum.wrapping_add(a.wrapping_mul(b));
+                let c = general(dot, (&a, &left.1), (&b, &right.1), &output.1, 0, multiply_add);
+                write_integers(memory, output, &c);
+            }
+        }
+    }
+}
+
+/// An operand as matrices, if each of the three lists of axes walks through memory at one distance.
+fn matrix(shape: &Shape, batch: &[usize], rows: &[usize], columns: &[usize]) -> Option<Matrix> {
+    let strides = shape.strides();
+    let one = |axes: &[usize]| -> Option<usize> {
+        let long: Vec<usize> = axes.iter().copied().filter(|&axis| shape.dims()[axis] != 1).collect();
+        let walks = long.windows(2).all(|pair| strides[pair[0]] == strides[pair[1]] * shape.dims()[pair[1]]);
+        walks.then(|| long.last().map_or(1, |&axis| strides[axis]))
+    };
+    Some(Matrix { batch: one(batch)?, row: one(rows)?, column: one(columns)? })
+}
+
+fn reorder(values: &[f32], shape: &Shape, order: &[usize]) -> Vec<f32> {
+    let strides = shape.strides();
+    let dims: Vec<usize> = order.iter().map(|&axis| shape.dims()[axis]).collect();
+    let mut index = vec![0; dims.len()];
+    let mut result = Vec::with_capacity(values.len());
+    while result.len() < values.len() {
+        result.push(values[order.iter().zip(&index).map(|(&axis, &i)| i * strides[axis]).sum::<usize>()]);
+        advance(&mut index, &dims);
+    }
+    result
+}
+
+fn general<T: Copy>(
+    dot: &DotGeneral,
+    (a, left): (&[T], &Shape),
+    (b, right): (&[T], &Shape),
+    output: &Shape,
+    zero: T,
+    multiply_add: impl Fn(T, T, T) -> T,
+) -> Vec<T> {
+    let (a_strides, b_strides) = (left.strides(), right.strides());
+    let left_free = free_axes(left, &dot.left_batch, &dot.left_contract);
+    let right_free = free_axes(right, &dot.right_batch, &dot.right_contract);
+    let summed: Vec<usize> = dot.left_contract.iter().map(|&axis| left.dims()[axis]).collect();
+    let mut result = Vec::with_capacity(output.elements());
+    let mut place = vec![0; output.rank()];
+    while result.len() < output.elements() {
+        let (batch, free) = place.split_at(dot.left_batch.len());
+        let (rows, columns) = free.split_at(left_free.len());
+        let at = |axes: &[usize], index: &[usize], strides: &[usize]| {
+            axes.iter().zip(index).map(|(&axis, &i)| i * strides[axis]).sum::<usize>()
+        };
+        let a_start = at(&dot.left_batch, batch, &a_strides) + at(&left_free, rows, &a_strides);
+        let b_start = at(&dot.right_batch, batch, &b_strides) + at(&right_free, columns, &b_strides);
+        let mut sum = zero;
+        let mut index = vec![0; summed.len()];
+        if summed.iter().all(|&length| length > 0) {
+            loop {
+                let a = a[a_start + at(&dot.left_contract, &index, &a_strides)];
+                let b = b[b_start + at(&dot.right_contract, &index, &b_strides)];
+                sum = multiply_add(sum, a, b);
+                if !advance(&mut index, &summed) {
+                    break;
+                }
+            }
+        }
+        result.push(sum);
+        advance(&mut place, output.dims());
+    }
+    result
+}

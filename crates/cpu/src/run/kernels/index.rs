@@ -1,0 +1,195 @@
+//! Reading and writing windows at places known only now.
+
+use super::Arguments;
+use super::super::memory::Memory;
+use super::numbers::{Number, advance, for_type, integers};
+use octant_graph::{DType, Gather, Scatter, ScatterKind, Shape};
+
+/// The start of a window, moved so that it fits.
+fn clamp(start: i64, size: usize, dim: usize) -> usize {
+    start.clamp(0, (dim - size) as i64) as usize
+}
+
+fn position(index: impl Iterator<Item = usize>, strides: &[usize]) -> usize {
+    index.zip(strides).map(|(i, stride)| i * stride).sum()
+}
+
+/// Copies a window row by row between two buffers: `visit(offset in the large one, offset in the small one, elements)`.
+fn rows_of_window(large: &Shape, start: &[usize], sizes: &[usize], mut visit: impl FnMut(usize, usize, usize)) {
+    let Some((&row, outer)) = sizes.split_last() else { return visit(0, 0, 1) };
+    if sizes.contains(&0) {
+        return;
+    }
+    let strides = large.strides();
+    let mut index = vec![0; outer.len()];
+    let mut small = 0;
+    loop {
+        let place = position(index.iter().chain([&0]).zip(start).map(|(i, s)| i + s), &strides);
+        visit(place, small, row);
+        small += row;
+        if !advance(&mut index, outer) {
+            return;
+        }
+    }
+}
+
+pub(super) fn dynamic_slice(sizes: &[usize], arguments: &Arguments, memory: &Memory) {
+    let (operand, shape) = &arguments.inputs[0];
+    let start: Vec<usize> = (0..sizes.len())
+        .map(|axis| clamp(integers(memory, &arguments.inputs[axis + 1])[0], sizes[axis], shape.dims()[axis]))
+        .collect();
+    let size = shape.dtype().size();
+    let (output, result) = &arguments.outputs[0];
+    // SAFETY: operand and result are stored with these sizes; this step owns the result.
+    let (from, to) = unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
+    rows_of_window(shape, &start, sizes, |large, small, row| {
+        to[small * size..(small + row) * size].copy_from_slice(&from[large * size..(large + row) * size]);
+    });
+}
+
+pub(super) fn dynamic_update_slice(arguments: &Arguments, memory: &Memory) {
+    let [(operand, shape), (update, window)] = [&arguments.inputs[0], &arguments.inputs[1]];
+    let start: Vec<usize> = (0..shape.rank())
+        .map(|axis| clamp(integers(memory, &arguments.inputs[axis + 2])[0], window.dims()[axis], shape.dims()[axis]))
+        .collect();
+    let size = shape.dtype().size();
+    let output = arguments.outputs[0].0;
+    memory.copy(*operand, output, shape.bytes());
+    // SAFETY: update and result are stored with these sizes; this step owns the result.
+    let (from, to) = unsafe { (memory.read::<u8>(*update, window.bytes()), memory.write::<u8>(output, shape.bytes())) };
+    rows_of_window(shape, &start, window.dims(), |large, small, row| {
+        to[large * size..(large + row) * size].copy_from_slice(&from[small * size..(small + row) * size]);
+    });
+}
+
+/// The index vectors of a gather or scatter, one for every place of the batch.
+struct IndexVectors {
+    values: Vec<i64>,
+    batch: Vec<usize>,
+    batch_strides: Vec<usize>,
+    component_stride: usize,
+    components: usize,
+}
+
+impl IndexVectors {
+    fn read(memory: &Memory, argument: &(usize, Shape), axis: usize) -> IndexVectors {
+        let (mut batch, mut batch_strides) = (argument.1.dims().to_vec(), argument.1.strides());
+        let (components, component_stride) = match axis < batch.len() {
+            true => (batch.remove(axis), batch_strides.remove(axis)),
+            false => (1, 0),
+        };
+        IndexVectors { values: integers(memory, argument), batch, batch_strides, component_stride, components }
+    }
+
+    fn vector(&self, place: &[usize]) -> Vec<i64> {
+        let start = position(place.iter().copied(), &self.batch_strides);
+        (0..self.components).map(|component| self.values[start + component * self.component_stride]).collect()
+    }
+}
+
+pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory) {
+    let (operand, shape) = &arguments.inputs[0];
+    let (output, result) = &arguments.outputs[0];
+    let vectors = IndexVectors::read(memory, &arguments.inputs[1], gather.index_vector_axis);
+    let size = shape.dtype().size();
+    let result_strides = result.strides();
+    let batch_strides: Vec<usize> =
+        (0..result.rank()).filter(|axis| !gather.offset_axes.contains(axis)).map(|axis| result_strides[axis]).collect();
+    // The result's stride for every operand axis; collapsed axes do not appear.
+    let mut offset_axes = gather.offset_axes.iter();
+    let window_strides: Vec<usize> = (0..shape.rank())
+        .map(|axis| match gather.collapsed_axes.contains(&axis) {
+            true => 0,
+            false => offset_axes.next().map_or(0, |&axis| result_strides[axis]),
+        })
+        .collect();
+    // SAFETY: operand and result are stored with these sizes; this step owns the result.
+    let (from, to) = unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
+    for_each_place(&vectors.batch, |place| {
+        let vector = vectors.vector(place);
+        let mut start = vec![0; shape.rank()];
+        for (&axis, &index) in gather.start_index_map.iter().zip(&vector) {
+            start[axis] = clamp(index, gather.slice_sizes[axis], shape.dims()[axis]);
+        }
+        let target = position(place.iter().copied(), &batch_strides);
+        copy_window(shape, &start, &gather.slice_sizes, target, &window_strides, |source, target| {
+            to[target * size..(target + 1) * size].copy_from_slice(&from[source * size..(source + 1) * size]);
+        });
+    });
+}
+
+pub(super) fn scatter(scatter: &Scatter, arguments: &Arguments, memory: &Memory) {
+    let [(operand, shape), _, (updates, update_shape)] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.inputs[2]];
+    let output = arguments.outputs[0].0;
+    let vectors = IndexVectors::read(memory, &arguments.inputs[1], scatter.index_vector_axis);
+    memory.copy(*operand, output, shape.bytes());
+    let update_strides = update_shape.strides();
+    let batch_strides: Vec<usize> = (0..update_shape.rank())
+        .filter(|axis| !scatter.update_window_axes.contains(axis))
+        .map(|axis| update_strides[axis])
+        .collect();
+    let mut window_axes = scatter.update_window_axes.iter();
+    let (mut sizes, mut window_strides) = (vec![1; shape.rank()], vec![0; shape.rank()]);
+    for axis in (0..shape.rank()).filter(|axis| !scatter.inserted_window_axes.contains(axis)) {
+        if let Some(&update_axis) = window_axes.next() {
+            (sizes[axis], window_strides[axis]) = (update_shape.dims()[update_axis], update_strides[update_axis]);
+        }
+    }
+    for_type!(shape.dtype(), T => {
+        // SAFETY: updates and result are stored with this element type; this step owns the result.
+        let (from, to) = unsafe {
+            (memory.read::<T>(*updates, update_shape.elements()), memory.write::<T>(output, shape.elements()))
+        };
+        for_each_place(&vectors.batch, |place| {
+            let mut start = vec![0i64; shape.rank()];
+            for (&axis, &index) in scatter.scatter_axes.iter().zip(&vectors.vector(place)) {
+                start[axis] = index;
+            }
+            let fits = (0..shape.rank()).all(|axis| start[axis] >= 0 && start[axis] as usize + sizes[axis] <= shape.dims()[axis]);
+            if !fits {
+                return;
+            }
+            let start: Vec<usize> = start.into_iter().map(|index| index as usize).collect();
+            let source = position(place.iter().copied(), &batch_strides);
+            copy_window(shape, &start, &sizes, source, &window_strides, |target, source| {
+                let (old, new) = (to[target], from[source]);
+                to[target] = match scatter.kind {
+                    ScatterKind::Set => new,
+                    ScatterKind::Add => old.plus(new),
+                    ScatterKind::Multiply => old.times(new),
+                    ScatterKind::Min => old.lesser_of(new),
+                    ScatterKind::Max => old.greater_of(new),
+                };
+            });
+        });
+    });
+}
+
+fn for_each_place(dims: &[usize], mut visit: impl FnMut(&[usize])) {
+    if dims.contains(&0) {
+        return;
+    }
+    let mut place = vec![0; dims.len()];
+    loop {
+        visit(&place);
+        if !advance(&mut place, dims) {
+            return;
+        }
+    }
+}
+
+/// Visits `(position in the operand, position in the other tensor)` for every element of a window.
+fn copy_window(
+    operand: &Shape,
+    start: &[usize],
+    sizes: &[usize],
+    other_start: usize,
+    other_strides: &[usize],
+    mut visit: impl FnMut(usize, usize),
+) {
+    let strides = operand.strides();
+    for_each_place(sizes, |index| {
+        let inside = position(index.iter().zip(start).map(|(i, s)| i + s), &strides);
+        visit(inside, other_start + position(index.iter().copied(), other_strides));
+    });
+}

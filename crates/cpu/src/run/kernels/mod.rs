@@ -1,0 +1,67 @@
+//! Operations with kernels of their own, prepared from their shapes and run on stored operands.
+
+mod convolution;
+mod dot;
+mod index;
+mod numbers;
+mod order;
+mod random;
+mod window;
+
+use super::memory::Memory;
+use crate::kernels::Machine;
+use crate::plan::KernelStep;
+use octant_graph::{Op, Shape};
+
+/// An operation with everything decided that its shapes decide.
+pub(crate) struct PreparedKernel {
+    op: Op,
+    how: How,
+    arguments: Arguments,
+}
+
+enum How {
+    Convolution(convolution::Way),
+    Dot(dot::Way),
+    /// Everything is decided when it runs.
+    Plain,
+}
+
+/// The stored operands and results of an operation.
+pub(super) struct Arguments {
+    pub inputs: Vec<(usize, Shape)>,
+    pub outputs: Vec<(usize, Shape)>,
+}
+
+impl PreparedKernel {
+    pub fn new(step: KernelStep) -> PreparedKernel {
+        let buffers = |list: Vec<(crate::plan::kernel::BufferId, Shape)>| {
+            list.into_iter().map(|(buffer, shape)| (buffer.0 as usize, shape)).collect()
+        };
+        let arguments = Arguments { inputs: buffers(step.inputs), outputs: buffers(step.outputs) };
+        let how = match &step.op {
+            Op::Convolution(conv) => How::Convolution(convolution::Way::choose(conv, &arguments)),
+            Op::Dot(dot) => How::Dot(dot::Way::choose(dot, &arguments)),
+            _ => How::Plain,
+        };
+        PreparedKernel { op: step.op, how, arguments }
+    }
+
+    pub fn run(&self, memory: &Memory, machine: &Machine) {
+        let arguments = &self.arguments;
+        match (&self.op, &self.how) {
+            (_, How::Convolution(way)) => way.run(arguments, memory, machine),
+            (_, How::Dot(way)) => way.run(arguments, memory, machine),
+            (Op::DynamicSlice { sizes }, _) => index::dynamic_slice(sizes, arguments, memory),
+            (Op::DynamicUpdateSlice, _) => index::dynamic_update_slice(arguments, memory),
+            (Op::Gather(gather), _) => index::gather(gather, arguments, memory),
+            (Op::Scatter(scatter), _) => index::scatter(scatter, arguments, memory),
+            (Op::Sort { axis, descending }, _) => order::sort(*axis, *descending, arguments, memory),
+            (Op::ArgReduce { greatest, axis }, _) => order::arg_reduce(*greatest, *axis, arguments, memory),
+            (Op::ReduceWindow { kind, window }, _) => window::reduce(*kind, window, arguments, memory, machine),
+            (Op::SelectAndScatter { window }, _) => window::select_and_scatter(window, arguments, memory, machine),
+            (Op::RandomBits { .. }, _) => random::bits(arguments, memory, machine),
+            (op, _) => unreachable!("{} has no kernel: it is part of loops or of the plan", op.name()),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Sorting and choosing the greatest.
+
+use super::Arguments;
+use super::super::memory::Memory;
+use super::numbers::{Number, for_type};
+use octant_graph::{DType, Shape};
+use std::cmp::Ordering;
+
+/// The elements along an axis: how many lines there are, and where each begins and how far apart its elements are.
+struct Lines {
+    count: usize,
+    length: usize,
+    stride: usize,
+}
+
+impl Lines {
+    fn along(shape: &Shape, axis: usize) -> Lines {
+        let length = shape.dims()[axis];
+        Lines { count: if length == 0 { 0 } else { shape.elements() / length }, length, stride: shape.strides()[axis] }
+    }
+
+    fn start(&self, line: usize) -> usize {
+        line / self.stride * self.stride * self.length + line % self.stride
+    }
+}
+
+fn compare<T: Number>(a: T, b: T) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => Ordering::Equal,
+        (true, false) => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+    }
+}
+
+pub(super) fn sort(axis: usize, descending: bool, arguments: &Arguments, memory: &Memory) {
+    let (key, shape) = &arguments.inputs[0];
+    let lines = Lines::along(shape, axis);
+    for line in 0..lines.count {
+        let start = lines.start(line);
+        let mut order: Vec<usize> = (0..lines.length).collect();
+        for_type!(shape.dtype(), T => {
+            // SAFETY: the key is stored with this element type, and no step writes it now.
+            let keys = unsafe { memory.read::<T>(*key, shape.elements()) };
+            order.sort_by(|&a, &b| {
+                let ascending = compare(keys[start + a * lines.stride], keys[start + b * lines.stride]);
+                if descending { ascending.reverse() } else { ascending }
+            });
+        });
+        for (input, output) in arguments.inputs.iter().zip(&arguments.outputs) {
+            let size = input.1.dtype().size();
+            // SAFETY: operand and result are stored with the same number of bytes; this step owns the result.
+            let (from, to) =
+                unsafe { (memory.read::<u8>(input.0, input.1.bytes()), memory.write::<u8>(output.0, input.1.bytes())) };
+            for (place, &source) in order.iter().enumerate() {
+                let (source, place) = ((start + source * lines.stride) * size, (start + place * lines.stride) * size);
+                to[place..place + size].copy_from_slice(&from[source..source + size]);
+            }
+        }
+    }
+}
+
+pub(super) fn arg_reduce(greatest: bool, axis: usize, arguments: &Arguments, memory: &Memory) {
+    let (operand, shape) = &arguments.inputs[0];
+    let lines = Lines::along(shape, axis);
+    // SAFETY: the indices are stored as one i32 per line, and this step owns them.
+    let indices = unsafe { memory.write::<i32>(arguments.outputs[1].0, lines.count) };
+    for_type!(shape.dtype(), T => {
+        // SAFETY: operand and chosen values are stored with this element type; this step owns the latter.
+        let (values, chosen) = unsafe {
+            (memory.read::<T>(*operand, shape.elements()), memory.write::<T>(arguments.outputs[0].0, lines.count))
+        };
+        for line in 0..lines.count {
+            let start = lines.start(line);
+            let mut best = 0;
+            for place in 1..lines.length {
+                let (value, champion) = (values[start + place * lines.stride], values[start + best * lines.stride]);
+                let better = if greatest { value > champion } else { value < champion };
+                if !champion.is_nan() && (better || value.is_nan()) {
+                    best = place;
+                }
+            }
+            chosen[line] = values[start + best * lines.stride];
+            indices[line] = best as i32;
+        }
+    });
+}

@@ -1,0 +1,70 @@
+//! The memory of one run: a pointer for every buffer of the plan.
+
+use crate::plan::{Place, Plan};
+
+/// Where every buffer of a plan lies during a run. Steps run one after another and each knows from the plan which
+/// buffers it may touch, so the pointers are handed out without further checks.
+pub(crate) struct Memory {
+    pointers: Vec<*mut u8>,
+}
+
+// SAFETY: the pointers are to memory that outlives the run, and the plan orders all accesses: steps run one after
+// another, and the tasks of one step write disjoint parts.
+unsafe impl Sync for Memory {}
+// SAFETY: as above.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// Binds a plan to memory.
+    ///
+    /// # Safety
+    /// All pointers stay valid while the result is used: `arena` for the plan's arena bytes, inputs and outputs for the
+    /// bytes of their shapes, each exclusively but for inputs that are not donated.
+    pub unsafe fn bind(plan: &Plan, arena: *mut u8, inputs: &[*mut u8], outputs: &[*mut u8]) -> Memory {
+        let pointers = plan.places.iter().map(|place| match *place {
+            Place::Arena(offset) => arena.wrapping_add(offset),
+            Place::Input(index) => inputs[index],
+            Place::Output(index) => outputs[index],
+            Place::Constant(index) => plan.constants[index].bytes().as_ptr().cast_mut(),
+        });
+        Memory { pointers: pointers.collect() }
+    }
+
+    /// The first byte of a buffer.
+    pub fn at(&self, buffer: usize) -> *mut u8 {
+        self.pointers[buffer]
+    }
+
+    /// A buffer as elements to read.
+    ///
+    /// # Safety
+    /// The buffer holds at least `count` elements of type `T`, and no step writes them meanwhile.
+    pub unsafe fn read<T>(&self, buffer: usize, count: usize) -> &[T] {
+        if count == 0 {
+            return &[];
+        }
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.pointers[buffer].cast(), count) }
+    }
+
+    /// A buffer as elements to write.
+    ///
+    /// # Safety
+    /// The buffer holds at least `count` elements of type `T`, and nothing else touches them meanwhile.
+    #[allow(clippy::mut_from_ref, reason = "the plan, not the borrow checker, knows which step owns a buffer")]
+    pub unsafe fn write<T>(&self, buffer: usize, count: usize) -> &mut [T] {
+        if count == 0 {
+            return &mut [];
+        }
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.pointers[buffer].cast(), count) }
+    }
+
+    /// Copies one buffer over another.
+    pub fn copy(&self, from: usize, to: usize, bytes: usize) {
+        if bytes > 0 {
+            // SAFETY: the plan made both buffers of this size; a buffer may be copied onto itself.
+            unsafe { std::ptr::copy(self.at(from), self.at(to), bytes) }
+        }
+    }
+}

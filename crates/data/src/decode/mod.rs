@@ -1,0 +1,165 @@
+//! Files to pixels: JPEG, PNG, BMP, WebP and TIFF, recognised by content.
+//!
+//! Sizes are checked against [`Limits`] before anything is allocated for them, so a file of a hundred bytes cannot ask
+//! for gigabytes. Pictures are turned upright as their EXIF data says.
+
+mod bmp;
+mod jpeg;
+mod orientation;
+mod png;
+mod tiff;
+mod webp;
+
+use crate::{DataError, Picture};
+use octant_imaging::{Channel, Image, Semantics, colour};
+pub use orientation::Orientation;
+use std::path::Path;
+
+/// A picture format, told by the first bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Format {
+    Jpeg,
+    Png,
+    Bmp,
+    WebP,
+    Tiff,
+}
+
+impl Format {
+    /// The format of a file with these contents.
+    pub fn detect(bytes: &[u8]) -> Option<Format> {
+        match bytes {
+            [0xff, 0xd8, 0xff, ..] => Some(Format::Jpeg),
+            [0x89, b'P', b'N', b'G', ..] => Some(Format::Png),
+            [b'B', b'M', ..] => Some(Format::Bmp),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Format::WebP),
+            [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => Some(Format::Tiff),
+            _ => None,
+        }
+    }
+
+    /// True when a file name ends like that of a picture.
+    pub fn has_picture_extension(path: &Path) -> bool {
+        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        let known = ["jpg", "jpeg", "jpe", "png", "bmp", "webp", "tif", "tiff"];
+        extension.is_some_and(|extension| known.contains(&extension.as_str()))
+    }
+}
+
+/// The channels a picture should come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Channels {
+    /// Red, green, blue; alpha is dropped, grey is repeated.
+    #[default]
+    Rgb,
+    /// One channel.
+    Grey,
+    /// As many as the file has.
+    Stored,
+}
+
+/// How large a picture may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Rows and columns.
+    pub side: usize,
+    /// Pixels altogether.
+    pub pixels: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { side: 65_535, pixels: 1 << 27 }
+    }
+}
+
+impl Limits {
+    fn check(&self, height: usize, width: usize) -> Result<(), String> {
+        let fits = height <= self.side && width <= self.side && height.saturating_mul(width) <= self.pixels;
+        if height == 0 || width == 0 {
+            return Err("it has no pixels".to_string());
+        }
+        fits.then_some(()).ok_or_else(|| {
+            format!("it announces {height}×{width} pixels, more than the limit of {} megapixels", self.pixels >> 20)
+        })
+    }
+
+    /// Bytes that no buffer of a decoder may exceed: sixteen per pixel is the widest pixel we read.
+    fn bytes(&self) -> usize {
+        self.pixels.saturating_mul(16)
+    }
+}
+
+/// How to decode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DecodeOptions {
+    /// The channels wanted.
+    pub channels: Channels,
+    /// How large the picture may be.
+    pub limits: Limits,
+    /// Reduce 16-bit pictures to 8 bits.
+    pub eight_bits: bool,
+}
+
+/// A picture as its decoder gives it, with the turn that makes it upright.
+struct Decoded {
+    picture: Picture,
+    orientation: Orientation,
+}
+
+/// Reads and decodes a file.
+pub fn read_picture(path: impl AsRef<Path>, options: &DecodeOptions) -> Result<Picture, DataError> {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).map_err(|error| DataError::io(path, error))?;
+    decode(&bytes, options).map_err(|problem| DataError::malformed(path, problem))
+}
+
+/// Decodes the contents of a file. The error is the rest of a sentence that starts with the file's name.
+pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<Picture, String> {
+    let limits = &options.limits;
+    let decoded = match Format::detect(bytes) {
+        Some(Format::Jpeg) => jpeg::decode(bytes, options.channels, limits),
+        Some(Format::Png) => png::decode(bytes, limits),
+        Some(Format::Bmp) => bmp::decode(bytes, limits),
+        Some(Format::WebP) => webp::decode(bytes, limits),
+        Some(Format::Tiff) => tiff::decode(bytes, limits),
+        None => Err("it is not a JPEG, PNG, BMP, WebP or TIFF picture".to_string()),
+    }?;
+    let picture = if options.eight_bits { Picture::U8(decoded.picture.to_u8()) } else { decoded.picture };
+    Ok(match picture {
+        Picture::U8(image) => Picture::U8(decoded.orientation.apply(channels_u8(image, options.channels))),
+        Picture::U16(image) => Picture::U16(decoded.orientation.apply(channels_of(image, options.channels))),
+        Picture::F32(image) => Picture::F32(decoded.orientation.apply(channels_of(image, options.channels))),
+    })
+}
+
+fn channels_u8(image: Image<u8>, wanted: Channels) -> Image<u8> {
+    match (wanted, image.channels()) {
+        (Channels::Grey, 3 | 4) => colour::grey(&image, Semantics::Pil),
+        _ => channels_of(image, wanted),
+    }
+}
+
+/// Brings a picture to the channels wanted; colour becomes grey by the usual weights, unrounded.
+fn channels_of<T: Channel>(image: Image<T>, wanted: Channels) -> Image<T> {
+    let channels = image.channels();
+    let convert: fn(&[T]) -> [T; 3] = match (wanted, channels) {
+        (Channels::Stored, _) | (Channels::Rgb, 3) | (Channels::Grey, 1) => return image,
+        (Channels::Rgb, 1 | 2) => |pixel| [pixel[0]; 3],
+        (Channels::Rgb, _) => |pixel| [pixel[0], pixel[1], pixel[2]],
+        (Channels::Grey, 2) => |pixel| [pixel[0]; 3],
+        (Channels::Grey, _) => |pixel| {
+            let [r, g, b] = [pixel[0].to_f32(), pixel[1].to_f32(), pixel[2].to_f32()];
+            [T::from_f32(0.299 * r + 0.587 * g + 0.114 * b); 3]
+        },
+    };
+    let count = if wanted == Channels::Rgb { 3 } else { 1 };
+    let values = image.values().chunks_exact(channels).flat_map(|pixel| convert(pixel).into_iter().take(count));
+    Image::new(image.height(), image.width(), count, values.collect()).expect("one pixel per pixel")
+}
+
+fn image<T: Channel>(height: usize, width: usize, channels: usize, values: Vec<T>) -> Result<Image<T>, String> {
+    Image::new(height, width, channels, values).map_err(|error| error.to_string())
+}

@@ -1,0 +1,34 @@
+//! From files to batches: data sets, decoding, transforms, the order of samples, and the loader.
+//!
+//! One rule shapes everything here: what a sample looks like depends only on (seed, epoch, index), never on how many
+//! workers prepared it, how many cores consume it, or whether the run was stopped in between. Randomness is therefore
+//! counter-based ([`SampleRng`]), the order of an epoch is a keyed permutation ([`Permutation`]), and the [`Loader`]
+//! delivers batches in order however its workers are scheduled. This crate knows nothing of graphs or devices.
+//!
+//! Start reading at [`Dataset`], then [`Loader`].
+
+mod cached;
+pub mod decode;
+mod encode;
+mod error;
+mod glyphs;
+mod loader;
+mod packed;
+pub mod readers;
+pub mod report;
+mod rng;
+mod sample;
+mod sampler;
+pub mod synth;
+pub mod transforms;
+
+pub use cached::Cached;
+pub use encode::{encode_png, write_png, write_png_u8};
+pub use error::DataError;
+pub use glyphs::Glyphs;
+pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Skipped, Targets};
+pub use packed::{Packed, pack};
+pub use rng::SampleRng;
+pub use sample::{Dataset, LabelledBox, Picture, Sample, Target, Transform};
+pub use sampler::{LastBatch, Permutation, Position, Sampler};
+pub use transforms::{Pipeline, Step};

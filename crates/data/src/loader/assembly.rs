@@ -1,0 +1,221 @@
+//! Rows become a batch: one block for the pictures, one for the targets.
+
+use super::pool::Block;
+use super::{Batch, Job, Targets};
+use crate::{DataError, Picture, Position, Sample, Target};
+use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
+use std::fmt;
+
+/// What every row of every batch looks like.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RowLayout {
+    picture: Shape,
+    target: TargetLayout,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum TargetLayout {
+    Class,
+    Mask([usize; 3]),
+    Values(usize),
+    Boxes,
+}
+
+impl RowLayout {
+    fn of(sample: &Sample) -> RowLayout {
+        let target = match &sample.target {
+            Target::Class(_) => TargetLayout::Class,
+            Target::Mask(mask) => TargetLayout::Mask(mask.dims()),
+            Target::Values(values) => TargetLayout::Values(values.len()),
+            Target::Boxes(_) => TargetLayout::Boxes,
+        };
+        RowLayout { picture: picture_shape(&sample.picture), target }
+    }
+
+    fn target_bytes(&self, max_boxes: usize) -> usize {
+        match self.target {
+            TargetLayout::Class => size_of::<i32>(),
+            TargetLayout::Mask(dims) => dims.iter().product(),
+            TargetLayout::Values(count) => count * size_of::<f32>(),
+            TargetLayout::Boxes => max_boxes * 4 * size_of::<f32>(),
+        }
+    }
+}
+
+fn picture_shape(picture: &Picture) -> Shape {
+    Shape::new(picture.dtype(), picture.dims())
+}
+
+impl fmt::Display for RowLayout {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let target = match self.target {
+            TargetLayout::Class => "a class".to_string(),
+            TargetLayout::Mask([height, width, _]) => format!("a {height}×{width} mask"),
+            TargetLayout::Values(count) => format!("{count} values"),
+            TargetLayout::Boxes => "boxes".to_string(),
+        };
+        write!(f, "{} with {target}", self.picture)
+    }
+}
+
+/// A batch some of whose rows are still missing.
+pub(super) struct Assembly {
+    position: Position,
+    indices: Vec<Option<u64>>,
+    filled: Vec<bool>,
+    missing: usize,
+    blocks: Option<Blocks>,
+    /// The failure in the lowest row, so that the same one is reported whatever the scheduling.
+    failure: Option<(usize, DataError)>,
+}
+
+struct Blocks {
+    images: Block,
+    targets: Block,
+    box_classes: Vec<i32>,
+}
+
+impl Assembly {
+    pub fn new(position: Position, indices: Vec<Option<u64>>) -> Assembly {
+        let filled = vec![false; indices.len()];
+        let mut assembly = Assembly { position, filled, indices, missing: 0, blocks: None, failure: None };
+        assembly.missing = assembly.wanted().len();
+        assembly
+    }
+
+    /// The rows to prepare, each with its sample. A shard of the last batch may be all padding; one sample, which will
+    /// not count, is prepared even then, because the batch still has to look like the others.
+    pub fn wanted(&self) -> Vec<(usize, u64)> {
+        let rows = self.indices.iter().enumerate();
+        let rows: Vec<(usize, u64)> = rows.filter_map(|(row, index)| index.map(|index| (row, index))).collect();
+        if rows.is_empty() { vec![(0, 0)] } else { rows }
+    }
+
+    /// Copies a sample into its row. True when it was the last one missing.
+    pub fn put(&mut self, row: usize, sample: Sample, job: &Job) -> bool {
+        match self.copy(row, sample, job) {
+            Ok(()) => self.settle(),
+            Err(problem) => {
+                let index = self.indices[row].unwrap_or(u64::MAX);
+                let location = job.dataset.location(index as usize);
+                self.fail(row, DataError::Sample { index, location, problem })
+            }
+        }
+    }
+
+    /// The row stays invalid. True when it was the last one missing.
+    pub fn skip(&mut self) -> bool {
+        self.settle()
+    }
+
+    /// The batch cannot be delivered. True when it was the last row missing.
+    pub fn fail(&mut self, row: usize, error: DataError) -> bool {
+        if self.failure.as_ref().is_none_or(|(first, _)| row < *first) {
+            self.failure = Some((row, error));
+        }
+        self.settle()
+    }
+
+    fn settle(&mut self) -> bool {
+        self.missing -= 1;
+        self.missing == 0
+    }
+
+    fn copy(&mut self, row: usize, sample: Sample, job: &Job) -> Result<(), String> {
+        let own = RowLayout::of(&sample);
+        let layout = job.layout.get_or_init(|| own.clone());
+        if own != *layout {
+            return Err(format!("it is {own}, but the samples before it are {layout}; add a resize or a crop"));
+        }
+        let max_boxes = job.config.max_boxes;
+        let rows = self.indices.len();
+        let blocks = self.blocks.get_or_insert_with(|| Blocks {
+            images: job.pool.take(rows * layout.picture.bytes()),
+            targets: job.pool.take(rows * layout.target_bytes(max_boxes)),
+            box_classes: Vec::new(),
+        });
+        row_of(&mut blocks.images, row, layout.picture.bytes()).copy_from_slice(sample.picture.bytes());
+        let target = row_of(&mut blocks.targets, row, layout.target_bytes(max_boxes));
+        match sample.target {
+            Target::Class(class) => target.copy_from_slice(&(class as i32).to_ne_bytes()),
+            Target::Mask(mask) => target.copy_from_slice(mask.values()),
+            Target::Values(values) => target.copy_from_slice(bytemuck::cast_slice(&values)),
+            Target::Boxes(boxes) => {
+                if boxes.len() > max_boxes {
+                    return Err(format!("it has {} boxes, more than max_boxes = {max_boxes}", boxes.len()));
+                }
+                blocks.box_classes.resize(rows * max_boxes, -1);
+                target.fill(0);
+                let corners: &mut [[f32; 4]] = bytemuck::cast_slice_mut(target);
+                for (place, object) in boxes.iter().enumerate() {
+                    corners[place] = [object.x0, object.y0, object.x1, object.y1];
+                    blocks.box_classes[row * max_boxes + place] = object.class as i32;
+                }
+            }
+        }
+        self.filled[row] = true;
+        Ok(())
+    }
+
+    /// The finished batch. Rows that do not count repeat the first one that does, so that no statistics over the
+    /// batch ever meet values that no picture has.
+    pub fn finish(&mut self, job: &Job) -> Result<Batch, DataError> {
+        if let Some((_, error)) = self.failure.take() {
+            return Err(error);
+        }
+        let (Some(mut blocks), Some(layout)) = (self.blocks.take(), job.layout.get()) else {
+            return Err(DataError::request(
+                "no sample of a whole batch could be read; see the list of skipped samples",
+            ));
+        };
+        let (rows, max_boxes) = (self.indices.len(), job.config.max_boxes);
+        let source = self.filled.iter().position(|&filled| filled).unwrap_or(0);
+        for row in (0..rows).filter(|&row| !self.filled[row]) {
+            repeat_row(&mut blocks.images, layout.picture.bytes(), source, row);
+            repeat_row(&mut blocks.targets, layout.target_bytes(max_boxes), source, row);
+        }
+        let counts = self.filled.iter().zip(&self.indices).map(|(&filled, index)| filled && index.is_some());
+        let mask: Vec<f32> = counts.map(|counts| counts as u8 as f32).collect();
+        let mut dims = vec![rows];
+        dims.extend(layout.picture.dims());
+        Ok(Batch {
+            position: self.position,
+            images: tensor(layout.picture.dtype(), dims, blocks.images.freeze()),
+            targets: targets(&layout.target, rows, max_boxes, blocks.targets, &blocks.box_classes),
+            valid: mask.iter().filter(|&&counts| counts > 0.0).count(),
+            mask: copied(DType::F32, vec![rows], bytemuck::cast_slice(&mask)),
+            indices: self.indices.iter().map(|index| index.unwrap_or(u64::MAX)).collect(),
+        })
+    }
+}
+
+fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, box_classes: &[i32]) -> Targets {
+    let bytes = block.freeze();
+    match *layout {
+        TargetLayout::Class => Targets::Classes(tensor(DType::I32, vec![rows], bytes)),
+        TargetLayout::Mask([height, width, channels]) => {
+            Targets::Masks(tensor(DType::U8, vec![rows, height, width, channels], bytes))
+        }
+        TargetLayout::Values(count) => Targets::Values(tensor(DType::F32, vec![rows, count], bytes)),
+        TargetLayout::Boxes => Targets::Boxes {
+            corners: tensor(DType::F32, vec![rows, max_boxes, 4], bytes),
+            classes: copied(DType::I32, vec![rows, max_boxes], bytemuck::cast_slice(box_classes)),
+        },
+    }
+}
+
+fn row_of(block: &mut Block, row: usize, bytes: usize) -> &mut [u8] {
+    &mut block[row * bytes..][..bytes]
+}
+
+fn repeat_row(block: &mut Block, bytes: usize, source: usize, row: usize) {
+    block.copy_within(source * bytes..(source + 1) * bytes, row * bytes);
+}
+
+fn tensor(dtype: DType, dims: Vec<usize>, bytes: Bytes) -> HostTensor {
+    HostTensor::from_bytes(Shape::new(dtype, dims), bytes).expect("the block was sized from the same layout")
+}
+
+fn copied(dtype: DType, dims: Vec<usize>, bytes: &[u8]) -> HostTensor {
+    tensor(dtype, dims, Bytes::new(AlignedBytes::copy_of(bytes)))
+}

@@ -1,0 +1,74 @@
+//! A folder per class, pictures inside.
+
+use super::{Split, listing};
+use crate::decode::{DecodeOptions, read_picture};
+use crate::{DataError, Dataset, Sample, Target};
+use std::path::{Path, PathBuf};
+
+/// Pictures whose class is the folder they lie in.
+pub struct FolderDataset {
+    samples: Vec<(PathBuf, u32)>,
+    classes: Vec<String>,
+    options: DecodeOptions,
+}
+
+impl FolderDataset {
+    /// The classes and pictures of `root`. Classes are numbered in the order of their names.
+    pub fn open(root: impl AsRef<Path>, options: DecodeOptions) -> Result<FolderDataset, DataError> {
+        let root = root.as_ref();
+        let folders: Vec<PathBuf> = listing::entries(root)?.into_iter().filter(|path| path.is_dir()).collect();
+        let (mut samples, mut classes) = (Vec::new(), Vec::new());
+        for folder in folders {
+            let class = classes.len() as u32;
+            samples.extend(listing::pictures_below(&folder)?.into_iter().map(|path| (path, class)));
+            classes.push(folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        }
+        if samples.is_empty() {
+            return Err(DataError::malformed(root, "there are no class folders with pictures in it"));
+        }
+        Ok(FolderDataset { samples, classes, options })
+    }
+
+    /// The `train` or the `val`/`test` folder of `root`; `root` itself when it has neither.
+    pub fn open_split(
+        root: impl AsRef<Path>,
+        split: Split,
+        options: DecodeOptions,
+    ) -> Result<FolderDataset, DataError> {
+        let root = root.as_ref();
+        let names: &[&str] = match split {
+            Split::Train => &["train", "training"],
+            Split::Test => &["val", "valid", "validation", "test"],
+        };
+        let has_train = root.join("train").is_dir() || root.join("training").is_dir();
+        match listing::folder_named(root, names) {
+            Ok(folder) => FolderDataset::open(folder, options),
+            Err(error) if has_train => Err(error),
+            Err(_) => FolderDataset::open(root, options),
+        }
+    }
+
+    /// The file of every sample.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.samples.iter().map(|(path, _)| path.as_path())
+    }
+}
+
+impl Dataset for FolderDataset {
+    fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, DataError> {
+        let (path, class) = &self.samples[index];
+        Ok(Sample { picture: read_picture(path, &self.options)?, target: Target::Class(*class) })
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn location(&self, index: usize) -> String {
+        self.samples[index].0.display().to_string()
+    }
+}

@@ -1,0 +1,50 @@
+//! Folders and list files.
+
+use crate::DataError;
+use crate::decode::Format;
+use std::path::{Path, PathBuf};
+
+/// What a folder holds, in the order of names, hidden files left out.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let problem = |error| DataError::io(folder, error);
+    let found: Result<Vec<PathBuf>, std::io::Error> =
+        std::fs::read_dir(folder).map_err(problem)?.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut found = found.map_err(problem)?;
+    found.retain(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')));
+    found.sort();
+    Ok(found)
+}
+
+/// The pictures in a folder and in the folders below it, in the order of names.
+pub(crate) fn pictures_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let mut pictures = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(next) = open.pop() {
+        for path in entries(&next)? {
+            // Links to folders are not followed: they may lead back up.
+            if path.is_dir() && !path.is_symlink() {
+                open.push(path);
+            } else if Format::has_picture_extension(&path) {
+                pictures.push(path);
+            }
+        }
+    }
+    pictures.sort();
+    Ok(pictures)
+}
+
+/// The names in a list file: one per line, blank lines left out.
+pub(crate) fn names_in(list: &Path) -> Result<Vec<String>, DataError> {
+    let text = std::fs::read_to_string(list).map_err(|error| DataError::io(list, error))?;
+    let names: Vec<String> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_string).collect();
+    if names.is_empty() {
+        return Err(DataError::malformed(list, "this list names no pictures"));
+    }
+    Ok(names)
+}
+
+/// The first of several sub-folders that exists.
+pub(crate) fn folder_named(root: &Path, names: &[&str]) -> Result<PathBuf, DataError> {
+    let found = names.iter().map(|name| root.join(name)).find(|path| path.is_dir());
+    found.ok_or_else(|| DataError::malformed(root, format!("it has no folder {}/", names.join("/ or "))))
+}

@@ -1,0 +1,33 @@
+//! Readers of the file layouts that data sets come in, one file each.
+
+mod cifar;
+mod folder;
+mod frames;
+mod idx;
+mod irstd;
+mod listing;
+mod masked;
+mod table;
+mod tar;
+pub mod tfrecord;
+mod webdataset;
+
+pub use cifar::Cifar;
+pub use folder::FolderDataset;
+pub use frames::open_frames;
+pub use idx::{IdxArray, IdxDataset, read_idx};
+pub use irstd::open_irstd;
+pub use masked::MaskedDataset;
+pub use table::TableDataset;
+pub use tfrecord::TfRecordDataset;
+pub use webdataset::{WebDataset, write_webdataset};
+
+/// Which part of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// To learn from.
+    Train,
+    /// To be judged on.
+    Test,
+}

@@ -1,0 +1,129 @@
+//! A table of picture paths and numbers: CSV or TSV with a header line, for regression.
+
+use crate::decode::{DecodeOptions, read_picture};
+use crate::{DataError, Dataset, Sample, Target};
+use std::path::{Path, PathBuf};
+
+const PATH_NAMES: [&str; 7] = ["path", "image", "file", "filename", "file_name", "image_path", "picture"];
+
+/// Pictures with one or more numbers each.
+pub struct TableDataset {
+    samples: Vec<(PathBuf, Vec<f32>)>,
+    columns: Vec<String>,
+    options: DecodeOptions,
+}
+
+impl TableDataset {
+    /// Reads the table. Paths are relative to it; the path column is named `path`, `image` or `file`, or is the first.
+    /// `targets` names the columns to predict; when empty, all other columns are.
+    pub fn open(path: impl AsRef<Path>, targets: &[String], options: DecodeOptions) -> Result<TableDataset, DataError> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|error| DataError::io(path, error))?;
+        let problem = |problem: String| DataError::malformed(path, problem);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let (samples, columns) = parse(&text, targets).map_err(problem)?;
+        let samples = samples.into_iter().map(|(name, values)| (folder.join(name), values)).collect();
+        Ok(TableDataset { samples, columns, options })
+    }
+
+    /// The names of the numbers to predict.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+}
+
+/// Rows as (path, numbers).
+type Rows = Vec<(String, Vec<f32>)>;
+
+fn parse(text: &str, targets: &[String]) -> Result<(Rows, Vec<String>), String> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let header = lines.next().map(|(_, line)| line).ok_or("the table is empty")?;
+    let separator = if header.contains('\t') { '\t' } else { ',' };
+    let header = fields(header.trim_start_matches('\u{feff}'), separator)?;
+    let path_column = header.iter().position(|name| PATH_NAMES.contains(&name.to_lowercase().as_str())).unwrap_or(0);
+    let wanted: Vec<usize> = match targets {
+        [] => (0..header.len()).filter(|&column| column != path_column).collect(),
+        names => names.iter().map(|name| column(&header, name)).collect::<Result<_, _>>()?,
+    };
+    if wanted.is_empty() {
+        return Err("it has no column of numbers besides the paths".to_string());
+    }
+    let mut rows = Vec::new();
+    for (number, line) in lines {
+        let row = fields(line, separator).map_err(|problem| format!("line {}: {problem}", number + 1))?;
+        if row.len() != header.len() {
+            return Err(format!("line {} has {} fields, the header {}", number + 1, row.len(), header.len()));
+        }
+        let values = wanted.iter().map(|&column| {
+            let value: Option<f32> = row[column].trim().parse().ok().filter(|value: &f32| value.is_finite());
+            value.ok_or_else(|| format!("line {}: {:?} is not a number ({})", number + 1, row[column], header[column]))
+        });
+        rows.push((row[path_column].clone(), values.collect::<Result<_, _>>()?));
+    }
+    if rows.is_empty() {
+        return Err("it has a header but no rows".to_string());
+    }
+    Ok((rows, wanted.iter().map(|&column| header[column].clone()).collect()))
+}
+
+fn column(header: &[String], name: &str) -> Result<usize, String> {
+    let found = header.iter().position(|column| column == name);
+    found.ok_or_else(|| format!("it has no column {name:?}; there are {}", header.join(", ")))
+}
+
+/// Splits a line. Fields may be quoted; a doubled quote inside quotes is a quote.
+fn fields(line: &str, separator: char) -> Result<Vec<String>, String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut characters = line.trim_end_matches('\r').chars().peekable();
+    while let Some(character) = characters.next() {
+        let field = fields.last_mut().expect("there is always one field");
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                field.push('"');
+            }
+            '"' => quoted = !quoted,
+            other if other == separator && !quoted => fields.push(String::new()),
+            other => field.push(other),
+        }
+    }
+    if quoted {
+        return Err("a quote is not closed".to_string());
+    }
+    Ok(fields.into_iter().map(|field| field.trim().to_string()).collect())
+}
+
+impl Dataset for TableDataset {
+    fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, DataError> {
+        let (path, values) = &self.samples[index];
+        Ok(Sample { picture: read_picture(path, &self.options)?, target: Target::Values(values.clone()) })
+    }
+
+    fn location(&self, index: usize) -> String {
+        self.samples[index].0.display().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_read_and_mistakes_are_located() {
+        let (rows, columns) = parse("image,age,\"size, cm\"\n\"a,b.png\",3,4.5\r\nc.png,1e2,-1\n", &[]).unwrap();
+        assert_eq!(columns, ["age", "size, cm"]);
+        assert_eq!(rows, [("a,b.png".to_string(), vec![3.0, 4.5]), ("c.png".to_string(), vec![100.0, -1.0])]);
+        let (rows, _) = parse("x\tpath\ty\n1\ta\t2\n", &["y".to_string()]).unwrap();
+        assert_eq!(rows, [("a".to_string(), vec![2.0])]);
+        assert!(parse("path,x\na,1\nb,one\n", &[]).unwrap_err().starts_with("line 3: \"one\" is not a number"));
+        assert!(parse("path,x\na,1,2\n", &[]).unwrap_err().contains("line 2 has 3 fields"));
+        assert!(parse("path,x\n\"a,1\n", &[]).unwrap_err().contains("not closed"));
+        assert!(parse("path,x\na,1\n", &["z".to_string()]).unwrap_err().contains("there are path, x"));
+        assert!(parse("", &[]).unwrap_err().contains("empty"));
+    }
+}

@@ -1,0 +1,191 @@
+//! WebDataset shards: tar archives in which the files of one sample share a name up to the first dot.
+
+use super::tar;
+use crate::decode::{Channels, DecodeOptions, Format, decode};
+use crate::{DataError, Dataset, Sample, Target, encode_png};
+use octant_tensor::Bytes;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where a member's contents lie.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    offset: usize,
+    size: usize,
+}
+
+/// What belongs to one sample.
+struct Entry {
+    shard: u32,
+    key: String,
+    picture: Option<Span>,
+    label: Option<Label>,
+}
+
+#[derive(Clone, Copy)]
+enum Label {
+    Class(Span),
+    Mask(Span),
+    Values(Span),
+}
+
+/// Samples in tar shards.
+pub struct WebDataset {
+    shards: Vec<(PathBuf, Bytes)>,
+    entries: Vec<Entry>,
+    options: DecodeOptions,
+    classes: Vec<String>,
+}
+
+impl WebDataset {
+    /// Opens shards. A sample is a picture with `.cls` (a class number), `.mask.png` or `.seg.png` (a mask), or
+    /// `.txt` (numbers to regress).
+    pub fn open(paths: &[PathBuf], options: DecodeOptions) -> Result<WebDataset, DataError> {
+        let mut set = WebDataset { shards: Vec::new(), entries: Vec::new(), options, classes: Vec::new() };
+        for path in paths {
+            set.add_shard(path)?;
+        }
+        set.entries.retain(|entry| entry.picture.is_some());
+        if set.entries.is_empty() {
+            return Err(DataError::request("the shards hold no pictures"));
+        }
+        let mut classes = 0;
+        for index in 0..set.entries.len() {
+            if let Some(Label::Class(span)) = set.entries[index].label {
+                classes = classes.max(set.class(index, span)? as usize + 1);
+            }
+        }
+        set.classes = (0..classes.min(1 << 20)).map(|class| class.to_string()).collect();
+        Ok(set)
+    }
+
+    fn add_shard(&mut self, path: &Path) -> Result<(), DataError> {
+        let file = File::open(path).map_err(|error| DataError::io(path, error))?;
+        // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on nobody shortening
+        // the files while they are read.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| DataError::io(path, error))?;
+        let bytes = Bytes::new(map);
+        let shard = self.shards.len() as u32;
+        let entries = &mut self.entries;
+        let visited = tar::visit_members(&bytes[..], |member, _| {
+            let span = Span { offset: member.offset as usize, size: member.size as usize };
+            if span.offset.checked_add(span.size).is_none_or(|end| end > bytes.len()) {
+                return Err(format!("{} is cut off", member.name));
+            }
+            let (key, kind) = split_name(&member.name);
+            if !entries.last().is_some_and(|entry| entry.shard == shard && entry.key == key) {
+                entries.push(Entry { shard, key: key.to_string(), picture: None, label: None });
+            }
+            let entry = entries.last_mut().expect("one was just pushed");
+            match kind {
+                "cls" => entry.label = Some(Label::Class(span)),
+                "txt" => entry.label = Some(Label::Values(span)),
+                "mask.png" | "seg.png" => entry.label = Some(Label::Mask(span)),
+                _ if Format::has_picture_extension(Path::new(&member.name)) => entry.picture = Some(span),
+                _ => {}
+            }
+            Ok(())
+        });
+        visited.map_err(|problem| DataError::malformed(path, problem))?;
+        self.shards.push((path.to_path_buf(), bytes));
+        Ok(())
+    }
+
+    fn contents(&self, index: usize, span: Span) -> &[u8] {
+        &self.shards[self.entries[index].shard as usize].1[span.offset..][..span.size]
+    }
+
+    fn problem(&self, index: usize, problem: impl Into<String>) -> DataError {
+        let entry = &self.entries[index];
+        DataError::malformed(self.shards[entry.shard as usize].0.join(&entry.key), problem)
+    }
+
+    fn class(&self, index: usize, span: Span) -> Result<u32, DataError> {
+        let text = String::from_utf8_lossy(self.contents(index, span));
+        text.trim().parse().map_err(|_| self.problem(index, format!("its class {text:?} is not a number")))
+    }
+
+    fn target(&self, index: usize) -> Result<Target, DataError> {
+        match self.entries[index].label {
+            Some(Label::Class(span)) => Ok(Target::Class(self.class(index, span)?)),
+            Some(Label::Mask(span)) => {
+                let options = DecodeOptions { channels: Channels::Grey, eight_bits: true, ..self.options };
+                let mask = decode(self.contents(index, span), &options);
+                Ok(Target::Mask(mask.map_err(|problem| self.problem(index, problem))?.to_u8()))
+            }
+            Some(Label::Values(span)) => {
+                let text = String::from_utf8_lossy(self.contents(index, span));
+                let values: Result<Vec<f32>, _> = text.split_whitespace().map(str::parse).collect();
+                Ok(Target::Values(values.map_err(|_| self.problem(index, format!("{text:?} are not numbers")))?))
+            }
+            None => Err(self.problem(index, "it has a picture but no .cls, .txt or .mask.png")),
+        }
+    }
+}
+
+/// The key of a sample and the kind of one of its files: the folder belongs to the key, the first dot ends it.
+fn split_name(name: &str) -> (&str, &str) {
+    let file = name.rfind('/').map_or(0, |slash| slash + 1);
+    match name[file..].find('.') {
+        Some(dot) => (&name[..file + dot], &name[file + dot + 1..]),
+        None => (name, ""),
+    }
+}
+
+impl Dataset for WebDataset {
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, DataError> {
+        let span = self.entries[index].picture.ok_or_else(|| self.problem(index, "it has no picture"))?;
+        let picture = decode(self.contents(index, span), &self.options);
+        let picture = picture.map_err(|problem| self.problem(index, problem))?;
+        Ok(Sample { picture, target: self.target(index)? })
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn location(&self, index: usize) -> String {
+        let entry = &self.entries[index];
+        format!("{} in {}", entry.key, self.shards[entry.shard as usize].0.display())
+    }
+}
+
+/// Writes a data set as shards of at most `per_shard` samples, pictures as PNG; returns their paths.
+pub fn write_webdataset(dataset: &dyn Dataset, folder: &Path, per_shard: usize) -> Result<Vec<PathBuf>, DataError> {
+    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
+    let mut paths = Vec::new();
+    for (number, first) in (0..dataset.len()).step_by(per_shard.max(1)).enumerate() {
+        let path = folder.join(format!("shard-{number:05}.tar"));
+        let mut shard = Vec::new();
+        for index in first..(first + per_shard.max(1)).min(dataset.len()) {
+            let sample = dataset.get(index)?;
+            let problem = |problem: String| DataError::malformed(&path, problem);
+            let mut put = |ending: &str, contents: &[u8]| {
+                tar::member_bytes(&format!("{index:08}.{ending}"), contents).map(|bytes| shard.extend(bytes))
+            };
+            put("png", &encode_png(&sample.picture).map_err(problem)?).map_err(problem)?;
+            match sample.target {
+                Target::Class(class) => put("cls", class.to_string().as_bytes()).map_err(problem)?,
+                Target::Values(values) => {
+                    let text: Vec<String> = values.iter().map(f32::to_string).collect();
+                    put("txt", text.join(" ").as_bytes()).map_err(problem)?;
+                }
+                Target::Mask(mask) => {
+                    let mask = encode_png(&crate::Picture::U8(mask)).map_err(problem)?;
+                    put("mask.png", &mask).map_err(problem)?;
+                }
+                Target::Boxes(_) => return Err(DataError::request("boxes cannot be written to WebDataset shards yet")),
+            }
+        }
+        shard.extend([0; 1024]);
+        let mut file = File::create(&path).map_err(|error| DataError::io(&path, error))?;
+        file.write_all(&shard).map_err(|error| DataError::io(&path, error))?;
+        paths.push(path);
+    }
+    Ok(paths)
+}

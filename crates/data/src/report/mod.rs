@@ -1,0 +1,12 @@
+//! Looking at a data set as a whole: is it sound, what is in it, what does it look like.
+
+mod font;
+mod sheet;
+mod stats;
+mod survey;
+mod terminal;
+
+pub use sheet::{SheetOptions, contact_sheet};
+pub use stats::Statistics;
+pub use survey::{Survey, survey};
+pub use terminal::to_terminal;

@@ -1,0 +1,130 @@
+//! A contact sheet: samples in a grid, with their labels, masks and boxes.
+
+use super::font;
+use crate::{DataError, Dataset, LabelledBox, Sample, Target};
+use octant_imaging::Image;
+use octant_imaging::resize::{Method, Resizable, resize_with_pad};
+use octant_imaging::{Filter, Semantics};
+
+/// What the sheet looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SheetOptions {
+    /// Rows of samples.
+    pub rows: usize,
+    /// Columns of samples.
+    pub columns: usize,
+    /// Pixels per sample, each way.
+    pub cell: usize,
+}
+
+impl Default for SheetOptions {
+    fn default() -> SheetOptions {
+        SheetOptions { rows: 10, columns: 10, cell: 96 }
+    }
+}
+
+/// Space below a picture for its label.
+const LABEL: usize = font::HEIGHT + 4;
+const GAP: usize = 2;
+
+/// Samples at equal distances over the whole set, as an RGB picture. Samples that cannot be read are named in place.
+pub fn contact_sheet(dataset: &dyn Dataset, options: SheetOptions) -> Result<Image<u8>, DataError> {
+    if dataset.is_empty() {
+        return Err(DataError::request("there is nothing to show: the data set is empty"));
+    }
+    let count = (options.rows * options.columns).clamp(1, dataset.len());
+    let rows = count.div_ceil(options.columns.max(1));
+    let (wide, tall) = (options.cell + GAP, options.cell + LABEL);
+    let mut sheet = Image::filled(rows * tall, options.columns.max(1) * wide, 3, 24u8);
+    for number in 0..count {
+        let index = number * dataset.len() / count;
+        let (top, left) = (number / options.columns * tall, number % options.columns * wide);
+        let label = match dataset.get(index) {
+            Ok(sample) => {
+                paste(&mut sheet, &cell(&sample, options.cell), top, left);
+                label(&sample.target, dataset.class_names())
+            }
+            Err(_) => "unreadable".to_string(),
+        };
+        font::write_text(&mut sheet, &label, top + options.cell + 2, left + 1, options.cell);
+    }
+    Ok(sheet)
+}
+
+fn label(target: &Target, classes: &[String]) -> String {
+    match target {
+        Target::Class(class) => classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string()),
+        Target::Mask(mask) => format!("{} px", mask.values().iter().filter(|&&value| value != 0).count()),
+        Target::Values(values) => values.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(" "),
+        Target::Boxes(boxes) => format!("{} boxes", boxes.len()),
+    }
+}
+
+/// One sample at the size of a cell, in colour, with what is to be predicted drawn over it.
+fn cell(sample: &Sample, side: usize) -> Image<u8> {
+    let rgb = to_rgb(&sample.picture.clone().to_u8());
+    // Tiny pictures look better with their pixels visible.
+    let filter = if rgb.height().max(rgb.width()) * 2 <= side { Filter::Nearest } else { Filter::Bilinear };
+    let method = Method::new(filter, Semantics::Pil);
+    let (mut cell, placement) = resize_with_pad(&rgb, side, side, method, 0).expect("Pillow has both filters");
+    match &sample.target {
+        Target::Mask(mask) => {
+            let inner = Method::new(Filter::Area, Semantics::Pil);
+            let height = (mask.height() as f64 * placement.scale_y).round() as usize;
+            let width = (mask.width() as f64 * placement.scale_x).round() as usize;
+            // Averaged, so that targets of a few pixels stay visible when the picture shrinks.
+            let visible = mask.map(|value| if value != 0 { 255u8 } else { 0 }).resize(height, width, inner);
+            overlay(&mut cell, &visible.expect("Pillow averages areas"), placement.top, placement.left);
+        }
+        Target::Boxes(boxes) => {
+            for object in boxes {
+                let x = |x: f32| (x as f64 * placement.scale_x) as usize + placement.left;
+                let y = |y: f32| (y as f64 * placement.scale_y) as usize + placement.top;
+                draw_box(&mut cell, object, [x(object.x0), y(object.y0), x(object.x1), y(object.y1)]);
+            }
+        }
+        Target::Class(_) | Target::Values(_) => {}
+    }
+    cell
+}
+
+fn to_rgb(image: &Image<u8>) -> Image<u8> {
+    Image::from_fn(image.height(), image.width(), 3, |row, column, channel| {
+        let pixel = image.pixel(row, column);
+        if pixel.len() >= 3 { pixel[channel] } else { pixel[0] }
+    })
+}
+
+/// Paints where the mask is in red, half transparent.
+fn overlay(cell: &mut Image<u8>, mask: &Image<u8>, top: usize, left: usize) {
+    for row in 0..mask.height().min(cell.height() - top) {
+        for (column, &value) in mask.row(row).iter().enumerate().take(cell.width() - left) {
+            if value > 16 {
+                let pixel = &mut cell.row_mut(top + row)[(left + column) * 3..][..3];
+                pixel[0] = pixel[0] / 2 + 127;
+                pixel[1] /= 2;
+                pixel[2] /= 2;
+            }
+        }
+    }
+}
+
+fn draw_box(cell: &mut Image<u8>, object: &LabelledBox, [x0, y0, x1, y1]: [usize; 4]) {
+    const COLOURS: [[u8; 3]; 6] =
+        [[255, 80, 80], [80, 220, 80], [90, 140, 255], [255, 210, 60], [230, 90, 230], [80, 220, 220]];
+    let colour = COLOURS[object.class as usize % COLOURS.len()];
+    let (right, bottom) = (x1.clamp(1, cell.width()) - 1, y1.clamp(1, cell.height()) - 1);
+    for y in y0.min(bottom)..=bottom {
+        for x in x0.min(right)..=right {
+            if y == y0 || y == bottom || x == x0 || x == right {
+                cell.row_mut(y)[x * 3..][..3].copy_from_slice(&colour);
+            }
+        }
+    }
+}
+
+fn paste(sheet: &mut Image<u8>, cell: &Image<u8>, top: usize, left: usize) {
+    for row in 0..cell.height() {
+        sheet.row_mut(top + row)[left * 3..][..cell.stride()].copy_from_slice(cell.row(row));
+    }
+}

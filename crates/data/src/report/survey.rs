@@ -1,0 +1,130 @@
+//! Every sample read once: what is broken, what is there twice, and the figures of the rest.
+
+use super::Statistics;
+use crate::{Dataset, Picture, Sample, Target};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What reading every sample found.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// Samples that could not be read: where and why.
+    pub corrupt: Vec<(String, String)>,
+    /// Groups of samples with identical pixels.
+    pub duplicates: Vec<Vec<String>>,
+    /// Groups of identical pictures whose targets differ: at least one label is wrong.
+    pub contradictions: Vec<Vec<String>>,
+    /// Samples whose mask marks nothing.
+    pub empty_masks: Vec<String>,
+    /// Classes that no sample has.
+    pub empty_classes: Vec<String>,
+    /// The figures of the samples that could be read.
+    pub statistics: Statistics,
+}
+
+impl Survey {
+    /// True when nothing has to be repaired. Empty masks and duplicates are worth a look but may be meant.
+    pub fn is_sound(&self) -> bool {
+        self.corrupt.is_empty() && self.contradictions.is_empty()
+    }
+}
+
+/// What is remembered of a sample.
+struct Finding {
+    index: usize,
+    picture: u64,
+    target: u64,
+    empty_mask: bool,
+}
+
+/// Reads every sample with `workers` threads (0: one per core). The result does not depend on their number.
+pub fn survey(dataset: &dyn Dataset, workers: usize) -> Survey {
+    let workers = match workers {
+        0 => std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+        workers => workers,
+    };
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new((Vec::new(), Vec::new(), Statistics::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                let (mut findings, mut corrupt, mut statistics) = (Vec::new(), Vec::new(), Statistics::default());
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= dataset.len() {
+                        break;
+                    }
+                    match dataset.get(index) {
+                        Ok(sample) => {
+                            statistics.add(&sample);
+                            findings.push(finding(index, &sample));
+                        }
+                        Err(error) => corrupt.push((index, error.to_string())),
+                    }
+                }
+                let mut all = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                all.0.extend(findings);
+                all.1.extend(corrupt);
+                all.2.merge(&statistics);
+            });
+        }
+    });
+    let (findings, corrupt, statistics) = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    conclude(dataset, findings, corrupt, statistics)
+}
+
+fn conclude(
+    dataset: &dyn Dataset,
+    mut findings: Vec<Finding>,
+    mut corrupt: Vec<(usize, String)>,
+    statistics: Statistics,
+) -> Survey {
+    findings.sort_by_key(|finding| finding.index);
+    corrupt.sort_by_key(|(index, _)| *index);
+    let mut groups: HashMap<u64, Vec<&Finding>> = HashMap::new();
+    findings.iter().for_each(|finding| groups.entry(finding.picture).or_default().push(finding));
+    let mut groups: Vec<Vec<&Finding>> = groups.into_values().filter(|group| group.len() > 1).collect();
+    groups.sort_by_key(|group| group[0].index);
+    let places = |group: &Vec<&Finding>| group.iter().map(|finding| dataset.location(finding.index)).collect();
+    let contradicts = |group: &&Vec<&Finding>| group.iter().any(|finding| finding.target != group[0].target);
+    let is_used = |class: usize| statistics.classes.contains_key(&(class as u32));
+    let names = dataset.class_names().iter().enumerate();
+    let has_classes = !statistics.classes.is_empty();
+    Survey {
+        corrupt: corrupt.into_iter().map(|(index, problem)| (dataset.location(index), problem)).collect(),
+        contradictions: groups.iter().filter(contradicts).map(places).collect(),
+        duplicates: groups.iter().map(places).collect(),
+        empty_masks: findings.iter().filter(|f| f.empty_mask).map(|f| dataset.location(f.index)).collect(),
+        empty_classes: names.filter(|(class, _)| has_classes && !is_used(*class)).map(|(_, n)| n.clone()).collect(),
+        statistics,
+    }
+}
+
+fn finding(index: usize, sample: &Sample) -> Finding {
+    let mut picture = DefaultHasher::new();
+    sample.picture.dims().hash(&mut picture);
+    sample.picture.bytes().hash(&mut picture);
+    let mut target = DefaultHasher::new();
+    let mut empty_mask = false;
+    match &sample.target {
+        Target::Class(class) => class.hash(&mut target),
+        Target::Mask(mask) => {
+            mask.values().hash(&mut target);
+            empty_mask = mask.values().iter().all(|&value| value == 0);
+        }
+        Target::Values(values) => values.iter().for_each(|value| value.to_bits().hash(&mut target)),
+        Target::Boxes(boxes) => boxes.iter().for_each(|object| {
+            object.class.hash(&mut target);
+            [object.x0, object.y0, object.x1, object.y1].map(f32::to_bits).hash(&mut target);
+        }),
+    }
+    // A picture of one colour says nothing; without the kind of picture many masks' blank pictures would be "equal".
+    if let Picture::U8(image) = &sample.picture
+        && image.values().iter().all(|value| *value == image.values()[0])
+    {
+        index.hash(&mut picture);
+    }
+    Finding { index, picture: picture.finish(), target: target.finish(), empty_mask }
+}

@@ -1,0 +1,129 @@
+//! What a data set is: numbered samples, each a picture with a target.
+
+use crate::{DataError, SampleRng};
+use octant_imaging::Image;
+use octant_tensor::DType;
+
+/// A decoded picture in the precision it was stored with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Picture {
+    /// 8 bits per channel: nearly every picture.
+    U8(Image<u8>),
+    /// 16 bits per channel: infrared and medical pictures.
+    U16(Image<u16>),
+    /// Floats, usually in 0–1.
+    F32(Image<f32>),
+}
+
+impl Picture {
+    /// Height, width and channels.
+    pub fn dims(&self) -> [usize; 3] {
+        match self {
+            Picture::U8(image) => image.dims(),
+            Picture::U16(image) => image.dims(),
+            Picture::F32(image) => image.dims(),
+        }
+    }
+
+    /// The element type of its channels.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Picture::U8(_) => DType::U8,
+            Picture::U16(_) => DType::U16,
+            Picture::F32(_) => DType::F32,
+        }
+    }
+
+    /// The values in HWC order as raw bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Picture::U8(image) => image.values(),
+            Picture::U16(image) => bytemuck::cast_slice(image.values()),
+            Picture::F32(image) => bytemuck::cast_slice(image.values()),
+        }
+    }
+
+    /// This picture with 8 bits per channel: 16-bit values keep their high byte, floats in 0–1 are scaled.
+    pub fn to_u8(self) -> Image<u8> {
+        match self {
+            Picture::U8(image) => image,
+            Picture::U16(image) => image.map(|value| (value >> 8) as u8),
+            Picture::F32(image) => image.map(|value| (value * 255.0).round_ties_even() as u8),
+        }
+    }
+}
+
+/// One object in a picture: its class and its corners in pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LabelledBox {
+    /// The number of the class.
+    pub class: u32,
+    /// Left edge.
+    pub x0: f32,
+    /// Upper edge.
+    pub y0: f32,
+    /// Right edge, exclusive.
+    pub x1: f32,
+    /// Lower edge, exclusive.
+    pub y1: f32,
+}
+
+/// What is to be predicted about a picture.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// The number of its class.
+    Class(u32),
+    /// One label per pixel, as a picture of one channel and the same size.
+    Mask(Image<u8>),
+    /// Numbers to regress.
+    Values(Vec<f32>),
+    /// The objects in it.
+    Boxes(Vec<LabelledBox>),
+}
+
+/// A picture and what is to be predicted about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The picture.
+    pub picture: Picture,
+    /// What is to be predicted.
+    pub target: Target,
+}
+
+/// A set of samples that can be read in any order, from several threads at once.
+pub trait Dataset: Send + Sync {
+    /// How many samples there are.
+    fn len(&self) -> usize;
+
+    /// True when there is nothing to train on.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The sample of that number, read and decoded now.
+    fn get(&self, index: usize) -> Result<Sample, DataError>;
+
+    /// The names of the classes, by number; empty when targets are not classes.
+    fn class_names(&self) -> &[String] {
+        &[]
+    }
+
+    /// Where a sample comes from, for messages: usually its path.
+    fn location(&self, index: usize) -> String {
+        format!("number {index}")
+    }
+}
+
+/// Something done to a sample on its way into a batch. All randomness comes from `rng`, so that a sample looks the
+/// same whoever prepares it.
+pub trait Transform: Send + Sync {
+    /// The transformed sample.
+    fn apply(&self, sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError>;
+}
+
+/// Leaves samples as they are.
+impl Transform for () {
+    fn apply(&self, sample: Sample, _rng: &mut SampleRng) -> Result<Sample, DataError> {
+        Ok(sample)
+    }
+}

@@ -1,0 +1,98 @@
+//! Steps that change values in place.
+
+use super::{Eraser, Step};
+use crate::SampleRng;
+use octant_imaging::blur::{GaussianBlur, blur_u8};
+use octant_imaging::geometry::{Window, erase};
+use octant_imaging::{Image, Semantics, Unsupported, colour};
+
+pub(super) fn apply(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) -> Result<(), String> {
+    let outcome = match *step {
+        Step::ColourJitter { brightness, contrast, saturation, hue, semantics, p } => {
+            let strength = [brightness, contrast, saturation, hue];
+            if rng.chance(p) { jitter(image, strength, semantics, rng) } else { Ok(()) }
+        }
+        Step::GaussianBlur { sigma, size, semantics, p } => match rng.chance(p) {
+            true => blur(image, GaussianBlur { sigma: rng.between(sigma.0, sigma.1), size, semantics }),
+            false => Ok(()),
+        },
+        Step::Sharpness { factor, p } => match rng.chance(p) {
+            true => colour::adjust_sharpness(image, factor as f64, Semantics::Pil),
+            false => Ok(()),
+        },
+        Step::RandomErasing { p, scale, ratio, ref with } => {
+            if rng.chance(p) {
+                random_erasing(image, scale, ratio, with, rng);
+            }
+            Ok(())
+        }
+        _ => {
+            retone(step, image, rng);
+            Ok(())
+        }
+    };
+    outcome.map_err(|error| error.to_string())
+}
+
+fn retone(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) {
+    match *step {
+        Step::Grey { p } if rng.chance(p) => colour::grey_in_place(image, Semantics::Pil),
+        Step::Equalize { p } if rng.chance(p) => colour::equalize(image),
+        Step::AutoContrast { p } if rng.chance(p) => colour::autocontrast(image, Semantics::Pil),
+        Step::Invert { p } if rng.chance(p) => colour::invert(image),
+        Step::Posterize { bits, p } if rng.chance(p) => colour::posterize(image, bits),
+        Step::Solarize { threshold, p } if rng.chance(p) => colour::solarize(image, threshold),
+        _ => {}
+    }
+}
+
+/// torchvision's colour jitter: the order of the four adjustments is drawn too.
+fn jitter(
+    image: &mut Image<u8>,
+    [brightness, contrast, saturation, hue]: [f32; 4],
+    semantics: Semantics,
+    rng: &mut SampleRng,
+) -> Result<(), Unsupported> {
+    let mut order = [0, 1, 2, 3];
+    rng.shuffle(&mut order);
+    let mut factor = |strength: f32| rng.between((1.0 - strength).max(0.0), 1.0 + strength) as f64;
+    let factors = [factor(brightness), factor(contrast), factor(saturation)];
+    let turn = rng.between(-hue, hue) as f64;
+    for adjustment in order {
+        match adjustment {
+            0 if brightness > 0.0 => colour::adjust_brightness(image, factors[0], semantics)?,
+            1 if contrast > 0.0 => colour::adjust_contrast(image, factors[1], semantics)?,
+            2 if saturation > 0.0 => colour::adjust_saturation(image, factors[2], semantics)?,
+            3 if hue > 0.0 => colour::adjust_hue(image, turn, semantics)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn blur(image: &mut Image<u8>, blur: GaussianBlur) -> Result<(), Unsupported> {
+    *image = blur_u8(image, blur)?;
+    Ok(())
+}
+
+/// Random area and shape as torchvision draws them; nothing happens when ten attempts do not fit.
+fn random_erasing(image: &mut Image<u8>, scale: (f32, f32), ratio: (f32, f32), with: &Eraser, rng: &mut SampleRng) {
+    let (height, width) = (image.height(), image.width());
+    for _ in 0..10 {
+        let area = (height * width) as f32 * rng.between(scale.0, scale.1);
+        let aspect = rng.between(ratio.0.ln(), ratio.1.ln()).exp();
+        let tall = (area * aspect).sqrt().round_ties_even() as usize;
+        let wide = (area / aspect).sqrt().round_ties_even() as usize;
+        if tall < height && wide < width {
+            let (top, left) = (rng.below(height - tall + 1), rng.below(width - wide + 1));
+            let window = Window { top, left, height: tall, width: wide };
+            match with {
+                Eraser::Noise => erase(image, window, |_, _, _| rng.bits() as u8),
+                Eraser::Colour(colour) => {
+                    erase(image, window, |_, _, channel| colour.get(channel).or(colour.last()).copied().unwrap_or(0))
+                }
+            }
+            return;
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Steps that move pixels.
+
+use super::{Step, joint};
+use crate::{Sample, SampleRng, Target};
+use octant_imaging::Filter;
+use octant_imaging::affine::Motion;
+use octant_imaging::geometry::Window;
+use octant_imaging::resize::{Method, fit_long_side, fit_short_side};
+
+pub(super) const fn default_scale() -> (f32, f32) {
+    (0.08, 1.0)
+}
+
+pub(super) const fn default_ratio() -> (f32, f32) {
+    (0.75, 4.0 / 3.0)
+}
+
+pub(super) const fn default_jitter() -> (f32, f32) {
+    (0.5, 2.0)
+}
+
+pub(super) const fn default_affine_scale() -> (f32, f32) {
+    (1.0, 1.0)
+}
+
+pub(super) const fn default_erasing_scale() -> (f32, f32) {
+    (0.02, 0.33)
+}
+
+pub(super) const fn default_erasing_ratio() -> (f32, f32) {
+    (0.3, 3.3)
+}
+
+pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
+    let (height, width) = joint::size(sample);
+    match *step {
+        Step::Resize { size, method } => joint::resize(sample, size.0, size.1, method)?,
+        Step::ResizeShort { side, method } => {
+            let (height, width) = fit_short_side(height, width, side);
+            joint::resize(sample, height, width, method)?;
+        }
+        Step::ResizeLong { side, method } => {
+            let (height, width) = fit_long_side(height, width, side);
+            joint::resize(sample, height, width, method)?;
+        }
+        Step::ResizeWithPad { size, fill, method } => joint::resize_with_pad(sample, size, method, fill)?,
+        Step::CentreCrop { size } => centre_crop(sample, size),
+        Step::RandomCrop { size, padding, fill } => {
+            joint::pad(sample, [padding; 4], fill);
+            random_crop(sample, size, fill, rng);
+        }
+        Step::RandomResizedCrop { size, scale, ratio, method } => {
+            joint::crop(sample, resized_crop_window(height, width, scale, ratio, rng));
+            joint::resize(sample, size.0, size.1, method)?;
+        }
+        Step::ScaleJitterCrop { base, crop, scale, method } => {
+            scale_jitter_crop(sample, base, crop, scale, method, rng)?
+        }
+        Step::MaskCrop { crop } => {
+            let Target::Mask(mask) = &sample.target else {
+                return Err("a crop driven by a mask needs a data set with masks".to_string());
+            };
+            // Without anything in the mask the whole picture is as good as any part of it.
+            if let Some(window) = crop.window(mask) {
+                joint::crop(sample, window);
+            }
+        }
+        Step::FlipHorizontally { p } => {
+            if rng.chance(p) {
+                joint::flip_horizontally(sample);
+            }
+        }
+        Step::FlipVertically { p } => {
+            if rng.chance(p) {
+                joint::flip_vertically(sample);
+            }
+        }
+        Step::Affine { degrees, translate, scale, shear, fill } => {
+            let shift = |share: f32, side: usize, rng: &mut SampleRng| {
+                (rng.between(-share, share) * side as f32).round() as f64
+            };
+            let motion = Motion {
+                angle: rng.between(-degrees, degrees) as f64,
+                translate: (shift(translate.0, width, rng), shift(translate.1, height, rng)),
+                scale: rng.between(scale.0, scale.1) as f64,
+                shear: (rng.between(-shear, shear) as f64, 0.0),
+            };
+            joint::affine(sample, &motion.inverse(height, width), Filter::Bilinear, fill)?;
+        }
+        _ => unreachable!("the caller sends only steps that move pixels"),
+    }
+    Ok(())
+}
+
+fn centre_crop(sample: &mut Sample, (height, width): (usize, usize)) {
+    let (old_height, old_width) = joint::size(sample);
+    // As torchvision does: what is missing is added on both sides, the odd pixel below and right.
+    let missing = |wanted: usize, there: usize| wanted.saturating_sub(there);
+    let (rows, columns) = (missing(height, old_height), missing(width, old_width));
+    joint::pad(sample, [rows / 2, columns / 2, rows - rows / 2, columns - columns / 2], 0);
+    let (old_height, old_width) = joint::size(sample);
+    let middle = |outer: usize, inner: usize| ((outer - inner) as f64 / 2.0).round_ties_even() as usize;
+    joint::crop(sample, Window { top: middle(old_height, height), left: middle(old_width, width), height, width });
+}
+
+/// Anywhere; pictures that are too small are padded below and right first.
+fn random_crop(sample: &mut Sample, (height, width): (usize, usize), fill: u8, rng: &mut SampleRng) {
+    let (old_height, old_width) = joint::size(sample);
+    joint::pad(sample, [0, 0, height.saturating_sub(old_height), width.saturating_sub(old_width)], fill);
+    let (old_height, old_width) = joint::size(sample);
+    let (top, left) = (rng.below(old_height - height + 1), rng.below(old_width - width + 1));
+    joint::crop(sample, Window { top, left, height, width });
+}
+
+/// A window whose share of the area and whose shape are random; the middle when ten attempts do not fit.
+fn resized_crop_window(
+    height: usize,
+    width: usize,
+    scale: (f32, f32),
+    ratio: (f32, f32),
+    rng: &mut SampleRng,
+) -> Window {
+    let area = (height * width) as f64;
+    for _ in 0..10 {
+        let target = area * rng.between(scale.0, scale.1) as f64;
+        let aspect = rng.between(ratio.0.ln(), ratio.1.ln()).exp() as f64;
+        let crop_width = (target * aspect).sqrt().round_ties_even() as usize;
+        let crop_height = (target / aspect).sqrt().round_ties_even() as usize;
+        if (1..=width).contains(&crop_width) && (1..=height).contains(&crop_height) {
+            let top = rng.below(height - crop_height + 1);
+            let left = rng.below(width - crop_width + 1);
+            return Window { top, left, height: crop_height, width: crop_width };
+        }
+    }
+    let shape = width as f32 / height as f32;
+    let (crop_height, crop_width) = match shape {
+        _ if shape < ratio.0 => (((width as f32 / ratio.0).round_ties_even() as usize).clamp(1, height), width),
+        _ if shape > ratio.1 => (height, ((height as f32 * ratio.1).round_ties_even() as usize).clamp(1, width)),
+        _ => (height, width),
+    };
+    let (top, left) = ((height - crop_height) / 2, (width - crop_width) / 2);
+    Window { top, left, height: crop_height, width: crop_width }
+}
+
+/// The training transform of infrared small-target detectors since DNANet.
+fn scale_jitter_crop(
+    sample: &mut Sample,
+    base: usize,
+    crop: usize,
+    scale: (f32, f32),
+    method: Method,
+    rng: &mut SampleRng,
+) -> Result<(), String> {
+    let (height, width) = joint::size(sample);
+    let limits = [scale.0, scale.1].map(|factor| (base as f32 * factor) as i64);
+    let long = rng.inclusive(limits[0].max(1), limits[1].max(1)) as usize;
+    let short = |side: usize, longer: usize| ((side * long) as f64 / longer as f64 + 0.5) as usize;
+    let (new_height, new_width) = match height > width {
+        true => (long, short(width, height).max(1)),
+        false => (short(height, width).max(1), long),
+    };
+    joint::resize(sample, new_height, new_width, method)?;
+    random_crop(sample, (crop, crop), 0, rng);
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Motions of a whole sample: picture, mask and boxes together.
+
+use crate::{LabelledBox, Picture, Sample, Target};
+use octant_imaging::affine::{Affine, transform};
+use octant_imaging::geometry::{self, Border, Window};
+use octant_imaging::resize::{Method, Resizable};
+use octant_imaging::{Channel, Filter, Image, Unsupported};
+
+/// Runs the same code for a picture of any element type.
+macro_rules! with_image {
+    ($picture:expr, $image:ident => $body:expr) => {
+        match $picture {
+            Picture::U8($image) => $body,
+            Picture::U16($image) => $body,
+            Picture::F32($image) => $body,
+        }
+    };
+}
+
+/// The size of the picture, (height, width).
+pub(super) fn size(sample: &Sample) -> (usize, usize) {
+    let [height, width, _] = sample.picture.dims();
+    (height, width)
+}
+
+pub(super) fn resize(sample: &mut Sample, height: usize, width: usize, method: Method) -> Result<(), String> {
+    let (old_height, old_width) = size(sample);
+    let problem = |error: Unsupported| error.to_string();
+    with_image!(&mut sample.picture, image => *image = image.resize(height, width, method).map_err(problem)?);
+    let (scale_y, scale_x) = (height as f32 / old_height as f32, width as f32 / old_width as f32);
+    match &mut sample.target {
+        Target::Mask(mask) => *mask = mask.resize(height, width, mask_method(method)).map_err(problem)?,
+        Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x * scale_x, y * scale_y), height, width),
+        Target::Class(_) | Target::Values(_) => {}
+    }
+    Ok(())
+}
+
+/// Labels must not be mixed: masks take the nearest pixel, by the rule of the same library.
+fn mask_method(method: Method) -> Method {
+    Method::new(Filter::Nearest, method.semantics)
+}
+
+pub(super) fn crop(sample: &mut Sample, window: Window) {
+    with_image!(&mut sample.picture, image => *image = geometry::crop(image, window));
+    let (dx, dy) = (window.left as f32, window.top as f32);
+    match &mut sample.target {
+        Target::Mask(mask) => *mask = geometry::crop(mask, window),
+        Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x - dx, y - dy), window.height, window.width),
+        Target::Class(_) | Target::Values(_) => {}
+    }
+}
+
+/// Pads above, left, below, right. Masks get zeros.
+pub(super) fn pad(sample: &mut Sample, around: [usize; 4], fill: u8) {
+    if around == [0; 4] {
+        return;
+    }
+    fn filled<T: Channel>(image: &Image<T>, around: [usize; 4], fill: u8) -> Image<T> {
+        // The same share of the full range, whatever the element type.
+        let value = T::from_f32(fill as f32 / 255.0 * T::FULL.to_f32());
+        geometry::pad(image, around, Border::Constant(value))
+    }
+    with_image!(&mut sample.picture, image => *image = filled(image, around, fill));
+    let (height, width) = size(sample);
+    match &mut sample.target {
+        Target::Mask(mask) => *mask = geometry::pad(mask, around, Border::Constant(0)),
+        Target::Boxes(boxes) => {
+            move_boxes(boxes, |x, y| (x + around[1] as f32, y + around[0] as f32), height, width);
+        }
+        Target::Class(_) | Target::Values(_) => {}
+    }
+}
+
+pub(super) fn flip_horizontally(sample: &mut Sample) {
+    let (height, width) = size(sample);
+    with_image!(&mut sample.picture, image => geometry::flip_horizontally(image));
+    match &mut sample.target {
+        Target::Mask(mask) => geometry::flip_horizontally(mask),
+        Target::Boxes(boxes) => move_boxes(boxes, |x, y| (width as f32 - x, y), height, width),
+        Target::Class(_) | Target::Values(_) => {}
+    }
+}
+
+pub(super) fn flip_vertically(sample: &mut Sample) {
+    let (height, width) = size(sample);
+    with_image!(&mut sample.picture, image => geometry::flip_vertically(image));
+    match &mut sample.target {
+        Target::Mask(mask) => geometry::flip_vertically(mask),
+        Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x, height as f32 - y), height, width),
+        Target::Class(_) | Target::Values(_) => {}
+    }
+}
+
+/// Rotation and the like, for 8-bit pictures.
+pub(super) fn affine(sample: &mut Sample, map: &Affine, filter: Filter, fill: u8) -> Result<(), String> {
+    let image = super::eight_bit(sample)?;
+    *image = transform(image, map, filter, fill);
+    let (height, width) = size(sample);
+    match &mut sample.target {
+        Target::Mask(mask) => *mask = transform(mask, map, Filter::Nearest, 0),
+        Target::Boxes(boxes) => {
+            let moved = |x: f32, y: f32| {
+                let (x, y) = map.target(x as f64, y as f64).unwrap_or_default();
+                (x as f32, y as f32)
+            };
+            move_boxes(boxes, moved, height, width);
+        }
+        Target::Class(_) | Target::Values(_) => {}
+    }
+    Ok(())
+}
+
+/// Moves the corners, takes the upright box around them, cuts it at the border and drops boxes of which less than a
+/// pixel is left.
+fn move_boxes(boxes: &mut Vec<LabelledBox>, corner: impl Fn(f32, f32) -> (f32, f32), height: usize, width: usize) {
+    for object in boxes.iter_mut() {
+        let LabelledBox { x0, y0, x1, y1, .. } = *object;
+        let corners = [(x0, y0), (x1, y0), (x0, y1), (x1, y1)].map(|(x, y)| corner(x, y));
+        let bounds = |values: [f32; 4], limit: usize| {
+            let low = values.into_iter().fold(f32::INFINITY, f32::min);
+            let high = values.into_iter().fold(f32::NEG_INFINITY, f32::max);
+            (low.clamp(0.0, limit as f32), high.clamp(0.0, limit as f32))
+        };
+        (object.x0, object.x1) = bounds(corners.map(|(x, _)| x), width);
+        (object.y0, object.y1) = bounds(corners.map(|(_, y)| y), height);
+    }
+    boxes.retain(|object| object.x1 - object.x0 >= 1.0 && object.y1 - object.y0 >= 1.0);
+}
+
+/// Resizes into a frame, keeping the shape.
+pub(super) fn resize_with_pad(
+    sample: &mut Sample,
+    (height, width): (usize, usize),
+    method: Method,
+    fill: u8,
+) -> Result<(), String> {
+    let (old_height, old_width) = size(sample);
+    let ratio = (old_height as f64 / height as f64).max(old_width as f64 / width as f64);
+    let fitted = |side: usize, frame: usize| ((side as f64 / ratio) as usize).clamp(1, frame);
+    let (inner_height, inner_width) = (fitted(old_height, height), fitted(old_width, width));
+    resize(sample, inner_height, inner_width, method)?;
+    let (top, left) = ((height - inner_height) / 2, (width - inner_width) / 2);
+    pad(sample, [top, left, height - inner_height - top, width - inner_width - left], fill);
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! What is done to a sample on its way into a batch: a list of steps that can be written down in a recipe.
+//!
+//! Steps that move pixels move masks and boxes with them. Every step draws from a random stream of its own, so that a
+//! step added or removed does not change what the others do.
+
+mod automatic;
+mod colour;
+mod crops;
+mod joint;
+mod presets;
+
+use crate::{DataError, Picture, Sample, SampleRng, Transform};
+pub use automatic::Policy;
+use octant_imaging::mask::MaskCrop;
+use octant_imaging::resize::Method;
+use octant_imaging::{Filter, Semantics};
+use serde::{Deserialize, Serialize};
+
+/// A list of steps, applied in order.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pipeline {
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+/// What random erasing writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Eraser {
+    /// One colour; the mean of ImageNet becomes zero after normalisation.
+    Colour(Vec<u8>),
+    /// A random value for every channel of every pixel.
+    Noise,
+}
+
+impl Default for Eraser {
+    fn default() -> Eraser {
+        Eraser::Colour(vec![124, 116, 104])
+    }
+}
+
+const fn pil_bilinear() -> Method {
+    Method::new(Filter::Bilinear, Semantics::Pil)
+}
+
+const fn pil() -> Semantics {
+    Semantics::Pil
+}
+
+const fn half() -> f32 {
+    0.5
+}
+
+const fn one() -> f32 {
+    1.0
+}
+
+/// One thing done to a sample. Sizes are (height, width); `p` is the probability that it happens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
+#[allow(missing_docs)]
+pub enum Step {
+    /// To exactly this size, whatever the shape.
+    Resize {
+        size: (usize, usize),
+        #[serde(default = "pil_bilinear")]
+        method: Method,
+    },
+    /// The shorter side to this length.
+    ResizeShort {
+        side: usize,
+        #[serde(default = "pil_bilinear")]
+        method: Method,
+    },
+    /// The longer side to this length.
+    ResizeLong {
+        side: usize,
+        #[serde(default = "pil_bilinear")]
+        method: Method,
+    },
+    /// Into this size without changing the shape; the rest becomes `fill`.
+    ResizeWithPad {
+        size: (usize, usize),
+        #[serde(default)]
+        fill: u8,
+        #[serde(default = "pil_bilinear")]
+        method: Method,
+    },
+    /// The middle; smaller pictures are padded with zeros.
+    CentreCrop {
+        size: (usize, usize),
+    },
+    /// Somewhere, after padding by `padding` on all sides; smaller pictures are padded further.
+    RandomCrop {
+        size: (usize, usize),
+        #[serde(default)]
+        padding: usize,
+        #[serde(default)]
+        fill: u8,
+    },
+    /// A part of random area and shape, resized.
+    RandomResizedCrop {
+        size: (usize, usize),
+        #[serde(default = "crops::default_scale")]
+        scale: (f32, f32),
+        #[serde(default = "crops::default_ratio")]
+        ratio: (f32, f32),
+        #[serde(default = "pil_bilinear")]
+        method: Method,
+    },
+    /// Segmentation's: the longer side to `base` × a factor in `scale`, padding, a random crop.
+    ScaleJitterCrop {
+        base: usize,
+        crop: usize,
+        #[serde(default = "crops::default_jitter")]
+        scale: (f32, f32),
+        #[serde(default = "pil_bilinear")]
+        method: Method,
+    },
+    /// The part that the mask marks.
+    MaskCrop {
+        crop: MaskCrop,
+    },
+    FlipHorizontally {
+        #[serde(default = "half")]
+        p: f32,
+    },
+    FlipVertically {
+        #[serde(default = "half")]
+        p: f32,
+    },
+    /// Random rotation (± degrees), shift (± share of the size), scale and shear (± degrees).
+    Affine {
+        #[serde(default)]
+        degrees: f32,
+        #[serde(default)]
+        translate: (f32, f32),
+        #[serde(default = "crops::default_affine_scale")]
+        scale: (f32, f32),
+        #[serde(default)]
+        shear: f32,
+        #[serde(default)]
+        fill: u8,
+    },
+    /// Random brightness, contrast and saturation (factors within 1 ± x) and hue (± x), in random order.
+    ColourJitter {
+        #[serde(default)]
+        brightness: f32,
+        #[serde(default)]
+        contrast: f32,
+        #[serde(default)]
+        saturation: f32,
+        #[serde(default)]
+        hue: f32,
+        #[serde(default = "pil")]
+        semantics: Semantics,
+        #[serde(default = "one")]
+        p: f32,
+    },
+    Grey {
+        #[serde(default = "one")]
+        p: f32,
+    },
+    Equalize {
+        #[serde(default = "one")]
+        p: f32,
+    },
+    AutoContrast {
+        #[serde(default = "one")]
+        p: f32,
+    },
+    Invert {
+        #[serde(default = "half")]
+        p: f32,
+    },
+    Posterize {
+        bits: u32,
+        #[serde(default = "half")]
+        p: f32,
+    },
+    Solarize {
+        threshold: u32,
+        #[serde(default = "half")]
+        p: f32,
+    },
+    Sharpness {
+        factor: f32,
+        #[serde(default = "half")]
+        p: f32,
+    },
+    /// Gaussian blur with a standard deviation drawn from `sigma`. `size` is the kernel's, which Pillow ignores.
+    GaussianBlur {
+        sigma: (f32, f32),
+        #[serde(default)]
+        size: usize,
+        #[serde(default = "pil")]
+        semantics: Semantics,
+        #[serde(default = "half")]
+        p: f32,
+    },
+    RandAugment {
+        count: usize,
+        magnitude: usize,
+        #[serde(default = "automatic::default_levels")]
+        levels: usize,
+    },
+    TrivialAugment {
+        #[serde(default = "automatic::default_levels")]
+        levels: usize,
+    },
+    AutoAugment {
+        policy: Policy,
+    },
+    /// Overwrites a random rectangle.
+    RandomErasing {
+        #[serde(default = "half")]
+        p: f32,
+        #[serde(default = "crops::default_erasing_scale")]
+        scale: (f32, f32),
+        #[serde(default = "crops::default_erasing_ratio")]
+        ratio: (f32, f32),
+        #[serde(default)]
+        with: Eraser,
+    },
+    /// 16-bit and float pictures become 8-bit ones.
+    ToU8,
+}
+
+impl Pipeline {
+    /// A pipeline of these steps.
+    pub fn new(steps: impl Into<Vec<Step>>) -> Pipeline {
+        Pipeline { steps: steps.into() }
+    }
+}
+
+impl Transform for Pipeline {
+    fn apply(&self, mut sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError> {
+        for (number, step) in self.steps.iter().enumerate() {
+            step.apply(&mut sample, &mut rng.fork(number as u64)).map_err(DataError::Request)?;
+        }
+        Ok(sample)
+    }
+}
+
+impl Step {
+    /// Applies the step. The error is a sentence.
+    pub fn apply(&self, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
+        match self {
+            Step::Resize { .. }
+            | Step::ResizeShort { .. }
+            | Step::ResizeLong { .. }
+            | Step::ResizeWithPad { .. }
+            | Step::CentreCrop { .. }
+            | Step::RandomCrop { .. }
+            | Step::RandomResizedCrop { .. }
+            | Step::ScaleJitterCrop { .. }
+            | Step::MaskCrop { .. }
+            | Step::FlipHorizontally { .. }
+            | Step::FlipVertically { .. }
+            | Step::Affine { .. } => crops::apply(self, sample, rng),
+            Step::ColourJitter { .. }
+            | Step::Grey { .. }
+            | Step::Equalize { .. }
+            | Step::AutoContrast { .. }
+            | Step::Invert { .. }
+            | Step::Posterize { .. }
+            | Step::Solarize { .. }
+            | Step::Sharpness { .. }
+            | Step::GaussianBlur { .. }
+            | Step::RandomErasing { .. } => colour::apply(self, eight_bit(sample)?, rng),
+            Step::RandAugment { .. } | Step::TrivialAugment { .. } | Step::AutoAugment { .. } => {
+                automatic::apply(self, sample, rng)
+            }
+            Step::ToU8 => {
+                let empty = Picture::U8(octant_imaging::Image::filled(1, 1, 1, 0));
+                sample.picture = Picture::U8(std::mem::replace(&mut sample.picture, empty).to_u8());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The picture of a sample, which the step needs in 8 bits.
+fn eight_bit(sample: &mut Sample) -> Result<&mut octant_imaging::Image<u8>, String> {
+    match &mut sample.picture {
+        Picture::U8(image) => Ok(image),
+        other => Err(format!("a step needs 8-bit pictures, but this one is {}; put to-u8 before it", other.dtype())),
+    }
+}

@@ -1,0 +1,72 @@
+//! The pipelines of well-known recipes.
+
+use super::{Eraser, Pipeline, Step};
+use octant_imaging::resize::Method;
+use octant_imaging::{Filter, Semantics};
+
+const BILINEAR: Method = Method::new(Filter::Bilinear, Semantics::Pil);
+const BICUBIC: Method = Method::new(Filter::Bicubic, Semantics::Pil);
+
+impl Pipeline {
+    /// ImageNet training: random resized crop and mirror.
+    pub fn imagenet_train(side: usize) -> Pipeline {
+        Pipeline::new([
+            Step::RandomResizedCrop {
+                size: (side, side),
+                scale: (0.08, 1.0),
+                ratio: (0.75, 4.0 / 3.0),
+                method: BILINEAR,
+            },
+            Step::FlipHorizontally { p: 0.5 },
+        ])
+    }
+
+    /// ImageNet evaluation: the shorter side to `side` / `share`, then the middle.
+    pub fn imagenet_eval(side: usize, share: f32, filter: Filter) -> Pipeline {
+        let short = (side as f32 / share).floor() as usize;
+        Pipeline::new([
+            Step::ResizeShort { side: short, method: Method::new(filter, Semantics::Pil) },
+            Step::CentreCrop { size: (side, side) },
+        ])
+    }
+
+    /// Fine-tuning on CIFAR: mirror, padded crop, colour jitter, enlargement, two erasings.
+    pub fn cifar_finetune_train(side: usize) -> Pipeline {
+        let erasing = Step::RandomErasing { p: 0.5, scale: (0.02, 0.33), ratio: (0.3, 3.3), with: Eraser::default() };
+        Pipeline::new([
+            Step::FlipHorizontally { p: 0.5 },
+            Step::RandomCrop { size: (32, 32), padding: 4, fill: 0 },
+            Step::ColourJitter {
+                brightness: 0.2,
+                contrast: 0.2,
+                saturation: 0.5,
+                hue: 0.0,
+                semantics: Semantics::Pil,
+                p: 1.0,
+            },
+            Step::ResizeShort { side: (side as f32 / 0.875).floor() as usize, method: BICUBIC },
+            Step::CentreCrop { size: (side, side) },
+            erasing.clone(),
+            erasing,
+        ])
+    }
+
+    /// Evaluation of the same: enlargement and the middle.
+    pub fn cifar_finetune_eval(side: usize) -> Pipeline {
+        Pipeline::imagenet_eval(side, 0.875, Filter::Bicubic)
+    }
+
+    /// Training on infrared small targets: mirror, scale jitter with padding and crop, blur half of the time.
+    pub fn irstd_train(base: usize, crop: usize) -> Pipeline {
+        Pipeline::new([
+            Step::FlipHorizontally { p: 0.5 },
+            Step::ScaleJitterCrop { base, crop, scale: (0.5, 2.0), method: BILINEAR },
+            Step::GaussianBlur { sigma: (0.0, 1.0), size: 0, semantics: Semantics::Pil, p: 0.5 },
+        ])
+    }
+
+    /// Evaluation on infrared small targets: everything to one square size.
+    pub fn irstd_eval(base: usize) -> Pipeline {
+        Pipeline::new([Step::Resize { size: (base, base), method: BILINEAR }])
+    }
+}

@@ -1,0 +1,174 @@
+//! Decoders against Pillow's pixels, and against two thousand damaged files of every format.
+#![allow(clippy::unwrap_used)]
+
+use octant_data::decode::{Channels, DecodeOptions, Limits, decode, read_picture};
+use octant_data::{Picture, SampleRng};
+use octant_tensor::{DType, HostTensor, read_npz};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+/// Notes the largest single request, which is how a giant size in a header would show.
+struct Watching;
+
+thread_local! {
+    // Decoders work on one thread, so tests that run at the same time do not see each other's requests.
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
+}
+
+fn note(size: usize) {
+    let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(size)));
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Watching {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: passed through.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: passed through.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size);
+        // SAFETY: passed through.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: passed through.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Watching = Watching;
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
+}
+
+fn as_stored() -> DecodeOptions {
+    DecodeOptions { channels: Channels::Stored, ..DecodeOptions::default() }
+}
+
+#[test]
+fn every_format_gives_pillows_pixels() {
+    let expected: Vec<(String, HostTensor)> = read_npz(&golden().join("decoded.npz")).unwrap();
+    assert!(expected.len() >= 25);
+    for (name, tensor) in expected {
+        let options = match tensor.dims()[2] {
+            3 => DecodeOptions::default(),
+            _ => as_stored(),
+        };
+        let picture = read_picture(golden().join("pictures").join(&name), &options).unwrap();
+        assert_eq!((picture.dtype(), &picture.dims()[..]), (tensor.dtype(), tensor.dims()), "{name}");
+        if picture.dtype() != DType::U8 {
+            assert_eq!(picture.bytes(), &tensor.bytes()[..], "{name}");
+            continue;
+        }
+        let pairs = picture.bytes().iter().zip(tensor.bytes().iter());
+        let largest = pairs.clone().map(|(a, b)| a.abs_diff(*b)).max().unwrap();
+        let mean = pairs.map(|(a, b)| a.abs_diff(*b) as f64).sum::<f64>() / picture.bytes().len() as f64;
+        // Inverse transforms of lossy formats may round differently; everything else is exact.
+        let lossy = name.ends_with("jpg") || name.starts_with("lossy");
+        let allowed = if lossy { (6, 0.8) } else { (0, 0.0) };
+        assert!(largest <= allowed.0 && mean <= allowed.1, "{name}: largest {largest}, mean {mean:.3}");
+    }
+}
+
+#[test]
+fn channels_and_bits_come_as_asked_for() {
+    let open = |name: &str, options: DecodeOptions| read_picture(golden().join("pictures").join(name), &options);
+    let grey = DecodeOptions { channels: Channels::Grey, ..DecodeOptions::default() };
+    assert_eq!(open("rgba.png", grey).unwrap().dims(), [29, 37, 1]);
+    assert_eq!(open("grey.jpg", DecodeOptions::default()).unwrap().dims(), [29, 37, 3]);
+    let eight = DecodeOptions { eight_bits: true, ..as_stored() };
+    assert!(matches!(open("grey16.png", eight).unwrap(), Picture::U8(_)));
+    assert!(
+        matches!(open("grey16.tif", DecodeOptions::default()).unwrap(), Picture::U16(image) if image.channels() == 3)
+    );
+}
+
+/// A damaged copy: cut off, bits flipped, a stretch overwritten, or sizes made giant.
+fn damage(original: &[u8], rng: &mut SampleRng) -> Vec<u8> {
+    let mut bytes = original.to_vec();
+    match rng.below(4) {
+        0 => bytes.truncate(rng.below(bytes.len())),
+        1 => (0..1 + rng.below(8)).for_each(|_| {
+            let place = rng.below(bytes.len());
+            bytes[place] ^= 1 << rng.below(8);
+        }),
+        2 => {
+            let start = rng.below(bytes.len());
+            let end = (start + 1 + rng.below(16)).min(bytes.len());
+            bytes[start..end].iter_mut().for_each(|byte| *byte = rng.bits() as u8);
+        }
+        _ => {
+            // Headers lie in front; 0xff and 0x7f are what giant sizes are made of.
+            let start = rng.below(bytes.len().min(64));
+            let end = (start + 1 + rng.below(4)).min(bytes.len());
+            bytes[start..end].fill([0xff, 0x7f][rng.below(2)]);
+        }
+    }
+    bytes
+}
+
+fn survive(extension: &str) {
+    let limits = Limits { side: 20_000, pixels: 1 << 20 };
+    let options = DecodeOptions { limits, ..as_stored() };
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(golden().join("pictures")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
+    files.sort();
+    let originals: Vec<Vec<u8>> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let mut rng = SampleRng::new(9, 0, extension.len() as u64);
+    let mut refused = 0;
+    for round in 0..2000 {
+        let bytes = damage(&originals[round % originals.len()], &mut rng);
+        let outcome = std::panic::catch_unwind(|| decode(&bytes, &options));
+        match outcome {
+            Ok(Ok(picture)) => assert!(picture.dims()[0] * picture.dims()[1] <= limits.pixels),
+            Ok(Err(problem)) => {
+                assert!(!problem.is_empty() && problem.len() < 400, "{problem}");
+                refused += 1;
+            }
+            Err(_) => {
+                let path = std::env::temp_dir().join(format!("panic-{round}.{extension}"));
+                std::fs::write(&path, &bytes).unwrap();
+                panic!("{} makes the decoder panic", path.display());
+            }
+        }
+    }
+    let largest = LARGEST.get();
+    println!("{extension}: {refused} of 2000 refused, largest allocation {largest} bytes");
+    assert!(refused > 400, "{extension}: only {refused} were refused");
+    assert!(largest <= limits.pixels * 16 + 4096, "{extension}: {largest} bytes were asked for at once");
+}
+
+#[test]
+fn damaged_jpegs_are_survived() {
+    survive("jpg");
+}
+
+#[test]
+fn damaged_pngs_are_survived() {
+    survive("png");
+}
+
+#[test]
+fn damaged_bmps_are_survived() {
+    survive("bmp");
+}
+
+#[test]
+fn damaged_webps_are_survived() {
+    survive("webp");
+}
+
+#[test]
+fn damaged_tiffs_are_survived() {
+    survive("tif");
+}

@@ -1,0 +1,113 @@
+//! Pictures, masks and boxes stay together whatever is done to them, and recipes can be written down.
+#![allow(clippy::unwrap_used)]
+
+use octant_data::{LabelledBox, Picture, Pipeline, Sample, SampleRng, Step, Target, Transform};
+use octant_imaging::Image;
+
+/// A white rectangle on black, with its mask and with its box.
+fn scene(height: usize, width: usize, target: &str) -> Sample {
+    let inside = |row: usize, column: usize| (10..22).contains(&row) && (14..34).contains(&column);
+    let picture = Image::from_fn(height, width, 3, |row, column, _| inside(row, column) as u8 * 255);
+    let target = match target {
+        "mask" => Target::Mask(Image::from_fn(height, width, 1, |row, column, _| inside(row, column) as u8)),
+        _ => Target::Boxes(vec![LabelledBox { class: 3, x0: 14.0, y0: 10.0, x1: 34.0, y1: 22.0 }]),
+    };
+    Sample { picture: Picture::U8(picture), target }
+}
+
+fn motions() -> Vec<Pipeline> {
+    let parse = |text: &str| serde_json::from_str::<Pipeline>(text).unwrap();
+    vec![
+        parse(r#"[{"op": "flip-horizontally", "p": 1.0}, {"op": "flip-vertically"}]"#),
+        parse(r#"[{"op": "random-crop", "size": [30, 36], "padding": 3}]"#),
+        parse(r#"[{"op": "resize", "size": [96, 61]}]"#),
+        parse(r#"[{"op": "resize-with-pad", "size": [50, 50]}]"#),
+        parse(r#"[{"op": "random-resized-crop", "size": [64, 64], "scale": [0.4, 1.0]}]"#),
+        parse(r#"[{"op": "affine", "degrees": 20, "translate": [0.1, 0.1], "scale": [0.8, 1.2]}]"#),
+        parse(r#"[{"op": "centre-crop", "size": [80, 33]}]"#),
+        Pipeline::irstd_train(64, 48),
+    ]
+}
+
+#[test]
+fn masks_move_with_their_pictures() {
+    for (number, pipeline) in motions().into_iter().enumerate() {
+        for index in 0..20 {
+            let sample = pipeline.apply(scene(40, 48, "mask"), &mut SampleRng::new(1, 0, index)).unwrap();
+            let Target::Mask(mask) = sample.target else { panic!("the mask is gone") };
+            let Picture::U8(picture) = sample.picture else { panic!("the picture is gone") };
+            assert_eq!(picture.dims()[..2], mask.dims()[..2]);
+            let pairs = picture.values().chunks_exact(3).zip(mask.values());
+            // Edges are soft in the picture and hard in the mask; away from them they agree.
+            let wrong = pairs.filter(|(pixel, mask)| (pixel[0] > 230 && **mask == 0) || (pixel[0] < 25 && **mask == 1));
+            assert!(wrong.count() * 50 <= mask.values().len(), "pipeline {number}, sample {index}");
+        }
+    }
+}
+
+#[test]
+fn boxes_move_with_their_pictures() {
+    for (number, pipeline) in motions().into_iter().enumerate().filter(|(number, _)| *number != 5) {
+        for index in 0..20 {
+            let sample = pipeline.apply(scene(40, 48, "boxes"), &mut SampleRng::new(2, 0, index)).unwrap();
+            let Target::Boxes(boxes) = sample.target else { panic!("the boxes are gone") };
+            let Picture::U8(picture) = sample.picture else { panic!("the picture is gone") };
+            let white = Image::from_fn(picture.height(), picture.width(), 1, |row, column, _| {
+                (picture.pixel(row, column)[0] > 127) as u8
+            });
+            let Some(found) = octant_imaging::mask::bounds(&white) else { continue };
+            let Some(object) = boxes.first() else { continue };
+            let corners = [object.x0, object.y0, object.x1, object.y1];
+            let (right, bottom) = (found.left + found.width, found.top + found.height);
+            let wanted = [found.left, found.top, right, bottom].map(|place| place as f32);
+            let close = corners.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1.6);
+            assert!(close, "pipeline {number}, sample {index}: {corners:?} instead of {wanted:?}");
+        }
+    }
+}
+
+#[test]
+fn every_step_survives_a_round_trip_and_odd_pictures() {
+    let text = r#"[
+        {"op": "colour-jitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
+        {"op": "grey", "p": 0.5}, {"op": "equalize"}, {"op": "auto-contrast"}, {"op": "invert"},
+        {"op": "posterize", "bits": 3}, {"op": "solarize", "threshold": 100}, {"op": "sharpness", "factor": 1.8},
+        {"op": "gaussian-blur", "sigma": [0.1, 2.0]},
+        {"op": "gaussian-blur", "sigma": [0.1, 2.0], "size": 5, "semantics": "opencv"},
+        {"op": "rand-augment", "count": 3, "magnitude": 9}, {"op": "trivial-augment"},
+        {"op": "auto-augment", "policy": "cifar10"}, {"op": "random-erasing", "with": "noise", "p": 1.0},
+        {"op": "mask-crop", "crop": {"padding": 2, "min-size": 1}}, {"op": "to-u8"},
+        {"op": "resize-short", "side": 9, "method": {"filter": "bicubic", "semantics": "torchvision", "antialias": true}}
+    ]"#
+    .replace("min-size", "min_size");
+    let pipeline: Pipeline = serde_json::from_str(&text).unwrap();
+    let again: Pipeline = serde_json::from_str(&serde_json::to_string(&pipeline).unwrap()).unwrap();
+    assert_eq!(pipeline, again);
+    for (height, width, channels) in [(1, 1, 3), (1, 7, 3), (5, 1, 1), (40, 48, 3), (3, 2, 4)] {
+        for index in 0..40 {
+            let picture = Image::from_fn(height, width, channels, |row, column, _| (row * 31 + column * 7) as u8);
+            let mask = Image::from_fn(height, width, 1, |row, column, _| ((row + column) % 2) as u8);
+            let sample = Sample { picture: Picture::U8(picture), target: Target::Mask(mask) };
+            let sample = pipeline.apply(sample, &mut SampleRng::new(3, 0, index)).unwrap();
+            assert!(sample.picture.dims()[0].min(sample.picture.dims()[1]) == 9);
+        }
+    }
+}
+
+#[test]
+fn a_step_does_not_disturb_the_random_numbers_of_the_next() {
+    let jitter = r#"{"op": "random-erasing", "p": 1.0, "with": "noise"}"#;
+    let first: Pipeline = serde_json::from_str(&format!(r#"[{{"op": "invert", "p": 0.0}}, {jitter}]"#)).unwrap();
+    let second: Pipeline = serde_json::from_str(&format!(r#"[{{"op": "equalize", "p": 0.0}}, {jitter}]"#)).unwrap();
+    let apply = |pipeline: &Pipeline| pipeline.apply(scene(40, 48, "mask"), &mut SampleRng::new(4, 1, 2)).unwrap();
+    assert_eq!(apply(&first), apply(&second));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let unknown = serde_json::from_str::<Pipeline>(r#"[{"op": "rotato"}]"#).unwrap_err().to_string();
+    assert!(unknown.contains("rotato") && unknown.contains("random-crop"), "{unknown}");
+    let deep = Sample { picture: Picture::U16(Image::filled(4, 4, 1, 9)), target: Target::Class(0) };
+    let problem = Step::Invert { p: 1.0 }.apply(&mut deep.clone(), &mut SampleRng::new(0, 0, 0)).unwrap_err();
+    assert!(problem.contains("to-u8"), "{problem}");
+}

@@ -1,0 +1,91 @@
+//! Between the bytes of host tensors and the numbers that the evaluator computes with.
+
+use crate::{DType, HostTensor, Shape};
+use octant_tensor::{AlignedBytes, Bytes, Element, bf16, f16};
+
+/// The elements of a tensor in the widest type of their kind. Truth values are the integers 0 and 1.
+pub enum Numbers {
+    /// Of a float type.
+    Floats(Vec<f64>),
+    /// Of an integer type or truth values.
+    Integers(Vec<i128>),
+}
+
+/// Reads a tensor.
+pub fn numbers(tensor: &HostTensor) -> Numbers {
+    match tensor.dtype().is_float() {
+        true => Numbers::Floats(tensor.to_f64s()),
+        false => Numbers::Integers(integers(tensor)),
+    }
+}
+
+/// Reads a tensor of integers or truth values.
+pub fn integers(tensor: &HostTensor) -> Vec<i128> {
+    fn read<T: Element + Into<i128>>(tensor: &HostTensor) -> Vec<i128> {
+        let elements = tensor.elements::<T>().expect("the type was just looked at");
+        elements.iter().map(|&element| element.into()).collect()
+    }
+    match tensor.dtype() {
+        DType::Bool => tensor.bytes().iter().map(|&byte| (byte != 0) as i128).collect(),
+        DType::I8 => read::<i8>(tensor),
+        DType::I16 => read::<i16>(tensor),
+        DType::I32 => read::<i32>(tensor),
+        DType::I64 => read::<i64>(tensor),
+        DType::U8 => read::<u8>(tensor),
+        DType::U16 => read::<u16>(tensor),
+        DType::U32 => read::<u32>(tensor),
+        DType::U64 => read::<u64>(tensor),
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => unreachable!("shape inference asks for integers here"),
+    }
+}
+
+/// A tensor of a float type: each number rounded to the nearest, halves to the even one.
+pub fn from_floats(shape: &Shape, values: &[f64]) -> HostTensor {
+    fn make<T: Element>(shape: &Shape, values: &[f64], round: impl Fn(f64) -> T) -> HostTensor {
+        let rounded: Vec<T> = values.iter().map(|&value| round(value)).collect();
+        HostTensor::new(shape.dims(), &rounded).expect("there is one value per element")
+    }
+    match shape.dtype() {
+        // Rounded once: not through f32, as some conversions of the half crate are.
+        DType::F16 => make(shape, values, <f16 as Element>::from_f64),
+        DType::BF16 => make(shape, values, <bf16 as Element>::from_f64),
+        DType::F32 => make(shape, values, |value| value as f32),
+        DType::F64 => make(shape, values, |value| value),
+        _ => unreachable!("floats are written to float types only"),
+    }
+}
+
+/// A tensor of an integer type, each number wrapped to its width, or of truth values, each `!= 0`.
+pub fn from_integers(shape: &Shape, values: &[i128]) -> HostTensor {
+    let size = shape.dtype().size();
+    let mut bytes = AlignedBytes::zeroed(values.len() * size);
+    for (slot, &value) in bytes.chunks_exact_mut(size).zip(values) {
+        match shape.dtype() {
+            DType::Bool => slot[0] = (value != 0) as u8,
+            // The low bytes of a number are the number wrapped to that width.
+            _ => slot.copy_from_slice(&value.to_le_bytes()[..size]),
+        }
+    }
+    if cfg!(target_endian = "big") {
+        octant_tensor::swap_byte_order(&mut bytes, size);
+    }
+    HostTensor::from_bytes(shape.clone(), Bytes::new(bytes)).expect("there is one value per element")
+}
+
+/// The tensor of these numbers, rounded or wrapped to the shape's type.
+pub fn from_numbers(shape: &Shape, numbers: &Numbers) -> HostTensor {
+    match numbers {
+        Numbers::Floats(values) => from_floats(shape, values),
+        Numbers::Integers(values) => from_integers(shape, values),
+    }
+}
+
+/// The least and the greatest integer of a type.
+pub fn integer_range(dtype: DType) -> (i128, i128) {
+    let bits = 8 * dtype.size() as u32;
+    match (dtype, dtype.is_signed()) {
+        (DType::Bool, _) => (0, 1),
+        (_, true) => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        (_, false) => (0, (1 << bits) - 1),
+    }
+}

@@ -1,0 +1,133 @@
+//! Gaussian blur in three dialects: Pillow approximates it by three box blurs, OpenCV computes it in 8.8 fixed point,
+//! torchvision in floats.
+
+mod boxes;
+mod kernel;
+
+use crate::simd::vectorised;
+use crate::{Channel, Image, Semantics, Unsupported};
+pub use kernel::{gaussian_kernel, opencv_kernel_size};
+
+/// How wide a Gaussian blur is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GaussianBlur {
+    /// Standard deviation in pixels. For OpenCV, zero derives it from the size.
+    pub sigma: f32,
+    /// Pixels that the kernel covers, an odd number. For OpenCV, zero derives it from sigma; Pillow ignores it.
+    pub size: usize,
+    /// Whose arithmetic.
+    pub semantics: Semantics,
+}
+
+/// Blurs an 8-bit picture.
+pub fn blur_u8(image: &Image<u8>, blur: GaussianBlur) -> Result<Image<u8>, Unsupported> {
+    match blur.semantics {
+        Semantics::Pil => Ok(boxes::gaussian(image, blur.sigma)),
+        Semantics::OpenCv => {
+            let size = kernel::size_or_derived(blur.size, blur.sigma, 3.0);
+            Ok(blur_fixed_point(image, &kernel::opencv_fixed_kernel(size, blur.sigma)))
+        }
+        Semantics::Torchvision => Ok(blur_f32(&image.to_f32(), blur)?.map(u8::from_f32)),
+        Semantics::TensorFlow => Err(no_blur()),
+    }
+}
+
+/// Blurs a float picture. Pillow cannot; the others convolve with a sampled Gaussian, mirrored at the borders.
+pub fn blur_f32(image: &Image<f32>, blur: GaussianBlur) -> Result<Image<f32>, Unsupported> {
+    let weights = match blur.semantics {
+        Semantics::OpenCv => {
+            let size = kernel::size_or_derived(blur.size, blur.sigma, 4.0);
+            kernel::opencv_kernel(size, blur.sigma)
+        }
+        Semantics::Torchvision => gaussian_kernel(blur.size.max(1) | 1, blur.sigma),
+        Semantics::Pil => {
+            let advice = "convert the picture to 8 bits or use torchvision";
+            return Err(Unsupported { semantics: Semantics::Pil, operation: "blur of float pictures".into(), advice });
+        }
+        Semantics::TensorFlow => return Err(no_blur()),
+    };
+    let weights: Vec<f32> = weights.into_iter().map(|weight| weight as f32).collect();
+    Ok(convolve(image, &weights))
+}
+
+fn no_blur() -> Unsupported {
+    let advice = "use torchvision, opencv or pil";
+    Unsupported { semantics: Semantics::TensorFlow, operation: "gaussian blur".to_string(), advice }
+}
+
+/// The place inside 0..len that a place outside mirrors to, the border itself not repeated.
+pub(crate) fn mirrored(place: isize, len: usize) -> usize {
+    if len == 1 {
+        return 0;
+    }
+    let period = 2 * (len as isize - 1);
+    let place = place.rem_euclid(period);
+    place.min(period - place) as usize
+}
+
+fn convolve(image: &Image<f32>, weights: &[f32]) -> Image<f32> {
+    let reach = (weights.len() / 2) as isize;
+    let channels = image.channels();
+    let mut wide = Image::filled(image.height(), image.width(), channels, 0.0);
+    let mut padded = Vec::new();
+    for row in 0..image.height() {
+        let source = image.row(row);
+        padded.clear();
+        for place in -reach..image.width() as isize + reach {
+            padded.extend_from_slice(&source[mirrored(place, image.width()) * channels..][..channels]);
+        }
+        for (tap, &weight) in weights.iter().enumerate() {
+            add_scaled(wide.row_mut(row), &padded[tap * channels..], weight);
+        }
+    }
+    let mut output = Image::filled(image.height(), image.width(), channels, 0.0);
+    for row in 0..image.height() {
+        for (tap, &weight) in weights.iter().enumerate() {
+            let source = mirrored(row as isize + tap as isize - reach, image.height());
+            add_scaled(output.row_mut(row), wide.row(source), weight);
+        }
+    }
+    output
+}
+
+vectorised! {
+    fn add_scaled(sums: &mut [f32], values: &[f32], weight: f32) {
+        sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += weight * value);
+    }
+}
+
+/// Both passes in integers: 8 fractional bits after the first, 16 after the second.
+fn blur_fixed_point(image: &Image<u8>, weights: &[u32]) -> Image<u8> {
+    let reach = (weights.len() / 2) as isize;
+    let channels = image.channels();
+    let mut wide = vec![0u32; image.values().len()];
+    let mut padded: Vec<u32> = Vec::new();
+    for (row, sums) in wide.chunks_exact_mut(image.stride()).enumerate() {
+        let source = image.row(row);
+        padded.clear();
+        for place in -reach..image.width() as isize + reach {
+            let pixel = &source[mirrored(place, image.width()) * channels..][..channels];
+            padded.extend(pixel.iter().map(|&value| value as u32));
+        }
+        for (tap, &weight) in weights.iter().enumerate() {
+            add_scaled_integers(sums, &padded[tap * channels..], weight);
+        }
+    }
+    let mut output = Image::filled(image.height(), image.width(), channels, 0);
+    let mut sums = vec![0u32; image.stride()];
+    for row in 0..image.height() {
+        sums.fill(1 << 15);
+        for (tap, &weight) in weights.iter().enumerate() {
+            let source = mirrored(row as isize + tap as isize - reach, image.height());
+            add_scaled_integers(&mut sums, &wide[source * image.stride()..], weight);
+        }
+        output.row_mut(row).iter_mut().zip(&sums).for_each(|(value, sum)| *value = (sum >> 16).min(255) as u8);
+    }
+    output
+}
+
+vectorised! {
+    fn add_scaled_integers(sums: &mut [u32], values: &[u32], weight: u32) {
+        sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += weight * value);
+    }
+}

@@ -1,0 +1,147 @@
+//! Turning the hue, through HSV: in bytes as Pillow does, or in floats as torchvision does.
+
+use super::check;
+use crate::simd::vectorised;
+use crate::{Image, Semantics, Unsupported};
+
+/// Turns the hue by a share of the full circle, −0.5 to 0.5.
+pub fn adjust_hue(image: &mut Image<u8>, turn: f64, semantics: Semantics) -> Result<(), Unsupported> {
+    check(semantics, "hue adjustment")?;
+    if image.channels() != 3 {
+        return Ok(());
+    }
+    let pixels = image.values_mut().as_chunks_mut::<3>().0;
+    match semantics {
+        Semantics::Pil => {
+            // Truncated, then wrapped: 255 steps to the circle, as Pillow's bytes have them.
+            let steps = (turn * 255.0) as i32 as u8;
+            turn_bytes(pixels, steps);
+        }
+        _ => pixels.iter_mut().for_each(|pixel| *pixel = turn_floats(*pixel, turn as f32)),
+    }
+    Ok(())
+}
+
+/// Pixels per step. Each part of the work is a loop of its own over arrays, so that it runs in vectors.
+const STRIP: usize = 64;
+
+vectorised! {
+    /// Pillow's way: to HSV in bytes, the hue turned, and back; the roundings on the way are the point.
+    fn turn_bytes(pixels: &mut [[u8; 3]], steps: u8) {
+        // Where each channel is found among the largest, lowest, falling and rising level, by sector.
+        const CHANNELS: [[u8; 3]; 6] = [[0, 3, 1], [2, 0, 1], [1, 0, 3], [1, 2, 0], [3, 1, 0], [0, 1, 2]];
+        let positions: [(u8, f32); 256] = std::array::from_fn(|hue| {
+            let position = (hue as f64 * 6.0 / 255.0) as f32;
+            (position as u8 % 6, position - (position as u8) as f32)
+        });
+        for strip in pixels.chunks_mut(STRIP) {
+            let mut planes = [[0.0f32; STRIP]; 3];
+            for (place, pixel) in strip.iter().enumerate() {
+                (0..3).for_each(|channel| planes[channel][place] = pixel[channel] as f32);
+            }
+            let (mut hues, mut saturations, mut values) = ([0i32; STRIP], [0.0f32; STRIP], [0.0f32; STRIP]);
+            for place in 0..STRIP {
+                let rgb = [planes[0][place], planes[1][place], planes[2][place]];
+                (hues[place], saturations[place], values[place]) = to_hsv(rgb);
+            }
+            let (mut sectors, mut parts) = ([0u8; STRIP], [0.0f32; STRIP]);
+            for place in 0..STRIP {
+                (sectors[place], parts[place]) = positions[(hues[place] as u8).wrapping_add(steps) as usize];
+            }
+            let mut levels = [[0u8; STRIP]; 4];
+            for place in 0..STRIP {
+                let (value, share) = (values[place], saturations[place]);
+                levels[0][place] = value as i32 as u8;
+                levels[1][place] = level(value, share);
+                levels[2][place] = level(value, share * parts[place]);
+                levels[3][place] = level(value, share * (1.0 - parts[place]));
+            }
+            for (place, pixel) in strip.iter_mut().enumerate() {
+                *pixel = CHANNELS[sectors[place] as usize].map(|channel| levels[channel as usize & 3][place]);
+            }
+        }
+    }
+}
+
+/// Hue in bytes, saturation as a share (of whole bytes), and the largest channel. The largest channel has distance zero
+/// from itself and the smallest distance one, so that one division is enough. No branches: this runs in vectors.
+#[inline(always)]
+fn to_hsv([r, g, b]: [f32; 3]) -> (i32, f32, f32) {
+    let larger = |a: f32, b: f32| if a > b { a } else { b };
+    let smaller = |a: f32, b: f32| if a < b { a } else { b };
+    let (largest, smallest) = (larger(larger(r, g), b), smaller(smaller(r, g), b));
+    let range = largest - smallest;
+    let middle = r + g + b - largest - smallest;
+    let distance = (largest - middle) / larger(range, 1.0);
+    // When two channels are equal the first of red, green, blue counts as the largest, as in Pillow.
+    let (is_red, is_green) = (r == largest, g == largest);
+    let green_lowest = g == smallest;
+    let red_start = if green_lowest { -1.0 } else { 1.0 };
+    let green_start = if b == smallest { 1.0 } else { 3.0 };
+    let blue_start = if green_lowest { 5.0 } else { 3.0 };
+    let start = if is_red {
+        red_start
+    } else if is_green {
+        green_start
+    } else {
+        blue_start
+    };
+    // Even sectors run towards the next colour, odd ones away from it.
+    let rises = if is_red {
+        green_lowest
+    } else if is_green {
+        b == smallest
+    } else {
+        !green_lowest
+    };
+    let sector = start + if rises { distance } else { -distance };
+    let turned = sector as f64 / 6.0 + 1.0;
+    let hue = (if turned >= 1.0 { turned - 1.0 } else { turned }) as f32;
+    let hue = if range == 0.0 { 0.0 } else { hue };
+    let saturation = ((range / larger(largest, 1.0)) as f64 * 255.0) as i32;
+    ((hue as f64 * 255.0) as i32, (saturation as f64 / 255.0) as f32, largest)
+}
+
+/// `value` × (1 − `share`), rounded half up.
+#[inline(always)]
+fn level(value: f32, share: f32) -> u8 {
+    let exact = (value as f64 * (1.0 - share as f64)) as f32;
+    // Never above 255, so the conversion may go through the signed integers that vectors have.
+    (exact as f64 + 0.5) as i32 as u8
+}
+
+fn in_sector<T>(sector: i32, v: T, p: T, q: T, t: T) -> [T; 3] {
+    match sector.rem_euclid(6) {
+        0 => [v, t, p],
+        1 => [q, v, p],
+        2 => [p, v, t],
+        3 => [p, q, v],
+        4 => [t, p, v],
+        _ => [v, p, q],
+    }
+}
+
+fn turn_floats(pixel: [u8; 3], turn: f32) -> [u8; 3] {
+    let [r, g, b] = pixel.map(|value| value as f32 / 255.0);
+    let (largest, smallest) = (r.max(g).max(b), r.min(g).min(b));
+    let grey = largest == smallest;
+    let range = largest - smallest;
+    let saturation = range / if grey { 1.0 } else { largest };
+    let divisor = if grey { 1.0 } else { range };
+    let [rc, gc, bc] = [r, g, b].map(|value| (largest - value) / divisor);
+    let sector = match largest {
+        _ if largest == r => bc - gc,
+        _ if largest == g => rc + 2.0 - bc,
+        _ => gc + 4.0 - rc,
+    };
+    let hue = (sector * (1.0 / 6.0) + 1.0) % 1.0;
+    let hue = (hue + turn).rem_euclid(1.0);
+    let position = hue * 6.0;
+    let part = position - position.floor();
+    let level = |share: f32| (share * largest).clamp(0.0, 1.0);
+    let inner = saturation * part;
+    let (p, q, t) = (level(1.0 - saturation), level(1.0 - inner), level(inner + (1.0 - saturation)));
+    let rgb = in_sector(position.floor() as i32, largest, p, q, t);
+    // Slightly under 256, so that 1.0 becomes 255 and every level gets an equal share.
+    rgb.map(|value| (value * (256.0 - 1e-3)) as u8)
+}

@@ -1,0 +1,118 @@
+//! Colour and tone of 8-bit pictures, as torchvision changes them: on PIL pictures (`pil`) or on tensors
+//! (`torchvision`), which round differently.
+//!
+//! Factors are double precision because Python's are: 1 − factor is rounded to single precision only afterwards.
+//! Pictures of one channel are grey; colour operations other than brightness and contrast leave them as they are.
+
+mod grey;
+mod hue;
+mod tone;
+
+use crate::simd::vectorised;
+use crate::{Image, Semantics, Unsupported};
+pub use grey::{grey, grey_in_place};
+pub use hue::adjust_hue;
+pub use tone::{autocontrast, equalize, invert, posterize, solarize};
+
+/// Multiplies all values. A factor of 1 changes nothing, 0 gives black.
+pub fn adjust_brightness(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {
+    check(semantics, "brightness adjustment")?;
+    // Both dialects truncate factor × value.
+    apply_table(image, &std::array::from_fn(|value| (factor as f32 * value as f32).clamp(0.0, 255.0) as u8));
+    Ok(())
+}
+
+/// Mixes with the mean grey of the picture. A factor of 1 changes nothing, 0 gives that grey.
+pub fn adjust_contrast(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {
+    check(semantics, "contrast adjustment")?;
+    let mean = grey::mean(image, semantics);
+    let table = match semantics {
+        Semantics::Pil => {
+            let grey = (mean + 0.5).floor() as f32;
+            std::array::from_fn(|value| blend_pil(grey, value as f32, factor))
+        }
+        _ => std::array::from_fn(|value| blend_torch(value as f32, mean as f32, factor)),
+    };
+    apply_table(image, &table);
+    Ok(())
+}
+
+/// Mixes with the grey version of the picture. A factor of 1 changes nothing, 0 gives grey.
+pub fn adjust_saturation(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {
+    check(semantics, "saturation adjustment")?;
+    if image.channels() == 3 {
+        let pixels = image.values_mut().as_chunks_mut::<3>().0;
+        match semantics {
+            Semantics::Pil => saturate_pil(pixels, factor),
+            _ => saturate_torch(pixels, factor),
+        }
+    }
+    Ok(())
+}
+
+/// Pixels per step: their greys are computed first, so that the mixing runs over plain rows of values.
+const STRIP: usize = 32;
+
+vectorised! {
+    fn saturate_pil(pixels: &mut [[u8; 3]], factor: f64) {
+        for strip in pixels.chunks_mut(STRIP) {
+            let mut greys = [[0.0f32; 3]; STRIP];
+            greys.iter_mut().zip(&*strip).for_each(|(slot, &pixel)| *slot = [grey::luma_pil(pixel) as f32; 3]);
+            let values = strip.as_flattened_mut().iter_mut();
+            values.zip(greys.as_flattened()).for_each(|(value, &grey)| *value = blend_pil(grey, *value as f32, factor));
+        }
+    }
+}
+
+vectorised! {
+    fn saturate_torch(pixels: &mut [[u8; 3]], factor: f64) {
+        for strip in pixels.chunks_mut(STRIP) {
+            let mut greys = [[0.0f32; 3]; STRIP];
+            greys.iter_mut().zip(&*strip).for_each(|(slot, &pixel)| *slot = [grey::luma_torch(pixel).floor(); 3]);
+            let values = strip.as_flattened_mut().iter_mut();
+            values.zip(greys.as_flattened()).for_each(|(value, &grey)| *value = blend_torch(*value as f32, grey, factor));
+        }
+    }
+}
+
+/// Mixes with a smoothed version. A factor of 0 gives the smoothed one, above 1 sharpens.
+pub fn adjust_sharpness(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {
+    check(semantics, "sharpness adjustment")?;
+    let smooth = tone::smooth(image, semantics);
+    let pairs = image.values_mut().iter_mut().zip(smooth.values());
+    match semantics {
+        Semantics::Pil => pairs.for_each(|(value, &soft)| *value = blend_pil(soft as f32, *value as f32, factor)),
+        _ => pairs.for_each(|(value, &soft)| {
+            let difference = soft as f32 - *value as f32;
+            *value = difference.mul_add((1.0 - factor) as f32, *value as f32).clamp(0.0, 255.0) as u8;
+        }),
+    }
+    Ok(())
+}
+
+/// Pillow's mix: from `base` towards `value`, truncated.
+#[inline(always)]
+fn blend_pil(base: f32, value: f32, factor: f64) -> u8 {
+    (base + factor as f32 * (value - base)).clamp(0.0, 255.0) as u8
+}
+
+/// torchvision's mix: weighted sum with a fused multiply-add, truncated.
+#[inline(always)]
+fn blend_torch(value: f32, base: f32, factor: f64) -> u8 {
+    base.mul_add((1.0 - factor) as f32, value * factor as f32).clamp(0.0, 255.0) as u8
+}
+
+/// Replaces every value by its entry in a table.
+pub(crate) fn apply_table(image: &mut Image<u8>, table: &[u8; 256]) {
+    image.values_mut().iter_mut().for_each(|value| *value = table[*value as usize]);
+}
+
+fn check(semantics: Semantics, operation: &str) -> Result<(), Unsupported> {
+    match semantics {
+        Semantics::Pil | Semantics::Torchvision => Ok(()),
+        Semantics::OpenCv | Semantics::TensorFlow => {
+            let advice = "use pil or torchvision";
+            Err(Unsupported { semantics, operation: operation.to_string(), advice })
+        }
+    }
+}

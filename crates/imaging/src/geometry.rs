@@ -1,0 +1,134 @@
+//! Moving pixels without computing new ones: crops, padding, flips, erasing; and boxes that move with them.
+
+use crate::{Channel, Image};
+
+/// A rectangle of pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Window {
+    /// First row.
+    pub top: usize,
+    /// First column.
+    pub left: usize,
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+/// How pixels beyond the border are made up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Border<T> {
+    /// All of this value.
+    Constant(T),
+    /// Mirrored, the border itself not repeated.
+    Reflect,
+    /// The border pixel again and again.
+    Repeat,
+}
+
+/// A part of the picture. Parts beyond the border are cut off; at least one pixel is returned.
+pub fn crop<T: Channel>(image: &Image<T>, window: Window) -> Image<T> {
+    let top = window.top.min(image.height() - 1);
+    let left = window.left.min(image.width() - 1);
+    let height = window.height.clamp(1, image.height() - top);
+    let width = window.width.clamp(1, image.width() - left);
+    let channels = image.channels();
+    let mut values = Vec::with_capacity(height * width * channels);
+    for row in top..top + height {
+        values.extend_from_slice(&image.row(row)[left * channels..][..width * channels]);
+    }
+    Image::new(height, width, channels, values).expect("the rows were cut to this size")
+}
+
+/// The middle of the picture, rounded as torchvision does. The picture must be at least that large; see [`pad_to`].
+pub fn centre_window<T: Channel>(image: &Image<T>, height: usize, width: usize) -> Window {
+    let offset = |outer: usize, inner: usize| ((outer.saturating_sub(inner)) as f64 / 2.0).round_ties_even() as usize;
+    Window { top: offset(image.height(), height), left: offset(image.width(), width), height, width }
+}
+
+/// The picture with a border around it: pixels to add above, left, below and right.
+pub fn pad<T: Channel>(image: &Image<T>, [top, left, bottom, right]: [usize; 4], border: Border<T>) -> Image<T> {
+    let (height, width) = (image.height() + top + bottom, image.width() + left + right);
+    let channels = image.channels();
+    if let Border::Constant(value) = border {
+        let mut output = Image::filled(height, width, channels, value);
+        for row in 0..image.height() {
+            output.row_mut(top + row)[left * channels..][..image.stride()].copy_from_slice(image.row(row));
+        }
+        return output;
+    }
+    let source = |place: isize, len: usize| match border {
+        Border::Reflect => crate::blur::mirrored(place, len),
+        _ => place.clamp(0, len as isize - 1) as usize,
+    };
+    let mut values = Vec::with_capacity(height * width * channels);
+    for row in 0..height {
+        let line = image.row(source(row as isize - top as isize, image.height()));
+        for column in 0..width {
+            let place = source(column as isize - left as isize, image.width());
+            values.extend_from_slice(&line[place * channels..][..channels]);
+        }
+    }
+    Image::new(height, width, channels, values).expect("one value per channel was pushed for every pixel")
+}
+
+/// Pads below and to the right until the picture has at least this size.
+pub fn pad_to<T: Channel>(image: &Image<T>, height: usize, width: usize, border: Border<T>) -> Image<T> {
+    let bottom = height.saturating_sub(image.height());
+    let right = width.saturating_sub(image.width());
+    if bottom + right == 0 { image.clone() } else { pad(image, [0, 0, bottom, right], border) }
+}
+
+/// Left and right exchanged.
+pub fn flip_horizontally<T: Channel>(image: &mut Image<T>) {
+    let channels = image.channels();
+    for row in 0..image.height() {
+        let line = image.row_mut(row);
+        match channels {
+            1 => line.reverse(),
+            3 => line.as_chunks_mut::<3>().0.reverse(),
+            4 => line.as_chunks_mut::<4>().0.reverse(),
+            _ => {
+                // Reversing everything reverses the pixels and their channels; the channels are then put right.
+                line.reverse();
+                line.chunks_exact_mut(channels).for_each(<[T]>::reverse);
+            }
+        }
+    }
+}
+
+/// Top and bottom exchanged.
+pub fn flip_vertically<T: Channel>(image: &mut Image<T>) {
+    let (height, stride) = (image.height(), image.stride());
+    let (upper, lower) = image.values_mut().split_at_mut(height / 2 * stride);
+    let skipped = if height.is_multiple_of(2) { 0 } else { stride };
+    let rows = lower[skipped..].chunks_exact_mut(stride).rev();
+    upper.chunks_exact_mut(stride).zip(rows).for_each(|(above, below)| above.swap_with_slice(below));
+}
+
+/// Rows and columns exchanged.
+pub fn transpose<T: Channel>(image: &Image<T>) -> Image<T> {
+    let channels = image.channels();
+    let mut output = Image::filled(image.width(), image.height(), channels, T::ZERO);
+    for row in 0..image.height() {
+        for (column, pixel) in image.row(row).chunks_exact(channels).enumerate() {
+            output.row_mut(column)[row * channels..][..channels].copy_from_slice(pixel);
+        }
+    }
+    output
+}
+
+/// Overwrites a part of the picture with values computed from (row, column, channel) in that part.
+pub fn erase<T: Channel>(image: &mut Image<T>, window: Window, mut value: impl FnMut(usize, usize, usize) -> T) {
+    let channels = image.channels();
+    let bottom = (window.top + window.height).min(image.height());
+    let right = (window.left + window.width).min(image.width());
+    for row in window.top..bottom {
+        let line = image.row_mut(row);
+        for column in window.left..right {
+            for channel in 0..channels {
+                line[column * channels + channel] = value(row - window.top, column - window.left, channel);
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Picture operations whose results are *named*: each says whose semantics it follows (Pillow, torchvision, OpenCV,
+//! TensorFlow) and gives what that library gives.
+//!
+//! Nothing here is random and nothing here starts a thread: functions take pictures and numbers and return pictures.
+//! Randomness (which crop, how much jitter) is drawn by the data crate from a counter-based generator, and parallelism
+//! is the loader's, which runs one picture per worker. Filter weights are computed in one place ([`filters`]) so that
+//! host kernels and device programs use the same numbers.
+//!
+//! Start reading at [`Image`], then [`resize`].
+
+pub mod affine;
+pub mod augment;
+pub mod blur;
+pub mod colour;
+pub mod compare;
+pub mod filters;
+pub mod geometry;
+mod image;
+pub mod mask;
+pub mod mix;
+mod normalise;
+pub mod resize;
+mod semantics;
+mod simd;
+
+pub use image::{Channel, Image, ImageError, MAX_CHANNELS};
+pub use normalise::Normalisation;
+pub use semantics::{Filter, Semantics, Unsupported};

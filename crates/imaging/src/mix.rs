@@ -1,0 +1,57 @@
+//! Mixing two pictures into one, for batches: mixup blends, cutmix pastes.
+
+use crate::geometry::Window;
+use crate::simd::vectorised;
+
+vectorised! {
+    /// `share` of the first and the rest of the second, in the values of the first (mixup). Bytes are rounded to even.
+    pub fn mixup_bytes(first: &mut [u8], second: &[u8], share: f32) {
+        for (a, &b) in first.iter_mut().zip(second) {
+            *a = (share * *a as f32 + (1.0 - share) * b as f32).round_ties_even() as u8;
+        }
+    }
+}
+
+/// The window that cutmix pastes: its area is about 1 − `share` of the picture, its centre is (row, column), and what
+/// sticks out is cut off. Also returns the share of the first picture that is really left.
+pub fn cutmix_window(height: usize, width: usize, share: f32, (row, column): (usize, usize)) -> (Window, f32) {
+    let ratio = (1.0 - share as f64).max(0.0).sqrt();
+    let half = |side: usize| (side as f64 * ratio) as usize / 2;
+    let span = |centre: usize, half: usize, side: usize| (centre.saturating_sub(half), (centre + half).min(side));
+    let (top, bottom) = span(row, half(height), height);
+    let (left, right) = span(column, half(width), width);
+    let window = Window { top, left, height: bottom - top, width: right - left };
+    (window, 1.0 - (window.height * window.width) as f32 / (height * width) as f32)
+}
+
+/// Copies a window of the second picture into the first; both are rows of bytes, `pixel` bytes per pixel.
+pub fn paste_window(first: &mut [u8], second: &[u8], width: usize, pixel: usize, window: Window) {
+    for row in window.top..window.top + window.height {
+        let start = (row * width + window.left) * pixel;
+        let span = start..start + window.width * pixel;
+        first[span.clone()].copy_from_slice(&second[span]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cutmix_counts_the_pixels_that_are_left() {
+        for (share, centre) in [(0.5, (5, 5)), (0.1, (0, 19)), (1.0, (3, 3)), (0.0, (10, 10))] {
+            let (window, left) = cutmix_window(20, 20, share, centre);
+            let mut first = vec![0u8; 1200];
+            paste_window(&mut first, &vec![1; 1200], 20, 3, window);
+            let pasted = first.iter().map(|&value| value as f32).sum::<f32>() / 1200.0;
+            assert!((1.0 - pasted - left).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn mixup_is_a_weighted_mean() {
+        let mut first = vec![0, 255, 100, 7];
+        mixup_bytes(&mut first, &[255, 0, 100, 8], 0.75);
+        assert_eq!(first, [64, 191, 100, 7]);
+    }
+}

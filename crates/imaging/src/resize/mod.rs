@@ -1,0 +1,155 @@
+//! Resizing, with the results of a named library.
+//!
+//! | semantics | 8-bit pictures | float pictures |
+//! |---|---|---|
+//! | `pil` | 22-bit fixed point, rounded after each axis | floats |
+//! | `opencv` | 11-bit fixed point, rounded once (floats for `area`) | floats |
+//! | `torchvision`, `tensorflow` | floats, rounded half to even at the end | floats |
+
+mod float;
+mod opencv;
+mod pil;
+
+use crate::filters::{self, Rows};
+use crate::{Channel, Filter, Image, Semantics, Unsupported};
+
+/// How to resize: the filter, whose arithmetic, and whether to antialias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Method {
+    /// How pixels between pixels are computed.
+    pub filter: Filter,
+    /// Whose arithmetic.
+    pub semantics: Semantics,
+    /// Whether the filter widens when the picture shrinks.
+    pub antialias: bool,
+}
+
+impl Method {
+    /// The filter as the library applies it when not told otherwise.
+    pub const fn new(filter: Filter, semantics: Semantics) -> Method {
+        Method { filter, semantics, antialias: semantics.default_antialias() }
+    }
+}
+
+/// A picture type that can be resized.
+pub trait Resizable: Sized {
+    /// The picture in another size. A size of zero is taken as one.
+    fn resize(&self, height: usize, width: usize, method: Method) -> Result<Self, Unsupported>;
+}
+
+impl Resizable for Image<u8> {
+    fn resize(&self, height: usize, width: usize, method: Method) -> Result<Image<u8>, Unsupported> {
+        let (height, width) = (height.max(1), width.max(1));
+        let Method { filter, semantics, antialias } = method;
+        if filter != Filter::Nearest && semantics == Semantics::OpenCv && !(antialias && filter != Filter::Area) {
+            return Ok(opencv::resize(self, height, width, filter));
+        }
+        let (vertical, horizontal) = plan(self, height, width, method)?;
+        Ok(match (filter, semantics) {
+            (Filter::Nearest, _) => pick(self, &vertical, &horizontal),
+            (_, Semantics::Pil) => pil::resize(self, &vertical, &horizontal),
+            _ => float::resize(&self.to_f32(), &vertical, &horizontal).map(u8::from_f32),
+        })
+    }
+}
+
+impl Resizable for Image<f32> {
+    fn resize(&self, height: usize, width: usize, method: Method) -> Result<Image<f32>, Unsupported> {
+        let (vertical, horizontal) = plan(self, height.max(1), width.max(1), method)?;
+        Ok(match method.filter {
+            Filter::Nearest => pick(self, &vertical, &horizontal),
+            _ => float::resize(self, &vertical, &horizontal),
+        })
+    }
+}
+
+/// 16-bit pictures are computed in floats, which hold them exactly, and rounded half to even.
+impl Resizable for Image<u16> {
+    fn resize(&self, height: usize, width: usize, method: Method) -> Result<Image<u16>, Unsupported> {
+        let (vertical, horizontal) = plan(self, height.max(1), width.max(1), method)?;
+        Ok(match method.filter {
+            Filter::Nearest => pick(self, &vertical, &horizontal),
+            _ => float::resize(&self.to_f32(), &vertical, &horizontal).map(u16::from_f32),
+        })
+    }
+}
+
+fn plan<T: Channel>(
+    image: &Image<T>,
+    height: usize,
+    width: usize,
+    method: Method,
+) -> Result<(Rows, Rows), Unsupported> {
+    let input = (image.height(), image.width());
+    filters::plan(input, (height, width), method.filter, method.semantics, method.antialias)
+}
+
+/// Copies pixels: nearest neighbour.
+fn pick<T: Channel>(image: &Image<T>, vertical: &Rows, horizontal: &Rows) -> Image<T> {
+    let channels = image.channels();
+    let mut output = Image::filled(vertical.output(), horizontal.output(), channels, T::ZERO);
+    for row in 0..vertical.output() {
+        let source = image.row(vertical.start(row));
+        let pixels = output.row_mut(row).chunks_exact_mut(channels);
+        for (column, pixel) in pixels.enumerate() {
+            pixel.copy_from_slice(&source[horizontal.start(column) * channels..][..channels]);
+        }
+    }
+    output
+}
+
+/// The size that makes the longer side `long` and keeps the shape, rounded down as torchvision and Pillow do.
+pub fn fit_long_side(height: usize, width: usize, long: usize) -> (usize, usize) {
+    let scaled = |short: usize, side: usize| (long * short / side.max(1)).max(1);
+    if height >= width { (long, scaled(width, height)) } else { (scaled(height, width), long) }
+}
+
+/// The size that makes the shorter side `short` and keeps the shape, rounded down as torchvision does.
+pub fn fit_short_side(height: usize, width: usize, short: usize) -> (usize, usize) {
+    let scaled = |long: usize, side: usize| (short * long / side.max(1)).max(1);
+    if height <= width { (short, scaled(width, height)) } else { (scaled(height, width), short) }
+}
+
+/// Resizes into a frame without changing the shape of what is seen, filling the rest with `fill` on both sides, as
+/// `tf.image.resize_with_pad` does. Returns the picture with the place and the scale of the old one in it.
+pub fn resize_with_pad<T: Channel>(
+    image: &Image<T>,
+    height: usize,
+    width: usize,
+    method: Method,
+    fill: T,
+) -> Result<(Image<T>, Placement), Unsupported>
+where
+    Image<T>: Resizable,
+{
+    let (height, width) = (height.max(1), width.max(1));
+    let ratio = (image.height() as f64 / height as f64).max(image.width() as f64 / width as f64);
+    let fitted = |side: usize, frame: usize| ((side as f64 / ratio) as usize).clamp(1, frame);
+    let (inner_height, inner_width) = (fitted(image.height(), height), fitted(image.width(), width));
+    let inner = image.resize(inner_height, inner_width, method)?;
+    let placement = Placement {
+        top: (height - inner_height) / 2,
+        left: (width - inner_width) / 2,
+        scale_y: inner_height as f64 / image.height() as f64,
+        scale_x: inner_width as f64 / image.width() as f64,
+    };
+    let mut output = Image::filled(height, width, image.channels(), fill);
+    let (left, stride) = (placement.left * image.channels(), inner.stride());
+    for row in 0..inner_height {
+        output.row_mut(placement.top + row)[left..left + stride].copy_from_slice(inner.row(row));
+    }
+    Ok((output, placement))
+}
+
+/// Where an old picture lies in a new one: new = scale × old + offset. Boxes are moved with it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Placement {
+    /// Rows above it.
+    pub top: usize,
+    /// Columns left of it.
+    pub left: usize,
+    /// Vertical scale.
+    pub scale_y: f64,
+    /// Horizontal scale.
+    pub scale_x: f64,
+}

@@ -1,0 +1,157 @@
+//! OpenCV's 8-bit resize: weights of 11 fractional bits, no rounding between the passes; floats for shrinking areas.
+
+use crate::filters::Rows;
+use crate::filters::area::{opencv_enlarge_coordinate, opencv_shrink};
+use crate::filters::interpolation::{lanczos4_weights, opencv_coordinate, opencv_cubic_weights};
+use crate::simd::vectorised;
+use crate::{Channel, Filter, Image};
+
+const FRACTION_BITS: u32 = 11;
+
+pub(super) fn resize(image: &Image<u8>, height: usize, width: usize, filter: Filter) -> Image<u8> {
+    let shrinks = image.height() >= height && image.width() >= width;
+    if (image.height(), image.width()) == (height, width) {
+        return image.clone();
+    }
+    if filter == Filter::Area && shrinks {
+        return shrink_area(image, height, width);
+    }
+    let horizontal = Neighbours::new(image.width(), width, filter, true);
+    let vertical = Neighbours::new(image.height(), height, filter, false);
+    let sums = resize_horizontally(image, &horizontal);
+    match vertical.taps {
+        2 => resize_vertically(image, &sums, &vertical, combine_two),
+        _ => resize_vertically(image, &sums, &vertical, combine_many),
+    }
+}
+
+/// The neighbours of every output along one axis. Neighbours outside are the border pixel, each with its own rounded
+/// weight: adding them up first would round differently.
+struct Neighbours {
+    taps: usize,
+    places: Vec<usize>,
+    weights: Vec<i32>,
+}
+
+impl Neighbours {
+    fn new(input: usize, output: usize, filter: Filter, horizontal: bool) -> Neighbours {
+        let mut neighbours = Neighbours { taps: 0, places: Vec::new(), weights: Vec::new() };
+        for place in 0..output {
+            let (first, weights): (isize, Vec<f32>) = match filter {
+                Filter::Bicubic => {
+                    let (first, share) = opencv_coordinate(input, output, place);
+                    (first - 1, opencv_cubic_weights(share).to_vec())
+                }
+                Filter::Lanczos => {
+                    let (first, share) = opencv_coordinate(input, output, place);
+                    (first - 3, lanczos4_weights(share).to_vec())
+                }
+                Filter::Area => linear(input, opencv_enlarge_coordinate(input, output, place), horizontal),
+                Filter::Nearest | Filter::Bilinear => {
+                    linear(input, opencv_coordinate(input, output, place), horizontal)
+                }
+            };
+            neighbours.taps = weights.len();
+            for (tap, weight) in weights.into_iter().enumerate() {
+                neighbours.places.push((first + tap as isize).clamp(0, input as isize - 1) as usize);
+                neighbours.weights.push((weight * (1 << FRACTION_BITS) as f32).round_ties_even() as i32);
+            }
+        }
+        neighbours
+    }
+}
+
+/// Left and right neighbour. Along rows OpenCV does not interpolate beyond the border; along columns it interpolates
+/// between the border and itself, which is the same but for the rounding.
+fn linear(input: usize, (first, share): (isize, f32), horizontal: bool) -> (isize, Vec<f32>) {
+    match first {
+        _ if horizontal && first < 0 => (0, vec![1.0, 0.0]),
+        _ if horizontal && first >= input as isize - 1 => (input as isize - 1, vec![1.0, 0.0]),
+        _ => (first, vec![1.0 - share, share]),
+    }
+}
+
+fn resize_horizontally(image: &Image<u8>, neighbours: &Neighbours) -> Vec<i32> {
+    let (channels, taps) = (image.channels(), neighbours.taps);
+    let mut sums = Vec::with_capacity(image.height() * neighbours.places.len() / taps * channels);
+    for row in 0..image.height() {
+        let source = image.row(row);
+        let outputs = neighbours.places.chunks_exact(taps).zip(neighbours.weights.chunks_exact(taps));
+        for (places, weights) in outputs {
+            sums.extend((0..channels).map(|channel| {
+                let terms = places.iter().zip(weights);
+                terms.map(|(&place, &weight)| source[place * channels + channel] as i32 * weight).sum::<i32>()
+            }));
+        }
+    }
+    sums
+}
+
+fn resize_vertically(
+    image: &Image<u8>,
+    sums: &[i32],
+    neighbours: &Neighbours,
+    combine: fn(&[&[i32]], &[i32], &mut [u8]),
+) -> Image<u8> {
+    let taps = neighbours.taps;
+    let stride = sums.len() / image.height();
+    let height = neighbours.places.len() / taps;
+    let mut output = Image::filled(height, stride / image.channels(), image.channels(), 0);
+    for row in 0..height {
+        let places = &neighbours.places[row * taps..][..taps];
+        let rows: Vec<&[i32]> = places.iter().map(|&place| &sums[place * stride..][..stride]).collect();
+        combine(&rows, &neighbours.weights[row * taps..][..taps], output.row_mut(row));
+    }
+    output
+}
+
+vectorised! {
+    /// Two neighbours: each product keeps 2 fractional bits, as in OpenCV's vector code.
+    fn combine_two(rows: &[&[i32]], weights: &[i32], target: &mut [u8]) {
+        let pairs = rows[0].iter().zip(rows[1]);
+        for (value, (&upper, &lower)) in target.iter_mut().zip(pairs) {
+            let upper = (weights[0] * (upper >> 4)) >> 16;
+            let lower = (weights[1] * (lower >> 4)) >> 16;
+            *value = ((upper + lower + 2) >> 2).clamp(0, 255) as u8;
+        }
+    }
+}
+
+vectorised! {
+    /// Four or eight neighbours: everything is kept until the end.
+    fn combine_many(rows: &[&[i32]], weights: &[i32], target: &mut [u8]) {
+        for (column, value) in target.iter_mut().enumerate() {
+            let sum: i32 = rows.iter().zip(weights).map(|(row, &weight)| row[column] * weight).sum();
+            *value = ((sum + (1 << 21)) >> 22).clamp(0, 255) as u8;
+        }
+    }
+}
+
+fn shrink_area(image: &Image<u8>, height: usize, width: usize) -> Image<u8> {
+    let whole = image.height().is_multiple_of(height) && image.width().is_multiple_of(width);
+    if whole {
+        return shrink_blocks(image, image.height() / height, image.width() / width);
+    }
+    let (vertical, horizontal) = (opencv_shrink(image.height(), height), opencv_shrink(image.width(), width));
+    shrink_fractional(image, &vertical, &horizontal)
+}
+
+/// Whole blocks of pixels: exact sums, rounded half to even except for 2×2 blocks, which are rounded half up.
+fn shrink_blocks(image: &Image<u8>, tall: usize, wide: usize) -> Image<u8> {
+    let scale = 1.0 / (tall * wide) as f32;
+    Image::from_fn(image.height() / tall, image.width() / wide, image.channels(), |row, column, channel| {
+        let rows = (row * tall..(row + 1) * tall).map(|y| image.row(y));
+        let sum: u32 = rows
+            .map(|values| {
+                let places = column * wide..(column + 1) * wide;
+                places.map(|x| values[x * image.channels() + channel] as u32).sum::<u32>()
+            })
+            .sum();
+        if (tall, wide) == (2, 2) { ((sum + 2) >> 2) as u8 } else { u8::from_f32(sum as f32 * scale) }
+    })
+}
+
+fn shrink_fractional(image: &Image<u8>, vertical: &Rows, horizontal: &Rows) -> Image<u8> {
+    let floats = super::float::resize(&image.to_f32(), vertical, horizontal);
+    floats.map(u8::from_f32)
+}

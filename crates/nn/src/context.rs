@@ -1,0 +1,153 @@
+//! The context of one traced network: its mode, its precision, and the variables it has declared.
+
+use crate::{Border, Init, Kind, Scope, Variable, VariableSpec, threefry::path_hash};
+use octant_graph::{DType, Shape, Tensor, Trace};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// The element type that layers compute in. Variables are f32 either way; norms, softmax and losses compute in f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Precision {
+    /// f32 throughout.
+    #[default]
+    F32,
+    /// bf16 activations, parameters cast where they are used.
+    Bf16,
+}
+
+impl Precision {
+    /// The element type of activations.
+    pub fn dtype(self) -> DType {
+        match self {
+            Precision::F32 => DType::F32,
+            Precision::Bf16 => DType::BF16,
+        }
+    }
+}
+
+/// Whether the network is trained or used.
+#[derive(Debug, Clone)]
+pub enum Mode {
+    /// Running statistics, no dropout.
+    Evaluate,
+    /// Batch statistics, dropout, stochastic depth.
+    Train(Training),
+}
+
+/// What training needs beyond evaluation.
+#[derive(Debug, Clone)]
+pub struct Training {
+    /// `u32[2]` holding the seed and the step number, an input of the program. Dropout derives its bits from it and from
+    /// the path of the layer. Without it, training has no dropout and no stochastic depth.
+    pub key: Option<Tensor>,
+    /// Batch norm takes its statistics over this many equal parts of the batch: 1 is synchronised over all devices, the
+    /// number of cores is what separate replicas do.
+    pub batch_groups: usize,
+    /// Batch norms use and keep their running statistics, as in evaluation.
+    pub frozen_statistics: bool,
+    /// Blocks keep only their inputs for the backward pass and compute the rest again: less memory, more work.
+    pub recompute_blocks: bool,
+}
+
+impl Training {
+    /// Training with dropout from `key` and synchronised batch norm.
+    pub fn new(key: &Tensor) -> Training {
+        Training { key: Some(key.clone()), ..Training::without_randomness() }
+    }
+
+    /// Training without dropout or stochastic depth: the same step gives the same result whatever the seed.
+    pub fn without_randomness() -> Training {
+        Training { key: None, batch_groups: 1, frozen_statistics: false, recompute_blocks: false }
+    }
+}
+
+/// Collects what a network declares while it is traced. Clones are handles to the same collection.
+#[derive(Clone)]
+pub struct Context {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    trace: Trace,
+    mode: Mode,
+    precision: Precision,
+    /// The training key after seed and step are mixed, made once.
+    mixed_key: Option<Tensor>,
+    variables: RefCell<Vec<Variable>>,
+    places: RefCell<HashMap<String, usize>>,
+}
+
+impl Context {
+    /// A context that declares its variables as inputs of `trace`.
+    pub fn new(trace: &Trace, mode: Mode, precision: Precision) -> Context {
+        let mixed_key = match &mode {
+            Mode::Train(Training { key: Some(key), .. }) => Some(key.random_bits(&[2])),
+            _ => None,
+        };
+        let (variables, places) = Default::default();
+        Context { inner: Rc::new(Inner { trace: trace.clone(), mode, precision, mixed_key, variables, places }) }
+    }
+
+    /// The scope of the whole network: its variables have paths without a prefix.
+    pub fn root(&self) -> Scope {
+        Scope::new(self.clone(), "".into())
+    }
+
+    /// Everything declared so far, in the order of declaration.
+    pub fn variables(&self) -> Vec<Variable> {
+        self.inner.variables.borrow().clone()
+    }
+
+    /// The trace that variables are inputs of.
+    pub fn trace(&self) -> &Trace {
+        &self.inner.trace
+    }
+
+    /// The mode.
+    pub fn mode(&self) -> &Mode {
+        &self.inner.mode
+    }
+
+    /// The precision policy.
+    pub fn precision(&self) -> Precision {
+        self.inner.precision
+    }
+
+    /// A key for the layer at `path`, different at every step; none when nothing random happens.
+    pub(crate) fn random_key(&self, path: &str) -> Option<Tensor> {
+        self.inner.mixed_key.as_ref().map(|key| key.fold_in(path_hash(path)))
+    }
+
+    /// The input of that path. Declaring it again gives the same input and must repeat the same dimensions.
+    pub(crate) fn declare(&self, path: String, dims: &[usize], kind: Kind, init: Init, border: Border) -> Tensor {
+        if let Some(&place) = self.inner.places.borrow().get(&path) {
+            let value = self.inner.variables.borrow()[place].value.clone();
+            return value.assert_dims(dims);
+        }
+        let spec = VariableSpec::new(path.clone(), dims, kind, init, border);
+        let value = self.inner.trace.input(&path, spec.shape.clone());
+        let mut variables = self.inner.variables.borrow_mut();
+        self.inner.places.borrow_mut().insert(path, variables.len());
+        variables.push(Variable { spec, value: value.clone(), updated: None });
+        value
+    }
+
+    /// Notes a statistic's value after this step.
+    pub(crate) fn set_update(&self, path: &str, value: Tensor) {
+        let place = self.inner.places.borrow().get(path).copied();
+        match place {
+            Some(place) => self.inner.variables.borrow_mut()[place].updated = Some(value),
+            None => {
+                self.inner.trace.fail(format!("{path} is updated but was never declared"), Shape::scalar(DType::F32));
+            }
+        }
+    }
+
+    /// The statistics followed so far, by place, with their values.
+    pub(crate) fn updates(&self) -> Vec<(String, Tensor)> {
+        let variables = self.inner.variables.borrow();
+        let updated = variables.iter().filter_map(|variable| Some((variable, variable.updated.clone()?)));
+        updated.map(|(variable, value)| (variable.spec.path.clone(), value)).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! Initialisers: the references' distributions, drawn by counter from (seed, path), so that a variable's first value
+//! depends on nothing else.
+
+use crate::threefry::{path_key, threefry};
+use octant_graph::{HostTensor, Shape};
+use std::f64::consts::TAU;
+
+/// Where a variable's first value comes from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Init {
+    /// One value everywhere.
+    Constant(f64),
+    /// Every value of `[-bound, bound)` alike.
+    Uniform {
+        /// The bound.
+        bound: f64,
+    },
+    /// A bell around 0.
+    Normal {
+        /// The standard deviation.
+        deviation: f64,
+    },
+    /// A bell around 0, drawn again when the value leaves `[-bound, bound]`.
+    TruncatedNormal {
+        /// The standard deviation before truncation.
+        deviation: f64,
+        /// The bound.
+        bound: f64,
+    },
+}
+
+/// How many inputs one output of a layer sums over, and how many outputs one input reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fans {
+    /// Inputs per output.
+    pub inputs: usize,
+    /// Outputs per input.
+    pub outputs: usize,
+}
+
+/// All zeros.
+pub const ZEROS: Init = Init::Constant(0.0);
+/// All ones.
+pub const ONES: Init = Init::Constant(1.0);
+
+/// PyTorch's default for the weights and biases of linear and convolution layers: uniform within `1/√inputs`.
+pub fn pytorch_default(fans: Fans) -> Init {
+    Init::Uniform { bound: 1.0 / (fans.inputs as f64).sqrt() }
+}
+
+/// Kaiming's normal distribution by outputs, for ReLU: deviation `√(2/outputs)`.
+pub fn kaiming_normal_fan_out(fans: Fans) -> Init {
+    Init::Normal { deviation: (2.0 / fans.outputs as f64).sqrt() }
+}
+
+/// Glorot's uniform distribution, Keras's default: within `√(6/(inputs + outputs))`.
+pub fn glorot_uniform(fans: Fans) -> Init {
+    Init::Uniform { bound: (6.0 / (fans.inputs + fans.outputs) as f64).sqrt() }
+}
+
+/// All zeros, for biases whose size does not matter.
+pub fn zeros(_: Fans) -> Init {
+    ZEROS
+}
+
+/// PyTorch's `trunc_normal_`: a bell of deviation 0.02 cut at ±2 (not at two deviations).
+pub fn truncated_normal_02(_: Fans) -> Init {
+    Init::TruncatedNormal { deviation: 0.02, bound: 2.0 }
+}
+
+impl Init {
+    /// The first value of the variable at `path` under `seed`.
+    pub fn sample(&self, shape: &Shape, seed: u64, path: &str) -> HostTensor {
+        let key = path_key(seed, path);
+        let values: Vec<f64> = (0..shape.elements() as u32)
+            .map(|index| match *self {
+                Init::Constant(value) => value,
+                Init::Uniform { bound } => (2.0 * unit(threefry(key, [index, 0])[0]) - 1.0) * bound,
+                Init::Normal { deviation } => normal(key, index, 0) * deviation,
+                Init::TruncatedNormal { deviation, bound } => (0..)
+                    .map(|attempt| normal(key, index, attempt) * deviation)
+                    .find(|value| value.abs() <= bound)
+                    .unwrap_or(0.0),
+            })
+            .collect();
+        HostTensor::from_f64s(shape.clone(), &values).expect("one value per element")
+    }
+}
+
+/// A word as a number of [0, 1).
+fn unit(word: u32) -> f64 {
+    word as f64 / 4_294_967_296.0
+}
+
+/// Box and Muller: two words, one normal number. `attempt` gives others for the same element.
+fn normal(key: [u32; 2], index: u32, attempt: u32) -> f64 {
+    let [radius, angle] = threefry(key, [index, attempt]);
+    (-2.0 * (1.0 - unit(radius)).ln()).sqrt() * (unit(angle) * TAU).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use octant_graph::DType;
+
+    fn sample(init: Init, path: &str) -> Vec<f64> {
+        init.sample(&Shape::new(DType::F32, [100, 100]), 7, path).to_f64s()
+    }
+
+    fn deviation(values: &[f64]) -> f64 {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
+    }
+
+    #[test]
+    fn distributions_have_their_deviations() {
+        assert!((deviation(&sample(Init::Normal { deviation: 0.5 }, "a")) - 0.5).abs() < 0.01);
+        assert!((deviation(&sample(Init::Uniform { bound: 0.3 }, "a")) - 0.3 / 3f64.sqrt()).abs() < 0.005);
+        // A bell cut at two deviations has 0.8796 of its deviation left.
+        let cut = sample(Init::TruncatedNormal { deviation: 1.0, bound: 2.0 }, "a");
+        assert!(cut.iter().all(|value| value.abs() <= 2.0));
+        assert!((deviation(&cut) - 0.8796).abs() < 0.02);
+    }
+
+    #[test]
+    fn values_depend_on_the_path_and_the_seed() {
+        let init = Init::Normal { deviation: 1.0 };
+        assert_eq!(sample(init, "a"), sample(init, "a"));
+        assert_ne!(sample(init, "a"), sample(init, "b"));
+        let other_seed = init.sample(&Shape::new(DType::F32, [100, 100]), 8, "a").to_f64s();
+        assert_ne!(sample(init, "a"), other_seed);
+    }
+}

@@ -1,0 +1,151 @@
+//! Convolutions of NHWC pictures.
+
+use crate::{Border, Fans, Init, Scope, init};
+use octant_graph::{Convolution, Tensor};
+
+/// What is added around the pictures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Padding {
+    /// Nothing.
+    Valid,
+    /// Half the (dilated) kernel on every side, as PyTorch models do: an odd kernel keeps the size at stride 1.
+    Half,
+    /// That much `(before, after)` for height and width.
+    Explicit([(usize, usize); 2]),
+    /// As little as TensorFlow's "same" needs for `⌈size / stride⌉` results; the odd row or column comes after.
+    TensorFlowSame,
+}
+
+impl Padding {
+    /// The rows (or columns) added before and after an axis of that length.
+    pub fn resolve(self, axis: usize, length: usize, kernel: usize, stride: usize, dilation: usize) -> (i64, i64) {
+        let reach = (kernel.max(1) - 1) * dilation;
+        match self {
+            Padding::Valid => (0, 0),
+            Padding::Half => (reach as i64 / 2, reach as i64 / 2),
+            Padding::Explicit(padding) => (padding[axis].0 as i64, padding[axis].1 as i64),
+            Padding::TensorFlowSame => {
+                let results = length.div_ceil(stride.max(1));
+                let total = ((results.max(1) - 1) * stride + reach + 1).saturating_sub(length);
+                ((total / 2) as i64, (total - total / 2) as i64)
+            }
+        }
+    }
+}
+
+/// A convolution over height and width, with `weight` and (unless told otherwise) `bias`.
+#[derive(Debug, Clone, Copy)]
+pub struct Conv2d {
+    features: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    groups: usize,
+    padding: Padding,
+    bias: bool,
+    init: fn(Fans) -> Init,
+    bias_init: fn(Fans) -> Init,
+}
+
+impl Conv2d {
+    /// A square kernel making `features` channels: stride 1, half padding, one group, a bias, PyTorch's initialisers.
+    pub fn new(features: usize, kernel: usize) -> Conv2d {
+        Conv2d {
+            features,
+            kernel,
+            stride: 1,
+            dilation: 1,
+            groups: 1,
+            padding: Padding::Half,
+            bias: true,
+            init: init::pytorch_default,
+            bias_init: init::pytorch_default,
+        }
+    }
+
+    /// The step between windows.
+    pub fn stride(self, stride: usize) -> Conv2d {
+        Conv2d { stride, ..self }
+    }
+
+    /// Holes between kernel elements, as a factor.
+    pub fn dilation(self, dilation: usize) -> Conv2d {
+        Conv2d { dilation, ..self }
+    }
+
+    /// Channels fall into this many independent groups.
+    pub fn groups(self, groups: usize) -> Conv2d {
+        Conv2d { groups, ..self }
+    }
+
+    /// What is added around the pictures.
+    pub fn padding(self, padding: Padding) -> Conv2d {
+        Conv2d { padding, ..self }
+    }
+
+    /// Whether a value per channel is added.
+    pub fn bias(self, bias: bool) -> Conv2d {
+        Conv2d { bias, ..self }
+    }
+
+    /// The initialisers of the kernel and of the bias.
+    pub fn init(self, init: fn(Fans) -> Init, bias_init: fn(Fans) -> Init) -> Conv2d {
+        Conv2d { init, bias_init, ..self }
+    }
+
+    /// The convolution of `x`: `[n, h, w, c]` becomes `[n, h', w', features]`.
+    pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
+        let _scope = cx.enter();
+        let x = x.convert(cx.dtype());
+        let group_inputs = x.channels() / self.groups.max(1);
+        let area = self.kernel * self.kernel;
+        let fans = Fans { inputs: group_inputs * area, outputs: self.features * area };
+        let dims = [self.kernel, self.kernel, group_inputs, self.features];
+        let weight = cx.param("weight", &dims, (self.init)(fans), Border::Convolution).convert(x.dtype());
+        let mut conv = Convolution::nhwc(2, x.dtype());
+        conv.strides = vec![self.stride; 2];
+        conv.kernel_dilation = vec![self.dilation; 2];
+        conv.feature_groups = self.groups;
+        conv.padding = [0, 1]
+            .map(|axis| self.padding.resolve(axis, x.dim(axis as isize + 1), self.kernel, self.stride, self.dilation))
+            .to_vec();
+        let y = x.convolution(&weight, conv);
+        match self.bias {
+            true => &y + cx.param("bias", &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
+            false => y,
+        }
+    }
+}
+
+/// A transposed convolution whose kernel equals its stride, as decoders use it to enlarge pictures without overlap.
+#[derive(Debug, Clone, Copy)]
+pub struct ConvTranspose2d {
+    features: usize,
+    factor: usize,
+}
+
+impl ConvTranspose2d {
+    /// Enlarges height and width by `factor` and makes `features` channels; with a bias, PyTorch's initialisers.
+    pub fn new(features: usize, factor: usize) -> ConvTranspose2d {
+        ConvTranspose2d { features, factor }
+    }
+
+    /// `[n, h, w, c]` becomes `[n, h · factor, w · factor, features]`.
+    pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
+        let _scope = cx.enter();
+        let x = x.convert(cx.dtype());
+        let (factor, inputs) = (self.factor, x.channels());
+        // PyTorch counts the fan of a transposed kernel on its output side.
+        let fans = Fans { inputs: self.features * factor * factor, outputs: inputs * factor * factor };
+        let dims = [factor, factor, inputs, self.features];
+        let init = init::pytorch_default(fans);
+        let weight = cx.param("weight", &dims, init, Border::TransposedConvolution).convert(x.dtype());
+        let mut conv = Convolution::nhwc(2, x.dtype());
+        conv.input_dilation = vec![factor; 2];
+        conv.padding = vec![(factor as i64 - 1, factor as i64 - 1); 2];
+        conv.reversed = true;
+        let y = x.convolution(&weight, conv);
+        let bias = cx.param("bias", &[self.features], init, Border::Same);
+        &y + bias.convert(y.dtype())
+    }
+}

@@ -1,0 +1,55 @@
+//! The linear layer.
+
+use crate::{Border, Fans, Init, Scope, init};
+use octant_graph::Tensor;
+
+/// `x · weight + bias` over the last axis.
+#[derive(Debug, Clone, Copy)]
+pub struct Dense {
+    features: usize,
+    bias: bool,
+    border: Border,
+    init: fn(Fans) -> Init,
+    bias_init: fn(Fans) -> Init,
+}
+
+impl Dense {
+    /// A layer with `features` results, a bias and PyTorch's initialisers.
+    pub fn new(features: usize) -> Dense {
+        let init = init::pytorch_default;
+        Dense { features, bias: true, border: Border::Dense, init, bias_init: init }
+    }
+
+    /// Whether a value per result is added.
+    pub fn bias(self, bias: bool) -> Dense {
+        Dense { bias, ..self }
+    }
+
+    /// How the reference keeps the matrix; [`Border::Pointwise`] where it is a 1×1 convolution there.
+    pub fn border(self, border: Border) -> Dense {
+        Dense { border, ..self }
+    }
+
+    /// The initialisers of the matrix and of the bias.
+    pub fn init(self, init: fn(Fans) -> Init, bias_init: fn(Fans) -> Init) -> Dense {
+        Dense { init, bias_init, ..self }
+    }
+
+    /// `[…, inputs]` becomes `[…, features]`.
+    pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
+        self.apply_named(cx, x, "weight", "bias")
+    }
+
+    /// As [`apply`](Dense::apply), with other names for the variables, such as `in_proj_weight`.
+    pub fn apply_named(&self, cx: &Scope, x: &Tensor, weight: &str, bias: &str) -> Tensor {
+        let _scope = cx.enter();
+        let x = x.convert(cx.dtype());
+        let fans = Fans { inputs: x.channels(), outputs: self.features };
+        let weight = cx.param(weight, &[x.channels(), self.features], (self.init)(fans), self.border);
+        let y = x.matmul(&weight.convert(x.dtype()));
+        match self.bias {
+            true => &y + cx.param(bias, &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
+            false => y,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Layers: small records of what a layer is, applied to a scope and a value.
+//!
+//! A layer is written where it is used, `Conv2d::new(64, 3).stride(2).apply(&cx.at("conv1"), &x)`; its defaults are
+//! PyTorch's. Nothing is stored: the scope's path is the identity of the variables.
+
+mod attention;
+mod conv;
+mod dense;
+mod drop;
+mod norm;
+mod squeeze;
+
+pub use attention::SelfAttention;
+pub use conv::{Conv2d, ConvTranspose2d, Padding};
+pub use dense::Dense;
+pub use drop::{dropout, stochastic_depth};
+pub use norm::{BatchNorm, group_norm, layer_norm};
+pub use squeeze::SqueezeExcite;

@@ -1,0 +1,166 @@
+//! Optimizers as functions of the graph: parameter, gradient and slots in, parameter and slots out.
+//!
+//! Each equals PyTorch's definition (LAMB: timm's, which PyTorch lacks) with the same defaults. The learning rate and the
+//! step number are inputs of the program; everything else is a constant of it.
+//!
+//! ```
+//! use octant_graph::{DType, Shape, Trace};
+//! use octant_nn::optimizer::{Optimizer, Update};
+//!
+//! let trace = Trace::new();
+//! let [weight, gradient] = ["w", "g"].map(|name| trace.input(name, Shape::new(DType::F32, [10])));
+//! let [rate, step] = ["rate", "step"].map(|name| trace.input(name, Shape::scalar(DType::F32)));
+//! let adam = Optimizer::named("adam").expect("adam is known");
+//! let slots: Vec<_> = adam.slots().iter().map(|slot| trace.full(weight.shape(), slot.initial)).collect();
+//! let update = Update { parameter: &weight, gradient: &gradient, slots: &slots, rate: &rate, step: &step, decay: 0.0 };
+//! let (weight, slots) = adam.update(update);
+//! assert_eq!((weight.dims(), slots.len()), (&[10][..], 2));
+//! ```
+
+mod adaptive;
+mod average;
+mod clip;
+mod momentum;
+
+pub use adaptive::{Adagrad, Adam, Lamb, RmsProp};
+pub use average::moving_average;
+pub use clip::{clip_by_norm, clip_by_value, global_norm};
+pub use momentum::{Lion, Sgd};
+
+use octant_graph::Tensor;
+
+/// A rule for changing parameters, with its settings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Optimizer {
+    /// Stochastic gradient descent with momentum.
+    Sgd(Sgd),
+    /// Adam (Kingma and Ba, 2014); weight decay joins the gradient.
+    Adam(Adam),
+    /// Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2017).
+    AdamW(Adam),
+    /// Adagrad (Duchi et al., 2011).
+    Adagrad(Adagrad),
+    /// RMSprop (Hinton, 2012).
+    RmsProp(RmsProp),
+    /// LAMB (You et al., 2019).
+    Lamb(Lamb),
+    /// Lion (Chen et al., 2023).
+    Lion(Lion),
+}
+
+/// A tensor of the parameter's shape that an optimizer keeps between steps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slot {
+    /// PyTorch's name of it.
+    pub name: &'static str,
+    /// Its value before the first step.
+    pub initial: f64,
+}
+
+impl Slot {
+    pub(crate) const fn zeros(name: &'static str) -> Slot {
+        Slot { name, initial: 0.0 }
+    }
+}
+
+/// What one update of one parameter reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Update<'a> {
+    /// The parameter.
+    pub parameter: &'a Tensor,
+    /// The gradient of the loss with respect to it.
+    pub gradient: &'a Tensor,
+    /// The optimizer's [slots](Optimizer::slots), in their order.
+    pub slots: &'a [Tensor],
+    /// The learning rate, a scalar.
+    pub rate: &'a Tensor,
+    /// How many updates there are with this one: 1 at first. A scalar f32.
+    pub step: &'a Tensor,
+    /// The weight decay of this parameter.
+    pub decay: f64,
+}
+
+impl Update<'_> {
+    /// The gradient with weight decay as a penalty in the loss.
+    pub(crate) fn decayed_gradient(&self) -> Tensor {
+        match self.decay == 0.0 {
+            true => self.gradient.clone(),
+            false => self.gradient + self.parameter * self.decay,
+        }
+    }
+
+    /// The parameter after weight decay that is apart from the gradient.
+    pub(crate) fn decayed_parameter(&self) -> Tensor {
+        match self.decay == 0.0 {
+            true => self.parameter.clone(),
+            false => self.parameter * (1.0 - self.rate * self.decay),
+        }
+    }
+}
+
+impl Optimizer {
+    /// The names that [`named`](Optimizer::named) knows.
+    pub const NAMES: [&'static str; 7] = ["sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lion"];
+
+    /// The optimizer of that name with PyTorch's default settings.
+    pub fn named(name: &str) -> Option<Optimizer> {
+        Some(match name {
+            "sgd" => Optimizer::Sgd(Sgd::default()),
+            "adam" => Optimizer::Adam(Adam::default()),
+            "adamw" => Optimizer::AdamW(Adam::default()),
+            "adagrad" => Optimizer::Adagrad(Adagrad::default()),
+            "rmsprop" => Optimizer::RmsProp(RmsProp::default()),
+            "lamb" => Optimizer::Lamb(Lamb::default()),
+            "lion" => Optimizer::Lion(Lion::default()),
+            _ => return None,
+        })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Optimizer::Sgd(_) => "sgd",
+            Optimizer::Adam(_) => "adam",
+            Optimizer::AdamW(_) => "adamw",
+            Optimizer::Adagrad(_) => "adagrad",
+            Optimizer::RmsProp(_) => "rmsprop",
+            Optimizer::Lamb(_) => "lamb",
+            Optimizer::Lion(_) => "lion",
+        }
+    }
+
+    /// What is kept for every parameter between steps.
+    pub fn slots(&self) -> Vec<Slot> {
+        match self {
+            Optimizer::Sgd(sgd) => sgd.slots(),
+            Optimizer::Adam(adam) | Optimizer::AdamW(adam) => adam.slots(),
+            Optimizer::Adagrad(adagrad) => adagrad.slots(),
+            Optimizer::RmsProp(rmsprop) => rmsprop.slots(),
+            Optimizer::Lamb(lamb) => lamb.slots(),
+            Optimizer::Lion(lion) => lion.slots(),
+        }
+    }
+
+    /// The parameter and the slots after one step.
+    pub fn update(&self, update: Update) -> (Tensor, Vec<Tensor>) {
+        match self {
+            Optimizer::Sgd(sgd) => sgd.update(&update),
+            Optimizer::Adam(adam) => adam.update(&update, update.parameter, &update.decayed_gradient()),
+            Optimizer::AdamW(adam) => adam.update(&update, &update.decayed_parameter(), update.gradient),
+            Optimizer::Adagrad(adagrad) => adagrad.update(&update),
+            Optimizer::RmsProp(rmsprop) => rmsprop.update(&update),
+            Optimizer::Lamb(lamb) => lamb.update(&update),
+            Optimizer::Lion(lion) => lion.update(&update),
+        }
+    }
+}
+
+/// `1 - beta^step`, exact for small steps: `1 - 0.999f32` alone would be wrong in the fifth digit.
+pub(crate) fn bias_correction(beta: f64, step: &Tensor) -> Tensor {
+    -((step * beta.ln()).expm1())
+}
+
+/// `old · beta + new · (1 - beta)`.
+pub(crate) fn blend(old: &Tensor, new: &Tensor, beta: f64) -> Tensor {
+    old * beta + new * (1.0 - beta)
+}

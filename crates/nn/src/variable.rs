@@ -1,0 +1,61 @@
+//! Variables: what lives between steps.
+
+use crate::{Border, Init};
+use octant_graph::{DType, HostTensor, Shape, Tensor};
+
+/// What a variable is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Learned through gradients.
+    Parameter,
+    /// Followed by the forward pass in training, such as the running mean of a batch norm; never differentiated.
+    Statistic,
+}
+
+/// Everything about a variable that can be known without a graph.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VariableSpec {
+    /// The key in the reference's state dict, such as `layer1.0.conv2.weight`.
+    pub path: String,
+    /// Element type and dimensions in Octant's layout (NHWC, HWIO, rows × columns).
+    pub shape: Shape,
+    /// Learned or followed.
+    pub kind: Kind,
+    /// Where its first value comes from.
+    pub init: Init,
+    /// How the reference lays it out in files.
+    pub border: Border,
+}
+
+impl VariableSpec {
+    /// The first value: a function of the seed and the path only, whatever else the model contains.
+    pub fn initial(&self, seed: u64) -> HostTensor {
+        self.init.sample(&self.shape, seed, &self.path)
+    }
+
+    /// The dimensions that the reference's file has.
+    pub fn reference_dims(&self) -> Vec<usize> {
+        self.border.reference_dims(self.shape.dims())
+    }
+
+    /// Whether this is a matrix or kernel; biases and the scales of norms, which common recipes exempt from weight
+    /// decay, are not.
+    pub fn is_matrix(&self) -> bool {
+        self.kind == Kind::Parameter && self.shape.rank() > 1
+    }
+
+    pub(crate) fn new(path: String, dims: &[usize], kind: Kind, init: Init, border: Border) -> VariableSpec {
+        VariableSpec { path, shape: Shape::new(DType::F32, dims), kind, init, border }
+    }
+}
+
+/// A variable as it takes part in a graph.
+#[derive(Debug, Clone)]
+pub struct Variable {
+    /// What it is.
+    pub spec: VariableSpec,
+    /// The graph's input that carries it, always f32.
+    pub value: Tensor,
+    /// For a statistic that the forward pass followed: its value after this step.
+    pub updated: Option<Tensor>,
+}

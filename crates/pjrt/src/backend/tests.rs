@@ -1,0 +1,124 @@
+//! The backend against the [fake](crate::fake) plugin, whose programs add one.
+
+use super::*;
+use crate::fake::{ONE_AT_A_TIME, plugin};
+use octant_graph::{Shape, Trace};
+use octant_runtime::{Backend, DType};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// `(state, batch) → (state + 1, batch + 1)`, state replicated and donated, batch split.
+fn program() -> Program {
+    let trace = Trace::new();
+    let state = trace.input("state", Shape::new(DType::F32, [1]));
+    let batch = trace.input("batch", Shape::new(DType::F32, [4, 2]));
+    let graph = trace.finish(&[state, batch]).unwrap();
+    let spread = vec![Sharding::Replicated, Sharding::Split { axis: 0 }];
+    Program {
+        donated: vec![(0, 0)],
+        mesh: Mesh::new(2),
+        inputs: spread.clone(),
+        outputs: spread,
+        ..Program::new("step", graph)
+    }
+}
+
+fn lower(program: &Program) -> runtime::Result<String> {
+    Ok(format!("outputs={} donates={}", program.outputs.len(), program.donated[0].0))
+}
+
+fn backend() -> PjrtBackend {
+    let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
+    PjrtBackend { lowering: Box::new(lower), ..backend }
+}
+
+#[test]
+fn a_step_runs_on_all_devices_and_its_state_is_donated() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let backend = backend();
+    assert_eq!((backend.name(), backend.devices().len()), ("fake", 2));
+    let program = program();
+    let executable = backend.compile(&program, &runtime::CompileOptions::default()).unwrap();
+    assert_eq!(executable.memory(), runtime::MemoryPlan { inputs: 100, outputs: 10, temporary: 7, code: 3 });
+
+    let state = HostTensor::new([1], &[7f32]).unwrap();
+    let numbers: Vec<f32> = (0..8).map(|number| number as f32).collect();
+    let batch = HostTensor::new([4, 2], &numbers).unwrap();
+    let mut state = backend.upload(&state, &program.mesh, &Sharding::Replicated).unwrap();
+    let batch = backend.upload(&batch, &program.mesh, &Sharding::Split { axis: 0 }).unwrap();
+    assert_eq!(batch.to_host().unwrap().elements::<f32>().unwrap(), numbers);
+
+    for step in 1..=3 {
+        let outputs = executable.execute(&[state.clone(), batch.clone()]).unwrap();
+        assert!(matches!(state.to_host(), Err(RuntimeError::Donated)), "the old state is gone");
+        assert!(matches!(executable.execute(&[state, batch.clone()]), Err(RuntimeError::Donated)));
+        state = outputs[0].clone();
+        assert_eq!(state.to_host().unwrap().elements::<f32>().unwrap(), [7.0 + step as f32]);
+        let sums = outputs[1].to_host().unwrap();
+        assert_eq!(sums.dims(), [4, 2]);
+        assert!(sums.elements::<f32>().unwrap().iter().zip(&numbers).all(|(sum, number)| *sum == number + 1.0));
+        outputs[1].wait().unwrap();
+    }
+}
+
+#[test]
+fn the_second_compilation_comes_from_the_cache() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let compile = || {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let log = said.clone();
+        let backend = backend()
+            .with_cache(ExecutableCache::new(folder.path()))
+            .with_log(Box::new(move |sentence| log.lock().unwrap().push(sentence.to_string())));
+        backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
+        let said = said.lock().unwrap().clone();
+        said.join("\n")
+    };
+    assert_eq!(compile(), "step: compiling, because this program has not been compiled before");
+    assert_eq!(compile(), "step: loaded from the cache");
+    // Whole as a file, but nothing that the plugin would load.
+    let entry = fs::read_dir(folder.path()).unwrap().flatten().next().unwrap().path();
+    let backend = backend();
+    let key =
+        backend.cache_key("outputs=2 donates=0", &backend.compile_options(&program(), &Default::default()).unwrap());
+    ExecutableCache::new(folder.path()).store(&key.unwrap(), b"rubbish").unwrap();
+    assert!(compile().starts_with("step: compiling, because the stored executable could not be loaded"));
+    assert_eq!(compile(), "step: loaded from the cache");
+    assert!(entry.exists());
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_named() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let backend = backend();
+    let program = program();
+    let executable = backend.compile(&program, &runtime::CompileOptions::default()).unwrap();
+    let scalar = backend.upload(&HostTensor::new([1], &[0f32]).unwrap(), &program.mesh, &Sharding::Replicated).unwrap();
+    let error = executable.execute(std::slice::from_ref(&scalar)).unwrap_err();
+    assert_eq!(error.to_string(), "the program takes 2 inputs, it was given 1");
+    let error = executable.execute(&[scalar.clone(), scalar.clone()]).unwrap_err();
+    assert_eq!(error.to_string(), "input 1 (batch) should be f32[4,2], it is f32[1]");
+    let batch = HostTensor::new([4, 2], &[0f32; 8]).unwrap();
+    let replicated = backend.upload(&batch, &program.mesh, &Sharding::Replicated).unwrap();
+    let error = executable.execute(&[scalar, replicated]).unwrap_err();
+    assert!(error.to_string().contains("should be spread as Split { axis: 0 }"), "{error}");
+}
+
+#[test]
+fn more_devices_than_there_are_is_an_error() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = Program { mesh: Mesh::new(8), ..program() };
+    let error = backend().compile(&program, &runtime::CompileOptions::default()).err().unwrap();
+    assert_eq!(error.to_string(), "8 devices were asked for, and fake has 2");
+}
+
+#[test]
+fn dumps_are_written() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let options = runtime::CompileOptions { dump: Some(folder.path().join("dump")), ..Default::default() };
+    // The fake has no optimised program, which is an error after the lowered one was written.
+    assert!(backend().compile(&program(), &options).is_err());
+    let text = fs::read_to_string(folder.path().join("dump/step.stablehlo.mlir")).unwrap();
+    assert_eq!(text, "outputs=2 donates=0");
+}

@@ -1,0 +1,86 @@
+//! Boards that people rent, by the names they rent them under.
+
+use crate::error::{PjrtError, Result};
+use crate::named_value::{NamedValues, Value};
+
+/// A board of TPUs to compile for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Board {
+    /// The name that people use: `v3-8`.
+    pub name: &'static str,
+    /// The name that libtpu uses: `v3:2x2x1`. It counts chips.
+    pub topology: &'static str,
+    /// Whether the two cores of a chip act as one device, as they do on a v4 unless somebody asks otherwise.
+    pub megacore: bool,
+    /// How many devices a program sees.
+    pub devices: usize,
+    /// Memory of every device in bytes, as sold. What a program may use is a little less, and libtpu says how much.
+    pub memory: u64,
+    /// In words.
+    pub description: &'static str,
+}
+
+const GIB: u64 = 1 << 30;
+
+/// The boards, oldest first. The names of v2 to v5p and of 7x count cores (two per chip), those of v5e and v6e chips.
+pub const BOARDS: [Board; 12] = [
+    board("v2-8", "v2:2x2x1", 8, 8, "4 chips of 2 cores, 8 GiB per core"),
+    board("v3-8", "v3:2x2x1", 8, 16, "4 chips of 2 cores, 16 GiB per core"),
+    Board { megacore: true, ..board("v4-8", "v4:2x2x1", 4, 32, "4 chips, 32 GiB each") },
+    board("v5e-1", "v5e:1x1", 1, 16, "1 chip, 16 GiB"),
+    board("v5e-4", "v5e:2x2", 4, 16, "4 chips, 16 GiB each"),
+    board("v5e-8", "v5e:2x4", 8, 16, "8 chips, 16 GiB each"),
+    board("v5p-8", "v5p:2x2x1", 4, 95, "4 chips, 95 GiB each"),
+    board("v6e-1", "v6e:1x1", 1, 32, "1 chip, 32 GiB"),
+    board("v6e-4", "v6e:2x2", 4, 32, "4 chips, 32 GiB each"),
+    board("v6e-8", "v6e:2x4", 8, 32, "8 chips, 32 GiB each"),
+    board("v7x-2", "tpu7x:1x1x1", 2, 96, "1 chip of 2 cores, 192 GiB"),
+    board("v7x-8", "tpu7x:2x2x1", 8, 96, "4 chips of 2 cores, 192 GiB each"),
+];
+
+const fn board(
+    name: &'static str,
+    topology: &'static str,
+    devices: usize,
+    gib: u64,
+    description: &'static str,
+) -> Board {
+    Board { name, topology, megacore: false, devices, memory: gib * GIB, description }
+}
+
+impl Board {
+    /// The board of that name; older and longer forms (`v5litepod-8`) are understood too.
+    pub fn named(name: &str) -> Result<Board> {
+        let short = name.to_ascii_lowercase().replace("v5litepod", "v5e").replace("tpu7x", "v7x");
+        BOARDS.into_iter().find(|board| board.name == short).ok_or_else(|| {
+            let known = BOARDS.map(|board| board.name).join(", ");
+            PjrtError::Misuse(format!("there is no board called {name}; Octant knows {known}"))
+        })
+    }
+
+    /// What [`Topology::new`](crate::Topology::new) needs besides the name.
+    pub fn options(&self) -> NamedValues {
+        let megacore = ("chip_config_name".to_string(), Value::Text("megacore".to_string()));
+        self.megacore.then_some(megacore).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boards_are_found_by_the_names_that_people_use() {
+        assert_eq!(Board::named("v3-8").unwrap().topology, "v3:2x2x1");
+        assert_eq!(Board::named("V5LitePod-8").unwrap().topology, "v5e:2x4");
+        let error = Board::named("v9-8").unwrap_err().to_string();
+        assert!(error.contains("no board called v9-8; Octant knows v2-8, v3-8"), "{error}");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (index, board) in BOARDS.iter().enumerate() {
+            assert!(BOARDS[index + 1..].iter().all(|other| other.name != board.name), "{}", board.name);
+        }
+    }
+}

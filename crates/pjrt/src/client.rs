@@ -1,0 +1,198 @@
+//! A client: the devices that this process has taken, and everything that lives on them.
+
+use crate::compile_options::CompileOptions;
+use crate::device::{DeviceDescription, MemoryStats, read_memory_stats};
+use crate::error::{PjrtError, Result};
+use crate::executable::Executable;
+use crate::loaded::LoadedExecutable;
+use crate::named_value::{NamedValues, slice, text, to_c};
+use crate::plugin::{Plugin, call};
+use crate::program::Program;
+use crate::sys;
+use std::sync::Arc;
+
+/// A connection to a plugin's devices. Clones share it; it ends when the last clone, device, buffer and executable is
+/// dropped.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<ClientInner>,
+}
+
+pub(crate) struct ClientInner {
+    pub(crate) plugin: Plugin,
+    pub(crate) client: *mut sys::PJRT_Client,
+}
+
+// SAFETY: the interface allows a client to be used from any thread.
+unsafe impl Send for ClientInner {}
+// SAFETY: as above.
+unsafe impl Sync for ClientInner {}
+
+impl Drop for ClientInner {
+    fn drop(&mut self) {
+        let mut args = sys::PJRT_Client_Destroy_Args { client: self.client, ..Default::default() };
+        // SAFETY: everything that belongs to the client holds an `Arc` of it, so nothing is left that could use it.
+        let _ = unsafe { call!(self.plugin, PJRT_Client_Destroy, args) };
+    }
+}
+
+impl Client {
+    /// Takes the plugin's devices. What `options` there are depends on the plugin; the CUDA plugin knows `allocator`,
+    /// `memory_fraction`, `preallocate` and `visible_devices`, for instance.
+    pub fn new(plugin: &Plugin, options: &NamedValues) -> Result<Client> {
+        let options = to_c(options);
+        let mut args = sys::PJRT_Client_Create_Args {
+            create_options: options.as_ptr(),
+            num_options: options.len(),
+            ..Default::default()
+        };
+        // SAFETY: the options outlive the call, which copies them; the callbacks may be null in a single process.
+        unsafe { call!(plugin, PJRT_Client_Create, args)? };
+        if args.client.is_null() {
+            return Err(PjrtError::Broken("PJRT_Client_Create succeeded without a client".into()));
+        }
+        Ok(Client { inner: Arc::new(ClientInner { plugin: plugin.clone(), client: args.client }) })
+    }
+
+    /// The plugin behind this client.
+    pub fn plugin(&self) -> &Plugin {
+        &self.inner.plugin
+    }
+
+    /// The platform: `tpu`, `cuda`, …
+    pub fn platform_name(&self) -> Result<String> {
+        let mut args = sys::PJRT_Client_PlatformName_Args { client: self.inner.client, ..Default::default() };
+        // SAFETY: the client is alive, and the text that it owns is copied.
+        unsafe {
+            call!(self.inner.plugin, PJRT_Client_PlatformName, args)?;
+            Ok(text(args.platform_name, args.platform_name_size))
+        }
+    }
+
+    /// The version of the platform's software, in its own words.
+    pub fn platform_version(&self) -> Result<String> {
+        let mut args = sys::PJRT_Client_PlatformVersion_Args { client: self.inner.client, ..Default::default() };
+        // SAFETY: the client is alive, and the text that it owns is copied.
+        unsafe {
+            call!(self.inner.plugin, PJRT_Client_PlatformVersion, args)?;
+            Ok(text(args.platform_version, args.platform_version_size))
+        }
+    }
+
+    /// The devices that this process can use.
+    pub fn devices(&self) -> Result<Vec<Device>> {
+        let mut args = sys::PJRT_Client_AddressableDevices_Args { client: self.inner.client, ..Default::default() };
+        // SAFETY: the client is alive, and so is its list of devices.
+        let devices = unsafe {
+            call!(self.inner.plugin, PJRT_Client_AddressableDevices, args)?;
+            slice(args.addressable_devices, args.num_addressable_devices)
+        };
+        devices.iter().map(|&device| Device::read(self.clone(), device)).collect()
+    }
+
+    /// Compiles `program`, StableHLO as MLIR text, for the devices of this client. Blocks until it is done.
+    pub fn compile(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
+        let program = Program::mlir(program);
+        let options = options.with_plugin_defaults(&self.inner.plugin).encode();
+        let mut args = sys::PJRT_Client_Compile_Args {
+            client: self.inner.client,
+            program: program.as_c(),
+            compile_options: options.as_ptr().cast(),
+            compile_options_size: options.len(),
+            ..Default::default()
+        };
+        // SAFETY: the client is alive; program and options need to live for the call only.
+        unsafe {
+            call!(self.inner.plugin, PJRT_Client_Compile, args)?;
+            LoadedExecutable::new(self.clone(), args.executable)
+        }
+    }
+
+    /// Loads an executable that [`Executable::serialize`] stored, on this or another machine with the same plugin.
+    pub fn load_serialized(&self, bytes: &[u8]) -> Result<LoadedExecutable> {
+        let mut args = sys::PJRT_Executable_DeserializeAndLoad_Args {
+            client: self.inner.client,
+            serialized_executable: bytes.as_ptr().cast(),
+            serialized_executable_size: bytes.len(),
+            ..Default::default()
+        };
+        // SAFETY: the client is alive, and the bytes need to live for the call only.
+        unsafe {
+            call!(self.inner.plugin, PJRT_Executable_DeserializeAndLoad, args)?;
+            LoadedExecutable::new(self.clone(), args.loaded_executable)
+        }
+    }
+
+    /// Loads an executable that was compiled for a topology equal to this client's.
+    pub fn load(&self, executable: &Executable) -> Result<LoadedExecutable> {
+        let mut args = sys::PJRT_Client_Load_Args {
+            client: self.inner.client,
+            executable: executable.raw(),
+            ..Default::default()
+        };
+        // SAFETY: client and executable are alive.
+        match unsafe { call!(self.inner.plugin, PJRT_Client_Load, args) } {
+            // SAFETY: the plugin hands over a new loaded executable of this client.
+            Ok(()) => unsafe { LoadedExecutable::new(self.clone(), args.loaded_executable) },
+            // Plugins before API 0.95 can only load what was stored first.
+            Err(PjrtError::NoFunction { .. }) => self.load_serialized(&executable.serialize()?),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A device of a client.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) client: Client,
+    pub(crate) device: *mut sys::PJRT_Device,
+    description: Arc<DeviceDescription>,
+}
+
+// SAFETY: the interface allows devices to be used from any thread; they live as long as their client.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+impl Device {
+    fn read(client: Client, device: *mut sys::PJRT_Device) -> Result<Device> {
+        let plugin = client.plugin();
+        let mut args = sys::PJRT_Device_GetDescription_Args { device, ..Default::default() };
+        // SAFETY: the device belongs to the living client, and the description to the device.
+        let description = unsafe {
+            call!(plugin, PJRT_Device_GetDescription, args)?;
+            DeviceDescription::read(plugin, args.device_description)?
+        };
+        Ok(Device { client, device, description: Arc::new(description) })
+    }
+
+    /// What the device is.
+    pub fn description(&self) -> &DeviceDescription {
+        &self.description
+    }
+
+    /// The client that it belongs to.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The number that the platform's own tools use (the CUDA ordinal, for instance); -1 where there is none.
+    pub fn local_hardware_id(&self) -> Result<i32> {
+        let mut args = sys::PJRT_Device_LocalHardwareId_Args { device: self.device, ..Default::default() };
+        // SAFETY: the device is alive.
+        unsafe { call!(self.client.inner.plugin, PJRT_Device_LocalHardwareId, args)? };
+        Ok(args.local_hardware_id)
+    }
+
+    /// How much of its memory is used; `None` on platforms that do not say.
+    pub fn memory_stats(&self) -> Result<Option<MemoryStats>> {
+        // SAFETY: the device is alive.
+        unsafe { read_memory_stats(&self.client.inner.plugin, self.device) }
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "Device({}, {})", self.description.id, self.description.kind)
+    }
+}

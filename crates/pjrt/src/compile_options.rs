@@ -1,0 +1,152 @@
+//! How to compile: XLA's `CompileOptionsProto`, the few fields of it that Octant uses.
+
+use crate::plugin::Plugin;
+use crate::proto::Message;
+use std::collections::BTreeMap;
+
+/// The value of a compiler flag.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Flag {
+    /// Text; XLA also parses numbers and truth values from text.
+    Text(String),
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A floating-point number.
+    Double(f64),
+}
+
+/// How to compile a program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompileOptions {
+    /// How many devices one copy of the program is partitioned over (SPMD).
+    pub partitions: usize,
+    /// How many copies run side by side. Octant expresses data parallelism by partitions, so this is 1.
+    pub replicas: usize,
+    /// The ids of the devices, replica by replica; empty leaves the choice to the plugin.
+    pub device_ids: Vec<i64>,
+    /// Compiler flags by name, without dashes: `xla_gpu_autotune_level`, `xla_tpu_enable_…`.
+    pub flags: BTreeMap<String, Flag>,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        CompileOptions { partitions: 1, replicas: 1, device_ids: Vec::new(), flags: BTreeMap::new() }
+    }
+}
+
+impl CompileOptions {
+    /// One program partitioned over `partitions` devices.
+    pub fn spmd(partitions: usize) -> CompileOptions {
+        CompileOptions { partitions, ..Default::default() }
+    }
+
+    /// The same with one more compiler flag.
+    pub fn with_flag(mut self, name: &str, value: Flag) -> CompileOptions {
+        self.flags.insert(name.to_string(), value);
+        self
+    }
+
+    /// Adds what the plugin's surroundings ask for and the user did not set: where a CUDA plugin finds `libdevice`.
+    pub(crate) fn with_plugin_defaults(&self, plugin: &Plugin) -> CompileOptions {
+        let mut options = self.clone();
+        if let Some(root) = plugin.cuda_root() {
+            let root = Flag::Text(root.to_string_lossy().into_owned());
+            options.flags.entry("xla_gpu_cuda_data_dir".to_string()).or_insert(root);
+        }
+        options
+    }
+
+    /// The serialized `CompileOptionsProto`. Equal options give equal bytes, so they can be part of a cache key.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut options = Message::default();
+        options.message(3, &self.build_options());
+        for (name, flag) in &self.flags {
+            let mut entry = Message::default();
+            entry.bytes(1, name.as_bytes()).message(2, &flag.encode());
+            options.message(7, &entry);
+        }
+        options.into_bytes()
+    }
+
+    /// `ExecutableBuildOptionsProto`.
+    fn build_options(&self) -> Message {
+        const NO_PARTICULAR_DEVICE: i64 = -1;
+        let mut build = Message::default();
+        build.int(1, NO_PARTICULAR_DEVICE).int(4, self.replicas as i64).int(5, self.partitions as i64).bool(6, true); // use_spmd_partitioning
+        if !self.device_ids.is_empty() {
+            build.message(9, &self.device_assignment());
+        }
+        build.bool(19, true); // use_shardy_partitioner
+        build
+    }
+
+    /// `DeviceAssignmentProto`: for every partition, the devices of its replicas.
+    fn device_assignment(&self) -> Message {
+        let mut assignment = Message::default();
+        assignment.int(1, self.replicas as i64).int(2, self.partitions as i64);
+        for partition in 0..self.partitions {
+            let replicas = self.device_ids.iter().skip(partition).step_by(self.partitions).copied();
+            let mut computation = Message::default();
+            computation.packed_ints(1, &replicas.collect::<Vec<_>>());
+            assignment.message(3, &computation);
+        }
+        assignment
+    }
+}
+
+impl Flag {
+    /// `OptionOverrideProto`.
+    fn encode(&self) -> Message {
+        let mut value = Message::default();
+        match self {
+            Flag::Text(text) => value.bytes(1, text.as_bytes()),
+            Flag::Bool(truth) => value.chosen_int(2, *truth as i64),
+            Flag::Int(number) => value.chosen_int(3, *number),
+            Flag::Double(number) => value.chosen_double(4, *number),
+        };
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    // The golden bytes come from protobuf itself: golden/compile_options.py.
+
+    #[test]
+    fn one_device_equals_the_golden_bytes() {
+        assert_eq!(hex(&CompileOptions::default().encode()), "1a1408ffffffffffffffffff01200128013001980101");
+    }
+
+    #[test]
+    fn a_device_assignment_equals_the_golden_bytes() {
+        let options =
+            CompileOptions { partitions: 3, replicas: 2, device_ids: vec![0, 1, 2, 300, 4, 5], ..Default::default() };
+        let golden = "1a2d08ffffffffffffffffff012002280330014a17080210031a050a0300ac021a040a0201041a040a020205980101";
+        assert_eq!(hex(&options.encode()), golden);
+    }
+
+    #[test]
+    fn flags_equal_the_golden_bytes() {
+        let options = CompileOptions::spmd(8)
+            .with_flag("an_int", Flag::Int(-2))
+            .with_flag("a_text", Flag::Text("x".into()))
+            .with_flag("a_bool", Flag::Bool(false))
+            .with_flag("a_double", Flag::Double(0.5));
+        let golden = concat!(
+            "1a1408ffffffffffffffffff01200128083001980101",
+            "3a0c0a06615f626f6f6c12021000",
+            "3a150a08615f646f75626c65120921000000000000e03f",
+            "3a0d0a06615f7465787412030a0178",
+            "3a150a06616e5f696e74120b18feffffffffffffffff01",
+        );
+        assert_eq!(hex(&options.encode()), golden);
+    }
+}

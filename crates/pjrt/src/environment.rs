@@ -1,0 +1,70 @@
+//! Environment variables that plugins read when they are loaded.
+//!
+//! Plugins cannot be told these things in any other way. Writing to the environment is only sound while no other thread
+//! can read it, so [`prepare`] acts while the process has one thread and does nothing later; a binary calls it first
+//! thing in `main`. Most of this is for machines without a TPU, where libtpu serves as a compiler only; on a TPU machine
+//! libtpu's variables are left as they are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Without this, libtpu asks the cloud's metadata server what machine it is on, and tries for minutes.
+const SKIP_METADATA: (&str, &str) = ("TPU_SKIP_MDS_QUERY", "1");
+
+/// Warnings of XLA's runtime are for its developers; errors come to the user as errors.
+const QUIET: (&str, &str) = ("TF_CPP_MIN_LOG_LEVEL", "2");
+
+/// What libtpu is told on a machine without a TPU.
+const WITHOUT_TPU: [(&str, &str); 5] = [
+    SKIP_METADATA,
+    // libtpu lets one process in at a time, because several would fight for the chips. Without chips there is nothing to
+    // fight for: compilations for boards elsewhere may run side by side.
+    ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1"),
+    // These two only keep it from complaining on stderr that it does not know its surroundings.
+    ("TPU_ACCELERATOR_TYPE", "v3-8"),
+    ("TPU_WORKER_HOSTNAMES", "localhost"),
+    // No folder of log files in /tmp.
+    ("TPU_LOG_DIR", "disabled"),
+];
+
+/// Prepares the environment for plugins that may be loaded later. Variables that the user has set are left alone. Does
+/// nothing when other threads are already running.
+pub fn prepare() {
+    if !is_single_threaded() {
+        return;
+    }
+    let for_libtpu = if has_tpu() { &[][..] } else { &WITHOUT_TPU };
+    for &(name, value) in for_libtpu.iter().chain([&QUIET]) {
+        if std::env::var_os(name).is_none() {
+            // SAFETY: this is the only thread, so nobody reads the environment meanwhile.
+            unsafe { std::env::set_var(name, value) };
+        }
+    }
+}
+
+/// Whether the plugin can be loaded without waiting for minutes: a last chance for programs that did not call
+/// [`prepare`] in time.
+pub(crate) fn is_ready_for(plugin: &Path) -> bool {
+    if plugin.file_name().is_none_or(|name| name != "libtpu.so") || has_tpu() {
+        return true;
+    }
+    prepare();
+    std::env::var_os(SKIP_METADATA.0).is_some()
+}
+
+/// Whether a TPU chip hangs on this machine's PCI bus.
+pub fn has_tpu() -> bool {
+    const GOOGLE: &str = "0x1ae0";
+    // Google's virtual network and disk adapters carry the same vendor: only these devices are TPUs (v2 and v3, one
+    // without a public name, v4, v5p, v5e, v6e, 7x).
+    const TPUS: [&str; 7] = ["0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"];
+    let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+    let Ok(devices) = fs::read_dir("/sys/bus/pci/devices") else { return false };
+    devices.flatten().any(|device| {
+        read(device.path().join("vendor")).trim() == GOOGLE && TPUS.contains(&read(device.path().join("device")).trim())
+    })
+}
+
+fn is_single_threaded() -> bool {
+    fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
+}

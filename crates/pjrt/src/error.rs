@@ -1,0 +1,265 @@
+//! Everything that can go wrong, each as one sentence that says what to do.
+
+use crate::memory_text::OutOfMemory;
+use std::fmt;
+use std::path::PathBuf;
+
+/// The result of anything that asks a plugin.
+pub type Result<T> = std::result::Result<T, PjrtError>;
+
+/// A plugin could not be loaded, or said no.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PjrtError {
+    /// No plugin of the kind was found anywhere.
+    #[error("there is no {kinds} plugin on this machine: `octant plugin install {install}` fetches one")]
+    NoPlugin {
+        /// What was looked for.
+        kinds: String,
+        /// What to install.
+        install: String,
+    },
+    /// There is no file at the path.
+    #[error("there is no PJRT plugin at {path}; `octant plugin list` shows the ones that are installed", path = path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The file is not a shared library that this machine can load.
+    #[error("{path} cannot be loaded as a shared library: {reason}", path = path.display())]
+    NotALibrary {
+        /// The file.
+        path: PathBuf,
+        /// The dynamic loader's own words.
+        reason: String,
+    },
+    /// A shared library, but without `GetPjrtApi`.
+    #[error("{path} is a shared library but no PJRT plugin: it does not export GetPjrtApi", path = path.display())]
+    NotAPlugin {
+        /// The file.
+        path: PathBuf,
+    },
+    /// libtpu would wait for minutes, and it is too late to tell it not to.
+    #[error(
+        "{path} would wait for a metadata server that is not there: set TPU_SKIP_MDS_QUERY=1 (or, in a program, call \
+         octant_pjrt::environment::prepare before starting threads)", path = path.display()
+    )]
+    Unprepared {
+        /// The plugin's file.
+        path: PathBuf,
+    },
+    /// The plugin speaks another major version of the interface.
+    #[error(
+        "{path} speaks PJRT {major}.{minor}, and Octant speaks {ours}.x: install a plugin that matches with `octant \
+         plugin install`", path = path.display(), ours = crate::plugin::MAJOR
+    )]
+    WrongMajor {
+        /// The plugin's file.
+        path: PathBuf,
+        /// Its major version.
+        major: i32,
+        /// Its minor version.
+        minor: i32,
+    },
+    /// The plugin is older than what Octant needs.
+    #[error(
+        "{path} speaks PJRT {major}.{minor}, and Octant needs at least 0.{oldest}: install a newer plugin with `octant \
+         plugin install`", path = path.display(), oldest = crate::plugin::OLDEST_MINOR
+    )]
+    TooOld {
+        /// The plugin's file.
+        path: PathBuf,
+        /// Its major version.
+        major: i32,
+        /// Its minor version.
+        minor: i32,
+    },
+    /// The plugin does not have a function that an optional feature needs.
+    #[error("this plugin has no {function} (it is older than that function or leaves it out)")]
+    NoFunction {
+        /// The function's name in the C interface.
+        function: &'static str,
+    },
+    /// The plugin is newer than the structs that Octant was written against, and insists on the new ones.
+    #[error("this plugin is newer than Octant understands ({message}): install an older plugin or a newer Octant")]
+    TooNew {
+        /// The plugin's own words.
+        message: String,
+    },
+    /// libtpu was asked for a client on a machine without a TPU.
+    #[error(
+        "there is no TPU on this machine: run on a TPU machine, use `--device cpu` or `--device cuda`, or let `octant \
+         plan` compile for a TPU that is elsewhere"
+    )]
+    NoTpu {
+        /// The plugin's own words.
+        message: String,
+    },
+    /// Another process holds the TPU (or, for libtpu's lock file, seems to).
+    #[error("another process is using the TPU: end it first (`octant devices` says who it is)")]
+    TpuBusy {
+        /// The plugin's own words.
+        message: String,
+    },
+    /// The CUDA plugin found no usable GPU.
+    #[error(
+        "there is no usable NVIDIA GPU on this machine ({message}): check that `nvidia-smi` works, or use `--device cpu`"
+    )]
+    NoGpu {
+        /// The plugin's own words.
+        message: String,
+    },
+    /// The program or a buffer does not fit.
+    #[error("{0}")]
+    OutOfMemory(OutOfMemory),
+    /// Any other error of the plugin.
+    #[error("{code}: {message}")]
+    Status {
+        /// The class of the error.
+        code: Code,
+        /// The plugin's own words.
+        message: String,
+    },
+    /// The plugin answered something that the interface does not allow.
+    #[error("the plugin broke the PJRT interface: {0}")]
+    Broken(String),
+    /// The caller handed over buffers or shapes that do not belong together.
+    #[error("{0}")]
+    Misuse(String),
+}
+
+impl PjrtError {
+    /// The typed error for what a plugin said.
+    pub fn from_status(code: Code, message: String) -> PjrtError {
+        let says = |words: &str| message.contains(words);
+        if code == Code::ResourceExhausted {
+            return PjrtError::OutOfMemory(OutOfMemory::parse(message));
+        }
+        if says("No jellyfish device found") || says("Failed to find any TPU") || says("no TPU devices") {
+            return PjrtError::NoTpu { message };
+        }
+        if says("is already in use by") || says("libtpu_lockfile") {
+            return PjrtError::TpuBusy { message };
+        }
+        if says("CUDA_ERROR_NO_DEVICE")
+            || says("No visible GPU devices")
+            || says("no supported devices found for platform CUDA")
+        {
+            return PjrtError::NoGpu { message };
+        }
+        if code == Code::InvalidArgument && message.starts_with("Unexpected PJRT_") && says("size: expected") {
+            return PjrtError::TooNew { message };
+        }
+        PjrtError::Status { code, message }
+    }
+}
+
+/// The class of a plugin's error: the canonical status codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // The names are the documentation.
+pub enum Code {
+    Cancelled,
+    Unknown,
+    InvalidArgument,
+    DeadlineExceeded,
+    NotFound,
+    AlreadyExists,
+    PermissionDenied,
+    ResourceExhausted,
+    FailedPrecondition,
+    Aborted,
+    OutOfRange,
+    Unimplemented,
+    Internal,
+    Unavailable,
+    DataLoss,
+    Unauthenticated,
+}
+
+impl Code {
+    pub(crate) fn from_raw(raw: i32) -> Code {
+        use Code::*;
+        let codes = [
+            Unknown,
+            Cancelled,
+            Unknown,
+            InvalidArgument,
+            DeadlineExceeded,
+            NotFound,
+            AlreadyExists,
+            PermissionDenied,
+            ResourceExhausted,
+            FailedPrecondition,
+            Aborted,
+            OutOfRange,
+            Unimplemented,
+            Internal,
+            Unavailable,
+            DataLoss,
+            Unauthenticated,
+        ];
+        usize::try_from(raw).ok().and_then(|index| codes.get(index).copied()).unwrap_or(Unknown)
+    }
+
+    /// The code in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Code::Cancelled => "cancelled",
+            Code::Unknown => "unknown error",
+            Code::InvalidArgument => "invalid argument",
+            Code::DeadlineExceeded => "deadline exceeded",
+            Code::NotFound => "not found",
+            Code::AlreadyExists => "already exists",
+            Code::PermissionDenied => "permission denied",
+            Code::ResourceExhausted => "out of resources",
+            Code::FailedPrecondition => "failed precondition",
+            Code::Aborted => "aborted",
+            Code::OutOfRange => "out of range",
+            Code::Unimplemented => "not implemented by this plugin",
+            Code::Internal => "internal error of the plugin",
+            Code::Unavailable => "unavailable",
+            Code::DataLoss => "data loss",
+            Code::Unauthenticated => "not authenticated",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_the_numbers_of_the_interface() {
+        assert_eq!(Code::from_raw(1), Code::Cancelled);
+        assert_eq!(Code::from_raw(3), Code::InvalidArgument);
+        assert_eq!(Code::from_raw(8), Code::ResourceExhausted);
+        assert_eq!(Code::from_raw(12), Code::Unimplemented);
+        assert_eq!(Code::from_raw(16), Code::Unauthenticated);
+        assert_eq!(Code::from_raw(17), Code::Unknown);
+        assert_eq!(Code::from_raw(-1), Code::Unknown);
+    }
+
+    #[test]
+    fn known_failures_become_sentences_that_help() {
+        let no_tpu = PjrtError::from_status(Code::NotFound, "No jellyfish device found.".into());
+        assert!(matches!(no_tpu, PjrtError::NoTpu { .. }));
+        assert!(no_tpu.to_string().starts_with("there is no TPU on this machine"));
+
+        let no_gpu = PjrtError::from_status(Code::FailedPrecondition, "No visible GPU devices.".into());
+        assert!(matches!(no_gpu, PjrtError::NoGpu { .. }));
+
+        let lock = "The TPU is already in use by process with pid 42. Run \"$ sudo rm /tmp/libtpu_lockfile\".";
+        assert!(matches!(PjrtError::from_status(Code::Aborted, lock.into()), PjrtError::TpuBusy { .. }));
+
+        let text = "Unexpected PJRT_ExecuteOptions size: expected 152, got 144. Check installed software versions.";
+        assert!(matches!(PjrtError::from_status(Code::InvalidArgument, text.into()), PjrtError::TooNew { .. }));
+
+        let other = PjrtError::from_status(Code::Internal, "boom".into());
+        assert_eq!(other.to_string(), "internal error of the plugin: boom");
+    }
+}

@@ -1,0 +1,57 @@
+//! XLA devices through PJRT plugins.
+//!
+//! A plugin is a shared library that is loaded at run time: `libtpu.so` for TPUs, `xla_cuda_plugin.so` for NVIDIA GPUs,
+//! any other by path. The C interface lies in one private module, `sys`, written by hand so that no header, C compiler
+//! or XLA source is needed to build Octant; everything public is safe. A plugin is older or newer than the header that
+//! `sys` was written from, so functions it does not have are errors with a sentence, never crashes.
+//!
+//! Start reading at [`Plugin::load`], then [`Client`] (devices that are here) and [`Topology`] (boards that are not).
+
+pub mod backend;
+pub mod boards;
+pub mod cache;
+pub mod discover;
+pub mod environment;
+pub mod install;
+
+mod analysis;
+mod buffer;
+mod client;
+mod compile_options;
+mod cuda_libraries;
+mod device;
+mod error;
+mod event;
+mod executable;
+mod holders;
+mod loaded;
+mod memory_text;
+mod named_value;
+mod plugin;
+mod profiler;
+mod program;
+mod proto;
+mod sys;
+mod topology;
+
+pub use analysis::{CompiledMemory, Cost};
+pub use backend::PjrtBackend;
+pub use buffer::{Buffer, PendingHostTensor};
+pub use client::{Client, Device};
+pub use compile_options::{CompileOptions, Flag};
+pub use device::{DeviceDescription, MemoryStats};
+pub use error::{Code, PjrtError, Result};
+pub use event::Event;
+pub use executable::{Executable, OptimizedProgram};
+pub use holders::{Holder, holders};
+pub use loaded::{Execution, LoadedExecutable};
+pub use memory_text::OutOfMemory;
+pub use named_value::{NamedValues, Value};
+pub use plugin::{ApiVersion, Plugin};
+pub use profiler::Profiler;
+pub use topology::Topology;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;

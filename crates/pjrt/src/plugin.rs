@@ -1,0 +1,277 @@
+//! A plugin: a shared library with a table of functions.
+
+use crate::error::{Code, PjrtError, Result};
+use crate::named_value::{NamedValues, from_c, text};
+use crate::{cuda_libraries, environment, sys};
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The major version of the interface that Octant speaks.
+pub const MAJOR: i32 = 0;
+/// The oldest minor version that will do: 0.57 rearranged the function table, and 0.70 is the first to take Shardy's
+/// sharding annotations in the text of a program.
+pub const OLDEST_MINOR: i32 = 70;
+
+/// A loaded PJRT plugin. Clones share it; it stays loaded until the process ends, because neither libtpu nor the CUDA
+/// plugin can be unloaded safely.
+#[derive(Clone)]
+pub struct Plugin {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    table: sys::PJRT_Api,
+    attributes: NamedValues,
+    cuda_root: Option<PathBuf>,
+}
+
+// SAFETY: the table is read-only after loading, and the interface allows its functions to be called from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// The version of the interface that a plugin speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApiVersion {
+    /// Incompatible versions differ here.
+    pub major: i32,
+    /// Additions count up here.
+    pub minor: i32,
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl Plugin {
+    /// Loads the plugin at `path`, checks that both sides understand each other, and initialises it. Loading a path
+    /// again answers the plugin that is already there.
+    pub fn load(path: impl AsRef<Path>) -> Result<Plugin> {
+        static LOADED: Mutex<Option<HashMap<PathBuf, Plugin>>> = Mutex::new(None);
+        let path = path.as_ref();
+        let path = path.canonicalize().map_err(|_| PjrtError::Missing { path: path.to_path_buf() })?;
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = loaded.get_or_insert_default();
+        if let Some(plugin) = loaded.get(&path) {
+            return Ok(plugin.clone());
+        }
+        let plugin = Plugin::load_anew(&path)?;
+        loaded.insert(path, plugin.clone());
+        Ok(plugin)
+    }
+
+    fn load_anew(path: &Path) -> Result<Plugin> {
+        if !environment::is_ready_for(path) {
+            return Err(PjrtError::Unprepared { path: path.to_path_buf() });
+        }
+        let cuda_root = cuda_libraries::preload_beside(path);
+        let not_a_library = |reason: libloading::Error| PjrtError::NotALibrary {
+            path: path.to_path_buf(),
+            reason: loader_reason(&reason),
+        };
+        // SAFETY: loading a library runs its initialisers. That is what the caller asked for by naming it a plugin;
+        // there is no way to look inside first.
+        let library = unsafe { libloading::Library::new(path) }.map_err(not_a_library)?;
+        // SAFETY: the interface fixes the type of a symbol of this name.
+        let get_api = unsafe { library.get::<sys::GetPjrtApi>(sys::GET_PJRT_API) }
+            .map_err(|_| PjrtError::NotAPlugin { path: path.to_path_buf() })?;
+        // SAFETY: `GetPjrtApi` takes nothing and may be called any number of times.
+        let table = unsafe { get_api() };
+        // The plugin starts threads and keeps pointers into itself: it must never be unloaded.
+        std::mem::forget(library);
+        if table.is_null() {
+            return Err(PjrtError::Broken(format!("GetPjrtApi of {} answered nothing", path.display())));
+        }
+        // SAFETY: a plugin answers a table that lives as long as the process and states its own size.
+        unsafe { Plugin::from_table(table, path.to_path_buf(), cuda_root) }
+    }
+
+    /// A plugin from its table.
+    ///
+    /// # Safety
+    /// `table` must point to a table that states its size and whose functions keep to the interface.
+    pub(crate) unsafe fn from_table(
+        table: *const sys::PJRT_Api,
+        path: PathBuf,
+        cuda_root: Option<PathBuf>,
+    ) -> Result<Plugin> {
+        // SAFETY: passed on from the caller.
+        let table = unsafe { sys::PJRT_Api::copied_from(table) };
+        let version = &table.pjrt_api_version;
+        negotiate(&path, ApiVersion { major: version.major_version, minor: version.minor_version })?;
+        let mut inner = Inner { path, table, attributes: NamedValues::new(), cuda_root };
+        inner.initialize()?;
+        inner.attributes = inner.read_attributes()?;
+        Ok(Plugin { inner: Arc::new(inner) })
+    }
+
+    /// The version of the interface.
+    pub fn version(&self) -> ApiVersion {
+        let version = &self.inner.table.pjrt_api_version;
+        ApiVersion { major: version.major_version, minor: version.minor_version }
+    }
+
+    /// What the plugin says about itself: `xla_version`, `stablehlo_current_version`, `stablehlo_minimum_version`, …
+    pub fn attributes(&self) -> &NamedValues {
+        &self.inner.attributes
+    }
+
+    /// The library's file.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The CUDA folder (with `nvvm/libdevice` and perhaps `bin/ptxas`) that was found beside a CUDA plugin. Compile
+    /// options name it, because XLA does not find it by itself.
+    pub fn cuda_root(&self) -> Option<&Path> {
+        self.inner.cuda_root.as_deref()
+    }
+
+    /// The profiler's table, if the plugin has that extension.
+    pub(crate) fn profiler_api(&self) -> Option<*const sys::PLUGIN_Profiler_Api> {
+        let mut link = self.inner.table.extension_start.cast_const();
+        while !link.is_null() {
+            // SAFETY: the chain belongs to the plugin's table, lives as long as the process and ends in null; a link of
+            // the profiler's type is the beginning of that extension's struct.
+            unsafe {
+                if (*link).type_ == sys::PJRT_Extension_Type_Profiler {
+                    let api = (*link.cast::<sys::PJRT_Profiler_Extension>()).profiler_api;
+                    return (!api.is_null()).then_some(api);
+                }
+                link = (*link).next;
+            }
+        }
+        None
+    }
+
+    pub(crate) fn table(&self) -> &sys::PJRT_Api {
+        &self.inner.table
+    }
+
+    /// Calls a function of the table; see [`call!`](crate::call) for the way it is meant to be used.
+    ///
+    /// # Safety
+    /// Every pointer in `args` must be what the function expects, for as long as the function keeps it.
+    pub(crate) unsafe fn call<A>(&self, name: &'static str, function: sys::Call<A>, args: &mut A) -> Result<()> {
+        // SAFETY: passed on from the caller.
+        unsafe { self.inner.call(name, function, args) }
+    }
+
+    /// Takes an error over from the plugin: reads and frees it.
+    ///
+    /// # Safety
+    /// `error` must be null or an error of this plugin that nobody else frees.
+    pub(crate) unsafe fn take_error(&self, error: *mut sys::PJRT_Error) -> Result<()> {
+        // SAFETY: passed on from the caller.
+        unsafe { self.inner.take_error(error) }
+    }
+}
+
+/// Calls `plugin.table().$function` with `$args`, a mutable place; for use inside `unsafe` only.
+macro_rules! call {
+    ($plugin:expr, $function:ident, $args:expr) => {
+        $plugin.call(stringify!($function), $plugin.table().$function, &mut $args)
+    };
+}
+pub(crate) use call;
+
+impl Inner {
+    unsafe fn call<A>(&self, name: &'static str, function: sys::Call<A>, args: &mut A) -> Result<()> {
+        let function = function.ok_or(PjrtError::NoFunction { function: name })?;
+        // SAFETY: the caller guarantees the arguments; an error that comes back is ours to free.
+        unsafe { self.take_error(function(args)) }
+    }
+
+    unsafe fn take_error(&self, error: *mut sys::PJRT_Error) -> Result<()> {
+        if error.is_null() {
+            return Ok(());
+        }
+        let mut code = sys::PJRT_Error_GetCode_Args { error, ..Default::default() };
+        let mut message = sys::PJRT_Error_Message_Args { error, ..Default::default() };
+        let mut destroy = sys::PJRT_Error_Destroy_Args { error, ..Default::default() };
+        // SAFETY: `error` is alive until it is destroyed at the end, and the message is copied before.
+        unsafe {
+            if let Some(get_code) = self.table.PJRT_Error_GetCode {
+                // An error about asking for the code of an error tells nobody anything; the code stays "unknown".
+                let _ = get_code(&mut code);
+            }
+            if let Some(get_message) = self.table.PJRT_Error_Message {
+                get_message(&mut message);
+            }
+            let words = text(message.message, message.message_size);
+            if let Some(free) = self.table.PJRT_Error_Destroy {
+                free(&mut destroy);
+            }
+            Err(PjrtError::from_status(Code::from_raw(code.code), words))
+        }
+    }
+
+    fn initialize(&self) -> Result<()> {
+        let mut args = sys::PJRT_Plugin_Initialize_Args::default();
+        // SAFETY: the function takes nothing but its own size.
+        unsafe { self.call("PJRT_Plugin_Initialize", self.table.PJRT_Plugin_Initialize, &mut args) }
+    }
+
+    fn read_attributes(&self) -> Result<NamedValues> {
+        let mut args = sys::PJRT_Plugin_Attributes_Args::default();
+        // SAFETY: the function fills in attributes that live as long as the process.
+        unsafe {
+            match self.call("PJRT_Plugin_Attributes", self.table.PJRT_Plugin_Attributes, &mut args) {
+                Ok(()) => Ok(from_c(args.attributes, args.num_attributes)),
+                Err(PjrtError::NoFunction { .. }) => Ok(NamedValues::new()),
+                Err(error) => Err(error),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Plugin({}, PJRT {})", self.inner.path.display(), self.version())
+    }
+}
+
+/// Whether both sides can talk: the same major version, and a minor version that is not too old. A newer minor version
+/// is fine, because the interface only ever appends.
+fn negotiate(path: &Path, version: ApiVersion) -> Result<()> {
+    let ApiVersion { major, minor } = version;
+    let path = path.to_path_buf();
+    if major != MAJOR {
+        return Err(PjrtError::WrongMajor { path, major, minor });
+    }
+    if minor < OLDEST_MINOR {
+        return Err(PjrtError::TooOld { path, major, minor });
+    }
+    Ok(())
+}
+
+/// The dynamic loader's words, which libloading keeps as the source of its own error.
+fn loader_reason(error: &libloading::Error) -> String {
+    let source = std::error::Error::source(error).map(|source| source.to_string());
+    source.unwrap_or_else(|| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_negotiated() {
+        let path = Path::new("plugin.so");
+        let negotiate = |major, minor| negotiate(path, ApiVersion { major, minor });
+        assert_eq!(negotiate(0, OLDEST_MINOR), Ok(()));
+        assert_eq!(negotiate(0, OLDEST_MINOR + 100), Ok(()));
+        let major = negotiate(1, 0).unwrap_err();
+        assert_eq!(
+            major.to_string(),
+            "plugin.so speaks PJRT 1.0, and Octant speaks 0.x: install a plugin that matches with `octant plugin install`"
+        );
+        let old = negotiate(0, OLDEST_MINOR - 1).unwrap_err();
+        assert!(old.to_string().contains("needs at least 0.70"), "{old}");
+    }
+}

@@ -1,0 +1,115 @@
+"""Runs StableHLO programs with XLA's CPU implementation, as shipped in jaxlib: the oracle of the lowering's tests.
+
+    python run.py DIRECTORY
+
+DIRECTORY holds cases.json, a list of programs:
+
+    {"module": "0.mlir", "inputs": "0.in", "outputs": "0.out", "devices": 1,
+     "arguments": [{"dtype": "bf16", "dims": [2, 3], "split": null}, ...], "results": [...]}
+
+Input files are the arguments' elements one after another, row-major, little-endian; output files are written the same way.
+"split" names the axis along which a tensor is cut over the devices. What went wrong goes to results.json: one sentence per
+program, or null.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import sys
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+# What is compiled runs once on a few numbers, so the time of compilation is all that counts.
+FLAGS = ["--xla_force_host_platform_device_count=8", "--xla_backend_optimization_level=0"]
+os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS])
+
+import jax
+import ml_dtypes
+import numpy as np
+from jax.extend import backend
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxlib import xla_client
+
+jax.config.update("jax_enable_x64", True)
+
+DTYPES = {
+    "bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16,
+    "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+}
+
+
+def read_arguments(path, described):
+    data, offset, arrays = path.read_bytes(), 0, []
+    for argument in described:
+        dtype = np.dtype(DTYPES[argument["dtype"]])
+        count = int(np.prod(argument["dims"], dtype=np.int64))
+        array = np.frombuffer(data, dtype, count, offset).reshape(argument["dims"])
+        offset += count * dtype.itemsize
+        arrays.append(array)
+    return arrays
+
+
+def compile_options(devices):
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = 1, devices
+    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
+    if devices > 1:
+        build = options.executable_build_options
+        build.num_replicas, build.num_partitions = 1, devices
+        build.device_assignment = options.device_assignment
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = True
+    return options
+
+
+def place(array, split, devices):
+    if len(devices) == 1:
+        return jax.device_put(array, devices[0])
+    spec = PartitionSpec() if split is None else PartitionSpec(*([None] * split + ["batch"]))
+    return jax.device_put(array, NamedSharding(Mesh(np.array(devices), ("batch",)), spec))
+
+
+def join(parts, split):
+    parts = [np.asarray(part) for part in parts]
+    if split is not None and len(parts) > 1:
+        return np.concatenate(parts, axis=split)
+    for part in parts[1:]:
+        if part.tobytes() != parts[0].tobytes():
+            raise ValueError("the copies of a replicated result differ")
+    return parts[0]
+
+
+def run(folder, case):
+    client = backend.get_backend("cpu")
+    devices = client.local_devices()[: case["devices"]]
+    text = (folder / case["module"]).read_text()
+    executable = client.compile_and_load(text, xla_client.DeviceList(tuple(devices)), compile_options(len(devices)))
+    arrays = read_arguments(folder / case["inputs"], case["arguments"])
+    placed = [place(array, argument["split"], devices) for array, argument in zip(arrays, case["arguments"])]
+    results = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
+    with open(folder / case["outputs"], "wb") as file:
+        for parts, described in zip(results, case["results"], strict=True):
+            whole = join(parts, described["split"])
+            expected = (np.dtype(DTYPES[described["dtype"]]), tuple(described["dims"]))
+            if (whole.dtype, whole.shape) != expected:
+                raise ValueError(f"a result is {whole.dtype}{list(whole.shape)} instead of {described}")
+            file.write(np.ascontiguousarray(whole).tobytes())
+
+
+def attempt(folder, case):
+    try:
+        run(folder, case)
+    except Exception as error:  # Whatever it is, it belongs to this case and the others go on.
+        return f"{type(error).__name__}: {error}"[:2000]
+    return None
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    cases = json.loads((folder / "cases.json").read_text())
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems = list(pool.map(lambda case: attempt(folder, case), cases))
+    (folder / "results.json").write_text(json.dumps(problems))
+
+
+main()

@@ -1,0 +1,122 @@
+//! Operations on one element at a time.
+
+use crate::function::{Function, Named};
+use octant_graph::{Binary, Comparison, DType, Shape, Unary};
+
+pub fn unary(f: &mut Function, unary: Unary, x: &Named) -> Named {
+    let name = match unary {
+        Unary::Neg => "negate",
+        Unary::Abs => "abs",
+        Unary::Sign => "sign",
+        Unary::Exp => "exponential",
+        Unary::Expm1 => "exponential_minus_one",
+        Unary::Log => "log",
+        Unary::Log1p => "log_plus_one",
+        Unary::Sqrt => "sqrt",
+        Unary::Rsqrt => "rsqrt",
+        Unary::Tanh => "tanh",
+        Unary::Logistic => "logistic",
+        Unary::Erf => return erf(f, x),
+        Unary::Sin => "sine",
+        Unary::Cos => "cosine",
+        Unary::Floor => "floor",
+        Unary::Ceil => "ceil",
+        Unary::RoundEven => "round_nearest_even",
+        Unary::Not => "not",
+        Unary::IsFinite => return f.typed("is_finite", &[x], "", &x.shape.with_dtype(DType::Bool)),
+    };
+    f.same(name, &[x])
+}
+
+pub fn binary_name(binary: Binary) -> &'static str {
+    match binary {
+        Binary::Add => "add",
+        Binary::Sub => "subtract",
+        Binary::Mul => "multiply",
+        Binary::Div => "divide",
+        Binary::Rem => "remainder",
+        Binary::Max => "maximum",
+        Binary::Min => "minimum",
+        Binary::Pow => "power",
+        Binary::Atan2 => "atan2",
+        Binary::And => "and",
+        Binary::Or => "or",
+        Binary::Xor => "xor",
+        Binary::ShiftLeft => "shift_left",
+        Binary::ShiftRight => "shift_right_logical",
+    }
+}
+
+pub fn comparison_name(comparison: Comparison) -> &'static str {
+    match comparison {
+        Comparison::Equal => "EQ",
+        Comparison::NotEqual => "NE",
+        Comparison::Less => "LT",
+        Comparison::LessEqual => "LE",
+        Comparison::Greater => "GT",
+        Comparison::GreaterEqual => "GE",
+    }
+}
+
+pub fn clamp(f: &mut Function, low: &Named, x: &Named, high: &Named) -> Named {
+    f.same("clamp", &[low, x, high])
+}
+
+pub fn convert(f: &mut Function, x: &Named, dtype: DType) -> Named {
+    f.convert(x, dtype)
+}
+
+pub fn bitcast(f: &mut Function, x: &Named, shape: &Shape) -> Named {
+    match (x.dtype(), shape.dtype()) {
+        (from, to) if from == to => x.clone(),
+        // One bit is not the same width as a byte in StableHLO; truth values are converted.
+        (DType::Bool, _) | (_, DType::Bool) => f.convert(x, shape.dtype()),
+        _ => f.typed("bitcast_convert", &[x], "", shape),
+    }
+}
+
+/// A polynomial by Horner's rule, the highest coefficient first.
+fn polynomial(f: &mut Function, x: &Named, coefficients: &[f64]) -> Named {
+    let (first, rest) = coefficients.split_first().expect("a polynomial has coefficients");
+    let mut sum = f.full(&x.shape, *first);
+    for &coefficient in rest {
+        let product = f.same("multiply", &[&sum, x]);
+        let constant = f.full(&x.shape, coefficient);
+        sum = f.same("add", &[&product, &constant]);
+    }
+    sum
+}
+
+/// The error function, which StableHLO does not have. Narrow types and f32 are written out as `x · P(x²) / Q(x²)`, the
+/// rational approximation that Eigen and XLA use too; it is flat beyond ±4, where f32 cannot tell the result from ±1.
+fn erf(f: &mut Function, x: &Named) -> Named {
+    const NUMERATOR: [f64; 7] = [
+        -2.726_142_258_013_06e-10,
+        2.770_681_424_959_02e-8,
+        -2.101_024_020_825_08e-6,
+        -5.692_506_394_623_46e-5,
+        -7.349_906_303_268_55e-4,
+        -2.954_599_808_540_25e-3,
+        -1.609_603_332_624_15e-2,
+    ];
+    const DENOMINATOR: [f64; 5] = [
+        -1.456_607_184_649_96e-5,
+        -2.133_740_552_789_05e-4,
+        -1.682_826_974_382_03e-3,
+        -7.373_329_167_204_68e-3,
+        -1.426_473_905_141_89e-2,
+    ];
+    if x.dtype() == DType::F64 {
+        // Only tests compute in f64, on plugins that know the extension dialect; it is not worth four more polynomials.
+        return f.op(&x.shape, format!("chlo.erf {x} : {} -> {}", x.ty(), x.ty()));
+    }
+    let wide = f.convert(x, DType::F32);
+    let (low, high) = (f.full(&wide.shape, -4.0), f.full(&wide.shape, 4.0));
+    let clamped = f.same("clamp", &[&low, &wide, &high]);
+    let square = f.same("multiply", &[&clamped, &clamped]);
+    let numerator = polynomial(f, &square, &NUMERATOR);
+    let denominator = polynomial(f, &square, &DENOMINATOR);
+    let numerator = f.same("multiply", &[&clamped, &numerator]);
+    let result = f.same("divide", &[&numerator, &denominator]);
+    f.convert(&result, x.dtype())
+}

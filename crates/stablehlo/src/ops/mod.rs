@@ -1,0 +1,57 @@
+//! The operations, one file per kind.
+
+mod contract;
+mod control;
+mod elementwise;
+mod index;
+mod movement;
+mod random;
+mod reduce;
+mod window;
+
+use crate::function::{Function, Named};
+use crate::module;
+use octant_graph::{Node, Op, Shape};
+
+/// Writes one node; returns the names of its results.
+pub fn lower_node(f: &mut Function, node: &Node, operands: &[Named], shapes: &[&Shape]) -> Vec<Named> {
+    let refs: Vec<&Named> = operands.iter().collect();
+    let (x, shape) = (refs.as_slice(), shapes.first().copied());
+    let Some(shape) = shape else { return Vec::new() };
+    let result = match &node.op {
+        Op::Parameter { .. } => unreachable!("inputs are named before the nodes are written"),
+        Op::Constant(tensor) => f.constant(tensor),
+        Op::Iota { shape, axis } => movement::iota(f, shape, *axis),
+        Op::Unary(unary) => elementwise::unary(f, *unary, x[0]),
+        Op::Binary(binary) => f.same(elementwise::binary_name(*binary), x),
+        Op::Compare(comparison) => f.compare(elementwise::comparison_name(*comparison), x[0], x[1]),
+        Op::Select => f.select(x[0], x[1], x[2]),
+        Op::Clamp => elementwise::clamp(f, x[0], x[1], x[2]),
+        Op::Convert(dtype) => elementwise::convert(f, x[0], *dtype),
+        Op::Bitcast(_) => elementwise::bitcast(f, x[0], shape),
+        Op::Broadcast { axes, .. } => movement::broadcast(f, x[0], axes, shape),
+        Op::Reshape { .. } => f.typed("reshape", x, "", shape),
+        Op::Transpose { permutation } => movement::transpose(f, x[0], permutation, shape),
+        Op::Reverse { axes } => movement::reverse(f, x[0], axes),
+        Op::Slice { starts, limits, strides } => movement::slice(f, x[0], [starts, limits, strides], shape),
+        Op::DynamicSlice { sizes } => movement::dynamic_slice(f, x, sizes, shape),
+        Op::DynamicUpdateSlice => movement::dynamic_update_slice(f, x, shape),
+        Op::Pad { low, high, interior } => movement::pad(f, x, low, high, interior, shape),
+        Op::Concatenate { axis } => f.typed("concatenate", x, &format!(", dim = {axis}"), shape),
+        Op::Reduce { kind, axes } => reduce::reduce(f, x[0], *kind, axes, shape),
+        Op::ArgReduce { greatest, axis } => return reduce::arg_reduce(f, x[0], *greatest, *axis, shapes),
+        Op::ReduceWindow { kind, window } => window::reduce_window(f, x[0], *kind, window, shape),
+        Op::SelectAndScatter { window } => window::select_and_scatter(f, x[0], x[1], window),
+        Op::Dot(dot) => contract::dot(f, x[0], x[1], dot, shape),
+        Op::Convolution(conv) => contract::convolution(f, x[0], x[1], conv, shape),
+        Op::Gather(gather) => index::gather(f, x[0], x[1], gather, shape),
+        Op::Scatter(scatter) => index::scatter(f, x[0], x[1], x[2], scatter),
+        Op::Sort { axis, descending } => return reduce::sort(f, x, *axis, *descending),
+        Op::While { condition, body, .. } => return control::while_loop(f, condition, body, operands),
+        Op::If { then, otherwise } => return control::branch(f, then, otherwise, operands, shapes),
+        Op::Call { body, .. } => return module::lower_call(f, &node.path, body, operands, shapes),
+        Op::Barrier => return control::barrier(f, operands),
+        Op::RandomBits { dims } => random::random_bits(f, x[0], dims),
+    };
+    vec![result]
+}

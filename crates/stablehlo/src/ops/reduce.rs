@@ -1,0 +1,113 @@
+//! Reductions, arg-max and sorting.
+
+use crate::function::{Function, Named};
+use crate::{constant, types};
+use octant_graph::{DType, Reduction, Shape};
+
+pub fn reduction_name(kind: Reduction) -> &'static str {
+    match kind {
+        Reduction::Sum => "add",
+        Reduction::Product => "multiply",
+        Reduction::Max => "maximum",
+        Reduction::Min => "minimum",
+        Reduction::And => "and",
+        Reduction::Or => "or",
+    }
+}
+
+/// The type that a reduction is computed in: sums and products of narrow floats are kept in f32.
+pub fn wide(kind: Reduction, dtype: DType) -> DType {
+    match (kind, dtype) {
+        (Reduction::Sum | Reduction::Product, DType::F16 | DType::BF16) => DType::F32,
+        _ => dtype,
+    }
+}
+
+pub fn reduce(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize], shape: &Shape) -> Named {
+    if axes.is_empty() {
+        return x.clone();
+    }
+    let dtype = wide(kind, x.dtype());
+    let x = f.convert(x, dtype);
+    let start = f.constant(&constant::identity(kind, dtype));
+    let result = shape.with_dtype(dtype);
+    let (axes, signature) = (types::list(axes), types::tuple(&[&x.shape, &start.shape]));
+    let combine = reduction_name(kind);
+    let text = format!(
+        "stablehlo.reduce({x} init: {start}) applies stablehlo.{combine} across dimensions = {axes} : {signature} -> {}",
+        types::tensor(&result)
+    );
+    let reduced = f.op(&result, text);
+    f.convert(&reduced, shape.dtype())
+}
+
+/// A reduction over pairs of value and index.
+pub fn arg_reduce(f: &mut Function, x: &Named, greatest: bool, axis: usize, shapes: &[&Shape]) -> Vec<Named> {
+    let kind = if greatest { Reduction::Max } else { Reduction::Min };
+    let indices = super::movement::iota(f, &x.shape.with_dtype(DType::I32), axis);
+    let worst = f.constant(&constant::identity(kind, x.dtype()));
+    let first = f.scalar(DType::I32, 0.0);
+    let signature = types::tuple(&[&x.shape, &indices.shape, &worst.shape, &first.shape]);
+    let results = types::tuple(shapes);
+    let dimensions = types::array(&[axis]);
+    f.several(shapes, |f, head| {
+        f.open(format!(
+            "{head} = \"stablehlo.reduce\"({x}, {indices}, {worst}, {first}) <{{dimensions = {dimensions}}}> ({{"
+        ));
+        f.indented(|f| choose(f, x.dtype(), greatest));
+        f.line(format!("}}) : {signature} -> {results}"));
+    })
+}
+
+/// The better of two pairs: by value, NaN before all, then by the lower index. It does not matter which pair came first,
+/// so a backend may combine them in any order.
+fn choose(f: &mut Function, dtype: DType, greatest: bool) {
+    let (value, index) = (Shape::scalar(dtype), Shape::scalar(DType::I32));
+    let arguments = f.arguments(&[value.clone(), index.clone(), value, index]);
+    f.block_head(&arguments);
+    let [left, left_index, right, right_index] = &arguments[..] else { unreachable!("four were asked for") };
+    let mut better = f.compare(if greatest { "GT" } else { "LT" }, left, right);
+    let mut same = f.compare("EQ", left, right);
+    if dtype.is_float() {
+        let left_nan = f.compare("NE", left, left);
+        let right_nan = f.compare("NE", right, right);
+        let right_number = f.same("not", &[&right_nan]);
+        let only_left = f.same("and", &[&left_nan, &right_number]);
+        better = f.same("or", &[&better, &only_left]);
+        let both = f.same("and", &[&left_nan, &right_nan]);
+        same = f.same("or", &[&same, &both]);
+    }
+    let earlier = f.compare("LT", left_index, right_index);
+    let tie = f.same("and", &[&same, &earlier]);
+    let pick = f.same("or", &[&better, &tie]);
+    let chosen = [f.select(&pick, left, right), f.select(&pick, left_index, right_index)];
+    f.region_return(&chosen);
+}
+
+pub fn sort(f: &mut Function, operands: &[&Named], axis: usize, descending: bool) -> Vec<Named> {
+    let shapes: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
+    let (signature, results) = (types::tuple(&shapes), types::results(&shapes));
+    let list = types::join(operands);
+    f.several(&shapes, |f, head| {
+        f.open(format!("{head} = \"stablehlo.sort\"({list}) <{{dimension = {axis} : i64, is_stable = true}}> ({{"));
+        f.indented(|f| comes_first(f, operands, descending));
+        f.line(format!("}}) : {signature} -> {results}"));
+    })
+}
+
+/// The comparison of a sort: of the first operands only, NaN counted as the greatest.
+fn comes_first(f: &mut Function, operands: &[&Named], descending: bool) {
+    let twice = operands.iter().flat_map(|operand| [Shape::scalar(operand.dtype()), Shape::scalar(operand.dtype())]);
+    let arguments = f.arguments(&twice.collect::<Vec<_>>());
+    f.block_head(&arguments);
+    let (left, right) = (&arguments[0], &arguments[1]);
+    let (lesser, greater) = if descending { (right, left) } else { (left, right) };
+    let mut first = f.compare("LT", lesser, greater);
+    if lesser.dtype().is_float() {
+        let greater_nan = f.compare("NE", greater, greater);
+        let lesser_number = f.compare("EQ", lesser, lesser);
+        let before_nan = f.same("and", &[&lesser_number, &greater_nan]);
+        first = f.same("or", &[&first, &before_nan]);
+    }
+    f.region_return(&[first]);
+}

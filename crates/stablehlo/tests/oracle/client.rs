@@ -1,0 +1,68 @@
+//! Programs through XLA's CPU implementation: one Python process for many programs.
+
+use octant_graph::{HostTensor, Shape};
+use octant_runtime::{Program, Sharding};
+use octant_stablehlo::{Options, Precision, lower};
+use octant_tensor::{AlignedBytes, Bytes};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The Python that has jaxlib, or a sentence that says why the test is skipped.
+pub fn python() -> Result<PathBuf, String> {
+    match std::env::var_os("OCTANT_ORACLE_PYTHON") {
+        Some(path) => Ok(path.into()),
+        None => {
+            Err("skipped: OCTANT_ORACLE_PYTHON does not name a Python with jax (cargo xtask test sets one up)".into())
+        }
+    }
+}
+
+/// Runs programs on their inputs.
+pub fn run(python: &Path, programs: &[(Program, Vec<HostTensor>)]) -> Vec<Result<Vec<HostTensor>, String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let described: Vec<Value> =
+        programs.iter().enumerate().map(|(i, (program, inputs))| write(folder.path(), i, program, inputs)).collect();
+    std::fs::write(folder.path().join("cases.json"), serde_json::to_string(&described).unwrap()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle/run.py");
+    let status = Command::new(python).arg(script).arg(folder.path()).status();
+    assert!(status.as_ref().is_ok_and(|status| status.success()), "the oracle did not run: {status:?}");
+    let problems = std::fs::read_to_string(folder.path().join("results.json")).unwrap();
+    let problems: Vec<Option<String>> = serde_json::from_str(&problems).unwrap();
+    let outcome = |(i, problem): (usize, Option<String>)| match problem {
+        Some(problem) => Err(problem),
+        None => Ok(read(&folder.path().join(format!("{i}.out")), &programs[i].0.graph.output_shapes())),
+    };
+    problems.into_iter().enumerate().map(outcome).collect()
+}
+
+fn write(folder: &Path, i: usize, program: &Program, inputs: &[HostTensor]) -> Value {
+    let options = Options { precision: Precision::Highest, ..Options::default() };
+    std::fs::write(folder.join(format!("{i}.mlir")), lower(program, &options).unwrap()).unwrap();
+    let bytes: Vec<u8> = inputs.iter().flat_map(|input| input.bytes().to_vec()).collect();
+    std::fs::write(folder.join(format!("{i}.in")), bytes).unwrap();
+    let describe = |shapes: Vec<Shape>, shardings: &[Sharding]| -> Vec<Value> {
+        let one = |(shape, sharding): (&Shape, &Sharding)| {
+            let split = if let Sharding::Split { axis } = sharding { Some(*axis) } else { None };
+            json!({"dtype": shape.dtype().name(), "dims": shape.dims(), "split": split})
+        };
+        shapes.iter().zip(shardings).map(one).collect()
+    };
+    json!({
+        "module": format!("{i}.mlir"), "inputs": format!("{i}.in"), "outputs": format!("{i}.out"),
+        "devices": program.mesh.devices(),
+        "arguments": describe(program.graph.input_shapes(), &program.inputs),
+        "results": describe(program.graph.output_shapes(), &program.outputs),
+    })
+}
+
+fn read(path: &Path, shapes: &[Shape]) -> Vec<HostTensor> {
+    let bytes = Bytes::new(AlignedBytes::copy_of(&std::fs::read(path).unwrap()));
+    let mut start = 0;
+    let mut next = |shape: &Shape| {
+        let part = bytes.slice(start..start + shape.bytes()).expect("the oracle wrote every result");
+        start += shape.bytes();
+        HostTensor::from_bytes(shape.clone(), part).unwrap()
+    };
+    shapes.iter().map(&mut next).collect()
+}

@@ -1,0 +1,39 @@
+//! Every case of the conformance suite, lowered, run by XLA's CPU implementation and compared with the reference
+//! evaluator. Needs a Python with jax; `cargo xtask test` sets one up.
+
+mod client;
+mod parallel;
+
+use octant_conformance::{Case, cases, random};
+use octant_runtime::Program;
+
+/// Runs cases and returns what is wrong with them.
+fn failures(python: &std::path::Path, cases: &[Case]) -> Vec<String> {
+    let programs: Vec<_> =
+        cases.iter().map(|case| (Program::new(case.name.clone(), case.graph.clone()), case.inputs.clone())).collect();
+    let outcomes = client::run(python, &programs);
+    let judge = |(case, outcome): (&Case, Result<_, String>)| {
+        let problem = outcome.and_then(|given: Vec<_>| case.check(&given)).err()?;
+        Some(format!("{}: {problem}", case.name))
+    };
+    cases.iter().zip(outcomes).filter_map(judge).collect()
+}
+
+fn check(cases: &[Case]) {
+    let python = match client::python() {
+        Ok(python) => python,
+        Err(skipped) => return println!("{skipped}"),
+    };
+    let failures = failures(&python, cases);
+    assert!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), cases.len(), failures.join("\n"));
+}
+
+#[test]
+fn every_case_means_the_same_to_xla() {
+    check(&cases::all());
+}
+
+#[test]
+fn random_graphs_mean_the_same_to_xla() {
+    check(&random::graphs(150));
+}

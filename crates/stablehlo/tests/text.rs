@@ -1,0 +1,106 @@
+//! The text itself: what people read in a dump and what plugins rely on.
+
+use octant_graph::{DType, Shape, Tensor, Trace};
+use octant_runtime::{Mesh, Program, Sharding};
+use octant_stablehlo::{LowerError, Options, lower};
+
+fn text(program: &Program) -> String {
+    lower(program, &Options::default()).unwrap()
+}
+
+fn lines_with<'a>(text: &'a str, part: &str) -> Vec<&'a str> {
+    text.lines().filter(|line| line.contains(part)).collect()
+}
+
+/// `blocks` times the same layer, each with its own weight and path.
+fn repeated_blocks(blocks: usize) -> Program {
+    let trace = Trace::new();
+    let x = trace.input("x", Shape::new(DType::F32, [2, 4]));
+    let weights: Vec<Tensor> =
+        (0..blocks).map(|i| trace.input(&format!("w{i}"), Shape::new(DType::F32, [4, 4]))).collect();
+    let block = |x: Tensor, (i, weight): (usize, &Tensor)| {
+        let _scope = trace.scope(format!("layer1.{i}"));
+        trace.call(&[x, weight.clone()], false, |x| vec![x[0].matmul(&x[1]).tanh()]).remove(0)
+    };
+    let y = weights.iter().enumerate().fold(x, block);
+    Program::new("repeated blocks", trace.finish(&[y]).unwrap())
+}
+
+#[test]
+fn equal_bodies_become_one_function() {
+    let text = text(&repeated_blocks(5));
+    assert_eq!(lines_with(&text, "func.func private").len(), 1, "{text}");
+    assert_eq!(lines_with(&text, "call @layer1.0(").len(), 5, "{text}");
+    assert_eq!(lines_with(&text, "stablehlo.dot_general").len(), 1, "{text}");
+}
+
+#[test]
+fn lines_carry_the_paths_of_their_layers() {
+    let text = text(&repeated_blocks(2));
+    assert!(text.contains("#loc0 = loc(\"layer1.0\")") && text.contains("#loc1 = loc(\"layer1.1\")"), "{text}");
+    let bare = lower(&repeated_blocks(2), &Options { without_locations: true, ..Options::default() }).unwrap();
+    assert!(!bare.contains("loc("), "{bare}");
+}
+
+#[test]
+fn the_text_is_the_same_every_time() {
+    assert_eq!(text(&repeated_blocks(3)), text(&repeated_blocks(3)));
+}
+
+#[test]
+fn donation_and_sharding_are_attributes_of_main() {
+    let trace = Trace::new();
+    let weight = trace.input("w", Shape::new(DType::F32, [4]));
+    let pictures = trace.input("x", Shape::new(DType::F32, [16, 4]));
+    let outputs = [&weight + &pictures.sum(&[0]), &pictures * &weight];
+    let mut program = Program::new("step", trace.finish(&outputs).unwrap());
+    program.donated = vec![(0, 0)];
+    program.mesh = Mesh::new(8);
+    program.inputs[1] = Sharding::Split { axis: 0 };
+    program.outputs[1] = Sharding::Split { axis: 0 };
+    let text = text(&program);
+    assert!(text.starts_with("module @step attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {"));
+    assert_eq!(lines_with(&text, "sdy.mesh"), ["  sdy.mesh @mesh = <[\"batch\"=8]>"]);
+    let main = lines_with(&text, "@main")[0];
+    assert!(
+        main.contains("%arg0: tensor<4xf32> {tf.aliasing_output = 0 : i32, sdy.sharding = #sdy.sharding<@mesh, [{}]>}"),
+        "{main}"
+    );
+    assert!(
+        main.contains("%arg1: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"batch\"}, {}]>}"),
+        "{main}"
+    );
+    assert!(main.contains("tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"batch\"}, {}]>}) {"), "{main}");
+}
+
+#[test]
+fn impossible_promises_are_refused() {
+    let program = |change: fn(&mut Program)| {
+        let mut program = repeated_blocks(1);
+        change(&mut program);
+        lower(&program, &Options::default()).unwrap_err()
+    };
+    let differ = program(|program| program.donated = vec![(1, 0)]);
+    assert!(matches!(differ, LowerError::Donation { reason: "their shapes differ", .. }), "{differ}");
+    let twice = program(|program| program.donated = vec![(0, 0), (0, 0)]);
+    assert!(matches!(twice, LowerError::Donation { .. }), "{twice}");
+    let uneven = program(|program| {
+        program.mesh = Mesh::new(3);
+        program.inputs[0] = Sharding::Split { axis: 0 };
+    });
+    assert_eq!(
+        uneven.to_string(),
+        "input 0 is f32[2,4], which cannot be split along axis 0 over 3 devices; pad it to a multiple"
+    );
+    let count = program(|program| program.inputs.clear());
+    assert_eq!(count.to_string(), "the program describes 0 inputs but its graph has 2");
+}
+
+#[test]
+fn random_bits_need_no_generator_of_the_device() {
+    let trace = Trace::new();
+    let key = trace.input("key", Shape::new(DType::U32, [2]));
+    let bits = [key.random_bits(&[8, 3]), key.random_bits(&[8, 3])];
+    let text = text(&Program::new("bits", trace.finish(&bits).unwrap()));
+    assert!(!text.contains("rng") && lines_with(&text, "func.func private @threefry").len() == 1, "{text}");
+}

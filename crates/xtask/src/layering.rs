@@ -1,0 +1,64 @@
+//! The table of crates in ARCHITECTURE.md is complete, and dependencies point only upwards in it.
+
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+pub fn check() -> Result<()> {
+    let page = std::fs::read_to_string("ARCHITECTURE.md").context("run from the root of the repository")?;
+    let order = crates_in_table(&page);
+    let mut problems = Vec::new();
+    for name in crate_folders()? {
+        let Some(place) = order.iter().position(|listed| *listed == name) else {
+            problems.push(format!("{name} is not in the table of ARCHITECTURE.md"));
+            continue;
+        };
+        for dependency in dependencies(&name)? {
+            let above = order[..place].contains(&dependency);
+            if !above {
+                problems.push(format!("{name} depends on {dependency}, which is not above it in ARCHITECTURE.md"));
+            }
+        }
+    }
+    for listed in order.iter().filter(|listed| !Path::new("crates").join(listed).exists()) {
+        problems.push(format!("ARCHITECTURE.md lists {listed}, which does not exist"));
+    }
+    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n       ")) }
+}
+
+/// The names in the first column of the table.
+fn crates_in_table(page: &str) -> Vec<String> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split_once('`').map(|(name, _)| name.to_string())).collect()
+}
+
+fn crate_folders() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir("crates").context("run from the root of the repository")? {
+        let entry = entry?;
+        if entry.path().join("Cargo.toml").exists() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The crates of this workspace that a crate needs to be built; what only its tests need does not count.
+fn dependencies(name: &str) -> Result<Vec<String>> {
+    let path = format!("crates/{name}/Cargo.toml");
+    let manifest: toml::Table = std::fs::read_to_string(&path)?.parse().with_context(|| format!("cannot parse {path}"))?;
+    let table = manifest.get("dependencies").and_then(toml::Value::as_table);
+    let names = table.into_iter().flat_map(|table| table.keys());
+    Ok(names.filter_map(|key| key.strip_prefix("octant-").map(str::to_string)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_column_is_read() {
+        let page = "| crate | room |\n|---|---|\n| `tensor` | bytes |\n| `graph` | `Tensor` |\n";
+        assert_eq!(crates_in_table(page), ["tensor", "graph"]);
+    }
+}

@@ -1,0 +1,11 @@
+//! One file per family. Every file reads in the same order: source of its facts, configuration, blocks, model.
+
+pub mod convnext;
+pub mod efficientnet;
+pub mod fashion_cnn;
+pub mod mbconv;
+pub mod mobilenetv3;
+pub mod mshnet;
+pub mod resnet;
+pub mod unet;
+pub mod vit;

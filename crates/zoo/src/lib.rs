@@ -1,0 +1,29 @@
+//! The model zoo: the networks of the references, with their names, their numbers and their preprocessing.
+//!
+//! One file per family in [`families`], all with the same surface, [`Model`]. The [`registry`] is an explicit list: a
+//! name, its aliases in timm and torchvision, what its weights expect of a picture, and how to build it.
+//! [`weights`] moves variables between an archive of the reference's layout and Octant's.
+//!
+//! ```
+//! use octant_graph::{DType, Shape, Trace};
+//! use octant_nn::{Context, Mode, Precision};
+//!
+//! let model = octant_zoo::build("fashion-cnn", None)?;
+//! let trace = Trace::new();
+//! let images = trace.input("images", Shape::new(DType::F32, [8, 28, 28, 1]));
+//! let cx = Context::new(&trace, Mode::Evaluate, Precision::F32);
+//! let logits = model.forward(&cx.root(), &images);
+//! assert_eq!(logits.dims(), [8, 10]);
+//! # Ok::<(), octant_zoo::ZooError>(())
+//! ```
+//!
+//! Start reading at [`Model`], then at [`families::resnet`] for what a family looks like.
+
+pub mod cost;
+pub mod families;
+mod model;
+pub mod registry;
+pub mod weights;
+
+pub use model::{Model, Task, describe};
+pub use registry::{Entry, Interpolation, Preprocessing, ZooError, build, find};

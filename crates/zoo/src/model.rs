@@ -1,0 +1,68 @@
+//! What every model can do.
+
+use octant_graph::{DType, GraphError, Shape, Tensor, Trace};
+use octant_nn::{Context, Mode, Precision, Scope, VariableSpec};
+
+/// What a model's output means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// Logits per class, `[n, classes]`.
+    Classify,
+    /// Logits per place and class, `[n, h, w, classes]`.
+    Segment,
+}
+
+/// A network: a description from which graphs are built. Its variables have the names of the reference's state dict.
+pub trait Model {
+    /// What the output means.
+    fn task(&self) -> Task;
+
+    /// How many classes (or maps) the head makes.
+    fn classes(&self) -> usize;
+
+    /// The same network with a head of another size.
+    fn reset_head(&mut self, classes: usize);
+
+    /// Other rates of dropout and of stochastic depth, where the network has them.
+    fn set_drop(&mut self, dropout: f64, stochastic_depth: f64) {
+        let _ = (dropout, stochastic_depth);
+    }
+
+    /// The paths below which the head's variables lie, such as `fc` or `classifier.1`. Everything else is the body,
+    /// which a burn-in phase freezes.
+    fn head_paths(&self) -> Vec<String>;
+
+    /// From pictures `[n, h, w, c]` to the last feature map, `[n, h', w', features]` (tokens for transformers).
+    fn features(&self, cx: &Scope, images: &Tensor) -> Tensor;
+
+    /// From the last feature map to the pooled features, `[n, features]`, that the last linear layer sees.
+    fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor;
+
+    /// From the last feature map to the output.
+    fn head(&self, cx: &Scope, features: &Tensor) -> Tensor;
+
+    /// From pictures to the output.
+    fn forward(&self, cx: &Scope, images: &Tensor) -> Tensor {
+        let features = self.features(cx, images);
+        self.head(cx, &features)
+    }
+
+    /// All outputs that a loss may look at, the final one first. Networks with deep supervision have more than one
+    /// after their warm-up. Whatever `warm_up` is, the same variables are declared in the same order.
+    fn outputs(&self, cx: &Scope, images: &Tensor, warm_up: bool) -> Vec<Tensor> {
+        let _ = warm_up;
+        vec![self.forward(cx, images)]
+    }
+}
+
+/// The variables of a model, in the order of declaration, and the multiply–adds of one forward pass over a picture of
+/// `[height, width, channels]`. The model is traced and thrown away.
+pub fn describe(model: &dyn Model, picture: [usize; 3]) -> Result<(Vec<VariableSpec>, u64), GraphError> {
+    let trace = Trace::new();
+    let images = trace.input("images", Shape::new(DType::F32, [1, picture[0], picture[1], picture[2]]));
+    let context = Context::new(&trace, Mode::Evaluate, Precision::F32);
+    let output = model.forward(&context.root(), &images);
+    let specs = context.variables().into_iter().map(|variable| variable.spec).collect();
+    let graph = trace.finish(&[output])?;
+    Ok((specs, crate::cost::multiply_adds(&graph)))
+}

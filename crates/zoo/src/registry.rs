@@ -1,0 +1,149 @@
+//! The list of models: names, aliases, preprocessing, and how to build each.
+
+use crate::{Model, Task};
+use octant_graph::{DType, HostTensor, Shape, Tensor};
+
+mod entries;
+
+/// How pictures are brought to a model's size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Interpolation {
+    /// The nearest pixel.
+    Nearest,
+    /// Straight lines between pixels.
+    Bilinear,
+    /// Cubic curves between pixels.
+    Bicubic,
+}
+
+impl Interpolation {
+    /// The name in lists and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Interpolation::Nearest => "nearest",
+            Interpolation::Bilinear => "bilinear",
+            Interpolation::Bicubic => "bicubic",
+        }
+    }
+}
+
+/// What the reference weights expect of a picture. Values are scaled to `0..=range`, then `(value - mean) / deviation`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Preprocessing {
+    /// Height, width and channels.
+    pub input: [usize; 3],
+    /// What the value 255 becomes before the mean is subtracted: 1 or 255.
+    pub range: f64,
+    /// Per channel.
+    pub mean: [f64; 3],
+    /// Per channel.
+    pub deviation: [f64; 3],
+    /// How pictures are resized.
+    pub interpolation: Interpolation,
+    /// In evaluation, the part of the resized picture's side that is kept, around the centre.
+    pub crop: f64,
+}
+
+impl Preprocessing {
+    /// The graph's part of the preprocessing: pictures with values from 0 to 255, of any element type, become what the
+    /// network expects, in f32.
+    pub fn normalize(&self, images: &Tensor) -> Tensor {
+        let channels = self.input[2];
+        let constant = |values: [f64; 3]| {
+            let shape = Shape::new(DType::F32, [channels]);
+            let values = HostTensor::from_f64s(shape, &values[..channels.min(3)]).expect("one value per channel");
+            images.trace().constant(values)
+        };
+        // (value · range / 255 - mean) / deviation, as one multiplication and one addition.
+        let factor: [f64; 3] = self.deviation.map(|deviation| self.range / 255.0 / deviation);
+        let offset = [0, 1, 2].map(|channel| -self.mean[channel] / self.deviation[channel]);
+        let images = images.convert(DType::F32);
+        if factor == [1.0; 3] && offset.iter().all(|&offset| offset == 0.0) {
+            return images;
+        }
+        images * constant(factor) + constant(offset)
+    }
+}
+
+/// One model of the zoo.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The name here.
+    pub name: &'static str,
+    /// The file in [`families`](crate::families).
+    pub family: &'static str,
+    /// The names in timm and torchvision, if they differ.
+    pub aliases: &'static [&'static str],
+    /// What the output means.
+    pub task: Task,
+    /// The head of the reference weights.
+    pub classes: usize,
+    /// What the reference weights expect.
+    pub preprocessing: Preprocessing,
+    /// The licence of the reference weights, or "none published".
+    pub licence: &'static str,
+    /// Builds the network with a head of that size.
+    pub build: fn(usize) -> Box<dyn Model>,
+}
+
+/// A model was asked for that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ZooError {
+    /// No entry has that name or alias.
+    #[error("there is no model {name:?}{}; `octant models` lists all", suggestion(.near))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Names that are spelled alike.
+        near: Vec<&'static str>,
+    },
+}
+
+fn suggestion(near: &[&str]) -> String {
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
+}
+
+pub use entries::ENTRIES;
+
+/// The entry of that name or alias; case and `-`/`_` do not matter.
+pub fn find(name: &str) -> Result<&'static Entry, ZooError> {
+    let wanted = normal(name);
+    let names = |entry: &'static Entry| std::iter::once(&entry.name).chain(entry.aliases);
+    let found = ENTRIES.iter().find(|entry| names(entry).any(|known| normal(known) == wanted));
+    found.ok_or_else(|| ZooError::Unknown { name: name.to_string(), near: near(&wanted) })
+}
+
+/// The model of that name with a head of `classes`, or of the reference's size.
+pub fn build(name: &str, classes: Option<usize>) -> Result<Box<dyn Model>, ZooError> {
+    let entry = find(name)?;
+    Ok((entry.build)(classes.unwrap_or(entry.classes)))
+}
+
+fn normal(name: &str) -> String {
+    name.to_lowercase().replace('-', "_")
+}
+
+/// Up to three names within a few edits of the one asked for, nearest first.
+fn near(wanted: &str) -> Vec<&'static str> {
+    let mut ranked: Vec<(usize, &str)> =
+        ENTRIES.iter().map(|entry| (edits(wanted, &normal(entry.name)), entry.name)).collect();
+    ranked.retain(|(distance, _)| *distance <= 2 + wanted.len() / 4);
+    ranked.sort();
+    ranked.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+/// Levenshtein's distance.
+fn edits(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, l) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &r) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(l != r);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}

@@ -1,0 +1,265 @@
+//! The list itself. Figures of preprocessing are those that torchvision and timm publish with their weights.
+
+use super::{Entry, Interpolation, Preprocessing};
+use crate::families::convnext::ConvNext;
+use crate::families::efficientnet::{EfficientNet, V2Size};
+use crate::families::fashion_cnn::FashionCnn;
+use crate::families::mbconv::Form;
+use crate::families::mobilenetv3::MobileNetV3;
+use crate::families::mshnet::MshNet;
+use crate::families::resnet::{Block, ResNet};
+use crate::families::unet::UNet;
+use crate::families::vit::VisionTransformer;
+use crate::{Model, Task};
+use Interpolation::{Bicubic, Bilinear};
+
+const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
+const IMAGENET_DEVIATION: [f64; 3] = [0.229, 0.224, 0.225];
+
+const RAW_28: Preprocessing = Preprocessing {
+    input: [28, 28, 1],
+    range: 255.0,
+    mean: [0.0; 3],
+    deviation: [1.0; 3],
+    interpolation: Bilinear,
+    crop: 1.0,
+};
+
+/// ImageNet's mean and deviation, a square picture, resized to `resized` and cropped to `side`.
+const fn imagenet(side: usize, resized: usize, interpolation: Interpolation) -> Preprocessing {
+    Preprocessing {
+        input: [side, side, 3],
+        range: 1.0,
+        mean: IMAGENET_MEAN,
+        deviation: IMAGENET_DEVIATION,
+        interpolation,
+        crop: side as f64 / resized as f64,
+    }
+}
+
+/// Values from -1 to 1, as the TensorFlow weights expect them.
+const fn inception(side: usize, crop: f64) -> Preprocessing {
+    let half = [0.5; 3];
+    Preprocessing { input: [side, side, 3], range: 1.0, mean: half, deviation: half, interpolation: Bicubic, crop }
+}
+
+const TORCHVISION_LICENCE: &str = "BSD-3-Clause (torchvision)";
+const TIMM_LICENCE: &str = "Apache-2.0 (timm)";
+const UNPUBLISHED: &str = "none published";
+
+type Names = &'static [&'static str];
+type Builder = fn(usize) -> Box<dyn Model>;
+
+const fn torchvision(
+    name: &'static str,
+    family: &'static str,
+    aliases: Names,
+    side: usize,
+    resized: usize,
+    interpolation: Interpolation,
+    build: Builder,
+) -> Entry {
+    Entry {
+        name,
+        family,
+        aliases,
+        task: Task::Classify,
+        classes: 1000,
+        preprocessing: imagenet(side, resized, interpolation),
+        licence: TORCHVISION_LICENCE,
+        build,
+    }
+}
+
+const fn timm(
+    name: &'static str,
+    family: &'static str,
+    aliases: Names,
+    preprocessing: Preprocessing,
+    build: Builder,
+) -> Entry {
+    Entry { name, family, aliases, task: Task::Classify, classes: 1000, preprocessing, licence: TIMM_LICENCE, build }
+}
+
+/// A small network for tests and demonstrations, on pictures of `side` × `side`.
+const fn tiny(name: &'static str, family: &'static str, side: usize, build: Builder) -> Entry {
+    Entry {
+        name,
+        family,
+        aliases: &[],
+        task: Task::Classify,
+        classes: 10,
+        preprocessing: imagenet(side, side, Bilinear),
+        licence: UNPUBLISHED,
+        build,
+    }
+}
+
+const fn segmenter(
+    name: &'static str,
+    family: &'static str,
+    side: usize,
+    licence: &'static str,
+    build: Builder,
+) -> Entry {
+    Entry { task: Task::Segment, classes: 1, licence, ..tiny(name, family, side, build) }
+}
+
+const fn fashion(name: &'static str, build: Builder) -> Entry {
+    Entry { preprocessing: RAW_28, ..tiny(name, "fashion_cnn", 28, build) }
+}
+
+/// The network with a head of that size.
+fn sized(mut model: impl Model + 'static, classes: usize) -> Box<dyn Model> {
+    model.reset_head(classes);
+    Box::new(model)
+}
+
+fn resnet(block: Block, depths: [usize; 4], classes: usize) -> Box<dyn Model> {
+    sized(ResNet::new(block, depths), classes)
+}
+
+fn v1(width: f64, depth: f64, dropout: f64, classes: usize) -> Box<dyn Model> {
+    Box::new(EfficientNet::v1(width, depth, dropout, classes))
+}
+
+fn v2(size: V2Size, form: Form, classes: usize) -> Box<dyn Model> {
+    Box::new(EfficientNet::v2(size, form, classes))
+}
+
+fn convnext(depths: [usize; 4], width: usize, drop: f64, classes: usize) -> Box<dyn Model> {
+    sized(ConvNext::new(depths, width, drop), classes)
+}
+
+fn vit(patch: usize, width: usize, depth: usize, heads: usize, classes: usize) -> Box<dyn Model> {
+    sized(VisionTransformer::torchvision(patch, width, depth, heads), classes)
+}
+
+fn timm_vit(patch: usize, width: usize, depth: usize, heads: usize, classes: usize) -> Box<dyn Model> {
+    sized(VisionTransformer::timm(patch, width, depth, heads), classes)
+}
+
+/// All models, by family and size.
+pub const ENTRIES: &[Entry] = &[
+    fashion("fashion-cnn", |classes| sized(FashionCnn::STANDARD, classes)),
+    fashion("fashion-cnn-tiny", |classes| sized(FashionCnn::TINY, classes)),
+    segmenter("mshnet", "mshnet", 256, "none stated by the authors", |classes| sized(MshNet::STANDARD, classes)),
+    segmenter("mshnet-tiny", "mshnet", 32, UNPUBLISHED, |classes| sized(MshNet::TINY, classes)),
+    torchvision("resnet18", "resnet", &[], 224, 256, Bilinear, |classes| resnet(Block::Basic, [2, 2, 2, 2], classes)),
+    torchvision("resnet34", "resnet", &[], 224, 256, Bilinear, |classes| resnet(Block::Basic, [3, 4, 6, 3], classes)),
+    torchvision("resnet50", "resnet", &[], 224, 232, Bilinear, |classes| {
+        resnet(Block::Bottleneck, [3, 4, 6, 3], classes)
+    }),
+    torchvision("resnet101", "resnet", &[], 224, 232, Bilinear, |classes| {
+        resnet(Block::Bottleneck, [3, 4, 23, 3], classes)
+    }),
+    torchvision("resnet152", "resnet", &[], 224, 232, Bilinear, |classes| {
+        resnet(Block::Bottleneck, [3, 8, 36, 3], classes)
+    }),
+    tiny("resnet-tiny", "resnet", 32, |classes| sized(ResNet::TINY, classes)),
+    torchvision("efficientnet_b0", "efficientnet", &[], 224, 256, Bicubic, |classes| v1(1.0, 1.0, 0.2, classes)),
+    torchvision("efficientnet_b1", "efficientnet", &[], 240, 255, Bilinear, |classes| v1(1.0, 1.1, 0.2, classes)),
+    torchvision("efficientnet_b2", "efficientnet", &[], 288, 288, Bicubic, |classes| v1(1.1, 1.2, 0.3, classes)),
+    torchvision("efficientnet_b3", "efficientnet", &[], 300, 320, Bicubic, |classes| v1(1.2, 1.4, 0.3, classes)),
+    torchvision("efficientnet_b4", "efficientnet", &[], 380, 384, Bicubic, |classes| v1(1.4, 1.8, 0.4, classes)),
+    torchvision("efficientnet_b5", "efficientnet", &[], 456, 456, Bicubic, |classes| v1(1.6, 2.2, 0.4, classes)),
+    torchvision("efficientnet_b6", "efficientnet", &[], 528, 528, Bicubic, |classes| v1(1.8, 2.6, 0.5, classes)),
+    torchvision("efficientnet_b7", "efficientnet", &[], 600, 600, Bicubic, |classes| v1(2.0, 3.1, 0.5, classes)),
+    tiny("efficientnet-tiny", "efficientnet", 32, |classes| Box::new(EfficientNet::v1_tiny(classes))),
+    torchvision("efficientnet_v2_s", "efficientnet", &["efficientnetv2_s"], 384, 384, Bilinear, |classes| {
+        v2(V2Size::S, Form::Torchvision, classes)
+    }),
+    torchvision("efficientnet_v2_m", "efficientnet", &["efficientnetv2_m"], 480, 480, Bilinear, |classes| {
+        v2(V2Size::M, Form::Torchvision, classes)
+    }),
+    Entry {
+        preprocessing: inception(480, 1.0),
+        ..torchvision("efficientnet_v2_l", "efficientnet", &["efficientnetv2_l"], 480, 480, Bicubic, |classes| {
+            v2(V2Size::L, Form::Torchvision, classes)
+        })
+    },
+    tiny("efficientnet_v2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, Form::Torchvision, classes)),
+    timm(
+        "tf_efficientnetv2_s",
+        "efficientnet",
+        &["tf_efficientnetv2_s.in21k_ft_in1k", "tf_efficientnetv2_s_in21ft1k", "tf_efficientnetv2_s.in1k"],
+        inception(384, 1.0),
+        |classes| v2(V2Size::S, Form::TimmTf, classes),
+    ),
+    timm(
+        "tf_efficientnetv2_m",
+        "efficientnet",
+        &["tf_efficientnetv2_m.in21k_ft_in1k", "tf_efficientnetv2_m_in21ft1k", "tf_efficientnetv2_m.in1k"],
+        inception(480, 1.0),
+        |classes| v2(V2Size::M, Form::TimmTf, classes),
+    ),
+    timm(
+        "tf_efficientnetv2_l",
+        "efficientnet",
+        &["tf_efficientnetv2_l.in21k_ft_in1k", "tf_efficientnetv2_l_in21ft1k", "tf_efficientnetv2_l.in1k"],
+        inception(480, 1.0),
+        |classes| v2(V2Size::L, Form::TimmTf, classes),
+    ),
+    timm(
+        "tf_efficientnetv2_xl",
+        "efficientnet",
+        &[
+            "efficientnet_v2_xl",
+            "efficientnetv2_xl",
+            "tf_efficientnetv2_xl.in21k_ft_in1k",
+            "tf_efficientnetv2_xl_in21ft1k",
+        ],
+        inception(512, 1.0),
+        |classes| v2(V2Size::Xl, Form::TimmTf, classes),
+    ),
+    tiny("tf_efficientnetv2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, Form::TimmTf, classes)),
+    torchvision("mobilenet_v3_large", "mobilenetv3", &["mobilenetv3_large"], 224, 232, Bilinear, |classes| {
+        sized(MobileNetV3::LARGE, classes)
+    }),
+    torchvision("mobilenet_v3_small", "mobilenetv3", &["mobilenetv3_small"], 224, 256, Bilinear, |classes| {
+        sized(MobileNetV3::SMALL, classes)
+    }),
+    tiny("mobilenet_v3-tiny", "mobilenetv3", 32, |classes| sized(MobileNetV3::TINY, classes)),
+    torchvision("convnext_tiny", "convnext", &[], 224, 236, Bilinear, |classes| {
+        convnext([3, 3, 9, 3], 96, 0.1, classes)
+    }),
+    torchvision("convnext_small", "convnext", &[], 224, 230, Bilinear, |classes| {
+        convnext([3, 3, 27, 3], 96, 0.4, classes)
+    }),
+    torchvision("convnext_base", "convnext", &[], 224, 232, Bilinear, |classes| {
+        convnext([3, 3, 27, 3], 128, 0.5, classes)
+    }),
+    torchvision("convnext_large", "convnext", &[], 224, 232, Bilinear, |classes| {
+        convnext([3, 3, 27, 3], 192, 0.5, classes)
+    }),
+    tiny("convnext-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST, classes)),
+    torchvision("vit_b_16", "vit", &[], 224, 256, Bilinear, |classes| vit(16, 768, 12, 12, classes)),
+    torchvision("vit_b_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 768, 12, 12, classes)),
+    torchvision("vit_l_16", "vit", &[], 224, 242, Bilinear, |classes| vit(16, 1024, 24, 16, classes)),
+    torchvision("vit_l_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 1024, 24, 16, classes)),
+    timm(
+        "vit_tiny_patch16_224",
+        "vit",
+        &["vit_tiny_patch16_224.augreg_in21k_ft_in1k"],
+        inception(224, 0.9),
+        |classes| timm_vit(16, 192, 12, 3, classes),
+    ),
+    timm(
+        "vit_small_patch16_224",
+        "vit",
+        &["vit_small_patch16_224.augreg_in21k_ft_in1k"],
+        inception(224, 0.9),
+        |classes| timm_vit(16, 384, 12, 6, classes),
+    ),
+    timm(
+        "vit_base_patch16_224",
+        "vit",
+        &["vit_base_patch16_224.augreg_in21k_ft_in1k"],
+        inception(224, 0.9),
+        |classes| timm_vit(16, 768, 12, 12, classes),
+    ),
+    tiny("vit-test", "vit", 32, |classes| vit(8, 24, 2, 3, classes)),
+    tiny("vit_timm-test", "vit", 32, |classes| timm_vit(8, 24, 2, 3, classes)),
+    segmenter("unet", "unet", 256, "MIT (brain-segmentation-pytorch)", |classes| sized(UNet::STANDARD, classes)),
+    segmenter("unet-tiny", "unet", 32, UNPUBLISHED, |classes| sized(UNet::TINY, classes)),
+];

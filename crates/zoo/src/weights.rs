@@ -1,0 +1,185 @@
+//! From archives to variables and back: the reference's names and layouts outside, Octant's inside.
+
+use crate::{Entry, Model};
+use octant_archive::{Archive, ArchiveError, Matching, save_safetensors};
+use octant_nn::VariableSpec;
+use octant_tensor::{DType, HostTensor, Shape};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Variables read from an archive.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// One value per variable, in their order. A variable that the archive does not have, or has in another shape, has
+    /// its initial value.
+    pub values: Vec<HostTensor>,
+    /// What matched and what did not; [`Matching::require`] decides whether that will do.
+    pub matching: Matching,
+}
+
+/// Reads a model's variables from an archive. What is not there is initialised from `seed`.
+pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: u64) -> Loaded {
+    let archive = with_current_names(archive, specs);
+    let wanted: Vec<(String, Shape)> = specs.iter().map(reference_shape).collect();
+    let head_paths = model.head_paths();
+    let head: Vec<&str> = head_paths.iter().map(String::as_str).collect();
+    let matching = Matching::between(&archive, &wanted, &head);
+    let tensors: HashMap<&str, &HostTensor> =
+        archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    let value = |spec: &VariableSpec| {
+        let found = tensors.get(spec.path.as_str()).map(|tensor| with_dtype(tensor, spec.shape.dtype()));
+        found.and_then(|tensor| spec.border.import(&tensor, spec.shape.dims())).unwrap_or_else(|| spec.initial(seed))
+    };
+    Loaded { values: specs.iter().map(value).collect(), matching }
+}
+
+/// Variables in the reference's names and layouts, complete: PyTorch's batch norms also count their batches, and loading
+/// strictly asks for that number.
+pub fn export(specs: &[VariableSpec], values: &[HostTensor], steps: u64) -> Vec<(String, HostTensor)> {
+    let mut tensors = Vec::with_capacity(specs.len());
+    for (spec, value) in specs.iter().zip(values) {
+        let tensor = spec.border.export(value).unwrap_or_else(|| value.clone());
+        tensors.push((spec.path.clone(), tensor));
+        if let Some(norm) = spec.path.strip_suffix("running_var") {
+            tensors.push((format!("{norm}num_batches_tracked"), HostTensor::scalar(steps as i64)));
+        }
+    }
+    tensors
+}
+
+/// Writes variables as a safetensors file that the reference reads, with what is needed to use it again: model, classes
+/// and preprocessing.
+pub fn save(
+    path: &Path,
+    entry: &Entry,
+    classes: usize,
+    specs: &[VariableSpec],
+    values: &[HostTensor],
+    steps: u64,
+) -> Result<(), ArchiveError> {
+    let tensors = export(specs, values, steps);
+    let preprocessing = &entry.preprocessing;
+    let metadata = [
+        ("format", "pt".into()),
+        (MODEL, entry.name.into()),
+        (CLASSES, classes.to_string()),
+        ("octant.input", format!("{:?}", preprocessing.input)),
+        ("octant.range", preprocessing.range.to_string()),
+        ("octant.mean", format!("{:?}", preprocessing.mean)),
+        ("octant.deviation", format!("{:?}", preprocessing.deviation)),
+        ("octant.interpolation", preprocessing.interpolation.name().into()),
+        ("octant.crop", preprocessing.crop.to_string()),
+    ];
+    let metadata = metadata.map(|(key, value)| (key.to_string(), value));
+    save_safetensors(path, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)), &metadata)
+}
+
+const MODEL: &str = "octant.model";
+const CLASSES: &str = "octant.classes";
+
+/// The model and the number of classes that a file written by [`save`] says it holds.
+pub fn said_model(archive: &Archive) -> Option<(String, usize)> {
+    let said = |wanted: &str| archive.metadata.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.clone());
+    Some((said(MODEL)?, said(CLASSES)?.parse().ok()?))
+}
+
+fn reference_shape(spec: &VariableSpec) -> (String, Shape) {
+    (spec.path.clone(), spec.shape.with_dims(spec.reference_dims()))
+}
+
+/// Files that torchvision published before it renamed layers. Each rule holds for names that the model lacks only.
+const RENAMED: [(&str, &str); 2] = [(".mlp.linear_1.", ".mlp.0."), (".mlp.linear_2.", ".mlp.3.")];
+
+fn with_current_names(archive: &Archive, specs: &[VariableSpec]) -> Archive {
+    let known = |name: &str| specs.iter().any(|spec| spec.path == name);
+    let mut archive = archive.clone();
+    for (name, _) in &mut archive.tensors {
+        let renamed = RENAMED.iter().find(|(old, _)| name.contains(old)).map(|(old, new)| name.replace(old, new));
+        if let Some(renamed) = renamed.filter(|renamed| !known(name) && known(renamed)) {
+            *name = renamed;
+        }
+    }
+    archive
+}
+
+/// The nearest values of another element type; shares the bytes where the type is right already.
+fn with_dtype(tensor: &HostTensor, dtype: DType) -> HostTensor {
+    if tensor.dtype() == dtype {
+        return tensor.clone();
+    }
+    let shape = tensor.shape().with_dtype(dtype);
+    HostTensor::from_f64s(shape, &tensor.to_f64s()).unwrap_or_else(|_| tensor.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{build, describe};
+    use octant_archive::Format;
+
+    fn archive(tensors: Vec<(String, HostTensor)>) -> Archive {
+        let (metadata, found_under, stripped_prefix) = Default::default();
+        Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix }
+    }
+
+    #[test]
+    fn what_is_exported_is_imported_exactly() {
+        for name in ["resnet-tiny", "vit-test", "convnext-test", "mshnet-tiny", "unet-tiny", "fashion-cnn-tiny"] {
+            let model = build(name, None).unwrap();
+            let entry = crate::find(name).unwrap();
+            let (specs, _) = describe(&*model, entry.preprocessing.input).unwrap();
+            let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
+            let loaded = load(&archive(export(&specs, &values, 3)), &*model, &specs, 2);
+            assert!(loaded.matching.is_exact(), "{name}: {}", loaded.matching);
+            assert_eq!(loaded.values, values, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_head_of_another_size_starts_afresh_and_is_said() {
+        let large = build("resnet-tiny", Some(20)).unwrap();
+        let (specs, _) = describe(&*large, [32, 32, 3]).unwrap();
+        let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
+        let file = archive(export(&specs, &values, 0));
+        let small = build("resnet-tiny", Some(5)).unwrap();
+        let (specs, _) = describe(&*small, [32, 32, 3]).unwrap();
+        let loaded = load(&file, &*small, &specs, 1);
+        let names: Vec<&str> = loaded.matching.other_head.iter().map(|other| other.name.as_str()).collect();
+        assert_eq!(names, ["fc.weight", "fc.bias"]);
+        assert!(loaded.matching.other_shape.is_empty());
+        let head = specs.iter().position(|spec| spec.path == "fc.weight").unwrap();
+        assert_eq!(loaded.values[head], specs[head].initial(1));
+    }
+
+    #[test]
+    fn a_saved_file_says_what_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        let entry = crate::find("mobilenet_v3-tiny").unwrap();
+        let model = build(entry.name, Some(7)).unwrap();
+        let (specs, _) = describe(&*model, entry.preprocessing.input).unwrap();
+        let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
+        save(&path, entry, 7, &specs, &values, 12).unwrap();
+        let archive = Archive::open(&path).unwrap();
+        assert_eq!(said_model(&archive), Some((entry.name.to_string(), 7)));
+        let loaded = load(&archive, &*model, &specs, 2);
+        assert!(loaded.matching.is_exact(), "{}", loaded.matching);
+        assert_eq!(loaded.values, values);
+        let count = archive.get("features.0.1.num_batches_tracked").unwrap();
+        assert_eq!(count.to_f64s(), [12.0]);
+    }
+
+    #[test]
+    fn torchvisions_old_transformer_names_are_known() {
+        let model = build("vit-test", None).unwrap();
+        let (specs, _) = describe(&*model, [32, 32, 3]).unwrap();
+        let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
+        let mut tensors = export(&specs, &values, 0);
+        for (name, _) in &mut tensors {
+            *name = name.replace(".mlp.0.", ".mlp.linear_1.").replace(".mlp.3.", ".mlp.linear_2.");
+        }
+        let loaded = load(&archive(tensors), &*model, &specs, 2);
+        assert!(loaded.matching.is_exact(), "{}", loaded.matching);
+        assert_eq!(loaded.values, values);
+    }
+}

@@ -1,0 +1,72 @@
+//! Weights, pictures and targets as functions of name and index, equal to those of `golden/make.py`.
+
+use octant_nn::VariableSpec;
+use octant_nn::threefry::path_hash;
+use octant_tensor::{DType, HostTensor, Shape};
+
+/// SplitMix64's finaliser.
+pub fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// A number of [0, 1) with 24 bits.
+fn unit(hash: u64, index: usize) -> f64 {
+    let z = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(hash);
+    (mix(z) >> 40) as f64 / (1u64 << 24) as f64
+}
+
+fn tensor(dims: &[usize], value: impl Fn(usize) -> f64) -> HostTensor {
+    let values: Vec<f64> = (0..dims.iter().product()).map(value).collect();
+    HostTensor::from_f64s(Shape::new(DType::F32, dims), &values).unwrap()
+}
+
+/// The weight of a variable, in Octant's layout.
+pub fn weight(spec: &VariableSpec) -> HostTensor {
+    let dims = spec.reference_dims();
+    let hash = path_hash(&spec.path);
+    let last = spec.path.rsplit('.').next().unwrap_or("");
+    let spread = (4.0 / dims.iter().skip(1).product::<usize>() as f64).sqrt();
+    let reference = tensor(&dims, |index| {
+        let u = unit(hash, index);
+        match last {
+            "running_var" => 0.5 + u,
+            "running_mean" => 0.4 * u - 0.2,
+            "layer_scale" => 0.5 + 0.5 * u,
+            "class_token" | "cls_token" | "pos_embedding" | "pos_embed" => u - 0.5,
+            _ if dims.len() >= 2 => (2.0 * u - 1.0) * spread,
+            _ if last.ends_with("weight") => 0.8 + 0.4 * u,
+            _ => 0.2 * u - 0.1,
+        }
+    });
+    spec.border.import(&reference, spec.shape.dims()).unwrap()
+}
+
+/// Pictures in NHWC; the function counts in NCHW, as the references do.
+pub fn pictures(batch: usize, side: usize, channels: usize) -> HostTensor {
+    let hash = path_hash("pictures");
+    tensor(&[batch, side, side, channels], |index| {
+        let (channel, place) = (index % channels, index / channels);
+        let (picture, place) = (place / (side * side), place % (side * side));
+        let u = unit(hash, (picture * channels + channel) * side * side + place);
+        if channels == 1 { (u * 256.0).floor() } else { 4.0 * u - 2.0 }
+    })
+}
+
+/// A rectangle per picture.
+pub fn masks(batch: usize, side: usize) -> HostTensor {
+    tensor(&[batch, side, side, 1], |index| {
+        let (picture, place) = (index / (side * side), index % (side * side));
+        let (row, column) = (place / side, place % side);
+        let inside =
+            (5 + 3 * picture..9 + 5 * picture).contains(&row) && (8 + picture..14 + 2 * picture).contains(&column);
+        f64::from(u8::from(inside))
+    })
+}
+
+/// A label per picture.
+pub fn labels(batch: usize, classes: usize) -> HostTensor {
+    let values: Vec<i32> = (0..batch).map(|picture| ((7 * picture + 3) % classes) as i32).collect();
+    HostTensor::new([batch], &values).unwrap()
+}

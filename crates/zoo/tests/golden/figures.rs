@@ -1,0 +1,79 @@
+//! Reading the stored figures and comparing tensors with them.
+
+use crate::deterministic::mix;
+use octant_nn::threefry::path_hash;
+use std::path::Path;
+
+/// The largest difference that is still equal, relative to the tensor's size.
+const TOLERANCE: f64 = 1e-4;
+
+/// The figures of one model.
+pub struct Figures {
+    lines: Vec<Line>,
+}
+
+struct Line {
+    what: String,
+    name: String,
+    size: usize,
+    numbers: Vec<f64>,
+}
+
+impl Figures {
+    pub fn read(name: &str) -> Figures {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/figures").join(format!("{name}.txt"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        Figures { lines: text.lines().map(Line::parse).collect() }
+    }
+
+    pub fn size(&self, name: &str) -> usize {
+        self.line("size", name).size
+    }
+
+    pub fn loss(&self, name: &str) -> f64 {
+        self.line("loss", name).numbers[0]
+    }
+
+    /// The names of all tensors of a kind, in order.
+    pub fn names(&self, what: &str) -> Vec<&str> {
+        self.lines.iter().filter(|line| line.what == what).map(|line| line.name.as_str()).collect()
+    }
+
+    /// Compares a tensor in the reference's layout. `floor` is the size below which elements are noise, for gradients
+    /// that vanish by cancellation.
+    #[track_caller]
+    pub fn compare(&self, what: &str, name: &str, values: &[f64], floor: f64) {
+        let line = self.line(what, name);
+        assert_eq!(values.len(), line.size, "{what} {name}");
+        let [sum, norm, samples @ ..] = &line.numbers[..] else { panic!("{what} {name} has no figures") };
+        let count = values.len() as f64;
+        let scale = (norm / count.sqrt()).max(floor);
+        let actual_norm = values.iter().map(|value| value * value).sum::<f64>().sqrt();
+        let close = |actual: f64, expected: f64, scale: f64| (actual - expected).abs() <= TOLERANCE * scale;
+        let message = |part: &str, actual: f64, expected: f64| {
+            format!("{what} {name}: the {part} is {actual}, the reference's {expected} (typical element {scale:.3e})")
+        };
+        assert!(close(actual_norm, *norm, scale * count.sqrt()), "{}", message("norm", actual_norm, *norm));
+        let actual_sum = values.iter().sum();
+        assert!(close(actual_sum, *sum, scale * count.sqrt()), "{}", message("sum", actual_sum, *sum));
+        for (k, &expected) in samples.iter().enumerate() {
+            let index = mix(path_hash(name).wrapping_add(k as u64 + 1)) as usize % values.len();
+            let actual = values[index];
+            assert!(close(actual, expected, expected.abs().max(scale)), "{}", message("sample", actual, expected));
+        }
+    }
+
+    fn line(&self, what: &str, name: &str) -> &Line {
+        let found = self.lines.iter().find(|line| line.what == what && line.name == name);
+        found.unwrap_or_else(|| panic!("there is no figure for {what} {name}"))
+    }
+}
+
+impl Line {
+    fn parse(text: &str) -> Line {
+        let mut words = text.split(' ');
+        let (what, name) = (words.next().unwrap().to_string(), words.next().unwrap().to_string());
+        let size = words.next().unwrap().parse().unwrap();
+        Line { what, name, size, numbers: words.map(|word| word.parse().unwrap()).collect() }
+    }
+}

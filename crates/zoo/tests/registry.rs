@@ -1,0 +1,129 @@
+//! The registry's invariants, and every model's size against what its reference publishes.
+
+use octant_nn::{Kind, VariableSpec};
+use octant_zoo::registry::ENTRIES;
+use octant_zoo::{Entry, build, describe, find};
+use std::collections::HashSet;
+
+fn parameters(specs: &[VariableSpec]) -> usize {
+    let parameters = specs.iter().filter(|spec| spec.kind == Kind::Parameter);
+    parameters.map(|spec| spec.shape.elements()).sum()
+}
+
+fn described(entry: &Entry) -> (Vec<VariableSpec>, u64) {
+    let model = (entry.build)(entry.classes);
+    describe(&*model, entry.preprocessing.input).unwrap_or_else(|error| panic!("{}: {error}", entry.name))
+}
+
+#[test]
+fn names_and_aliases_are_unique() {
+    let mut seen = HashSet::new();
+    for entry in ENTRIES {
+        for name in std::iter::once(&entry.name).chain(entry.aliases) {
+            assert!(seen.insert(name.to_lowercase().replace('-', "_")), "{name} is listed twice");
+            assert_eq!(find(name).unwrap().name, entry.name);
+        }
+    }
+}
+
+#[test]
+fn every_model_traces_at_its_native_size_and_has_the_head_it_says() {
+    for entry in ENTRIES {
+        let (specs, multiply_adds) = described(entry);
+        assert!(multiply_adds > 0, "{}", entry.name);
+        let paths: HashSet<&str> = specs.iter().map(|spec| spec.path.as_str()).collect();
+        assert_eq!(paths.len(), specs.len(), "{} declares a path twice", entry.name);
+        let model = (entry.build)(entry.classes);
+        assert_eq!((model.task(), model.classes()), (entry.task, entry.classes), "{}", entry.name);
+        for head in model.head_paths() {
+            let prefix = format!("{head}.");
+            assert!(specs.iter().any(|spec| spec.path.starts_with(&prefix)), "{}: nothing under {head}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn a_head_of_another_size_changes_nothing_but_the_head() {
+    for entry in ENTRIES.iter().filter(|entry| entry.name.contains("tiny") || entry.name.contains("test")) {
+        let (specs, _) = described(entry);
+        let model = build(entry.name, Some(entry.classes + 3)).unwrap();
+        let (other, _) = describe(&*model, entry.preprocessing.input).unwrap();
+        let heads = model.head_paths();
+        for (before, after) in specs.iter().zip(&other) {
+            assert_eq!(before.path, after.path);
+            let under_head = heads.iter().any(|head| before.path.starts_with(&format!("{head}.")));
+            assert!(under_head || before.shape == after.shape, "{}: {} changed", entry.name, before.path);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_name_suggests_near_ones() {
+    let error = find("resnet5O").unwrap_err().to_string();
+    assert!(error.contains("resnet50"), "{error}");
+    assert!(find("nothing like any of them").unwrap_err().to_string().contains("octant models"));
+}
+
+/// Parameters (exactly) and billions of multiply–adds at the native size as torchvision publishes them with its weights
+/// (`num_params` and `_ops`); those of timm's models are measured with the same counter.
+const PUBLISHED: &[(&str, usize, f64)] = &[
+    ("resnet18", 11_689_512, 1.814),
+    ("resnet34", 21_797_672, 3.664),
+    ("resnet50", 25_557_032, 4.089),
+    ("resnet101", 44_549_160, 7.801),
+    ("resnet152", 60_192_808, 11.514),
+    ("efficientnet_b0", 5_288_548, 0.386),
+    ("efficientnet_b1", 7_794_184, 0.687),
+    ("efficientnet_b2", 9_109_994, 1.088),
+    ("efficientnet_b3", 12_233_232, 1.827),
+    ("efficientnet_b4", 19_341_616, 4.394),
+    ("efficientnet_b5", 30_389_784, 10.266),
+    ("efficientnet_b6", 43_040_704, 19.068),
+    ("efficientnet_b7", 66_347_960, 37.746),
+    ("efficientnet_v2_s", 21_458_488, 8.366),
+    ("efficientnet_v2_m", 54_139_356, 24.582),
+    ("efficientnet_v2_l", 118_515_272, 56.08),
+    ("mobilenet_v3_large", 5_483_032, 0.217),
+    ("mobilenet_v3_small", 2_542_856, 0.057),
+    ("convnext_tiny", 28_589_128, 4.456),
+    ("convnext_small", 50_223_688, 8.684),
+    ("convnext_base", 88_591_464, 15.355),
+    ("convnext_large", 197_767_336, 34.361),
+    ("vit_b_16", 86_567_656, 17.564),
+    ("vit_b_32", 88_224_232, 4.409),
+    ("vit_l_16", 304_326_632, 61.555),
+    ("vit_l_32", 306_535_400, 15.378),
+];
+
+#[test]
+fn parameters_and_multiply_adds_are_the_published_ones() {
+    for &(name, expected_parameters, expected_billions) in PUBLISHED {
+        let (specs, multiply_adds) = described(find(name).unwrap());
+        assert_eq!(parameters(&specs), expected_parameters, "{name}");
+        let billions = multiply_adds as f64 / 1e9;
+        assert!(
+            (billions - expected_billions).abs() <= 0.0006 + 0.001 * expected_billions,
+            "{name}: {billions} of {expected_billions}"
+        );
+    }
+}
+
+/// Parameters of models whose references publish no table, counted in the references themselves.
+#[test]
+fn parameters_of_the_other_references() {
+    let counted = [
+        ("fashion-cnn", 108_810),
+        ("mshnet", 4_065_513),
+        ("unet", 7_763_041),
+        ("tf_efficientnetv2_s", 21_458_488),
+        ("tf_efficientnetv2_m", 54_139_356),
+        ("tf_efficientnetv2_l", 118_515_272),
+        ("tf_efficientnetv2_xl", 208_119_808),
+        ("vit_tiny_patch16_224", 5_717_416),
+        ("vit_small_patch16_224", 22_050_664),
+        ("vit_base_patch16_224", 86_567_656),
+    ];
+    for (name, expected) in counted {
+        assert_eq!(parameters(&described(find(name).unwrap()).0), expected, "{name}");
+    }
+}

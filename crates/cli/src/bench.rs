@@ -5,8 +5,7 @@ use crate::{Ending, device, train};
 use anyhow::{Result, bail};
 use octant_data::{Batch, Position, Targets};
 use octant_graph::{DType, HostTensor, Shape};
-use octant_nn::Optimizer;
-use octant_runtime::{CompileOptions, Mesh};
+use octant_runtime::CompileOptions;
 use octant_train::{Classify, Session, step::StepPlan};
 use octant_zoo::registry;
 use serde_json::json;
@@ -58,15 +57,8 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
         bail!("--batch-size and --steps must be at least 1");
     }
     let backend = device::open(&arguments.device, arguments.threads)?;
-    let plan = StepPlan {
-        task: &task,
-        optimizer: Optimizer::named("adam").expect("adam is a known optimizer"),
-        weight_decay: 0.0,
-        precision: train::precision(&arguments.precision)?,
-        batch_size: arguments.batch_size,
-        mesh: Mesh::single(),
-        trainable: &|_| true,
-    };
+    let precision = train::precision(&arguments.precision)?;
+    let plan = StepPlan { precision, ..StepPlan::new(&task, arguments.batch_size) };
     let mut session = Session::new(&*backend, &plan, &CompileOptions::default(), 0)?;
     let batch = synthetic(arguments.batch_size, picture, entry.classes);
     let mut step = || -> Result<f64> {
@@ -97,7 +89,12 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
         })),
         false => {
             println!("{} {} at batch {} of {size}×{size}", entry.name, arguments.mode, arguments.batch_size);
-            println!("  {:.0} images/s, {:.2} ms per step (median of {})", arguments.batch_size as f64 / median, median * 1e3, times.len());
+            println!(
+                "  {:.0} images/s, {:.2} ms per step (median of {})",
+                arguments.batch_size as f64 / median,
+                median * 1e3,
+                times.len()
+            );
             println!("  least {:.2} ms, 90 % below {:.2} ms", times[0] * 1e3, times[times.len() * 9 / 10] * 1e3);
             println!("  first step {first:.2} s, {start_to_first:.2} s after the start; peak memory {}", bytes(rss));
         }

@@ -5,9 +5,19 @@
 
 mod bench;
 mod device;
+mod eval;
+mod events;
+mod lints;
 mod models;
 mod output;
+mod plan;
+mod plots;
+mod plugin;
+mod predict;
+mod prepare;
+mod recipes;
 mod rundir;
+mod show;
 mod train;
 
 use clap::{Parser, Subcommand};
@@ -25,12 +35,24 @@ struct Cli {
 enum Command {
     /// Train a network; without arguments, a small one on pictures that are drawn on the fly
     Train(train::Arguments),
+    /// Judge a run or a file of weights on data
+    Eval(eval::Arguments),
+    /// Ask a run, or a model with weights, about pictures or tensors
+    Predict(predict::Arguments),
+    /// Show, filter, merge and rewrite event files
+    Events(events::Arguments),
+    /// List the recipes, or show one
+    Recipes(recipes::Arguments),
     /// Measure the speed of training steps or predictions on data in memory
     Bench(bench::Arguments),
     /// List the models that can be trained
     Models(models::Arguments),
     /// List the devices that can be used
     Devices(device::Arguments),
+    /// Compile a recipe for boards that are not here: does it fit, how fast, how much
+    Plan(plan::Arguments),
+    /// Find or install the plugins for TPUs and GPUs
+    Plugin(plugin::Arguments),
 }
 
 /// What a command that did not fail wants the shell to know.
@@ -43,11 +65,19 @@ pub(crate) enum Ending {
 
 fn main() -> ExitCode {
     let started = std::time::Instant::now();
+    // Before any thread starts: libtpu reads its environment when it is loaded.
+    octant_pjrt::environment::prepare();
     let result = match Cli::parse().command {
         Command::Train(arguments) => train::run(arguments),
+        Command::Eval(arguments) => eval::run(arguments),
+        Command::Predict(arguments) => predict::run(arguments),
+        Command::Events(arguments) => events::run(arguments),
+        Command::Recipes(arguments) => recipes::run(arguments),
         Command::Bench(arguments) => bench::run(arguments, started),
         Command::Models(arguments) => models::run(arguments),
         Command::Devices(arguments) => device::run(arguments),
+        Command::Plan(arguments) => plan::run(arguments),
+        Command::Plugin(arguments) => plugin::run(arguments),
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,

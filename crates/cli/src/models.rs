@@ -20,7 +20,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let pattern = arguments.pattern.unwrap_or_default().to_lowercase();
     for entry in ENTRIES.iter().filter(|entry| entry.name.contains(&pattern)) {
         match arguments.json {
-            true => Json::line(json!({ "event": "model", "name": entry.name, "classes": entry.classes, "licence": entry.licence })),
+            true => Json::line(
+                json!({ "event": "model", "name": entry.name, "classes": entry.classes, "licence": entry.licence }),
+            ),
             false => println!("{:<32} {:>6} classes  weights: {}", entry.name, entry.classes, entry.licence),
         }
     }

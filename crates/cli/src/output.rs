@@ -76,9 +76,4 @@ impl Bar {
         }
         println!("{line}");
     }
-
-    /// The time since the bar began.
-    pub fn elapsed(&self) -> Duration {
-        self.began.elapsed()
-    }
 }

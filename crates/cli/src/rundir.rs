@@ -1,77 +1,58 @@
-//! The run directory: what a run leaves behind.
+//! Which directory a run lives in, and whether it begins or goes on there.
 
+use crate::recipes::{self, Recipe};
 use anyhow::{Context, Result, bail};
-use octant_tensor::HostTensor;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use octant_events::RunDirectory;
+use octant_train::checkpoint::Checkpoint;
 use std::path::{Path, PathBuf};
+use toml::Table;
 
-/// `config.toml`, `log.txt`, `metrics.csv` and `checkpoints/` of one run.
-pub(crate) struct RunDirectory {
-    path: PathBuf,
-    log: File,
-    metrics: File,
-    has_header: bool,
+/// A run that is about to begin or to go on.
+pub(crate) struct Opened {
+    pub directory: RunDirectory,
+    pub checkpoint: Option<Checkpoint>,
+    /// Something the person should know, such as a damaged checkpoint.
+    pub warning: Option<String>,
 }
 
-impl RunDirectory {
-    /// Makes the directory that was asked for, or the next free one under `runs/`.
-    pub fn create(wanted: Option<&Path>, recipe: &str, config: &str) -> Result<RunDirectory> {
-        let path = match wanted {
-            Some(path) => path.to_path_buf(),
-            None => next_free(recipe),
-        };
-        if path.join("config.toml").exists() {
-            bail!("{} already holds a run; give another --out or remove it", path.display());
-        }
-        let explain = || format!("cannot write to {}; choose another place with --out", path.display());
-        std::fs::create_dir_all(path.join("checkpoints")).with_context(explain)?;
-        std::fs::write(path.join("config.toml"), config).with_context(explain)?;
-        let open = |name: &str| OpenOptions::new().create(true).append(true).open(path.join(name)).with_context(explain);
-        let (log, metrics) = (open("log.txt")?, open("metrics.csv")?);
-        Ok(RunDirectory { path, log, metrics, has_header: false })
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// A line for `log.txt`.
-    pub fn log(&mut self, line: &str) -> Result<()> {
-        writeln!(self.log, "{line}").with_context(|| self.full("log.txt"))
-    }
-
-    /// A row of `metrics.csv`; the first one also writes the header. Only values that a second run reproduces belong
-    /// here.
-    pub fn metrics(&mut self, row: &[(String, f64)]) -> Result<()> {
-        let join = |cells: Vec<String>| cells.join(",");
-        let context = self.full("metrics.csv");
-        if !self.has_header {
-            let header = join(row.iter().map(|(name, _)| name.clone()).collect());
-            writeln!(self.metrics, "{header}").with_context(|| context.clone())?;
-            self.has_header = true;
-        }
-        let values = join(row.iter().map(|(_, value)| value.to_string()).collect());
-        writeln!(self.metrics, "{values}").with_context(|| context)
-    }
-
-    /// Writes the weights as `checkpoints/last/model.safetensors`: to a temporary name first, so that a file of that
-    /// name is always whole.
-    pub fn save(&self, weights: &[(String, HostTensor)], metadata: &[(String, String)]) -> Result<PathBuf> {
-        let folder = self.path.join("checkpoints/last");
-        std::fs::create_dir_all(&folder).with_context(|| self.full("checkpoints/last"))?;
-        let path = folder.join("model.safetensors");
-        let named = weights.iter().map(|(name, tensor)| (name.as_str(), tensor));
-        octant_archive::save_safetensors(&path, named, metadata).with_context(|| self.full("the checkpoint"))?;
-        Ok(path)
-    }
-
-    fn full(&self, what: &str) -> String {
-        format!("cannot write {what} in {}; is the disk full?", self.path.display())
-    }
+/// The configuration of the run that lives in a directory.
+pub(crate) fn config(run: &Path) -> Result<Table> {
+    let path = run.join("config.toml");
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("{} holds no run (it has no config.toml)", run.display()))?;
+    text.parse().with_context(|| format!("{} is damaged; start over with --fresh", path.display()))
 }
 
-fn next_free(recipe: &str) -> PathBuf {
-    let candidates = (1..).map(|number| PathBuf::from(format!("runs/{recipe}-{number}")));
-    candidates.into_iter().find(|path| !path.exists()).expect("the numbers do not end")
+/// The recipe of the run that lives in a directory.
+pub(crate) fn recipe(run: &Path) -> Result<Recipe> {
+    recipes::check(config(run)?)
+}
+
+/// The directory that was asked for, or the next free one under `runs/`.
+pub(crate) fn choose(wanted: Option<&Path>, recipe: &str) -> PathBuf {
+    let free = || (1..).map(|number| PathBuf::from(format!("runs/{recipe}-{number}"))).find(|path| !path.exists());
+    wanted.map(Path::to_path_buf).or_else(free).expect("the numbers do not end")
+}
+
+/// Goes on with the run in that directory if there is one and `fresh` is not asked for; begins one otherwise.
+pub(crate) fn open(path: &Path, recipe: &Recipe, fresh: bool) -> Result<Opened> {
+    let config = toml::to_string(recipe)?;
+    if RunDirectory::exists(path) && !fresh {
+        let before = self::recipe(path).map(|recipe| recipe.name).unwrap_or_default();
+        if before != recipe.name {
+            bail!(
+                "{} holds a run of {before}, not of {}; give another --out, or --fresh to start over",
+                path.display(),
+                recipe.name
+            );
+        }
+        if let Some((checkpoint, warning)) = Checkpoint::newest(&path.join("checkpoints"), "last")? {
+            let lengths = checkpoint.progress.file_lengths();
+            let directory = RunDirectory::resume(path, || lengths)?;
+            directory.write("config.toml", &config)?;
+            return Ok(Opened { directory, checkpoint: Some(checkpoint), warning });
+        }
+    }
+    let directory = RunDirectory::create(path, &config)?;
+    Ok(Opened { directory, checkpoint: None, warning: None })
 }

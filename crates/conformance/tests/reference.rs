@@ -1,5 +1,7 @@
 //! The suite on the reference evaluator: the cases themselves, and the suite's own judgement.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use octant_conformance::{Exception, ReferenceBackend, Suite};
 use octant_graph::{Binary, Graph, GraphBuilder, Op};
 use octant_runtime::{

@@ -26,7 +26,7 @@ pub use cached::Cached;
 pub use encode::{encode_png, write_png, write_png_u8};
 pub use error::DataError;
 pub use glyphs::Glyphs;
-pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Skipped, Targets};
+pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Mix, Skipped, Targets};
 pub use packed::{Packed, pack};
 pub use rng::SampleRng;
 pub use sample::{Dataset, LabelledBox, Picture, Sample, Target, Transform};

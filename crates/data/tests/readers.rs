@@ -233,3 +233,27 @@ fn damaged_files_are_survived() {
         assert!(refused > 300, "{kind}: only {refused} were refused");
     }
 }
+
+#[test]
+fn layouts_are_recognised() {
+    use octant_data::readers::open;
+    use octant_data::synth::{write_infrared, write_regression, write_shapes};
+    let root = tempfile::tempdir().unwrap();
+    write_infrared(&root.path().join("infrared"), 5, 48, 1).unwrap();
+    write_regression(&root.path().join("regression"), 5, 48, 1).unwrap();
+    write_shapes(&root.path().join("shapes"), 10, 48, 1).unwrap();
+    write_webdataset(&Glyphs::new(4, 1), &root.path().join("shards"), 2).unwrap();
+    octant_data::pack(&Glyphs::new(6, 1), &root.path().join("glyphs.pack")).unwrap();
+    let folder = |name: &str| root.path().join(name);
+    let len = |path: PathBuf, split| open(path, split, DecodeOptions::default()).unwrap().len();
+    assert_eq!((len(folder("infrared"), Split::Train), len(folder("infrared"), Split::Test)), (4, 1));
+    assert_eq!((len(folder("regression"), Split::Train), len(folder("regression"), Split::Test)), (4, 1));
+    assert_eq!((len(folder("shapes"), Split::Train), len(folder("shapes"), Split::Test)), (8, 2));
+    assert_eq!((len(folder("shards"), Split::Train), len(folder("glyphs.pack"), Split::Train)), (4, 6));
+    assert_eq!(
+        (len(golden("cifar-100-python.tar.gz"), Split::Test), len(golden("plain.tfrecord"), Split::Train)),
+        (2, 3)
+    );
+    let problem = open(folder("nothing"), Split::Train, DecodeOptions::default()).map(|_| ()).unwrap_err();
+    assert!(problem.to_string().contains("nothing"), "{problem}");
+}

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use octant_data::{
-    Batch, Corrupt, DataError, Dataset, Glyphs, LastBatch, Loader, LoaderConfig, Picture, Position, Sample, SampleRng,
-    Target, Targets, Transform,
+    Batch, Corrupt, DataError, Dataset, Glyphs, LastBatch, Loader, LoaderConfig, Mix, Picture, Position, Sample,
+    SampleRng, Target, Targets, Transform,
 };
 use octant_imaging::Image;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -186,4 +186,20 @@ fn a_slow_consumer_stops_the_workers() {
     let prepared = set.1.load(std::sync::atomic::Ordering::Relaxed);
     assert!((32..=16 * 4).contains(&prepared), "{prepared}");
     drop(batches);
+}
+
+#[test]
+fn mixed_batches_are_the_same_for_any_number_of_workers() {
+    let mixed = |workers: usize, mix: Mix| -> Vec<Batch> {
+        let config = LoaderConfig { mix: Some(mix), last: LastBatch::Drop, ..config(workers) };
+        loader(150, config).epoch(1).map(Result::unwrap).collect()
+    };
+    for mix in [Mix { mixup: 0.8, cutmix: 1.0, p: 0.8 }, Mix { mixup: 0.2, ..Mix::default() }] {
+        let batches = mixed(1, mix);
+        assert_eq!(batches, mixed(5, mix));
+        let Targets::Mixed { classes, partners, shares } = &batches[0].targets else { panic!("not mixed") };
+        let reversed: Vec<i32> = classes.elements::<i32>().unwrap().iter().rev().copied().collect();
+        assert_eq!(partners.elements::<i32>().unwrap(), reversed);
+        assert!(shares.elements::<f32>().unwrap().iter().all(|share| (0.0..=1.0).contains(share)));
+    }
 }

@@ -66,10 +66,9 @@ impl Tensor {
     pub fn assert_dims(&self, dims: &[usize]) -> Tensor {
         match self.id.is_none() || self.dims() == dims {
             true => self.clone(),
-            false => self.trace.fail(
-                format!("expected dimensions {dims:?}, found {}", self.shape),
-                self.shape.with_dims(dims),
-            ),
+            false => self
+                .trace
+                .fail(format!("expected dimensions {dims:?}, found {}", self.shape), self.shape.with_dims(dims)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{Border, Init, Kind, Scope, Variable, VariableSpec, threefry::path_hash};
 use octant_graph::{DType, Shape, Tensor, Trace};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -76,6 +76,9 @@ struct Inner {
     mixed_key: Option<Tensor>,
     variables: RefCell<Vec<Variable>>,
     places: RefCell<HashMap<String, usize>>,
+    /// How many blocks have begun.
+    blocks: Cell<usize>,
+    inside_block: Cell<bool>,
 }
 
 impl Context {
@@ -85,8 +88,10 @@ impl Context {
             Mode::Train(Training { key: Some(key), .. }) => Some(key.random_bits(&[2])),
             _ => None,
         };
-        let (variables, places) = Default::default();
-        Context { inner: Rc::new(Inner { trace: trace.clone(), mode, precision, mixed_key, variables, places }) }
+        let (variables, places, blocks, inside_block) = Default::default();
+        let trace = trace.clone();
+        let inner = Inner { trace, mode, precision, mixed_key, variables, places, blocks, inside_block };
+        Context { inner: Rc::new(inner) }
     }
 
     /// The scope of the whole network: its variables have paths without a prefix.
@@ -125,12 +130,34 @@ impl Context {
             let value = self.inner.variables.borrow()[place].value.clone();
             return value.assert_dims(dims);
         }
-        let spec = VariableSpec::new(path.clone(), dims, kind, init, border);
+        let shape = Shape::new(DType::F32, dims);
+        let spec = VariableSpec { path: path.clone(), shape, kind, init, border, layer: self.layer() };
         let value = self.inner.trace.input(&path, spec.shape.clone());
         let mut variables = self.inner.variables.borrow_mut();
         self.inner.places.borrow_mut().insert(path, variables.len());
         variables.push(Variable { spec, value: value.clone(), updated: None });
         value
+    }
+
+    /// Runs `build` as one of the network's blocks, for the depth of the variables it declares. Blocks inside of blocks
+    /// do not count.
+    pub(crate) fn in_block<R>(&self, build: impl FnOnce() -> R) -> R {
+        if self.inner.inside_block.replace(true) {
+            return build();
+        }
+        self.inner.blocks.set(self.inner.blocks.get() + 1);
+        let result = build();
+        self.inner.inside_block.set(false);
+        result
+    }
+
+    /// The depth of a variable declared now.
+    fn layer(&self) -> usize {
+        match (self.inner.blocks.get(), self.inner.inside_block.get()) {
+            (0, _) => 0,
+            (block, true) => block,
+            (block, false) => block + 1,
+        }
     }
 
     /// Notes a statistic's value after this step.

@@ -73,10 +73,10 @@ impl Scope {
 
     /// Builds one of a network's repeated blocks: as it is, or [`recomputed`](Scope::recomputed) where training asks for it.
     pub fn block(&self, x: &Tensor, block: impl FnOnce(&Scope, &Tensor) -> Tensor) -> Tensor {
-        match self.context.mode() {
+        self.context.in_block(|| match self.context.mode() {
             Mode::Train(training) if training.recompute_blocks => self.recomputed(x, block),
             _ => block(self, x),
-        }
+        })
     }
 
     /// Builds a block whose intermediate values are computed again in the backward pass instead of being kept.

@@ -1,7 +1,7 @@
 //! Variables: what lives between steps.
 
 use crate::{Border, Init};
-use octant_graph::{DType, HostTensor, Shape, Tensor};
+use octant_graph::{HostTensor, Shape, Tensor};
 
 /// What a variable is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +25,9 @@ pub struct VariableSpec {
     pub init: Init,
     /// How the reference lays it out in files.
     pub border: Border,
+    /// How deep it lies: 0 in front of the first block, then the number of its block, then one more than the last block's.
+    /// Layer-wise learning rates go by it.
+    pub layer: usize,
 }
 
 impl VariableSpec {
@@ -42,10 +45,6 @@ impl VariableSpec {
     /// decay, are not.
     pub fn is_matrix(&self) -> bool {
         self.kind == Kind::Parameter && self.shape.rank() > 1
-    }
-
-    pub(crate) fn new(path: String, dims: &[usize], kind: Kind, init: Init, border: Border) -> VariableSpec {
-        VariableSpec { path, shape: Shape::new(DType::F32, dims), kind, init, border }
     }
 }
 

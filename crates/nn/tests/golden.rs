@@ -1,5 +1,7 @@
 //! Optimizers, losses and schedules against the figures of `golden/make.py`.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use octant_graph::evaluate::evaluate;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_nn::loss;

@@ -1,5 +1,7 @@
 //! Scopes, variables and layers, run through the reference evaluator.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use octant_graph::evaluate::evaluate;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, Padding, dropout, stochastic_depth};
@@ -67,6 +69,22 @@ fn a_path_used_twice_is_one_variable() {
     let y = layer.apply(&cx.at("fc"), &layer.apply(&cx.at("fc"), &x));
     assert_eq!(context.variables().len(), 1);
     assert!(trace.finish(&[y]).is_ok());
+}
+
+#[test]
+fn depth_counts_blocks() {
+    let trace = Trace::new();
+    let x = trace.input("x", Shape::new(DType::F32, [2, 3]));
+    let context = Context::new(&trace, Mode::Evaluate, Precision::F32);
+    let cx = context.root();
+    let layer = Dense::new(3).bias(false);
+    let mut y = layer.apply(&cx.at("stem"), &x);
+    for block in 0..2 {
+        y = cx.at(block).block(&y, |cx, y| layer.apply(&cx.at("fc"), y));
+    }
+    layer.apply(&cx.at("head"), &y);
+    let layers: Vec<usize> = context.variables().iter().map(|variable| variable.spec.layer).collect();
+    assert_eq!(layers, [0, 1, 2, 3]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub use error::RuntimeError;
 pub use mesh::{Mesh, Sharding};
 pub use octant_graph::Graph;
 pub use octant_tensor::{DType, HostTensor, Shape};
-pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, Program};
+pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, Part, Program};
 
 /// Result of everything that touches a device.
 pub type Result<T> = std::result::Result<T, RuntimeError>;

@@ -37,6 +37,8 @@ pub struct CompileOptions {
     pub deterministic: bool,
     /// Write graph, lowered and optimised program into this folder.
     pub dump: Option<PathBuf>,
+    /// Measure the parts of every run, for [`Executable::profile`].
+    pub profile: bool,
 }
 
 /// A program that can be run.
@@ -50,6 +52,24 @@ pub trait Executable: Send + Sync {
 
     /// The compiler's estimate of the work per run, all devices together.
     fn cost(&self) -> Cost;
+
+    /// Where the time of all runs so far went, if it was measured and the backend can tell: parts in order of execution.
+    fn profile(&self) -> Vec<Part> {
+        Vec::new()
+    }
+}
+
+/// A part of a program and the time it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// What it is, such as `convolution f32[16,56,56,64]`.
+    pub what: String,
+    /// The layer it belongs to; empty where several meet.
+    pub path: String,
+    /// Over all runs.
+    pub time: Duration,
+    /// Floating-point operations of one run.
+    pub flops: f64,
 }
 
 /// The memory of one run on one device, in bytes.

@@ -1,5 +1,7 @@
 //! The text itself: what people read in a dump and what plugins rely on.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_runtime::{Mesh, Program, Sharding};
 use octant_stablehlo::{LowerError, Options, lower};

@@ -1,5 +1,8 @@
 //! What can go wrong while training.
 
+use octant_archive::ArchiveError;
+use octant_data::DataError;
+use octant_events::EventsError;
 use octant_graph::GraphError;
 use octant_runtime::RuntimeError;
 
@@ -15,4 +18,19 @@ pub enum TrainError {
     /// The data does not fit the task.
     #[error("{0}")]
     Data(String),
+    /// A sample could not be read.
+    #[error(transparent)]
+    Sample(#[from] DataError),
+    /// The run directory could not be written.
+    #[error(transparent)]
+    Events(#[from] EventsError),
+    /// A file of weights does not fit.
+    #[error(transparent)]
+    Weights(#[from] ArchiveError),
+    /// A checkpoint could not be written or read.
+    #[error("{0}")]
+    Checkpoint(String),
+    /// The loss is no longer a number.
+    #[error("{0}")]
+    NotFinite(String),
 }

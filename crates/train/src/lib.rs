@@ -1,14 +1,26 @@
-//! Training: a [`Task`] says what is learned, a [`Session`] holds the compiled step and the state on the device.
+//! Training: a [`Task`] says what is learned, a [`Session`] holds the compiled step and the state on the device, and
+//! [`run`] is the loop around them that survives being stopped.
 //!
 //! A step is one program, `(state, batch, scalars) → state`. The state is everything that lives between steps: the
-//! model's variables, the optimizer's slots, and running sums of statistics. Its buffers are donated, so it exists once
-//! on the device. The learning rate, the step number and the seed are inputs, never constants. The host feeds batches
-//! and reads the sums when somebody wants to see them.
+//! model's variables, the optimizer's slots, averages, and running sums of statistics. Its buffers are donated, so it
+//! exists once on the device. The learning rate, the step number and the seed are inputs, never constants. The host
+//! feeds batches and reads the sums when somebody wants to see them.
 //!
-//! Start reading at [`Task`], then [`step`].
+//! A run is a list of [`Phase`]s. Between any two steps, all there is to know is the [`Session`]'s state and a small
+//! [`Progress`]; a [`checkpoint`] is both, so a run goes on from it as if nothing had happened, bit for bit.
+//!
+//! Start reading at [`Task`], then [`step`], then [`run`].
 
+pub mod checkpoint;
 mod classify;
 mod error;
+mod evaluate;
+mod phase;
+mod pictures;
+mod progress;
+mod regress;
+pub mod run;
+mod segment;
 mod session;
 mod state;
 pub mod step;
@@ -16,6 +28,12 @@ mod task;
 
 pub use classify::Classify;
 pub use error::TrainError;
+pub use evaluate::{Evaluator, Predictor};
+pub use phase::{Pace, Phase, Rate, Trainable};
+pub use pictures::{Normalise, normalised, of_model as normalise_of};
+pub use progress::{Best, Progress};
+pub use regress::{Regress, ValueLoss};
+pub use segment::{MaskLoss, Segment};
 pub use session::Session;
-pub use state::{State, export, import};
-pub use task::{Metric, Outcome, Task};
+pub use state::{State, Values, export, import};
+pub use task::{Metric, Objective, Observer, Outcome, Task};

@@ -1,10 +1,11 @@
-//! A compiled step with its state: what a training loop drives.
+//! A compiled step with its state: what the training loop drives.
 
-use crate::state::zero_sums;
-use crate::step::{self, StepPlan, TracedStep};
-use crate::{Metric, State, Task, TrainError};
+use crate::checkpoint::Snapshot;
+use crate::state::{Entry, Role, State, Values, full};
+use crate::step::{self, StepPlan, TracedStep, WATCH};
+use crate::{Metric, Observer, Task, TrainError};
 use octant_data::Batch;
-use octant_graph::HostTensor;
+use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Sharding};
 
@@ -14,67 +15,126 @@ pub struct Session<'a> {
     task: &'a dyn Task,
     mesh: Mesh,
     seed: u64,
+    accumulate: u64,
     traced: TracedStep,
     train: Box<dyn Executable>,
     evaluate: Box<dyn Executable>,
     state: State,
+    counts: Buffer,
     steps: u64,
+    batches: u64,
 }
 
 impl<'a> Session<'a> {
     /// Traces and compiles the training and the evaluation step and initialises the state from the seed.
     pub fn new(
         backend: &'a dyn Backend,
-        plan: &StepPlan<'a>,
+        plan: &StepPlan<'a, '_>,
         options: &CompileOptions,
         seed: u64,
+    ) -> Result<Session<'a>, TrainError> {
+        Session::with_state(backend, plan, options, seed, &Values::new())
+    }
+
+    /// The same, with everything that `known` names starting from there.
+    pub fn with_state(
+        backend: &'a dyn Backend,
+        plan: &StepPlan<'a, '_>,
+        options: &CompileOptions,
+        seed: u64,
+        known: &Values,
     ) -> Result<Session<'a>, TrainError> {
         let traced = step::training(plan)?;
         let train = backend.compile(&traced.program, options)?;
         let evaluate = backend.compile(&step::evaluation(plan)?.program, options)?;
-        let state = State::new(backend, &plan.mesh, &traced, plan.task.sums(), |spec| spec.initial(seed))?;
+        let TracedStep { entries, variables, .. } = &traced;
+        let state = State::new(backend, &plan.mesh, entries, variables, known, |spec| spec.initial(seed))?;
         let (task, mesh) = (plan.task, plan.mesh.clone());
-        Ok(Session { backend, task, mesh, seed, traced, train, evaluate, state, steps: 0 })
+        let counts = backend.upload(&zeros(task.sums(false)), &mesh, &Sharding::Replicated)?;
+        let accumulate = plan.accumulate.max(1);
+        Ok(Session {
+            backend,
+            task,
+            mesh,
+            seed,
+            accumulate,
+            traced,
+            train,
+            evaluate,
+            state,
+            counts,
+            steps: 0,
+            batches: 0,
+        })
+    }
+
+    /// Continues the counts of a checkpoint: all steps of the run, and the batches that this optimizer has seen.
+    pub fn set_counts(&mut self, steps: u64, batches: u64) {
+        (self.steps, self.batches) = (steps, batches);
     }
 
     /// Queues one step of learning; returns before it has run.
     pub fn train(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
         let batch = self.upload_batch(batch)?;
+        self.train_on(batch, rate)
+    }
+
+    /// The same for a batch that is already on the device, as benchmarks have it.
+    pub fn train_on(&mut self, batch: Vec<Buffer>, rate: f64) -> Result<(), TrainError> {
         self.steps += 1;
+        self.batches += 1;
+        let update = self.batches.div_ceil(self.accumulate);
+        let applies = self.batches.is_multiple_of(self.accumulate);
         // The step's key: dropout differs at every step and is the same after a resume.
         let key = [self.seed as u32, self.steps as u32];
         let scalars = [
             HostTensor::scalar(rate as f32),
-            HostTensor::scalar(self.steps as f32),
+            HostTensor::scalar(update as f32),
+            HostTensor::scalar(applies as u8 as f32),
             HostTensor::new([2], &key).expect("two words"),
         ];
-        let state = &mut self.state;
-        let mut inputs: Vec<Buffer> = state.variables.drain(..).chain(state.slots.drain(..)).collect();
-        inputs.push(state.sums.clone());
+        let mut inputs: Vec<Buffer> = self.state.buffers.drain(..).collect();
         inputs.extend(batch);
         for scalar in &scalars {
             inputs.push(self.backend.upload(scalar, &self.mesh, &Sharding::Replicated)?);
         }
-        let mut outputs = self.train.execute(&inputs)?.into_iter();
-        drop(inputs);
-        state.variables = outputs.by_ref().take(self.traced.variables.len()).collect();
-        state.slots = outputs.by_ref().take(self.traced.slots.len()).collect();
-        state.sums = outputs.next().expect("the step's last output is the sums");
+        self.state.buffers = self.train.execute(&inputs)?;
         Ok(())
+    }
+
+    /// Queues one step of counting. What the task's observer asked for is handed to it, which waits for the device.
+    pub fn evaluate_with(&mut self, batch: &Batch, observer: Option<&mut dyn Observer>) -> Result<(), TrainError> {
+        let uploaded = self.upload_batch(batch)?;
+        let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
+        inputs.push(self.counts.clone());
+        inputs.extend(uploaded);
+        let mut outputs = self.evaluate.execute(&inputs)?.into_iter();
+        self.counts = outputs.next().expect("the first output is the sums");
+        match (observer, outputs.next()) {
+            (Some(observer), Some(predictions)) => observer.observe(batch, &predictions.to_host()?),
+            _ => Ok(()),
+        }
     }
 
     /// Queues one step of counting.
     pub fn evaluate(&mut self, batch: &Batch) -> Result<(), TrainError> {
-        let batch = self.upload_batch(batch)?;
-        let mut inputs = self.state.variables.clone();
-        inputs.push(self.state.sums.clone());
-        inputs.extend(batch);
-        let mut outputs = self.evaluate.execute(&inputs)?;
-        self.state.sums = outputs.remove(0);
-        Ok(())
+        self.evaluate_with(batch, None)
     }
 
-    fn upload_batch(&self, batch: &Batch) -> Result<Vec<Buffer>, TrainError> {
+    /// The averages where there are any, the variables otherwise.
+    fn evaluated_variables(&self) -> impl Iterator<Item = &Buffer> {
+        let entries = &self.traced.entries;
+        let averaged = entries.iter().any(|entry| matches!(entry.role, Role::Average(_)));
+        let wanted = move |entry: &Entry| match entry.role {
+            Role::Average(_) => averaged,
+            Role::Variable(_) => !averaged,
+            Role::Slot | Role::Gradient | Role::Sums => false,
+        };
+        entries.iter().zip(&self.state.buffers).filter(move |(entry, _)| wanted(entry)).map(|(_, buffer)| buffer)
+    }
+
+    /// Starts to copy a batch to the device.
+    pub fn upload_batch(&self, batch: &Batch) -> Result<Vec<Buffer>, TrainError> {
         let sharding = if self.mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated };
         let tensors = self.task.batch_tensors(batch)?;
         let buffers: Result<Vec<Buffer>, _> =
@@ -82,20 +142,45 @@ impl<'a> Session<'a> {
         Ok(buffers?)
     }
 
-    /// Waits for all queued steps and reads the metrics of everything since the last [`reset`](Session::reset).
-    pub fn metrics(&self) -> Result<Vec<Metric>, TrainError> {
-        Ok(self.task.metrics(&self.state.sums.to_host()?.to_f64s()))
+    fn sums(&self) -> Result<Vec<f64>, TrainError> {
+        Ok(self.state.buffers.last().expect("the state ends with the sums").to_host()?.to_f64s())
     }
 
-    /// Begins the sums anew.
+    /// Waits for all queued steps and reads the metrics of everything since the last [`reset`](Session::reset).
+    pub fn metrics(&self) -> Result<Vec<Metric>, TrainError> {
+        let sums = self.sums()?;
+        Ok(self.task.metrics(&sums[..sums.len() - WATCH], true))
+    }
+
+    /// Waits, and says how many steps since the last [`reset`](Session::reset) had a loss that is not finite, and the
+    /// number of the first one.
+    pub fn bad_steps(&self) -> Result<(u64, u64), TrainError> {
+        let sums = self.sums()?;
+        Ok((sums[sums.len() - 2] as u64, sums[sums.len() - 1] as u64))
+    }
+
+    /// Waits, and returns the sums of the evaluation since the last [`reset_counts`](Session::reset_counts).
+    pub fn counts(&self) -> Result<Vec<f64>, TrainError> {
+        Ok(self.counts.to_host()?.to_f64s())
+    }
+
+    /// Begins the sums of training anew.
     pub fn reset(&mut self) -> Result<(), TrainError> {
-        self.state.sums = self.backend.upload(&zero_sums(self.task.sums()), &self.mesh, &Sharding::Replicated)?;
+        let sums = self.backend.upload(&zeros(self.task.sums(true) + WATCH), &self.mesh, &Sharding::Replicated)?;
+        *self.state.buffers.last_mut().expect("the state ends with the sums") = sums;
+        Ok(())
+    }
+
+    /// Begins the sums of evaluation anew.
+    pub fn reset_counts(&mut self) -> Result<(), TrainError> {
+        self.counts = self.backend.upload(&zeros(self.task.sums(false)), &self.mesh, &Sharding::Replicated)?;
         Ok(())
     }
 
     /// Waits for all queued steps.
     pub fn wait(&self) -> Result<(), TrainError> {
-        Ok(self.state.sums.wait()?)
+        self.state.buffers.last().expect("the state ends with the sums").wait()?;
+        Ok(self.counts.wait()?)
     }
 
     /// Steps of learning so far.
@@ -103,18 +188,57 @@ impl<'a> Session<'a> {
         self.steps
     }
 
+    /// Batches that this optimizer has seen.
+    pub fn batches(&self) -> u64 {
+        self.batches
+    }
+
     /// The model's variables.
     pub fn variables(&self) -> &[VariableSpec] {
         &self.traced.variables
     }
 
-    /// Waits, and copies the variables to the host with the reference's names and layouts.
+    /// Everything that lives between steps.
+    pub fn entries(&self) -> &[Entry] {
+        &self.traced.entries
+    }
+
+    /// Waits, and copies the evaluated variables to the host with the reference's names and layouts.
     pub fn weights(&self) -> Result<Vec<(String, HostTensor)>, TrainError> {
-        crate::export(&self.traced.variables, &self.state.variables)
+        let buffers: Vec<Buffer> = self.evaluated_variables().cloned().collect();
+        crate::export(&self.traced.variables, &buffers)
+    }
+
+    /// Waits, and copies everything to the host.
+    pub fn snapshot(&self) -> Result<Snapshot, TrainError> {
+        let averaged = self.traced.entries.iter().any(|entry| matches!(entry.role, Role::Average(_)));
+        let mut state = Vec::new();
+        for (entry, buffer) in self.traced.entries.iter().zip(&self.state.buffers) {
+            // The model's file holds the evaluated variables; what it holds need not be kept twice.
+            let kept_there = match entry.role {
+                Role::Variable(_) => !averaged,
+                Role::Average(_) => averaged,
+                Role::Slot | Role::Gradient | Role::Sums => false,
+            };
+            if !kept_there {
+                state.push((entry.name.clone(), buffer.to_host()?));
+            }
+        }
+        Ok(Snapshot { model: self.weights()?, state })
+    }
+
+    /// Waits, and copies the state to the host by name, in the layout of the device.
+    pub fn values(&self) -> Result<Values, TrainError> {
+        let named = self.traced.entries.iter().zip(&self.state.buffers);
+        named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?))).collect()
     }
 
     /// Memory and work of one training step.
     pub fn cost(&self) -> (MemoryPlan, Cost) {
         (self.train.memory(), self.train.cost())
     }
+}
+
+fn zeros(count: usize) -> HostTensor {
+    full(&Shape::new(DType::F32, [count]), 0.0)
 }

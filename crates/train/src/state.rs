@@ -1,49 +1,80 @@
 //! The state: everything that lives between steps, on the device.
 
 use crate::TrainError;
-use crate::step::TracedStep;
 use octant_archive::Archive;
-use octant_graph::{DType, HostTensor, Shape};
+use octant_graph::{HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{Backend, Buffer, Mesh, Sharding};
+use std::collections::HashMap;
 
-/// Variables, optimizer slots and sums of one run.
-pub struct State {
-    /// The model's variables, in the step's order.
-    pub variables: Vec<Buffer>,
-    /// The optimizer's slots, in the step's order.
-    pub slots: Vec<Buffer>,
-    /// Running sums of the task.
-    pub sums: Buffer,
+/// What one tensor of the state is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The model's variable of that number.
+    Variable(usize),
+    /// Something the optimizer keeps for a parameter.
+    Slot,
+    /// The moving average of the variable of that number.
+    Average(usize),
+    /// Gradients of the batches since the last update.
+    Gradient,
+    /// Running sums of the task, and a watch for values that are not finite.
+    Sums,
 }
 
+/// One tensor of the state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its name in checkpoints: the variable's path, with `#` and what it is where it is not the variable itself.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// Element type and dimensions.
+    pub shape: Shape,
+    /// The value of all its elements before the first step, unless it is a variable or an average of one.
+    pub initial: f64,
+}
+
+/// The state of one run, in the order of the step's inputs.
+pub struct State {
+    /// One buffer per entry of the step.
+    pub buffers: Vec<Buffer>,
+}
+
+/// Host copies of a state, by name.
+pub type Values = HashMap<String, HostTensor>;
+
 impl State {
-    /// The state before the first step; `initial` gives every variable its value.
+    /// The state before the first step. Entries that `known` has start from there, variables otherwise from `initial`,
+    /// averages from their variable.
     pub fn new(
         backend: &dyn Backend,
         mesh: &Mesh,
-        step: &TracedStep,
-        sums: usize,
+        entries: &[Entry],
+        variables: &[VariableSpec],
+        known: &Values,
         initial: impl Fn(&VariableSpec) -> HostTensor,
     ) -> Result<State, TrainError> {
-        let upload = |tensor: &HostTensor| backend.upload(tensor, mesh, &Sharding::Replicated);
-        let variables: Result<Vec<Buffer>, _> = step.variables.iter().map(|spec| upload(&initial(spec))).collect();
-        let slots: Result<Vec<Buffer>, _> = step
-            .slots
-            .iter()
-            .map(|&(variable, _, value)| {
-                let shape = step.variables[variable].shape.clone();
-                let values = vec![value; shape.elements()];
-                upload(&HostTensor::from_f64s(shape, &values).expect("one value per element"))
-            })
-            .collect();
-        Ok(State { variables: variables?, slots: slots?, sums: upload(&zero_sums(sums))? })
+        let variable = |index: usize| {
+            let spec = &variables[index];
+            known.get(&spec.path).cloned().unwrap_or_else(|| initial(spec))
+        };
+        let buffers = entries.iter().map(|entry| {
+            let value = match (known.get(&entry.name), entry.role) {
+                (Some(value), _) if value.shape() == &entry.shape => value.clone(),
+                (Some(value), _) => return Err(other_shape(&entry.name, entry.shape.dims(), value.shape())),
+                (None, Role::Variable(index) | Role::Average(index)) => variable(index),
+                (None, Role::Slot | Role::Gradient | Role::Sums) => full(&entry.shape, entry.initial),
+            };
+            Ok(backend.upload(&value, mesh, &Sharding::Replicated)?)
+        });
+        Ok(State { buffers: buffers.collect::<Result<_, TrainError>>()? })
     }
 }
 
-/// Sums over nothing.
-pub fn zero_sums(count: usize) -> HostTensor {
-    HostTensor::zeros(Shape::new(DType::F32, [count]))
+/// A tensor of one value.
+pub(crate) fn full(shape: &Shape, value: f64) -> HostTensor {
+    HostTensor::from_f64s(shape.clone(), &vec![value; shape.elements()]).expect("one value per element")
 }
 
 /// The variables as the reference implementation would save them: its names, its layouts.
@@ -53,7 +84,10 @@ pub fn export(specs: &[VariableSpec], variables: &[Buffer]) -> Result<Vec<(Strin
         .zip(variables)
         .map(|(spec, buffer)| {
             let tensor = buffer.to_host()?;
-            let tensor = spec.border.export(&tensor).ok_or_else(|| other_shape(spec, tensor.shape()))?;
+            let tensor = spec
+                .border
+                .export(&tensor)
+                .ok_or_else(|| other_shape(&spec.path, &spec.reference_dims(), tensor.shape()))?;
             Ok((spec.path.clone(), tensor))
         })
         .collect()
@@ -61,12 +95,14 @@ pub fn export(specs: &[VariableSpec], variables: &[Buffer]) -> Result<Vec<(Strin
 
 /// One variable out of a file with the reference's names and layouts.
 pub fn import(spec: &VariableSpec, archive: &Archive) -> Result<HostTensor, TrainError> {
-    let missing = || TrainError::Data(format!("the file has no {}", spec.path));
+    let missing = || TrainError::Data(format!("the file has no {}; it belongs to another model", spec.path));
     let tensor = archive.get(&spec.path).ok_or_else(missing)?;
-    spec.border.import(tensor, spec.shape.dims()).ok_or_else(|| other_shape(spec, tensor.shape()))
+    let imported = spec.border.import(tensor, spec.shape.dims());
+    imported.ok_or_else(|| other_shape(&spec.path, &spec.reference_dims(), tensor.shape()))
 }
 
-fn other_shape(spec: &VariableSpec, found: &Shape) -> TrainError {
-    let wanted = spec.reference_dims();
-    TrainError::Data(format!("{} should have the dimensions {wanted:?}, the file has {found}", spec.path))
+fn other_shape(name: &str, wanted: &[usize], found: &Shape) -> TrainError {
+    TrainError::Data(format!(
+        "{name} should have the dimensions {wanted:?}, the file has {found}; it belongs to another model"
+    ))
 }

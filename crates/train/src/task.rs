@@ -3,17 +3,37 @@
 use crate::TrainError;
 use octant_data::Batch;
 use octant_graph::{HostTensor, Shape, Tensor};
-use octant_nn::Context;
+use octant_metrics::classes::Confusion;
+use octant_nn::{Context, Optimizer};
 
-/// A number that people watch, such as `("accuracy", 0.91)`.
-pub type Metric = (String, f64);
+pub use octant_metrics::Metric;
+
+/// Something that is minimised. Tasks with several networks, such as a generator and its critic, have one for each:
+/// each loss moves only the parameters of its own scope, all in the same step.
+pub struct Objective {
+    /// The scalar that is minimised.
+    pub loss: Tensor,
+    /// The paths of the parameters it moves begin with this; empty for all.
+    pub scope: &'static str,
+    /// An optimizer other than the phase's.
+    pub optimizer: Option<Optimizer>,
+}
 
 /// What a task makes of one batch.
 pub struct Outcome {
-    /// The scalar that is minimised.
-    pub loss: Tensor,
+    /// What is minimised. The first one's loss is watched for values that are not finite.
+    pub objectives: Vec<Objective>,
     /// What this batch adds to the running sums: f32 `[sums]`.
     pub sums: Tensor,
+    /// In evaluation, what the task's [`Observer`] wants to see of every batch.
+    pub predictions: Option<Tensor>,
+}
+
+impl Outcome {
+    /// One loss over all parameters.
+    pub fn new(loss: Tensor, sums: Tensor) -> Outcome {
+        Outcome { objectives: vec![Objective { loss, scope: "", optimizer: None }], sums, predictions: None }
+    }
 }
 
 /// A kind of learning: how a batch enters the graph, what is minimised, what is counted.
@@ -21,18 +41,44 @@ pub trait Task {
     /// The name of the task, such as `classify`.
     fn name(&self) -> &'static str;
 
-    /// Names and shapes of the tensors that a batch brings to the device.
+    /// Names and shapes of the tensors that a batch brings to the device. The first one is the pictures.
     fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)>;
 
     /// The tensors of a batch, in that order.
     fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError>;
 
-    /// How many running sums there are.
-    fn sums(&self) -> usize;
+    /// How many running sums there are, in training or in evaluation.
+    fn sums(&self, training: bool) -> usize;
 
-    /// Builds the forward pass, the loss and the sums over a batch.
+    /// Builds the forward pass, the losses and the sums over a batch; the context's mode says what for.
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome;
 
     /// The metrics that follow from sums over any number of batches.
-    fn metrics(&self, sums: &[f64]) -> Vec<Metric>;
+    fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric>;
+
+    /// What is asked of pictures alone: class probabilities, masks, values.
+    fn predict(&self, cx: &Context, images: &Tensor) -> Tensor;
+
+    /// Paths below which the variables of the head lie, as in [`octant_zoo::Model::head_paths`].
+    fn head_paths(&self) -> Vec<String>;
+
+    /// The confusion matrix among an evaluation's sums, where there is one.
+    fn confusion(&self, counts: &[f64]) -> Option<Confusion> {
+        let _ = counts;
+        None
+    }
+
+    /// A host-side look at every prediction of an evaluation, for metrics that are no sums.
+    fn observer(&self) -> Option<Box<dyn Observer>> {
+        None
+    }
+}
+
+/// Metrics that need every prediction on the host.
+pub trait Observer {
+    /// Looks at one batch and what the model made of it.
+    fn observe(&mut self, batch: &Batch, predictions: &HostTensor) -> Result<(), TrainError>;
+
+    /// The metrics of everything seen.
+    fn metrics(&self) -> Vec<Metric>;
 }

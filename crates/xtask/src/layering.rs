@@ -46,7 +46,8 @@ fn crate_folders() -> Result<Vec<String>> {
 /// The crates of this workspace that a crate needs to be built; what only its tests need does not count.
 fn dependencies(name: &str) -> Result<Vec<String>> {
     let path = format!("crates/{name}/Cargo.toml");
-    let manifest: toml::Table = std::fs::read_to_string(&path)?.parse().with_context(|| format!("cannot parse {path}"))?;
+    let manifest: toml::Table =
+        std::fs::read_to_string(&path)?.parse().with_context(|| format!("cannot parse {path}"))?;
     let table = manifest.get("dependencies").and_then(toml::Value::as_table);
     let names = table.into_iter().flat_map(|table| table.keys());
     Ok(names.filter_map(|key| key.strip_prefix("octant-").map(str::to_string)).collect())

@@ -45,7 +45,9 @@ fn test(with_oracles: bool) -> Result<()> {
             let environment = oracles::install()?;
             tests.envs(environment);
         }
-        false => println!("SKIPPED by --without-oracles: execution of lowered programs by jaxlib, compilation by libtpu"),
+        false => {
+            println!("SKIPPED by --without-oracles: execution of lowered programs by jaxlib, compilation by libtpu")
+        }
     }
     step("tests", || run(tests))
 }

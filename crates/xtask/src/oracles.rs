@@ -17,7 +17,8 @@ pub fn install() -> Result<Vec<(&'static str, PathBuf)>> {
         crate::run(command("python3", &["-m", "venv"], &[&folder]))?;
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES);
-        crate::run(pip).context("pip could not install them; without a network, run `cargo xtask test --without-oracles`")?;
+        crate::run(pip)
+            .context("pip could not install them; without a network, run `cargo xtask test --without-oracles`")?;
         std::fs::write(&done, PACKAGES.join("\n"))?;
     }
     let libtpu = Command::new(&python)

@@ -4,6 +4,7 @@
 
 #[path = "../tests/golden/deterministic.rs"]
 #[allow(dead_code, reason = "the tests need the rest of it")]
+#[allow(clippy::unwrap_used, reason = "shared with the tests")]
 mod deterministic;
 
 use std::path::Path;

@@ -216,14 +216,15 @@ TINY = {
     'unet-tiny': (lambda: unet(4), 32, 2, sgd),
 }
 NO_DROP = dict(dropout=0.0, stochastic_depth_prob=0.0)
+# Large enough that batch norms over the last feature maps are not dominated by rounding.
 REAL = {
     'fashion-cnn': (lambda: FashionCnn(64), 28, 4, adam),
-    'resnet50': (torchvision_model('resnet50'), 64, 2, sgd),
-    'mshnet': (mshnet, 32, 2, adagrad),
-    'efficientnet_b0': (torchvision_model('efficientnet_b0', **NO_DROP), 64, 2, sgd),
-    'efficientnet_v2_s': (torchvision_model('efficientnet_v2_s', **NO_DROP), 64, 2, sgd),
-    'tf_efficientnetv2_s': (timm_model('tf_efficientnetv2_s'), 65, 2, sgd),
-    'mobilenet_v3_large': (torchvision_model('mobilenet_v3_large', dropout=0.0), 64, 2, sgd),
+    'resnet50': (torchvision_model('resnet50'), 96, 4, sgd),
+    'mshnet': (mshnet, 64, 2, adagrad),
+    'efficientnet_b0': (torchvision_model('efficientnet_b0', **NO_DROP), 96, 4, sgd),
+    'efficientnet_v2_s': (torchvision_model('efficientnet_v2_s', **NO_DROP), 96, 4, sgd),
+    'tf_efficientnetv2_s': (timm_model('tf_efficientnetv2_s'), 97, 4, sgd),
+    'mobilenet_v3_large': (torchvision_model('mobilenet_v3_large', dropout=0.0), 96, 4, sgd),
     'convnext_tiny': (torchvision_model('convnext_tiny', stochastic_depth_prob=0.0), 64, 2, sgd),
     'vit_tiny_patch16_224': (timm_model('vit_tiny_patch16_224'), 224, 1, sgd),
     'unet': (lambda: unet(32), 32, 2, sgd),

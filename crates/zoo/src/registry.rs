@@ -4,6 +4,7 @@ use crate::{Model, Task};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
 
 mod entries;
+mod published;
 
 /// How pictures are brought to a model's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,6 +105,7 @@ fn suggestion(near: &[&str]) -> String {
 }
 
 pub use entries::ENTRIES;
+pub use published::Published;
 
 /// The entry of that name or alias; case and `-`/`_` do not matter.
 pub fn find(name: &str) -> Result<&'static Entry, ZooError> {

@@ -170,10 +170,10 @@ fn reduce(x: &Tensor, kind: Reduction, axes: &[usize]) -> Tensor {
 
 fn reductions() -> Vec<Differentiable> {
     vec![
-        differentiable("sum", vec![numbers(&[3, 4])], |x| x[0].sum(&[0]).sin()),
-        differentiable("product", vec![positive(&[3, 4])], |x| reduce(&x[0], Reduction::Product, &[1])),
-        differentiable("max", vec![apart(&[3, 4])], |x| reduce(&x[0], Reduction::Max, &[1]).sin()),
-        differentiable("min", vec![apart(&[3, 4])], |x| reduce(&x[0], Reduction::Min, &[0]).sin()),
+        differentiable("reduce-sum", vec![numbers(&[3, 4])], |x| x[0].sum(&[0]).sin()),
+        differentiable("reduce-product", vec![positive(&[3, 4])], |x| reduce(&x[0], Reduction::Product, &[1])),
+        differentiable("reduce-max", vec![apart(&[3, 4])], |x| reduce(&x[0], Reduction::Max, &[1]).sin()),
+        differentiable("reduce-min", vec![apart(&[3, 4])], |x| reduce(&x[0], Reduction::Min, &[0]).sin()),
         differentiable("arg-max", vec![apart(&[3, 4])], |x| x[0].arg_max(1).0.sin()),
         differentiable("sort", vec![apart(&[6]), numbers(&[6])], |x| {
             let sorted = Tensor::sort(&[x[0].clone(), x[1].clone()], 0, true);

@@ -8,6 +8,7 @@ mod convolution;
 mod elementwise;
 mod gradient;
 mod index;
+mod library;
 mod movement;
 mod reduce;
 mod source;
@@ -40,7 +41,7 @@ pub const GROUPS: &[Group] = &[
     ("convolution", convolution::cases),
     ("index", index::cases),
     ("control", control::cases),
-    ("composite", composite::cases),
+    ("composite", || [composite::cases(), library::cases()].concat()),
     ("gradient", gradient::cases),
 ];
 

@@ -25,13 +25,19 @@ struct Inner {
 }
 
 impl CpuExecutable {
-    pub fn compile(worker: Arc<Worker>, program: &Program, _: &CompileOptions) -> Result<CpuExecutable> {
+    pub fn compile(worker: Arc<Worker>, program: &Program, options: &CompileOptions) -> Result<CpuExecutable> {
         let started = Instant::now();
         let graph = &program.graph;
         check_donation(program)?;
+        if let Some(folder) = &options.dump {
+            dump(folder, program)?;
+        }
         let plan = plan::compile(graph, &program.donated);
         let flops = plan.flops();
-        let prepared = Prepared::new(plan, worker.machine());
+        let prepared = match options.profile {
+            true => Prepared::measured(plan, worker.machine()),
+            false => Prepared::new(plan, worker.machine()),
+        };
         let mut donated = vec![None; graph.inputs().len()];
         program.donated.iter().for_each(|&(input, output)| donated[input] = Some(output));
         let inner = Inner { prepared, inputs: graph.input_shapes(), outputs: graph.output_shapes(), donated };
@@ -42,6 +48,16 @@ impl CpuExecutable {
             cost: Cost { flops, bytes: None, seconds: None, compile_time: started.elapsed() },
         })
     }
+}
+
+/// Writes the graph as it came and as it is planned.
+fn dump(folder: &std::path::Path, program: &Program) -> Result<()> {
+    let name = program.name.replace(' ', "-");
+    let failed = |error: std::io::Error| RuntimeError::Device(format!("cannot write to {}: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    std::fs::write(folder.join(format!("{name}.graph.txt")), program.graph.to_string()).map_err(failed)?;
+    let planned = plan::prepared_graph(&program.graph).to_string();
+    std::fs::write(folder.join(format!("{name}.planned.txt")), planned).map_err(failed)
 }
 
 fn check_donation(program: &Program) -> Result<()> {
@@ -70,9 +86,7 @@ impl Executable for CpuExecutable {
         let outputs: Vec<CpuBuffer> = self.inner.outputs.iter().cloned().map(CpuBuffer::pending).collect();
         let handles = outputs.iter().cloned().map(Buffer::new).collect();
         let inner = self.inner.clone();
-        self.worker.submit(outputs, move |arena, machine, outputs| {
-            inner.run(&arguments, outputs, arena, machine)
-        })?;
+        self.worker.submit(outputs, move |arena, machine, outputs| inner.run(&arguments, outputs, arena, machine))?;
         Ok(handles)
     }
 
@@ -89,6 +103,10 @@ impl Executable for CpuExecutable {
 
     fn cost(&self) -> Cost {
         self.cost
+    }
+
+    fn profile(&self) -> Vec<octant_runtime::Part> {
+        self.inner.prepared.profile()
     }
 }
 
@@ -107,7 +125,9 @@ impl CpuExecutable {
             }
         }
         let own = inputs.iter().map(|buffer| {
-            buffer.downcast::<CpuBuffer>().ok_or_else(|| RuntimeError::Device("a buffer of another device was given to the cpu".into()))
+            buffer
+                .downcast::<CpuBuffer>()
+                .ok_or_else(|| RuntimeError::Device("a buffer of another device was given to the cpu".into()))
         });
         own.zip(&self.inner.donated)
             .map(|(buffer, donated)| match donated {

@@ -7,7 +7,8 @@ mod worker;
 use buffer::CpuBuffer;
 use executable::CpuExecutable;
 use octant_runtime::{
-    Backend, Buffer, CompileOptions, Device, Executable, HostTensor, MemoryUse, Mesh, Program, Result, RuntimeError, Sharding,
+    Backend, Buffer, CompileOptions, Device, Executable, HostTensor, MemoryUse, Mesh, Program, Result, RuntimeError,
+    Sharding,
 };
 use std::sync::Arc;
 use worker::Worker;

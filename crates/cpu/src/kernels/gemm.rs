@@ -5,6 +5,9 @@
 //! all. A layout that fits neither is copied once. Few rows and columns over a long reduced axis are cut along that
 //! axis, by shape, and the parts added in order.
 
+#[cfg(test)]
+mod tests;
+
 use super::panels::{pack_rows, packed_len, panels};
 use super::partial::add_up;
 use super::tile::{OuterTile, RowsTile, even_height, outer_kernel, rows_kernel};
@@ -423,67 +426,4 @@ struct Block {
     rows: std::ops::Range<usize>,
     columns: std::ops::Range<usize>,
     depth: std::ops::Range<usize>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernels::conv::testing::{assert_close, machines, numbers};
-    use proptest::prelude::*;
-
-    fn check(shape: &Gemm) {
-        let Gemm { batch, m, n, k, a, b, c } = *shape;
-        let (x, y) = (numbers(a.end(batch, m, k), 1), numbers(b.end(batch, k, n), 2));
-        let mut expected = vec![-7.0; c.end(batch, m, n)];
-        for index in 0..batch * m * n {
-            let (product, row, column) = (index / (m * n), index / n % m, index % n);
-            let term = |step: usize| {
-                let x = x[product * a.batch + row * a.row + step * a.column];
-                f64::from(x) * f64::from(y[product * b.batch + step * b.row + column * b.column])
-            };
-            expected[product * c.batch + row * c.row + column * c.column] = (0..k).map(term).sum();
-        }
-        for machine in machines() {
-            let mut actual = vec![-7.0; expected.len()];
-            gemm(&machine, shape, &x, &y, &mut actual);
-            assert_close(&actual, &expected, &format!("{:?} {shape:?}", machine.simd.level()));
-        }
-    }
-
-    /// A layout: rows or columns first, with gaps.
-    fn layout(rows: usize, columns: usize, by_columns: bool, gap: usize) -> Matrix {
-        let (outer, inner) = if by_columns { (columns, rows) } else { (rows, columns) };
-        let step = 1 + gap / 3;
-        let dense = Matrix { batch: outer * inner * step + outer * gap, row: inner * step + gap, column: step };
-        if by_columns { dense.transposed() } else { dense }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
-        #[test]
-        fn any_product_follows_the_definition(
-            batch in 1usize..3,
-            m in prop_oneof![0usize..5, 13usize..60],
-            n in prop_oneof![0usize..5, 13usize..200],
-            k in prop_oneof![0usize..5, 13usize..60, 500usize..1300],
-            turned in any::<[bool; 3]>(),
-            gaps in [0usize..4, 0usize..4, 0usize..4],
-        ) {
-            check(&Gemm {
-                batch, m, n, k,
-                a: layout(m, k, turned[0], gaps[0]),
-                b: layout(k, n, turned[1], gaps[1]),
-                c: layout(m, n, turned[2], gaps[2]),
-            });
-        }
-    }
-
-    #[test]
-    fn skinny_products_follow_the_definition() {
-        check(&Gemm::row_major(128, 10, 10816));
-        check(&Gemm { a: Matrix::row_major(64, 300).transposed(), ..Gemm::row_major(300, 10, 64) });
-        check(&Gemm { b: Matrix::row_major(100, 2048).transposed(), ..Gemm::row_major(16, 100, 2048) });
-        check(&Gemm::row_major(1, 1000, 2048));
-        check(&Gemm::row_major(200, 1, 3000));
-    }
 }

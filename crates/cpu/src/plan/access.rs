@@ -99,7 +99,12 @@ pub(crate) fn linear(forms: &[Form], dims: &[usize], rank: usize) -> Form {
 }
 
 /// The forms along the axes of `from` when those of its reshape to `to` are `forms`.
-pub(crate) fn through_reshape(forms: &[Form], to: &[usize], from: &[usize], space: &[usize]) -> Result<Vec<Form>, Obstacle> {
+pub(crate) fn through_reshape(
+    forms: &[Form],
+    to: &[usize],
+    from: &[usize],
+    space: &[usize],
+) -> Result<Vec<Form>, Obstacle> {
     let mut result = Vec::with_capacity(from.len());
     for (to_range, from_range) in matching_groups(to, from) {
         let position = linear(&forms[to_range.clone()], &to[to_range], space.len());
@@ -192,7 +197,10 @@ mod tests {
         assert_eq!(obstacle, Obstacle::Split { dimension: 0, inner: 3 });
         space.split(0, 3);
         let forms = through_reshape(&space.identity(), &[12, 5], &[4, 3, 5], &space.dims()).unwrap();
-        assert_eq!(forms.iter().map(|form| form.factors.clone()).collect::<Vec<_>>(), [[1, 0, 0], [0, 1, 0], [0, 0, 1]]);
+        assert_eq!(
+            forms.iter().map(|form| form.factors.clone()).collect::<Vec<_>>(),
+            [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        );
     }
 
     #[test]

@@ -92,7 +92,10 @@ pub(crate) enum Source {
     /// One value everywhere.
     Immediate(f64),
     /// The element is its own affine index.
-    Count { offset: isize, strides: Vec<isize> },
+    Count {
+        offset: isize,
+        strides: Vec<isize>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -143,9 +143,7 @@ impl<'a, P: Places> Builder<'a, P> {
         let operand_dims = |index: usize| self.graph.shape(node.inputs[index]).dims();
         let lane_of = |value: ValueId| Lane::of(self.graph.shape(value).dtype());
         match &node.op {
-            Op::Constant(tensor) => {
-                Ok(self.load(Lane::of(tensor.dtype()), Source::Immediate(tensor.to_f64s()[0])))
-            }
+            Op::Constant(tensor) => Ok(self.load(Lane::of(tensor.dtype()), Source::Immediate(tensor.to_f64s()[0]))),
             Op::Iota { shape, axis } => {
                 let Form { offset, factors } = forms[*axis].clone();
                 Ok(self.load(Lane::of(shape.dtype()), Source::Count { offset, strides: factors }))
@@ -181,7 +179,8 @@ impl<'a, P: Places> Builder<'a, P> {
             }
             Op::Slice { starts, strides, .. } => {
                 let window = starts.iter().zip(strides);
-                let inner = forms.iter().zip(window).map(|(form, (&s, &step))| form.scaled(step as isize).shifted(s as isize));
+                let inner =
+                    forms.iter().zip(window).map(|(form, (&s, &step))| form.scaled(step as isize).shifted(s as isize));
                 self.value(node.inputs[0], &inner.collect::<Vec<_>>())
             }
             Op::Convert(dtype) => {

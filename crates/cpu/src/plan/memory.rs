@@ -74,7 +74,9 @@ impl Planner {
             self.fixed.insert(self.values.buffer(input), Place::Input(index));
         }
         for node in graph.nodes() {
-            if let (Op::Constant(tensor), Some(buffer)) = (&node.op, self.values.get(node.outputs.first().copied().expect("a constant has a result"))) {
+            if let (Op::Constant(tensor), Some(buffer)) =
+                (&node.op, self.values.get(node.outputs.first().copied().expect("a constant has a result")))
+            {
                 if super::fuse::role(&node.op) == super::fuse::Role::Kernel {
                     self.fixed.insert(buffer, Place::Constant(self.constants.len()));
                     self.constants.push(tensor.clone());
@@ -150,7 +152,8 @@ impl Planner {
                     step.partials = Some(self.values.add(bytes));
                 }
                 Step::While { scratch, outputs, condition, body, .. } => {
-                    let carried: usize = outputs.iter().map(|output| aligned(self.values.sizes[output.0 as usize])).sum();
+                    let carried: usize =
+                        outputs.iter().map(|output| aligned(self.values.sizes[output.0 as usize])).sum();
                     let bytes = ALIGNMENT + aligned(carried) + condition.arena_bytes.max(body.arena_bytes);
                     *scratch = self.values.add(bytes);
                 }
@@ -164,9 +167,11 @@ impl Planner {
 
     /// The last step that touches every buffer of the arena.
     fn last_uses(&self) -> HashMap<BufferId, usize> {
-        let touched = self.steps.iter().enumerate().flat_map(|(at, step)| {
-            step.reads().into_iter().chain(step.writes()).map(move |buffer| (buffer, at))
-        });
+        let touched = self
+            .steps
+            .iter()
+            .enumerate()
+            .flat_map(|(at, step)| step.reads().into_iter().chain(step.writes()).map(move |buffer| (buffer, at)));
         touched.collect()
     }
 
@@ -216,7 +221,8 @@ impl Planner {
             first.extend(step.reads().into_iter().chain(step.writes()).map(|buffer| (buffer, at)));
         }
         let last = self.last_uses();
-        let mut wanted: Vec<BufferId> = last.keys().copied().filter(|buffer| !self.fixed.contains_key(buffer)).collect();
+        let mut wanted: Vec<BufferId> =
+            last.keys().copied().filter(|buffer| !self.fixed.contains_key(buffer)).collect();
         let size = |buffer: BufferId| aligned(self.values.sizes[buffer.0 as usize]);
         wanted.sort_by_key(|&buffer| (std::cmp::Reverse(size(buffer)), first[&buffer], buffer));
         let mut placed: Vec<(usize, usize, usize, usize)> = Vec::new();

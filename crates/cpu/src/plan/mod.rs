@@ -1,10 +1,12 @@
 //! From a graph to a plan: a list of steps over memory whose every byte is placed before the first run.
 //!
 //! 1. [`fuse`] decides which values are stored; the others exist only in the registers of loops.
-//! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data.
+//! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data,
+//!    [`epilogue`] lets convolutions run the loops that follow them.
 //! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one arena planned from lifetimes.
 
 mod access;
+mod epilogue;
 mod fuse;
 pub(crate) mod kernel;
 mod looping;
@@ -15,6 +17,7 @@ mod schedule;
 mod steps;
 
 pub(crate) use memory::Place;
+pub(crate) use prepare::prepare as prepared_graph;
 pub(crate) use steps::{KernelStep, LoopStep, Step};
 
 use kernel::BufferId;
@@ -61,7 +64,8 @@ impl StoredValues {
         let mut values = StoredValues { buffers: HashMap::new(), sizes: Vec::new() };
         for node in graph.nodes() {
             for (index, &output) in node.outputs.iter().enumerate().filter(|(_, output)| stored.contains(output)) {
-                let shared = memory::alias_of(&node.op, &node.inputs, index).and_then(|input| values.buffers.get(&input));
+                let shared =
+                    memory::alias_of(&node.op, &node.inputs, index).and_then(|input| values.buffers.get(&input));
                 let buffer = match shared {
                     Some(&buffer) => buffer,
                     None => values.add(graph.shape(output).bytes()),
@@ -88,26 +92,8 @@ impl StoredValues {
 }
 
 impl Plan {
-    /// Floating-point operations of convolutions and products, a multiply-add counted as two. Loops whose length is
-    /// known only at run time count once.
+    /// Floating-point operations of convolutions and products. Loops whose length is known only at run time count once.
     pub fn flops(&self) -> f64 {
-        let of_step = |step: &Step| match step {
-            Step::Kernel(KernelStep { op, inputs, outputs, .. }) => match op {
-                octant_graph::Op::Convolution(conv) => {
-                    let kernel = inputs[1].1.elements() as f64;
-                    let features = inputs[1].1.dims()[conv.kernel.output].max(1) as f64;
-                    2.0 * outputs[0].1.elements() as f64 * kernel / features
-                }
-                octant_graph::Op::Dot(dot) => {
-                    let summed: usize = dot.left_contract.iter().map(|&axis| inputs[0].1.dims()[axis]).product();
-                    2.0 * outputs[0].1.elements() as f64 * summed as f64
-                }
-                _ => 0.0,
-            },
-            Step::While { condition, body, .. } => condition.flops() + body.flops(),
-            Step::If { then, otherwise, .. } => then.flops().max(otherwise.flops()),
-            Step::Loop(_) | Step::Copy { .. } => 0.0,
-        };
-        self.steps.iter().map(of_step).sum()
+        self.steps.iter().map(Step::flops).sum()
     }
 }

@@ -4,7 +4,7 @@ use super::kernel::{BufferId, Loop, Operand, Store};
 use super::looping::{self, Goal, MustStore, Places};
 use super::nest::Nest;
 use super::steps::{KernelStep, LoopStep, Step};
-use super::{StoredValues, fuse};
+use super::{StoredValues, epilogue, fuse};
 use octant_graph::{Graph, Node, Op, ValueId};
 use std::collections::HashMap;
 
@@ -33,7 +33,8 @@ pub(crate) fn steps(graph: &Graph, values: &StoredValues) -> Result<Vec<Step>, M
     for node in graph.nodes() {
         schedule.node(node)?;
     }
-    Ok(schedule.drafts.into_iter().map(finish).collect())
+    let steps = schedule.drafts.into_iter().map(finish).collect();
+    Ok(epilogue::attach(steps, graph, values))
 }
 
 fn finish(draft: Draft) -> Step {
@@ -103,6 +104,7 @@ impl Schedule<'_> {
                     inputs: node.inputs.iter().map(with_shape).collect(),
                     outputs: node.outputs.iter().map(with_shape).collect(),
                     path: node.path.clone(),
+                    epilogue: None,
                 };
                 self.push(Step::Kernel(step));
                 Ok(())
@@ -148,7 +150,10 @@ impl Schedule<'_> {
             if dims.contains(&0) {
                 continue;
             }
-            self.add_apart(Goal::Store { value: input, to: Operand { offset, strides: strides.clone(), ..target.clone() } })?;
+            self.add_apart(Goal::Store {
+                value: input,
+                to: Operand { offset, strides: strides.clone(), ..target.clone() },
+            })?;
         }
         Ok(())
     }
@@ -163,7 +168,8 @@ impl Schedule<'_> {
     /// Adds a loop, or joins it to an earlier one.
     fn add(&mut self, goal: Goal) -> Result<(), MustStore> {
         let body = self.build(std::slice::from_ref(&goal))?;
-        let target = body.stores.iter().map(|store| store.to.buffer).chain(body.folds.iter().map(|f| f.to.buffer)).next();
+        let target =
+            body.stores.iter().map(|store| store.to.buffer).chain(body.folds.iter().map(|f| f.to.buffer)).next();
         let at = match self.join(&goal, &body) {
             Some(at) => at,
             None => {

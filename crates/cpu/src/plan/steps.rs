@@ -47,6 +47,21 @@ pub(crate) struct KernelStep {
     pub outputs: Vec<(BufferId, Shape)>,
     /// The layer that asked for it, for profiles.
     pub path: std::sync::Arc<str>,
+    /// A loop that is run over every finished part of a convolution's result while it is still in the cache. It reads and
+    /// overwrites that result.
+    pub epilogue: Option<LoopStep>,
+}
+
+impl LoopStep {
+    fn buffers_mut(&mut self) -> Vec<&mut BufferId> {
+        let loads = self.body.loads.iter_mut().filter_map(|load| match &mut load.source {
+            Source::Memory(operand) => Some(&mut operand.buffer),
+            Source::Immediate(_) | Source::Count { .. } => None,
+        });
+        let stores = self.body.stores.iter_mut().map(|store| &mut store.to.buffer);
+        let folds = self.body.folds.iter_mut().map(|fold| &mut fold.to.buffer);
+        loads.chain(stores).chain(folds).chain(self.partials.as_mut()).collect()
+    }
 }
 
 impl Step {
@@ -54,7 +69,10 @@ impl Step {
     pub fn reads(&self) -> Vec<BufferId> {
         match self {
             Step::Loop(step) => Step::reads_of(&step.body),
-            Step::Kernel(step) => step.inputs.iter().map(|(buffer, _)| *buffer).collect(),
+            Step::Kernel(step) => {
+                let own = step.inputs.iter().map(|(buffer, _)| *buffer);
+                own.chain(step.epilogue.iter().flat_map(|epilogue| Step::reads_of(&epilogue.body))).collect()
+            }
             Step::While { inputs, .. } => inputs.clone(),
             Step::If { condition, inputs, .. } => [&[*condition], inputs.as_slice()].concat(),
             Step::Copy { from, .. } => vec![*from],
@@ -78,7 +96,11 @@ impl Step {
                 let folds = step.body.folds.iter().map(|fold| fold.to.buffer);
                 stores.chain(folds).chain(step.partials).collect()
             }
-            Step::Kernel(step) => step.outputs.iter().map(|(buffer, _)| *buffer).collect(),
+            Step::Kernel(step) => {
+                let own = step.outputs.iter().map(|(buffer, _)| *buffer);
+                let stores = step.epilogue.iter().flat_map(|epilogue| &epilogue.body.stores);
+                own.chain(stores.map(|store| store.to.buffer)).collect()
+            }
             Step::While { outputs, scratch, .. } | Step::If { outputs, scratch, .. } => {
                 outputs.iter().copied().chain([*scratch]).collect()
             }
@@ -89,21 +111,58 @@ impl Step {
     /// All buffers of the step, to be renamed.
     pub fn buffers_mut(&mut self) -> Vec<&mut BufferId> {
         match self {
-            Step::Loop(step) => {
-                let loads = step.body.loads.iter_mut().filter_map(|load| match &mut load.source {
-                    Source::Memory(operand) => Some(&mut operand.buffer),
-                    Source::Immediate(_) | Source::Count { .. } => None,
-                });
-                let stores = step.body.stores.iter_mut().map(|store| &mut store.to.buffer);
-                let folds = step.body.folds.iter_mut().map(|fold| &mut fold.to.buffer);
-                loads.chain(stores).chain(folds).chain(step.partials.as_mut()).collect()
+            Step::Loop(step) => step.buffers_mut(),
+            Step::Kernel(step) => {
+                let own = step.inputs.iter_mut().chain(&mut step.outputs).map(|(buffer, _)| buffer);
+                own.chain(step.epilogue.iter_mut().flat_map(LoopStep::buffers_mut)).collect()
             }
-            Step::Kernel(step) => step.inputs.iter_mut().chain(&mut step.outputs).map(|(buffer, _)| buffer).collect(),
             Step::While { inputs, outputs, scratch, .. } => inputs.iter_mut().chain(outputs).chain([scratch]).collect(),
             Step::If { condition, inputs, outputs, scratch, .. } => {
                 inputs.iter_mut().chain(outputs).chain([condition, scratch]).collect()
             }
             Step::Copy { from, to, .. } => vec![from, to],
+        }
+    }
+
+    /// Floating-point operations of convolutions and products, a multiply-add counted as two.
+    pub fn flops(&self) -> f64 {
+        match self {
+            Step::Kernel(KernelStep { op: Op::Convolution(conv), inputs, outputs, .. }) => {
+                let kernel = inputs[1].1.elements() as f64;
+                let features = inputs[1].1.dims()[conv.kernel.output].max(1) as f64;
+                2.0 * outputs[0].1.elements() as f64 * kernel / features
+            }
+            Step::Kernel(KernelStep { op: Op::Dot(dot), inputs, outputs, .. }) => {
+                let summed: usize = dot.left_contract.iter().map(|&axis| inputs[0].1.dims()[axis]).product();
+                2.0 * outputs[0].1.elements() as f64 * summed as f64
+            }
+            Step::While { condition, body, .. } => condition.flops() + body.flops(),
+            Step::If { then, otherwise, .. } => then.flops().max(otherwise.flops()),
+            Step::Loop(_) | Step::Kernel(_) | Step::Copy { .. } => 0.0,
+        }
+    }
+
+    /// What a profile calls the step, and the layer it belongs to.
+    pub fn describe(&self) -> (String, String) {
+        match self {
+            Step::Loop(LoopStep { body, .. }) => {
+                let what = format!(
+                    "loop {:?}: {} loads, {} operations, {} stores, {} sums",
+                    body.dims,
+                    body.loads.len(),
+                    body.instructions.len(),
+                    body.stores.len(),
+                    body.folds.len()
+                );
+                (what, String::new())
+            }
+            Step::Kernel(KernelStep { op, inputs, outputs, path, .. }) => {
+                let operands: Vec<String> = inputs.iter().map(|(_, shape)| shape.to_string()).collect();
+                (format!("{} {} -> {}", op.name(), operands.join(" "), outputs[0].1), path.to_string())
+            }
+            Step::While { .. } => ("while".into(), String::new()),
+            Step::If { .. } => ("if".into(), String::new()),
+            Step::Copy { bytes, .. } => (format!("copy of {bytes} bytes"), String::new()),
         }
     }
 }

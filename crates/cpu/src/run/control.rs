@@ -7,8 +7,21 @@ use crate::plan::Step;
 use crate::plan::kernel::BufferId;
 
 pub(crate) enum PreparedControl {
-    While { inputs: Vec<usize>, outputs: Vec<usize>, condition: Prepared, body: Prepared, scratch: usize },
-    If { condition: usize, inputs: Vec<usize>, outputs: Vec<usize>, then: Prepared, otherwise: Prepared, scratch: usize },
+    While {
+        inputs: Vec<usize>,
+        outputs: Vec<usize>,
+        condition: Prepared,
+        body: Prepared,
+        scratch: usize,
+    },
+    If {
+        condition: usize,
+        inputs: Vec<usize>,
+        outputs: Vec<usize>,
+        then: Prepared,
+        otherwise: Prepared,
+        scratch: usize,
+    },
 }
 
 impl PreparedControl {

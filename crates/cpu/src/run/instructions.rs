@@ -268,10 +268,12 @@ fn select_binary(simd: Simd, binary: Binary, lane: Lane) -> Run {
                 Binary::And => plain!(map2, |a: $type, b: $type| a & b),
                 Binary::Or => plain!(map2, |a: $type, b: $type| a | b),
                 Binary::Xor | Binary::Atan2 => plain!(map2, |a: $type, b: $type| a ^ b),
-                Binary::ShiftLeft => plain!(map2, |a: $type, b: $type| match shift_in_range(b as i128, <$type>::BITS) {
-                    true => a << b,
-                    false => 0,
-                }),
+                Binary::ShiftLeft => {
+                    plain!(map2, |a: $type, b: $type| match shift_in_range(b as i128, <$type>::BITS) {
+                        true => a << b,
+                        false => 0,
+                    })
+                }
                 Binary::ShiftRight => plain!(map2, |a: $type, b: $type| {
                     const MASK: u64 = u64::MAX >> (64 - <$type>::BITS);
                     match shift_in_range(b as i128, <$type>::BITS) {

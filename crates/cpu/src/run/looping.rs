@@ -149,6 +149,25 @@ impl PreparedLoop {
         }
     }
 
+    /// Runs the loop over a range of its elements, which lie in the order of memory. Only loops that a convolution may
+    /// run are cut so: without outer dimensions, and over whole rows unless there is only one.
+    pub fn run_range(&self, memory: &Memory, first: usize, count: usize) {
+        WORKSPACE.with_borrow_mut(|workspace| {
+            let nest = &self.nest;
+            let mut block = Block::new(self, memory, workspace);
+            let mut is_first = true;
+            let (mut at, end) = (first, first + count);
+            while at < end {
+                let (row, column) = (at / nest.columns, at % nest.columns);
+                let rows = if column == 0 { nest.rows_per_block.min((end - at) / nest.columns).max(1) } else { 1 };
+                let columns = nest.columns_per_block.min(nest.columns - column).min(end - at);
+                block.block(&BlockPlace { outer: 0, middle: 0, row, column, rows, columns }, is_first);
+                is_first = false;
+                at += rows * columns;
+            }
+        });
+    }
+
     /// A fold of nothing is the identity.
     fn write_identities(&self, memory: &Memory) {
         for (fold, prepared) in self.body.folds.iter().zip(&self.folds) {
@@ -517,9 +536,17 @@ impl<'a> Block<'a> {
             let known = self.folded.min(count);
             // SAFETY: accumulators and registers hold a whole block of lanes.
             unsafe {
-                (how.combine)(Operands { to: accumulator, from: [accumulator, block, block].map(|p| p.cast_const()), count: known });
+                (how.combine)(Operands {
+                    to: accumulator,
+                    from: [accumulator, block, block].map(|p| p.cast_const()),
+                    count: known,
+                });
                 if count > known {
-                    std::ptr::copy_nonoverlapping(block.add(known * size), accumulator.add(known * size), (count - known) * size);
+                    std::ptr::copy_nonoverlapping(
+                        block.add(known * size),
+                        accumulator.add(known * size),
+                        (count - known) * size,
+                    );
                 }
             }
         }
@@ -535,7 +562,8 @@ impl<'a> Block<'a> {
             let (accumulator, size) = (self.accumulators[index], how.lane.size());
             for row in 1..self.folded / columns {
                 let other = accumulator.wrapping_add(row * columns * size).cast_const();
-                let operands = Operands { to: accumulator, from: [accumulator.cast_const(), other, other], count: columns };
+                let operands =
+                    Operands { to: accumulator, from: [accumulator.cast_const(), other, other], count: columns };
                 // SAFETY: both rows lie in the accumulator.
                 unsafe { (how.combine)(operands) };
             }

@@ -53,11 +53,8 @@ pub(super) fn expm1(x: f32) -> f32 {
     let (n, r) = reduce(clamped);
     let half = nearest(n * 0.5);
     let (a, b) = (power_of_two(half), power_of_two(n - half));
-    let result = if n == 0.0 {
-        exp_minus_one_near_zero(r)
-    } else {
-        (exp_minus_one_near_zero(r) * a) * b + (a * b - 1.0)
-    };
+    let result =
+        if n == 0.0 { exp_minus_one_near_zero(r) } else { (exp_minus_one_near_zero(r) * a) * b + (a * b - 1.0) };
     let result = if x > 88.722_84 { f32::INFINITY } else { result };
     if x.is_nan() { x } else { result }
 }

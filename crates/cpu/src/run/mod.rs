@@ -11,11 +11,21 @@ pub(crate) use memory::Memory;
 
 use crate::kernels::Machine;
 use crate::plan::{Plan, Step};
+use octant_runtime::Part;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Runs all steps of a plan over memory that was bound to it.
 pub(crate) fn run(plan: &Prepared, memory: &Memory, machine: &Machine) {
-    for step in &plan.steps {
-        step.run(memory, machine);
+    match &plan.profile {
+        None => plan.steps.iter().for_each(|step| step.run(memory, machine)),
+        Some(profile) => {
+            for (step, part) in plan.steps.iter().zip(profile) {
+                let begun = Instant::now();
+                step.run(memory, machine);
+                part.nanoseconds.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -23,6 +33,15 @@ pub(crate) fn run(plan: &Prepared, memory: &Memory, machine: &Machine) {
 pub(crate) struct Prepared {
     pub plan: Plan,
     steps: Vec<PreparedStep>,
+    profile: Option<Vec<Measured>>,
+}
+
+/// What is known of a step that is measured.
+struct Measured {
+    what: String,
+    path: String,
+    flops: f64,
+    nanoseconds: AtomicU64,
 }
 
 enum PreparedStep {
@@ -36,7 +55,28 @@ impl Prepared {
     /// Chooses instructions and kernels for the machine.
     pub fn new(mut plan: Plan, machine: &Machine) -> Prepared {
         let steps = std::mem::take(&mut plan.steps).into_iter().map(|step| PreparedStep::new(step, machine)).collect();
-        Prepared { plan, steps }
+        Prepared { plan, steps, profile: None }
+    }
+
+    /// The same, with the time of every step measured from now on.
+    pub fn measured(plan: Plan, machine: &Machine) -> Prepared {
+        let measure = |step: &Step| {
+            let (what, path) = step.describe();
+            Measured { what, path, flops: step.flops(), nanoseconds: AtomicU64::new(0) }
+        };
+        let profile = plan.steps.iter().map(measure).collect();
+        Prepared { profile: Some(profile), ..Prepared::new(plan, machine) }
+    }
+
+    /// Where the time went so far.
+    pub fn profile(&self) -> Vec<Part> {
+        let part = |measured: &Measured| Part {
+            what: measured.what.clone(),
+            path: measured.path.clone(),
+            time: Duration::from_nanos(measured.nanoseconds.load(Ordering::Relaxed)),
+            flops: measured.flops,
+        };
+        self.profile.iter().flatten().map(part).collect()
     }
 }
 
@@ -44,13 +84,9 @@ impl PreparedStep {
     fn new(step: Step, machine: &Machine) -> PreparedStep {
         match step {
             Step::Loop(step) => PreparedStep::Loop(looping::PreparedLoop::new(step, machine.simd)),
-            Step::Kernel(step) => PreparedStep::Kernel(kernels::PreparedKernel::new(step)),
-            Step::While { .. } | Step::If { .. } => {
-                PreparedStep::Control(control::PreparedControl::new(step, machine))
-            }
-            Step::Copy { from, to, bytes } => {
-                PreparedStep::Copy { from: from.0 as usize, to: to.0 as usize, bytes }
-            }
+            Step::Kernel(step) => PreparedStep::Kernel(kernels::PreparedKernel::new(step, machine.simd)),
+            Step::While { .. } | Step::If { .. } => PreparedStep::Control(control::PreparedControl::new(step, machine)),
+            Step::Copy { from, to, bytes } => PreparedStep::Copy { from: from.0 as usize, to: to.0 as usize, bytes },
         }
     }
 

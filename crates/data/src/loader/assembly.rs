@@ -1,5 +1,6 @@
 //! Rows become a batch: one block for the pictures, one for the targets.
 
+use super::mix::mix_rows;
 use super::pool::Block;
 use super::{Batch, Job, Targets};
 use crate::{DataError, Picture, Position, Sample, Target};
@@ -157,6 +158,15 @@ impl Assembly {
         Ok(())
     }
 
+    /// Mixes rows where that was asked for and makes sense; the share that each row keeps.
+    fn mix(&self, blocks: &mut Blocks, layout: &RowLayout, job: &Job) -> Option<Vec<f32>> {
+        let mix = job.config.mix.as_ref()?;
+        let dims = layout.picture.dims().try_into().ok()?;
+        let fits = layout.target == TargetLayout::Class && layout.picture.dtype() == DType::U8;
+        let (seed, rows) = (job.config.seed, self.indices.len());
+        fits.then(|| mix_rows(mix, seed, self.position, &mut blocks.images, rows, dims))
+    }
+
     /// The finished batch. Rows that do not count repeat the first one that does, so that no statistics over the
     /// batch ever meet values that no picture has.
     pub fn finish(&mut self, job: &Job) -> Result<Batch, DataError> {
@@ -176,16 +186,30 @@ impl Assembly {
         }
         let counts = self.filled.iter().zip(&self.indices).map(|(&filled, index)| filled && index.is_some());
         let mask: Vec<f32> = counts.map(|counts| counts as u8 as f32).collect();
+        let shares = self.mix(&mut blocks, layout, job);
         let mut dims = vec![rows];
         dims.extend(layout.picture.dims());
+        let targets = targets(&layout.target, rows, max_boxes, blocks.targets, &blocks.box_classes);
         Ok(Batch {
             position: self.position,
             images: tensor(layout.picture.dtype(), dims, blocks.images.freeze()),
-            targets: targets(&layout.target, rows, max_boxes, blocks.targets, &blocks.box_classes),
+            targets: mixed(targets, shares),
             valid: mask.iter().filter(|&&counts| counts > 0.0).count(),
             mask: copied(DType::F32, vec![rows], bytemuck::cast_slice(&mask)),
             indices: self.indices.iter().map(|index| index.unwrap_or(u64::MAX)).collect(),
         })
+    }
+}
+
+/// The targets of a batch whose rows were mixed: each row's partner is its mirror image in the batch.
+fn mixed(targets: Targets, shares: Option<Vec<f32>>) -> Targets {
+    let (Targets::Classes(classes), Some(shares)) = (&targets, shares) else { return targets };
+    let partners: Vec<i32> = bytemuck::cast_slice(classes.bytes()).iter().rev().copied().collect();
+    let rows = shares.len();
+    Targets::Mixed {
+        classes: classes.clone(),
+        partners: copied(DType::I32, vec![rows], bytemuck::cast_slice(&partners)),
+        shares: copied(DType::F32, vec![rows], bytemuck::cast_slice(&shares)),
     }
 }
 

@@ -6,11 +6,13 @@
 //! never from scheduling.
 
 mod assembly;
+mod mix;
 mod pool;
 mod worker;
 
 use crate::{DataError, Dataset, LastBatch, Position, Sampler, Transform};
 use assembly::RowLayout;
+pub use mix::Mix;
 use octant_tensor::HostTensor;
 use pool::Pool;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -50,6 +52,8 @@ pub struct LoaderConfig {
     pub shard: (usize, usize),
     /// Places for boxes per picture; further boxes are an error.
     pub max_boxes: usize,
+    /// Mixup and cutmix, for 8-bit pictures with classes.
+    pub mix: Option<Mix>,
 }
 
 impl Default for LoaderConfig {
@@ -64,6 +68,7 @@ impl Default for LoaderConfig {
             corrupt: Corrupt::Fatal,
             shard: (0, 1),
             max_boxes: 128,
+            mix: None,
         }
     }
 }
@@ -73,6 +78,15 @@ impl Default for LoaderConfig {
 pub enum Targets {
     /// Class numbers: i32 `[n]`.
     Classes(HostTensor),
+    /// Class numbers of pictures that were mixed in pairs.
+    Mixed {
+        /// The class of the picture itself: i32 `[n]`.
+        classes: HostTensor,
+        /// The class of the picture mixed in: i32 `[n]`.
+        partners: HostTensor,
+        /// How much of the picture itself is left: f32 `[n]`.
+        shares: HostTensor,
+    },
     /// Label pictures: u8 `[n, h, w, 1]`.
     Masks(HostTensor),
     /// Numbers to regress: f32 `[n, k]`.

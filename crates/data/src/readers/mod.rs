@@ -7,6 +7,7 @@ mod idx;
 mod irstd;
 mod listing;
 mod masked;
+mod open;
 mod table;
 mod tar;
 pub mod tfrecord;
@@ -18,8 +19,9 @@ pub use frames::open_frames;
 pub use idx::{IdxArray, IdxDataset, read_idx};
 pub use irstd::open_irstd;
 pub use masked::MaskedDataset;
+pub use open::open;
 pub use table::TableDataset;
-pub use tfrecord::TfRecordDataset;
+pub use tfrecord::{TfRecordDataset, TfRecordKeys};
 pub use webdataset::{WebDataset, write_webdataset};
 
 /// Which part of a data set.

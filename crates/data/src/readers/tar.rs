@@ -111,8 +111,7 @@ fn short_name(header: &[u8; BLOCK]) -> String {
 /// The path in a POSIX extended header: records of "length key=value".
 fn path_record(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
-    let record = text.lines().find_map(|line| line.split_once(' ')?.1.strip_prefix("path=").map(str::to_string));
-    record
+    text.lines().find_map(|line| line.split_once(' ')?.1.strip_prefix("path=").map(str::to_string))
 }
 
 /// A member as it stands in an archive: header, contents, padding.

@@ -51,7 +51,7 @@ vectorised! {
             let mut levels = [[0u8; STRIP]; 4];
             for place in 0..STRIP {
                 let (value, share) = (values[place], saturations[place]);
-                levels[0][place] = value as i32 as u8;
+                levels[0][place] = truncated(value as f64) as u8;
                 levels[1][place] = level(value, share);
                 levels[2][place] = level(value, share * parts[place]);
                 levels[3][place] = level(value, share * (1.0 - parts[place]));
@@ -98,16 +98,24 @@ fn to_hsv([r, g, b]: [f32; 3]) -> (i32, f32, f32) {
     let turned = sector as f64 / 6.0 + 1.0;
     let hue = (if turned >= 1.0 { turned - 1.0 } else { turned }) as f32;
     let hue = if range == 0.0 { 0.0 } else { hue };
-    let saturation = ((range / larger(largest, 1.0)) as f64 * 255.0) as i32;
-    ((hue as f64 * 255.0) as i32, (saturation as f64 / 255.0) as f32, largest)
+    let saturation = truncated((range / larger(largest, 1.0)) as f64 * 255.0);
+    (truncated(hue as f64 * 255.0), (saturation as f64 / 255.0) as f32, largest)
 }
 
 /// `value` × (1 − `share`), rounded half up.
 #[inline(always)]
 fn level(value: f32, share: f32) -> u8 {
     let exact = (value as f64 * (1.0 - share as f64)) as f32;
-    // Never above 255, so the conversion may go through the signed integers that vectors have.
-    (exact as f64 + 0.5) as i32 as u8
+    truncated(exact as f64 + 0.5) as u8
+}
+
+/// Towards zero, for numbers between −1 and 256.
+#[inline(always)]
+fn truncated(value: f64) -> i32 {
+    debug_assert!((-1.0..=256.0).contains(&value));
+    // SAFETY: all callers compute from bytes: shares of 255 and levels between zero and 255.5, never NaN. A checked
+    // conversion would keep the loops out of vectors.
+    unsafe { value.to_int_unchecked() }
 }
 
 fn in_sector<T>(sector: i32, v: T, p: T, q: T, t: T) -> [T; 3] {

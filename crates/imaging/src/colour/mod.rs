@@ -93,13 +93,22 @@ pub fn adjust_sharpness(image: &mut Image<u8>, factor: f64, semantics: Semantics
 /// Pillow's mix: from `base` towards `value`, truncated.
 #[inline(always)]
 fn blend_pil(base: f32, value: f32, factor: f64) -> u8 {
-    (base + factor as f32 * (value - base)).clamp(0.0, 255.0) as u8
+    to_byte(base + factor as f32 * (value - base))
 }
 
 /// torchvision's mix: weighted sum with a fused multiply-add, truncated.
 #[inline(always)]
 fn blend_torch(value: f32, base: f32, factor: f64) -> u8 {
-    base.mul_add((1.0 - factor) as f32, value * factor as f32).clamp(0.0, 255.0) as u8
+    to_byte(base.mul_add((1.0 - factor) as f32, value * factor as f32))
+}
+
+/// Truncated and saturated; what is not a number becomes zero.
+#[inline(always)]
+#[expect(clippy::manual_clamp, reason = "clamp keeps NaN, while max and min return their other argument")]
+fn to_byte(value: f32) -> u8 {
+    let inside = value.max(0.0).min(255.0);
+    // SAFETY: the value was just brought into 0–255. A checked conversion would keep loops out of vectors.
+    unsafe { inside.to_int_unchecked::<i32>() as u8 }
 }
 
 /// Replaces every value by its entry in a table.

@@ -9,7 +9,7 @@ use octant_nn::{Context, Kind, Mode, Precision, Training, Variable, VariableSpec
 use octant_zoo::{Model, Task};
 
 /// Gradients below this part of the largest gradient's size are rounding noise.
-const GRADIENT_FLOOR: f64 = 1e-3;
+const GRADIENT_FLOOR: f64 = 1e-2;
 
 pub struct Case {
     engine: Engine,

@@ -1,11 +1,12 @@
 //! Which kernel computes a convolution of the graph.
 
-use super::Arguments;
+use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
+use super::Arguments;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{Conv2d, Convolution as Kernel, Machine, Output, Weights, WeightsGradient};
+use crate::kernels::{Conv2d, Convolution as Kernel, Epilogue, Machine, Output, Weights, WeightsGradient};
 use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
 
@@ -78,7 +79,7 @@ impl Way {
         Way::Gradient(WeightsGradient::new(&forward))
     }
 
-    pub fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {
+    pub fn run(&self, arguments: &Arguments, epilogue: Option<&PreparedLoop>, memory: &Memory, machine: &Machine) {
         let [input, kernel, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
         match self {
             Way::Pictures { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
@@ -94,7 +95,13 @@ impl Way {
             }
             Way::Pictures { kernel: plan, strides } => with_f32(memory, input, |x| {
                 with_f32(memory, kernel, |w| {
-                    into_f32(memory, output, |y| plan.run(machine, x, strides.view(w), y, None));
+                    let follow = |first: usize, pixels: &mut [f32]| {
+                        if let Some(epilogue) = epilogue {
+                            epilogue.run_range(memory, first, pixels.len());
+                        }
+                    };
+                    let follow: Option<&Epilogue> = epilogue.is_some().then_some(&follow);
+                    into_f32(memory, output, |y| plan.run(machine, x, strides.view(w), y, follow));
                 })
             }),
             Way::Gradient(plan) => with_f32(memory, input, |x| {
@@ -164,7 +171,8 @@ fn general<T: Copy>(
             loop {
                 let source: Option<usize> = (0..spatial)
                     .map(|axis| {
-                        let at = place[conv.output.spatial[axis]] * conv.strides[axis] + tap[axis] * conv.kernel_dilation[axis];
+                        let at = place[conv.output.spatial[axis]] * conv.strides[axis]
+                            + tap[axis] * conv.kernel_dilation[axis];
                         let at = at as i64 - conv.padding[axis].0;
                         let dilation = conv.input_dilation[axis] as i64;
                         let index = (at >= 0 && at % dilation == 0).then(|| (at / dilation) as usize)?;
@@ -179,7 +187,8 @@ fn general<T: Copy>(
                     })
                     .sum();
                 if let Some(source) = source {
-                    let source = source + batch * x_strides[conv.input.batch] + first_input * x_strides[conv.input.feature];
+                    let source =
+                        source + batch * x_strides[conv.input.batch] + first_input * x_strides[conv.input.feature];
                     let weight = weight + feature * w_strides[conv.kernel.output];
                     for channel in 0..group_inputs {
                         let x = x[source + channel * x_strides[conv.input.feature]];

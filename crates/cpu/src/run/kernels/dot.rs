@@ -1,7 +1,7 @@
 //! Which kernel computes a product of the graph.
 
-use super::Arguments;
 use super::super::memory::Memory;
+use super::Arguments;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };

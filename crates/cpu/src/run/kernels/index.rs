@@ -1,7 +1,7 @@
 //! Reading and writing windows at places known only now.
 
-use super::Arguments;
 use super::super::memory::Memory;
+use super::Arguments;
 use super::numbers::{Number, advance, for_type, integers};
 use octant_graph::{DType, Gather, Scatter, ScatterKind, Shape};
 
@@ -41,7 +41,8 @@ pub(super) fn dynamic_slice(sizes: &[usize], arguments: &Arguments, memory: &Mem
     let size = shape.dtype().size();
     let (output, result) = &arguments.outputs[0];
     // SAFETY: operand and result are stored with these sizes; this step owns the result.
-    let (from, to) = unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
+    let (from, to) =
+        unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
     rows_of_window(shape, &start, sizes, |large, small, row| {
         to[small * size..(small + row) * size].copy_from_slice(&from[large * size..(large + row) * size]);
     });
@@ -104,7 +105,8 @@ pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory) {
         })
         .collect();
     // SAFETY: operand and result are stored with these sizes; this step owns the result.
-    let (from, to) = unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
+    let (from, to) =
+        unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
     for_each_place(&vectors.batch, |place| {
         let vector = vectors.vector(place);
         let mut start = vec![0; shape.rank()];
@@ -119,7 +121,8 @@ pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory) {
 }
 
 pub(super) fn scatter(scatter: &Scatter, arguments: &Arguments, memory: &Memory) {
-    let [(operand, shape), _, (updates, update_shape)] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.inputs[2]];
+    let [(operand, shape), _, (updates, update_shape)] =
+        [&arguments.inputs[0], &arguments.inputs[1], &arguments.inputs[2]];
     let output = arguments.outputs[0].0;
     let vectors = IndexVectors::read(memory, &arguments.inputs[1], scatter.index_vector_axis);
     memory.copy(*operand, output, shape.bytes());

@@ -8,9 +8,11 @@ mod order;
 mod random;
 mod window;
 
+use super::looping::PreparedLoop;
 use super::memory::Memory;
 use crate::kernels::Machine;
 use crate::plan::KernelStep;
+use crate::simd::Simd;
 use octant_graph::{Op, Shape};
 
 /// An operation with everything decided that its shapes decide.
@@ -18,6 +20,8 @@ pub(crate) struct PreparedKernel {
     op: Op,
     how: How,
     arguments: Arguments,
+    /// Runs over every finished part of a convolution.
+    epilogue: Option<PreparedLoop>,
 }
 
 enum How {
@@ -34,7 +38,7 @@ pub(super) struct Arguments {
 }
 
 impl PreparedKernel {
-    pub fn new(step: KernelStep) -> PreparedKernel {
+    pub fn new(step: KernelStep, simd: Simd) -> PreparedKernel {
         let buffers = |list: Vec<(crate::plan::kernel::BufferId, Shape)>| {
             list.into_iter().map(|(buffer, shape)| (buffer.0 as usize, shape)).collect()
         };
@@ -44,13 +48,14 @@ impl PreparedKernel {
             Op::Dot(dot) => How::Dot(dot::Way::choose(dot, &arguments)),
             _ => How::Plain,
         };
-        PreparedKernel { op: step.op, how, arguments }
+        let epilogue = step.epilogue.map(|epilogue| PreparedLoop::new(epilogue, simd));
+        PreparedKernel { op: step.op, how, arguments, epilogue }
     }
 
     pub fn run(&self, memory: &Memory, machine: &Machine) {
         let arguments = &self.arguments;
         match (&self.op, &self.how) {
-            (_, How::Convolution(way)) => way.run(arguments, memory, machine),
+            (_, How::Convolution(way)) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
             (_, How::Dot(way)) => way.run(arguments, memory, machine),
             (Op::DynamicSlice { sizes }, _) => index::dynamic_slice(sizes, arguments, memory),
             (Op::DynamicUpdateSlice, _) => index::dynamic_update_slice(arguments, memory),

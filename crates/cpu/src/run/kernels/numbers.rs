@@ -109,19 +109,58 @@ impl Number for Truth {
 macro_rules! for_type {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            DType::Bool => { type $T = $crate::run::kernels::numbers::Truth; $body }
-            DType::I8 => { type $T = i8; $body }
-            DType::I16 => { type $T = i16; $body }
-            DType::I32 => { type $T = i32; $body }
-            DType::I64 => { type $T = i64; $body }
-            DType::U8 => { type $T = u8; $body }
-            DType::U16 => { type $T = u16; $body }
-            DType::U32 => { type $T = u32; $body }
-            DType::U64 => { type $T = u64; $body }
-            DType::F16 => { type $T = octant_tensor::f16; $body }
-            DType::BF16 => { type $T = octant_tensor::bf16; $body }
-            DType::F32 => { type $T = f32; $body }
-            DType::F64 => { type $T = f64; $body }
+            DType::Bool => {
+                type $T = $crate::run::kernels::numbers::Truth;
+                $body
+            }
+            DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            DType::U8 => {
+                type $T = u8;
+                $body
+            }
+            DType::U16 => {
+                type $T = u16;
+                $body
+            }
+            DType::U32 => {
+                type $T = u32;
+                $body
+            }
+            DType::U64 => {
+                type $T = u64;
+                $body
+            }
+            DType::F16 => {
+                type $T = octant_tensor::f16;
+                $body
+            }
+            DType::BF16 => {
+                type $T = octant_tensor::bf16;
+                $body
+            }
+            DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            DType::F64 => {
+                type $T = f64;
+                $body
+            }
         }
     };
 }
@@ -140,7 +179,9 @@ pub(super) fn integers(memory: &Memory, (buffer, shape): &(usize, Shape)) -> Vec
             DType::U16 => memory.read::<u16>(*buffer, count).iter().map(|&x| x as i64).collect(),
             DType::U32 => memory.read::<u32>(*buffer, count).iter().map(|&x| x as i64).collect(),
             // An index beyond i64 is beyond every axis, and the greatest i64 is so as well.
-            DType::U64 => memory.read::<u64>(*buffer, count).iter().map(|&x| i64::try_from(x).unwrap_or(i64::MAX)).collect(),
+            DType::U64 => {
+                memory.read::<u64>(*buffer, count).iter().map(|&x| i64::try_from(x).unwrap_or(i64::MAX)).collect()
+            }
             _ => memory.read::<u8>(*buffer, count).iter().map(|&x| x as i64).collect(),
         }
     }
@@ -177,8 +218,14 @@ pub(super) fn write_doubles(memory: &Memory, (buffer, shape): &(usize, Shape), v
     unsafe {
         match shape.dtype() {
             DType::F64 => memory.write::<f64>(*buffer, count).copy_from_slice(values),
-            DType::F16 => memory.write::<f16>(*buffer, count).iter_mut().zip(values).for_each(|(s, &v)| *s = Element::from_f64(v)),
-            DType::BF16 => memory.write::<bf16>(*buffer, count).iter_mut().zip(values).for_each(|(s, &v)| *s = Element::from_f64(v)),
+            DType::F16 => {
+                memory.write::<f16>(*buffer, count).iter_mut().zip(values).for_each(|(s, &v)| *s = Element::from_f64(v))
+            }
+            DType::BF16 => memory
+                .write::<bf16>(*buffer, count)
+                .iter_mut()
+                .zip(values)
+                .for_each(|(s, &v)| *s = Element::from_f64(v)),
             _ => memory.write::<f32>(*buffer, count).iter_mut().zip(values).for_each(|(s, &v)| *s = v as f32),
         }
     }

@@ -1,7 +1,7 @@
 //! Sorting and choosing the greatest.
 
-use super::Arguments;
 use super::super::memory::Memory;
+use super::Arguments;
 use super::numbers::{Number, for_type};
 use octant_graph::{DType, Shape};
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! Random words from a counter.
 
-use super::Arguments;
 use super::super::memory::Memory;
+use super::Arguments;
 use crate::kernels::Machine;
 
 /// Words made by one task.
@@ -16,9 +16,8 @@ pub(super) fn bits(arguments: &Arguments, memory: &Memory, machine: &Machine) {
     machine.pool.run(count.div_ceil(TASK), &|task| {
         let range = task * TASK..((task + 1) * TASK).min(count);
         // SAFETY: the result holds `count` words and every task writes its own part of them.
-        let words = unsafe {
-            std::slice::from_raw_parts_mut(memory.at(*output).cast::<u32>().add(range.start), range.len())
-        };
+        let words =
+            unsafe { std::slice::from_raw_parts_mut(memory.at(*output).cast::<u32>().add(range.start), range.len()) };
         for (word, counter) in words.iter_mut().zip(range) {
             *word = threefry(key, [counter as u32, (counter as u64 >> 32) as u32])[0];
         }

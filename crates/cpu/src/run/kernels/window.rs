@@ -1,7 +1,7 @@
 //! Sliding windows.
 
-use super::Arguments;
 use super::super::memory::Memory;
+use super::Arguments;
 use super::numbers::{Number, advance, for_type, into_f32, with_f32};
 use crate::kernels::{Machine, Pool2d, Reduction as Pooling, max_pool2d_gradient, pool2d};
 use octant_graph::{DType, Reduction, Shape, Window};
@@ -21,9 +21,7 @@ fn source(window: &Window, shape: &Shape, strides: &[usize], place: &[usize], ta
 
 /// The window as one that moves over NHWC pictures of floats, if it is one.
 fn over_pictures(window: &Window, input: &Shape, output: &Shape) -> Option<Pool2d> {
-    let still = |axis: usize| {
-        window.size[axis] == 1 && window.strides[axis] == 1 && window.padding[axis] == (0, 0)
-    };
+    let still = |axis: usize| window.size[axis] == 1 && window.strides[axis] == 1 && window.padding[axis] == (0, 0);
     let floats = matches!(input.dtype(), DType::F32 | DType::BF16 | DType::F16);
     if !floats || input.rank() != 4 || !still(0) || !still(3) || window.base_dilation.iter().any(|&d| d != 1) {
         return None;

@@ -1,0 +1,127 @@
+//! The `eval` command.
+
+use crate::output::Json;
+use crate::recipes::{self, Recipe};
+use crate::show::{as_json, show};
+use crate::{Ending, device, prepare, rundir, train};
+use anyhow::{Context, Result, bail};
+use octant_data::{LastBatch, Loader, LoaderConfig};
+use octant_runtime::CompileOptions;
+use octant_train::checkpoint::Checkpoint;
+use octant_train::step::StepPlan;
+use octant_train::{Evaluator, Values};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Judge a run or a file of weights on data
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A run directory, or a file of weights together with --recipe
+    run: PathBuf,
+    /// The folder with the data set; the run's own if not given
+    #[arg(long, visible_alias = "dataset-dir", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// What the weights are for, where there is no run directory
+    #[arg(long)]
+    recipe: Option<String>,
+    /// Which checkpoint of the run: best or last
+    #[arg(long, default_value = "best")]
+    checkpoint: String,
+    /// Judge on the training data instead
+    #[arg(long)]
+    on_train: bool,
+    /// Pictures per step
+    #[arg(long)]
+    batch_size: Option<usize>,
+    /// The device: auto or cpu
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Threads of the CPU engine; all cores if not given
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Any field of the recipe
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The recipe and the weights that a run directory, or a file with the name of a recipe, stands for.
+pub(crate) fn resolve(
+    run: &Path,
+    recipe: Option<&str>,
+    checkpoint: &str,
+    data: Option<&Path>,
+    set: &[String],
+) -> Result<(Recipe, PathBuf)> {
+    let (mut table, weights) = match (run.join("config.toml").is_file(), recipe) {
+        (true, _) => {
+            let folder = run.join("checkpoints");
+            let found = Checkpoint::newest(&folder, checkpoint)?;
+            let found = if found.is_none() { Checkpoint::newest(&folder, "last")? } else { found };
+            let (found, _) = found.with_context(|| format!("{} has no checkpoint yet", run.display()))?;
+            (rundir::config(run)?, found.path.join("model.safetensors"))
+        }
+        (false, Some(recipe)) => (recipes::table(recipe)?, run.to_path_buf()),
+        (false, None) if run.is_dir() => bail!("{} holds no run (it has no config.toml)", run.display()),
+        (false, None) => {
+            bail!("{} is not a run directory; say what its weights are for with --recipe NAME", run.display())
+        }
+    };
+    if let Some(data) = data {
+        recipes::set(&mut table, "data.dir", toml::Value::String(data.display().to_string()))?;
+    }
+    set.iter().try_for_each(|assignment| recipes::set_text(&mut table, assignment))?;
+    Ok((recipes::check(table)?, weights))
+}
+
+/// The variables of a file, by path; all of them must fit.
+pub(crate) fn values(recipe: &Recipe, weights: &Path, outputs: usize) -> Result<Values> {
+    let (specs, loaded) = prepare::weights(weights, recipe, outputs)?;
+    loaded.matching.require(true)?;
+    Ok(specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect())
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
+    let Arguments { run, recipe, checkpoint, data, set, .. } = &arguments;
+    let (recipe, weights) = resolve(run, recipe.as_deref(), checkpoint, data.as_deref(), set)?;
+    let data = prepare::data(&recipe)?;
+    let dataset = if arguments.on_train { &data.train } else { &data.valid };
+    let entry = octant_zoo::find(&recipe.model)?;
+    let transform = prepare::transform(&recipe, &recipe.eval_transform, false, entry)?;
+    let task = prepare::task(&recipe, data.outputs, prepare::picture(&**dataset, &transform)?, false)?;
+    let batch_size = arguments.batch_size.unwrap_or(recipe.batch_size).min(dataset.len()).max(1);
+    let backend = device::open(&arguments.device, arguments.threads)?;
+    let precision = train::precision(&recipe.precision)?;
+    let plan = StepPlan { precision, ..StepPlan::new(&*task, batch_size) };
+    let values = values(&recipe, &weights, data.outputs)?;
+    let evaluator = Evaluator::new(&*backend, &plan, &CompileOptions::default(), &values)?;
+    let config = LoaderConfig {
+        batch_size,
+        shuffle: false,
+        last: LastBatch::Pad,
+        workers: recipe.workers,
+        ..LoaderConfig::default()
+    };
+    let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;
+    let (metrics, confusion) = evaluator.run(loader.epoch(0))?;
+    if arguments.json {
+        Json::line(
+            json!({ "event": "done", "pictures": dataset.len(), "weights": weights, "metrics": as_json(&metrics) }),
+        );
+        return Ok(Ending::Done);
+    }
+    println!("{} on {} pictures\n  {}", weights.display(), dataset.len(), show(&metrics));
+    if let Some(confusion) = confusion {
+        let names = dataset.class_names();
+        println!("  {:<20} precision  recall      f1", "class");
+        for class in 0..confusion.classes.min(100) {
+            let name = names.get(class).cloned().unwrap_or_else(|| class.to_string());
+            let (precision, recall, f1) = (confusion.precision(class), confusion.recall(class), confusion.f1(class));
+            println!("  {name:<20} {precision:>9.4} {recall:>7.4} {f1:>7.4}");
+        }
+    }
+    Ok(Ending::Done)
+}

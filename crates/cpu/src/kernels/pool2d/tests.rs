@@ -1,0 +1,97 @@
+//! Poolings and their gradients against the definition, at every instruction set.
+
+use super::*;
+use crate::kernels::conv::testing::{assert_close, machines, numbers};
+use proptest::prelude::*;
+
+fn any_pool() -> impl Strategy<Value = Pool2d> {
+    let pair = |range: Range<usize>| [range.clone(), range];
+    let channels = prop_oneof![0usize..5, 14usize..70];
+    (0usize..3, pair(0..9), pair(0..6), channels, pair(1..4), pair(1..4), pair(1..3), [-2i64..3, -2i64..3]).prop_map(
+        |(batch, input, output, channels, window, stride, dilation, pad_low)| Pool2d {
+            batch,
+            input,
+            output,
+            channels,
+            window,
+            stride,
+            dilation,
+            pad_low,
+        },
+    )
+}
+
+/// The input indices of every window, in order, by the definition.
+fn windows(pool: &Pool2d) -> Vec<Vec<usize>> {
+    let mut windows = Vec::new();
+    let [rows, columns] = pool.output;
+    for index in 0..pool.output_len() {
+        let (channel, pixel) = (index % pool.channels, index / pool.channels);
+        let (picture, row, column) = (pixel / columns / rows, pixel / columns % rows, pixel % columns);
+        let mut window = Vec::new();
+        for tap in 0..pool.window[0] * pool.window[1] {
+            let at = |axis: usize, output: usize, tap: usize| {
+                (output * pool.stride[axis] + tap * pool.dilation[axis]) as i64 - pool.pad_low[axis]
+            };
+            let (line, across) = (at(0, row, tap / pool.window[1]), at(1, column, tap % pool.window[1]));
+            if (0..pool.input[0] as i64).contains(&line) && (0..pool.input[1] as i64).contains(&across) {
+                let pixel = (picture * pool.input[0] + line as usize) * pool.input[1] + across as usize;
+                window.push(pixel * pool.channels + channel);
+            }
+        }
+        windows.push(window);
+    }
+    windows
+}
+
+proptest! {
+    #[test]
+    fn any_pooling_follows_the_definition(pool in any_pool()) {
+        // Few distinct values, so that windows have several maxima.
+        let x: Vec<f32> = numbers(pool.input_len(), 1).iter().map(|x| (4.0 * x).round()).collect();
+        let dy = numbers(pool.output_len(), 2);
+        let windows = windows(&pool);
+        let mut scattered = vec![0.25f64; x.len()];
+        let mut spread = vec![0.0f64; x.len()];
+        for (window, dy) in windows.iter().zip(&dy) {
+            let first_maximum = window.iter().copied().reduce(|best, at| if x[best] >= x[at] { best } else { at });
+            if let Some(at) = first_maximum {
+                scattered[at] += f64::from(*dy);
+            }
+            window.iter().for_each(|&at| spread[at] += f64::from(*dy));
+        }
+        let expect = |reduce: fn(f64, f64) -> f64, initial: f64| -> Vec<f64> {
+            windows.iter().map(|window| window.iter().fold(initial, |all, &at| reduce(all, f64::from(x[at])))).collect()
+        };
+        for machine in machines() {
+            let mut y = vec![f32::NAN; dy.len()];
+            pool2d(&machine, &pool, Reduction::Max, -1.0, &x, &mut y);
+            assert_close(&y, &expect(f64::max, -1.0), "max");
+            pool2d(&machine, &pool, Reduction::Min, 1.0, &x, &mut y);
+            assert_close(&y, &expect(f64::min, 1.0), "min");
+            pool2d(&machine, &pool, Reduction::Sum, 0.5, &x, &mut y);
+            assert_close(&y, &expect(|a, b| a + b, 0.5), "sum");
+            let mut dx = vec![f32::NAN; x.len()];
+            max_pool2d_gradient(&machine, &pool, 0.25, &x, &dy, &mut dx);
+            assert_close(&dx, &scattered, "gradient of max");
+            sum_pool2d_gradient(&machine, &pool, &dy, &mut dx);
+            assert_close(&dx, &spread, "gradient of sum");
+        }
+    }
+}
+
+#[test]
+fn nan_is_the_maximum_and_the_minimum() {
+    let pool = Pool2d::square(1, [2, 2], 1, 2, 2, 0);
+    for machine in machines() {
+        for position in 0..4 {
+            let mut x = [1.0, 2.0, 3.0, 4.0];
+            x[position] = f32::NAN;
+            for reduction in [Reduction::Max, Reduction::Min] {
+                let mut y = [0.0];
+                pool2d(&machine, &pool, reduction, 0.0, &x, &mut y);
+                assert!(y[0].is_nan(), "{reduction:?} {position}");
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Loops that run inside of the convolution before them.
+//!
+//! A loop that reads a convolution's result element by element, and is the only one to read it, need not wait until the
+//! whole result has gone through memory: the convolution runs it over every finished part, which still lies in the
+//! cache. The loop's result takes the place of the convolution's.
+
+use super::StoredValues;
+use super::kernel::{BufferId, Source};
+use super::steps::{KernelStep, LoopStep, Step};
+use octant_graph::op::ImageAxes;
+use octant_graph::{DType, Graph, Op};
+use std::collections::{HashMap, HashSet};
+
+/// Attaches every loop that can run inside of a convolution, and drops it from the list.
+pub(crate) fn attach(steps: Vec<Step>, graph: &Graph, values: &StoredValues) -> Vec<Step> {
+    let handed_out: HashSet<BufferId> = graph.outputs().iter().map(|&output| values.buffer(output)).collect();
+    let mut readers: HashMap<BufferId, Vec<usize>> = HashMap::new();
+    let mut written: HashMap<BufferId, Vec<usize>> = HashMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        step.reads().into_iter().for_each(|buffer| readers.entry(buffer).or_default().push(at));
+        step.writes().into_iter().for_each(|buffer| written.entry(buffer).or_default().push(at));
+    }
+    let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
+    for at in 0..steps.len() {
+        let Some(Step::Kernel(conv)) = &steps[at] else { continue };
+        let result = conv.outputs[0].0;
+        let Some(&[reader]) = readers.get(&result).map(Vec::as_slice) else { continue };
+        let Some(Step::Loop(follower)) = &steps[reader] else { continue };
+        let early_enough = Step::reads_of(&follower.body)
+            .into_iter()
+            .filter(|&buffer| buffer != result)
+            .all(|buffer| written.get(&buffer).is_none_or(|writes| writes.iter().all(|&write| write < at)));
+        let single_writes = follower
+            .body
+            .stores
+            .iter()
+            .all(|store| written[&store.to.buffer].len() == 1 && !handed_out.contains(&store.to.buffer));
+        if !is_pictures(conv)
+            || handed_out.contains(&result)
+            || !early_enough
+            || !single_writes
+            || !follows(follower, result, conv)
+        {
+            continue;
+        }
+        let Some(Step::Loop(mut follower)) = steps[reader].take() else { unreachable!("it was just looked at") };
+        let Some(Step::Kernel(conv)) = &mut steps[at] else { unreachable!("it was just looked at") };
+        // The loop's result takes over the convolution's memory, under the loop's name.
+        let kept = follower.body.stores[0].to.buffer;
+        conv.outputs[0].0 = kept;
+        for load in &mut follower.body.loads {
+            match &mut load.source {
+                Source::Memory(operand) if operand.buffer == result => operand.buffer = kept,
+                _ => {}
+            }
+        }
+        conv.epilogue = Some(follower);
+    }
+    steps.into_iter().flatten().collect()
+}
+
+/// Whether the convolution is one of those that hand out finished pixels.
+fn is_pictures(conv: &KernelStep) -> bool {
+    let Op::Convolution(attributes) = &conv.op else { return false };
+    let plain = ImageAxes::nhwc(2);
+    let f32_only = conv.inputs.iter().chain(&conv.outputs).all(|(_, shape)| shape.dtype() == DType::F32);
+    f32_only && attributes.input == plain && attributes.output == plain && attributes.batch_groups == 1
+}
+
+/// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same way, and
+/// can be run over any range of whole pixels.
+fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
+    let (body, nest) = (&follower.body, &follower.nest);
+    let channels = conv.outputs[0].1.dims()[3];
+    let in_order = |strides: &[isize], offset: isize| {
+        let [.., row, column] = strides else { return false };
+        offset == 0 && (*column == 1 || nest.columns == 1) && (*row == nest.columns as isize || nest.rows == 1)
+    };
+    let whole_pixels = nest.rows == 1 || channels % nest.columns == 0;
+    let reads_in_order = body.loads.iter().all(|load| match &load.source {
+        Source::Memory(operand) if operand.buffer == result => in_order(&operand.strides, operand.offset),
+        _ => true,
+    });
+    nest.outer.is_empty()
+        && nest.middle.is_empty()
+        && body.folds.is_empty()
+        && body.elements() == conv.outputs[0].1.elements()
+        && whole_pixels
+        && reads_in_order
+        && body
+            .stores
+            .first()
+            .is_some_and(|store| store.to.dtype == DType::F32 && in_order(&store.to.strides, store.to.offset))
+}

@@ -1,0 +1,101 @@
+//! A small canvas: lines, boxes and letters into a PNG.
+
+use crate::EventsError;
+use crate::font::glyph;
+use std::path::Path;
+
+/// Red, green and blue.
+pub type Colour = [u8; 3];
+
+/// A picture being drawn.
+pub struct Canvas {
+    width: usize,
+    height: usize,
+    pixels: Vec<u8>,
+}
+
+impl Canvas {
+    /// The side of a letter's dot.
+    const DOT: usize = 2;
+    /// The width of a letter with the gap after it.
+    pub const LETTER: usize = 4 * Canvas::DOT;
+
+    /// A white canvas.
+    pub fn new(width: usize, height: usize) -> Canvas {
+        Canvas { width, height, pixels: vec![255; width * height * 3] }
+    }
+
+    /// Mixes a colour into a pixel; outside of the canvas nothing happens.
+    fn blend(&mut self, x: isize, y: isize, colour: Colour, share: f32) {
+        if x < 0 || y < 0 || x as usize >= self.width || y as usize >= self.height {
+            return;
+        }
+        let place = (y as usize * self.width + x as usize) * 3;
+        for (pixel, colour) in self.pixels[place..place + 3].iter_mut().zip(colour) {
+            *pixel = (*pixel as f32 + (colour as f32 - *pixel as f32) * share.clamp(0.0, 1.0)) as u8;
+        }
+    }
+
+    /// A filled box.
+    pub fn fill(&mut self, [x, y, width, height]: [usize; 4], colour: Colour) {
+        for row in y..y + height {
+            (x..x + width).for_each(|column| self.blend(column as isize, row as isize, colour, 1.0));
+        }
+    }
+
+    /// A line two pixels thick with soft edges.
+    pub fn line(&mut self, from: [f32; 2], to: [f32; 2], colour: Colour) {
+        let [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+        let length = (dx * dx + dy * dy).max(1e-6);
+        let span = |a: f32, b: f32| (a.min(b).floor() as isize - 2)..=(a.max(b).ceil() as isize + 2);
+        for y in span(from[1], to[1]) {
+            for x in span(from[0], to[0]) {
+                let [px, py] = [x as f32 - from[0], y as f32 - from[1]];
+                let along = ((px * dx + py * dy) / length).clamp(0.0, 1.0);
+                let [ox, oy] = [px - along * dx, py - along * dy];
+                self.blend(x, y, colour, 1.5 - (ox * ox + oy * oy).sqrt());
+            }
+        }
+    }
+
+    /// Text with its upper left corner at a place.
+    pub fn text(&mut self, [x, y]: [usize; 2], text: &str, colour: Colour) {
+        for (index, letter) in text.chars().enumerate() {
+            for (row, bits) in glyph(letter).into_iter().enumerate() {
+                for column in (0..3).filter(|column| bits >> (2 - column) & 1 == 1) {
+                    let left = x + index * Canvas::LETTER + column * Canvas::DOT;
+                    self.fill([left, y + row * Canvas::DOT, Canvas::DOT, Canvas::DOT], colour);
+                }
+            }
+        }
+    }
+
+    /// A picture of three bytes per pixel with its upper left corner at a place.
+    pub fn picture(&mut self, [x, y]: [usize; 2], width: usize, pixels: &[u8]) {
+        for (row, line) in pixels.chunks_exact(width.max(1) * 3).enumerate() {
+            for (column, pixel) in line.chunks_exact(3).enumerate() {
+                self.blend((x + column) as isize, (y + row) as isize, [pixel[0], pixel[1], pixel[2]], 1.0);
+            }
+        }
+    }
+
+    /// Width and height.
+    pub fn size(&self) -> [usize; 2] {
+        [self.width, self.height]
+    }
+
+    /// The canvas as a PNG file's bytes.
+    pub fn png(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, self.width as u32, self.height as u32);
+        encoder.set_color(png::ColorType::Rgb);
+        let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&self.pixels));
+        written.expect("the pixels are as many as the size says, and memory does not refuse");
+        bytes
+    }
+
+    /// Writes the canvas as a PNG file.
+    pub fn save(&self, path: &Path) -> Result<(), EventsError> {
+        std::fs::write(path, self.png()).map_err(EventsError::write(path))
+    }
+}

@@ -1,0 +1,55 @@
+//! Connected components of a mask.
+
+/// Marked pixels that touch each other, corners included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Component {
+    /// How many pixels.
+    pub area: usize,
+    /// Their mean row and column.
+    pub centre: [f64; 2],
+}
+
+/// The components of a mask of `width` columns in the order of their first pixels, as scikit-image's `label` with
+/// `connectivity=2` numbers them.
+pub fn components(mask: &[bool], width: usize) -> Vec<Component> {
+    let mut seen = vec![false; mask.len()];
+    let mut found = Vec::new();
+    let mut open = Vec::new();
+    for start in 0..mask.len() {
+        if !mask[start] || seen[start] {
+            continue;
+        }
+        seen[start] = true;
+        open.push(start);
+        let (mut area, mut rows, mut columns) = (0usize, 0usize, 0usize);
+        while let Some(place) = open.pop() {
+            let (row, column) = (place / width, place % width);
+            (area, rows, columns) = (area + 1, rows + row, columns + column);
+            for neighbour_row in row.saturating_sub(1)..=row + 1 {
+                for neighbour_column in column.saturating_sub(1)..=(column + 1).min(width - 1) {
+                    let neighbour = neighbour_row * width + neighbour_column;
+                    if neighbour < mask.len() && mask[neighbour] && !seen[neighbour] {
+                        seen[neighbour] = true;
+                        open.push(neighbour);
+                    }
+                }
+            }
+        }
+        let centre = [rows, columns].map(|sum| sum as f64 / area as f64);
+        found.push(Component { area, centre });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corners_connect_and_borders_do_not_wrap() {
+        let mask: Vec<bool> = ["#..#", ".#..", "....", "#..#"].concat().chars().map(|c| c == '#').collect();
+        let found = components(&mask, 4);
+        assert_eq!(found.iter().map(|component| component.area).collect::<Vec<_>>(), [2, 1, 1, 1]);
+        assert_eq!(found[0].centre, [0.5, 0.5]);
+    }
+}

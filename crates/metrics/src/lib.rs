@@ -1,0 +1,39 @@
+//! Metrics in two halves: statistics that a step adds up on the device, and the host's arithmetic on the sums.
+//!
+//! Each statistic is a function of the graph that returns a flat f32 vector for one batch, with a matching function (or
+//! struct) on the host that turns sums over any number of batches into numbers. Sums can be added over batches, epochs
+//! and devices in any order, so nothing has to be fetched per step. f32 counts exactly up to 2²⁴, so what is counted is
+//! chosen to stay small: marked pixels, never all pixels.
+//!
+//! Two metrics cannot be summed and look at every prediction on the host: detection of components ([`Detection`]) and
+//! the ROC curve ([`Roc`]).
+//!
+//! Start reading at [`classes`], then [`masks`].
+
+pub mod classes;
+mod components;
+mod detection;
+pub mod masks;
+pub mod pictures;
+mod roc;
+pub mod values;
+
+pub use components::{Component, components};
+pub use detection::Detection;
+pub use roc::Roc;
+
+use octant_graph::Tensor;
+
+/// A number that people watch, such as `("accuracy", 0.91)`.
+pub type Metric = (String, f64);
+
+/// Scalars side by side, as one vector.
+pub fn vector(scalars: &[Tensor]) -> Tensor {
+    let parts: Vec<Tensor> = scalars.iter().map(|scalar| scalar.reshape(&[1])).collect();
+    Tensor::concatenate(&parts, 0)
+}
+
+/// `a / b`, or 0 where there is nothing to divide by.
+pub(crate) fn ratio(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { a / b }
+}

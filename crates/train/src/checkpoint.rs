@@ -1,0 +1,256 @@
+//! Checkpoints: written so that a whole one always exists, read so that a damaged one is never used.
+//!
+//! A checkpoint is a folder with `model.safetensors` (the evaluated weights, with the reference's names and layouts),
+//! `state.safetensors` (everything else that lives on the device), `progress.toml`, `config.toml`, and `checksums.txt`
+//! over all of them. It is written under a temporary name, read back, and renamed; the one before it stays as `.bak`.
+
+use crate::state::{Role, Values};
+use crate::step::TracedStep;
+use crate::{Progress, TrainError, import};
+use octant_archive::{Archive, save_safetensors};
+use octant_events::crc32c;
+use octant_graph::HostTensor;
+use octant_nn::VariableSpec;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+/// Host copies of everything on the device.
+pub struct Snapshot {
+    /// The evaluated variables, with the reference's names and layouts.
+    pub model: Vec<(String, HostTensor)>,
+    /// The rest, with names and layouts of the step.
+    pub state: Vec<(String, HostTensor)>,
+}
+
+/// A checkpoint that was read and found whole.
+pub struct Checkpoint {
+    /// The folder.
+    pub path: PathBuf,
+    /// The evaluated variables.
+    pub model: Archive,
+    /// The rest of the state.
+    pub state: Archive,
+    /// How far the run had come.
+    pub progress: Progress,
+}
+
+const MODEL: &str = "model.safetensors";
+const STATE: &str = "state.safetensors";
+const PROGRESS: &str = "progress.toml";
+const CONFIG: &str = "config.toml";
+const CHECKSUMS: &str = "checksums.txt";
+
+impl Checkpoint {
+    /// Reads a checkpoint's folder and compares every byte with its checksums.
+    pub fn read(path: &Path) -> Result<Checkpoint, TrainError> {
+        verify(path)?;
+        let text = std::fs::read_to_string(path.join(PROGRESS)).map_err(|error| unreadable(path, error))?;
+        let progress = toml::from_str(&text).map_err(|error| unreadable(path, error.message()))?;
+        let (model, state) = (Archive::open(&path.join(MODEL))?, Archive::open(&path.join(STATE))?);
+        Ok(Checkpoint { path: path.to_path_buf(), model, state, progress })
+    }
+
+    /// The newest whole checkpoint of that name (`last` or `best`), and a sentence where it is not the newest one
+    /// written. `None` when none was ever written.
+    pub fn newest(folder: &Path, name: &str) -> Result<Option<(Checkpoint, Option<String>)>, TrainError> {
+        let [newest, backup] = [name.to_string(), format!("{name}.bak")].map(|name| folder.join(name));
+        let first = match Checkpoint::read(&newest) {
+            Ok(checkpoint) => return Ok(Some((checkpoint, None))),
+            Err(error) => error,
+        };
+        match Checkpoint::read(&backup) {
+            // Killed between the two renames: nothing was damaged, and nothing needs to be said.
+            Ok(checkpoint) if !newest.exists() => Ok(Some((checkpoint, None))),
+            Ok(checkpoint) => {
+                let step = checkpoint.progress.step;
+                let warning = format!("{first}; going on from the one before it, {} at step {step}", backup.display());
+                Ok(Some((checkpoint, Some(warning))))
+            }
+            Err(_) if !newest.exists() && !backup.exists() => Ok(None),
+            Err(_) => Err(first),
+        }
+    }
+
+    /// The state by name, in the layout of the device, for a step that has these variables.
+    pub fn values(&self, variables: &[VariableSpec], averaged: bool) -> Result<Values, TrainError> {
+        let mut values: Values = self.state.tensors.iter().cloned().collect();
+        for spec in variables {
+            let name = if averaged { format!("{}#average", spec.path) } else { spec.path.clone() };
+            values.insert(name, import(spec, &self.model)?);
+        }
+        Ok(values)
+    }
+
+    /// Whether averages of weights were kept: then the model's file holds those.
+    pub fn is_averaged(&self, variables: &[VariableSpec]) -> bool {
+        variables.first().is_some_and(|spec| self.state.get(&spec.path).is_some())
+    }
+}
+
+/// Whether a step keeps averages of weights.
+pub fn averages(step: &TracedStep) -> bool {
+    step.entries.iter().any(|entry| matches!(entry.role, Role::Average(_)))
+}
+
+fn unreadable(path: &Path, problem: impl std::fmt::Display) -> TrainError {
+    TrainError::Checkpoint(format!("the checkpoint {} cannot be used: {problem}", path.display()))
+}
+
+/// Compares all files with `checksums.txt`, whose last line is the checksum of the lines before it.
+fn verify(path: &Path) -> Result<(), TrainError> {
+    let text = std::fs::read_to_string(path.join(CHECKSUMS)).map_err(|error| unreadable(path, error))?;
+    let damaged = || unreadable(path, "its list of checksums is damaged");
+    let (lines, last) = text.trim_end_matches('\n').rsplit_once('\n').ok_or_else(damaged)?;
+    if last != format!("{:08x}", crc32c(lines.as_bytes())) || !text.ends_with('\n') {
+        return Err(damaged());
+    }
+    for line in lines.lines() {
+        let (sum, name) = line.split_once("  ").ok_or_else(damaged)?;
+        let bytes = std::fs::read(path.join(name)).map_err(|error| unreadable(path, format!("{name}: {error}")))?;
+        if sum != format!("{:08x}", crc32c(&bytes)) {
+            return Err(unreadable(path, format!("{name} is damaged (its checksum differs)")));
+        }
+    }
+    Ok(())
+}
+
+/// What is about to be written.
+pub struct Contents {
+    /// The tensors.
+    pub snapshot: Snapshot,
+    /// How far the run has come.
+    pub progress: Progress,
+    /// The resolved configuration.
+    pub config: String,
+    /// What `model.safetensors` says about itself.
+    pub metadata: Vec<(String, String)>,
+}
+
+/// Writes a checkpoint and waits for it.
+pub fn write(folder: &Path, name: &str, contents: &Contents) -> Result<PathBuf, TrainError> {
+    let temporary = folder.join(format!("{name}.tmp"));
+    let failed = |problem: String| {
+        let good = match Checkpoint::newest(folder, name) {
+            Ok(Some((good, _))) => {
+                format!("the last good one is {} at step {}", good.path.display(), good.progress.step)
+            }
+            _ => "there is no earlier one".to_string(),
+        };
+        TrainError::Checkpoint(format!("the checkpoint could not be written: {problem}; {good}"))
+    };
+    fill(&temporary, contents).map_err(&failed)?;
+    let path = exchange(folder, name, &temporary).map_err(|error| failed(error.to_string()))?;
+    Ok(path)
+}
+
+/// Writes all files, reads the tensors back, and syncs everything.
+fn fill(folder: &Path, contents: &Contents) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).map_err(text)?;
+    }
+    std::fs::create_dir_all(folder).map_err(text)?;
+    let tensors = [(MODEL, &contents.snapshot.model), (STATE, &contents.snapshot.state)];
+    for (name, tensors) in tensors {
+        let path = folder.join(name);
+        let named = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
+        save_safetensors(&path, named, &contents.metadata).map_err(|error| error.to_string())?;
+        let read = Archive::open(&path).map_err(|error| error.to_string())?;
+        if !tensors.iter().all(|(name, tensor)| read.get(name) == Some(tensor) || has_nan(tensor)) {
+            return Err(format!("{name} was read back with other values; check the disk"));
+        }
+    }
+    let progress = toml::to_string(&contents.progress).map_err(|error| error.to_string())?;
+    for (name, content) in [(PROGRESS, &progress), (CONFIG, &contents.config)] {
+        std::fs::write(folder.join(name), content).map_err(text)?;
+    }
+    let mut lines = Vec::new();
+    for name in [MODEL, STATE, PROGRESS, CONFIG] {
+        let path = folder.join(name);
+        let bytes = std::fs::read(&path).map_err(text)?;
+        lines.push(format!("{:08x}  {name}", crc32c(&bytes)));
+        File::open(&path).and_then(|file| file.sync_all()).map_err(text)?;
+    }
+    let lines = lines.join("\n");
+    let path = folder.join(CHECKSUMS);
+    std::fs::write(&path, format!("{lines}\n{:08x}\n", crc32c(lines.as_bytes()))).map_err(text)?;
+    File::open(&path).and_then(|file| file.sync_all()).map_err(text)?;
+    sync_folder(folder).map_err(text)
+}
+
+/// Comparing by value, a tensor that holds NaN never equals itself; its bytes are still covered by the checksums.
+fn has_nan(tensor: &HostTensor) -> bool {
+    tensor.to_f64s().iter().any(|value| value.is_nan())
+}
+
+/// Makes the temporary folder the newest one. Whatever happens in between, one of `name` and `name.bak` is whole.
+fn exchange(folder: &Path, name: &str, temporary: &Path) -> std::io::Result<PathBuf> {
+    let [newest, backup, old] = ["", ".bak", ".old"].map(|ending| folder.join(format!("{name}{ending}")));
+    if old.exists() {
+        std::fs::remove_dir_all(&old)?;
+    }
+    if newest.exists() {
+        if backup.exists() {
+            std::fs::rename(&backup, &old)?;
+        }
+        std::fs::rename(&newest, &backup)?;
+    }
+    std::fs::rename(temporary, &newest)?;
+    sync_folder(folder)?;
+    if old.exists() {
+        std::fs::remove_dir_all(&old)?;
+    }
+    Ok(newest)
+}
+
+/// Renames survive a power cut only once the folder itself is synced.
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    match cfg!(unix) {
+        true => File::open(folder)?.sync_all(),
+        false => Ok(()),
+    }
+}
+
+/// Writes checkpoints while training goes on; at most one at a time.
+pub struct Writer {
+    folder: PathBuf,
+    under_way: Option<JoinHandle<Result<PathBuf, TrainError>>>,
+}
+
+impl Writer {
+    /// A writer into that folder.
+    pub fn new(folder: &Path) -> Writer {
+        Writer { folder: folder.to_path_buf(), under_way: None }
+    }
+
+    /// Begins to write a checkpoint, after the one before is done; the error is that one's.
+    pub fn begin(&mut self, name: &'static str, contents: Contents) -> Result<(), TrainError> {
+        let before = self.finish();
+        let folder = self.folder.clone();
+        let thread = std::thread::Builder::new().name("checkpoint".into());
+        let spawned = thread.spawn(move || write(&folder, name, &contents));
+        self.under_way =
+            Some(spawned.map_err(|error| TrainError::Checkpoint(format!("no thread for the checkpoint: {error}")))?);
+        before
+    }
+
+    /// Waits for the checkpoint that is under way.
+    pub fn finish(&mut self) -> Result<(), TrainError> {
+        match self.under_way.take().map(JoinHandle::join) {
+            None | Some(Ok(Ok(_))) => Ok(()),
+            Some(Ok(Err(error))) => Err(error),
+            Some(Err(_)) => Err(TrainError::Checkpoint("the thread that writes checkpoints panicked".into())),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // An error was reported by whoever called `finish`; here the run is already failing for another reason.
+        let _ = self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests;

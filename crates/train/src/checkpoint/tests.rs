@@ -1,0 +1,89 @@
+use super::*;
+
+fn contents(step: u64) -> Contents {
+    let tensor = |value: f32| HostTensor::new([2, 2], &[value, 1.0, f32::NAN, 3.0]).unwrap();
+    Contents {
+        snapshot: Snapshot {
+            model: vec![("w".into(), tensor(step as f32))],
+            state: vec![("w#exp_avg".into(), HostTensor::scalar(step as f32))],
+        },
+        progress: Progress { step, metrics: vec![("loss".into(), 0.1 + 0.2)], ..Progress::default() },
+        config: "seed = 1\n".into(),
+        metadata: vec![("model".into(), "tiny".into())],
+    }
+}
+
+fn newest(folder: &Path) -> (u64, Option<String>) {
+    let (checkpoint, warning) = Checkpoint::newest(folder, "last").unwrap().unwrap();
+    assert_eq!(checkpoint.progress.metrics, [("loss".to_string(), 0.1 + 0.2)]);
+    (checkpoint.progress.step, warning)
+}
+
+#[test]
+fn the_newest_is_read_and_the_one_before_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Checkpoint::newest(folder.path(), "last").unwrap().is_none());
+    for step in 1..=3 {
+        write(folder.path(), "last", &contents(step)).unwrap();
+        assert_eq!(newest(folder.path()), (step, None));
+    }
+    assert_eq!(Checkpoint::read(&folder.path().join("last.bak")).unwrap().progress.step, 2);
+    assert!(!folder.path().join("last.tmp").exists() && !folder.path().join("last.old").exists());
+}
+
+#[test]
+fn any_flipped_byte_leads_to_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    (1..=2).for_each(|step| drop(write(folder.path(), "last", &contents(step)).unwrap()));
+    for name in [MODEL, STATE, PROGRESS, CONFIG, CHECKSUMS] {
+        let path = folder.path().join("last").join(name);
+        let bytes = std::fs::read(&path).unwrap();
+        for place in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 0x10;
+            std::fs::write(&path, damaged).unwrap();
+            let (step, warning) = newest(folder.path());
+            assert!(step == 1 && warning.is_some(), "byte {place} of {name}");
+        }
+        std::fs::write(&path, bytes).unwrap();
+    }
+    assert_eq!(newest(folder.path()).0, 2);
+}
+
+#[test]
+fn a_kill_between_any_two_renames_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    (1..=2).for_each(|step| drop(write(folder.path(), "last", &contents(step)).unwrap()));
+    let at = |name: &str| folder.path().join(name);
+    // After the first rename of the third checkpoint: last.bak has become last.old.
+    std::fs::rename(at("last.bak"), at("last.old")).unwrap();
+    assert_eq!(newest(folder.path()), (2, None));
+    // After the second: last has become last.bak, and there is no last.
+    std::fs::rename(at("last"), at("last.bak")).unwrap();
+    assert_eq!(newest(folder.path()), (2, None));
+    write(folder.path(), "last", &contents(3)).unwrap();
+    assert_eq!(newest(folder.path()), (3, None));
+    assert!(!at("last.old").exists());
+}
+
+#[test]
+fn a_checkpoint_cut_short_while_written_is_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "last", &contents(1)).unwrap();
+    std::fs::create_dir(folder.path().join("last.tmp")).unwrap();
+    std::fs::write(folder.path().join("last.tmp").join(MODEL), b"half").unwrap();
+    assert_eq!(newest(folder.path()), (1, None));
+    write(folder.path(), "last", &contents(2)).unwrap();
+    assert_eq!(newest(folder.path()), (2, None));
+}
+
+#[test]
+fn a_failed_write_names_the_last_good_one() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "last", &contents(7)).unwrap();
+    // A file where the folder should be: as good as a full disk.
+    std::fs::write(folder.path().join("last.tmp"), b"").unwrap();
+    let message = write(folder.path(), "last", &contents(8)).unwrap_err().to_string();
+    assert!(message.contains("step 7"), "{message}");
+    assert_eq!(newest(folder.path()).0, 7);
+}

@@ -1,0 +1,99 @@
+//! Using a network without training it.
+
+use crate::state::Values;
+use crate::step::{self, StepPlan, TracedStep};
+use crate::{Metric, Task, TrainError};
+use octant_data::{Batch, DataError};
+use octant_graph::{DType, HostTensor, Shape};
+use octant_metrics::classes::Confusion;
+use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Sharding};
+
+/// A network that counts.
+pub struct Evaluator<'a> {
+    backend: &'a dyn Backend,
+    task: &'a dyn Task,
+    mesh: Mesh,
+    program: Box<dyn Executable>,
+    variables: Vec<Buffer>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// Compiles the evaluation step; `values` has every variable by path, in the layout of the device.
+    pub fn new(
+        backend: &'a dyn Backend,
+        plan: &StepPlan<'a, '_>,
+        options: &CompileOptions,
+        values: &Values,
+    ) -> Result<Evaluator<'a>, TrainError> {
+        let traced = step::evaluation(plan)?;
+        let program = backend.compile(&traced.program, options)?;
+        let variables = upload(backend, &plan.mesh, &traced, values)?;
+        Ok(Evaluator { backend, task: plan.task, mesh: plan.mesh.clone(), program, variables })
+    }
+
+    /// The metrics over all batches, and the confusion matrix where the task has one.
+    pub fn run(
+        &self,
+        batches: impl Iterator<Item = Result<Batch, DataError>>,
+    ) -> Result<(Vec<Metric>, Option<Confusion>), TrainError> {
+        let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.task.sums(false)]));
+        let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
+        let mut observer = self.task.observer();
+        let split = if self.mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated };
+        for batch in batches {
+            let batch = batch?;
+            let mut inputs = self.variables.clone();
+            inputs.push(sums);
+            for tensor in self.task.batch_tensors(&batch)? {
+                inputs.push(self.backend.upload(&tensor, &self.mesh, &split)?);
+            }
+            let mut outputs = self.program.execute(&inputs)?.into_iter();
+            sums = outputs.next().expect("the first output is the sums");
+            if let (Some(observer), Some(predictions)) = (&mut observer, outputs.next()) {
+                observer.observe(&batch, &predictions.to_host()?)?;
+            }
+        }
+        let sums = sums.to_host()?.to_f64s();
+        let mut metrics = self.task.metrics(&sums, false);
+        metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));
+        Ok((metrics, self.task.confusion(&sums)))
+    }
+}
+
+/// A network that answers.
+pub struct Predictor<'a> {
+    backend: &'a dyn Backend,
+    program: Box<dyn Executable>,
+    variables: Vec<Buffer>,
+}
+
+impl<'a> Predictor<'a> {
+    /// Compiles what the task makes of pictures alone, in batches of the plan's size.
+    pub fn new(
+        backend: &'a dyn Backend,
+        plan: &StepPlan,
+        options: &CompileOptions,
+        values: &Values,
+    ) -> Result<Predictor<'a>, TrainError> {
+        let traced = step::prediction(plan)?;
+        let program = backend.compile(&traced.program, options)?;
+        let variables = upload(backend, &Mesh::single(), &traced, values)?;
+        Ok(Predictor { backend, program, variables })
+    }
+
+    /// What the network makes of a batch of pictures.
+    pub fn predict(&self, images: &HostTensor) -> Result<HostTensor, TrainError> {
+        let mut inputs = self.variables.clone();
+        inputs.push(self.backend.upload(images, &Mesh::single(), &Sharding::Replicated)?);
+        let outputs = self.program.execute(&inputs)?;
+        Ok(outputs.first().expect("a prediction has one output").to_host()?)
+    }
+}
+
+fn upload(backend: &dyn Backend, mesh: &Mesh, traced: &TracedStep, values: &Values) -> Result<Vec<Buffer>, TrainError> {
+    let variable = |path: &String| {
+        let missing = || TrainError::Data(format!("the weights have no {path}; they belong to another model"));
+        Ok(backend.upload(values.get(path).ok_or_else(missing)?, mesh, &Sharding::Replicated)?)
+    };
+    traced.variables.iter().map(|spec| variable(&spec.path)).collect()
+}

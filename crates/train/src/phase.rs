@@ -1,0 +1,133 @@
+//! Phases: stretches of a run with the same rules.
+
+use crate::step::Clip;
+use crate::{Progress, Task};
+use octant_data::Transform;
+use octant_nn::schedule::{Plateau, Schedule};
+use octant_nn::{Optimizer, VariableSpec};
+use std::sync::Arc;
+
+/// Which parameters learn.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Trainable {
+    /// All.
+    #[default]
+    All,
+    /// Those of the head; the rest gets no gradient and no optimizer state.
+    Head,
+    /// Those whose paths begin with one of these.
+    Under(Vec<String>),
+}
+
+impl Trainable {
+    /// Whether a parameter learns, given where the head lies.
+    pub fn includes(&self, spec: &VariableSpec, head: &[String]) -> bool {
+        let under = |scope: &String| {
+            spec.path.strip_prefix(scope.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        match self {
+            Trainable::All => true,
+            Trainable::Head => head.iter().any(under),
+            Trainable::Under(scopes) => scopes.iter().any(under),
+        }
+    }
+}
+
+/// How often the learning rate changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pace {
+    /// At every epoch of the phase.
+    #[default]
+    Epoch,
+    /// At every step of the phase.
+    Step,
+}
+
+/// Where the learning rate comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rate {
+    /// A function of time.
+    Scheduled(Schedule, Pace),
+    /// Reduced when the watched metric stops improving.
+    Plateau(Plateau),
+}
+
+impl Rate {
+    /// The rate of the next step.
+    pub fn now(&self, progress: &Progress) -> f64 {
+        match self {
+            Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(progress.phase_epoch),
+            Rate::Scheduled(schedule, Pace::Step) => schedule.rate(progress.phase_step),
+            Rate::Plateau(plateau) => plateau.rate,
+        }
+    }
+}
+
+/// A stretch of a run.
+pub struct Phase {
+    /// What people call it, such as `burn-in`.
+    pub name: String,
+    /// How many epochs it lasts.
+    pub epochs: u64,
+    /// What is learned.
+    pub task: Box<dyn Task>,
+    /// Which parameters learn.
+    pub trainable: Trainable,
+    /// Batch norms keep their running statistics.
+    pub frozen_statistics: bool,
+    /// How parameters change.
+    pub optimizer: Optimizer,
+    /// Weight decay.
+    pub weight_decay: f64,
+    /// Biases and norms decay too.
+    pub decay_all: bool,
+    /// Layer-wise decay of the learning rate: every layer away from the head learns this many times as fast as the next.
+    pub layer_decay: Option<f64>,
+    /// A bound on gradients.
+    pub clip: Clip,
+    /// The moving average of weights.
+    pub average: Option<f64>,
+    /// Batches per update.
+    pub accumulate: u64,
+    /// The learning rate.
+    pub rate: Rate,
+    /// What happens to training samples.
+    pub transform: Arc<dyn Transform>,
+    /// The optimizer's state of the phase before is taken over.
+    pub keeps_optimizer: bool,
+}
+
+/// What every parameter's learning rate is multiplied by under layer-wise decay: the modules in the order of declaration
+/// are the layers, the last one learns at the full rate.
+pub fn layer_scales(specs: &[VariableSpec], decay: f64) -> Vec<(String, f64)> {
+    let mut layers: Vec<&str> = Vec::new();
+    for spec in specs {
+        let layer = layer_of(&spec.path);
+        if !layers.contains(&layer) {
+            layers.push(layer);
+        }
+    }
+    let depth = |path: &str| layers.iter().position(|layer| *layer == layer_of(path)).unwrap_or(0);
+    let scale = |path: &str| decay.powi((layers.len() - 1 - depth(path)) as i32);
+    specs.iter().map(|spec| (spec.path.clone(), scale(&spec.path))).collect()
+}
+
+/// `layer3.0.conv1.weight` belongs to `layer3.0`, `fc.weight` to `fc`.
+fn layer_of(path: &str) -> &str {
+    let mut end = path.find('.').unwrap_or(path.len());
+    let number = path[end..].trim_start_matches('.').split('.').next().unwrap_or_default();
+    if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+        end += 1 + number.len();
+    }
+    &path[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::layer_of;
+
+    #[test]
+    fn a_layer_is_a_module_with_its_number() {
+        assert_eq!(["layer3.0.conv1.weight", "fc.weight", "bias"].map(layer_of), ["layer3.0", "fc", "bias"]);
+    }
+}

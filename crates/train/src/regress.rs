@@ -1,0 +1,102 @@
+//! Pictures into numbers.
+
+use crate::{Metric, Normalise, Outcome, Task, TrainError, normalised};
+use octant_data::{Batch, Targets};
+use octant_graph::{DType, HostTensor, Shape, Tensor};
+use octant_metrics::{values, vector};
+use octant_nn::{Context, loss};
+use octant_zoo::Model;
+
+/// What is minimised over numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ValueLoss {
+    /// The squared error.
+    Mse,
+    /// The absolute error.
+    Mae,
+    /// Huber's, with δ 1.
+    Huber,
+}
+
+impl ValueLoss {
+    /// Names and losses.
+    pub const NAMES: [(&'static str, ValueLoss); 3] =
+        [("mse", ValueLoss::Mse), ("mae", ValueLoss::Mae), ("huber", ValueLoss::Huber)];
+}
+
+/// Regression: the head's outputs are the numbers themselves.
+pub struct Regress {
+    /// The network, with one output per number.
+    pub model: Box<dyn Model>,
+    /// `[height, width, channels]` of the pictures, which travel as u8.
+    pub picture: [usize; 3],
+    /// As in [`Classify`](crate::Classify).
+    pub normalise: Option<Normalise>,
+    /// What is minimised.
+    pub loss: ValueLoss,
+    /// About where the targets lie; keeps R² exact for targets far from 0.
+    pub centre: f64,
+}
+
+const SUMS: usize = 2 + values::SUMS;
+
+impl Task for Regress {
+    fn name(&self) -> &'static str {
+        "regress"
+    }
+
+    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
+        let [height, width, channels] = self.picture;
+        vec![
+            ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
+            ("values".into(), Shape::new(DType::F32, [batch_size, self.model.classes()])),
+            ("mask".into(), Shape::new(DType::F32, [batch_size])),
+        ]
+    }
+
+    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
+        match &batch.targets {
+            Targets::Values(values) if values.dims().get(1) == Some(&self.model.classes()) => {
+                Ok(vec![batch.images.clone(), values.clone(), batch.mask.clone()])
+            }
+            Targets::Values(values) => Err(TrainError::Data(format!(
+                "every picture has {} numbers, but the model makes {}; give --classes or name the columns",
+                values.dims().get(1).copied().unwrap_or(0),
+                self.model.classes()
+            ))),
+            _ => Err(TrainError::Data("the data set has no numbers; choose a recipe for classes or masks".into())),
+        }
+    }
+
+    fn sums(&self, _: bool) -> usize {
+        SUMS
+    }
+
+    fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
+        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `batch_shapes`") };
+        let predicted = self.predict(cx, images);
+        let losses = match self.loss {
+            ValueLoss::Mse => loss::squared_error(&predicted, targets),
+            ValueLoss::Mae => loss::absolute_error(&predicted, targets),
+            ValueLoss::Huber => loss::huber(&predicted, targets, 1.0),
+        };
+        let own = vector(&[(&losses * mask).sum_all(), mask.sum_all()]);
+        let sums = Tensor::concatenate(&[own, values::errors(&predicted, targets, mask, self.centre)], 0);
+        Outcome::new(loss::mean(&losses, Some(mask)), sums)
+    }
+
+    fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
+        let mut metrics = vec![("loss".into(), sums[0] / sums[1].max(1.0))];
+        metrics.extend(values::metrics(&sums[2..]));
+        metrics
+    }
+
+    fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
+        let images = normalised(images, &self.normalise).convert(cx.precision().dtype());
+        self.model.forward(&cx.root(), &images).convert(DType::F32)
+    }
+
+    fn head_paths(&self) -> Vec<String> {
+        self.model.head_paths()
+    }
+}

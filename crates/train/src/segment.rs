@@ -1,0 +1,171 @@
+//! Pictures into masks of one class.
+
+use crate::{Metric, Normalise, Observer, Outcome, Task, TrainError, normalised};
+use octant_data::{Batch, Targets};
+use octant_graph::{DType, HostTensor, Shape, Tensor, composites::Pool};
+use octant_metrics::{Detection, Roc, masks, vector};
+use octant_nn::{Context, Mode, loss};
+use octant_zoo::Model;
+
+/// What is minimised over masks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaskLoss {
+    /// MSHNet's scale- and location-sensitive loss; plain 1 − IoU during warm-up.
+    SlsIou,
+    /// 1 − IoU, smoothed.
+    SoftIou,
+    /// 1 − Dice, smoothed.
+    Dice,
+    /// Binary cross-entropy.
+    Bce,
+    /// Focal loss with α 0.25 and γ 2.
+    Focal,
+}
+
+impl MaskLoss {
+    /// Names and losses.
+    pub const NAMES: [(&'static str, MaskLoss); 5] = [
+        ("sls-iou", MaskLoss::SlsIou),
+        ("soft-iou", MaskLoss::SoftIou),
+        ("dice", MaskLoss::Dice),
+        ("bce", MaskLoss::Bce),
+        ("focal", MaskLoss::Focal),
+    ];
+
+    fn of(self, logits: &Tensor, targets: &Tensor, warm_up: bool) -> Tensor {
+        match self {
+            MaskLoss::SlsIou => loss::sls_iou(logits, targets, warm_up),
+            MaskLoss::SoftIou => loss::soft_iou(logits, targets),
+            MaskLoss::Dice => loss::dice(logits, targets),
+            MaskLoss::Bce => loss::binary_cross_entropy_map(logits, targets),
+            MaskLoss::Focal => loss::focal(logits, targets, 0.25, 2.0),
+        }
+    }
+}
+
+/// Segmentation of one foreground class, with deep supervision where the network offers it.
+pub struct Segment {
+    /// The network.
+    pub model: Box<dyn Model>,
+    /// `[height, width, channels]` of the pictures, which travel as u8.
+    pub picture: [usize; 3],
+    /// As in [`Classify`](crate::Classify).
+    pub normalise: Option<Normalise>,
+    /// What is minimised.
+    pub loss: MaskLoss,
+    /// The network's and the loss's warm-up: only the finest head learns.
+    pub warm_up: bool,
+}
+
+/// The sum of losses comes before those of the overlap.
+const SUMS: usize = 1 + masks::SUMS;
+
+impl Task for Segment {
+    fn name(&self) -> &'static str {
+        "segment"
+    }
+
+    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
+        let [height, width, channels] = self.picture;
+        vec![
+            ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
+            ("masks".into(), Shape::new(DType::U8, [batch_size, height, width, 1])),
+            ("mask".into(), Shape::new(DType::F32, [batch_size])),
+        ]
+    }
+
+    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
+        match &batch.targets {
+            Targets::Masks(masks) => Ok(vec![batch.images.clone(), masks.clone(), batch.mask.clone()]),
+            _ => Err(TrainError::Data("the data set has no masks; choose a recipe for classes or values".into())),
+        }
+    }
+
+    fn sums(&self, _: bool) -> usize {
+        SUMS
+    }
+
+    fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
+        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `batch_shapes`") };
+        let images = normalised(images, &self.normalise).convert(cx.precision().dtype());
+        let outputs = self.model.outputs(&cx.root(), &images, self.warm_up);
+        let evaluates = matches!(cx.mode(), Mode::Evaluate);
+        let mut targets = targets.convert(DType::F32);
+        let full = targets.clone();
+        // The output first, then the heads from fine to coarse: each after the finest sees masks of half the size.
+        let looked_at = if evaluates { &outputs[..1] } else { &outputs[..] };
+        let losses = looked_at.iter().enumerate().map(|(index, output)| {
+            if index >= 2 {
+                targets = targets.max_pool(Pool::square(2, 2));
+            }
+            self.loss.of(output, &targets, self.warm_up)
+        });
+        let total = losses.reduce(|sum, loss| sum + loss).expect("a model has an output") / looked_at.len() as f64;
+        let loss_sum = vector(&[(&total * mask).sum_all()]);
+        let sums = Tensor::concatenate(&[loss_sum, masks::overlap(&outputs[0], &full, mask)], 0);
+        let predictions = evaluates.then(|| scores(&outputs[0]));
+        Outcome { predictions, ..Outcome::new(loss::mean(&total, Some(mask)), sums) }
+    }
+
+    fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
+        let mut metrics = vec![("loss".into(), sums[0] / sums[SUMS - 1].max(1.0))];
+        metrics.extend(masks::metrics(&sums[1..]));
+        metrics
+    }
+
+    fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
+        let images = normalised(images, &self.normalise).convert(cx.precision().dtype());
+        scores(&self.model.outputs(&cx.root(), &images, self.warm_up)[0])
+    }
+
+    fn head_paths(&self) -> Vec<String> {
+        self.model.head_paths()
+    }
+
+    fn observer(&self) -> Option<Box<dyn Observer>> {
+        Some(Box::new(Watcher { detection: Detection::default(), roc: Roc::new(256) }))
+    }
+}
+
+/// Probabilities as bytes: marked pixels are 128 and above, exactly where the logit is above 0.
+fn scores(logits: &Tensor) -> Tensor {
+    let logits = logits.convert(DType::F32);
+    let level = (logits.logistic() * 255.0).floor();
+    let marked = logits.greater(&logits.scalar_like(0.0));
+    let (half, below) = (level.scalar_like(128.0), level.scalar_like(127.0));
+    marked.select(&level.max(&half), &level.min(&below)).convert(DType::U8)
+}
+
+/// The byte from which on a pixel counts as marked.
+const MARKED: u8 = 128;
+
+struct Watcher {
+    detection: Detection,
+    roc: Roc,
+}
+
+impl Observer for Watcher {
+    fn observe(&mut self, batch: &Batch, predictions: &HostTensor) -> Result<(), TrainError> {
+        let Targets::Masks(masks) = &batch.targets else { return Ok(()) };
+        let [_, height, width, _] = *masks.dims() else { return Ok(()) };
+        let pixels = (height * width).max(1);
+        let counts = batch.indices.iter().map(|&index| index != u64::MAX);
+        let rows = predictions.bytes().chunks_exact(pixels).zip(masks.bytes().chunks_exact(pixels)).zip(counts);
+        for ((scores, mask), counted) in rows {
+            if !counted {
+                continue;
+            }
+            let predicted: Vec<bool> = scores.iter().map(|&score| score >= MARKED).collect();
+            let truth: Vec<bool> = mask.iter().map(|&value| value > 0).collect();
+            self.detection.observe(&predicted, &truth, width);
+            scores.iter().zip(&truth).for_each(|(&score, &truth)| self.roc.observe(score as f64 / 255.0, truth));
+        }
+        Ok(())
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let mut metrics = self.detection.metrics();
+        metrics.push(("auc".into(), self.roc.area()));
+        metrics
+    }
+}

@@ -1,0 +1,175 @@
+//! A run that is stopped after any step and started again ends like one that was not, bit for bit.
+
+use octant_cpu::CpuBackend;
+use octant_data::{Glyphs, Pipeline, Step};
+use octant_events::{RunDirectory, Value, What, read_run};
+use octant_nn::schedule::{Plateau, Schedule};
+use octant_nn::{Optimizer, Precision};
+use octant_runtime::{CompileOptions, Mesh};
+use octant_train::checkpoint::Checkpoint;
+use octant_train::run::{Ending, EpochReport, OnBad, Plan, Watched, Watcher, run};
+use octant_train::step::Clip;
+use octant_train::{Classify, Metric, Pace, Phase, Rate, Session, Trainable};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Says stop after a number of looks.
+struct Impatient {
+    looks_left: std::cell::Cell<u64>,
+}
+
+impl Watcher for Impatient {
+    fn phase_begins(&mut self, _: &Phase, _: &Session) {}
+    fn epoch_begins(&mut self, _: u64, _: u64, _: u64, _: u64) {}
+    fn is_due(&self) -> bool {
+        false
+    }
+    fn step(&mut self, _: u64, _: &[Metric], _: f64) {}
+    fn epoch_ends(&mut self, _: &EpochReport) {}
+    fn message(&mut self, _: &str) {}
+    fn stops(&self) -> bool {
+        let left = self.looks_left.get();
+        self.looks_left.set(left.saturating_sub(1));
+        left == 0
+    }
+}
+
+fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
+    let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
+    Phase {
+        name: name.into(),
+        epochs,
+        task: Box::new(Classify { model, picture: [28, 28, 1], normalise: None, smoothing: 0.1 }),
+        trainable,
+        frozen_statistics: false,
+        optimizer: Optimizer::named("adamw").unwrap(),
+        weight_decay: 0.01,
+        decay_all: false,
+        layer_decay: None,
+        clip: Clip::Norm(1.0),
+        average: Some(0.9),
+        accumulate: 2,
+        rate,
+        transform: Arc::new(Pipeline::new([Step::FlipHorizontally { p: 0.5 }])),
+        keeps_optimizer: false,
+    }
+}
+
+fn plan(backend: &CpuBackend, workers: usize) -> Plan<'_> {
+    let cosine = Rate::Scheduled(Schedule::Cosine { rate: 0.01, least: 0.001, total: 6 }, Pace::Step);
+    // A patience of 0 and a high threshold: the rate falls, and its state must survive.
+    let plateau = Rate::Plateau(Plateau { threshold: 0.5, ..Plateau::new(0.01, 0.5, 0, 1e-5) });
+    Plan {
+        backend,
+        mesh: Mesh::single(),
+        options: CompileOptions::default(),
+        precision: Precision::F32,
+        seed: 3,
+        batch_size: 8,
+        batch_groups: 1,
+        workers,
+        steps_per_epoch: Some(3),
+        phases: vec![phase("head", 2, Trainable::Head, cosine), phase("all", 3, Trainable::All, plateau)],
+        train: Arc::new(Glyphs::new(40, 1)),
+        valid: Arc::new(Glyphs::new(20, 2)),
+        valid_transform: Arc::new(()),
+        validate_every: 2,
+        watched: Watched { metric: "val_loss".into(), smaller: true },
+        patience: None,
+        checkpoint_every: Some(2),
+        on_bad: OnBad::Stop,
+        deadline: None,
+        weights: Default::default(),
+        config: "seed = 3\n".into(),
+        metadata: vec![("model".into(), "fashion-cnn-tiny".into())],
+    }
+}
+
+/// Runs until the end in pieces: stops after `first` looks at the watch, later after every `looks` ones.
+fn run_in_pieces(path: &Path, backend: &CpuBackend, first: u64, looks: u64, workers: usize) {
+    for piece in 0.. {
+        assert!(piece < 100, "the run does not come forward");
+        let checkpoint = Checkpoint::newest(&path.join("checkpoints"), "last").unwrap();
+        let (directory, from) = match checkpoint {
+            Some((checkpoint, warning)) => {
+                assert_eq!(warning, None);
+                let lengths = checkpoint.progress.file_lengths();
+                (RunDirectory::resume(path, || lengths).unwrap(), Some(checkpoint))
+            }
+            None => (RunDirectory::create(path, "seed = 3\n").unwrap(), None),
+        };
+        let mut watcher = Impatient { looks_left: if piece == 0 { first } else { looks }.into() };
+        let summary = run(&plan(backend, workers), directory, from, &mut watcher).unwrap();
+        if summary.ending == Ending::Done {
+            return;
+        }
+    }
+}
+
+/// What must not depend on interruptions: both checkpoints' tensors, the table, the scalars.
+fn traces(path: &Path) -> (Vec<Vec<u8>>, Vec<(i64, Vec<(String, Value)>)>) {
+    let names =
+        ["last/model.safetensors", "last/state.safetensors", "best/model.safetensors", "best/state.safetensors"];
+    let checkpoints = names.map(|name| path.join("checkpoints").join(name));
+    let files =
+        checkpoints.iter().chain([&path.join("metrics.csv")]).map(|path| std::fs::read(path).unwrap()).collect();
+    let events = read_run(path).unwrap().into_iter().filter_map(|event| match event.what {
+        What::Values(values) => Some((event.step, values)),
+        _ => None,
+    });
+    (files, events.collect())
+}
+
+#[test]
+fn stopping_anywhere_changes_nothing() {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    run_in_pieces(&whole, &backend, u64::MAX, u64::MAX, 2);
+    let expected = traces(&whole);
+    let table = String::from_utf8(expected.0[4].clone()).unwrap();
+    assert_eq!(table.lines().count(), 6, "{table}");
+    // Fifteen steps and three validations of three batches, with a look after each: stop at every kind of place once,
+    // and in many small pieces (three looks are what a validation takes, so fewer would never come forward).
+    let once = [0, 1, 2, 4, 6, 7, 8, 11, 13, 17, 20, 22].map(|first| (first, u64::MAX, 1));
+    for (first, looks, workers) in once.into_iter().chain([(3, 3, 3), (5, 4, 2)]) {
+        let pieces = folder.path().join(format!("pieces-{first}-{looks}"));
+        run_in_pieces(&pieces, &backend, first, looks, workers);
+        assert!(traces(&pieces) == expected, "stopping after {first}, then every {looks} looks changed something");
+    }
+}
+
+#[test]
+fn only_the_head_learns_in_the_first_phase() {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut only = plan(&backend, 1);
+    only.phases.truncate(1);
+    only.phases[0].average = None;
+    let directory = RunDirectory::create(folder.path(), "").unwrap();
+    run(&only, directory, None, &mut Impatient { looks_left: u64::MAX.into() }).unwrap();
+    let (checkpoint, _) = Checkpoint::newest(&folder.path().join("checkpoints"), "last").unwrap().unwrap();
+    let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
+    let (specs, _) = octant_zoo::describe(&*model, [28, 28, 1]).unwrap();
+    for spec in specs {
+        let is_head = model.head_paths().iter().any(|head| spec.path.starts_with(head.as_str()));
+        let now = octant_train::import(&spec, &checkpoint.model).unwrap();
+        assert_eq!(now != spec.initial(3), is_head, "{}", spec.path);
+        let slot = checkpoint.state.get(&format!("{}#exp_avg", spec.path));
+        assert_eq!(slot.is_some(), is_head, "{}", spec.path);
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_finite_stops_the_run_and_names_its_files() {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut wild = plan(&backend, 1);
+    wild.phases.remove(0);
+    wild.phases[0].rate = Rate::Scheduled(Schedule::Constant { rate: 1e38 }, Pace::Epoch);
+    wild.phases[0].accumulate = 1;
+    wild.phases[0].clip = Clip::Off;
+    let directory = RunDirectory::create(folder.path(), "").unwrap();
+    let error = run(&wild, directory, None, &mut Impatient { looks_left: u64::MAX.into() }).unwrap_err().to_string();
+    assert!(error.contains("not finite since step 2") && error.contains("glyph"), "{error}");
+}

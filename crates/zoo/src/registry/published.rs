@@ -1,0 +1,77 @@
+//! Where the reference weights are published. The files' names end in the first eight digits of their SHA-256, by the
+//! convention of PyTorch's hub, so a download can be verified without a list of our own.
+
+use super::Entry;
+
+/// A published file of weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Published {
+    /// Where the file lies.
+    pub url: String,
+    /// Its name, under which it is kept.
+    pub file: &'static str,
+    /// The first digits of its SHA-256, in hexadecimal.
+    pub sha256_start: &'static str,
+}
+
+const TORCHVISION: &str = "https://download.pytorch.org/models";
+const TIMM: &str = "https://github.com/rwightman/pytorch-image-models/releases/download/v0.1-effv2-weights";
+
+/// `(model, folder, file)`. The figures of preprocessing in the list of models belong to these very weights.
+const FILES: &[(&str, &str, &str)] = &[
+    ("resnet18", TORCHVISION, "resnet18-f37072fd.pth"),
+    ("resnet34", TORCHVISION, "resnet34-b627a593.pth"),
+    ("resnet50", TORCHVISION, "resnet50-11ad3fa6.pth"),
+    ("resnet101", TORCHVISION, "resnet101-cd907fc2.pth"),
+    ("resnet152", TORCHVISION, "resnet152-f82ba261.pth"),
+    ("efficientnet_b0", TORCHVISION, "efficientnet_b0_rwightman-7f5810bc.pth"),
+    ("efficientnet_b1", TORCHVISION, "efficientnet_b1-c27df63c.pth"),
+    ("efficientnet_b2", TORCHVISION, "efficientnet_b2_rwightman-c35c1473.pth"),
+    ("efficientnet_b3", TORCHVISION, "efficientnet_b3_rwightman-b3899882.pth"),
+    ("efficientnet_b4", TORCHVISION, "efficientnet_b4_rwightman-23ab8bcd.pth"),
+    ("efficientnet_b5", TORCHVISION, "efficientnet_b5_lukemelas-1a07897c.pth"),
+    ("efficientnet_b6", TORCHVISION, "efficientnet_b6_lukemelas-24a108a5.pth"),
+    ("efficientnet_b7", TORCHVISION, "efficientnet_b7_lukemelas-c5b4e57e.pth"),
+    ("efficientnet_v2_s", TORCHVISION, "efficientnet_v2_s-dd5fe13b.pth"),
+    ("efficientnet_v2_m", TORCHVISION, "efficientnet_v2_m-dc08266a.pth"),
+    ("efficientnet_v2_l", TORCHVISION, "efficientnet_v2_l-59c71312.pth"),
+    ("tf_efficientnetv2_s", TIMM, "tf_efficientnetv2_s_21ft1k-d7dafa41.pth"),
+    ("tf_efficientnetv2_m", TIMM, "tf_efficientnetv2_m_21ft1k-bf41664a.pth"),
+    ("tf_efficientnetv2_l", TIMM, "tf_efficientnetv2_l_21ft1k-60127a9d.pth"),
+    ("tf_efficientnetv2_xl", TIMM, "tf_efficientnetv2_xl_in21ft1k-06c35c48.pth"),
+    ("mobilenet_v3_large", TORCHVISION, "mobilenet_v3_large-5c1a4163.pth"),
+    ("mobilenet_v3_small", TORCHVISION, "mobilenet_v3_small-047dcff4.pth"),
+    ("convnext_tiny", TORCHVISION, "convnext_tiny-983f1562.pth"),
+    ("convnext_small", TORCHVISION, "convnext_small-0c510722.pth"),
+    ("convnext_base", TORCHVISION, "convnext_base-6075fbad.pth"),
+    ("convnext_large", TORCHVISION, "convnext_large-ea097f82.pth"),
+    ("vit_b_16", TORCHVISION, "vit_b_16-c867db91.pth"),
+    ("vit_b_32", TORCHVISION, "vit_b_32-d86f8d99.pth"),
+    ("vit_l_16", TORCHVISION, "vit_l_16-852ce7e3.pth"),
+    ("vit_l_32", TORCHVISION, "vit_l_32-c7638314.pth"),
+];
+
+impl Entry {
+    /// The published weights of this model; none where the reference offers no single file.
+    pub fn published(&self) -> Option<Published> {
+        let &(_, folder, file) = FILES.iter().find(|(name, ..)| *name == self.name)?;
+        let (_, sha256_start) = file.strip_suffix(".pth")?.rsplit_once('-')?;
+        Some(Published { url: format!("{folder}/{file}"), file, sha256_start })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+    use crate::find;
+
+    #[test]
+    fn every_file_belongs_to_a_model_and_carries_its_checksum() {
+        for (name, _, file) in FILES {
+            let published = find(name).unwrap().published().unwrap_or_else(|| panic!("{file} has no checksum"));
+            assert_eq!(published.sha256_start.len(), 8, "{file}");
+            assert!(published.sha256_start.chars().all(|digit| digit.is_ascii_hexdigit()), "{file}");
+            assert!(published.url.starts_with("https://") && published.url.ends_with(file));
+        }
+    }
+}

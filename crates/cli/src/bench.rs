@@ -1,13 +1,13 @@
 //! The `bench` command: steps on data in memory.
 
 use crate::output::{Json, bytes};
-use crate::{Ending, device, train};
+use crate::{Ending, device, plan, prepare, train};
 use anyhow::{Result, bail};
 use octant_data::{Batch, Position, Targets};
-use octant_graph::{DType, HostTensor, Shape};
-use octant_runtime::CompileOptions;
-use octant_train::{Classify, Session, step::StepPlan};
-use octant_zoo::registry;
+use octant_runtime::{CompileOptions, Part};
+use octant_tensor::{Element, HostTensor};
+use octant_train::{Session, step::StepPlan};
+use octant_zoo::{Entry, Task};
 use serde_json::json;
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// What is measured: train or infer
     #[arg(long, default_value = "train")]
     mode: String,
-    /// The device: auto or cpu
+    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
     #[arg(long, default_value = "auto")]
     device: String,
     /// What layers compute in: f32 or bf16
@@ -37,82 +37,117 @@ pub(crate) struct Arguments {
     /// Steps that are measured, after the first one
     #[arg(long, default_value_t = 30)]
     steps: usize,
+    /// Show where the time goes (the CPU engine measures its parts)
+    #[arg(long)]
+    profile: bool,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
-    let entry = registry::find(&arguments.model)?;
+    let entry = octant_zoo::find(&arguments.model)?;
     let [height, _, channels] = entry.preprocessing.input;
     let size = arguments.size.unwrap_or(height);
     let picture = [size, size, channels];
-    let task = Classify { model: (entry.build)(entry.classes), picture, normalise: None, smoothing: 0.0 };
     let trains = match arguments.mode.as_str() {
         "train" => true,
         "infer" => false,
         other => bail!("there is no mode \"{other}\"; use train or infer"),
     };
-    if arguments.batch_size == 0 || arguments.steps == 0 {
-        bail!("--batch-size and --steps must be at least 1");
+    if arguments.batch_size == 0 || arguments.steps == 0 || size == 0 {
+        bail!("--batch-size, --size and --steps must be at least 1");
     }
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let task = prepare::task(&plan::recipe_for(entry)?, entry.classes, picture, false)?;
     let precision = train::precision(&arguments.precision)?;
-    let plan = StepPlan { precision, ..StepPlan::new(&task, arguments.batch_size) };
-    let mut session = Session::new(&*backend, &plan, &CompileOptions::default(), 0)?;
-    let batch = synthetic(arguments.batch_size, picture, entry.classes);
-    let mut step = || -> Result<f64> {
+    let backend = device::open(&arguments.device, arguments.threads)?;
+    let plan = StepPlan { precision, ..StepPlan::new(&*task, arguments.batch_size) };
+    let options = CompileOptions { profile: arguments.profile, ..CompileOptions::default() };
+    let mut session = Session::new(&*backend, &plan, &options, 0)?;
+    let batch = synthetic(arguments.batch_size, picture, entry);
+    let uploaded = session.upload_batch(&batch)?;
+    // Accelerators run ahead of the host, as in training; the processor is the host.
+    let queued = if backend.name() == "cpu" { 1 } else { 5 };
+    let mut steps = |count: usize| -> Result<f64> {
         let begun = Instant::now();
-        match trains {
-            true => session.train(&batch, 1e-3)?,
-            false => session.evaluate(&batch)?,
+        for _ in 0..count {
+            match trains {
+                true => session.train_on(uploaded.clone(), 1e-3)?,
+                false => session.evaluate(&batch)?,
+            }
         }
         session.wait()?;
-        Ok(begun.elapsed().as_secs_f64())
+        Ok(begun.elapsed().as_secs_f64() / count as f64)
     };
-    let first = step()?;
-    let start_to_first = train::since(started);
-    let times: Result<Vec<f64>> = (0..arguments.steps).map(|_| step()).collect();
+    let first = steps(1)?;
+    let start_to_first = started.elapsed().as_secs_f64();
+    steps(queued)?;
+    let times: Result<Vec<f64>> = (0..arguments.steps.div_ceil(queued)).map(|_| steps(queued)).collect();
     let mut times = times?;
     times.sort_by(f64::total_cmp);
     let (memory, cost) = session.cost();
     let median = times[times.len() / 2];
-    let rss = backend.memory()?.first().and_then(|memory| memory.peak).unwrap_or(0);
-    let flops = if trains { cost.flops } else { 0.0 };
+    let peak = backend.memory()?.first().and_then(|memory| memory.peak).unwrap_or(0);
+    let per_second = arguments.batch_size as f64 / median;
+    let flops = trains.then_some(cost.flops / median / 1e9);
+    if arguments.profile && !arguments.json {
+        show_profile(&session.profile());
+    }
     match arguments.json {
         true => Json::line(json!({
             "event": "done", "model": entry.name, "mode": arguments.mode, "batch_size": arguments.batch_size, "size": size,
-            "images_per_second": arguments.batch_size as f64 / median, "step_ms_median": median * 1e3,
+            "precision": arguments.precision, "device": backend.name(),
+            "images_per_second": per_second, "step_ms_median": median * 1e3,
             "step_ms_least": times[0] * 1e3, "step_ms_p90": times[times.len() * 9 / 10] * 1e3,
-            "first_step_s": first, "start_to_first_step_s": start_to_first, "peak_rss_bytes": rss,
-            "planned_bytes": memory.peak(), "gflop_per_second": flops / median / 1e9,
+            "first_step_s": first, "start_to_first_step_s": start_to_first, "compile_s": cost.compile_time.as_secs_f64(),
+            "peak_rss_bytes": peak, "planned_bytes": memory.peak(), "gflop_per_second": flops,
         })),
         false => {
             println!("{} {} at batch {} of {size}×{size}", entry.name, arguments.mode, arguments.batch_size);
-            println!(
-                "  {:.0} images/s, {:.2} ms per step (median of {})",
-                arguments.batch_size as f64 / median,
-                median * 1e3,
-                times.len()
-            );
+            println!("  {per_second:.0} images/s, {:.2} ms per step (median of {})", median * 1e3, times.len());
             println!("  least {:.2} ms, 90 % below {:.2} ms", times[0] * 1e3, times[times.len() * 9 / 10] * 1e3);
-            println!("  first step {first:.2} s, {start_to_first:.2} s after the start; peak memory {}", bytes(rss));
+            println!("  first step {first:.2} s, {start_to_first:.2} s after the start; peak memory {}", bytes(peak));
         }
     }
     Ok(Ending::Done)
 }
 
-/// A batch of noise with labels in turn.
-fn synthetic(count: usize, [height, width, channels]: [usize; 3], classes: usize) -> Batch {
-    let shape = Shape::new(DType::U8, [count, height, width, channels]);
-    let pixels: Vec<u8> = (0..shape.elements() as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let labels: Vec<i32> = (0..count).map(|i| (i % classes) as i32).collect();
-    let tensor = |result: Result<HostTensor, _>| result.expect("as many elements as the shape has");
+/// The parts that take the most time, with their share.
+fn show_profile(parts: &[Part]) {
+    const SHOWN: usize = 40;
+    let total: f64 = parts.iter().map(|part| part.time.as_secs_f64()).sum();
+    let mut order: Vec<&Part> = parts.iter().collect();
+    order.sort_by_key(|part| std::cmp::Reverse(part.time));
+    for part in order.iter().take(SHOWN) {
+        let share = part.time.as_secs_f64() / total.max(f64::MIN_POSITIVE);
+        println!("{:>5.1} %  {} {}", share * 100.0, part.what, part.path);
+    }
+    println!("{} parts in all", parts.len());
+}
+
+/// A batch of noise with targets of the model's kind.
+fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry) -> Batch {
+    let noise = |elements: usize| -> Vec<u8> {
+        (0..elements as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+    };
+    fn tensor<T: Element>(dims: &[usize], elements: &[T]) -> HostTensor {
+        HostTensor::new(dims, elements).expect("as many elements as the shape has")
+    }
+    let targets = match entry.task {
+        Task::Classify => {
+            let labels: Vec<i32> = (0..count).map(|i| (i % entry.classes) as i32).collect();
+            Targets::Classes(tensor(&[count], &labels))
+        }
+        Task::Segment => {
+            let mask: Vec<u8> = (0..count * height * width).map(|i| (i % 97 == 0) as u8).collect();
+            Targets::Masks(tensor(&[count, height, width, 1], &mask))
+        }
+    };
     Batch {
         position: Position { epoch: 0, batch: 0 },
-        images: tensor(HostTensor::new(shape.dims(), &pixels)),
-        targets: Targets::Classes(tensor(HostTensor::new([count], &labels))),
-        mask: tensor(HostTensor::new([count], &vec![1.0f32; count])),
+        images: tensor(&[count, height, width, channels], &noise(count * height * width * channels)),
+        targets,
+        mask: tensor(&[count], &vec![1.0f32; count]),
         valid: count,
         indices: (0..count as u64).collect(),
     }

@@ -32,6 +32,7 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, for the life of the process")]
 enum Command {
     /// Train a network; without arguments, a small one on pictures that are drawn on the fly
     Train(train::Arguments),

@@ -9,6 +9,7 @@ use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Plugin, Topology, backend};
 use octant_runtime::{Mesh, Program};
 use octant_train::step::{self, StepPlan};
+use octant_zoo::Entry;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -84,14 +85,19 @@ fn recipe(arguments: &Arguments) -> Result<Recipe> {
     if let Ok(table) = recipes::table(&arguments.name) {
         return recipes::check(table);
     }
-    let entry = octant_zoo::find(&arguments.name)
-        .with_context(|| format!("\"{}\" is neither a recipe nor a model", arguments.name))?;
+    let unknown = || format!("\"{}\" is neither a recipe nor a model", arguments.name);
+    recipe_for(octant_zoo::find(&arguments.name).with_context(unknown)?)
+}
+
+/// A recipe that trains a model of the zoo on what it is made for.
+pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
     let base = match entry.task {
         octant_zoo::Task::Classify => "imagenet-resnet50",
         octant_zoo::Task::Segment => "mshnet-irstd",
     };
     let recipe = recipes::check(recipes::table(base)?)?;
-    Ok(Recipe { name: entry.name.to_string(), model: entry.name.to_string(), classes: Some(entry.classes), ..recipe })
+    let name = entry.name.to_string();
+    Ok(Recipe { name: name.clone(), model: name, classes: Some(entry.classes), ..recipe })
 }
 
 fn on_board(arguments: &Arguments, recipe: &Recipe, plugin: &Plugin, name: &str) -> Result<Verdict> {

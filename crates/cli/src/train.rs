@@ -421,11 +421,6 @@ fn finish(
     Ok(ending)
 }
 
-/// The time since the process began, for commands that measure their own start.
-pub(crate) fn since(started: Instant) -> f64 {
-    started.elapsed().as_secs_f64()
-}
-
 /// A line about what was compiled.
 pub(crate) fn compiled(name: &str, session: &octant_train::Session) -> String {
     let parameters: usize = session.variables().iter().map(|spec| spec.shape.elements()).sum();

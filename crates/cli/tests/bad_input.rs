@@ -1,5 +1,7 @@
 //! Bad input gets one sentence, a failure for the shell, and nothing that looks finished.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,5 +1,7 @@
 //! What goes wrong around a run: signals, second processes, damaged files, misspelled words. One clear sentence each.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 mod runs;
 
 use runs::{finish, traces, train};

@@ -1,5 +1,7 @@
 //! Results do not depend on the number of threads, bit for bit.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use octant_cpu::CpuBackend;
 use octant_graph::{Convolution, DType, HostTensor, Shape, Tensor, Trace};
 use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};

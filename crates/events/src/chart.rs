@@ -42,7 +42,7 @@ struct Frame {
 impl Frame {
     fn around(curves: &[Curve]) -> Frame {
         let range = |axis: usize| {
-            let values = curves.iter().flat_map(|curve| finite(curve)).map(|point| point[axis]);
+            let values = curves.iter().flat_map(finite).map(|point| point[axis]);
             let [low, high] = values.fold([f64::MAX, f64::MIN], |[l, h], value| [l.min(value), h.max(value)]);
             match low <= high {
                 true if high - low > 1e-12 => [low, high],

@@ -20,9 +20,12 @@ pub fn write_record(out: &mut impl Write, record: &[u8]) -> io::Result<()> {
     out.write_all(&framed)
 }
 
+/// A record and what comes after it.
+pub type Split<'a> = (&'a [u8], &'a [u8]);
+
 /// The record at the beginning of `bytes` and what comes after it. A record cut short, as a writer that is still
 /// running or was killed leaves it, is `Ok(None)`; a wrong checksum is an error.
-pub fn read_record(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, String> {
+pub fn read_record(bytes: &[u8]) -> Result<Option<Split<'_>>, String> {
     let Some((header, rest)) = bytes.split_first_chunk::<12>() else { return Ok(None) };
     let (length, sum) = header.split_at(8);
     if masked(length) != le_u32(sum) {

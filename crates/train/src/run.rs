@@ -349,6 +349,13 @@ impl<'p> Runner<'p, '_> {
         self.plateau.as_ref().map_or_else(|| phase.rate.now(&self.progress), |plateau| plateau.rate)
     }
 
+    /// The rate of the step before, also where a resumed run has not done one yet.
+    fn last_rate(&self, phase: &Phase) -> f64 {
+        let phase_step = self.progress.phase_step.saturating_sub(1);
+        let before = Progress { phase_step, ..self.progress.clone() };
+        self.plateau.as_ref().map_or_else(|| phase.rate.now(&before), |plateau| plateau.rate)
+    }
+
     /// Begins to write a checkpoint. A disk that is full must not end the run: the last good checkpoint is still there,
     /// and the next one may succeed. The last one must, and [`Writer::finish`] sees to that.
     fn checkpoint(&mut self, session: &Session, name: &'static str) -> Result<(), TrainError> {

@@ -233,6 +233,11 @@ impl<'a> Session<'a> {
         named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?))).collect()
     }
 
+    /// Where the time of the training steps went, if it was measured.
+    pub fn profile(&self) -> Vec<octant_runtime::Part> {
+        self.train.profile()
+    }
+
     /// Memory and work of one training step.
     pub fn cost(&self) -> (MemoryPlan, Cost) {
         (self.train.memory(), self.train.cost())

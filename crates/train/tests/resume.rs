@@ -1,5 +1,7 @@
 //! A run that is stopped after any step and started again ends like one that was not, bit for bit.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use octant_cpu::CpuBackend;
 use octant_data::{Glyphs, Pipeline, Step};
 use octant_events::{RunDirectory, Value, What, read_run};
@@ -107,7 +109,10 @@ fn run_in_pieces(path: &Path, backend: &CpuBackend, first: u64, looks: u64, work
 }
 
 /// What must not depend on interruptions: both checkpoints' tensors, the table, the scalars.
-fn traces(path: &Path) -> (Vec<Vec<u8>>, Vec<(i64, Vec<(String, Value)>)>) {
+/// Files that must not differ, and the events of a run by step.
+type Traces = (Vec<Vec<u8>>, Vec<(i64, Vec<(String, Value)>)>);
+
+fn traces(path: &Path) -> Traces {
     let names =
         ["last/model.safetensors", "last/state.safetensors", "best/model.safetensors", "best/state.safetensors"];
     let checkpoints = names.map(|name| path.join("checkpoints").join(name));

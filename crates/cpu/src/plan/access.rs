@@ -166,9 +166,9 @@ fn divide(position: &Form, dims: &[usize], space: &[usize]) -> Result<Vec<Form>,
         let mut taken = 1;
         while taken < dim {
             let digit = digits.next().ok_or(Obstacle::Opaque)?;
-            if dim % (taken * space[digit]) != 0 {
+            if !dim.is_multiple_of(taken * space[digit]) {
                 let inner = dim / taken;
-                let splits = dim % taken == 0 && inner > 1 && space[digit] % inner == 0;
+                let splits = dim.is_multiple_of(taken) && inner > 1 && space[digit].is_multiple_of(inner);
                 return Err(if splits { Obstacle::Split { dimension: digit, inner } } else { Obstacle::Opaque });
             }
             forms[axis].factors[digit] = taken as isize;

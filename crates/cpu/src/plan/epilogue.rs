@@ -76,7 +76,7 @@ fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
         let [.., row, column] = strides else { return false };
         offset == 0 && (*column == 1 || nest.columns == 1) && (*row == nest.columns as isize || nest.rows == 1)
     };
-    let whole_pixels = nest.rows == 1 || channels % nest.columns == 0;
+    let whole_pixels = nest.rows == 1 || channels.is_multiple_of(nest.columns);
     let reads_in_order = body.loads.iter().all(|load| match &load.source {
         Source::Memory(operand) if operand.buffer == result => in_order(&operand.strides, operand.offset),
         _ => true,

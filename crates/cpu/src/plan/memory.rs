@@ -74,13 +74,11 @@ impl Planner {
             self.fixed.insert(self.values.buffer(input), Place::Input(index));
         }
         for node in graph.nodes() {
-            if let (Op::Constant(tensor), Some(buffer)) =
-                (&node.op, self.values.get(node.outputs.first().copied().expect("a constant has a result")))
-            {
-                if super::fuse::role(&node.op) == super::fuse::Role::Kernel {
-                    self.fixed.insert(buffer, Place::Constant(self.constants.len()));
-                    self.constants.push(tensor.clone());
-                }
+            let Op::Constant(tensor) = &node.op else { continue };
+            let stored = self.values.get(node.outputs[0]);
+            if let (Some(buffer), super::fuse::Role::Kernel) = (stored, super::fuse::role(&node.op)) {
+                self.fixed.insert(buffer, Place::Constant(self.constants.len()));
+                self.constants.push(tensor.clone());
             }
         }
     }

@@ -22,6 +22,7 @@ fn whole(graph: &Graph, value: ValueId, buffer: BufferId) -> Operand {
 }
 
 /// A step before loops are cut.
+#[allow(clippy::large_enum_variant, reason = "a plan has a few thousand at most, and they are never copied")]
 enum Draft {
     Loop { goals: Vec<Goal>, body: Loop },
     Done(Step),

@@ -6,6 +6,7 @@ use super::nest::Nest;
 use octant_graph::{Op, Shape};
 
 /// One thing to do; steps run one after another, each on all threads.
+#[allow(clippy::large_enum_variant, reason = "a plan has a few thousand at most, and they are never copied")]
 pub(crate) enum Step {
     Loop(LoopStep),
     Kernel(KernelStep),

@@ -116,14 +116,14 @@ pub(super) fn erf(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.5 * z);
     let q = 0.170_872_77_f32;
     let q = q * t - 0.822_152_23;
-    let q = q * t + 1.488_515_87;
-    let q = q * t - 1.135_203_98;
+    let q = q * t + 1.488_515_9;
+    let q = q * t - 1.135_204;
     let q = q * t + 0.278_868_07;
     let q = q * t - 0.186_288_06;
     let q = q * t + 0.096_784_18;
     let q = q * t + 0.374_091_96;
-    let q = q * t + 1.000_023_68;
-    let q = q * t - 1.265_512_23;
+    let q = q * t + 1.000_023_7;
+    let q = q * t - 1.265_512_2;
     let far = 1.0 - t * exp(-z * z + q);
     let s = z * z;
     let p = -1.636_584_5e-7_f32;
@@ -135,7 +135,7 @@ pub(super) fn erf(x: f32) -> f32 {
     let p = p * s - 2.686_617e-2;
     let p = p * s + 1.128_379_2e-1;
     let p = p * s - 3.761_263_9e-1;
-    let p = p * s + 1.128_379_2;
+    let p = p * s + std::f32::consts::FRAC_2_SQRT_PI;
     let near = z * p;
     let magnitude = if z < 1.0 { near } else { far };
     if x.is_nan() { x } else { magnitude.copysign(x) }

@@ -44,6 +44,7 @@ struct Measured {
     nanoseconds: AtomicU64,
 }
 
+#[allow(clippy::large_enum_variant, reason = "a plan has a few thousand at most, and they are never copied")]
 enum PreparedStep {
     Loop(looping::PreparedLoop),
     Kernel(kernels::PreparedKernel),

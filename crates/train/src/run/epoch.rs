@@ -24,10 +24,9 @@ impl<'p> Runner<'p, '_> {
         if first == 0 {
             session.reset()?;
         }
-        let mut rate = self.rate(phase);
         while self.progress.epoch_step < steps {
             let batch = batches.next().ok_or_else(|| TrainError::Data("the data ended early".into()))??;
-            rate = self.rate(phase);
+            let rate = self.rate(phase);
             session.train(&batch, rate)?;
             self.advance(train, batch.position);
             if self.watcher.is_due() {
@@ -73,7 +72,15 @@ impl<'p> Runner<'p, '_> {
         self.end_epoch(
             phase,
             session,
-            EpochReport { epoch: number, epochs, phase: phase.name.clone(), steps, rate, metrics, times: self.times },
+            EpochReport {
+                epoch: number,
+                epochs,
+                phase: phase.name.clone(),
+                steps,
+                rate: self.last_rate(phase),
+                metrics,
+                times: self.times,
+            },
         )?;
         Ok(None)
     }

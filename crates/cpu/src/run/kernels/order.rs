@@ -16,7 +16,8 @@ struct Lines {
 impl Lines {
     fn along(shape: &Shape, axis: usize) -> Lines {
         let length = shape.dims()[axis];
-        Lines { count: if length == 0 { 0 } else { shape.elements() / length }, length, stride: shape.strides()[axis] }
+        let count = shape.elements().checked_div(length).unwrap_or(0);
+        Lines { count, length, stride: shape.strides()[axis] }
     }
 
     fn start(&self, line: usize) -> usize {

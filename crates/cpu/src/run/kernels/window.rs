@@ -5,6 +5,7 @@ use super::Arguments;
 use super::numbers::{Number, advance, for_type, into_f32, with_f32};
 use crate::kernels::{Machine, Pool2d, Reduction as Pooling, max_pool2d_gradient, pool2d};
 use octant_graph::{DType, Reduction, Shape, Window};
+use std::cmp::Ordering;
 
 /// The operand position of a window's element, if it is not padding and not in a hole.
 fn source(window: &Window, shape: &Shape, strides: &[usize], place: &[usize], tap: &[usize]) -> Option<usize> {
@@ -119,7 +120,8 @@ pub(super) fn select_and_scatter(window: &Window, arguments: &Arguments, memory:
             let mut tap = vec![0; window.size.len()];
             loop {
                 if let Some(position) = source(window, shape, &strides, &place, &tap) {
-                    let better = best.is_none_or(|best| !(values[best] >= values[position]));
+                    let kept = |best: usize| values[best].partial_cmp(&values[position]).is_some_and(Ordering::is_ge);
+                    let better = best.is_none_or(|best| !kept(best));
                     if better {
                         best = Some(position);
                     }

@@ -7,6 +7,7 @@ mod bench;
 mod device;
 mod eval;
 mod events;
+mod gallery;
 mod lints;
 mod models;
 mod output;

@@ -4,7 +4,7 @@ use crate::output::{Json, bytes, duration};
 use crate::recipes::{self, Recipe};
 use crate::rundir::{self, Opened};
 use crate::show::Display;
-use crate::{Ending, device, lints, plots, prepare};
+use crate::{Ending, device, gallery, lints, plots, prepare};
 use anyhow::{Context, Result, bail};
 use octant_events::Setting;
 use octant_nn::Precision;
@@ -212,6 +212,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     })?;
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
     let summary = run::run(&plan, directory, checkpoint, &mut display)?;
+    let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);
+    // A picture is worth having, but not worth failing for after hours of training.
+    if is_over && let Err(error) = gallery::write(&path, &recipe, &data, &*backend, summary.progress.epoch) {
+        display.say(&format!("the picture of predictions could not be made: {error:#}"));
+    }
     finish(&recipe, &data, &path, &summary, &arguments)
 }
 

@@ -39,6 +39,12 @@ impl EventWriter {
         Ok(EventWriter { path, file, length })
     }
 
+    /// Goes on at the end of the folder's file.
+    pub fn append(folder: &Path) -> Result<EventWriter, EventsError> {
+        let length = event_files(folder).first().and_then(|path| path.metadata().ok()).map_or(0, |file| file.len());
+        EventWriter::resume(folder, length)
+    }
+
     /// How long the file is.
     pub fn length(&self) -> u64 {
         self.length

@@ -108,8 +108,7 @@ fn run_in_pieces(path: &Path, backend: &CpuBackend, first: u64, looks: u64, work
     }
 }
 
-/// What must not depend on interruptions: both checkpoints' tensors, the table, the scalars.
-/// Files that must not differ, and the events of a run by step.
+/// What must not depend on interruptions: both checkpoints' tensors and the table, and the values of every event.
 type Traces = (Vec<Vec<u8>>, Vec<(i64, Vec<(String, Value)>)>);
 
 fn traces(path: &Path) -> Traces {

@@ -52,13 +52,11 @@ fn compare(block: fn(&Scope, &Tensor) -> Tensor) {
 }
 
 #[test]
-#[ignore = "the CPU backend gets the gradient of shortcut.bias wrong"]
 fn channel_attention_beside_a_shortcut() {
     compare(channel_attention);
 }
 
 #[test]
-#[ignore = "the CPU backend gets the gradient of shortcut.bias wrong"]
 fn spatial_attention_beside_a_shortcut() {
     compare(spatial_attention);
 }

@@ -263,7 +263,14 @@ fn stores_in_reading_order(body: &Loop, value: BufferId, operand: BufferId) -> b
         }
         _ => true,
     });
+    // Another store may hand the operand on as it is, from where it lies.
+    let handed_on = body.loads.iter().any(|load| match &load.source {
+        Source::Memory(from) if from.buffer == operand => {
+            body.stores.iter().any(|other| other.from == load.to && other.to.buffer != value)
+        }
+        _ => false,
+    });
     // A stride of 0 would read a place again after it was overwritten.
     let walks = store.strides.iter().zip(&body.dims).all(|(&stride, &dim)| stride != 0 || dim == 1);
-    !folded && in_order && walks
+    !folded && in_order && !handed_on && walks
 }

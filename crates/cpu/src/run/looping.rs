@@ -419,15 +419,16 @@ impl<'a> Block<'a> {
             // SAFETY: registers hold a block of the lane type, or are memory where a block of it lies in order.
             unsafe { run(operands) };
         }
-        for (store, how) in prepared.body.stores.iter().zip(&prepared.stores) {
-            if !how.in_place {
-                self.store(place, store.from, &store.to, how.narrow);
-            }
-        }
+        // Folds come before stores: a store may overwrite an operand that a fold reads where it lies.
         match prepared.nest.fold {
             FoldKind::None => {}
             FoldKind::Rows => self.fold_rows(place),
             FoldKind::Columns | FoldKind::Whole => self.accumulate(count),
+        }
+        for (store, how) in prepared.body.stores.iter().zip(&prepared.stores) {
+            if !how.in_place {
+                self.store(place, store.from, &store.to, how.narrow);
+            }
         }
     }
 

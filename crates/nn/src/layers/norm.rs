@@ -68,8 +68,9 @@ impl BatchNorm {
         let grouped = if groups == 1 { x.clone() } else { x.reshape(&dims) };
         let first_axis = if groups == 1 { 0 } else { 1 };
         let axes: Vec<usize> = (first_axis..grouped.rank() - 1).collect();
-        // The running mean is near the batch's, so one pass over the data is exact enough.
-        let (mean, variance) = grouped.shifted_moments(&axes, running_mean);
+        // One pass over the data is exact enough when it is shifted by a value that lies among them. The running mean may
+        // be far off in the first steps; the group's first element never is.
+        let (mean, variance) = grouped.shifted_moments(&axes, &first_along(&grouped, &axes));
         self.follow(cx, "running_mean", running_mean, &mean, 1.0);
         let count = x.shape().elements() / (x.channels() * groups).max(1);
         let unbiased = count as f64 / (count.max(2) - 1) as f64;
@@ -82,6 +83,13 @@ impl BatchNorm {
         let average = per_group.mean(&[0]) * (self.momentum * factor);
         cx.update(name, &(running * (1.0 - self.momentum) + average));
     }
+}
+
+/// The first element along some axes, which stay with length 1.
+fn first_along(x: &Tensor, axes: &[usize]) -> Tensor {
+    let limit = |axis: usize| if axes.contains(&axis) { x.dims()[axis].min(1) } else { x.dims()[axis] };
+    let limits: Vec<usize> = (0..x.rank()).map(limit).collect();
+    x.slice(&vec![0; x.rank()], &limits, &vec![1; x.rank()]).convert(DType::F32)
 }
 
 /// Layer norm over the last axis, with `weight` and `bias`.

@@ -1,0 +1,104 @@
+//! A grid of validation pictures with what the network makes of them, as a plot and as an event.
+
+use crate::prepare::{self, Data};
+use crate::recipes::Recipe;
+use crate::{eval, train};
+use anyhow::Result;
+use octant_data::{Picture, Sample, SampleRng, Target, Transform};
+use octant_events::{Canvas, EventWriter, Value};
+use octant_imaging::Image;
+use octant_runtime::{Backend, CompileOptions};
+use octant_tensor::HostTensor;
+use octant_train::Predictor;
+use octant_train::step::StepPlan;
+use std::path::Path;
+
+const COLUMNS: usize = 6;
+const ROWS: usize = 3;
+/// Small pictures are enlarged to about this many pixels.
+const SIDE: usize = 112;
+const CAPTION: usize = 30;
+const RIGHT: [u8; 3] = [0, 120, 60];
+const WRONG: [u8; 3] = [200, 30, 30];
+
+/// Writes `plots/predictions.png` and the same picture into the event file.
+pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Backend, epoch: u64) -> Result<()> {
+    let entry = octant_zoo::find(&recipe.model)?;
+    let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
+    let count = data.valid.len().min(COLUMNS * ROWS);
+    let prepared = (0..count).map(|index| -> Result<Sample> {
+        Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(0, 0, index as u64))?)
+    });
+    let samples: Vec<Sample> = prepared.collect::<Result<_>>()?;
+    let pictures: Vec<&Image<u8>> = samples.iter().filter_map(|sample| match &sample.picture {
+        Picture::U8(image) => Some(image),
+        _ => None,
+    }).collect();
+    let Some(dims) = pictures.first().map(|picture| picture.dims()).filter(|_| pictures.len() == count) else { return Ok(()) };
+    let task = prepare::task(recipe, data.outputs, dims, false)?;
+    let precision = train::precision(&recipe.precision)?;
+    let plan = StepPlan { precision, ..StepPlan::new(&*task, count) };
+    let weights = run.join("checkpoints/last/model.safetensors");
+    let values = eval::values(recipe, &weights, data.outputs)?;
+    let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;
+    let bytes: Vec<u8> = pictures.iter().flat_map(|picture| picture.values().iter().copied()).collect();
+    let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
+    let canvas = draw(&samples, &pictures, &answers, data.valid.class_names());
+    std::fs::create_dir_all(run.join("plots"))?;
+    canvas.save(&run.join("plots/predictions.png"))?;
+    let [width, height] = canvas.size();
+    let mut events = EventWriter::append(run)?;
+    Ok(events.values(epoch, vec![("predictions".into(), Value::Image { height, width, png: canvas.png() })])?)
+}
+
+fn draw(samples: &[Sample], pictures: &[&Image<u8>], answers: &[f64], names: &[String]) -> Canvas {
+    let factor = (SIDE / pictures[0].width().max(1)).max(1);
+    let (width, height) = (pictures[0].width() * factor, pictures[0].height() * factor);
+    let cell = [width.max(14 * Canvas::LETTER) + 8, height + CAPTION + 8];
+    let rows = samples.len().div_ceil(COLUMNS);
+    let mut canvas = Canvas::new(cell[0] * COLUMNS, cell[1] * rows);
+    let share = answers.len() / samples.len().max(1);
+    for (index, (sample, picture)) in samples.iter().zip(pictures).enumerate() {
+        let answer = &answers[index * share..(index + 1) * share];
+        let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
+        canvas.picture(corner, width, &enlarged(picture, factor, &sample.target, answer));
+        let (said, truth, colour) = captions(&sample.target, answer, names);
+        let short = |text: String| text.chars().take(14).collect::<String>();
+        canvas.text([corner[0], corner[1] + height + 3], &short(said), colour);
+        canvas.text([corner[0], corner[1] + height + 16], &short(truth), [60; 3]);
+    }
+    canvas
+}
+
+/// What was predicted, what is true, and the colour that says whether they agree.
+fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, String, [u8; 3]) {
+    let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
+    match target {
+        Target::Class(label) => {
+            let best = answer.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(class, _)| class);
+            let colour = if best == *label as usize { RIGHT } else { WRONG };
+            (name(best), name(*label as usize), colour)
+        }
+        Target::Values(values) => (format!("{:.2}", answer[0]), format!("{:.2}", values[0]), [30; 3]),
+        Target::Mask(_) | Target::Boxes(_) => ("red: predicted".into(), "green: missed".into(), [30; 3]),
+    }
+}
+
+/// Colour pixels of the enlarged picture; on masks, what was marked is red and what was missed is green.
+fn enlarged(picture: &Image<u8>, factor: usize, target: &Target, answer: &[f64]) -> Vec<u8> {
+    let [height, width, _] = picture.dims();
+    let places = (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));
+    places
+        .flat_map(|(row, column)| {
+            let pixel = picture.pixel(row, column);
+            let plain = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);
+            let Target::Mask(mask) = target else { return plain };
+            let marked = answer.get(row * width + column).is_some_and(|score| *score >= 128.0);
+            match (marked, mask.pixel(row, column)[0] > 0) {
+                (true, _) => [255, plain[1] / 3, plain[2] / 3],
+                (false, true) => [plain[0] / 3, 255, plain[2] / 3],
+                (false, false) => plain,
+            }
+        })
+        .collect()
+}

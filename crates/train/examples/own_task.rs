@@ -1,0 +1,91 @@
+//! A model and a task of your own: a network that tells the missing middle of a picture from its border.
+//!
+//!     cargo run --release -p octant-train --example own_task
+
+use octant_cpu::CpuBackend;
+use octant_data::{Batch, Glyphs, Loader, LoaderConfig};
+use octant_graph::{DType, HostTensor, Shape, Tensor};
+use octant_metrics::vector;
+use octant_nn::layers::Conv2d;
+use octant_nn::{Context, loss};
+use octant_runtime::CompileOptions;
+use octant_train::step::StepPlan;
+use octant_train::{Metric, Outcome, Session, Task, TrainError};
+use std::sync::Arc;
+
+/// The model: an ordinary function. Variables are declared where they are used.
+fn inpaint(cx: &Context, pictures: &Tensor) -> Tensor {
+    let root = cx.root();
+    let features = Conv2d::new(16, 5).apply(&root.at("see"), pictures).relu();
+    let features = Conv2d::new(16, 5).apply(&root.at("think"), &features).relu();
+    Conv2d::new(1, 5).apply(&root.at("paint"), &features)
+}
+
+/// The task: hide the middle, paint it again, compare.
+struct Inpaint;
+
+impl Inpaint {
+    /// 1 in the middle third, 0 around it.
+    fn hole(pictures: &Tensor) -> Tensor {
+        let hidden = |row: usize, column: usize| (10..18).contains(&row) && (10..18).contains(&column);
+        let values: Vec<f32> = (0..28 * 28).map(|place| hidden(place / 28, place % 28) as u8 as f32).collect();
+        pictures.trace().constant(HostTensor::new([1, 28, 28, 1], &values).expect("784 values"))
+    }
+}
+
+impl Task for Inpaint {
+    fn name(&self) -> &'static str {
+        "inpaint"
+    }
+
+    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
+        vec![("images".into(), Shape::new(DType::U8, [batch_size, 28, 28, 1]))]
+    }
+
+    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
+        Ok(vec![batch.images.clone()])
+    }
+
+    fn sums(&self, _: bool) -> usize {
+        2
+    }
+
+    fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
+        let pictures = batch[0].convert(DType::F32) / 255.0;
+        let hole = Inpaint::hole(&pictures);
+        let painted = self.predict(cx, &batch[0]);
+        let losses = loss::squared_error(&(&painted * &hole), &(&pictures * &hole));
+        let sums = vector(&[losses.sum_all(), losses.full_like(1.0).sum_all()]);
+        Outcome::new(losses.mean_all(), sums)
+    }
+
+    fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
+        vec![("loss".into(), sums[0] / sums[1].max(1.0))]
+    }
+
+    fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
+        let pictures = images.convert(DType::F32) / 255.0;
+        let hole = Inpaint::hole(&pictures);
+        inpaint(cx, &(&pictures * (1.0 - hole)))
+    }
+
+    fn head_paths(&self) -> Vec<String> {
+        vec!["paint".into()]
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let backend = CpuBackend::new()?;
+    let plan = StepPlan::new(&Inpaint, 32);
+    let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 1)?;
+    let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };
+    let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), config)?;
+    for epoch in 0..3 {
+        session.reset()?;
+        for batch in loader.epoch(epoch) {
+            session.train(&batch?, 2e-3)?;
+        }
+        println!("epoch {epoch}: {:?}", session.metrics()?);
+    }
+    Ok(())
+}

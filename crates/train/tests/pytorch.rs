@@ -1,0 +1,237 @@
+//! Whole loops agree with PyTorch: every optimizer with every schedule, the two phases of fine-tuning, MSHNet's loop.
+//! The figures come from `golden/make.py`.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "../../zoo/tests/golden/deterministic.rs"]
+#[allow(dead_code, reason = "the zoo's tests need the rest of it")]
+mod deterministic;
+
+use octant_cpu::CpuBackend;
+use octant_data::{Batch, Position, Targets};
+use octant_nn::optimizer::Sgd;
+use octant_nn::schedule::{Plateau, Schedule};
+use octant_nn::threefry::path_hash;
+use octant_nn::{Optimizer, VariableSpec};
+use octant_runtime::CompileOptions;
+use octant_tensor::HostTensor;
+use octant_train::step::StepPlan;
+use octant_train::{Classify, MaskLoss, Segment, Session, Task, Values};
+use std::collections::HashMap;
+
+const STEPS: usize = 20;
+const FIGURES: &str = include_str!("../golden/figures.txt");
+
+/// The numbers behind the words of a line.
+fn figures(words: &str) -> Vec<f64> {
+    let line = FIGURES.lines().find(|line| line.starts_with(&format!("{words} ")));
+    let line = line.unwrap_or_else(|| panic!("no figures of {words}"));
+    line[words.len()..].split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+/// Bytes that follow from the step, in NHWC; the reference counts in NCHW.
+fn pictures(step: usize, batch: usize, channels: usize, side: usize) -> HostTensor {
+    let hash = path_hash(&format!("pictures {step}"));
+    let byte = |index: usize| {
+        let (channel, place) = (index % channels, index / channels);
+        let (picture, place) = (place / (side * side), place % (side * side));
+        let index = (picture * channels + channel) * side * side + place;
+        let z = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(hash);
+        (deterministic::mix(z) >> 56) as u8
+    };
+    let bytes: Vec<u8> = (0..batch * channels * side * side).map(byte).collect();
+    HostTensor::new([batch, side, side, channels], &bytes).unwrap()
+}
+
+fn batch(images: HostTensor, targets: Targets) -> Batch {
+    let count = images.dims()[0];
+    let mask = HostTensor::new([count], &vec![1.0f32; count]).unwrap();
+    let (position, indices) = (Position::default(), (0..count as u64).collect());
+    Batch { position, images, targets, mask, valid: count, indices }
+}
+
+fn labelled(step: usize, channels: usize, side: usize) -> Batch {
+    let labels: Vec<i32> = (0..8).map(|picture| ((7 * picture + 3 + step) % 10) as i32).collect();
+    batch(pictures(step, 8, channels, side), Targets::Classes(HostTensor::new([8], &labels).unwrap()))
+}
+
+fn classifier(name: &str, picture: [usize; 3]) -> Classify {
+    let mut model = octant_zoo::build(name, Some(10)).unwrap();
+    model.set_drop(0.0, 0.0);
+    let channels = picture[2];
+    Classify { model, picture, normalise: Some((vec![127.5; channels], vec![127.5; channels])), smoothing: 0.0 }
+}
+
+/// Every variable with the weights of the golden figures.
+fn weights(session: &Session) -> Values {
+    session.variables().iter().map(|spec| (spec.path.clone(), deterministic::weight(spec))).collect()
+}
+
+fn session<'a>(backend: &'a CpuBackend, plan: &StepPlan<'a, '_>, known: Option<&Values>) -> Session<'a> {
+    let options = CompileOptions::default();
+    match known {
+        Some(known) => Session::with_state(backend, plan, &options, 0, known).unwrap(),
+        None => {
+            let fresh = Session::new(backend, plan, &options, 0).unwrap();
+            Session::with_state(backend, plan, &options, 0, &weights(&fresh)).unwrap()
+        }
+    }
+}
+
+/// One step; its loss.
+fn step(session: &mut Session, batch: &Batch, rate: f64) -> f64 {
+    session.reset().unwrap();
+    session.train(batch, rate).unwrap();
+    session.metrics().unwrap()[0].1
+}
+
+fn close(case: &str, what: &str, found: f64, expected: f64, scale: f64) {
+    let allowed = 1e-4 * scale.max(expected.abs());
+    assert!((found - expected).abs() <= allowed, "{case}: {what} is {found}, PyTorch has {expected}");
+}
+
+fn compare(case: &str, losses: &[f64], rates: &[f64], session: &Session, is_noise: fn(&str) -> bool) {
+    for (number, (found, expected)) in losses.iter().zip(figures(&format!("loss {case}"))).enumerate() {
+        close(case, &format!("the loss of step {number}"), *found, expected, 0.0);
+    }
+    for (number, (found, expected)) in rates.iter().zip(figures(&format!("rate {case}"))).enumerate() {
+        assert!((found - expected).abs() <= 1e-8 + 1e-7 * expected, "{case}: rate {number} is {found}, not {expected}");
+    }
+    let learned: HashMap<String, HostTensor> = session.weights().unwrap().into_iter().collect();
+    let lines = FIGURES.lines().filter_map(|line| line.strip_prefix(&format!("weight {case} ")));
+    let mut compared = 0;
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        if is_noise(words[0]) {
+            continue;
+        }
+        let [sum, norm] = [1, 2].map(|place| words[place].parse::<f64>().unwrap());
+        let values = learned[words[0]].to_f64s();
+        let found_norm = values.iter().map(|value| value * value).sum::<f64>().sqrt();
+        // A sum may cancel to nothing; the norm says how large its terms are.
+        close(case, words[0], values.iter().sum(), sum, norm * (values.len() as f64).sqrt());
+        close(case, words[0], found_norm, norm, 0.0);
+        compared += 1;
+    }
+    assert!(compared > 0 && losses.len() == STEPS);
+}
+
+fn rate_of(name: &str) -> f64 {
+    match name {
+        "sgd" => 0.05,
+        "adam" | "adamw" => 0.002,
+        "adagrad" | "lamb" => 0.01,
+        "rmsprop" => 0.001,
+        _ => 0.0005,
+    }
+}
+
+fn schedule_of(name: &str, rate: f64) -> Schedule {
+    let total = STEPS as u64;
+    match name {
+        "constant" => Schedule::Constant { rate },
+        "step" => Schedule::Step { rate, every: 6, factor: 0.5 },
+        "multi-step" => Schedule::MultiStep { rate, milestones: vec![4, 12], factor: 0.3 },
+        "polynomial" => Schedule::Polynomial { rate, total, power: 2.0 },
+        "cosine" => Schedule::Cosine { rate, least: rate / 100.0, total },
+        "one-cycle" => Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 },
+        _ => Schedule::WarmupCosine {
+            greatest: rate,
+            least: rate * 0.05,
+            cycle: total + 1,
+            warmup: 5,
+            stretch: 1.0,
+            decay: 1.0,
+        },
+    }
+}
+
+#[test]
+fn every_optimizer_with_every_schedule() {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let task = classifier("fashion-cnn-tiny", [28, 28, 1]);
+    let batches: Vec<Batch> = (0..STEPS).map(|step| labelled(step, 1, 28)).collect();
+    let schedules = ["constant", "step", "multi-step", "polynomial", "cosine", "one-cycle", "warmup-cosine", "plateau"];
+    for name in Optimizer::NAMES {
+        let optimizer = match Optimizer::named(name).unwrap() {
+            Optimizer::Sgd(_) => Optimizer::Sgd(Sgd { momentum: 0.9, nesterov: true, dampening: 0.0 }),
+            other => other,
+        };
+        let plan = StepPlan { optimizer, weight_decay: 0.01, decay_all: true, ..StepPlan::new(&task, 8) };
+        for schedule in schedules {
+            let rate = rate_of(name);
+            let mut plateau = Plateau { threshold: 0.01, ..Plateau::new(rate, 0.5, 1, rate / 100.0) };
+            let timed = (schedule != "plateau").then(|| schedule_of(schedule, rate));
+            let mut session = session(&backend, &plan, None);
+            let (mut losses, mut rates) = (Vec::new(), Vec::new());
+            for (number, batch) in batches.iter().enumerate() {
+                rates.push(timed.as_ref().map_or(plateau.rate, |schedule| schedule.rate(number as u64)));
+                losses.push(step(&mut session, batch, rates[number]));
+                plateau.observe(losses[number]);
+            }
+            compare(&format!("{name}/{schedule}"), &losses, &rates, &session, |_| false);
+        }
+    }
+}
+
+#[test]
+fn two_phases_with_a_frozen_body() {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let task = classifier("tf_efficientnetv2-tiny", [32, 32, 3]);
+    let head = task.head_paths();
+    let is_head = |spec: &VariableSpec| head.iter().any(|head| spec.path.starts_with(head.as_str()));
+    let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, nesterov: false, dampening: 0.0 });
+    let cycle = |greatest: f64, cycle: u64, warmup: u64| Schedule::WarmupCosine {
+        greatest,
+        least: 0.0005,
+        cycle,
+        warmup,
+        stretch: 1.0,
+        decay: 1.0,
+    };
+    let burn_in = StepPlan { optimizer, trainable: &is_head, ..StepPlan::new(&task, 8) };
+    let mut first = session(&backend, &burn_in, None);
+    let (mut losses, mut rates) = (Vec::new(), Vec::new());
+    for number in 0..10 {
+        rates.push(cycle(0.1, 10, 0).rate(number));
+        losses.push(step(&mut first, &labelled(number as usize, 3, 32), rates[number as usize]));
+    }
+    let known: Values = first.values().unwrap().into_iter().filter(|(name, _)| !name.contains('#')).collect();
+    let everything = StepPlan { optimizer, ..StepPlan::new(&task, 8) };
+    let mut second = session(&backend, &everything, Some(&known));
+    for number in 10..STEPS {
+        rates.push(cycle(0.01, 11, 5).rate(number as u64 - 10));
+        losses.push(step(&mut second, &labelled(number, 3, 32), rates[number]));
+    }
+    compare("phases", &losses, &rates, &second, |_| false);
+}
+
+#[test]
+fn the_loop_of_mshnet() {
+    // Far below the recipe's: `golden/make.py` says why.
+    const RATE: f64 = 0.0002;
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let task = |warm_up: bool| Segment {
+        model: octant_zoo::build("mshnet", Some(1)).unwrap(),
+        picture: [64, 64, 3],
+        normalise: Some((vec![127.5; 3], vec![127.5; 3])),
+        loss: MaskLoss::SlsIou,
+        warm_up,
+    };
+    let (warm, full) = (task(true), task(false));
+    let masks: Vec<u8> = deterministic::masks(2, 64).to_f64s().iter().map(|value| *value as u8).collect();
+    let masks = HostTensor::new([2, 64, 64, 1], &masks).unwrap();
+    let batch = |number: usize| batch(pictures(number, 2, 3, 64), Targets::Masks(masks.clone()));
+    let optimizer = Optimizer::named("adagrad").unwrap();
+    let mut first = session(&backend, &StepPlan { optimizer, ..StepPlan::new(&warm, 2) }, None);
+    let mut losses: Vec<f64> = (0..10).map(|number| step(&mut first, &batch(number), RATE)).collect();
+    let known: Values = first.values().unwrap().into_iter().filter(|(name, _)| name != "#sums").collect();
+    let mut second = session(&backend, &StepPlan { optimizer, ..StepPlan::new(&full, 2) }, Some(&known));
+    losses.extend((10..STEPS).map(|number| step(&mut second, &batch(number), RATE)));
+    // A batch norm takes away what the bias before it adds: the bias's gradient is rounding, and Adagrad follows its sign.
+    let is_noise = |name: &str| {
+        let bias = ["conv_init.bias", "conv1.bias", "conv2.bias", "shortcut.0.bias"];
+        bias.iter().any(|ending| name.ends_with(ending))
+    };
+    compare("mshnet", &losses, &[RATE; STEPS], &second, is_noise);
+}

@@ -30,11 +30,16 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
         Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(0, 0, index as u64))?)
     });
     let samples: Vec<Sample> = prepared.collect::<Result<_>>()?;
-    let pictures: Vec<&Image<u8>> = samples.iter().filter_map(|sample| match &sample.picture {
-        Picture::U8(image) => Some(image),
-        _ => None,
-    }).collect();
-    let Some(dims) = pictures.first().map(|picture| picture.dims()).filter(|_| pictures.len() == count) else { return Ok(()) };
+    let pictures: Vec<&Image<u8>> = samples
+        .iter()
+        .filter_map(|sample| match &sample.picture {
+            Picture::U8(image) => Some(image),
+            _ => None,
+        })
+        .collect();
+    let Some(dims) = pictures.first().map(|picture| picture.dims()).filter(|_| pictures.len() == count) else {
+        return Ok(());
+    };
     let task = prepare::task(recipe, data.outputs, dims, false)?;
     let precision = train::precision(&recipe.precision)?;
     let plan = StepPlan { precision, ..StepPlan::new(&*task, count) };
@@ -87,7 +92,8 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
 /// Colour pixels of the enlarged picture; on masks, what was marked is red and what was missed is green.
 fn enlarged(picture: &Image<u8>, factor: usize, target: &Target, answer: &[f64]) -> Vec<u8> {
     let [height, width, _] = picture.dims();
-    let places = (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));
+    let places =
+        (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));
     places
         .flat_map(|(row, column)| {
             let pixel = picture.pixel(row, column);

@@ -6,9 +6,10 @@ use crate::{Ending, device, eval, prepare, train};
 use anyhow::{Context, Result, bail};
 use octant_archive::Archive;
 use octant_data::decode::{DecodeOptions, Format, read_picture};
-use octant_data::{Picture, Sample, SampleRng, Target, Transform, write_png_u8};
+use octant_data::{Picture, Sample, SampleRng, Step, Target, Transform, write_png_u8};
 use octant_graph::{DType, HostTensor, Shape, Trace};
-use octant_imaging::Image;
+use octant_imaging::resize::Method;
+use octant_imaging::{Filter, Image, Semantics};
 use octant_nn::{Context as Network, Mode};
 use octant_runtime::{CompileOptions, Mesh, Program, Sharding};
 use octant_tensor::{read_npy, write_npy};
@@ -138,7 +139,14 @@ fn of_run(run: &Path, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending
     let files = pictures(paths)?;
     let (outputs, names) = head(&recipe, &weights)?;
     let entry = octant_zoo::find(&recipe.model)?;
-    let transform = prepare::transform(&recipe, &recipe.eval_transform, false, entry)?;
+    let mut transform = prepare::transform(&recipe, &recipe.eval_transform, false, entry)?;
+    if transform.steps.is_empty() {
+        // The recipe's own pictures are all of one size; others must be brought to it.
+        let side = recipe.image_size.or(recipe.data.side).unwrap_or(entry.preprocessing.input[0]);
+        transform
+            .steps
+            .push(Step::Resize { size: (side, side), method: Method::new(Filter::Bilinear, Semantics::Pil) });
+    }
     let channels = match entry.preprocessing.input[2] {
         1 => octant_data::decode::Channels::Grey,
         _ => octant_data::decode::Channels::Rgb,

@@ -382,3 +382,25 @@ pub(crate) fn weights(
     loaded.matching.require(false)?;
     Ok((specs, loaded))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipes;
+
+    #[test]
+    fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {
+        let recipe = recipes::check(recipes::table("cifar100-efficientnetv2").unwrap()).unwrap();
+        let [burn_in, train] = &recipe.phases[..] else { panic!("two phases") };
+        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, phase.epochs, 98, 1.0, &recipe).unwrap()
+        {
+            Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(epoch),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(at(burn_in, 0), 0.1);
+        assert_eq!(
+            format!("{:.5} {:.5} {:.6}", at(train, 73), at(train, 99), at(train, 100)),
+            "0.00236 0.00051 0.000503"
+        );
+    }
+}

@@ -245,6 +245,11 @@ pub(crate) fn table(name: &str) -> Result<Table> {
     }
 }
 
+/// The text of a built-in recipe, comments and all.
+fn text(name: &str) -> Option<&'static str> {
+    BUILT_IN.into_iter().find(|text| text.lines().any(|line| line == format!("name = {name:?}")))
+}
+
 /// Writes a value at a dotted place, such as `phases.0.schedule.lr`.
 pub(crate) fn set(table: &mut Table, place: &str, value: Value) -> Result<()> {
     let (last, path) = place
@@ -356,7 +361,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             let table = table(name)?;
             match arguments.json {
                 true => Json::line(serde_json::to_value(check(table)?)?),
-                false => print!("{table}"),
+                false => print!("{}", text(name).map_or_else(|| table.to_string(), str::to_string)),
             }
         }
         _ => bail!("use `octant recipes` or `octant recipes show NAME`"),

@@ -90,7 +90,7 @@ fn close(case: &str, what: &str, found: f64, expected: f64, scale: f64) {
     assert!((found - expected).abs() <= allowed, "{case}: {what} is {found}, PyTorch has {expected}");
 }
 
-fn compare(case: &str, losses: &[f64], rates: &[f64], session: &Session, is_noise: fn(&str) -> bool) {
+fn compare(case: &str, losses: &[f64], rates: &[f64], session: &Session, slack: f64, is_noise: fn(&str) -> bool) {
     for (number, (found, expected)) in losses.iter().zip(figures(&format!("loss {case}"))).enumerate() {
         close(case, &format!("the loss of step {number}"), *found, expected, 0.0);
     }
@@ -109,8 +109,8 @@ fn compare(case: &str, losses: &[f64], rates: &[f64], session: &Session, is_nois
         let values = learned[words[0]].to_f64s();
         let found_norm = values.iter().map(|value| value * value).sum::<f64>().sqrt();
         // A sum may cancel to nothing; the norm says how large its terms are.
-        close(case, words[0], values.iter().sum(), sum, norm * (values.len() as f64).sqrt());
-        close(case, words[0], found_norm, norm, 0.0);
+        close(case, words[0], values.iter().sum(), sum, (norm + slack * 1e4) * (values.len() as f64).sqrt());
+        close(case, words[0], found_norm, norm, slack * 1e4);
         compared += 1;
     }
     assert!(compared > 0 && losses.len() == STEPS);
@@ -169,7 +169,7 @@ fn every_optimizer_with_every_schedule() {
                 losses.push(step(&mut session, batch, rates[number]));
                 plateau.observe(losses[number]);
             }
-            compare(&format!("{name}/{schedule}"), &losses, &rates, &session, |_| false);
+            compare(&format!("{name}/{schedule}"), &losses, &rates, &session, 0.0, |_| false);
         }
     }
 }
@@ -203,7 +203,7 @@ fn two_phases_with_a_frozen_body() {
         rates.push(cycle(0.01, 11, 5).rate(number as u64 - 10));
         losses.push(step(&mut second, &labelled(number, 3, 32), rates[number]));
     }
-    compare("phases", &losses, &rates, &second, |_| false);
+    compare("phases", &losses, &rates, &second, 0.0, |_| false);
 }
 
 #[test]
@@ -233,5 +233,6 @@ fn the_loop_of_mshnet() {
         let bias = ["conv_init.bias", "conv1.bias", "conv2.bias", "shortcut.0.bias"];
         bias.iter().any(|ending| name.ends_with(ending))
     };
-    compare("mshnet", &losses, &[RATE; STEPS], &second, is_noise);
+    // Of other parameters, some elements of tiny gradients may have taken their first step to the other side.
+    compare("mshnet", &losses, &[RATE; STEPS], &second, 4.0 * RATE, is_noise);
 }

@@ -214,6 +214,7 @@ mod tests {
     fn axes_of_length_one_come_and_go() {
         let space = Space::over(&[1, 6, 1]);
         let forms = through_reshape(&space.identity(), &[1, 6, 1], &[6], &space.dims()).unwrap();
-        assert_eq!(forms[0].factors, [0, 1, 0]);
+        // Whatever an axis of length 1 is multiplied by, its index is 0.
+        assert_eq!(forms[0].factors[1], 1);
     }
 }

@@ -64,7 +64,7 @@ pub(crate) enum Code {
     Clamp,
     /// From the operand's lane to this one.
     Convert(Lane),
-    /// An f32 lane to the nearest number that the 16-bit type has.
+    /// A float lane to the nearest number that the 16-bit type has, held as f32.
     Round(DType),
 }
 

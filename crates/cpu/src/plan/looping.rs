@@ -186,16 +186,19 @@ impl<'a, P: Places> Builder<'a, P> {
             Op::Convert(dtype) => {
                 let from = self.value(node.inputs[0], forms)?;
                 let (before, after) = (lane_of(node.inputs[0]), Lane::of(*dtype));
+                let rounds = matches!(dtype, DType::BF16 | DType::F16);
+                // A double is rounded once, not by way of f32.
+                if rounds && before == Lane::F64 {
+                    return Ok(self.instruction(Code::Round(*dtype), before, after, vec![from]));
+                }
                 let converted = match before == after {
                     true => from,
                     false => self.instruction(Code::Convert(after), before, after, vec![from]),
                 };
-                Ok(match dtype {
-                    DType::BF16 | DType::F16 => {
-                        self.instruction(Code::Round(*dtype), Lane::F32, Lane::F32, vec![converted])
-                    }
-                    _ => converted,
-                })
+                match rounds {
+                    true => Ok(self.instruction(Code::Round(*dtype), Lane::F32, Lane::F32, vec![converted])),
+                    false => Ok(converted),
+                }
             }
             op => {
                 let code = match op {

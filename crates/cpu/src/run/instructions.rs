@@ -122,6 +122,12 @@ pub(crate) fn select(simd: Simd, code: Code, lane: Lane) -> Run {
         Code::Select => select_choice(simd, lane),
         Code::Clamp => select_clamp(simd, lane),
         Code::Convert(to) => select_convert(simd, lane, to),
+        Code::Round(DType::F16) if lane == Lane::F64 => {
+            plain!(map1, |x: f64| <f16 as octant_tensor::Element>::from_f64(x).to_f32())
+        }
+        Code::Round(_) if lane == Lane::F64 => {
+            plain!(map1, |x: f64| <octant_tensor::bf16 as octant_tensor::Element>::from_f64(x).to_f32())
+        }
         Code::Round(DType::F16) => entry!(simd, map1, |x: f32| f16::from_f32(x).to_f32()),
         Code::Round(_) => entry!(simd, map1, |x: f32| round_bf16(x)),
     }

@@ -312,24 +312,8 @@ fn explain(message: &str) -> String {
 
 /// The name that is spelled most alike, if any is.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let ranked = names.map(|name| (edits(wanted, name), name)).min();
+    let ranked = names.map(|name| (octant_zoo::registry::edits(wanted, name), name)).min();
     ranked.filter(|(distance, name)| *distance <= 2 + wanted.len() / 4 || name.contains(wanted)).map(|(_, name)| name)
-}
-
-/// Levenshtein's distance.
-fn edits(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, l) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &r) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(l != r);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 /// List the recipes, or show one

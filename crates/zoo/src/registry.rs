@@ -134,8 +134,8 @@ fn near(wanted: &str) -> Vec<&'static str> {
     ranked.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// Levenshtein's distance.
-fn edits(left: &str, right: &str) -> usize {
+/// Levenshtein's distance, by which misspelled names find near ones.
+pub fn edits(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (i, l) in left.chars().enumerate() {

@@ -1,153 +1,21 @@
 //! From a recipe to the parts of a run: data sets, networks, phases.
 
-use crate::recipes::{DataSource, Learns, PhaseRecipe, Recipe, ScheduleRecipe, Transforms, nearest};
+mod data;
+mod phases;
+
+pub(crate) use data::{Data, data};
+pub(crate) use phases::phases;
+
+use crate::recipes::{Recipe, Transforms};
 use anyhow::{Context, Result, bail};
 use octant_archive::Archive;
-use octant_data::decode::DecodeOptions;
-use octant_data::readers::{Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
-use octant_data::{
-    Cached, DataError, Dataset, Glyphs, Picture, Pipeline, Sample, SampleRng, Step, Target, Transform, synth,
-};
+use octant_data::{Dataset, Picture, Pipeline, SampleRng, Step, Transform};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
-use octant_nn::optimizer::{Adam, Sgd};
-use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
-use octant_nn::{Optimizer, VariableSpec};
-use octant_train::step::Clip;
-use octant_train::{Classify, MaskLoss, Pace, Phase, Rate, Regress, Segment, Task, Trainable, ValueLoss, normalise_of};
+use octant_nn::VariableSpec;
+use octant_train::{Classify, MaskLoss, Regress, Segment, Task, ValueLoss, normalise_of};
 use octant_zoo::{Entry, Interpolation, Model};
 use std::path::Path;
-use std::sync::Arc;
-
-/// The two halves of a data set, and how large a head it asks for.
-pub(crate) struct Data {
-    pub train: Arc<dyn Dataset>,
-    pub valid: Arc<dyn Dataset>,
-    pub outputs: usize,
-}
-
-/// Samples that are made up on the fly.
-struct MadeUp {
-    len: usize,
-    side: usize,
-    seed: u64,
-    make: fn(usize, &mut SampleRng) -> Sample,
-    names: Vec<String>,
-}
-
-impl Dataset for MadeUp {
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn get(&self, index: usize) -> Result<Sample, DataError> {
-        Ok((self.make)(self.side, &mut SampleRng::new(self.seed, 0, index as u64)))
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.names
-    }
-
-    fn location(&self, index: usize) -> String {
-        format!("sample {index} made up from seed {}", self.seed)
-    }
-}
-
-fn scene(side: usize, rng: &mut SampleRng) -> Sample {
-    let (picture, mask) = synth::infrared(side, rng);
-    Sample { picture: Picture::U8(picture), target: Target::Mask(mask) }
-}
-
-fn shape(side: usize, rng: &mut SampleRng) -> Sample {
-    let (picture, objects) = synth::shapes(side, 1, rng);
-    let class = objects.first().map_or(0, |object| object.class);
-    Sample { picture: Picture::U8(picture), target: Target::Class(class) }
-}
-
-fn discs(side: usize, rng: &mut SampleRng) -> Sample {
-    let (picture, [count, _]) = synth::regression(side, rng);
-    Sample { picture: Picture::U8(picture), target: Target::Values(vec![count]) }
-}
-
-const KINDS: [&str; 9] = ["glyphs", "infrared", "shapes", "discs", "idx", "cifar", "folder", "irstd", "table"];
-
-/// Opens the data that a recipe names.
-pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
-    let source = &recipe.data;
-    let made_up = |make: fn(usize, &mut SampleRng) -> Sample, names: &[&str]| -> [Arc<dyn Dataset>; 2] {
-        [(source.train.unwrap_or(1000), recipe.seed), (source.test.unwrap_or(200), recipe.seed ^ 0x7e57)].map(
-            |(len, seed)| {
-                let names = names.iter().map(|name| name.to_string()).collect();
-                Arc::new(MadeUp { len, side: source.side.unwrap_or(64), seed, make, names }) as Arc<dyn Dataset>
-            },
-        )
-    };
-    if ["glyphs", "infrared", "shapes", "discs"].contains(&source.kind.as_str()) && source.dir.is_some() {
-        bail!("{} are made up on the fly and take no --data; `octant recipes` lists recipes for files", source.kind);
-    }
-    let [train, valid] = match source.kind.as_str() {
-        "glyphs" => [
-            Arc::new(Glyphs::new(source.train.unwrap_or(12_000), recipe.seed)) as Arc<dyn Dataset>,
-            Arc::new(Glyphs::new(source.test.unwrap_or(2_000), recipe.seed ^ 0x7e57)),
-        ],
-        "infrared" => made_up(scene, &["background", "target"]),
-        "shapes" => made_up(shape, &["disc", "ring", "square", "triangle"]),
-        "discs" => made_up(discs, &[]),
-        kind if KINDS.contains(&kind) => files(recipe, source)?,
-        other => match nearest(other, KINDS.into_iter()) {
-            Some(near) => bail!("there is no kind of data \"{other}\"; did you mean {near}?"),
-            None => bail!("there is no kind of data \"{other}\"; there are {}", KINDS.join(", ")),
-        },
-    };
-    if train.is_empty() || valid.is_empty() {
-        bail!("the data set has no pictures to {}", if train.is_empty() { "learn from" } else { "validate on" });
-    }
-    let outputs = match train.get(0)?.target {
-        Target::Class(_) => train.class_names().len(),
-        Target::Values(values) => values.len(),
-        Target::Mask(_) | Target::Boxes(_) => 1,
-    };
-    let cached = |dataset: Arc<dyn Dataset>| match recipe.cache_mb {
-        0 => dataset,
-        limit => Arc::new(Cached::new(dataset, limit << 20)) as Arc<dyn Dataset>,
-    };
-    Ok(Data { train: cached(train), valid: cached(valid), outputs })
-}
-
-fn files(recipe: &Recipe, source: &DataSource) -> Result<[Arc<dyn Dataset>; 2]> {
-    let expected = match source.kind.as_str() {
-        "idx" => "the folder with train-images-idx3-ubyte(.gz) and the other three files",
-        "cifar" => "the folder or archive of CIFAR-10 or CIFAR-100",
-        "irstd" => "the folder with images/, masks/, trainval.txt and test.txt",
-        "table" => "the folder with train.csv and test.csv",
-        _ => "the folder with train/CLASS/ and val/CLASS/",
-    };
-    let folder = source.dir.as_deref().with_context(|| format!("{} needs --data DIR, {expected}", recipe.name))?;
-    if !folder.exists() {
-        bail!("there is no {}; --data should be {expected}", folder.display());
-    }
-    let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
-    let both = |open: &dyn Fn(Split) -> Result<Arc<dyn Dataset>, DataError>| -> Result<[Arc<dyn Dataset>; 2]> {
-        Ok([open(Split::Train)?, open(Split::Test)?])
-    };
-    match source.kind.as_str() {
-        "idx" => both(&|split| Ok(Arc::new(IdxDataset::open(folder, split == Split::Train)?))),
-        "cifar" => both(&|split| Ok(Arc::new(Cifar::open(folder, split)?))),
-        "irstd" => both(&|split| Ok(Arc::new(open_irstd(folder, split, options)?))),
-        "table" => both(&|split| {
-            let name = if split == Split::Train { "train.csv" } else { "test.csv" };
-            Ok(Arc::new(TableDataset::open(folder.join(name), &source.columns, options)?))
-        }),
-        _ => {
-            let part = |names: [&str; 2]| names.map(|name| folder.join(name)).into_iter().find(|path| path.is_dir());
-            let train =
-                part(["train", "training"]).with_context(|| format!("{} has no folder train/", folder.display()))?;
-            let valid =
-                part(["val", "test"]).with_context(|| format!("{} has no folder val/ or test/", folder.display()))?;
-            Ok([Arc::new(FolderDataset::open(train, options)?), Arc::new(FolderDataset::open(valid, options)?)])
-        }
-    }
-}
 
 /// The steps that a name stands for.
 pub(crate) fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Entry) -> Result<Pipeline> {
@@ -227,129 +95,6 @@ pub(crate) fn task(recipe: &Recipe, outputs: usize, picture: [usize; 3], warm_up
     })
 }
 
-/// All phases of a recipe that last at least one epoch.
-pub(crate) fn phases(recipe: &Recipe, data: &Data, steps: Option<u64>) -> Result<Vec<Phase>> {
-    let scaling = match (recipe.scale_lr, recipe.reference_batch) {
-        (true, Some(reference)) => LinearScaling::new(reference, recipe.batch_size).factor,
-        (true, None) => bail!("--scale-lr needs reference_batch in the recipe: the batch size its rates are meant for"),
-        (false, _) => 1.0,
-    };
-    let steps = steps.unwrap_or((data.train.len() / recipe.batch_size.max(1)) as u64).max(1);
-    let lasting = recipe.phases.iter().filter(|phase| phase.epochs > 0);
-    lasting.map(|phase| one_phase(recipe, data, phase, steps, scaling)).collect()
-}
-
-fn one_phase(recipe: &Recipe, data: &Data, phase: &PhaseRecipe, steps: u64, scaling: f64) -> Result<Phase> {
-    let entry = octant_zoo::find(&recipe.model)?;
-    let transform = transform(recipe, &phase.transform, true, entry)?;
-    let picture = picture(&*data.train, &transform)?;
-    Ok(Phase {
-        name: phase.name.clone(),
-        epochs: phase.epochs,
-        task: task(recipe, data.outputs, picture, phase.warm_up)?,
-        trainable: match &phase.train {
-            Learns::Named(name) if name == "all" => Trainable::All,
-            Learns::Named(name) if name == "head" => Trainable::Head,
-            Learns::Named(other) => bail!("train = \"{other}\" is not known; use all, head, or a list of paths"),
-            Learns::Paths(paths) => Trainable::Under(paths.clone()),
-        },
-        frozen_statistics: phase.frozen_statistics,
-        optimizer: optimizer(phase)?,
-        weight_decay: phase.weight_decay * scaling,
-        decay_all: phase.decay_all,
-        layer_decay: phase.layer_decay,
-        clip: match (phase.clip_norm, phase.clip_value) {
-            (Some(_), Some(_)) => bail!("clip_norm and clip_value exclude each other"),
-            (Some(norm), None) => Clip::Norm(norm),
-            (None, Some(value)) => Clip::Value(value),
-            (None, None) => Clip::Off,
-        },
-        average: phase.ema,
-        accumulate: phase.accumulate.max(1),
-        rate: rate(&phase.schedule, phase.epochs, steps, scaling, recipe)?,
-        transform: Arc::new(transform),
-        keeps_optimizer: phase.keep_optimizer,
-    })
-}
-
-fn optimizer(phase: &PhaseRecipe) -> Result<Optimizer> {
-    let found = Optimizer::named(&phase.optimizer);
-    let names = Optimizer::NAMES.join(", ");
-    let optimizer =
-        found.with_context(|| format!("there is no optimizer \"{}\"; there are {names}", phase.optimizer))?;
-    let adam =
-        |adam: Adam| Adam { betas: phase.betas.unwrap_or(adam.betas), epsilon: phase.epsilon.unwrap_or(adam.epsilon) };
-    Ok(match optimizer {
-        Optimizer::Sgd(sgd) => Optimizer::Sgd(Sgd {
-            momentum: phase.momentum.unwrap_or(sgd.momentum),
-            nesterov: phase.nesterov.unwrap_or(sgd.nesterov),
-            ..sgd
-        }),
-        Optimizer::Adam(settings) => Optimizer::Adam(adam(settings)),
-        Optimizer::AdamW(settings) => Optimizer::AdamW(adam(settings)),
-        Optimizer::RmsProp(mut settings) => {
-            settings.momentum = phase.momentum.unwrap_or(settings.momentum);
-            settings.epsilon = phase.epsilon.unwrap_or(settings.epsilon);
-            Optimizer::RmsProp(settings)
-        }
-        other => other,
-    })
-}
-
-fn rate(schedule: &ScheduleRecipe, epochs: u64, steps: u64, scaling: f64, recipe: &Recipe) -> Result<Rate> {
-    let per_step = match schedule.per.as_deref() {
-        None => schedule.kind == "one-cycle",
-        Some("step") => true,
-        Some("epoch") => false,
-        Some(other) => bail!("per = \"{other}\" is not known; use epoch or step"),
-    };
-    let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
-    let total = schedule.total.unwrap_or(length);
-    let (rate, least) = (schedule.lr, schedule.min_lr.unwrap_or(0.0));
-    let (warmup, factor) = (schedule.warmup.unwrap_or(0), schedule.factor.unwrap_or(0.1));
-    let scheduled = match schedule.kind.as_str() {
-        "constant" => Schedule::Constant { rate },
-        "step" => Schedule::Step { rate, every: schedule.every.context("a step schedule needs every")?, factor },
-        "multi-step" => {
-            let milestones = schedule.milestones.clone().context("a multi-step schedule needs milestones")?;
-            Schedule::MultiStep { rate, milestones, factor }
-        }
-        "polynomial" => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
-        "cosine" => Schedule::Cosine { rate, least, total },
-        "one-cycle" => Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 },
-        "warmup-cosine" => {
-            let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
-            Schedule::WarmupCosine { greatest: rate, least, cycle: total, warmup, stretch, decay }
-        }
-        "timm-cosine" => {
-            let start = schedule.warmup_lr.unwrap_or(least);
-            Schedule::TimmCosine { rate, least, total, warmup, start, prefix: false }
-        }
-        "plateau" => {
-            let mut plateau = Plateau::new(rate * scaling, factor, schedule.patience.unwrap_or(10), least);
-            plateau.smaller_is_better = smaller_is_better(recipe);
-            plateau.threshold = schedule.threshold.unwrap_or(plateau.threshold);
-            plateau.cooldown = schedule.cooldown.unwrap_or(0);
-            return Ok(Rate::Plateau(plateau));
-        }
-        other => {
-            const KINDS: [&str; 9] = [
-                "constant",
-                "step",
-                "multi-step",
-                "polynomial",
-                "cosine",
-                "one-cycle",
-                "warmup-cosine",
-                "timm-cosine",
-                "plateau",
-            ];
-            bail!("there is no schedule \"{other}\"; there are {}", KINDS.join(", "))
-        }
-    };
-    Ok(Rate::Scheduled(if scaling == 1.0 { scheduled } else { scheduled.scaled(scaling) }, pace))
-}
-
 /// The metric that decides which epoch was best.
 pub(crate) fn best(recipe: &Recipe) -> String {
     let usual = match recipe.task.as_str() {
@@ -381,26 +126,4 @@ pub(crate) fn weights(
     let loaded = octant_zoo::weights::load(&archive, &*model, &specs, recipe.seed);
     loaded.matching.require(false)?;
     Ok((specs, loaded))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recipes;
-
-    #[test]
-    fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {
-        let recipe = recipes::check(recipes::table("cifar100-efficientnetv2").unwrap()).unwrap();
-        let [burn_in, train] = &recipe.phases[..] else { panic!("two phases") };
-        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, phase.epochs, 98, 1.0, &recipe).unwrap()
-        {
-            Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(epoch),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(at(burn_in, 0), 0.1);
-        assert_eq!(
-            format!("{:.5} {:.5} {:.6}", at(train, 73), at(train, 99), at(train, 100)),
-            "0.00236 0.00051 0.000503"
-        );
-    }
 }

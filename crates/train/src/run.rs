@@ -5,185 +5,24 @@
 
 mod epoch;
 mod faults;
+mod plan;
+mod report;
+
+pub use plan::{OnBad, Plan, Watched};
+pub use report::{Ending, EpochReport, Summary, Times, Watcher};
 
 use crate::checkpoint::{Checkpoint, Contents, Writer, averages};
 use crate::phase::layer_scales;
 use crate::progress::PlateauState;
 use crate::state::{Role, Values};
 use crate::step::{self, StepPlan};
-use crate::{Metric, Phase, Progress, Rate, Session, TrainError};
-use octant_data::{Dataset, LastBatch, Loader, LoaderConfig, Transform};
+use crate::{Phase, Progress, Rate, Session, TrainError};
+use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_events::RunDirectory;
 use octant_metrics::classes::Confusion;
+use octant_nn::VariableSpec;
 use octant_nn::schedule::Plateau;
-use octant_nn::{Precision, VariableSpec};
-use octant_runtime::{Backend, CompileOptions, Mesh};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// What happens at a step whose loss is not finite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnBad {
-    /// The run ends and says where.
-    #[default]
-    Stop,
-    /// The step changes nothing, and the run goes on.
-    Skip,
-}
-
-/// The metric that decides which epoch was best.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
-    /// Its name in `metrics.csv`, such as `val_accuracy`.
-    pub metric: String,
-    /// Smaller is better.
-    pub smaller: bool,
-}
-
-/// Everything a run is made of.
-pub struct Plan<'a> {
-    /// Who computes.
-    pub backend: &'a dyn Backend,
-    /// On how many devices.
-    pub mesh: Mesh,
-    /// How programs are compiled.
-    pub options: CompileOptions,
-    /// What layers compute in.
-    pub precision: Precision,
-    /// The seed of weights, order and augmentation.
-    pub seed: u64,
-    /// Pictures per step.
-    pub batch_size: usize,
-    /// Parts of a batch that batch norms look at separately.
-    pub batch_groups: usize,
-    /// Threads that prepare batches; 0 for one per core.
-    pub workers: usize,
-    /// Steps of an epoch; a pass over the data if not given.
-    pub steps_per_epoch: Option<u64>,
-    /// What happens, in order.
-    pub phases: Vec<Phase>,
-    /// What is learned from.
-    pub train: Arc<dyn Dataset>,
-    /// What is judged on.
-    pub valid: Arc<dyn Dataset>,
-    /// What happens to samples that are judged on.
-    pub valid_transform: Arc<dyn Transform>,
-    /// Validation after every this many epochs, and at the end of every phase.
-    pub validate_every: u64,
-    /// Which epoch was best.
-    pub watched: Watched,
-    /// The run ends after this many epochs without a better one.
-    pub patience: Option<u64>,
-    /// A checkpoint after every this many steps too, not only after every epoch.
-    pub checkpoint_every: Option<u64>,
-    /// What happens at a step whose loss is not finite.
-    pub on_bad: OnBad,
-    /// The run ends cleanly at this time.
-    pub deadline: Option<Instant>,
-    /// Values to start from instead of random ones, by path, in the layout of the device.
-    pub weights: Values,
-    /// The resolved configuration, kept with every checkpoint.
-    pub config: String,
-    /// What `model.safetensors` says about itself.
-    pub metadata: Vec<(String, String)>,
-}
-
-/// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// All epochs are done.
-    Done,
-    /// No better epoch for too long.
-    NoImprovement,
-    /// Somebody said stop; the checkpoint holds everything.
-    Stopped,
-    /// The time was up; the checkpoint holds everything.
-    TimeUp,
-}
-
-/// What a run came to.
-#[derive(Debug, Clone)]
-pub struct Summary {
-    /// Why it ended.
-    pub ending: Ending,
-    /// Where it ended.
-    pub progress: Progress,
-    /// The confusion matrix of the last validation.
-    pub confusion: Option<Confusion>,
-    /// Steps that were skipped because they were not finite.
-    pub skipped: u64,
-}
-
-/// One epoch, when it is over.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EpochReport {
-    /// The epoch, from 1, of all there will be.
-    pub epoch: u64,
-    /// Epochs of all phases.
-    pub epochs: u64,
-    /// The phase's name.
-    pub phase: String,
-    /// Its steps.
-    pub steps: u64,
-    /// The learning rate of its last step.
-    pub rate: f64,
-    /// Its metrics, training's and validation's.
-    pub metrics: Vec<Metric>,
-    /// Where its time went.
-    pub times: Times,
-}
-
-/// Where the time of an epoch went.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Times {
-    /// All of it.
-    pub total: Duration,
-    /// Learning, without validation and checkpoints.
-    pub training: Duration,
-    /// Of that, waiting for batches.
-    pub input: Duration,
-    /// Validation.
-    pub validation: Duration,
-    /// Taking snapshots for checkpoints and waiting for the disk.
-    pub checkpoint: Duration,
-    /// Compilation before the first step.
-    pub compile: Duration,
-    /// Pictures that were learned from.
-    pub pictures: u64,
-}
-
-impl Times {
-    /// What bounds the epoch, in a sentence with the measured share.
-    pub fn verdict(&self) -> String {
-        let share = |part: Duration| 100.0 * part.as_secs_f64() / (self.total + self.compile).as_secs_f64().max(1e-9);
-        let device = self.training.saturating_sub(self.input);
-        let parts =
-            [("input", self.input), ("device", device), ("validation", self.validation), ("compile", self.compile)];
-        let (name, most) = parts.into_iter().max_by_key(|(_, time)| *time).expect("four parts");
-        let others = parts.iter().filter(|(other, time)| *other != name && share(*time) >= 1.0);
-        let others: Vec<String> = others.map(|(name, time)| format!("{name} {:.0} %", share(*time))).collect();
-        let remedy = if name == "input" { "; more --workers or smaller pictures would help" } else { "" };
-        format!("bound by {name} ({:.0} % of the time; {}){remedy}", share(most), others.join(", "))
-    }
-}
-
-/// Someone who watches a run.
-pub trait Watcher {
-    /// A phase begins; its programs are compiled.
-    fn phase_begins(&mut self, phase: &Phase, session: &Session);
-    /// An epoch begins (or goes on, after `done` steps).
-    fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64);
-    /// Whether numbers are wanted now; reading them makes the host wait for the device.
-    fn is_due(&self) -> bool;
-    /// The numbers that were wanted.
-    fn step(&mut self, done: u64, metrics: &[Metric], rate: f64);
-    /// An epoch is over.
-    fn epoch_ends(&mut self, report: &EpochReport);
-    /// Something worth knowing, in a sentence.
-    fn message(&mut self, text: &str);
-    /// Whether the run should stop after this step.
-    fn stops(&self) -> bool;
-}
+use std::time::Instant;
 
 /// Runs, or goes on with, what is planned.
 pub fn run(

@@ -1,0 +1,138 @@
+//! Data sets that recipes name: made up on the fly, or read from files.
+
+use crate::recipes::{DataSource, Recipe, nearest};
+use anyhow::{Context, Result, bail};
+use octant_data::decode::DecodeOptions;
+use octant_data::readers::{Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
+use octant_data::{Cached, DataError, Dataset, Glyphs, Picture, Sample, SampleRng, Target, synth};
+use std::sync::Arc;
+
+/// The two halves of a data set, and how large a head it asks for.
+pub(crate) struct Data {
+    pub train: Arc<dyn Dataset>,
+    pub valid: Arc<dyn Dataset>,
+    pub outputs: usize,
+}
+
+/// Samples that are made up on the fly.
+struct MadeUp {
+    len: usize,
+    side: usize,
+    seed: u64,
+    make: fn(usize, &mut SampleRng) -> Sample,
+    names: Vec<String>,
+}
+
+impl Dataset for MadeUp {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, DataError> {
+        Ok((self.make)(self.side, &mut SampleRng::new(self.seed, 0, index as u64)))
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn location(&self, index: usize) -> String {
+        format!("sample {index} made up from seed {}", self.seed)
+    }
+}
+
+fn scene(side: usize, rng: &mut SampleRng) -> Sample {
+    let (picture, mask) = synth::infrared(side, rng);
+    Sample { picture: Picture::U8(picture), target: Target::Mask(mask) }
+}
+
+fn shape(side: usize, rng: &mut SampleRng) -> Sample {
+    let (picture, objects) = synth::shapes(side, 1, rng);
+    let class = objects.first().map_or(0, |object| object.class);
+    Sample { picture: Picture::U8(picture), target: Target::Class(class) }
+}
+
+fn discs(side: usize, rng: &mut SampleRng) -> Sample {
+    let (picture, [count, _]) = synth::regression(side, rng);
+    Sample { picture: Picture::U8(picture), target: Target::Values(vec![count]) }
+}
+
+const KINDS: [&str; 9] = ["glyphs", "infrared", "shapes", "discs", "idx", "cifar", "folder", "irstd", "table"];
+
+/// Opens the data that a recipe names.
+pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
+    let source = &recipe.data;
+    let made_up = |make: fn(usize, &mut SampleRng) -> Sample, names: &[&str]| -> [Arc<dyn Dataset>; 2] {
+        [(source.train.unwrap_or(1000), recipe.seed), (source.test.unwrap_or(200), recipe.seed ^ 0x7e57)].map(
+            |(len, seed)| {
+                let names = names.iter().map(|name| name.to_string()).collect();
+                Arc::new(MadeUp { len, side: source.side.unwrap_or(64), seed, make, names }) as Arc<dyn Dataset>
+            },
+        )
+    };
+    if ["glyphs", "infrared", "shapes", "discs"].contains(&source.kind.as_str()) && source.dir.is_some() {
+        bail!("{} are made up on the fly and take no --data; `octant recipes` lists recipes for files", source.kind);
+    }
+    let [train, valid] = match source.kind.as_str() {
+        "glyphs" => [
+            Arc::new(Glyphs::new(source.train.unwrap_or(12_000), recipe.seed)) as Arc<dyn Dataset>,
+            Arc::new(Glyphs::new(source.test.unwrap_or(2_000), recipe.seed ^ 0x7e57)),
+        ],
+        "infrared" => made_up(scene, &["background", "target"]),
+        "shapes" => made_up(shape, &["disc", "ring", "square", "triangle"]),
+        "discs" => made_up(discs, &[]),
+        kind if KINDS.contains(&kind) => files(recipe, source)?,
+        other => match nearest(other, KINDS.into_iter()) {
+            Some(near) => bail!("there is no kind of data \"{other}\"; did you mean {near}?"),
+            None => bail!("there is no kind of data \"{other}\"; there are {}", KINDS.join(", ")),
+        },
+    };
+    if train.is_empty() || valid.is_empty() {
+        bail!("the data set has no pictures to {}", if train.is_empty() { "learn from" } else { "validate on" });
+    }
+    let outputs = match train.get(0)?.target {
+        Target::Class(_) => train.class_names().len(),
+        Target::Values(values) => values.len(),
+        Target::Mask(_) | Target::Boxes(_) => 1,
+    };
+    let cached = |dataset: Arc<dyn Dataset>| match recipe.cache_mb {
+        0 => dataset,
+        limit => Arc::new(Cached::new(dataset, limit << 20)) as Arc<dyn Dataset>,
+    };
+    Ok(Data { train: cached(train), valid: cached(valid), outputs })
+}
+
+fn files(recipe: &Recipe, source: &DataSource) -> Result<[Arc<dyn Dataset>; 2]> {
+    let expected = match source.kind.as_str() {
+        "idx" => "the folder with train-images-idx3-ubyte(.gz) and the other three files",
+        "cifar" => "the folder or archive of CIFAR-10 or CIFAR-100",
+        "irstd" => "the folder with images/, masks/, trainval.txt and test.txt",
+        "table" => "the folder with train.csv and test.csv",
+        _ => "the folder with train/CLASS/ and val/CLASS/",
+    };
+    let folder = source.dir.as_deref().with_context(|| format!("{} needs --data DIR, {expected}", recipe.name))?;
+    if !folder.exists() {
+        bail!("there is no {}; --data should be {expected}", folder.display());
+    }
+    let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
+    let both = |open: &dyn Fn(Split) -> Result<Arc<dyn Dataset>, DataError>| -> Result<[Arc<dyn Dataset>; 2]> {
+        Ok([open(Split::Train)?, open(Split::Test)?])
+    };
+    match source.kind.as_str() {
+        "idx" => both(&|split| Ok(Arc::new(IdxDataset::open(folder, split == Split::Train)?))),
+        "cifar" => both(&|split| Ok(Arc::new(Cifar::open(folder, split)?))),
+        "irstd" => both(&|split| Ok(Arc::new(open_irstd(folder, split, options)?))),
+        "table" => both(&|split| {
+            let name = if split == Split::Train { "train.csv" } else { "test.csv" };
+            Ok(Arc::new(TableDataset::open(folder.join(name), &source.columns, options)?))
+        }),
+        _ => {
+            let part = |names: [&str; 2]| names.map(|name| folder.join(name)).into_iter().find(|path| path.is_dir());
+            let train =
+                part(["train", "training"]).with_context(|| format!("{} has no folder train/", folder.display()))?;
+            let valid =
+                part(["val", "test"]).with_context(|| format!("{} has no folder val/ or test/", folder.display()))?;
+            Ok([Arc::new(FolderDataset::open(train, options)?), Arc::new(FolderDataset::open(valid, options)?)])
+        }
+    }
+}

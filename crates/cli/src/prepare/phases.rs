@@ -1,0 +1,156 @@
+//! Phases with their optimizers, learning rates and transforms.
+
+use super::{Data, picture, smaller_is_better, task, transform};
+use crate::recipes::{Learns, PhaseRecipe, Recipe, ScheduleRecipe};
+use anyhow::{Context, Result, bail};
+use octant_nn::Optimizer;
+use octant_nn::optimizer::{Adam, Sgd};
+use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
+use octant_train::step::Clip;
+use octant_train::{Pace, Phase, Rate, Trainable};
+use std::sync::Arc;
+
+/// All phases of a recipe that last at least one epoch.
+pub(crate) fn phases(recipe: &Recipe, data: &Data, steps: Option<u64>) -> Result<Vec<Phase>> {
+    let scaling = match (recipe.scale_lr, recipe.reference_batch) {
+        (true, Some(reference)) => LinearScaling::new(reference, recipe.batch_size).factor,
+        (true, None) => bail!("--scale-lr needs reference_batch in the recipe: the batch size its rates are meant for"),
+        (false, _) => 1.0,
+    };
+    let steps = steps.unwrap_or((data.train.len() / recipe.batch_size.max(1)) as u64).max(1);
+    let lasting = recipe.phases.iter().filter(|phase| phase.epochs > 0);
+    lasting.map(|phase| one_phase(recipe, data, phase, steps, scaling)).collect()
+}
+
+fn one_phase(recipe: &Recipe, data: &Data, phase: &PhaseRecipe, steps: u64, scaling: f64) -> Result<Phase> {
+    let entry = octant_zoo::find(&recipe.model)?;
+    let transform = transform(recipe, &phase.transform, true, entry)?;
+    let picture = picture(&*data.train, &transform)?;
+    Ok(Phase {
+        name: phase.name.clone(),
+        epochs: phase.epochs,
+        task: task(recipe, data.outputs, picture, phase.warm_up)?,
+        trainable: match &phase.train {
+            Learns::Named(name) if name == "all" => Trainable::All,
+            Learns::Named(name) if name == "head" => Trainable::Head,
+            Learns::Named(other) => bail!("train = \"{other}\" is not known; use all, head, or a list of paths"),
+            Learns::Paths(paths) => Trainable::Under(paths.clone()),
+        },
+        frozen_statistics: phase.frozen_statistics,
+        optimizer: optimizer(phase)?,
+        weight_decay: phase.weight_decay * scaling,
+        decay_all: phase.decay_all,
+        layer_decay: phase.layer_decay,
+        clip: match (phase.clip_norm, phase.clip_value) {
+            (Some(_), Some(_)) => bail!("clip_norm and clip_value exclude each other"),
+            (Some(norm), None) => Clip::Norm(norm),
+            (None, Some(value)) => Clip::Value(value),
+            (None, None) => Clip::Off,
+        },
+        average: phase.ema,
+        accumulate: phase.accumulate.max(1),
+        rate: rate(&phase.schedule, phase.epochs, steps, scaling, recipe)?,
+        transform: Arc::new(transform),
+        keeps_optimizer: phase.keep_optimizer,
+    })
+}
+
+fn optimizer(phase: &PhaseRecipe) -> Result<Optimizer> {
+    let found = Optimizer::named(&phase.optimizer);
+    let names = Optimizer::NAMES.join(", ");
+    let optimizer =
+        found.with_context(|| format!("there is no optimizer \"{}\"; there are {names}", phase.optimizer))?;
+    let adam =
+        |adam: Adam| Adam { betas: phase.betas.unwrap_or(adam.betas), epsilon: phase.epsilon.unwrap_or(adam.epsilon) };
+    Ok(match optimizer {
+        Optimizer::Sgd(sgd) => Optimizer::Sgd(Sgd {
+            momentum: phase.momentum.unwrap_or(sgd.momentum),
+            nesterov: phase.nesterov.unwrap_or(sgd.nesterov),
+            ..sgd
+        }),
+        Optimizer::Adam(settings) => Optimizer::Adam(adam(settings)),
+        Optimizer::AdamW(settings) => Optimizer::AdamW(adam(settings)),
+        Optimizer::RmsProp(mut settings) => {
+            settings.momentum = phase.momentum.unwrap_or(settings.momentum);
+            settings.epsilon = phase.epsilon.unwrap_or(settings.epsilon);
+            Optimizer::RmsProp(settings)
+        }
+        other => other,
+    })
+}
+
+fn rate(schedule: &ScheduleRecipe, epochs: u64, steps: u64, scaling: f64, recipe: &Recipe) -> Result<Rate> {
+    let per_step = match schedule.per.as_deref() {
+        None => schedule.kind == "one-cycle",
+        Some("step") => true,
+        Some("epoch") => false,
+        Some(other) => bail!("per = \"{other}\" is not known; use epoch or step"),
+    };
+    let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
+    let total = schedule.total.unwrap_or(length);
+    let (rate, least) = (schedule.lr, schedule.min_lr.unwrap_or(0.0));
+    let (warmup, factor) = (schedule.warmup.unwrap_or(0), schedule.factor.unwrap_or(0.1));
+    let scheduled = match schedule.kind.as_str() {
+        "constant" => Schedule::Constant { rate },
+        "step" => Schedule::Step { rate, every: schedule.every.context("a step schedule needs every")?, factor },
+        "multi-step" => {
+            let milestones = schedule.milestones.clone().context("a multi-step schedule needs milestones")?;
+            Schedule::MultiStep { rate, milestones, factor }
+        }
+        "polynomial" => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
+        "cosine" => Schedule::Cosine { rate, least, total },
+        "one-cycle" => Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 },
+        "warmup-cosine" => {
+            let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
+            Schedule::WarmupCosine { greatest: rate, least, cycle: total, warmup, stretch, decay }
+        }
+        "timm-cosine" => {
+            let start = schedule.warmup_lr.unwrap_or(least);
+            Schedule::TimmCosine { rate, least, total, warmup, start, prefix: false }
+        }
+        "plateau" => {
+            let mut plateau = Plateau::new(rate * scaling, factor, schedule.patience.unwrap_or(10), least);
+            plateau.smaller_is_better = smaller_is_better(recipe);
+            plateau.threshold = schedule.threshold.unwrap_or(plateau.threshold);
+            plateau.cooldown = schedule.cooldown.unwrap_or(0);
+            return Ok(Rate::Plateau(plateau));
+        }
+        other => {
+            const KINDS: [&str; 9] = [
+                "constant",
+                "step",
+                "multi-step",
+                "polynomial",
+                "cosine",
+                "one-cycle",
+                "warmup-cosine",
+                "timm-cosine",
+                "plateau",
+            ];
+            bail!("there is no schedule \"{other}\"; there are {}", KINDS.join(", "))
+        }
+    };
+    Ok(Rate::Scheduled(if scaling == 1.0 { scheduled } else { scheduled.scaled(scaling) }, pace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipes;
+
+    #[test]
+    fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {
+        let recipe = recipes::check(recipes::table("cifar100-efficientnetv2").unwrap()).unwrap();
+        let [burn_in, train] = &recipe.phases[..] else { panic!("two phases") };
+        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, phase.epochs, 98, 1.0, &recipe).unwrap()
+        {
+            Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(epoch),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(at(burn_in, 0), 0.1);
+        assert_eq!(
+            format!("{:.5} {:.5} {:.6}", at(train, 73), at(train, 99), at(train, 100)),
+            "0.00236 0.00051 0.000503"
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! What a run is made of.
+
+use crate::Phase;
+use crate::state::Values;
+use octant_data::{Dataset, Transform};
+use octant_nn::Precision;
+use octant_runtime::{Backend, CompileOptions, Mesh};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What happens at a step whose loss is not finite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnBad {
+    /// The run ends and says where.
+    #[default]
+    Stop,
+    /// The step changes nothing, and the run goes on.
+    Skip,
+}
+
+/// The metric that decides which epoch was best.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// Its name in `metrics.csv`, such as `val_accuracy`.
+    pub metric: String,
+    /// Smaller is better.
+    pub smaller: bool,
+}
+
+/// Everything a run is made of.
+pub struct Plan<'a> {
+    /// Who computes.
+    pub backend: &'a dyn Backend,
+    /// On how many devices.
+    pub mesh: Mesh,
+    /// How programs are compiled.
+    pub options: CompileOptions,
+    /// What layers compute in.
+    pub precision: Precision,
+    /// The seed of weights, order and augmentation.
+    pub seed: u64,
+    /// Pictures per step.
+    pub batch_size: usize,
+    /// Parts of a batch that batch norms look at separately.
+    pub batch_groups: usize,
+    /// Threads that prepare batches; 0 for one per core.
+    pub workers: usize,
+    /// Steps of an epoch; a pass over the data if not given.
+    pub steps_per_epoch: Option<u64>,
+    /// What happens, in order.
+    pub phases: Vec<Phase>,
+    /// What is learned from.
+    pub train: Arc<dyn Dataset>,
+    /// What is judged on.
+    pub valid: Arc<dyn Dataset>,
+    /// What happens to samples that are judged on.
+    pub valid_transform: Arc<dyn Transform>,
+    /// Validation after every this many epochs, and at the end of every phase.
+    pub validate_every: u64,
+    /// Which epoch was best.
+    pub watched: Watched,
+    /// The run ends after this many epochs without a better one.
+    pub patience: Option<u64>,
+    /// A checkpoint after every this many steps too, not only after every epoch.
+    pub checkpoint_every: Option<u64>,
+    /// What happens at a step whose loss is not finite.
+    pub on_bad: OnBad,
+    /// The run ends cleanly at this time.
+    pub deadline: Option<Instant>,
+    /// Values to start from instead of random ones, by path, in the layout of the device.
+    pub weights: Values,
+    /// The resolved configuration, kept with every checkpoint.
+    pub config: String,
+    /// What `model.safetensors` says about itself.
+    pub metadata: Vec<(String, String)>,
+}

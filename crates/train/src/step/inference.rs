@@ -1,0 +1,37 @@
+//! Steps that do not learn: counting and answering.
+
+use super::{StepPlan, TracedStep, batch_inputs, order, program};
+use crate::TrainError;
+use octant_graph::{DType, Shape, Tensor, Trace};
+use octant_nn::{Context, Mode};
+use octant_runtime::Program;
+
+/// Traces the step that only counts. Its inputs are the variables (read), the sums (updated) and the batch; its outputs
+/// are the sums and, where the task has an observer, the predictions.
+pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
+    let trace = Trace::new();
+    let batch = batch_inputs(&trace, plan);
+    let sums = trace.input("#sums", Shape::new(DType::F32, [plan.task.sums(false)]));
+    let context = Context::new(&trace, Mode::Evaluate, plan.precision);
+    let outcome = plan.task.outcome(&context, &batch);
+    let variables = context.variables();
+    let outputs: Vec<Tensor> = std::iter::once(&sums + &outcome.sums).chain(outcome.predictions).collect();
+    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([sums]).chain(batch).collect();
+    let place = variables.len();
+    let program = program("evaluation step", trace, &inputs, &outputs, place..place + 1, plan)?;
+    Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new() })
+}
+
+/// Traces what is asked of pictures alone: variables and pictures in, predictions out.
+pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
+    let trace = Trace::new();
+    let (name, shape) = plan.task.batch_shapes(plan.batch_size).swap_remove(0);
+    let images = trace.input(&name, shape);
+    let context = Context::new(&trace, Mode::Evaluate, plan.precision);
+    let output = plan.task.predict(&context, &images);
+    let variables = context.variables();
+    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([images]).collect();
+    let order = order(&trace, &inputs);
+    let program = Program::new("prediction", trace.finish(&[output])?.with_inputs_ordered(&order));
+    Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new() })
+}

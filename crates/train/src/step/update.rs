@@ -1,0 +1,195 @@
+//! The second half of a learning step: from gradients to the state after it.
+
+use super::{Clip, StepPlan};
+use crate::state::{Entry, Role};
+use crate::{Objective, Outcome};
+use octant_graph::{DType, Shape, Tensor, Trace};
+use octant_nn::optimizer::{Update, clip_by_norm, clip_by_value, global_norm, moving_average};
+use octant_nn::{Kind, Variable, VariableSpec};
+
+/// After the task's own sums: how many steps were not finite, and the number of the first one.
+pub const WATCH: usize = 2;
+
+/// The state's inputs and outputs as they are collected.
+#[derive(Default)]
+pub(super) struct Layout {
+    pub entries: Vec<Entry>,
+    pub inputs: Vec<Tensor>,
+    pub outputs: Vec<Tensor>,
+}
+
+impl Layout {
+    fn add(&mut self, trace: &Trace, name: String, role: Role, shape: &Shape, initial: f64) -> Tensor {
+        let input = trace.input(&name, shape.clone());
+        self.entries.push(Entry { name, role, shape: shape.clone(), initial });
+        self.inputs.push(input.clone());
+        input
+    }
+}
+
+/// Which objective moves which variable.
+pub(super) fn learned(plan: &StepPlan, variables: &[Variable], outcome: &Outcome) -> Vec<(usize, usize)> {
+    let objectives = outcome.objectives.iter().enumerate();
+    objectives
+        .flat_map(|(objective, Objective { scope, .. })| {
+            let moves = |spec: &VariableSpec| {
+                spec.kind == Kind::Parameter && spec.path.starts_with(scope) && (plan.trainable)(spec)
+            };
+            let indices = (0..variables.len()).filter(move |&index| moves(&variables[index].spec));
+            indices.map(move |index| (objective, index)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+pub(super) fn gradients(
+    trace: &Trace,
+    variables: &[Variable],
+    learned: &[(usize, usize)],
+    outcome: &Outcome,
+) -> Vec<Tensor> {
+    let of_objective = |(number, objective): (usize, &Objective)| {
+        let own = learned.iter().filter(|(of, _)| *of == number).map(|&(_, index)| variables[index].value.clone());
+        trace.gradients(&objective.loss, &own.collect::<Vec<_>>())
+    };
+    outcome.objectives.iter().enumerate().flat_map(of_objective).collect()
+}
+
+/// Whether the loss, and the gradients where they are given, are finite: a truth value.
+pub(super) fn finite(outcome: &Outcome, gradients: Option<&[Tensor]>) -> Tensor {
+    let is_finite = |value: &Tensor| value.abs().less_equal(&value.scalar_like(f32::MAX as f64));
+    let loss = is_finite(&outcome.objectives[0].loss.convert(DType::F32));
+    match gradients {
+        Some(gradients) if !gradients.is_empty() => loss.and(&is_finite(&global_norm(gradients))),
+        _ => loss,
+    }
+}
+
+/// The condition under which parameters change, where there is one. With accumulation, a bad batch adds nothing instead.
+pub(super) fn gate(plan: &StepPlan, applies: &Tensor, finite: &Tensor) -> Option<Tensor> {
+    let due = (plan.accumulate > 1).then(|| applies.greater(&applies.scalar_like(0.5)));
+    due.or_else(|| plan.skip_bad.then(|| finite.clone()))
+}
+
+pub(super) fn gated(gate: &Option<Tensor>, new: Tensor, old: &Tensor) -> Tensor {
+    match gate {
+        None => new,
+        Some(gate) => gate.broadcast_to(new.dims()).select(&new, old),
+    }
+}
+
+pub(super) type Total = (Entry, Tensor, Tensor);
+
+/// The mean gradient over the batches of one update, and the entries that keep it in between.
+pub(super) fn accumulated(
+    trace: &Trace,
+    plan: &StepPlan,
+    variables: &[Variable],
+    learned: &[(usize, usize)],
+    gradients: Vec<Tensor>,
+    finite: &Tensor,
+    gate: &Option<Tensor>,
+) -> (Vec<Tensor>, Vec<Total>) {
+    if plan.accumulate <= 1 {
+        return (gradients, Vec::new());
+    }
+    let gradients = gradients.into_iter().map(|gradient| match plan.skip_bad {
+        true => gated(&Some(finite.clone()), gradient.clone(), &gradient.zeros_like()),
+        false => gradient,
+    });
+    let mut totals = Vec::new();
+    let means = learned.iter().zip(gradients).map(|(&(_, index), gradient)| {
+        let VariableSpec { path, shape, .. } = &variables[index].spec;
+        let name = format!("{path}#gradient");
+        let input = trace.input(&name, shape.clone());
+        let mean = &input + gradient / plan.accumulate as f64;
+        let output = gated(gate, mean.zeros_like(), &mean);
+        let entry = Entry { name, role: Role::Gradient, shape: shape.clone(), initial: 0.0 };
+        totals.push((entry, input, output));
+        mean
+    });
+    (means.collect(), totals)
+}
+
+pub(super) fn clipped(plan: &StepPlan, gradients: Vec<Tensor>) -> Vec<Tensor> {
+    match plan.clip {
+        Clip::Off => gradients,
+        _ if gradients.is_empty() => gradients,
+        Clip::Norm(greatest) => clip_by_norm(&gradients, greatest).0,
+        Clip::Value(greatest) => clip_by_value(&gradients, greatest),
+    }
+}
+
+/// Every learned parameter and its slots after this step.
+pub(super) fn apply(
+    trace: &Trace,
+    plan: &StepPlan,
+    variables: &[Variable],
+    learned: &[(usize, usize)],
+    gradients: &[Tensor],
+    [rate, update, ..]: &[Tensor; 4],
+    gate: &Option<Tensor>,
+    outcome: &Outcome,
+    layout: &mut Layout,
+) {
+    for (&(objective, index), gradient) in learned.iter().zip(gradients) {
+        let spec = &variables[index].spec;
+        let optimizer = outcome.objectives[objective].optimizer.unwrap_or(plan.optimizer);
+        let _scope = trace.scope(spec.path.as_str());
+        let slots: Vec<Tensor> = optimizer
+            .slots()
+            .into_iter()
+            .map(|slot| {
+                layout.add(trace, format!("{}#{}", spec.path, slot.name), Role::Slot, &spec.shape, slot.initial)
+            })
+            .collect();
+        let scale = (plan.rate_scale)(spec);
+        let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
+        let parameter = &variables[index].value;
+        let change = Update { parameter, gradient, slots: &slots, rate: &rate, step: update, decay: plan.decay(spec) };
+        let (changed, next) = optimizer.update(change);
+        layout.outputs[index] = gated(gate, changed, parameter);
+        let next: Vec<Tensor> = next.into_iter().zip(&slots).map(|(new, old)| gated(gate, new, old)).collect();
+        layout.outputs.extend(next);
+    }
+}
+
+/// A batch that is skipped must not leave its mark on running statistics either.
+pub(super) fn keep_statistics(variables: &[Variable], finite: &Tensor, layout: &mut Layout) {
+    for (index, variable) in variables.iter().enumerate() {
+        if let Some(updated) = &variable.updated {
+            layout.outputs[index] = gated(&Some(finite.clone()), updated.clone(), &variable.value);
+        }
+    }
+}
+
+pub(super) fn average(trace: &Trace, variables: &[Variable], decay: f64, gate: &Option<Tensor>, layout: &mut Layout) {
+    for (index, variable) in variables.iter().enumerate() {
+        let VariableSpec { path, shape, .. } = &variable.spec;
+        let old = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
+        let new = moving_average(&old, &layout.outputs[index], &old.scalar_like(decay));
+        layout.outputs.push(gated(gate, new, &old));
+    }
+}
+
+/// The sums after this step, with the watch behind them.
+pub(super) fn watch(
+    trace: &Trace,
+    plan: &StepPlan,
+    outcome: &Outcome,
+    finite: &Tensor,
+    key: &Tensor,
+    layout: &mut Layout,
+) {
+    let count = plan.task.sums(true);
+    let shape = Shape::new(DType::F32, [count + WATCH]);
+    let old = layout.add(trace, "#sums".into(), Role::Sums, &shape, 0.0);
+    let bad = 1.0 - finite.convert(DType::F32);
+    let [before, first] = [count, count + 1].map(|place| old.slice_axis(0, place, place + 1).reshape(&[]));
+    let number = key.slice_axis(0, 1, 2).reshape(&[]).convert(DType::F32);
+    let none_yet = before.less(&before.scalar_like(0.5)).convert(DType::F32);
+    let first = first + &bad * none_yet * number;
+    let tail = octant_metrics::vector(&[before + bad, first]);
+    // What a bad step counted is not a number either and would spoil the sums of all others.
+    let sums = gated(&Some(finite.clone()), outcome.sums.clone(), &outcome.sums.zeros_like());
+    layout.outputs.push(Tensor::concatenate(&[old.slice_axis(0, 0, count) + sums, tail], 0));
+}

@@ -1,14 +1,16 @@
 //! The `bench` command: steps on data in memory.
 
 use crate::output::{Json, bytes};
+use crate::timeline::{self, Profile};
 use crate::{Ending, device, plan, prepare, train};
 use anyhow::{Result, bail};
 use octant_data::{Batch, Position, Targets};
-use octant_runtime::{CompileOptions, Part};
+use octant_runtime::CompileOptions;
 use octant_tensor::{Element, HostTensor};
 use octant_train::{Session, step::StepPlan};
 use octant_zoo::{Entry, Task};
 use serde_json::json;
+use std::path::Path;
 use std::time::Instant;
 
 /// Measure the speed of training steps
@@ -37,7 +39,7 @@ pub(crate) struct Arguments {
     /// Steps that are measured, after the first one
     #[arg(long, default_value_t = 30)]
     steps: usize,
-    /// Show where the time goes (the CPU engine measures its parts)
+    /// Show where the time goes, and write trace.json
     #[arg(long)]
     profile: bool,
     /// Print one JSON object per line
@@ -82,17 +84,26 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
     let first = steps(1)?;
     let start_to_first = started.elapsed().as_secs_f64();
     steps(queued)?;
+    let recording = arguments.profile.then(|| Profile::begin(&*backend));
     let times: Result<Vec<f64>> = (0..arguments.steps.div_ceil(queued)).map(|_| steps(queued)).collect();
     let mut times = times?;
     times.sort_by(f64::total_cmp);
+    if let Some(recording) = recording {
+        let timeline = recording.finish(&session)?;
+        timeline::write(Path::new("trace.json"), &timeline)?;
+        match arguments.json {
+            true => Json::line(json!({ "event": "trace", "path": "trace.json" })),
+            false => {
+                timeline::show(&timeline.parts());
+                println!("trace.json holds the same on a line of time; https://ui.perfetto.dev opens it");
+            }
+        }
+    }
     let (memory, cost) = session.cost();
     let median = times[times.len() / 2];
     let peak = backend.memory()?.first().and_then(|memory| memory.peak).unwrap_or(0);
     let per_second = arguments.batch_size as f64 / median;
     let flops = trains.then_some(cost.flops / median / 1e9);
-    if arguments.profile && !arguments.json {
-        show_profile(&session.profile());
-    }
     match arguments.json {
         true => Json::line(json!({
             "event": "done", "model": entry.name, "mode": arguments.mode, "batch_size": arguments.batch_size, "size": size,
@@ -110,19 +121,6 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
         }
     }
     Ok(Ending::Done)
-}
-
-/// The parts that take the most time, with their share.
-fn show_profile(parts: &[Part]) {
-    const SHOWN: usize = 40;
-    let total: f64 = parts.iter().map(|part| part.time.as_secs_f64()).sum();
-    let mut order: Vec<&Part> = parts.iter().collect();
-    order.sort_by_key(|part| std::cmp::Reverse(part.time));
-    for part in order.iter().take(SHOWN) {
-        let share = part.time.as_secs_f64() / total.max(f64::MIN_POSITIVE);
-        println!("{:>5.1} %  {} {}", share * 100.0, part.what, part.path);
-    }
-    println!("{} parts in all", parts.len());
 }
 
 /// A batch of noise with targets of the model's kind.

@@ -19,6 +19,7 @@ mod prepare;
 mod recipes;
 mod rundir;
 mod show;
+mod timeline;
 mod train;
 
 use clap::{Parser, Subcommand};

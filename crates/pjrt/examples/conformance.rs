@@ -1,24 +1,33 @@
-//! Runs the conformance suite on the devices of a plugin: `cargo run --release -p octant-pjrt --example conformance [PLUGIN]`.
+//! Runs the conformance suite on the devices of a plugin:
+//! `cargo run --release -p octant-pjrt --example conformance [PLUGIN|auto] [GROUP...]`.
 //!
-//! Without an argument it takes the best plugin that it finds.
+//! `auto`, or nothing, takes the best plugin that it finds; without groups everything is run.
 
 use octant_conformance::Suite;
+use octant_pjrt::backend::lowering_for;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
 use octant_stablehlo::{Options, Precision};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     environment::prepare();
-    let path = match std::env::args().nth(1) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = arguments.get(1..).unwrap_or_default();
+    let path = match arguments.first().filter(|path| *path != "auto") {
         Some(path) => path.into(),
         None => discover::plugin(&PluginKind::KNOWN)?.path,
     };
     let client = Client::new(&Plugin::load(&path)?, &NamedValues::default())?;
-    let exact = Options { precision: Precision::Highest, ..Options::default() };
+    let exact = Options { precision: Precision::Highest, ..lowering_for(&client.platform_name()?.to_lowercase()) };
     let backend = PjrtBackend::new(client)?.with_lowering(exact);
     let suite = Suite::new(backend).with_random_graphs(40);
     for (group, _) in octant_conformance::cases::GROUPS {
-        println!("{group}: {}", suite.run_group(group));
+        if wanted.is_empty() || wanted.iter().any(|name| name == group) {
+            println!("{group}: {}", suite.run_group(group));
+        }
+    }
+    if !wanted.is_empty() {
+        return Ok(());
     }
     println!("behaviour: {}", suite.run_behaviour());
     println!("random graphs: {}", suite.run_random());

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// Without this, libtpu asks the cloud's metadata server what machine it is on, and tries for minutes.
 const SKIP_METADATA: (&str, &str) = ("TPU_SKIP_MDS_QUERY", "1");
 
-/// Warnings of XLA's runtime are for its developers; errors come to the user as errors.
-const QUIET: (&str, &str) = ("TF_CPP_MIN_LOG_LEVEL", "2");
+/// The log of XLA's runtime is for its developers; errors come to the user as errors.
+const QUIET: (&str, &str) = ("TF_CPP_MIN_LOG_LEVEL", "3");
 
 /// What libtpu is told on a machine without a TPU.
 const WITHOUT_TPU: [(&str, &str); 5] = [

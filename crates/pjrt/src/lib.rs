@@ -31,6 +31,7 @@ mod plugin;
 mod profiler;
 mod program;
 mod proto;
+mod recording;
 mod sys;
 mod topology;
 

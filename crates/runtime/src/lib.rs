@@ -11,6 +11,7 @@ mod buffer;
 mod error;
 mod mesh;
 mod program;
+mod timeline;
 
 pub use buffer::{Buffer, DeviceBuffer};
 pub use error::RuntimeError;
@@ -18,6 +19,7 @@ pub use mesh::{Mesh, Sharding};
 pub use octant_graph::Graph;
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, Part, Program};
+pub use timeline::{Recording, Span, Timeline};
 
 /// Result of everything that touches a device.
 pub type Result<T> = std::result::Result<T, RuntimeError>;
@@ -38,4 +40,9 @@ pub trait Backend: Send + Sync {
 
     /// Memory in use on every device now, where the backend can tell.
     fn memory(&self) -> Result<Vec<MemoryUse>>;
+
+    /// Starts to record what the devices do, where the backend can.
+    fn record(&self) -> Result<Box<dyn Recording>> {
+        Err(RuntimeError::Unsupported { backend: self.name().to_string(), what: "recordings".into() })
+    }
 }

@@ -38,6 +38,10 @@ pub struct Options {
     pub precision: Precision,
     /// Leaves out the paths of layers: for comparing programs and for cache keys.
     pub without_locations: bool,
+    /// Writes convolutions that are plain matrix products as products.
+    pub pointwise_as_products: bool,
+    /// Writes depthwise convolutions as sums of shifted products.
+    pub depthwise_as_taps: bool,
 }
 
 /// A program that cannot be written as StableHLO.

@@ -7,7 +7,7 @@ use crate::{Metric, Observer, Task, TrainError};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
-use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Sharding};
+use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Program, Sharding};
 
 /// One network being trained on one backend.
 pub struct Session<'a> {
@@ -18,15 +18,33 @@ pub struct Session<'a> {
     accumulate: u64,
     traced: TracedStep,
     train: Box<dyn Executable>,
-    evaluate: Box<dyn Executable>,
+    evaluation: Evaluation,
     state: State,
     counts: Buffer,
     steps: u64,
     batches: u64,
 }
 
+/// The step that counts, compiled when it is first needed: minutes on a large network, and it needs less memory than the
+/// step that learns.
+struct Evaluation {
+    program: Program,
+    options: CompileOptions,
+    executable: Option<Box<dyn Executable>>,
+}
+
+impl Evaluation {
+    fn executable(&mut self, backend: &dyn Backend) -> Result<&dyn Executable, TrainError> {
+        let executable = match self.executable.take() {
+            Some(executable) => executable,
+            None => backend.compile(&self.program, &self.options)?,
+        };
+        Ok(&**self.executable.insert(executable))
+    }
+}
+
 impl<'a> Session<'a> {
-    /// Traces and compiles the training and the evaluation step and initialises the state from the seed.
+    /// Traces the training and the evaluation step, compiles the first and initialises the state from the seed.
     pub fn new(
         backend: &'a dyn Backend,
         plan: &StepPlan<'a, '_>,
@@ -46,7 +64,8 @@ impl<'a> Session<'a> {
     ) -> Result<Session<'a>, TrainError> {
         let traced = step::training(plan)?;
         let train = backend.compile(&traced.program, options)?;
-        let evaluate = backend.compile(&step::evaluation(plan)?.program, options)?;
+        let evaluation =
+            Evaluation { program: step::evaluation(plan)?.program, options: options.clone(), executable: None };
         let TracedStep { entries, variables, .. } = &traced;
         let state = State::new(backend, &plan.mesh, entries, variables, known, |spec| spec.initial(seed))?;
         let (task, mesh) = (plan.task, plan.mesh.clone());
@@ -60,7 +79,7 @@ impl<'a> Session<'a> {
             accumulate,
             traced,
             train,
-            evaluate,
+            evaluation,
             state,
             counts,
             steps: 0,
@@ -108,7 +127,7 @@ impl<'a> Session<'a> {
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
         inputs.extend(uploaded);
-        let mut outputs = self.evaluate.execute(&inputs)?.into_iter();
+        let mut outputs = self.evaluation.executable(self.backend)?.execute(&inputs)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
         match (observer, outputs.next()) {
             (Some(observer), Some(predictions)) => observer.observe(batch, &predictions.to_host()?),

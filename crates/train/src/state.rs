@@ -6,6 +6,7 @@ use octant_graph::{HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{Backend, Buffer, Mesh, Sharding};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What one tensor of the state is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,17 +54,14 @@ impl State {
         entries: &[Entry],
         variables: &[VariableSpec],
         known: &Values,
-        initial: impl Fn(&VariableSpec) -> HostTensor,
+        initial: impl Fn(&VariableSpec) -> HostTensor + Sync,
     ) -> Result<State, TrainError> {
-        let variable = |index: usize| {
-            let spec = &variables[index];
-            known.get(&spec.path).cloned().unwrap_or_else(|| initial(spec))
-        };
+        let first = first_values(variables, |spec| known.get(&spec.path).cloned().unwrap_or_else(|| initial(spec)));
         let buffers = entries.iter().map(|entry| {
             let value = match (known.get(&entry.name), entry.role) {
                 (Some(value), _) if value.shape() == &entry.shape => value.clone(),
                 (Some(value), _) => return Err(other_shape(&entry.name, entry.shape.dims(), value.shape())),
-                (None, Role::Variable(index) | Role::Average(index)) => variable(index),
+                (None, Role::Variable(index) | Role::Average(index)) => first[index].clone(),
                 (None, Role::Slot | Role::Gradient | Role::Sums) => full(&entry.shape, entry.initial),
             };
             Ok(backend.upload(&value, mesh, &Sharding::Replicated)?)
@@ -72,8 +70,28 @@ impl State {
     }
 }
 
+/// The values of all variables, drawn on all cores: a large network has a hundred million numbers.
+fn first_values(variables: &[VariableSpec], value: impl Fn(&VariableSpec) -> HostTensor + Sync) -> Vec<HostTensor> {
+    let next = AtomicUsize::new(0);
+    let draw = || {
+        let claims = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        let mine = claims.map_while(|index| Some((index, value(variables.get(index)?))));
+        mine.collect::<Vec<_>>()
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let mut drawn: Vec<(usize, HostTensor)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(draw)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("drawing numbers does not fail")).collect()
+    });
+    drawn.sort_by_key(|(index, _)| *index);
+    drawn.into_iter().map(|(_, value)| value).collect()
+}
+
 /// A tensor of one value.
 pub(crate) fn full(shape: &Shape, value: f64) -> HostTensor {
+    if value == 0.0 {
+        return HostTensor::zeros(shape.clone());
+    }
     HostTensor::from_f64s(shape.clone(), &vec![value; shape.elements()]).expect("one value per element")
 }
 

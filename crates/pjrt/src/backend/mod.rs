@@ -13,6 +13,7 @@ use crate::executable::Executable;
 use crate::loaded::LoadedExecutable;
 use crate::named_value::NamedValues;
 use crate::plugin::Plugin;
+use crate::profiler::Profiler;
 use crate::topology::Topology;
 use crate::{CompiledMemory, Cost};
 use octant_runtime as runtime;
@@ -54,7 +55,7 @@ impl PjrtBackend {
     pub fn new(client: Client) -> crate::Result<PjrtBackend> {
         let name = client.platform_name()?.to_lowercase();
         let devices = client.devices()?;
-        let lowering = lowering(octant_stablehlo::Options::default());
+        let lowering = lowering(lowering_for(&name));
         Ok(PjrtBackend { name, client, devices, lowering, cache: None, log: Box::new(|_| ()) })
     }
 
@@ -186,6 +187,18 @@ impl runtime::Backend for PjrtBackend {
         };
         self.devices.iter().map(read).collect()
     }
+
+    fn record(&self) -> runtime::Result<Box<dyn runtime::Recording>> {
+        Ok(Box::new(Profiler::start(self.client.plugin()).map_err(failed)?))
+    }
+}
+
+/// How programs are written for a platform.
+pub fn lowering_for(platform: &str) -> octant_stablehlo::Options {
+    // Measured on an H200, EfficientNetV2-L at batch 64: products instead of 1×1 convolutions make the step 7 % faster,
+    // taps instead of depthwise convolutions the first one 100 times.
+    let cuda = platform == CUDA;
+    octant_stablehlo::Options { pointwise_as_products: cuda, depthwise_as_taps: cuda, ..Default::default() }
 }
 
 fn lowering(options: octant_stablehlo::Options) -> Lowering {

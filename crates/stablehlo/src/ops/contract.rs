@@ -1,6 +1,6 @@
 //! Sums of products.
 
-use super::movement;
+use super::{depthwise, movement, pointwise};
 use crate::Precision;
 use crate::function::{Function, Named};
 use crate::types::{self, join, list};
@@ -14,10 +14,10 @@ fn precision(f: &Function) -> &'static str {
     }
 }
 
-/// Operands as XLA takes them for that result type: f16, bf16 and i8 are widened by the operation itself, everything else
-/// before it.
+/// Operands as XLA takes them for that result type: f16 and bf16 are widened by the operation itself, everything else
+/// before it (XLA's GPU compiler gives wrong products of i8 that are summed in i32).
 fn widened(f: &mut Function, x: &Named, dtype: DType) -> Named {
-    let by_itself = matches!((x.dtype(), dtype), (DType::F16 | DType::BF16, DType::F32) | (DType::I8, DType::I32));
+    let by_itself = matches!((x.dtype(), dtype), (DType::F16 | DType::BF16, DType::F32));
     if by_itself { x.clone() } else { f.convert(x, dtype) }
 }
 
@@ -42,6 +42,21 @@ fn layout(rank: usize, named: [(usize, &str); 2], spatial: &[usize]) -> String {
 }
 
 pub fn convolution(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Named {
+    if f.module.options.depthwise_as_taps
+        && let Some(value) = depthwise::lower(f, input, kernel, conv, shape)
+    {
+        return value;
+    }
+    if f.module.options.pointwise_as_products
+        && let Some(product) = pointwise::product(&input.shape, &kernel.shape, conv, shape)
+    {
+        let value = dot(f, input, kernel, &product.dot, &product.shape);
+        let value = match product.permutation.is_sorted() {
+            true => value,
+            false => movement::transpose(f, &value, &product.permutation, &product.permuted),
+        };
+        return if value.shape == *shape { value } else { f.typed("reshape", &[&value], "", shape) };
+    }
     let (input, kernel) = (widened(f, input, conv.dtype), widened(f, kernel, conv.dtype));
     // A reversal of its own is the form in which XLA recognises the gradient with respect to the input.
     let mut spatial = conv.kernel.spatial.clone();

@@ -2,9 +2,11 @@
 
 mod contract;
 mod control;
+mod depthwise;
 mod elementwise;
 mod index;
 mod movement;
+mod pointwise;
 mod random;
 mod reduce;
 mod window;

@@ -18,11 +18,24 @@ pub fn python() -> Result<PathBuf, String> {
     }
 }
 
+/// A program, how it is lowered, and its inputs.
+pub struct Run {
+    pub program: Program,
+    pub options: Options,
+    pub inputs: Vec<HostTensor>,
+}
+
+impl Run {
+    /// With exact products and otherwise as usual.
+    pub fn new(program: Program, inputs: Vec<HostTensor>) -> Run {
+        Run { program, options: Options { precision: Precision::Highest, ..Options::default() }, inputs }
+    }
+}
+
 /// Runs programs on their inputs.
-pub fn run(python: &Path, programs: &[(Program, Vec<HostTensor>)]) -> Vec<Result<Vec<HostTensor>, String>> {
+pub fn run(python: &Path, runs: &[Run]) -> Vec<Result<Vec<HostTensor>, String>> {
     let folder = tempfile::tempdir().unwrap();
-    let described: Vec<Value> =
-        programs.iter().enumerate().map(|(i, (program, inputs))| write(folder.path(), i, program, inputs)).collect();
+    let described: Vec<Value> = runs.iter().enumerate().map(|(i, run)| write(folder.path(), i, run)).collect();
     std::fs::write(folder.path().join("cases.json"), serde_json::to_string(&described).unwrap()).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle/run.py");
     let status = Command::new(python).arg(script).arg(folder.path()).status();
@@ -31,14 +44,13 @@ pub fn run(python: &Path, programs: &[(Program, Vec<HostTensor>)]) -> Vec<Result
     let problems: Vec<Option<String>> = serde_json::from_str(&problems).unwrap();
     let outcome = |(i, problem): (usize, Option<String>)| match problem {
         Some(problem) => Err(problem),
-        None => Ok(read(&folder.path().join(format!("{i}.out")), &programs[i].0.graph.output_shapes())),
+        None => Ok(read(&folder.path().join(format!("{i}.out")), &runs[i].program.graph.output_shapes())),
     };
     problems.into_iter().enumerate().map(outcome).collect()
 }
 
-fn write(folder: &Path, i: usize, program: &Program, inputs: &[HostTensor]) -> Value {
-    let options = Options { precision: Precision::Highest, ..Options::default() };
-    std::fs::write(folder.join(format!("{i}.mlir")), lower(program, &options).unwrap()).unwrap();
+fn write(folder: &Path, i: usize, Run { program, options, inputs }: &Run) -> Value {
+    std::fs::write(folder.join(format!("{i}.mlir")), lower(program, options).unwrap()).unwrap();
     let bytes: Vec<u8> = inputs.iter().flat_map(|input| input.bytes().to_vec()).collect();
     std::fs::write(folder.join(format!("{i}.in")), bytes).unwrap();
     let describe = |shapes: Vec<Shape>, shardings: &[Sharding]| -> Vec<Value> {

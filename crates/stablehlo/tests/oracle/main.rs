@@ -7,14 +7,18 @@
 mod client;
 mod parallel;
 
+use client::Run;
 use octant_conformance::{Case, cases, random};
 use octant_runtime::Program;
+use octant_stablehlo::Options;
 
 /// Runs cases and returns what is wrong with them.
-fn failures(python: &std::path::Path, cases: &[Case]) -> Vec<String> {
-    let programs: Vec<_> =
-        cases.iter().map(|case| (Program::new(case.name.clone(), case.graph.clone()), case.inputs.clone())).collect();
-    let outcomes = client::run(python, &programs);
+fn failures(python: &std::path::Path, cases: &[Case], options: Options) -> Vec<String> {
+    let run = |case: &Case| {
+        let run = Run::new(Program::new(case.name.clone(), case.graph.clone()), case.inputs.clone());
+        Run { options: Options { precision: run.options.precision, ..options }, ..run }
+    };
+    let outcomes = client::run(python, &cases.iter().map(run).collect::<Vec<_>>());
     let judge = |(case, outcome): (&Case, Result<_, String>)| {
         let problem = outcome.and_then(|given: Vec<_>| case.check(&given)).err()?;
         Some(format!("{}: {problem}", case.name))
@@ -22,12 +26,12 @@ fn failures(python: &std::path::Path, cases: &[Case]) -> Vec<String> {
     cases.iter().zip(outcomes).filter_map(judge).collect()
 }
 
-fn check(cases: &[Case]) {
+fn check(cases: &[Case], options: Options) {
     let python = match client::python() {
         Ok(python) => python,
         Err(skipped) => return println!("{skipped}"),
     };
-    let failures = failures(&python, cases);
+    let failures = failures(&python, cases, options);
     assert!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), cases.len(), failures.join("\n"));
 }
 
@@ -35,10 +39,18 @@ fn check(cases: &[Case]) {
 fn every_case_means_the_same_to_xla() {
     let wanted = std::env::var("OCTANT_ORACLE_CASES").unwrap_or_default();
     let cases: Vec<Case> = cases::all().into_iter().filter(|case| case.name.starts_with(&wanted)).collect();
-    check(&cases);
+    check(&cases, Options::default());
 }
 
 #[test]
 fn random_graphs_mean_the_same_to_xla() {
-    check(&random::graphs(150));
+    check(&random::graphs(150), Options::default());
+}
+
+/// The forms that GPUs get.
+#[test]
+fn convolutions_written_as_products_and_taps_mean_the_same_to_xla() {
+    let contains = |case: &Case| case.name.starts_with("convolution") || case.name.contains("conv");
+    let cases: Vec<Case> = cases::all().into_iter().filter(contains).collect();
+    check(&cases, Options { pointwise_as_products: true, depthwise_as_taps: true, ..Options::default() });
 }

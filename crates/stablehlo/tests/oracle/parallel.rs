@@ -1,6 +1,6 @@
 //! One program over eight devices means the same as on one.
 
-use crate::client;
+use crate::client::{self, Run};
 use octant_conformance::{Tolerance, values};
 use octant_graph::{Convolution, DType, Graph, HostTensor, Reduction, Shape, Tensor, Trace, Window};
 use octant_runtime::{Mesh, Program, Sharding};
@@ -78,8 +78,8 @@ fn eight_devices_train_like_one() {
     split_state.inputs[2] = Sharding::Split { axis: 3 };
     split_state.outputs[2] = Sharding::Split { axis: 3 };
     let programs = [program(1, batch), program(2, batch), program(8, batch), split_state];
-    let runs: Vec<_> = programs.into_iter().map(|program| (program, inputs(batch))).collect();
-    for (outcome, (program, _)) in client::run(&python, &runs).into_iter().zip(&runs) {
+    let runs: Vec<_> = programs.into_iter().map(|program| Run::new(program, inputs(batch))).collect();
+    for (outcome, Run { program, .. }) in client::run(&python, &runs).into_iter().zip(&runs) {
         let outputs = outcome.unwrap_or_else(|problem| panic!("{} devices: {problem}", program.mesh.devices()));
         for (i, (given, expected)) in outputs.iter().zip(&expected).enumerate() {
             let near = Tolerance::chain(300.0, 1.0).check(given, expected);

@@ -1,0 +1,66 @@
+//! Where the time of steps went: a table for the terminal, a trace for a viewer.
+
+use crate::output::duration;
+use anyhow::{Context, Result};
+use octant_runtime::{Backend, Part, Recording, Timeline};
+use octant_train::Session;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A recording of a session's steps. The CPU engine measures its parts itself, compiled programs are watched.
+pub(crate) struct Profile {
+    recording: Option<Box<dyn Recording>>,
+}
+
+impl Profile {
+    /// Begins a recording; steps before it do not count where the devices are watched.
+    pub(crate) fn begin(backend: &dyn Backend) -> Profile {
+        Profile { recording: backend.record().ok() }
+    }
+
+    /// What the steps since then did. Everything queued is waited for.
+    pub(crate) fn finish(self, session: &Session) -> Result<Timeline> {
+        session.wait()?;
+        match self.recording {
+            Some(recording) => Ok(recording.finish()?),
+            None => Ok(Timeline::of_parts("cpu", &session.profile())),
+        }
+    }
+}
+
+/// Prints the parts that take the most time, with their share.
+pub(crate) fn show(parts: &[Part]) {
+    const SHOWN: usize = 40;
+    let total: f64 = parts.iter().map(|part| part.time.as_secs_f64()).sum();
+    let mut order: Vec<&Part> = parts.iter().collect();
+    order.sort_by_key(|part| std::cmp::Reverse(part.time));
+    for part in order.iter().take(SHOWN) {
+        let share = part.time.as_secs_f64() / total.max(f64::MIN_POSITIVE);
+        println!("{:>5.1} % {:>9}  {} {}", share * 100.0, duration(part.time), part.what, part.path);
+    }
+    println!("{} parts in all", parts.len());
+}
+
+/// Writes a trace that Perfetto and Chrome's `chrome://tracing` open.
+pub(crate) fn write(path: &Path, timeline: &Timeline) -> Result<()> {
+    let lanes: BTreeSet<(&str, &str)> =
+        timeline.spans.iter().map(|span| (span.place.as_str(), span.lane.as_str())).collect();
+    let places: BTreeSet<&str> = lanes.iter().map(|(place, _)| *place).collect();
+    let place_number = |place: &str| places.iter().position(|known| *known == place);
+    let lane_number = |lane: (&str, &str)| lanes.iter().position(|known| *known == lane);
+    let named = |what: &str, process: Option<usize>, thread: Option<usize>, name: &str| json!({ "ph": "M", "name": what, "pid": process, "tid": thread, "args": { "name": name } });
+    let mut events: Vec<Value> =
+        places.iter().map(|place| named("process_name", place_number(place), None, place)).collect();
+    events.extend(
+        lanes.iter().map(|&(place, lane)| named("thread_name", place_number(place), lane_number((place, lane)), lane)),
+    );
+    events.extend(timeline.spans.iter().map(|span| {
+        json!({
+            "ph": "X", "name": span.name, "pid": place_number(&span.place), "tid": lane_number((&span.place, &span.lane)),
+            "ts": span.start.as_secs_f64() * 1e6, "dur": span.length.as_secs_f64() * 1e6,
+        })
+    }));
+    let text = json!({ "traceEvents": events, "displayTimeUnit": "ms" }).to_string();
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

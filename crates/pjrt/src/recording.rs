@@ -1,0 +1,115 @@
+//! A recording as spans of time: XLA's `XSpace`, the few fields of it that people look at.
+//!
+//! A space holds planes (devices, the host), a plane holds lines (streams, threads) and the names of its events, a line
+//! holds events that refer to those names.
+
+use crate::profiler::Profiler;
+use crate::proto::{Field, fields};
+use octant_runtime::{Recording, Result, RuntimeError, Span, Timeline};
+use std::collections::HashMap;
+use std::time::Duration;
+
+impl Recording for Profiler {
+    fn finish(self: Box<Self>) -> Result<Timeline> {
+        let space = Profiler::finish(*self).map_err(|error| RuntimeError::Device(error.to_string()))?;
+        Ok(timeline(&space))
+    }
+}
+
+/// An event before its name is known.
+struct Event {
+    name: u64,
+    start_ps: u64,
+    length_ps: u64,
+}
+
+fn timeline(space: &[u8]) -> Timeline {
+    let mut spans: Vec<Span> = messages(space, 1).flat_map(plane).collect();
+    let first = spans.iter().map(|span| span.start).min().unwrap_or_default();
+    spans.iter_mut().for_each(|span| span.start -= first);
+    Timeline { spans }
+}
+
+fn plane(plane: &[u8]) -> Vec<Span> {
+    let place = text(plane, 2);
+    let names: HashMap<u64, String> =
+        messages(plane, 4).filter_map(|entry| Some((int(entry, 1), name(messages(entry, 2).next()?)))).collect();
+    let spans = messages(plane, 3).flat_map(|line| {
+        let lane = Some(text(line, 11)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(line, 2));
+        let begin_ps = int(line, 3).saturating_mul(1000);
+        let (place, names) = (&place, &names);
+        messages(line, 4).map(event).map(move |event| Span {
+            place: place.clone(),
+            lane: lane.clone(),
+            name: names.get(&event.name).cloned().unwrap_or_else(|| "unnamed".into()),
+            start: picoseconds(begin_ps.saturating_add(event.start_ps)),
+            length: picoseconds(event.length_ps),
+        })
+    });
+    spans.collect()
+}
+
+fn name(metadata: &[u8]) -> String {
+    Some(text(metadata, 4)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(metadata, 2))
+}
+
+fn event(event: &[u8]) -> Event {
+    Event { name: int(event, 1), start_ps: int(event, 2), length_ps: int(event, 3) }
+}
+
+fn picoseconds(count: u64) -> Duration {
+    Duration::from_nanos(count / 1000)
+}
+
+fn messages(message: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {
+    fields(message).filter_map(move |(field, value)| match value {
+        Field::Bytes(bytes) if field == number => Some(bytes),
+        _ => None,
+    })
+}
+
+fn text(message: &[u8], number: u64) -> String {
+    messages(message, number).last().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+}
+
+fn int(message: &[u8], number: u64) -> u64 {
+    let values = fields(message).filter_map(|(field, value)| match value {
+        Field::Int(int) if field == number => Some(int),
+        _ => None,
+    });
+    values.last().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::Message;
+
+    fn message(write: impl FnOnce(&mut Message)) -> Message {
+        let mut message = Message::default();
+        write(&mut message);
+        message
+    }
+
+    #[test]
+    fn events_get_the_names_of_their_plane() {
+        let metadata = message(|m| drop(m.int(1, 7).bytes(2, b"convolution")));
+        let entry = message(|m| drop(m.int(1, 7).message(2, &metadata)));
+        let event = message(|m| drop(m.int(1, 7).int(2, 5_000).int(3, 2_000_000)));
+        let line = message(|m| drop(m.bytes(2, b"Stream #1").int(3, 40).message(4, &event)));
+        let earlier = message(|m| drop(m.bytes(2, b"Stream #2").int(3, 30).message(4, &event)));
+        let plane = message(|m| {
+            m.bytes(2, b"/device:GPU:0").message(3, &line).message(3, &earlier).message(4, &entry);
+        });
+        let space = message(|m| drop(m.message(1, &plane))).into_bytes();
+        let spans = timeline(&space).spans;
+        let first = Span {
+            place: "/device:GPU:0".into(),
+            lane: "Stream #1".into(),
+            name: "convolution".into(),
+            start: Duration::from_nanos(10),
+            length: Duration::from_micros(2),
+        };
+        assert_eq!(spans, [first.clone(), Span { lane: "Stream #2".into(), start: Duration::ZERO, ..first }]);
+    }
+}

@@ -6,7 +6,7 @@
 
 use super::{movement, reduce};
 use crate::function::{Function, Named};
-use octant_graph::{Convolution, DType, Shape};
+use octant_graph::{Convolution, DType, Reduction, Shape};
 
 /// More taps than this make long programs, and the reuse of a real convolution pays.
 const MOST_TAPS: usize = 25;
@@ -51,15 +51,16 @@ fn correlates_channels(input: &Named, kernel: &Named, conv: &Convolution, shape:
 fn filter(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Named {
     let input = barrier(f, input);
     let padded = padded(f, &input, conv);
-    let wide = shape.with_dtype(DType::F32);
+    let wide = shape.with_dtype(summed_in(shape));
     let window: Vec<usize> = conv.kernel.spatial.iter().map(|&axis| kernel.shape.dims()[axis]).collect();
     let lengths: Vec<usize> = conv.output.spatial.iter().map(|&axis| shape.dims()[axis]).collect();
     let mut sum: Option<Named> = None;
     for tap in positions(&window) {
         let starts: Vec<usize> = tap.iter().zip(&conv.kernel_dilation).map(|(tap, dilation)| tap * dilation).collect();
         let pixels = strided(f, &padded, &conv.input.spatial, &starts, &lengths, &conv.strides);
-        let pixels = f.convert(&pixels, DType::F32);
+        let pixels = f.convert(&pixels, summed_in(shape));
         let weight = tap_weight(f, kernel, conv, &window, &tap);
+        let weight = f.convert(&weight, summed_in(shape));
         let weight = movement::broadcast(f, &weight, &[conv.output.feature], &wide);
         let product = f.same("multiply", &[&pixels, &weight]);
         sum = Some(match sum {
@@ -72,12 +73,17 @@ fn filter(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, s
     barrier(f, &sum)
 }
 
+/// The type that products are summed in.
+fn summed_in(shape: &Shape) -> DType {
+    reduce::wide(Reduction::Sum, shape.dtype())
+}
+
 /// Keeps a value apart: fused into its neighbours, every tap would compute them again.
 fn barrier(f: &mut Function, x: &Named) -> Named {
     f.op(&x.shape, format!("stablehlo.optimization_barrier {x} : {}", x.ty()))
 }
 
-/// The weights of one tap, one per channel, in f32.
+/// The weights of one tap, one per channel.
 fn tap_weight(f: &mut Function, kernel: &Named, conv: &Convolution, window: &[usize], tap: &[usize]) -> Named {
     let mut starts = vec![0; kernel.shape.rank()];
     let mut limits = kernel.shape.dims().to_vec();
@@ -90,32 +96,32 @@ fn tap_weight(f: &mut Function, kernel: &Named, conv: &Convolution, window: &[us
     let shape = Shape::new(kernel.dtype(), dims);
     let weight = movement::slice(f, kernel, [&starts, &limits, &steps], &shape);
     let channels = kernel.shape.dims()[conv.kernel.output];
-    let weight = f.typed("reshape", &[&weight], "", &Shape::new(kernel.dtype(), [channels]));
-    f.convert(&weight, DType::F32)
+    f.typed("reshape", &[&weight], "", &Shape::new(kernel.dtype(), [channels]))
 }
 
 fn correlate(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Named {
     let (input, kernel) = (barrier(f, input), barrier(f, kernel));
     let padded = padded(f, &input, conv);
-    let weights = f.convert(&kernel, DType::F32);
+    let dtype = summed_in(shape);
+    let weights = f.convert(&kernel, dtype);
     let lengths: Vec<usize> = conv.kernel.spatial.iter().map(|&axis| kernel.shape.dims()[axis]).collect();
     let taps: Vec<usize> = conv.output.spatial.iter().map(|&axis| shape.dims()[axis]).collect();
     let products: Vec<Named> = positions(&taps)
         .map(|tap| {
             let starts: Vec<usize> = tap.iter().zip(&conv.strides).map(|(tap, stride)| tap * stride).collect();
             let pixels = strided(f, &padded, &conv.input.spatial, &starts, &lengths, &conv.kernel_dilation);
-            let pixels = f.convert(&pixels, DType::F32);
+            let pixels = f.convert(&pixels, summed_in(shape));
             f.same("multiply", &[&pixels, &weights])
         })
         .collect();
     let channels = input.shape.dims()[conv.input.batch];
     let summed: Vec<usize> = (0..input.shape.rank()).filter(|&axis| axis != conv.input.batch).collect();
-    let row = Shape::new(DType::F32, [1, channels]);
-    let sums = reduce::sums(f, &products, &summed, &Shape::new(DType::F32, [channels]));
+    let row = Shape::new(dtype, [1, channels]);
+    let sums = reduce::sums(f, &products, &summed, &Shape::new(dtype, [channels]));
     let rows: Vec<Named> = sums.iter().map(|sum| f.typed("reshape", &[sum], "", &row)).collect();
-    let all = Shape::new(DType::F32, [rows.len(), channels]);
+    let all = Shape::new(dtype, [rows.len(), channels]);
     let stacked = f.typed("concatenate", &rows.iter().collect::<Vec<_>>(), ", dim = 0", &all);
-    let stacked = f.typed("reshape", &[&stacked], "", &shape.with_dtype(DType::F32));
+    let stacked = f.typed("reshape", &[&stacked], "", &shape.with_dtype(dtype));
     f.convert(&stacked, shape.dtype())
 }
 

@@ -1,0 +1,101 @@
+//! What can go wrong on the way from a server to the disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// No answer: the network or the server is away.
+    #[error(
+        "cannot reach {url} ({reason}), and it is not in the cache at {}; try again with a network, or fetch the file elsewhere \
+         and name its folder as the mirror",
+        cache.display()
+    )]
+    Unreachable {
+        /// The address.
+        url: String,
+        /// What the system said.
+        reason: String,
+        /// Where the file would have been found.
+        cache: PathBuf,
+    },
+    /// The server answers, but not with the file.
+    #[error("{url} answers {status}{}", advice(*.status))]
+    Refused {
+        /// The address.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The bucket has to be asked elsewhere.
+    #[error("the bucket of {url} lies in another region; set AWS_REGION={region}")]
+    OtherRegion {
+        /// The address.
+        url: String,
+        /// Where it lies.
+        region: String,
+    },
+    /// The file arrived, but it is another one.
+    #[error(
+        "{origin} is not the file that was expected ({kind} {found} instead of {expected}); it was changed or damaged: \
+         fetch it again, or from another mirror"
+    )]
+    WrongChecksum {
+        /// The address or the path.
+        origin: String,
+        /// The kind of checksum.
+        kind: &'static str,
+        /// What was expected.
+        expected: String,
+        /// What there is.
+        found: String,
+    },
+    /// The folder that was named as a mirror does not have the file.
+    #[error("{} has no file {name}; put it there (it is published at {url}) or leave the mirror away", folder.display())]
+    NotInFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// The file.
+        name: String,
+        /// Where it is published.
+        url: String,
+    },
+    /// Nothing has that prefix.
+    #[error("there is nothing at {0}; look for a typing mistake, and whether the bucket may be listed")]
+    Nothing(String),
+    /// The text is not a place.
+    #[error("{text:?} is no place to read from: {problem}")]
+    NoPlace {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The file system refused.
+    #[error("cannot write to {}: {source}", path.display())]
+    Disk {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl FetchError {
+    pub(crate) fn disk(path: &Path) -> impl FnOnce(io::Error) -> FetchError {
+        move |source| FetchError::Disk { path: path.to_path_buf(), source }
+    }
+}
+
+fn advice(status: u16) -> &'static str {
+    match status {
+        404 | 410 => ": there is no such file",
+        401 | 403 => {
+            ": it is not public; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://, or GOOGLE_OAUTH_ACCESS_TOKEN for gs://"
+        }
+        429 => ": too many requests; wait a while",
+        500.. => ": the server has a problem; try again later",
+        _ => "",
+    }
+}

@@ -1,0 +1,98 @@
+//! One request and its answer, and which failures are worth another attempt.
+
+use crate::authority::Authority;
+use std::time::Duration;
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+/// Where a file lies, and how to ask for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Remote {
+    pub url: String,
+    pub authority: Authority,
+}
+
+/// Why a request did not lead to the whole file.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server was not found or does not answer.
+    Unreachable(String),
+    /// The connection broke, or the server has a passing problem.
+    Broken(String),
+    /// The server says no and will say so again.
+    Status(u16),
+    /// The bucket is served from another region.
+    OtherRegion(String),
+    /// The disk is full or write-protected.
+    Disk(std::io::Error),
+}
+
+pub(crate) fn agent() -> Agent {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_connect(Some(Duration::from_secs(20)))
+        .timeout_recv_response(Some(Duration::from_secs(60)))
+        // A stalled connection is cut after this time. So is one that works, but that costs nothing: it is resumed.
+        .timeout_recv_body(Some(Duration::from_secs(300)))
+        .user_agent(concat!("octant/", env!("CARGO_PKG_VERSION")))
+        .build();
+    Agent::new_with_config(config)
+}
+
+impl Remote {
+    pub fn public(url: impl Into<String>) -> Remote {
+        Remote { url: url.into(), authority: Authority::Anonymous }
+    }
+
+    pub fn get(&self, agent: &Agent, headers: &[(&str, String)]) -> Result<Response<Body>, Failure> {
+        self.send(agent.get(&self.url), "GET", headers)
+    }
+
+    pub fn head(&self, agent: &Agent) -> Result<Response<Body>, Failure> {
+        self.send(agent.head(&self.url), "HEAD", &[])
+    }
+
+    fn send(
+        &self,
+        mut request: ureq::RequestBuilder<ureq::typestate::WithoutBody>,
+        method: &str,
+        headers: &[(&str, String)],
+    ) -> Result<Response<Body>, Failure> {
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        for (name, value) in self.authority.headers(method, &self.url) {
+            request = request.header(name, value);
+        }
+        let response = request.call().map_err(of_connection)?;
+        match response.status().as_u16() {
+            200 | 206 | 416 => Ok(response),
+            408 | 425 | 429 | 500.. => Err(Failure::Broken(format!("it answers {}", response.status()))),
+            status => Err(match header(&response, "x-amz-bucket-region") {
+                Some(region) if status == 301 || status == 400 => Failure::OtherRegion(region),
+                _ => Failure::Status(status),
+            }),
+        }
+    }
+}
+
+fn of_connection(error: ureq::Error) -> Failure {
+    use std::io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof};
+    match error {
+        ureq::Error::Io(error) if matches!(error.kind(), ConnectionReset | TimedOut | UnexpectedEof) => {
+            Failure::Broken(error.to_string())
+        }
+        ureq::Error::Protocol(error) => Failure::Broken(error.to_string()),
+        other => Failure::Unreachable(other.to_string()),
+    }
+}
+
+pub(crate) fn header(response: &Response<Body>, name: &str) -> Option<String> {
+    Some(response.headers().get(name)?.to_str().ok()?.to_string())
+}
+
+/// What tells one version of a file from the next. A weak tag may stay the same while bytes change.
+pub(crate) fn version(response: &Response<Body>) -> Option<String> {
+    let strong = header(response, "etag").filter(|tag| !tag.starts_with("W/"));
+    strong.or_else(|| header(response, "last-modified"))
+}

@@ -1,0 +1,166 @@
+//! Places in object stores and on the web, against a server on this machine.
+
+use crate::server::{Answer, Request, Server};
+use octant_fetch::{FetchError, Location, Store};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+type Objects = Arc<Mutex<Vec<(&'static str, &'static str)>>>;
+
+fn objects() -> Objects {
+    Arc::new(Mutex::new(vec![
+        ("data/train/", ""),
+        ("data/train/a b.txt", "first"),
+        ("data/train/deep/c.txt", "second"),
+        ("data/train/d.txt", "third"),
+        ("data/train2/e.txt", "of another folder"),
+    ]))
+}
+
+/// A bucket called `bucket`, two objects to a page. The version of an object is its content.
+fn bucket(objects: &Objects, request: &Request) -> Answer {
+    let objects = objects.lock().unwrap();
+    let path = request.target.strip_prefix("/bucket/").unwrap();
+    if let Some(query) = path.strip_prefix('?') {
+        let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        let prefix = value("prefix").unwrap_or_default().replace("%2F", "/");
+        let start: usize = value("continuation-token").map_or(0, |token| token.parse().unwrap());
+        let listed: Vec<_> = objects.iter().filter(|(key, _)| key.starts_with(&prefix)).collect();
+        let contents: String = listed
+            .iter()
+            .skip(start)
+            .take(2)
+            .map(|(key, content)| {
+                let size = content.len();
+                format!("<Contents><Key>{key}</Key><ETag>&quot;{content}&quot;</ETag><Size>{size}</Size></Contents>")
+            })
+            .collect();
+        let more = match start + 2 < listed.len() {
+            true => {
+                format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{}</NextContinuationToken>", start + 2)
+            }
+            false => "<IsTruncated>false</IsTruncated>".into(),
+        };
+        return Answer::whole(format!("<ListBucketResult>{contents}{more}</ListBucketResult>").as_bytes());
+    }
+    let key = path.replace("%20", " ");
+    match objects.iter().find(|(known, _)| *known == key) {
+        Some((_, content)) => Answer::of(content.as_bytes(), request).with("etag", format!("\"{content}\"")),
+        None => Answer::status(404),
+    }
+}
+
+fn store(folder: &Path) -> Store {
+    Store::open(folder).unwrap().with_patience(2, Duration::from_millis(5))
+}
+
+fn localise(place: &str, folder: &Path) -> Result<std::path::PathBuf, FetchError> {
+    Location::parse(place)?.localise(&store(folder), &mut |_, _| ())
+}
+
+fn set(name: &str, value: &str) {
+    // SAFETY: only the tests of this file read these variables, and they hold the lock of `ENVIRONMENT` while they do.
+    unsafe { std::env::set_var(name, value) }
+}
+
+/// The providers' settings are those of the whole process.
+static ENVIRONMENT: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_prefix_is_mirrored_page_by_page_and_then_only_what_changed() {
+    let _environment = ENVIRONMENT.lock();
+    let objects = objects();
+    let shared = objects.clone();
+    let server = Server::start(move |_, request| bucket(&shared, request));
+    set("AWS_ENDPOINT_URL", &server.address);
+    let cache = tempfile::tempdir().unwrap();
+    let mut last = (0, None);
+    let place = Location::parse("s3://bucket/data/train/").unwrap();
+    let path = place.localise(&store(cache.path()), &mut |done, total| last = (done, total)).unwrap();
+    assert_eq!(last, (16, Some(16)));
+    let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
+    assert_eq!((read("a b.txt"), read("deep/c.txt"), read("d.txt")), ("first".into(), "second".into(), "third".into()));
+    assert!(!cache.path().join("s3/bucket/data/train2").exists());
+    let listings = server.log().iter().filter(|line| line.contains("list-type=2")).count();
+    assert_eq!((listings, server.log().len()), (3, 6));
+
+    // Nothing changed: only the listing is read.
+    localise("s3://bucket/data/train", cache.path()).unwrap();
+    assert_eq!(server.log().len(), 9);
+
+    // One object changed, one is gone.
+    *objects.lock().unwrap() = vec![("data/train/a b.txt", "fifth"), ("data/train/d.txt", "third")];
+    localise("s3://bucket/data/train", cache.path()).unwrap();
+    assert_eq!(read("a b.txt"), "fifth");
+    assert!(!path.join("deep/c.txt").exists());
+    assert_eq!(server.log().len(), 11);
+
+    // Without a network, what is complete is used.
+    set("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
+    assert_eq!(localise("s3://bucket/data/train", cache.path()).unwrap(), path);
+    let error = localise("s3://bucket/other", cache.path()).unwrap_err().to_string();
+    assert!(error.contains("cannot reach s3://bucket/other"), "{error}");
+}
+
+#[test]
+fn one_object_becomes_one_file_and_requests_are_signed() {
+    let _environment = ENVIRONMENT.lock();
+    let objects = objects();
+    let server = Server::start(move |_, request| bucket(&objects, request));
+    set("AWS_ENDPOINT_URL", &server.address);
+    set("AWS_ACCESS_KEY_ID", "someone");
+    set("AWS_SECRET_ACCESS_KEY", "secret");
+    let cache = tempfile::tempdir().unwrap();
+    let path = localise("s3://bucket/data/train/d.txt", cache.path()).unwrap();
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "third");
+    for request in server.requests() {
+        assert!(request.headers["authorization"].starts_with("AWS4-HMAC-SHA256 Credential=someone/"), "{request:?}");
+    }
+    let error = localise("s3://bucket/nothing", cache.path()).unwrap_err();
+    assert!(matches!(error, FetchError::Nothing(_)), "{error}");
+    set("AWS_ACCESS_KEY_ID", "");
+}
+
+#[test]
+fn googles_buckets_are_asked_with_a_token() {
+    let _environment = ENVIRONMENT.lock();
+    let objects = objects();
+    let server = Server::start(move |_, request| bucket(&objects, request));
+    set("STORAGE_EMULATOR_HOST", &server.address);
+    set("GOOGLE_OAUTH_ACCESS_TOKEN", "token");
+    let cache = tempfile::tempdir().unwrap();
+    let path = localise("gs://bucket/data/train2", cache.path()).unwrap();
+    assert_eq!(std::fs::read_to_string(path.join("e.txt")).unwrap(), "of another folder");
+    assert!(server.requests().iter().all(|request| request.headers["authorization"] == "Bearer token"));
+}
+
+#[test]
+fn a_file_on_the_web_is_asked_for_its_version() {
+    let version = Arc::new(Mutex::new("one"));
+    let current = version.clone();
+    let server = Server::start(move |_, request| {
+        let version = *current.lock().unwrap();
+        Answer::of(version.as_bytes(), request).with("etag", format!("\"{version}\""))
+    });
+    let cache = tempfile::tempdir().unwrap();
+    let place = format!("{}/data/list.txt?x=1", server.address);
+    let path = localise(&place, cache.path()).unwrap();
+    localise(&place, cache.path()).unwrap();
+    assert_eq!(server.log().iter().filter(|line| line.starts_with("GET")).count(), 1);
+    *version.lock().unwrap() = "two";
+    assert_eq!(localise(&place, cache.path()).unwrap(), path);
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "two");
+}
+
+#[test]
+fn places_are_told_apart() {
+    assert_eq!(Location::parse("some/folder").unwrap(), Location::Path("some/folder".into()));
+    assert_eq!(Location::parse("file:///x/y").unwrap(), Location::Path("/x/y".into()));
+    for text in ["https://example.org/x.tar", "s3://bucket/x/y", "gs://bucket/x"] {
+        assert_eq!(Location::parse(text).unwrap().to_string(), text);
+    }
+    for text in ["ftp://example.org/x", "s3://", "gs:///x"] {
+        assert!(matches!(Location::parse(text), Err(FetchError::NoPlace { .. })), "{text}");
+    }
+}

@@ -1,0 +1,119 @@
+//! A web server that misbehaves on demand, on a port of its own.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// What a request asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    pub headers: HashMap<String, String>,
+}
+
+/// What is sent back. `cut` ends the connection after so many bytes of the body.
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+    pub cut: Option<usize>,
+}
+
+impl Answer {
+    pub fn status(status: u16) -> Answer {
+        Answer { status, headers: Vec::new(), body: Vec::new(), cut: None }
+    }
+
+    pub fn whole(body: &[u8]) -> Answer {
+        Answer { body: body.to_vec(), ..Answer::status(200) }
+    }
+
+    /// What a well-behaved server answers to a request with or without a range.
+    pub fn of(body: &[u8], request: &Request) -> Answer {
+        let start = request.headers.get("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
+        match start.map(|start| start.parse::<usize>().unwrap()) {
+            Some(start) if start >= body.len() => Answer::status(416),
+            Some(start) => {
+                let range = format!("bytes {start}-{}/{}", body.len() - 1, body.len());
+                Answer::whole(&body[start..]).with("content-range", range).as_status(206)
+            }
+            None => Answer::whole(body),
+        }
+    }
+
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub fn as_status(mut self, status: u16) -> Answer {
+        self.status = status;
+        self
+    }
+
+    pub fn cut_after(mut self, bytes: usize) -> Answer {
+        self.cut = Some(bytes);
+        self
+    }
+}
+
+pub struct Server {
+    pub address: String,
+    seen: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Server {
+    /// Answers every request by the function, which also gets the request's number. It runs until the test ends.
+    pub fn start(answer: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (requests, answer) = (seen.clone(), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (requests, answer) = (requests.clone(), answer.clone());
+                std::thread::spawn(move || serve(stream.unwrap(), &requests, &*answer));
+            }
+        });
+        Server { address, seen }
+    }
+
+    pub fn requests(&self) -> Vec<Request> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// The methods, targets and ranges of all requests so far.
+    pub fn log(&self) -> Vec<String> {
+        let line = |request: &Request| {
+            let range = request.headers.get("range").map(|range| format!(" {range}")).unwrap_or_default();
+            format!("{} {}{range}", request.method, request.target)
+        };
+        self.requests().iter().map(line).collect()
+    }
+}
+
+fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Request>>, answer: &(dyn Fn(usize, &Request) -> Answer + Sync)) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let Some(Ok(first)) = lines.next() else { return };
+    let mut words = first.split(' ');
+    let (method, target) = (words.next().unwrap().to_string(), words.next().unwrap().to_string());
+    let headers = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
+    let headers =
+        headers.filter_map(|line| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_string())));
+    let request = Request { method, target, headers: headers.collect() };
+    let number = {
+        let mut seen = seen.lock().unwrap();
+        seen.push(request.clone());
+        seen.len() - 1
+    };
+    let answer = answer(number, &request);
+    let mut head =
+        format!("HTTP/1.1 {} x\r\ncontent-length: {}\r\nconnection: close\r\n", answer.status, answer.body.len());
+    answer.headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+    let body = if request.method == "HEAD" { &[][..] } else { &answer.body[..answer.cut.unwrap_or(answer.body.len())] };
+    // The client may have gone, which is its right.
+    let _ = stream.write_all(format!("{head}\r\n").as_bytes()).and_then(|()| stream.write_all(body));
+}

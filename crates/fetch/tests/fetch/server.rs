@@ -38,7 +38,7 @@ impl Answer {
             Some(start) if start >= body.len() => Answer::status(416),
             Some(start) => {
                 let range = format!("bytes {start}-{}/{}", body.len() - 1, body.len());
-                Answer::whole(&body[start..]).with("content-range", range).as_status(206)
+                Answer::whole(&body[start..]).with("content-range", range).with_status(206)
             }
             None => Answer::whole(body),
         }
@@ -49,7 +49,7 @@ impl Answer {
         self
     }
 
-    pub fn as_status(mut self, status: u16) -> Answer {
+    pub fn with_status(mut self, status: u16) -> Answer {
         self.status = status;
         self
     }

@@ -1,4 +1,4 @@
-//! Files of named tensors: safetensors (read and written), PyTorch's zip and legacy files (read).
+//! Files of named tensors: safetensors and PyTorch's zip files (read and written), PyTorch's legacy files (read).
 //!
 //! Weights come from strangers, so every reader treats its file as hostile: nothing in a file is ever executed, every
 //! size is compared with the bytes that are really there before memory is asked for, and whatever is wrong ends in one
@@ -6,7 +6,7 @@
 //! opening a file costs little more memory than the tensors that are looked at.
 //!
 //! - [`Archive::open`] recognises the format by content and returns names, tensors and metadata.
-//! - [`save_safetensors`] writes.
+//! - [`save_safetensors`] and [`save_torch`] write.
 //! - [`Matching`] compares an archive with what a model wants.
 //! - [`pickle`] is the safe pickle reader underneath, also for NumPy pickles such as CIFAR's batches (with
 //!   [`read_pickle`] and [`numpy_array`]).
@@ -43,6 +43,7 @@ pub use error::ArchiveError;
 pub use matching::{Matching, OtherShape};
 pub use numpy::numpy_array;
 pub use safetensors::save_safetensors;
+pub use torch::save_torch;
 
 use error::Fault;
 use octant_tensor::{Bytes, HostTensor};

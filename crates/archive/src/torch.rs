@@ -7,7 +7,10 @@
 mod legacy;
 mod state_dict;
 mod storages;
+mod write;
 mod zip_file;
+
+pub use write::save_torch;
 
 pub(crate) use legacy::{is_legacy, read as read_legacy};
 pub(crate) use zip_file::read as read_zip;

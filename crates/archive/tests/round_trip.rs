@@ -1,7 +1,7 @@
 //! What is written is read back, by the same names, in the same order, with the same bits.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_archive::{Archive, Format, save_safetensors};
+use octant_archive::{Archive, Format, save_safetensors, save_torch};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
 use proptest::prelude::*;
 use std::path::Path;
@@ -38,6 +38,41 @@ proptest! {
         prop_assert_eq!(archive.tensors, tensors);
         prop_assert_eq!(archive.metadata, metadata);
     }
+
+    #[test]
+    fn pytorch_files_survive_the_round_trip(tensors in prop::collection::btree_map("[a-z0-9._]{1,12}", any_tensor(), 1..6)) {
+        let has_no_storage = |tensor: &HostTensor| [DType::U16, DType::U32, DType::U64].contains(&tensor.dtype());
+        prop_assume!(!tensors.values().any(has_no_storage));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pth");
+        // Names that all begin alike lose that beginning, by design.
+        let tensors: Vec<_> = tensors.into_iter().rev().map(|(name, tensor)| (format!("layer.{name}"), tensor)).collect();
+        save_torch(&path, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))).unwrap();
+        let archive = Archive::open(&path).unwrap();
+        prop_assert_eq!(archive.format, Format::TorchZip);
+        prop_assert_eq!(archive.tensors, tensors);
+    }
+}
+
+/// `torch.load` itself, where the tests' set-up has installed it.
+#[test]
+fn pytorch_reads_what_is_written() {
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
+        return println!("SKIPPED: OCTANT_ORACLE_PYTHON is not set; `cargo xtask test` sets it");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pth");
+    let values = HostTensor::new([2, 3], &[0.5f32, -1.0, 2.0, 3.5, 4.0, 1e-9]).unwrap();
+    let count = HostTensor::scalar(7i64);
+    let halves = HostTensor::from_f64s(Shape::new(DType::BF16, [4]), &[1.0, -2.0, 0.5, 0.0]).unwrap();
+    save_torch(&path, [("a.weight", &values), ("a.count", &count), ("halves", &halves)]).unwrap();
+    let program = "import sys, torch; x = torch.load(sys.argv[1], weights_only=True, mmap=True); \
+        print(list(x), x['a.weight'].tolist(), x['a.count'].item(), x['halves'].dtype, x['halves'].tolist())";
+    let output = std::process::Command::new(python).args(["-c", program]).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected = "['a.weight', 'a.count', 'halves'] [[0.5, -1.0, 2.0], [3.5, 4.0, 9.999999717180685e-10]] 7 \
+        torch.bfloat16 [1.0, -2.0, 0.5, 0.0]";
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected);
 }
 
 #[test]

@@ -17,25 +17,33 @@ pub(super) enum StorageElement {
     Foreign(&'static str, usize),
 }
 
+/// PyTorch's classes of storages and what their elements are here.
+const CLASSES: [(&str, DType); 10] = [
+    ("BFloat16Storage", DType::BF16),
+    ("BoolStorage", DType::Bool),
+    ("ByteStorage", DType::U8),
+    ("CharStorage", DType::I8),
+    ("DoubleStorage", DType::F64),
+    ("FloatStorage", DType::F32),
+    ("HalfStorage", DType::F16),
+    ("IntStorage", DType::I32),
+    ("LongStorage", DType::I64),
+    ("ShortStorage", DType::I16),
+];
+
+/// The class of a storage of such elements.
+pub(super) fn class_of(dtype: DType) -> Option<&'static str> {
+    CLASSES.iter().find(|(_, known)| *known == dtype).map(|(class, _)| *class)
+}
+
 impl StorageElement {
     fn of_class(class: &'static str) -> Option<StorageElement> {
-        let dtype = match class {
-            "BFloat16Storage" => DType::BF16,
-            "BoolStorage" => DType::Bool,
-            "ByteStorage" => DType::U8,
-            "CharStorage" => DType::I8,
-            "DoubleStorage" => DType::F64,
-            "FloatStorage" => DType::F32,
-            "HalfStorage" => DType::F16,
-            "IntStorage" => DType::I32,
-            "LongStorage" => DType::I64,
-            "ShortStorage" => DType::I16,
-            "UntypedStorage" => return Some(StorageElement::Untyped),
-            "ComplexFloatStorage" => return Some(StorageElement::Foreign("complex64", 8)),
-            "ComplexDoubleStorage" => return Some(StorageElement::Foreign("complex128", 16)),
-            _ => return None,
-        };
-        Some(StorageElement::Typed(dtype))
+        match class {
+            "UntypedStorage" => Some(StorageElement::Untyped),
+            "ComplexFloatStorage" => Some(StorageElement::Foreign("complex64", 8)),
+            "ComplexDoubleStorage" => Some(StorageElement::Foreign("complex128", 16)),
+            _ => CLASSES.iter().find(|(known, _)| *known == class).map(|(_, dtype)| StorageElement::Typed(*dtype)),
+        }
     }
 
     pub fn size(self) -> usize {

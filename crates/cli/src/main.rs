@@ -4,6 +4,7 @@
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
 mod bench;
+mod data;
 mod device;
 mod eval;
 mod events;
@@ -46,6 +47,8 @@ enum Command {
     Events(events::Arguments),
     /// List the recipes, or show one
     Recipes(recipes::Arguments),
+    /// Get, make up, look at, check, measure and pack data sets
+    Data(data::Arguments),
     /// Measure the speed of training steps or predictions on data in memory
     Bench(bench::Arguments),
     /// List the models that can be trained
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::run(arguments),
         Command::Events(arguments) => events::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),
+        Command::Data(arguments) => data::run(arguments),
         Command::Bench(arguments) => bench::run(arguments, started),
         Command::Models(arguments) => models::run(arguments),
         Command::Devices(arguments) => device::run(arguments),

@@ -69,11 +69,16 @@ impl Bar {
         let _ = std::io::stderr().flush();
     }
 
-    /// Removes the bar and leaves a finished line in its place.
-    pub fn finish(self, line: &str) {
+    /// Removes the bar.
+    pub fn clear(self) {
         if self.visible {
             eprint!("\r\x1b[2K");
         }
+    }
+
+    /// Removes the bar and leaves a finished line in its place.
+    pub fn finish(self, line: &str) {
+        self.clear();
         println!("{line}");
     }
 }

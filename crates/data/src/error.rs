@@ -21,6 +21,14 @@ pub enum DataError {
         /// What is wrong, as the rest of a sentence.
         problem: String,
     },
+    /// Two files that belong together do not fit, such as a mask and its picture.
+    #[error("{}: {problem}", path.display())]
+    Mismatch {
+        /// The file that does not fit.
+        path: PathBuf,
+        /// What is wrong, as the rest of a sentence.
+        problem: String,
+    },
     /// A sample could not be prepared.
     #[error("sample {index} ({location}): {problem}")]
     Sample {

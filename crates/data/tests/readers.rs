@@ -89,7 +89,7 @@ fn records_survive_a_round_trip_byte_for_byte() {
 fn webdataset_shards_hold_what_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let glyphs = Glyphs::new(25, 3);
-    let shards = write_webdataset(&glyphs, folder.path(), 10).unwrap();
+    let shards = write_webdataset(&glyphs, folder.path(), "shard", 10).unwrap();
     assert_eq!(shards.len(), 3);
     let set = WebDataset::open(&shards, grey()).unwrap();
     assert_eq!((set.len(), set.class_names().len()), (25, 10));
@@ -186,7 +186,7 @@ fn damaged_files_are_survived() {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let mut idx = vec![0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 28, 0, 0, 0, 28];
     idx.extend([5; 2 * 784]);
-    let shard = write_webdataset(&Glyphs::new(3, 3), folder.path(), 10).unwrap().remove(0);
+    let shard = write_webdataset(&Glyphs::new(3, 3), folder.path(), "shard", 10).unwrap().remove(0);
     let originals = [
         ("idx", idx),
         ("tfrecord", std::fs::read(golden("plain.tfrecord")).unwrap()),
@@ -242,7 +242,7 @@ fn layouts_are_recognised() {
     write_infrared(&root.path().join("infrared"), 5, 48, 1).unwrap();
     write_regression(&root.path().join("regression"), 5, 48, 1).unwrap();
     write_shapes(&root.path().join("shapes"), 10, 48, 1).unwrap();
-    write_webdataset(&Glyphs::new(4, 1), &root.path().join("shards"), 2).unwrap();
+    write_webdataset(&Glyphs::new(4, 1), &root.path().join("shards"), "shard", 2).unwrap();
     octant_data::pack(&Glyphs::new(6, 1), &root.path().join("glyphs.pack")).unwrap();
     let folder = |name: &str| root.path().join(name);
     let len = |path: PathBuf, split| open(path, split, DecodeOptions::default()).unwrap().len();

@@ -120,8 +120,8 @@ fn a_survey_names_what_is_wrong() {
     assert!(!one.is_sound());
     assert_eq!(one.corrupt.len(), 1);
     assert!(one.corrupt[0].0.ends_with("broken.png") && one.corrupt[0].1.contains("damaged"), "{:?}", one.corrupt);
-    assert_eq!((one.duplicates.len(), one.contradictions.len()), (1, 1));
-    assert!(one.contradictions[0].iter().any(|path| Path::new(path).ends_with("copy.png")));
+    assert_eq!((one.duplicates.len(), one.duplicates[0].contradict), (1, true));
+    assert!(one.duplicates[0].places.iter().any(|path| Path::new(path).ends_with("copy.png")));
     assert_eq!((one.corrupt, one.duplicates), (four.corrupt, four.duplicates));
     let plot = one.statistics.class_plot(set.class_names(), 2);
     assert!(plot.contains("disc") && plot.contains("2 more classes"), "{plot}");
@@ -129,7 +129,7 @@ fn a_survey_names_what_is_wrong() {
 
 #[test]
 fn contact_sheets_show_labels() {
-    let options = SheetOptions { rows: 2, columns: 3, cell: 40 };
+    let options = SheetOptions { rows: 2, columns: 3, cell: 40, overlay: true };
     let sheet = contact_sheet(&Glyphs::new(100, 1), options).unwrap();
     assert_eq!(sheet.dims(), [2 * 51, 3 * 42, 3]);
     // Below a picture there is a dark strip with light letters in it.

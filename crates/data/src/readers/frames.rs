@@ -13,15 +13,14 @@ pub fn open_frames(root: impl AsRef<Path>, options: DecodeOptions) -> Result<Mas
     let mask_folder = listing::folder_named(root, &["mask", "masks"])?;
     let masks = listing::pictures_below(&mask_folder)?;
     let by_stem: HashMap<_, _> = masks.iter().filter_map(|path| Some((path.file_stem()?, path))).collect();
-    let mut pairs = Vec::new();
+    let (mut pairs, mut missing) = (Vec::new(), Vec::new());
     for frame in frames {
-        let mask = frame.file_stem().and_then(|stem| by_stem.get(stem));
-        let Some(mask) = mask else {
-            let problem = format!("there is no mask for {}", frame.display());
-            return Err(DataError::malformed(&mask_folder, problem));
-        };
-        pairs.push((frame.clone(), mask.to_path_buf()));
+        match frame.file_stem().and_then(|stem| by_stem.get(stem)) {
+            Some(mask) => pairs.push((frame.clone(), mask.to_path_buf())),
+            None => missing.push(format!("mask for {}", frame.display())),
+        }
     }
+    listing::all_there(&mask_folder, &missing)?;
     if pairs.is_empty() {
         return Err(DataError::malformed(root, "there are no frames in it"));
     }

@@ -12,17 +12,18 @@ pub fn open_irstd(root: impl AsRef<Path>, split: Split, options: DecodeOptions) 
     let pictures = by_name(&listing::folder_named(root, &["images", "image", "imgs"])?)?;
     let masks = by_name(&listing::folder_named(root, &["masks", "mask", "labels"])?)?;
     let list = find_list(root, split)?;
-    let mut pairs = Vec::new();
+    let (mut pairs, mut missing) = (Vec::new(), Vec::new());
     for name in listing::names_in(&list)? {
         let picture = pictures.get(stem(&name));
         // NUAA-SIRST calls the mask of `Misc_1` `Misc_1_pixels0`.
         let mask = masks.get(stem(&name)).or_else(|| masks.get(format!("{}_pixels0", stem(&name)).as_str()));
         match (picture, mask) {
             (Some(picture), Some(mask)) => pairs.push((picture.clone(), mask.clone())),
-            (None, _) => return Err(DataError::malformed(&list, format!("there is no picture for {name:?}"))),
-            (_, None) => return Err(DataError::malformed(&list, format!("there is no mask for {name:?}"))),
+            (None, _) => missing.push(format!("picture for {name:?}")),
+            (_, None) => missing.push(format!("mask for {name:?}")),
         }
     }
+    listing::all_there(&list, &missing)?;
     Ok(MaskedDataset::new(pairs, options))
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 /// The pictures in a folder and in the folders below it, in the order of names.
-pub(crate) fn pictures_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+pub fn pictures_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let mut pictures = Vec::new();
     let mut open = vec![folder.to_path_buf()];
     while let Some(next) = open.pop() {
@@ -47,4 +47,17 @@ pub(crate) fn names_in(list: &Path) -> Result<Vec<String>, DataError> {
 pub(crate) fn folder_named(root: &Path, names: &[&str]) -> Result<PathBuf, DataError> {
     let found = names.iter().map(|name| root.join(name)).find(|path| path.is_dir());
     found.ok_or_else(|| DataError::malformed(root, format!("it has no folder {}/", names.join("/ or "))))
+}
+
+/// An error that names what a folder or a list promises but does not have, all of it up to a screenful.
+pub(crate) fn all_there(path: &Path, missing: &[String]) -> Result<(), DataError> {
+    const NAMED: usize = 20;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut problem = format!("there is no {}", missing[..missing.len().min(NAMED)].join(", no "));
+    if missing.len() > NAMED {
+        problem.push_str(&format!(", and {} more are missing", missing.len() - NAMED));
+    }
+    Err(DataError::Mismatch { path: path.to_path_buf(), problem })
 }

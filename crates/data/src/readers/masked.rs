@@ -37,7 +37,7 @@ impl Dataset for MaskedDataset {
         let (size, mask_size) = (&picture.dims()[..2], &mask.dims()[..2]);
         if size != mask_size {
             let problem = format!("the mask is {}×{}, its picture {}×{}", mask_size[0], mask_size[1], size[0], size[1]);
-            return Err(DataError::malformed(mask_path, problem));
+            return Err(DataError::Mismatch { path: mask_path.clone(), problem });
         }
         Ok(Sample { picture, target: Target::Mask(mask) })
     }

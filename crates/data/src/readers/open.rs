@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens a data set, recognising its layout by its files: a packed file, IDX, CIFAR, infrared, frames with masks, a
-/// table, TFRecord files, WebDataset shards, or a folder per class.
+/// table, TFRecord files, WebDataset shards, a folder per class, or just pictures.
 pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
     let path = path.as_ref();
     if path.is_file() {
@@ -73,12 +73,18 @@ fn open_shards(
         let one_kind_only = all.iter().all(is_test) || !all.iter().any(is_test);
         all.into_iter().filter(|path| one_kind_only || is_test(path) == (split == Split::Test)).collect()
     };
-    let (records, shards) = (of_kind(".tfrecord"), of_kind(".tar"));
+    let (records, shards, packs) = (of_kind(".tfrecord"), of_kind(".tar"), of_kind(".pack"));
+    if let [pack, ..] = &packs[..] {
+        return Ok(Arc::new(Packed::open(pack)?));
+    }
     if !records.is_empty() {
         return Ok(Arc::new(TfRecordDataset::open(&records, Default::default(), options)?));
     }
     if !shards.is_empty() {
         return Ok(Arc::new(WebDataset::open(&shards, options)?));
+    }
+    if !entries.iter().any(|path| path.is_dir()) {
+        return Ok(Arc::new(TableDataset::unlabelled(path, options)?));
     }
     Ok(Arc::new(FolderDataset::open_split(path, split, options)?))
 }

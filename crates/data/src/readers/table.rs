@@ -26,6 +26,16 @@ impl TableDataset {
         Ok(TableDataset { samples, columns, options })
     }
 
+    /// The pictures in a folder and below it, with nothing to predict about them.
+    pub fn unlabelled(root: &Path, options: DecodeOptions) -> Result<TableDataset, DataError> {
+        let pictures = super::pictures_below(root)?;
+        if pictures.is_empty() {
+            return Err(DataError::malformed(root, "there are no pictures in it"));
+        }
+        let samples = pictures.into_iter().map(|path| (path, Vec::new())).collect();
+        Ok(TableDataset { samples, columns: Vec::new(), options })
+    }
+
     /// The names of the numbers to predict.
     pub fn columns(&self) -> &[String] {
         &self.columns

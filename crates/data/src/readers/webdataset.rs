@@ -155,12 +155,18 @@ impl Dataset for WebDataset {
     }
 }
 
-/// Writes a data set as shards of at most `per_shard` samples, pictures as PNG; returns their paths.
-pub fn write_webdataset(dataset: &dyn Dataset, folder: &Path, per_shard: usize) -> Result<Vec<PathBuf>, DataError> {
+/// Writes a data set as shards `NAME-00000.tar` and so on of at most `per_shard` samples, pictures as PNG; returns
+/// their paths.
+pub fn write_webdataset(
+    dataset: &dyn Dataset,
+    folder: &Path,
+    name: &str,
+    per_shard: usize,
+) -> Result<Vec<PathBuf>, DataError> {
     std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
     let mut paths = Vec::new();
     for (number, first) in (0..dataset.len()).step_by(per_shard.max(1)).enumerate() {
-        let path = folder.join(format!("shard-{number:05}.tar"));
+        let path = folder.join(format!("{name}-{number:05}.tar"));
         let mut shard = Vec::new();
         for index in first..(first + per_shard.max(1)).min(dataset.len()) {
             let sample = dataset.get(index)?;

@@ -8,5 +8,5 @@ mod terminal;
 
 pub use sheet::{SheetOptions, contact_sheet};
 pub use stats::Statistics;
-pub use survey::{Survey, survey};
-pub use terminal::to_terminal;
+pub use survey::{Survey, Twins, survey};
+pub use terminal::{Graphics, to_terminal};

@@ -15,11 +15,13 @@ pub struct SheetOptions {
     pub columns: usize,
     /// Pixels per sample, each way.
     pub cell: usize,
+    /// Draw masks and boxes over the pictures.
+    pub overlay: bool,
 }
 
 impl Default for SheetOptions {
     fn default() -> SheetOptions {
-        SheetOptions { rows: 10, columns: 10, cell: 96 }
+        SheetOptions { rows: 10, columns: 10, cell: 96, overlay: true }
     }
 }
 
@@ -41,7 +43,7 @@ pub fn contact_sheet(dataset: &dyn Dataset, options: SheetOptions) -> Result<Ima
         let (top, left) = (number / options.columns * tall, number % options.columns * wide);
         let label = match dataset.get(index) {
             Ok(sample) => {
-                paste(&mut sheet, &cell(&sample, options.cell), top, left);
+                paste(&mut sheet, &cell(&sample, options), top, left);
                 label(&sample.target, dataset.class_names())
             }
             Err(_) => "unreadable".to_string(),
@@ -61,13 +63,15 @@ fn label(target: &Target, classes: &[String]) -> String {
 }
 
 /// One sample at the size of a cell, in colour, with what is to be predicted drawn over it.
-fn cell(sample: &Sample, side: usize) -> Image<u8> {
+fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
+    let side = options.cell;
     let rgb = to_rgb(&sample.picture.clone().to_u8());
     // Tiny pictures look better with their pixels visible.
     let filter = if rgb.height().max(rgb.width()) * 2 <= side { Filter::Nearest } else { Filter::Bilinear };
     let method = Method::new(filter, Semantics::Pil);
     let (mut cell, placement) = resize_with_pad(&rgb, side, side, method, 0).expect("Pillow has both filters");
     match &sample.target {
+        _ if !options.overlay => {}
         Target::Mask(mask) => {
             let inner = Method::new(Filter::Area, Semantics::Pil);
             let height = (mask.height() as f64 * placement.scale_y).round() as usize;

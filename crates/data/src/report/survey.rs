@@ -1,7 +1,7 @@
 //! Every sample read once: what is broken, what is there twice, and the figures of the rest.
 
 use super::Statistics;
-use crate::{Dataset, Picture, Sample, Target};
+use crate::{DataError, Dataset, Picture, Sample, Target};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Survey {
     /// Samples that could not be read: where and why.
     pub corrupt: Vec<(String, String)>,
+    /// Samples whose parts do not belong together, such as a mask of another size: where and why.
+    pub mismatched: Vec<(String, String)>,
     /// Groups of samples with identical pixels.
-    pub duplicates: Vec<Vec<String>>,
-    /// Groups of identical pictures whose targets differ: at least one label is wrong.
-    pub contradictions: Vec<Vec<String>>,
+    pub duplicates: Vec<Twins>,
     /// Samples whose mask marks nothing.
     pub empty_masks: Vec<String>,
     /// Classes that no sample has.
@@ -24,10 +24,21 @@ pub struct Survey {
     pub statistics: Statistics,
 }
 
+/// Samples with identical pixels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Twins {
+    /// Their numbers in the data set.
+    pub samples: Vec<usize>,
+    /// Where they come from.
+    pub places: Vec<String>,
+    /// Their targets differ: at least one label is wrong.
+    pub contradict: bool,
+}
+
 impl Survey {
     /// True when nothing has to be repaired. Empty masks and duplicates are worth a look but may be meant.
     pub fn is_sound(&self) -> bool {
-        self.corrupt.is_empty() && self.contradictions.is_empty()
+        self.corrupt.is_empty() && self.mismatched.is_empty() && !self.duplicates.iter().any(|twins| twins.contradict)
     }
 }
 
@@ -61,7 +72,7 @@ pub fn survey(dataset: &dyn Dataset, workers: usize) -> Survey {
                             statistics.add(&sample);
                             findings.push(finding(index, &sample));
                         }
-                        Err(error) => corrupt.push((index, error.to_string())),
+                        Err(error) => corrupt.push((index, error)),
                     }
                 }
                 let mut all = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -78,24 +89,32 @@ pub fn survey(dataset: &dyn Dataset, workers: usize) -> Survey {
 fn conclude(
     dataset: &dyn Dataset,
     mut findings: Vec<Finding>,
-    mut corrupt: Vec<(usize, String)>,
+    mut failed: Vec<(usize, DataError)>,
     statistics: Statistics,
 ) -> Survey {
     findings.sort_by_key(|finding| finding.index);
-    corrupt.sort_by_key(|(index, _)| *index);
+    failed.sort_by_key(|(index, _)| *index);
+    let (mut corrupt, mut mismatched) = (Vec::new(), Vec::new());
+    for (index, error) in failed {
+        let list = if matches!(error, DataError::Mismatch { .. }) { &mut mismatched } else { &mut corrupt };
+        list.push((dataset.location(index), error.to_string()));
+    }
     let mut groups: HashMap<u64, Vec<&Finding>> = HashMap::new();
     findings.iter().for_each(|finding| groups.entry(finding.picture).or_default().push(finding));
     let mut groups: Vec<Vec<&Finding>> = groups.into_values().filter(|group| group.len() > 1).collect();
     groups.sort_by_key(|group| group[0].index);
-    let places = |group: &Vec<&Finding>| group.iter().map(|finding| dataset.location(finding.index)).collect();
-    let contradicts = |group: &&Vec<&Finding>| group.iter().any(|finding| finding.target != group[0].target);
+    let twins = |group: &Vec<&Finding>| Twins {
+        samples: group.iter().map(|finding| finding.index).collect(),
+        places: group.iter().map(|finding| dataset.location(finding.index)).collect(),
+        contradict: group.iter().any(|finding| finding.target != group[0].target),
+    };
     let is_used = |class: usize| statistics.classes.contains_key(&(class as u32));
     let names = dataset.class_names().iter().enumerate();
     let has_classes = !statistics.classes.is_empty();
     Survey {
-        corrupt: corrupt.into_iter().map(|(index, problem)| (dataset.location(index), problem)).collect(),
-        contradictions: groups.iter().filter(contradicts).map(places).collect(),
-        duplicates: groups.iter().map(places).collect(),
+        corrupt,
+        mismatched,
+        duplicates: groups.iter().map(twins).collect(),
         empty_masks: findings.iter().filter(|f| f.empty_mask).map(|f| dataset.location(f.index)).collect(),
         empty_classes: names.filter(|(class, _)| has_classes && !is_used(*class)).map(|(_, n)| n.clone()).collect(),
         statistics,

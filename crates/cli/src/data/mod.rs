@@ -1,0 +1,42 @@
+//! The `data` command: get, make up, look at, check, measure and pack data sets.
+
+mod opened;
+mod pack;
+mod show;
+mod stats;
+mod synth;
+mod verify;
+
+use crate::Ending;
+use anyhow::Result;
+
+/// Get, make up, look at, check, measure and pack data sets
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Write a data set that is made up from a seed: infrared scenes, shapes, or discs to count
+    Synth(synth::Arguments),
+    /// Show samples with their labels, masks or boxes as one picture
+    Show(show::Arguments),
+    /// Decode every file; list what is corrupt, does not match, contradicts or is there twice
+    Verify(verify::Arguments),
+    /// Mean, deviation, sizes, balance of the classes
+    Stats(stats::Arguments),
+    /// Write a data set decoded into one file, or into shards
+    Pack(pack::Arguments),
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
+    match arguments.command {
+        Command::Synth(arguments) => synth::run(arguments),
+        Command::Show(arguments) => show::run(arguments),
+        Command::Verify(arguments) => verify::run(arguments),
+        Command::Stats(arguments) => stats::run(arguments),
+        Command::Pack(arguments) => pack::run(arguments),
+    }
+}

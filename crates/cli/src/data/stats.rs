@@ -1,0 +1,88 @@
+//! `octant data stats`: the figures of a data set.
+
+use super::opened::{self, Ticking, Which};
+use crate::Ending;
+use crate::output::Json;
+use anyhow::Result;
+use octant_data::Dataset;
+use octant_data::report::{Statistics, survey};
+use octant_events::Canvas;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Mean, deviation, sizes and balance of the classes of a data set
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The folder or file of a data set, in any layout that can be read
+    dir: PathBuf,
+    /// Which samples
+    #[arg(long, value_enum, default_value_t = Which::Train)]
+    split: Which,
+    /// Threads that read; one per core if not given
+    #[arg(long, default_value_t = 0)]
+    workers: usize,
+    /// Write the balance of the classes as a picture
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Ending> {
+    let splits = opened::open(&arguments.dir, arguments.split)?;
+    let dataset = opened::joined(&splits);
+    let ticking = Ticking::new("reading", &dataset);
+    let survey = survey(&ticking, arguments.workers);
+    ticking.end();
+    let statistics = &survey.statistics;
+    let names = dataset.class_names();
+    if let Some(path) = &arguments.plot {
+        plot(statistics, names).save(path)?;
+    }
+    if arguments.json {
+        let sizes: Vec<_> =
+            statistics.sizes.iter().map(|(size, count)| json!({ "size": size, "count": count })).collect();
+        let classes: Vec<_> = statistics
+            .classes
+            .iter()
+            .map(|(class, count)| json!({ "class": class, "name": names.get(*class as usize), "count": count }))
+            .collect();
+        Json::line(json!({
+            "event": "done", "samples": statistics.samples, "unreadable": survey.corrupt.len() + survey.mismatched.len(),
+            "mean": statistics.mean(), "std": statistics.std(), "sizes": sizes, "classes": classes,
+            "marked_pixels": statistics.marked.0, "mask_pixels": statistics.marked.1,
+        }));
+        return Ok(Ending::Done);
+    }
+    print!("{statistics}");
+    if !statistics.classes.is_empty() {
+        print!("{}", statistics.class_plot(names, 40));
+    }
+    let unreadable = survey.corrupt.len() + survey.mismatched.len();
+    if unreadable > 0 {
+        println!("{unreadable} samples could not be read; octant data verify {} lists them", arguments.dir.display());
+    }
+    if let Some(path) = &arguments.plot {
+        println!("the balance of the classes is in {}", path.display());
+    }
+    Ok(Ending::Done)
+}
+
+/// One bar per class, longest possible for the largest.
+fn plot(statistics: &Statistics, names: &[String]) -> Canvas {
+    const ROW: usize = 18;
+    const NAME: usize = 150;
+    const BAR: usize = 480;
+    let largest = statistics.classes.values().copied().max().unwrap_or(1).max(1);
+    let mut canvas = Canvas::new(NAME + BAR + 80, ROW * statistics.classes.len().max(1) + 34);
+    canvas.text([8, 8], &format!("{} samples", statistics.samples), [30; 3]);
+    for (row, (class, count)) in statistics.classes.iter().enumerate() {
+        let top = 30 + row * ROW;
+        let name: String = names.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
+        canvas.text([8, top + 2], &name.chars().take(20).collect::<String>(), [30; 3]);
+        canvas.fill([NAME, top, (count * BAR).div_ceil(largest), ROW - 4], [70, 120, 200]);
+        canvas.text([NAME + BAR + 10, top + 2], &count.to_string(), [30; 3]);
+    }
+    canvas
+}

@@ -1,0 +1,72 @@
+//! `octant data synth`: data sets made up from a seed.
+
+use crate::Ending;
+use crate::output::Json;
+use anyhow::{Result, bail};
+use octant_data::synth::{write_infrared, write_regression, write_shapes};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Write a data set that is made up from a seed
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// What to make up
+    kind: Kind,
+    /// The folder to write into
+    out: PathBuf,
+    /// How many pictures; every fifth goes into the test split
+    #[arg(long, default_value_t = 500)]
+    count: usize,
+    /// The same seed gives the same pictures; a larger set begins with the smaller one
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Height and width of a picture; 256 for irstd, 128 for the others if not given
+    #[arg(long)]
+    side: Option<usize>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    /// Infrared scenes (clouds, sea, ground) with small dim targets and their masks
+    Irstd,
+    /// Discs, rings, squares and triangles: class folders, and pictures with boxes
+    Shapes,
+    /// Discs to count: a table with two numbers per picture
+    Regression,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Ending> {
+    let Arguments { kind, out, count, seed, side, json: as_json } = arguments;
+    if out.exists() && out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        bail!("{} is not empty; give a new folder", out.display());
+    }
+    if count < 2 {
+        bail!("--count must be at least 2: one picture to learn from, one to be judged on");
+    }
+    let usual = if matches!(kind, Kind::Irstd) { 256 } else { 128 };
+    let side = side.unwrap_or(usual);
+    if !(32..=4096).contains(&side) {
+        bail!("--side {side} is out of range; choose 32 to 4096");
+    }
+    if !as_json {
+        eprintln!("writing {count} pictures of {side}×{side} …");
+    }
+    let (write, recipe): (fn(&std::path::Path, usize, usize, u64) -> _, _) = match kind {
+        Kind::Irstd => (write_infrared, "mshnet-irstd"),
+        Kind::Shapes => (write_shapes, "imagenet-resnet50"),
+        Kind::Regression => (write_regression, "regression-efficientnetv2"),
+    };
+    write(&out, count, side, seed)?;
+    match as_json {
+        true => Json::line(json!({ "event": "done", "out": out, "count": count, "side": side, "seed": seed })),
+        false => {
+            let out = out.display();
+            println!("{count} pictures in {out}");
+            println!("next: octant data show {out}, or octant train {recipe} --data {out}");
+        }
+    }
+    Ok(Ending::Done)
+}

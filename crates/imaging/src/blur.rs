@@ -4,6 +4,7 @@
 mod boxes;
 mod kernel;
 
+use crate::geometry::Border;
 use crate::simd::vectorised;
 use crate::{Channel, Image, Semantics, Unsupported};
 pub use kernel::{gaussian_kernel, opencv_kernel_size};
@@ -34,20 +35,45 @@ pub fn blur_u8(image: &Image<u8>, blur: GaussianBlur) -> Result<Image<u8>, Unsup
 
 /// Blurs a float picture. Pillow cannot; the others convolve with a sampled Gaussian, mirrored at the borders.
 pub fn blur_f32(image: &Image<f32>, blur: GaussianBlur) -> Result<Image<f32>, Unsupported> {
-    let weights = match blur.semantics {
+    let weights: Vec<f32> = passes(blur, false)?.kernel.into_iter().map(|weight| weight as f32).collect();
+    Ok(convolve(image, &weights))
+}
+
+/// A blur as convolutions along one axis, which is all that a device needs to know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Passes {
+    /// An odd number of weights that sum to one.
+    pub kernel: Vec<f64>,
+    /// How often each axis is convolved with it.
+    pub times: usize,
+    /// What lies beyond the border.
+    pub border: Border<f32>,
+}
+
+/// The convolutions that make up a blur of bytes or of floats.
+pub fn passes(blur: GaussianBlur, bytes: bool) -> Result<Passes, Unsupported> {
+    let mirrored = |kernel: Vec<f64>| Ok(Passes { kernel, times: 1, border: Border::Reflect });
+    match blur.semantics {
+        Semantics::OpenCv if bytes => {
+            let size = kernel::size_or_derived(blur.size, blur.sigma, 3.0);
+            mirrored(
+                kernel::opencv_fixed_kernel(size, blur.sigma).iter().map(|&weight| weight as f64 / 256.0).collect(),
+            )
+        }
         Semantics::OpenCv => {
             let size = kernel::size_or_derived(blur.size, blur.sigma, 4.0);
-            kernel::opencv_kernel(size, blur.sigma)
+            mirrored(kernel::opencv_kernel(size, blur.sigma))
         }
-        Semantics::Torchvision => gaussian_kernel(blur.size.max(1) | 1, blur.sigma),
+        Semantics::Torchvision => mirrored(gaussian_kernel(blur.size.max(1) | 1, blur.sigma)),
+        Semantics::Pil if bytes => {
+            Ok(Passes { kernel: boxes::kernel(blur.sigma), times: boxes::PASSES, border: Border::Repeat })
+        }
         Semantics::Pil => {
             let advice = "convert the picture to 8 bits or use torchvision";
-            return Err(Unsupported { semantics: Semantics::Pil, operation: "blur of float pictures".into(), advice });
+            Err(Unsupported { semantics: Semantics::Pil, operation: "blur of float pictures".into(), advice })
         }
-        Semantics::TensorFlow => return Err(no_blur()),
-    };
-    let weights: Vec<f32> = weights.into_iter().map(|weight| weight as f32).collect();
-    Ok(convolve(image, &weights))
+        Semantics::TensorFlow => Err(no_blur()),
+    }
 }
 
 fn no_blur() -> Unsupported {

@@ -2,7 +2,7 @@
 
 use crate::Image;
 
-const PASSES: usize = 3;
+pub(super) const PASSES: usize = 3;
 const FRACTION_BITS: u32 = 24;
 
 pub(super) fn gaussian(image: &Image<u8>, sigma: f32) -> Image<u8> {
@@ -21,6 +21,25 @@ fn box_radius(sigma: f32) -> f32 {
     let whole = ((length - 1.0) / 2.0).floor();
     let part = (2.0 * whole + 1.0) * (whole * (whole + 1.0) - 3.0 * variance);
     whole + part / (6.0 * (variance - (whole + 1.0) * (whole + 1.0)))
+}
+
+/// The weights of one box: whole pixels, and a share of the pixel beyond on each side.
+pub(super) fn kernel(sigma: f32) -> Vec<f64> {
+    let radius = box_radius(sigma);
+    if radius <= 0.0 {
+        return vec![1.0];
+    }
+    let (whole, full, edge) = box_weights(radius);
+    let share = |weight: u32| weight as f64 / (1u32 << FRACTION_BITS) as f64;
+    let inner = std::iter::repeat_n(share(full), 2 * whole as usize + 1);
+    [share(edge)].into_iter().chain(inner).chain([share(edge)]).collect()
+}
+
+/// Whole pixels to each side, the weight of each, and the weight of the pixels beyond.
+fn box_weights(radius: f32) -> (isize, u32, u32) {
+    let whole = radius as isize;
+    let full = ((1u32 << FRACTION_BITS) as f32 / (radius * 2.0 + 1.0)) as u32;
+    (whole, full, ((1u32 << FRACTION_BITS) - (2 * whole as u32 + 1) * full) / 2)
 }
 
 fn blur_rows(image: &Image<u8>, radius: f32) -> Image<u8> {
@@ -45,9 +64,7 @@ fn blur_rows(image: &Image<u8>, radius: f32) -> Image<u8> {
 
 /// A moving sum over the whole pixels of the box plus a share of the pixel beyond on each side; border pixels repeat.
 fn blur_line(line: &[u8], blurred: &mut [u8], radius: f32) {
-    let whole = radius as isize;
-    let full = ((1u32 << FRACTION_BITS) as f32 / (radius * 2.0 + 1.0)) as u32;
-    let edge = ((1u32 << FRACTION_BITS) - (2 * whole as u32 + 1) * full) / 2;
+    let (whole, full, edge) = box_weights(radius);
     let last = line.len() as isize - 1;
     let at = |place: isize| line[place.clamp(0, last) as usize] as u32;
     let mut sum: u32 = (-whole - 1..whole).map(at).sum();

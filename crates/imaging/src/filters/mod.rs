@@ -118,6 +118,13 @@ pub fn plan(
     ))
 }
 
+/// Since version 13 Pillow begins with the vertical pass when it removes more than twice as many rows as columns. That
+/// matters because it rounds after each pass.
+pub fn pillow_begins_vertically(vertical: &Rows, horizontal: &Rows) -> bool {
+    let removed = |rows: &Rows| rows.input() as i64 - rows.output() as i64;
+    removed(vertical) > 0 && removed(vertical) > 2 * removed(horizontal)
+}
+
 /// The rows of one axis. OpenCV's `area` looks at both axes and is decided in [`plan`]; here it looks at this one only.
 pub fn weights(
     input: usize,

@@ -4,7 +4,7 @@
 mod rgb_avx2;
 
 use crate::Image;
-use crate::filters::Rows;
+use crate::filters::{Rows, pillow_begins_vertically};
 use crate::simd::vectorised;
 
 /// 32 bits, less 8 for the pixel and 2 for the overshoot of filters with negative weights.
@@ -19,17 +19,11 @@ pub(super) fn resize(image: &Image<u8>, vertical: &Rows, horizontal: &Rows) -> I
         (true, true) => image.clone(),
         (true, false) => resize_vertically(image, vertical),
         (false, true) => resize_horizontally(image, horizontal),
-        (false, false) if vertical_first(vertical, horizontal) => {
+        (false, false) if pillow_begins_vertically(vertical, horizontal) => {
             resize_horizontally(&resize_vertically(image, vertical), horizontal)
         }
         (false, false) => resize_vertically(&resize_horizontally(image, horizontal), vertical),
     }
-}
-
-/// Since version 13 Pillow begins with the vertical pass when it removes more than twice as many rows as columns.
-fn vertical_first(vertical: &Rows, horizontal: &Rows) -> bool {
-    let removed = |rows: &Rows| rows.input() as i64 - rows.output() as i64;
-    removed(vertical) > 0 && removed(vertical) > 2 * removed(horizontal)
 }
 
 /// The weights in fixed point, rounded away from zero at ties.

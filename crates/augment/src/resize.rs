@@ -1,0 +1,95 @@
+//! Resizing as two products with the filter weights, or as two gathers when pixels are only picked.
+
+use crate::levels::{Rounding, are_levels, round, to_float};
+use octant_graph::{DType, DotGeneral, Gather, HostTensor, Shape, Tensor};
+use octant_imaging::filters::{self, Rows};
+use octant_imaging::resize::Method;
+use octant_imaging::{Filter, Semantics, Unsupported};
+
+/// The pictures of a batch in another size, as [`Resizable`](octant_imaging::resize::Resizable) gives on the host.
+///
+/// ```
+/// # use octant_graph::{DType, Shape, Trace};
+/// # use octant_imaging::{Filter, Semantics, resize::Method};
+/// let pictures = Trace::new().input("pictures", Shape::new(DType::F32, [8, 1080, 1920, 3]));
+/// let small = octant_augment::resize(&pictures, 512, 512, Method::new(Filter::Bilinear, Semantics::Torchvision))?;
+/// assert_eq!(small.dims(), [8, 512, 512, 3]);
+/// # Ok::<(), octant_imaging::Unsupported>(())
+/// ```
+pub fn resize(pictures: &Tensor, height: usize, width: usize, method: Method) -> Result<Tensor, Unsupported> {
+    let Method { filter, semantics, antialias } = method;
+    let (input, output) = ((pictures.dim(1), pictures.dim(2)), (height.max(1), width.max(1)));
+    let (vertical, horizontal) = filters::plan(input, output, filter, semantics, antialias)?;
+    if filter == Filter::Nearest {
+        return Ok(pick(&pick(pictures, 1, &vertical), 2, &horizontal));
+    }
+    let dtype = pictures.dtype();
+    // Pillow stores bytes between the passes; everybody else keeps what has been computed.
+    let between = |values: Tensor| match are_levels(pictures) && semantics == Semantics::Pil {
+        true => round(&values, Rounding::HalfUp, dtype),
+        false => values,
+    };
+    let mut values = to_float(pictures);
+    let mut passes = [(2, &horizontal), (1, &vertical)];
+    if semantics == Semantics::Pil && filters::pillow_begins_vertically(&vertical, &horizontal) {
+        passes.reverse();
+    }
+    for (axis, rows) in passes {
+        if !rows.is_identity() {
+            values = between(multiply(&values, axis, rows));
+        }
+    }
+    if !are_levels(pictures) {
+        return Ok(values);
+    }
+    let rounding = if semantics == Semantics::OpenCv { Rounding::HalfUp } else { Rounding::HalfEven };
+    Ok(round(&values, rounding, dtype).convert(dtype))
+}
+
+/// The product with the matrix of weights along one axis.
+pub(crate) fn multiply(values: &Tensor, axis: usize, rows: &Rows) -> Tensor {
+    let weights = HostTensor::new([rows.output(), rows.input()], &rows.to_matrix()).expect("a row for every output");
+    let weights = values.trace().constant(weights).convert(values.dtype());
+    let dims = values.dims().to_vec();
+    // The matrix stands on the left, so that what lies behind the axis stays in place: rows of pixels for the vertical
+    // pass, pixels for the horizontal one.
+    let behind: usize = dims[axis + 1..].iter().product();
+    let before: usize = dims[..axis].iter().product();
+    let folded = values.reshape(&[before, dims[axis], behind]);
+    let dot = DotGeneral {
+        left_batch: vec![],
+        right_batch: vec![],
+        left_contract: vec![1],
+        right_contract: vec![1],
+        dtype: values.dtype(),
+    };
+    let product = weights.dot_general(&folded, dot);
+    let mut resized = dims;
+    resized[axis] = rows.output();
+    product.transpose(&[1, 0, 2]).reshape(&resized)
+}
+
+/// Entries along one axis.
+fn pick(values: &Tensor, axis: usize, rows: &Rows) -> Tensor {
+    if rows.is_identity() {
+        return values.clone();
+    }
+    let places: Vec<i32> = (0..rows.output()).map(|output| rows.start(output) as i32).collect();
+    let places = values.trace().constant(HostTensor::new([places.len()], &places).expect("one axis"));
+    let mut slice_sizes = values.dims().to_vec();
+    slice_sizes[axis] = 1;
+    let gather = Gather {
+        offset_axes: (0..values.rank()).filter(|&other| other != axis).collect(),
+        collapsed_axes: vec![axis],
+        start_index_map: vec![axis],
+        index_vector_axis: 1,
+        slice_sizes,
+    };
+    values.gather(&places, gather)
+}
+
+/// Small tables as constants of a trace.
+pub(crate) fn table(like: &Tensor, dims: &[usize], values: &[f64], dtype: DType) -> Tensor {
+    let tensor = HostTensor::from_f64s(Shape::new(dtype, dims), values).expect("one value per place");
+    like.trace().constant(tensor)
+}

@@ -25,13 +25,18 @@ pub fn resize(pictures: &Tensor, height: usize, width: usize, method: Method) ->
     }
     let dtype = pictures.dtype();
     // Pillow stores bytes between the passes; everybody else keeps what has been computed.
-    let between = |values: Tensor| match are_levels(pictures) && semantics == Semantics::Pil {
+    let between_rounds = are_levels(pictures) && semantics == Semantics::Pil;
+    let between = |values: Tensor| match between_rounds {
         true => round(&values, Rounding::HalfUp, dtype),
         false => values,
     };
     let mut values = to_float(pictures);
     let mut passes = [(2, &horizontal), (1, &vertical)];
-    if semantics == Semantics::Pil && filters::pillow_begins_vertically(&vertical, &horizontal) {
+    let begins_vertically = match between_rounds {
+        true => filters::pillow_begins_vertically(&vertical, &horizontal),
+        false => is_cheaper_vertically(&vertical, &horizontal),
+    };
+    if begins_vertically {
         passes.reverse();
     }
     for (axis, rows) in passes {
@@ -44,6 +49,14 @@ pub fn resize(pictures: &Tensor, height: usize, width: usize, method: Method) ->
     }
     let rounding = if semantics == Semantics::OpenCv { Rounding::HalfUp } else { Rounding::HalfEven };
     Ok(round(&values, rounding, dtype).convert(dtype))
+}
+
+/// Which order multiplies less. Without rounding in between it does not change the result.
+fn is_cheaper_vertically(vertical: &Rows, horizontal: &Rows) -> bool {
+    let products = |first: &Rows, second: &Rows| {
+        first.output() * first.input() * second.input() + first.output() * second.output() * second.input()
+    };
+    products(vertical, horizontal) < products(horizontal, vertical)
 }
 
 /// The product with the matrix of weights along one axis.

@@ -8,6 +8,7 @@ use octant_pjrt::cache::ExecutableCache;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment, holders};
 use octant_runtime::Backend;
+use octant_stablehlo::Precision;
 use serde_json::json;
 use std::path::Path;
 
@@ -23,12 +24,21 @@ const CUDA: [PluginKind; 2] = [PluginKind::Cuda13, PluginKind::Cuda12];
 
 /// The backend of that name; `auto` takes a TPU, then a GPU, then the processor, and says which and why.
 pub(crate) fn open(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend>> {
+    open_with(name, threads, Precision::Fast)
+}
+
+/// The backend of that name, with products as exact as their operands: f32 is not cut to fewer bits on the way.
+pub(crate) fn open_exact(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend>> {
+    open_with(name, threads, Precision::Highest)
+}
+
+fn open_with(name: &str, threads: Option<usize>, precision: Precision) -> Result<Box<dyn Backend>> {
     match name {
         "cpu" => cpu(threads),
-        "tpu" => Ok(plugin(discover::plugin(&[PluginKind::Tpu])?.path.as_path())?),
-        "cuda" | "gpu" => Ok(plugin(discover::plugin(&CUDA)?.path.as_path())?),
-        "auto" => automatic(threads),
-        path if path.ends_with(".so") => plugin(Path::new(path)),
+        "tpu" => Ok(plugin(discover::plugin(&[PluginKind::Tpu])?.path.as_path(), precision)?),
+        "cuda" | "gpu" => Ok(plugin(discover::plugin(&CUDA)?.path.as_path(), precision)?),
+        "auto" => automatic(threads, precision),
+        path if path.ends_with(".so") => plugin(Path::new(path), precision),
         other => {
             bail!("there is no device \"{other}\"; use --device auto, cpu, cuda, tpu or the path of a PJRT plugin")
         }
@@ -44,11 +54,11 @@ fn cpu(threads: Option<usize>) -> Result<Box<dyn Backend>> {
 }
 
 /// Accelerators are only looked for where their device files are: loading a plugin in vain takes seconds.
-fn automatic(threads: Option<usize>) -> Result<Box<dyn Backend>> {
+fn automatic(threads: Option<usize>, precision: Precision) -> Result<Box<dyn Backend>> {
     let wanted: &[(&str, bool)] = &[("tpu", environment::has_tpu()), ("cuda", Path::new("/dev/nvidiactl").exists())];
     for (name, there) in wanted.iter().filter(|(_, there)| *there) {
         debug_assert!(there);
-        match open(name, threads) {
+        match open_with(name, threads, precision) {
             Ok(backend) => {
                 eprintln!("device: {name}, because it is here");
                 return Ok(backend);
@@ -60,12 +70,13 @@ fn automatic(threads: Option<usize>) -> Result<Box<dyn Backend>> {
 }
 
 /// A plugin's devices, with compiled programs kept on disk.
-fn plugin(path: &Path) -> Result<Box<dyn Backend>> {
+fn plugin(path: &Path, precision: Precision) -> Result<Box<dyn Backend>> {
     let plugin = Plugin::load(path)?;
     let client = Client::new(&plugin, &NamedValues::default())?;
     let cache = ExecutableCache::new(discover::cache_folder().join("executables"));
     let log = Box::new(|line: &str| eprintln!("{line}"));
-    Ok(Box::new(PjrtBackend::new(client)?.with_cache(cache).with_log(log)))
+    let lowering = octant_stablehlo::Options { precision, ..Default::default() };
+    Ok(Box::new(PjrtBackend::new(client)?.with_lowering(lowering).with_cache(cache).with_log(log)))
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {

@@ -9,6 +9,7 @@ mod device;
 mod eval;
 mod events;
 mod gallery;
+mod image;
 mod lints;
 mod models;
 mod output;
@@ -49,6 +50,8 @@ enum Command {
     Recipes(recipes::Arguments),
     /// Get, make up, look at, check, measure and pack data sets
     Data(data::Arguments),
+    /// Resize, crop and blur pictures, and compare whose results differ
+    Image(image::Arguments),
     /// Measure the speed of training steps or predictions on data in memory
     Bench(bench::Arguments),
     /// List the models that can be trained
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Events(arguments) => events::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),
         Command::Data(arguments) => data::run(arguments),
+        Command::Image(arguments) => image::run(arguments),
         Command::Bench(arguments) => bench::run(arguments, started),
         Command::Models(arguments) => models::run(arguments),
         Command::Devices(arguments) => device::run(arguments),

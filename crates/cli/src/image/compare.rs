@@ -1,0 +1,191 @@
+//! `octant image compare`: how far apart results are.
+
+use super::engine::{Engine, Place};
+use super::files;
+use super::operation::{Operation, Precision, Size, to_floats};
+use super::process::{gaussian, method};
+use crate::Ending;
+use crate::output::Json;
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use octant_data::{Picture, write_png_u8};
+use octant_imaging::compare::{Difference, compare, difference_picture};
+use octant_imaging::{Filter, Image, Semantics};
+use serde_json::json;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// How far apart two pictures are, or what libraries, precisions and devices make of one
+///
+/// With two pictures (or folders with the same names), their differences. With one and --size or --sigma, the results of
+/// several variants, each against the first. A variant is SEMANTICS[:PRECISION[:DEVICE]], such as opencv,
+/// torchvision:f32 or torchvision:bf16:cpu.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// A picture or a folder of pictures
+    input: PathBuf,
+    /// The picture or folder to compare it with
+    other: Option<PathBuf>,
+    /// Compare resizes to this width and height
+    #[arg(long, conflicts_with = "other")]
+    size: Option<Size>,
+    /// Compare blurs of this standard deviation
+    #[arg(long, conflicts_with_all = ["other", "size"])]
+    sigma: Option<f32>,
+    /// The filter of resizes
+    #[arg(long, default_value = "bilinear")]
+    filter: Filter,
+    /// Whether filters widen when pictures shrink; what each library does if not given
+    #[arg(long)]
+    antialias: Option<bool>,
+    /// What is compared; the first is what the others are compared with
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "opencv,torchvision,torchvision:f32,torchvision:f32:cpu,torchvision:bf16:cpu"
+    )]
+    variants: Vec<Variant>,
+    /// What white is called: 255 for levels, 1 for shares of the range
+    #[arg(long, default_value_t = 255.0)]
+    white: f64,
+    /// Write the differences of the last pair as a picture, the largest white
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print one JSON object per pair
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whose arithmetic, in what, and where.
+#[derive(Debug, Clone)]
+struct Variant {
+    name: String,
+    semantics: Semantics,
+    precision: Precision,
+    device: String,
+}
+
+impl FromStr for Variant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Variant, String> {
+        let mut parts = text.splitn(3, ':');
+        let semantics = parts.next().unwrap_or_default().parse()?;
+        let precision = parts.next().map_or(Ok(Precision::Stored), |name| Precision::from_str(name, true))?;
+        Ok(Variant { name: text.to_string(), semantics, precision, device: parts.next().unwrap_or("host").to_string() })
+    }
+}
+
+/// Results under the name of who made them, all pictures in one list.
+struct Results {
+    name: String,
+    pictures: Vec<Image<f32>>,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Ending> {
+    let results = match (&arguments.other, arguments.size, arguments.sigma) {
+        (Some(_), _, _) => two_sources(&arguments)?,
+        (None, None, None) => bail!("give a second picture, or --size or --sigma to compare variants of one"),
+        (None, _, _) => variants(&arguments)?,
+    };
+    let (reference, others) = results.split_first().context("there is nothing to compare")?;
+    if !arguments.json {
+        println!("differences from {} (white is {}):", reference.name, arguments.white);
+        println!("{:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}", "", "max", "median", "mean", "99 %", "99.9 %", "equal");
+    }
+    for other in others {
+        let (first, second) = (stacked(&reference.pictures)?, stacked(&other.pictures)?);
+        let difference = compare(&first, &second)
+            .with_context(|| format!("{} and {} have different sizes", reference.name, other.name))?;
+        show(&arguments, reference, other, difference);
+        if let Some(path) = &arguments.out {
+            let picture = difference_picture(&reference.pictures[0], &other.pictures[0]).context("the sizes differ")?;
+            write_png_u8(path, &picture)?;
+        }
+    }
+    if let (Some(path), false) = (&arguments.out, arguments.json) {
+        println!("the last row's differences in the first picture, the largest white: {}", path.display());
+    }
+    Ok(Ending::Done)
+}
+
+fn show(arguments: &Arguments, reference: &Results, other: &Results, difference: Difference) {
+    let Difference { values, equal, max, mean, median, p99, p999 } = difference;
+    let [max, mean, median, p99, p999] = [max, mean, median, p99, p999].map(|level| level / 255.0 * arguments.white);
+    match arguments.json {
+        true => Json::line(json!({
+            "event": "difference", "reference": reference.name, "other": other.name, "white": arguments.white,
+            "values": values, "equal": equal, "max": max, "mean": mean, "median": median, "p99": p99, "p999": p999,
+        })),
+        false => println!(
+            "{:<24} {max:>9.4} {median:>9.4} {mean:>9.4} {p99:>9.4} {p999:>9.4} {:>6.2} %",
+            other.name,
+            100.0 * equal
+        ),
+    }
+}
+
+/// The pictures of two files or folders.
+fn two_sources(arguments: &Arguments) -> Result<Vec<Results>> {
+    let mut results = Vec::new();
+    for path in [Some(&arguments.input), arguments.other.as_ref()].into_iter().flatten() {
+        let pictures = read(path)?;
+        results.push(Results { name: path.display().to_string(), pictures: pictures.iter().map(in_levels).collect() });
+    }
+    if results[0].pictures.len() != results[1].pictures.len() {
+        bail!(
+            "there are {} pictures in the one and {} in the other",
+            results[0].pictures.len(),
+            results[1].pictures.len()
+        );
+    }
+    Ok(results)
+}
+
+/// What every variant makes of the pictures.
+fn variants(arguments: &Arguments) -> Result<Vec<Results>> {
+    if arguments.variants.len() < 2 {
+        bail!("--variants needs at least two, such as opencv,torchvision:f32");
+    }
+    let pictures = read(&arguments.input)?;
+    let result = |variant: &Variant| -> Result<Results> {
+        let operation = match (arguments.size, arguments.sigma) {
+            (Some(size), _) => {
+                let method = method(arguments.filter, variant.semantics, arguments.antialias);
+                Operation::Resize { height: size.height, width: size.width, method }
+            }
+            (None, sigma) => Operation::Blur(gaussian(sigma.unwrap_or(1.0), None, variant.semantics)?),
+        };
+        let place =
+            Place { device: variant.device.clone(), precision: variant.precision, batch: 16, cores: 1, runs: 1 };
+        let (results, _) = Engine::open(&place)?.run(&pictures, &vec![operation; pictures.len()], &place)?;
+        let scaled = results.iter().zip(&pictures).map(|(result, original)| scaled(to_floats(result), original));
+        Ok(Results { name: variant.name.clone(), pictures: scaled.collect() })
+    };
+    arguments.variants.iter().map(|variant| result(variant).with_context(|| variant.name.clone())).collect()
+}
+
+fn read(path: &std::path::Path) -> Result<Vec<Picture>> {
+    let jobs = files::jobs(path, std::path::Path::new("unused.png"), None)?;
+    jobs.iter().map(|job| files::read(&job.picture)).collect()
+}
+
+/// A picture in units of which white has 255.
+fn in_levels(picture: &Picture) -> Image<f32> {
+    scaled(to_floats(picture), picture)
+}
+
+fn scaled(image: Image<f32>, original: &Picture) -> Image<f32> {
+    let factor = match original {
+        Picture::U8(_) => return image,
+        Picture::U16(_) => 255.0 / 65535.0,
+        Picture::F32(_) => 255.0,
+    };
+    image.map(|value| value * factor)
+}
+
+/// All values of several pictures as one row.
+fn stacked(pictures: &[Image<f32>]) -> Result<Image<f32>> {
+    let values: Vec<f32> = pictures.iter().flat_map(|picture| picture.values().iter().copied()).collect();
+    Ok(Image::new(1, values.len(), 1, values)?)
+}

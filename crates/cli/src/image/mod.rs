@@ -1,0 +1,42 @@
+//! The `image` command: resize, crop and blur files or folders of frames and masks, and compare whose results differ.
+//!
+//! What is done is an [`Operation`](operation::Operation); where it is done is the host or a device, and both take the
+//! same definitions from `octant-imaging`.
+
+mod compare;
+mod engine;
+mod files;
+mod on_device;
+mod operation;
+mod process;
+
+use crate::Ending;
+use anyhow::Result;
+
+/// Resize, crop and blur pictures, and compare whose results differ
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Bring pictures to another size
+    Resize(process::Resize),
+    /// Cut out what a mask marks, or a fixed window
+    Crop(process::Crop),
+    /// Gaussian blur
+    Blur(process::Blur),
+    /// How far apart two pictures are, or what libraries, precisions and devices make of one
+    Compare(compare::Arguments),
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
+    match arguments.command {
+        Command::Resize(arguments) => process::resize(arguments),
+        Command::Crop(arguments) => process::crop(arguments),
+        Command::Blur(arguments) => process::blur(arguments),
+        Command::Compare(arguments) => compare::run(arguments),
+    }
+}

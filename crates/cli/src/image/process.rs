@@ -1,0 +1,246 @@
+//! `octant image resize|crop|blur`: read, compute, write.
+
+use super::engine::{Engine, Place};
+use super::files::{self, Job};
+use super::operation::{Operation, Precision, Size, stored_like, window};
+use crate::Ending;
+use crate::output::Json;
+use anyhow::{Context, Result, bail};
+use octant_data::Picture;
+use octant_imaging::blur::GaussianBlur;
+use octant_imaging::geometry::{Window, centre_window};
+use octant_imaging::mask::{MaskCrop, Threshold, bounds};
+use octant_imaging::resize::Method;
+use octant_imaging::{Filter, Image, Semantics};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// What is read and written.
+#[derive(clap::Args)]
+pub(super) struct Files {
+    /// A picture, a folder of pictures, or a folder with video/ and mask/
+    input: PathBuf,
+    /// The picture or folder to write; pictures are written as PNG
+    out: PathBuf,
+    /// The mask, or the folder of masks with the pictures' names
+    #[arg(long, value_name = "PATH")]
+    masks: Option<PathBuf>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bring pictures to another size
+#[derive(clap::Args)]
+pub(super) struct Resize {
+    #[command(flatten)]
+    files: Files,
+    /// Width and height, such as 512x384
+    #[arg(long)]
+    size: Size,
+    /// nearest, bilinear, bicubic, area or lanczos
+    #[arg(long, default_value = "bilinear")]
+    filter: Filter,
+    /// Whose results: pil, torchvision, opencv or tensorflow
+    #[arg(long, default_value = "pil")]
+    semantics: Semantics,
+    /// Whether the filter widens when pictures shrink; what the library does if not given
+    #[arg(long)]
+    antialias: Option<bool>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Cut out what a mask marks, or a fixed window
+#[derive(clap::Args)]
+pub(super) struct Crop {
+    #[command(flatten)]
+    files: Files,
+    /// A fixed window instead of a mask's: left,top,width,height
+    #[arg(long, conflicts_with = "centre")]
+    window: Option<String>,
+    /// The middle instead of a mask's window: width and height
+    #[arg(long)]
+    centre: Option<Size>,
+    /// Pixels to keep around what the mask marks
+    #[arg(long, default_value_t = 0)]
+    padding: usize,
+    /// The crop is at least this high and wide, where the picture allows it
+    #[arg(long, default_value_t = 1)]
+    min_size: usize,
+    /// Width divided by height, reached by enlarging one of them
+    #[arg(long)]
+    aspect: Option<f64>,
+    /// One window for all pictures, around everything that any mask marks
+    #[arg(long)]
+    steady: bool,
+    /// A mask marks where it is at least this
+    #[arg(long, default_value_t = 128.0)]
+    threshold: f32,
+    /// A mask marks only where it is above the threshold
+    #[arg(long)]
+    above: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Gaussian blur
+#[derive(clap::Args)]
+pub(super) struct Blur {
+    #[command(flatten)]
+    files: Files,
+    /// Standard deviation in pixels; with opencv, 0 derives it from --kernel
+    #[arg(long)]
+    sigma: f32,
+    /// Pixels that the kernel covers, an odd number; derived from --sigma if not given
+    #[arg(long)]
+    kernel: Option<usize>,
+    /// Whose results: pil, torchvision or opencv
+    #[arg(long, default_value = "torchvision")]
+    semantics: Semantics,
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn resize(arguments: Resize) -> Result<Ending> {
+    let Resize { files, size, filter, semantics, antialias, place } = arguments;
+    let method = method(filter, semantics, antialias);
+    let of = |method| Operation::Resize { height: size.height, width: size.width, method };
+    let what = format!("resize to {}×{}, {filter}, {semantics}", size.width, size.height);
+    let jobs = files::jobs(&files.input, &files.out, files.masks.as_deref())?;
+    let pictures = read_all(&jobs)?;
+    // Masks hold labels, which must not be mixed.
+    let for_masks = of(Method::new(Filter::Nearest, semantics));
+    process(&files, &place, &what, &jobs, &pictures, &vec![of(method); jobs.len()], Some(&vec![for_masks; jobs.len()]))
+}
+
+pub(super) fn blur(arguments: Blur) -> Result<Ending> {
+    let Blur { files, sigma, kernel, semantics, place } = arguments;
+    if !(sigma >= 0.0 && sigma.is_finite()) || (sigma == 0.0 && kernel.is_none()) {
+        bail!("--sigma must be greater than 0");
+    }
+    let operation = Operation::Blur(gaussian(sigma, kernel, semantics)?);
+    let what = format!("blur with sigma {sigma}, {semantics}");
+    let jobs = files::jobs(&files.input, &files.out, files.masks.as_deref())?;
+    let pictures = read_all(&jobs)?;
+    process(&files, &place, &what, &jobs, &pictures, &vec![operation; jobs.len()], None)
+}
+
+pub(super) fn crop(arguments: Crop) -> Result<Ending> {
+    let jobs = files::jobs(&arguments.files.input, &arguments.files.out, arguments.files.masks.as_deref())?;
+    let pictures = read_all(&jobs)?;
+    let windows = windows(&arguments, &jobs, &pictures)?;
+    let operations: Vec<Operation> = windows.into_iter().map(Operation::Crop).collect();
+    process(&arguments.files, &arguments.place, "crop", &jobs, &pictures, &operations, Some(&operations))
+}
+
+pub(super) fn method(filter: Filter, semantics: Semantics, antialias: Option<bool>) -> Method {
+    let usual = Method::new(filter, semantics);
+    Method { antialias: antialias.unwrap_or(usual.antialias), ..usual }
+}
+
+/// A blur as a person describes it. Torchvision has no size of its own: three standard deviations to each side.
+pub(super) fn gaussian(sigma: f32, kernel: Option<usize>, semantics: Semantics) -> Result<GaussianBlur> {
+    if kernel.is_some_and(|size| size.is_multiple_of(2)) {
+        bail!("--kernel must be an odd number: the middle of the kernel lies on a pixel");
+    }
+    let size = match (kernel, semantics) {
+        (Some(size), _) => size,
+        (None, Semantics::Torchvision) => 2 * (3.0 * sigma).ceil() as usize + 1,
+        (None, _) => 0,
+    };
+    Ok(GaussianBlur { sigma, size, semantics })
+}
+
+/// The window of every picture.
+fn windows(arguments: &Crop, jobs: &[Job], pictures: &[Picture]) -> Result<Vec<Window>> {
+    if let Some(text) = &arguments.window {
+        return Ok(vec![window(text)?; pictures.len()]);
+    }
+    if let Some(size) = arguments.centre {
+        let window = |picture: &Picture| {
+            let [height, width, _] = picture.dims();
+            centre_window(&Image::filled(height, width, 1, 0u8), size.height.min(height), size.width.min(width))
+        };
+        return Ok(pictures.iter().map(window).collect());
+    }
+    let threshold = match arguments.above {
+        true => Threshold::Above(arguments.threshold),
+        false => Threshold::AtLeast(arguments.threshold),
+    };
+    let mut masks = Vec::new();
+    for (job, picture) in jobs.iter().zip(pictures) {
+        let (path, _) =
+            job.mask.as_ref().context("give --masks, a folder with video/ and mask/, --window or --centre")?;
+        let mask = files::read_mask(path, threshold)?;
+        if mask.dims()[..2] != picture.dims()[..2] {
+            bail!("{} and its mask have different sizes", job.picture.display());
+        }
+        masks.push(mask);
+    }
+    if arguments.steady {
+        let all = together(&masks)?;
+        masks.fill(all);
+    }
+    let crop = MaskCrop { padding: arguments.padding, min_size: arguments.min_size, aspect: arguments.aspect };
+    // A mask that marks nothing keeps its whole picture.
+    let window = |mask: &Image<u8>| {
+        crop.window(mask).unwrap_or(Window { top: 0, left: 0, height: mask.height(), width: mask.width() })
+    };
+    Ok(masks.iter().map(window).collect())
+}
+
+/// A mask that marks the corners of everything that any of the masks marks.
+fn together(masks: &[Image<u8>]) -> Result<Image<u8>> {
+    let first = masks.first().context("there are no masks")?;
+    if masks.iter().any(|mask| mask.dims() != first.dims()) {
+        bail!("--steady needs pictures of one size");
+    }
+    let mut all = Image::filled(first.height(), first.width(), 1, 0u8);
+    for window in masks.iter().filter_map(bounds) {
+        all.row_mut(window.top)[window.left] = 1;
+        all.row_mut(window.top + window.height - 1)[window.left + window.width - 1] = 1;
+    }
+    Ok(all)
+}
+
+fn read_all(jobs: &[Job]) -> Result<Vec<Picture>> {
+    jobs.iter().map(|job| files::read(&job.picture)).collect()
+}
+
+/// Runs the operations, writes pictures and masks, and says how long it took.
+fn process(
+    files: &Files,
+    place: &Place,
+    what: &str,
+    jobs: &[Job],
+    pictures: &[Picture],
+    operations: &[Operation],
+    for_masks: Option<&[Operation]>,
+) -> Result<Ending> {
+    let mut engine = Engine::open(place)?;
+    let (results, times) = engine.run(pictures, operations, place)?;
+    for ((job, result), original) in jobs.iter().zip(results).zip(pictures) {
+        let result = stored_like(result, original);
+        let [height, width, _] = result.dims();
+        files::write(&job.out, &result)?;
+        if files.json {
+            Json::line(
+                json!({ "event": "picture", "in": job.picture, "out": job.out, "width": width, "height": height }),
+            );
+        }
+    }
+    for (number, job) in jobs.iter().enumerate() {
+        if let Some((mask, Some(out))) = &job.mask {
+            let mask = files::read(mask)?;
+            let moved = for_masks.map(|operations| operations[number].on_host(&mask, Precision::Stored));
+            files::write(out, &moved.unwrap_or(Ok(mask))?)?;
+        }
+    }
+    let what = format!("{what}, {} precision, on {}", format!("{:?}", place.precision).to_lowercase(), engine.name());
+    times.print(&what, jobs.len(), files.json);
+    if !files.json {
+        println!("  written to  {}", files.out.display());
+    }
+    Ok(Ending::Done)
+}

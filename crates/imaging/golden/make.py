@@ -45,6 +45,22 @@ def pictures():
 PICTURES = pictures()
 
 
+def colourful():
+    """The pictures in colour, and further ones: saturated, pale, dark, and of few colours."""
+    rng = np.random.default_rng(11)
+    out = {name: image for name, image in PICTURES.items() if image.shape[2] == 3}
+    saturated = rng.integers(0, 2, (11, 14, 3)) * 255
+    pale = 200 + rng.integers(0, 56, (19, 7, 3))
+    dark = rng.integers(0, 9, (8, 21, 3))
+    few = rng.integers(0, 256, (4, 3))[rng.integers(0, 4, (15, 15))]
+    for number, image in enumerate([saturated, pale, dark, few], len(PICTURES)):
+        out[f"p{number:02}"] = image.astype(np.uint8)
+    return out
+
+
+COLOURFUL = colourful()
+
+
 def squeeze(image):
     return image[..., 0] if image.shape[-1] == 1 else image
 
@@ -132,9 +148,7 @@ def blur():
 
 def colour():
     out = {}
-    for name, image in PICTURES.items():
-        if image.shape[2] != 3:
-            continue
+    for name, image in COLOURFUL.items():
         picture = PIL.Image.fromarray(image)
         tensor = torch.from_numpy(image).permute(2, 0, 1)
         back = lambda result: hwc(result.permute(1, 2, 0).numpy() if torch.is_tensor(result) else result)
@@ -176,6 +190,6 @@ def geometry():
 
 
 if __name__ == "__main__":
-    np.savez_compressed(HERE / "inputs.npz", **PICTURES)
+    np.savez_compressed(HERE / "inputs.npz", **PICTURES, **{k: v for k, v in COLOURFUL.items() if k not in PICTURES})
     for part in sys.argv[1:] or ["resize", "blur", "colour", "geometry"]:
         globals()[part]()

@@ -1,0 +1,245 @@
+//! The horizontal pass: a permutation of bytes brings the taps of neighbouring outputs side by side.
+//!
+//! A register has sixteen sums of four taps, for instance of the three channels of four pixels. Further taps take further
+//! steps, which add to the same sums.
+
+use super::super::{BLOCK, FRACTION_BITS, HALF};
+use super::{DIGITS, QUAD, WIDTH, digits, is_available, joined};
+use crate::filters::Rows;
+use std::arch::x86_64::*;
+
+/// Values that are computed together, each in one lane of a register.
+const LANES: usize = 16;
+
+/// Where every byte of a register comes from, counted from the first byte that is loaded.
+#[derive(Clone, PartialEq)]
+#[repr(align(64))]
+struct Places([u8; WIDTH]);
+
+/// Four taps of one group of outputs.
+#[repr(C, align(64))]
+struct Step {
+    weights: [[i8; WIDTH]; DIGITS],
+    /// The first byte that is loaded.
+    first: u32,
+    /// Which of the pass's places belong to it. They are few and stay in the cache; steps are many.
+    places: u32,
+    /// Which bytes from the first one on belong to the row.
+    mask: u64,
+}
+
+/// A step in registers.
+struct Loaded {
+    places: __m512i,
+    weights: [__m512i; DIGITS],
+    first: usize,
+    mask: u64,
+}
+
+/// The weights of a whole axis, made ready once per picture.
+pub(in super::super) struct HorizontalPass {
+    steps: Vec<Step>,
+    places: Vec<Places>,
+    steps_per_group: usize,
+    /// Bytes of the result that a group makes.
+    group_bytes: usize,
+    /// Where the bytes of a row come from in four rows' sums: closes the gap of three-channel pixels.
+    order: Places,
+    source_stride: usize,
+    target_stride: usize,
+}
+
+impl HorizontalPass {
+    /// `None` when the processor lacks the instructions or the shape does not suit them.
+    pub fn new(rows: &Rows, weights: &[i32], channels: usize) -> Option<HorizontalPass> {
+        if !is_available() || channels > 4 {
+            return None;
+        }
+        // The more a picture shrinks, the farther apart the taps of neighbours lie, and the fewer can be loaded at once.
+        let widest = LANES / padded(channels);
+        [widest, widest / 2, widest / 4].into_iter().filter(|&pixels| pixels > 0).find_map(|pixels| {
+            let (mut steps, mut places) = (Vec::new(), Vec::new());
+            for group in (0..rows.output()).step_by(pixels) {
+                let outputs: Vec<usize> = (group..(group + pixels).min(rows.output())).collect();
+                for first_tap in (0..rows.taps()).step_by(QUAD) {
+                    steps.push(step(rows, weights, channels, &outputs, first_tap, &mut places)?);
+                }
+            }
+            Some(HorizontalPass {
+                steps,
+                places,
+                steps_per_group: rows.taps().div_ceil(QUAD),
+                group_bytes: pixels * channels,
+                order: order(channels),
+                source_stride: rows.input() * channels,
+                target_stride: rows.output() * channels,
+            })
+        })
+    }
+
+    /// As many rows as both slices hold.
+    pub fn run(&self, source: &[u8], source_stride: usize, target: &mut [u8], target_stride: usize) {
+        assert_eq!((source_stride, target_stride), (self.source_stride, self.target_stride));
+        assert_eq!(source.len() / source_stride, target.len() / target_stride);
+        let blocks = source.chunks(BLOCK * source_stride).zip(target.chunks_mut(BLOCK * target_stride));
+        for (source, target) in blocks {
+            // Fewer rows than a block has are done one by one, each as if it were all of them.
+            // SAFETY: `new` found the instructions; strides and the numbers of rows were just compared.
+            match source.len() == BLOCK * source_stride {
+                true => unsafe { self.convolve::<BLOCK>(source, target) },
+                false => {
+                    let rows = source.chunks_exact(source_stride).zip(target.chunks_exact_mut(target_stride));
+                    rows.for_each(|(source, target)| unsafe { self.convolve::<1>(source, target) });
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// The processor has AVX-512 with BW, VL, VBMI and VNNI; both slices hold `ROWS` rows.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
+    unsafe fn convolve<const ROWS: usize>(&self, source: &[u8], target: &mut [u8]) {
+        // SAFETY: the array is a whole register, aligned to it.
+        let order = unsafe { _mm512_load_si512(self.order.0.as_ptr().cast()) };
+        let start = [_mm512_set1_epi32(HALF), _mm512_setzero_si512(), _mm512_setzero_si512()];
+        for (group, steps) in self.steps.chunks_exact(self.steps_per_group).enumerate() {
+            let mut sums = [start; ROWS];
+            for step in steps {
+                // SAFETY: the caller vouches for both slices.
+                let step = unsafe { self.load(step) };
+                for row in 0..ROWS {
+                    sums[row] = unsafe { self.add(sums[row], &step, source, row) };
+                }
+            }
+            let values = sums.map(|sums| _mm512_srai_epi32::<FRACTION_BITS>(joined(sums)));
+            let first = group * self.group_bytes;
+            let count = self.group_bytes.min(self.target_stride - first);
+            store(values, order, target, self.target_stride, first, count);
+        }
+    }
+
+    /// # Safety
+    /// The processor has AVX-512.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
+    #[inline]
+    unsafe fn load(&self, step: &Step) -> Loaded {
+        let places = &self.places[step.places as usize];
+        // SAFETY: the arrays are whole registers, aligned to them.
+        unsafe {
+            Loaded {
+                places: _mm512_load_si512(places.0.as_ptr().cast()),
+                weights: [0, 1, 2].map(|digit| _mm512_load_si512(step.weights[digit].as_ptr().cast())),
+                first: step.first as usize,
+                mask: step.mask,
+            }
+        }
+    }
+
+    /// Adds the taps of a step in one row.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 with BW, VL, VBMI and VNNI; `source` holds that row.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
+    #[inline]
+    unsafe fn add(&self, mut sums: [__m512i; DIGITS], step: &Loaded, source: &[u8], row: usize) -> [__m512i; DIGITS] {
+        // SAFETY: `first` lies in the row, and the mask keeps the load inside it.
+        let bytes = unsafe {
+            let place = source.as_ptr().add(row * self.source_stride + step.first);
+            _mm512_maskz_loadu_epi8(step.mask, place.cast())
+        };
+        let taps = _mm512_permutexvar_epi8(step.places, bytes);
+        for digit in 0..DIGITS {
+            sums[digit] = _mm512_dpbusd_epi32(sums[digit], taps, step.weights[digit]);
+        }
+        sums
+    }
+}
+
+/// Writes `count` bytes per row, a whole part of a register where the row goes on: what is too much is overwritten by
+/// the next group.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512vbmi")]
+#[inline]
+fn store<const ROWS: usize>(
+    rows: [__m512i; ROWS],
+    order: __m512i,
+    target: &mut [u8],
+    stride: usize,
+    first: usize,
+    count: usize,
+) {
+    let row = |number: usize| rows[number.min(ROWS - 1)];
+    let words = [_mm512_packus_epi32(row(0), row(1)), _mm512_packus_epi32(row(2), row(3))];
+    let packed = _mm512_permutexvar_epi8(order, _mm512_packus_epi16(words[0], words[1]));
+    let parts = [
+        _mm512_castsi512_si128(packed),
+        _mm512_extracti32x4_epi32::<1>(packed),
+        _mm512_extracti32x4_epi32::<2>(packed),
+        _mm512_extracti32x4_epi32::<3>(packed),
+    ];
+    for (number, &part) in parts.iter().take(ROWS).enumerate() {
+        let place = number * stride + first;
+        let mut bytes = [0u8; LANES];
+        // SAFETY: the register is as large as the array.
+        unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), part) };
+        match first + LANES <= stride {
+            true => target[place..place + LANES].copy_from_slice(&bytes),
+            false => target[place..place + count].copy_from_slice(&bytes[..count]),
+        }
+    }
+}
+
+/// Four rows of sums, packed, have the first four values of every row first, then the next four: rows are put together
+/// again, and pixels of three channels lose their fourth value.
+fn order(channels: usize) -> Places {
+    let mut order = Places([0; WIDTH]);
+    for row in 0..BLOCK {
+        for place in 0..LANES {
+            let value = if channels == 3 { place / 3 * 4 + place % 3 } else { place };
+            let value = value.min(LANES - 1);
+            order.0[row * LANES + place] = (value / 4 * 16 + row * 4 + value % 4) as u8;
+        }
+    }
+    order
+}
+
+/// Lanes of a pixel.
+fn padded(channels: usize) -> usize {
+    if channels == 3 { 4 } else { channels }
+}
+
+/// The taps from `begin` on of a group of outputs; `None` when they lie too far apart to be loaded at once.
+fn step(
+    rows: &Rows,
+    weights: &[i32],
+    channels: usize,
+    outputs: &[usize],
+    begin: usize,
+    known: &mut Vec<Places>,
+) -> Option<Step> {
+    let taps = rows.taps();
+    let first = outputs.iter().map(|&output| rows.start(output) + begin).min()?;
+    let first = first.min(rows.input() - 1) * channels;
+    let mut places = Places([0; WIDTH]);
+    let mut packed = [[0; WIDTH]; DIGITS];
+    for (number, &output) in outputs.iter().enumerate() {
+        for tap in begin..(begin + QUAD).min(taps) {
+            let digits = digits(weights[output * taps + tap])?;
+            for channel in 0..channels {
+                let place = (rows.start(output) + tap) * channels + channel - first;
+                if place >= WIDTH {
+                    return None;
+                }
+                let byte = (number * padded(channels) + channel) * QUAD + tap - begin;
+                places.0[byte] = place as u8;
+                (0..DIGITS).for_each(|digit| packed[digit][byte] = digits[digit]);
+            }
+        }
+    }
+    let number = known.iter().position(|known| *known == places).unwrap_or_else(|| {
+        known.push(places);
+        known.len() - 1
+    });
+    let left = rows.input() * channels - first;
+    let mask = if left >= WIDTH { !0 } else { (1 << left) - 1 };
+    Some(Step { weights: packed, first: u32::try_from(first).ok()?, places: number as u32, mask })
+}

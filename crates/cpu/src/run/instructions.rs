@@ -24,6 +24,21 @@ pub(crate) type Run = unsafe fn(Operands);
 /// Elements handled together: the compiler keeps them in vector registers.
 const GROUP: usize = 32;
 
+/// The same number, of which the compiler knows nothing. Without it the compiler takes the loop over groups for the one
+/// to vectorise, and gathers the first elements of many groups, then their second elements, and so on.
+#[inline(always)]
+fn opaque(done: usize) -> usize {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        let mut done = done;
+        // SAFETY: the assembly is a comment.
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) done, options(pure, nomem, nostack, preserves_flags)) };
+        done
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    std::hint::black_box(done)
+}
+
 /// Reads a group before it writes one, so that a result may lie over its own operand.
 #[inline(always)]
 unsafe fn map1<A: Copy, R: Copy>(o: Operands, f: impl Fn(A) -> R) {
@@ -35,7 +50,7 @@ unsafe fn map1<A: Copy, R: Copy>(o: Operands, f: impl Fn(A) -> R) {
             let x = a.add(done).cast::<[A; GROUP]>().read_unaligned();
             let r: [R; GROUP] = std::array::from_fn(|i| f(x[i]));
             to.add(done).cast::<[R; GROUP]>().write_unaligned(r);
-            done += GROUP;
+            done = opaque(done + GROUP);
         }
         while done < o.count {
             *to.add(done) = f(*a.add(done));
@@ -55,7 +70,7 @@ unsafe fn map2<A: Copy, R: Copy>(o: Operands, f: impl Fn(A, A) -> R) {
             let y = b.add(done).cast::<[A; GROUP]>().read_unaligned();
             let r: [R; GROUP] = std::array::from_fn(|i| f(x[i], y[i]));
             to.add(done).cast::<[R; GROUP]>().write_unaligned(r);
-            done += GROUP;
+            done = opaque(done + GROUP);
         }
         while done < o.count {
             *to.add(done) = f(*a.add(done), *b.add(done));
@@ -76,7 +91,7 @@ unsafe fn map3<A: Copy, B: Copy>(o: Operands, f: impl Fn(A, B, B) -> B) {
             let z = c.add(done).cast::<[B; GROUP]>().read_unaligned();
             let r: [B; GROUP] = std::array::from_fn(|i| f(x[i], y[i], z[i]));
             to.add(done).cast::<[B; GROUP]>().write_unaligned(r);
-            done += GROUP;
+            done = opaque(done + GROUP);
         }
         while done < o.count {
             *to.add(done) = f(*a.add(done), *b.add(done), *c.add(done));

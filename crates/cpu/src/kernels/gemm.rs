@@ -10,7 +10,7 @@ mod tests;
 
 use super::panels::{pack_rows, packed_len, panels};
 use super::partial::add_up;
-use super::tile::{OuterTile, RowsTile, even_height, outer_kernel, rows_kernel};
+use super::tile::{OuterTile, RowsTile, even_height, outer_kernel, rows_kernel, tile_vectors};
 use super::{Machine, Shared, scratch};
 use crate::simd::Simd;
 
@@ -184,6 +184,12 @@ impl Product<'_> {
         });
     }
 
+    /// Registers across the tiles. Jobs end between panels, so only a product with one block of columns may choose freely.
+    fn vectors(&self) -> usize {
+        let (simd, n) = (self.machine.simd, self.shape.n);
+        tile_vectors(simd, if n > 3 * simd.lanes() { 4 * simd.lanes() } else { n }, 4)
+    }
+
     /// Rows and columns of C in one job: large blocks read A and B less often, but there should be enough of them.
     fn job_size(&self) -> [usize; 2] {
         let Gemm { m, n, .. } = *self.shape;
@@ -194,7 +200,7 @@ impl Product<'_> {
         let [rows, columns] = sizes().find(enough).unwrap_or(column_steps[1]);
         // Blocks of equal height, made of full tiles.
         let even = m.div_ceil(m.div_ceil(rows));
-        [even.next_multiple_of(even_height(self.machine.simd, even)), columns]
+        [even.next_multiple_of(even_height(self.machine.simd, self.vectors(), even)), columns]
     }
 
     /// Computes slice `s` of the reduced axis into `c + s * m * n`, rows `c_row` apart.
@@ -225,7 +231,7 @@ impl Product<'_> {
     /// Packs all of B: `[panel][k][width]`.
     fn pack(&self, packed: Shared<f32>) {
         let (simd, k, b) = (self.machine.simd, self.shape.k, self.shape.b);
-        let all = panels(simd, self.shape.n);
+        let all = panels(simd, self.shape.n, self.vectors());
         let depth_jobs = k.div_ceil(DEPTH);
         self.machine.pool.run(all.len() * depth_jobs, &|job| {
             let Some(panel) = all.clone().nth(job / depth_jobs) else { return };
@@ -241,7 +247,7 @@ impl Product<'_> {
     }
 
     fn run_block(&self, block: &Block, packed: Shared<f32>, c: *mut f32, c_row: usize) {
-        let height = even_height(self.machine.simd, block.rows.len());
+        let height = even_height(self.machine.simd, self.vectors(), block.rows.len());
         let height_all = block.rows.len().next_multiple_of(height);
         let copied = self.shape.a.column != 1 || block.columns.len() >= COPY_COLUMNS;
         // Sixteen spare numbers keep the rows of the copy from being a power of two apart.
@@ -309,7 +315,7 @@ impl Product<'_> {
     ) {
         let simd = self.machine.simd;
         let first_panel = block.columns.start;
-        for panel in panels(simd, block.columns.len()) {
+        for panel in panels(simd, block.columns.len(), self.vectors()) {
             let kernel = rows_kernel(simd, height, panel.vectors);
             let width = panel.vectors * simd.lanes();
             for first in (0..block.rows.len()).step_by(height) {
@@ -383,12 +389,14 @@ fn outer_block(
     b: (*const f32, usize),
     c: (*mut f32, usize),
 ) {
-    let height = even_height(simd, size[0]);
+    // B is read where it lies, from far away: tall tiles read it less often than wide ones.
+    let vectors = 2;
+    let height = even_height(simd, vectors, size[0]);
     let mut a = [std::ptr::null(); FEW_DEPTH];
     for (step, a) in a.iter_mut().enumerate().take(count) {
         *a = turned.0.wrapping_add(step * turned.1);
     }
-    for panel in panels(simd, size[1]) {
+    for panel in panels(simd, size[1], vectors) {
         let width = panel.vectors * simd.lanes();
         let copied = panel.columns < width;
         scratch::borrow(if copied { count * width } else { 0 }, |copy: &mut [f32]| {
@@ -413,6 +421,8 @@ fn outer_block(
                     out: out.as_ptr(),
                     column: panel.column,
                     columns: panel.columns,
+                    next: b.0,
+                    next_step: 0,
                 };
                 // SAFETY: A and B have `count` rows of this size, and this part of C belongs to the caller's job.
                 unsafe { outer_kernel(simd, height, panel.vectors)(&tile) };

@@ -1,10 +1,9 @@
 //! Packing: the B side of a product is laid out in the order in which the tiles read it.
 //!
-//! A matrix of `depth × columns` becomes panels of `2 × LANES` columns, each `[depth][width]`; a last panel of at most
-//! `LANES` columns is only that wide. Missing columns are zeros. Because every panel but the last has the same width,
+//! A matrix of `depth × columns` becomes panels as wide as the tiles, each `[depth][width]`; the last one is only as many
+//! registers wide as it has columns for. Missing columns are zeros. Because every panel but the last has the same width,
 //! the panel that starts at column `c` starts at element `depth * c`.
 
-use super::tile::MAX_VECTORS;
 use crate::simd::{Kernel, Simd, Vector};
 
 /// One panel's place.
@@ -18,9 +17,9 @@ pub(super) struct Panel {
     pub vectors: usize,
 }
 
-/// The panels of a matrix with so many columns, from left to right.
-pub(super) fn panels(simd: Simd, columns: usize) -> impl ExactSizeIterator<Item = Panel> + Clone {
-    let (lanes, width) = (simd.lanes(), simd.lanes() * MAX_VECTORS);
+/// The panels of a matrix with so many columns, from left to right, for tiles of `vectors` registers across.
+pub(super) fn panels(simd: Simd, columns: usize, vectors: usize) -> impl ExactSizeIterator<Item = Panel> + Clone {
+    let (lanes, width) = (simd.lanes(), simd.lanes() * vectors);
     (0..columns.div_ceil(width)).map(move |index| {
         let column = index * width;
         let columns = (columns - column).min(width);
@@ -75,7 +74,8 @@ pub(super) unsafe fn pack_rows(
 /// Copies `columns` numbers from behind each pointer to rows of `width`, zeros after them.
 ///
 /// # Safety
-/// The numbers must be readable, `width` a multiple of the lanes, and `to` must hold a row per pointer.
+/// The numbers must be readable, and `to` must hold a row per pointer. Whole registers are written: if `width` is no
+/// multiple of the lanes, one more register behind the last row.
 pub(super) unsafe fn gather_rows(
     simd: Simd,
     rows: &[*const f32],

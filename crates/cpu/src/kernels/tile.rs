@@ -11,9 +11,6 @@
 use crate::simd::{Kernel, Simd, Vector};
 use std::array::from_fn;
 
-/// Registers across a tile at most.
-pub(super) const MAX_VECTORS: usize = 2;
-
 /// Arguments of a [`Rows`] tile: `out[m][column + n] = Σ rows[s][m][offset + k] * panel[s][k][n]`.
 pub(super) struct RowsTile {
     /// Stretches of the reduced axis, each with its own row pointers.
@@ -60,6 +57,9 @@ pub(super) struct OuterTile {
     pub column: usize,
     /// Columns of the tile that exist in the result.
     pub columns: usize,
+    /// Memory that will be needed next, as in [`RowsTile`].
+    pub next: *const f32,
+    pub next_step: usize,
 }
 
 pub(super) type RowsFn = unsafe fn(*const RowsTile);
@@ -68,15 +68,15 @@ pub(super) type OuterFn = unsafe fn(*const OuterTile);
 struct Rows<const HEIGHT: usize, const VECTORS: usize>;
 struct Outer<const HEIGHT: usize, const VECTORS: usize>;
 
-/// Rows of the largest tile.
-fn max_height(simd: Simd) -> usize {
+/// Rows of the largest tiles that are 1, 2, 3 and 4 registers wide; 0 where there are none.
+fn max_heights(simd: Simd) -> [usize; 4] {
     struct TileRows;
     impl Kernel for TileRows {
         type Args = ();
-        type Output = usize;
+        type Output = [usize; 4];
 
         #[inline(always)]
-        unsafe fn run<V: Vector>((): ()) -> usize {
+        unsafe fn run<V: Vector>((): ()) -> [usize; 4] {
             V::TILE_ROWS
         }
     }
@@ -84,16 +84,34 @@ fn max_height(simd: Simd) -> usize {
     unsafe { simd.entry::<TileRows>()(()) }
 }
 
-/// Cuts `rows` into tiles of equal height: many rows fill the largest tile, a few more than that make two halves.
-pub(super) fn even_height(simd: Simd, rows: usize) -> usize {
-    let tiles = rows.div_ceil(max_height(simd)).max(1);
+/// Registers across the tiles of a result with so many columns. Wide tiles load less for every product: each number
+/// that is spread over a register meets four others. They should leave no narrow rest, though, and they read B more
+/// often: `most` registers are the limit.
+pub(super) fn tile_vectors(simd: Simd, columns: usize, most: usize) -> usize {
+    let vectors = columns.div_ceil(simd.lanes()).max(1);
+    let offered = |&width: &usize| width <= most && max_heights(simd)[width - 1] > 0;
+    let exact = [4, 3, 2].into_iter().filter(|&width| vectors % width == 0);
+    exact.chain([3, 2]).find(offered).unwrap_or(1).min(vectors)
+}
+
+/// Cuts `rows` into tiles of equal height: many rows fill the largest tile of this width, a few more than that make two
+/// halves.
+pub(super) fn even_height(simd: Simd, vectors: usize, rows: usize) -> usize {
+    let tiles = rows.div_ceil(max_heights(simd)[vectors - 1]).max(1);
     rows.div_ceil(tiles).max(1)
 }
 
 macro_rules! heights {
-    ($simd:ident, $tile:ident, $height:expr, $vectors:expr; $($h:literal)*) => {
+    ($simd:ident, $tile:ident, $height:expr, $vectors:expr) => {
+        heights!($simd, $tile, $height, $vectors;
+            1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, 9 1, 10 1, 11 1, 12 1, 13 1, 14 1,
+            1 2, 2 2, 3 2, 4 2, 5 2, 6 2, 7 2, 8 2, 9 2, 10 2, 11 2, 12 2, 13 2, 14 2,
+            1 3, 2 3, 3 3, 4 3, 5 3, 6 3, 7 3, 8 3, 9 3,
+            1 4, 2 4, 3 4, 4 4, 5 4, 6 4)
+    };
+    ($simd:ident, $tile:ident, $height:expr, $vectors:expr; $($h:literal $v:literal),*) => {
         match ($height, $vectors) {
-            $(($h, 1) => $simd.entry::<$tile<$h, 1>>(), ($h, 2) => $simd.entry::<$tile<$h, 2>>(),)*
+            $(($h, $v) => $simd.entry::<$tile<$h, $v>>(),)*
             (height, vectors) => unreachable!("there is no tile of {height} rows and {vectors} registers"),
         }
     };
@@ -101,12 +119,12 @@ macro_rules! heights {
 
 /// The [`Rows`] tile of the given height and width.
 pub(super) fn rows_kernel(simd: Simd, height: usize, vectors: usize) -> RowsFn {
-    heights!(simd, Rows, height, vectors; 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    heights!(simd, Rows, height, vectors)
 }
 
 /// The [`Outer`] tile of the given height and width.
 pub(super) fn outer_kernel(simd: Simd, height: usize, vectors: usize) -> OuterFn {
-    heights!(simd, Outer, height, vectors; 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    heights!(simd, Outer, height, vectors)
 }
 
 impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Rows<HEIGHT, VECTORS> {
@@ -116,7 +134,7 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Rows<HEIGHT, VECTORS>
     #[inline(always)]
     unsafe fn run<V: Vector>(tile: *const RowsTile) {
         // Heights the registers cannot hold are never asked for; leaving them empty saves compiling them.
-        if HEIGHT > V::TILE_ROWS {
+        if HEIGHT > V::TILE_ROWS[VECTORS - 1] {
             return;
         }
         // SAFETY: the caller's pointers are valid as described at `RowsTile`; V's instruction set is enabled.
@@ -124,10 +142,7 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Rows<HEIGHT, VECTORS>
             let tile = &*tile;
             // The result's lines are asked for now, if there is enough to do until the sums are finished.
             if tile.segments * tile.length >= LONG {
-                for m in 0..HEIGHT {
-                    let out = (*tile.out.add(m)).wrapping_add(tile.column);
-                    (0..VECTORS).for_each(|v| V::prefetch(out.wrapping_add(v * V::LANES)));
-                }
+                prefetch_result::<V, HEIGHT, VECTORS>(tile.out, tile.column);
             }
             let mut sums = [[V::splat(0.0); VECTORS]; HEIGHT];
             let mut panel = tile.panel;
@@ -143,6 +158,16 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Rows<HEIGHT, VECTORS>
                 }
             }
         }
+    }
+}
+
+/// Asks for the lines of the result.
+#[inline(always)]
+unsafe fn prefetch_result<V: Vector, const HEIGHT: usize, const VECTORS: usize>(out: *const *mut f32, column: usize) {
+    for m in 0..HEIGHT {
+        // SAFETY: there is a pointer for every row.
+        let row = unsafe { *out.add(m) }.wrapping_add(column);
+        (0..VECTORS).for_each(|v| V::prefetch(row.wrapping_add(v * V::LANES)));
     }
 }
 
@@ -224,14 +249,18 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Outer<HEIGHT, VECTORS
 
     #[inline(always)]
     unsafe fn run<V: Vector>(tile: *const OuterTile) {
-        if HEIGHT > V::TILE_ROWS {
+        if HEIGHT > V::TILE_ROWS[VECTORS - 1] {
             return;
         }
         // SAFETY: the caller's pointers are valid as described at `OuterTile`; V's instruction set is enabled.
         unsafe {
             let tile = &*tile;
+            prefetch_result::<V, HEIGHT, VECTORS>(tile.out, tile.column);
             let mut sums = [[V::splat(0.0); VECTORS]; HEIGHT];
+            let mut next = tile.next;
             for k in 0..tile.count {
+                V::prefetch(next);
+                next = next.wrapping_add(tile.next_step);
                 let a = (*tile.a.add(k)).add(tile.offset);
                 let b = tile.b.add(k * tile.b_stride);
                 let b: [V; VECTORS] = from_fn(|v| V::load(b.add(v * V::LANES)));

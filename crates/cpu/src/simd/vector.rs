@@ -8,8 +8,9 @@
 pub trait Vector: Copy + 'static {
     /// Numbers in a register.
     const LANES: usize;
-    /// Rows of two registers each that fit into the register file as sums, with room for operands.
-    const TILE_ROWS: usize;
+    /// Rows of 1, 2, 3 and 4 registers each that fit into the register file as sums, with room for operands; 0 where
+    /// rows that wide do not pay.
+    const TILE_ROWS: [usize; 4];
 
     /// All lanes equal.
     ///
@@ -64,7 +65,7 @@ pub struct Portable([f32; 4]);
 
 impl Vector for Portable {
     const LANES: usize = 4;
-    const TILE_ROWS: usize = 6;
+    const TILE_ROWS: [usize; 4] = [6, 6, 0, 0];
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
@@ -117,7 +118,7 @@ mod x86 {
 
     impl Vector for __m256 {
         const LANES: usize = 8;
-        const TILE_ROWS: usize = 6;
+        const TILE_ROWS: [usize; 4] = [6, 6, 0, 0];
 
         #[inline(always)]
         fn prefetch(at: *const f32) {
@@ -178,7 +179,7 @@ mod x86 {
 
     impl Vector for __m512 {
         const LANES: usize = 16;
-        const TILE_ROWS: usize = 14;
+        const TILE_ROWS: [usize; 4] = [14, 14, 9, 6];
 
         #[inline(always)]
         fn prefetch(at: *const f32) {
@@ -240,7 +241,7 @@ mod arm {
 
     impl Vector for float32x4_t {
         const LANES: usize = 4;
-        const TILE_ROWS: usize = 12;
+        const TILE_ROWS: [usize; 4] = [12, 12, 8, 6];
 
         #[inline(always)]
         unsafe fn splat(value: f32) -> Self {

@@ -4,7 +4,7 @@ use super::depthwise::{depthwise_rows, is_depthwise, pack_depthwise};
 use super::windows::{Sweep, Windows};
 use super::{Conv2d, Epilogue, Weights};
 use crate::kernels::panels::{Panel, pack_rows, packed_len, panels};
-use crate::kernels::tile::{RowsTile, even_height, rows_kernel};
+use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Simd;
 use std::ops::Range;
@@ -91,6 +91,13 @@ impl Convolution {
         self.conv.groups * packed_len(simd, sweep.depth(), self.conv.group_outputs())
     }
 
+    /// Registers across the tiles of a sweep. Panels that are too long for the first-level cache come from the second one
+    /// for every tile: then tall tiles, which read them less often, are better than wide ones.
+    fn vectors(&self, simd: Simd, sweep: &Sweep) -> usize {
+        const LONG_PANEL: usize = 1024;
+        tile_vectors(simd, self.conv.group_outputs(), if sweep.depth() > LONG_PANEL { 2 } else { 4 })
+    }
+
     /// Lays the weights out as the tiles read them: `[sweep][group][panel][depth][width]`.
     fn pack(&self, machine: &Machine, w: Weights<'_>, packed: &mut [f32]) {
         let simd = machine.simd;
@@ -103,7 +110,7 @@ impl Convolution {
             }
             let outputs = self.conv.group_outputs();
             let group_len = packed_len(simd, sweep.depth(), outputs);
-            let all_panels = panels(simd, outputs);
+            let all_panels = panels(simd, outputs, self.vectors(simd, sweep));
             let target = Shared(packed[start..].as_mut_ptr());
             machine.pool.run(self.conv.groups * all_panels.len(), &|job| {
                 let (group, panel) = (job / all_panels.len(), job % all_panels.len());
@@ -148,7 +155,7 @@ impl Convolution {
         if self.depthwise {
             return depthwise_rows(simd, &self.conv, sweep, x, packed, y, rows);
         }
-        let height = even_height(simd, pixels);
+        let height = even_height(simd, self.vectors(simd, sweep), pixels);
         sweep.windows(&self.conv, x, rows, 0..sweep.segments, height, |windows| {
             let group_len = packed_len(simd, sweep.depth(), self.conv.group_outputs());
             for group in 0..self.conv.groups {
@@ -193,11 +200,12 @@ impl Convolution {
             // of this chunk alone, and the columns lie inside their channels.
             unsafe { rows_kernel(simd, windows.height, panel.vectors)(&arguments) };
         };
-        let all_panels = panels(simd, self.conv.group_outputs());
+        let outputs = self.conv.group_outputs();
+        let all_panels = panels(simd, outputs, self.vectors(simd, sweep));
         let tiles = windows.places.chunks(windows.height).enumerate();
         // Weights that stay in the cache are read again for every tile, and the output is written once, in order;
         // larger ones are read once per chunk.
-        match packed_len(simd, sweep.depth(), self.conv.group_outputs()) <= CACHED_WEIGHTS {
+        match packed_len(simd, sweep.depth(), outputs) <= CACHED_WEIGHTS {
             true => tiles.for_each(|(tile, places)| all_panels.clone().for_each(|panel| run_tile(panel, tile, places))),
             false => {
                 all_panels.for_each(|panel| tiles.clone().for_each(|(tile, places)| run_tile(panel, tile, places)));

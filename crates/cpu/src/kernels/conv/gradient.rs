@@ -8,7 +8,7 @@ use super::depthwise::{depthwise_gradient, is_depthwise};
 use super::windows::{Sweep, Windows};
 use crate::kernels::panels::{gather_rows, panels};
 use crate::kernels::partial::{add_up, clear};
-use crate::kernels::tile::{MAX_VECTORS, OuterTile, even_height, outer_kernel};
+use crate::kernels::tile::{OuterTile, even_height, outer_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Simd;
 use std::ops::Range;
@@ -128,7 +128,7 @@ impl WeightsGradient {
 }
 
 /// Pixels whose windows and gradients are swept together, so that they are still in the cache for the next tile.
-const BLOCK_PIXELS: usize = 256;
+const BLOCK_PIXELS: usize = 128;
 
 /// What one job computes: some output channels of one group.
 struct Block<'a> {
@@ -141,25 +141,32 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
+    /// Registers across the tiles.
+    fn vectors(&self) -> usize {
+        tile_vectors(self.simd, self.columns.len(), 4)
+    }
+
     /// Adds the products of the pixels in the given output rows, for `depth` of the gradient's rows.
     fn add(&self, sweep: &Sweep, rows_of: &[u32], depth: Range<usize>, x: *const f32, rows: Range<usize>) {
         let pixels = sweep.pixels(self.conv, rows.clone());
         if pixels == 0 || depth.is_empty() {
             return;
         }
-        let width = MAX_VECTORS * self.simd.lanes();
+        let width = self.vectors() * self.simd.lanes();
         let segments = depth.start / sweep.length..depth.end.div_ceil(sweep.length);
+        let ahead = Ahead::new(self, x, &rows, depth.len());
         sweep.windows(self.conv, x, rows, segments.clone(), pixels, |windows| {
             scratch::borrow(self.columns.len().next_multiple_of(width) * pixels, |gradients: &mut [f32]| {
                 self.copy_gradients(&windows, gradients, width);
-                scratch::borrow(pixels * COPY_WIDTH, |copy: &mut [f32]| {
-                    for (index, segment) in segments.enumerate() {
-                        let start = (segment * sweep.length).max(depth.start);
-                        let rows_of = &rows_of[start..((segment + 1) * sweep.length).min(depth.end)];
-                        let rows = &windows.rows[index * windows.height..][..windows.pixels];
-                        self.add_segment(rows_of, rows, start - segment * sweep.length, gradients, copy);
-                    }
-                });
+                for (index, segment) in segments.enumerate() {
+                    let start = (segment * sweep.length).max(depth.start);
+                    let segment = Segment {
+                        rows_of: &rows_of[start..((segment + 1) * sweep.length).min(depth.end)],
+                        pixels: &windows.rows[index * windows.height..][..windows.pixels],
+                        first: self.group * self.conv.group_inputs() + start - segment * sweep.length,
+                    };
+                    self.add_segment(&segment, gradients, &ahead);
+                }
             });
         });
     }
@@ -171,7 +178,7 @@ impl Block<'_> {
             for (pixel, &place) in pixels.iter_mut().zip(windows.places) {
                 *pixel = self.dy.wrapping_add(place as usize * self.conv.out_channels);
             }
-            for panel in panels(self.simd, self.columns.len()) {
+            for panel in panels(self.simd, self.columns.len(), self.vectors()) {
                 let target = &mut gradients[panel.column * windows.pixels..][..width * windows.pixels];
                 // SAFETY: the panel's columns exist in every pixel of the output gradient.
                 unsafe {
@@ -182,50 +189,64 @@ impl Block<'_> {
         });
     }
 
-    /// Adds the rows of the gradient that belong to one segment, from its number `first` on.
-    fn add_segment(&self, rows_of: &[u32], rows: &[*const f32], first: usize, gradients: &[f32], copy: &mut [f32]) {
-        scratch::borrow(rows.len(), |copies: &mut [*const f32]| {
-            for (pointer, copy) in copies.iter_mut().zip(copy.chunks_exact(COPY_WIDTH)) {
-                *pointer = copy.as_ptr();
+    /// Adds the rows of the gradient that belong to one segment. A panel of the output gradient stays in the first-level
+    /// cache while all rows meet it.
+    fn add_segment(&self, segment: &Segment<'_>, gradients: &[f32], ahead: &Ahead) {
+        let height = even_height(self.simd, self.vectors(), segment.rows_of.len());
+        if panels(self.simd, self.columns.len(), self.vectors()).len() < COPY_PANELS {
+            return self.add_rows(segment, height, (segment.pixels, segment.first, height), gradients, ahead);
+        }
+        let count = segment.pixels.len();
+        let width = height.next_multiple_of(8);
+        let tiles = segment.rows_of.len().div_ceil(height);
+        // The last rows are written whole registers at a time.
+        scratch::borrow(tiles * count * width + self.simd.lanes(), |copy: &mut [f32]| {
+            for (tile, rows_of) in segment.rows_of.chunks(height).enumerate() {
+                let offset = segment.first + tile * height;
+                let to = copy[tile * count * width..].as_mut_ptr();
+                // SAFETY: the segment has at least `offset + rows_of.len()` numbers; the copy has room for all rows.
+                unsafe { gather_rows(self.simd, segment.pixels, offset, rows_of.len(), width, to) };
             }
-            self.add_rows(rows_of, rows, first, gradients, copy, copies);
+            scratch::borrow(count, |copies: &mut [*const f32]| {
+                for (pixel, pointer) in copies.iter_mut().enumerate() {
+                    *pointer = copy.as_ptr().wrapping_add(pixel * width);
+                }
+                self.add_rows(segment, height, (copies, 0, count * width), gradients, ahead);
+            });
         });
     }
 
+    /// Runs the tiles of a segment. `windows` are a pointer per pixel, where the first tile begins behind each, and the
+    /// distance to the next tile.
     fn add_rows(
         &self,
-        rows_of: &[u32],
-        rows: &[*const f32],
-        first: usize,
+        segment: &Segment<'_>,
+        height: usize,
+        windows: (&[*const f32], usize, usize),
         gradients: &[f32],
-        copy: &mut [f32],
-        copies: &[*const f32],
+        ahead: &Ahead,
     ) {
-        let width = MAX_VECTORS * self.simd.lanes();
-        let height = even_height(self.simd, rows_of.len());
-        let all_panels = panels(self.simd, self.columns.len());
+        let (pointers, first, distance) = windows;
+        let width = self.vectors() * self.simd.lanes();
         let first_column = self.group * self.conv.group_outputs() + self.columns.start;
-        for (index, rows_of) in rows_of.chunks(height).enumerate() {
-            let offset = self.group * self.conv.group_inputs() + first + index * height;
-            let copied = all_panels.len() >= COPY_PANELS;
-            if copied {
-                // SAFETY: the segment has at least `offset + rows_of.len()` numbers.
-                unsafe { gather_rows(self.simd, rows, offset, rows_of.len(), COPY_WIDTH, copy.as_mut_ptr()) };
-            }
-            let mut out = [std::ptr::null_mut(); 16];
-            for (out, &row) in out.iter_mut().zip(rows_of) {
-                *out = self.dw.wrapping_add(row as usize * self.conv.out_channels);
-            }
-            for panel in all_panels.clone() {
+        for panel in panels(self.simd, self.columns.len(), self.vectors()) {
+            for (index, rows_of) in segment.rows_of.chunks(height).enumerate() {
+                let mut out = [std::ptr::null_mut(); 16];
+                for (out, &row) in out.iter_mut().zip(rows_of) {
+                    *out = self.dw.wrapping_add(row as usize * self.conv.out_channels);
+                }
+                let (next, next_step) = ahead.next(rows_of.len() * panel.columns, pointers.len());
                 let tile = OuterTile {
-                    count: rows.len(),
-                    a: if copied { copies.as_ptr() } else { rows.as_ptr() },
-                    offset: if copied { 0 } else { offset },
-                    b: gradients[panel.column * rows.len()..].as_ptr(),
+                    count: pointers.len(),
+                    a: pointers.as_ptr(),
+                    offset: first + index * distance,
+                    b: gradients[panel.column * pointers.len()..].as_ptr(),
                     b_stride: width,
                     out: out.as_ptr(),
                     column: first_column + panel.column,
                     columns: panel.columns,
+                    next,
+                    next_step,
                 };
                 // SAFETY: windows and gradients have at least the tile's numbers per pixel; the result's rows and
                 // columns belong to this job alone.
@@ -235,10 +256,58 @@ impl Block<'_> {
     }
 }
 
+/// One segment of a block's windows.
+struct Segment<'a> {
+    /// The row of the gradient that each number belongs to.
+    rows_of: &'a [u32],
+    /// Where the segment lies for every pixel.
+    pixels: &'a [*const f32],
+    /// The first number behind each pointer.
+    first: usize,
+}
+
 /// From this many panels on, a copy of the windows pays: they are read once per panel, from pixels far apart.
-const COPY_PANELS: usize = 4;
-/// Distance of the copied windows: a tile's rows at most.
-const COPY_WIDTH: usize = 16;
+const COPY_PANELS: usize = 2;
+
+/// Memory that the next block will read, fetched while this one computes: the output gradient, then the input.
+struct Ahead {
+    /// Where each part begins, and its numbers.
+    parts: [(*const f32, usize); 2],
+    /// Elements of the gradient that one block updates.
+    work: usize,
+    /// Those that were handed to tiles so far.
+    done: std::cell::Cell<usize>,
+}
+
+impl Ahead {
+    /// What follows after `rows`. Jobs that see only a part of the channels compute long enough for each number anyway.
+    fn new(block: &Block<'_>, x: *const f32, rows: &Range<usize>, depth: usize) -> Ahead {
+        let conv = block.conv;
+        let whole = block.columns.len() == conv.out_channels;
+        let part = |from: *const f32, extents: [usize; 2], channels: usize| {
+            let row_len = extents[1] * channels;
+            let height = conv.output[0].max(1);
+            let row = rows.end / height * extents[0] + rows.end % height * extents[0] / height;
+            let count = rows.len() * extents[0].div_ceil(height) * row_len;
+            (from.wrapping_add(row * row_len), if whole { count } else { 0 })
+        };
+        let parts = [part(block.dy, conv.output, conv.out_channels), part(x, conv.input, conv.in_channels)];
+        Ahead { parts, work: depth * block.columns.len(), done: std::cell::Cell::new(0) }
+    }
+
+    /// What a tile that updates `elements` in `steps` should fetch: a place, and its distance from step to step.
+    fn next(&self, elements: usize, steps: usize) -> (*const f32, usize) {
+        let total = self.parts[0].1 + self.parts[1].1;
+        let done = self.done.replace(self.done.get() + elements);
+        let share = |done: usize| (total as u64 * done as u64 / self.work.max(1) as u64) as usize;
+        let (begin, end) = (share(done), share(done + elements));
+        let from = match begin < self.parts[0].1 {
+            true => self.parts[0].0.wrapping_add(begin),
+            false => self.parts[1].0.wrapping_add(begin - self.parts[0].1),
+        };
+        (from, (end - begin).div_ceil(steps.max(1)))
+    }
+}
 
 /// For each step of a sweep's reduced axis: the row of `dw`, seen as a matrix with one column per output channel.
 fn weight_rows(conv: &Conv2d, sweep: &Sweep) -> Vec<u32> {

@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         ..LoaderConfig::default()
     };
     let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;
-    let (metrics, confusion) = evaluator.run(loader.epoch(0))?;
+    let (metrics, findings) = evaluator.run(loader.epoch(0))?;
     if arguments.json {
         Json::line(
             json!({ "event": "done", "pictures": dataset.len(), "weights": weights, "metrics": as_json(&metrics) }),
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     println!("{} on {} pictures\n  {}", weights.display(), dataset.len(), show(&metrics));
-    if let Some(confusion) = confusion {
+    if let Some(confusion) = findings.confusion {
         let names = dataset.class_names();
         println!("  {:<20} precision  recall      f1", "class");
         for class in 0..confusion.classes.min(100) {

@@ -29,7 +29,7 @@ pub(crate) fn write(run: &Path, summary: &Summary, names: &[String]) -> Result<P
         std::fs::write(folder.join(format!("{name}.svg")), chart.svg())?;
         chart.canvas().save(&folder.join(format!("{name}.png")))?;
     }
-    if let Some(confusion) = &summary.confusion {
+    if let Some(confusion) = &summary.findings.confusion {
         matrix(confusion, names).save(&folder.join("confusion.png"))?;
     }
     Ok(folder)

@@ -4,7 +4,7 @@ mod data;
 mod phases;
 
 pub(crate) use data::{Data, data};
-pub(crate) use phases::phases;
+pub(crate) use phases::{phases, scaling};
 
 use crate::recipes::{Recipe, Transforms};
 use anyhow::{Context, Result, bail};
@@ -72,8 +72,21 @@ pub(crate) fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, 
     Ok(((entry.build)(recipe.classes.unwrap_or(outputs)), entry))
 }
 
-/// The task of a phase.
+/// The task of a recipe, as it is judged and asked.
 pub(crate) fn task(recipe: &Recipe, outputs: usize, picture: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
+    build_task(recipe, outputs, picture, warm_up, false)
+}
+
+fn build_task(
+    recipe: &Recipe,
+    outputs: usize,
+    picture: [usize; 3],
+    warm_up: bool,
+    mixed: bool,
+) -> Result<Box<dyn Task>> {
+    if mixed && recipe.task != "classify" {
+        bail!("only pictures of classes can be mixed; remove mix from the phases");
+    }
     let (model, entry) = model(recipe, outputs)?;
     let normalise = match recipe.normalise.as_str() {
         "model" => normalise_of(&entry.preprocessing),
@@ -82,7 +95,7 @@ pub(crate) fn task(recipe: &Recipe, outputs: usize, picture: [usize; 3], warm_up
     };
     let loss = |default: &str| recipe.loss.clone().unwrap_or_else(|| default.to_string());
     Ok(match recipe.task.as_str() {
-        "classify" => Box::new(Classify { model, picture, normalise, smoothing: recipe.label_smoothing }),
+        "classify" => Box::new(Classify { model, picture, normalise, smoothing: recipe.label_smoothing, mixed }),
         "segment" => {
             let loss = named("loss for masks", &loss("sls-iou"), &MaskLoss::NAMES)?;
             Box::new(Segment { model, picture, normalise, loss, warm_up })

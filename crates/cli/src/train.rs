@@ -76,6 +76,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         watched: Watched { metric: prepare::best(&recipe), smaller: prepare::smaller_is_better(&recipe) },
         patience: recipe.patience,
         checkpoint_every: recipe.checkpoint_every,
+        histograms_every: recipe.histograms,
         on_bad: match recipe.on_nan.as_str() {
             "stop" => OnBad::Stop,
             "skip" => OnBad::Skip,

@@ -80,12 +80,11 @@ impl RunDirectory {
         &self.path
     }
 
-    /// How long its files are now, after writing them through to the disk.
-    pub fn lengths(&self) -> Result<Lengths, EventsError> {
-        self.metrics.sync()?;
-        self.timing.sync()?;
-        self.events.sync()?;
-        Ok(Lengths { metrics: self.metrics.length(), timing: self.timing.length(), events: self.events.length() })
+    /// How long its files are now, and handles to them: whoever writes the lengths down must sync the files first.
+    pub fn lengths(&self) -> Result<(Lengths, Vec<File>), EventsError> {
+        let lengths =
+            Lengths { metrics: self.metrics.length(), timing: self.timing.length(), events: self.events.length() };
+        Ok((lengths, vec![self.metrics.handle()?, self.timing.handle()?, self.events.handle()?]))
     }
 
     /// A line for `log.txt`.
@@ -152,7 +151,7 @@ mod tests {
         assert!(matches!(RunDirectory::resume(&path, Lengths::default), Err(EventsError::InUse(_))));
         run.metrics.row(&row(0.5)).unwrap();
         run.events.scalar(1, "loss", 0.5).unwrap();
-        let lengths = run.lengths().unwrap();
+        let (lengths, _) = run.lengths().unwrap();
         run.metrics.row(&row(9.0)).unwrap();
         run.events.scalar(2, "loss", 9.0).unwrap();
         drop(run);

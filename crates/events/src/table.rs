@@ -56,9 +56,9 @@ impl Table {
         self.length
     }
 
-    /// Writes everything through to the disk.
-    pub fn sync(&self) -> Result<(), EventsError> {
-        self.file.sync_data().map_err(EventsError::write(&self.path))
+    /// Another handle to the file, for a thread that syncs it.
+    pub fn handle(&self) -> Result<File, EventsError> {
+        self.file.try_clone().map_err(EventsError::write(&self.path))
     }
 }
 

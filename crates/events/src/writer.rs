@@ -82,9 +82,9 @@ impl EventWriter {
         self.values(step, vec![("_hparams_/session_end_info".into(), Value::Finished)])
     }
 
-    /// Writes everything through to the disk.
-    pub fn sync(&self) -> Result<(), EventsError> {
-        self.file.sync_data().map_err(EventsError::write(&self.path))
+    /// Another handle to the file, for a thread that syncs it.
+    pub fn handle(&self) -> Result<File, EventsError> {
+        self.file.try_clone().map_err(EventsError::write(&self.path))
     }
 
     fn write(&mut self, step: u64, what: What) -> Result<(), EventsError> {

@@ -5,8 +5,7 @@
 //! and devices in any order, so nothing has to be fetched per step. f32 counts exactly up to 2²⁴, so what is counted is
 //! chosen to stay small: marked pixels, never all pixels.
 //!
-//! Two metrics cannot be summed and look at every prediction on the host: detection of components ([`Detection`]) and
-//! the ROC curve ([`Roc`]).
+//! One metric cannot be summed and looks at every prediction on the host: detection of components ([`Detection`]).
 //!
 //! Start reading at [`classes`], then [`masks`].
 
@@ -15,7 +14,7 @@ mod components;
 mod detection;
 pub mod masks;
 pub mod pictures;
-mod roc;
+pub mod roc;
 pub mod values;
 
 pub use components::{Component, components};

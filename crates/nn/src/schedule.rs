@@ -179,7 +179,9 @@ fn locate_cycle(time: u64, cycle: u64, warmup: u64, stretch: f64) -> (i32, f64, 
     (index, (time - start) as f64, length as f64)
 }
 
-/// How settings follow the batch size by the linear scaling rule: in proportion to `batch / reference`.
+/// How settings follow the batch size by the linear scaling rule: learning rates and weight decay in proportion to
+/// `batch / reference`. Larger rates need a longer warm-up, by the square root of the same factor: four times the batch,
+/// twice the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinearScaling {
     /// What learning rates and weight decay are multiplied by.
@@ -190,6 +192,11 @@ impl LinearScaling {
     /// From a recipe written for batches of `reference` to batches of `batch`.
     pub fn new(reference: usize, batch: usize) -> LinearScaling {
         LinearScaling { factor: batch as f64 / reference.max(1) as f64 }
+    }
+
+    /// How long a warm-up should be that lasted `length` before; never shorter.
+    pub fn warmup(&self, length: u64) -> u64 {
+        (length as f64 * self.factor.max(1.0).sqrt()).ceil() as u64
     }
 }
 

@@ -125,6 +125,8 @@ pub struct Contents {
     pub config: String,
     /// What `model.safetensors` says about itself.
     pub metadata: Vec<(String, String)>,
+    /// Files whose lengths `progress` mentions: they are synced before the checkpoint gets its name.
+    pub mentioned: Vec<File>,
 }
 
 /// Writes a checkpoint and waits for it.
@@ -176,6 +178,9 @@ fn fill(folder: &Path, contents: &Contents) -> Result<(), String> {
     let path = folder.join(CHECKSUMS);
     std::fs::write(&path, format!("{lines}\n{:08x}\n", crc32c(lines.as_bytes()))).map_err(text)?;
     File::open(&path).and_then(|file| file.sync_all()).map_err(text)?;
+    for file in &contents.mentioned {
+        file.sync_data().map_err(text)?;
+    }
     sync_folder(folder).map_err(text)
 }
 
@@ -225,11 +230,15 @@ impl Writer {
     }
 
     /// Begins to write a checkpoint, after the one before is done; the error is that one's.
-    pub fn begin(&mut self, name: &'static str, contents: Contents) -> Result<(), TrainError> {
+    pub fn begin(
+        &mut self,
+        name: &'static str,
+        contents: impl FnOnce() -> Contents + Send + 'static,
+    ) -> Result<(), TrainError> {
         let before = self.finish();
         let folder = self.folder.clone();
         let thread = std::thread::Builder::new().name("checkpoint".into());
-        let spawned = thread.spawn(move || write(&folder, name, &contents));
+        let spawned = thread.spawn(move || write(&folder, name, &contents()));
         self.under_way =
             Some(spawned.map_err(|error| TrainError::Checkpoint(format!("no thread for the checkpoint: {error}")))?);
         before

@@ -1,9 +1,9 @@
 //! Pictures into classes.
 
-use crate::{Metric, Normalise, Outcome, Task, TrainError, normalised};
+use crate::{Findings, Metric, Normalise, Outcome, Task, TrainError, normalised};
 use octant_data::{Batch, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
-use octant_metrics::{classes, vector};
+use octant_metrics::{Roc, classes, roc, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
 
@@ -17,9 +17,11 @@ pub struct Classify {
     pub normalise: Option<Normalise>,
     /// Label smoothing.
     pub smoothing: f64,
+    /// Pictures come mixed in pairs: every one has two labels and the share of the first.
+    pub mixed: bool,
 }
 
-/// The places of the running sums; in evaluation the confusion matrix follows.
+/// The places of the running sums; in evaluation the confusion matrix and the counts of scores follow.
 const LOSS: usize = 0;
 const CORRECT: usize = 1;
 const AMONG_FIVE: usize = 2;
@@ -35,41 +37,67 @@ impl Task for Classify {
 
     fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
         let [height, width, channels] = self.picture;
-        vec![
+        let row = |name: &str, dtype: DType| (name.to_string(), Shape::new(dtype, [batch_size]));
+        let mut shapes = vec![
             ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
-            ("labels".into(), Shape::new(DType::I32, [batch_size])),
-            ("mask".into(), Shape::new(DType::F32, [batch_size])),
-        ]
+            row("labels", DType::I32),
+            row("mask", DType::F32),
+        ];
+        if self.mixed {
+            shapes.extend([row("partners", DType::I32), row("shares", DType::F32)]);
+        }
+        shapes
     }
 
     fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        match &batch.targets {
-            Targets::Classes(labels) => {
-                self.check_labels(labels)?;
-                Ok(vec![batch.images.clone(), labels.clone(), batch.mask.clone()])
+        // What is judged on is never mixed: there, every picture is its own partner.
+        let (labels, partners, shares) = match &batch.targets {
+            Targets::Classes(labels) => (labels, labels, &batch.mask),
+            Targets::Mixed { classes, partners, shares } if self.mixed => (classes, partners, shares),
+            _ => {
+                return Err(TrainError::Data("the data set has no classes; choose a recipe for masks or values".into()));
             }
-            _ => Err(TrainError::Data("the data set has no classes; choose a recipe for masks or values".into())),
+        };
+        self.check_labels(labels)?;
+        let mut tensors = vec![batch.images.clone(), labels.clone(), batch.mask.clone()];
+        if self.mixed {
+            tensors.extend([partners.clone(), shares.clone()]);
         }
+        Ok(tensors)
     }
 
     fn sums(&self, training: bool) -> usize {
-        SUMS + if training { 0 } else { self.confusion_size() }
+        SUMS + if training { 0 } else { self.drawn() }
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let [images, labels, mask] = batch else { unreachable!("a batch has the tensors of `batch_shapes`") };
+        let [images, labels, mask, mixed @ ..] = batch else {
+            unreachable!("a batch has the tensors of `batch_shapes`")
+        };
         let logits = self.logits(cx, images);
-        let losses = loss::cross_entropy(&logits, labels, self.smoothing);
         let (_, predicted) = logits.arg_max(1);
-        let correct = predicted.equal(labels).convert(DType::F32) * mask;
+        let of_label = |labels: &Tensor| {
+            let correct = predicted.equal(labels).convert(DType::F32);
+            (loss::cross_entropy(&logits, labels, self.smoothing), correct)
+        };
+        let (losses, correct) = match mixed {
+            [partners, shares] => {
+                let (own, others) = (of_label(labels), of_label(partners));
+                let mixed = |own: Tensor, others: Tensor| own * shares + others * (1.0 - shares);
+                (mixed(own.0, others.0), mixed(own.1, others.1))
+            }
+            _ => of_label(labels),
+        };
+        let correct = correct * mask;
         let among_five = match self.model.classes() > 5 {
             true => classes::among_greatest(&logits, labels, mask, 5),
             false => mask.sum_all(),
         };
         let mut sums = vector(&[(&losses * mask).sum_all(), correct.sum_all(), among_five, mask.sum_all()]);
-        if matches!(cx.mode(), Mode::Evaluate) && self.confusion_size() > 0 {
+        if matches!(cx.mode(), Mode::Evaluate) && self.drawn() > 0 {
             let confusion = classes::confusion(labels, &predicted, mask, self.model.classes());
-            sums = Tensor::concatenate(&[sums, confusion], 0);
+            let scores = roc::scores(&logits.softmax(1), labels, mask);
+            sums = Tensor::concatenate(&[sums, confusion, scores], 0);
         }
         Outcome::new(loss::mean(&losses, Some(mask)), sums)
     }
@@ -80,8 +108,10 @@ impl Task for Classify {
         if self.model.classes() > 5 {
             metrics.push(("top5".into(), sums[AMONG_FIVE] / count));
         }
-        if !training && let Some(confusion) = self.confusion(sums) {
-            metrics.extend(confusion.metrics());
+        if !training {
+            let Findings { confusion, roc } = self.findings(sums);
+            metrics.extend(confusion.iter().flat_map(classes::Confusion::metrics));
+            metrics.extend(roc.map(|roc| ("auc".into(), roc.area())));
         }
         metrics
     }
@@ -94,9 +124,15 @@ impl Task for Classify {
         self.model.head_paths()
     }
 
-    fn confusion(&self, counts: &[f64]) -> Option<classes::Confusion> {
-        let counts = counts.get(SUMS..).filter(|counts| !counts.is_empty())?.to_vec();
-        Some(classes::Confusion { counts, classes: self.model.classes() })
+    fn findings(&self, counts: &[f64]) -> Findings {
+        let classes = self.model.classes();
+        match counts.get(SUMS..).and_then(|drawn| drawn.split_at_checked(classes * classes)) {
+            Some((counts, scores)) if !scores.is_empty() => Findings {
+                confusion: Some(classes::Confusion { counts: counts.to_vec(), classes }),
+                roc: Some(Roc::of_scores(scores)),
+            },
+            _ => Findings::default(),
+        }
     }
 }
 
@@ -106,9 +142,10 @@ impl Classify {
         self.model.forward(&cx.root(), &images).convert(DType::F32)
     }
 
-    fn confusion_size(&self) -> usize {
+    /// How many sums an evaluation needs for what is drawn of it.
+    fn drawn(&self) -> usize {
         let classes = self.model.classes();
-        if classes <= LARGEST_CONFUSION { classes * classes } else { 0 }
+        if classes <= LARGEST_CONFUSION { classes * classes + 2 * roc::INTERVALS } else { 0 }
     }
 
     /// A label outside of the head would silently learn nothing.

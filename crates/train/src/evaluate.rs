@@ -2,10 +2,9 @@
 
 use crate::state::Values;
 use crate::step::{self, StepPlan, TracedStep};
-use crate::{Metric, Task, TrainError};
+use crate::{Findings, Metric, Task, TrainError};
 use octant_data::{Batch, DataError};
 use octant_graph::{DType, HostTensor, Shape};
-use octant_metrics::classes::Confusion;
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Sharding};
 
 /// A network that counts.
@@ -31,11 +30,11 @@ impl<'a> Evaluator<'a> {
         Ok(Evaluator { backend, task: plan.task, mesh: plan.mesh.clone(), program, variables })
     }
 
-    /// The metrics over all batches, and the confusion matrix where the task has one.
+    /// The metrics over all batches, and what can be drawn of them.
     pub fn run(
         &self,
         batches: impl Iterator<Item = Result<Batch, DataError>>,
-    ) -> Result<(Vec<Metric>, Option<Confusion>), TrainError> {
+    ) -> Result<(Vec<Metric>, Findings), TrainError> {
         let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.task.sums(false)]));
         let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
         let mut observer = self.task.observer();
@@ -56,7 +55,8 @@ impl<'a> Evaluator<'a> {
         let sums = sums.to_host()?.to_f64s();
         let mut metrics = self.task.metrics(&sums, false);
         metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));
-        Ok((metrics, self.task.confusion(&sums)))
+        let seen = observer.map(|observer| observer.findings()).unwrap_or_default();
+        Ok((metrics, self.task.findings(&sums).or(seen)))
     }
 }
 

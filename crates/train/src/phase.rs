@@ -2,7 +2,7 @@
 
 use crate::step::Clip;
 use crate::{Progress, Task};
-use octant_data::Transform;
+use octant_data::{Mix, Transform};
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_nn::{Optimizer, VariableSpec};
 use std::sync::Arc;
@@ -22,9 +22,7 @@ pub enum Trainable {
 impl Trainable {
     /// Whether a parameter learns, given where the head lies.
     pub fn includes(&self, spec: &VariableSpec, head: &[String]) -> bool {
-        let under = |scope: &String| {
-            spec.path.strip_prefix(scope.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
+        let under = |scope: &String| is_under(&spec.path, scope);
         match self {
             Trainable::All => true,
             Trainable::Head => head.iter().any(under),
@@ -63,6 +61,29 @@ impl Rate {
     }
 }
 
+/// Parameters with settings of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// The paths below which they lie.
+    pub under: Vec<String>,
+    /// What the learning rate is multiplied by.
+    pub rate_scale: f64,
+    /// A weight decay other than the phase's.
+    pub weight_decay: Option<f64>,
+}
+
+impl Group {
+    /// Whether a parameter belongs to it.
+    pub fn includes(&self, spec: &VariableSpec) -> bool {
+        self.under.iter().any(|scope| is_under(&spec.path, scope))
+    }
+}
+
+/// Whether a path lies below a scope, or is it.
+fn is_under(path: &str, scope: &str) -> bool {
+    path.strip_prefix(scope).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// A stretch of a run.
 pub struct Phase {
     /// What people call it, such as `burn-in`.
@@ -83,6 +104,8 @@ pub struct Phase {
     pub decay_all: bool,
     /// Layer-wise decay of the learning rate: every layer away from the head learns this many times as fast as the next.
     pub layer_decay: Option<f64>,
+    /// Parameters with settings of their own.
+    pub groups: Vec<Group>,
     /// A bound on gradients.
     pub clip: Clip,
     /// The moving average of weights.
@@ -93,6 +116,8 @@ pub struct Phase {
     pub rate: Rate,
     /// What happens to training samples.
     pub transform: Arc<dyn Transform>,
+    /// Pictures of a batch are mixed with each other.
+    pub mix: Option<Mix>,
     /// The optimizer's state of the phase before is taken over.
     pub keeps_optimizer: bool,
 }

@@ -91,6 +91,11 @@ impl Task for Regress {
         metrics
     }
 
+    fn remark(&self, metrics: &[Metric]) -> Option<String> {
+        let of = |name: &str| metrics.iter().find(|(metric, _)| metric == name).map(|(_, value)| *value);
+        values::scale_warning(of("mse")?, of("mae")?)
+    }
+
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
         let images = normalised(images, &self.normalise).convert(cx.precision().dtype());
         self.model.forward(&cx.root(), &images).convert(DType::F32)

@@ -5,6 +5,7 @@
 
 mod epoch;
 mod faults;
+mod journal;
 mod plan;
 mod report;
 
@@ -16,10 +17,9 @@ use crate::phase::layer_scales;
 use crate::progress::PlateauState;
 use crate::state::{Role, Values};
 use crate::step::{self, StepPlan};
-use crate::{Phase, Progress, Rate, Session, TrainError};
+use crate::{Findings, Phase, Progress, Rate, Session, TrainError};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_events::RunDirectory;
-use octant_metrics::classes::Confusion;
 use octant_nn::VariableSpec;
 use octant_nn::schedule::Plateau;
 use std::time::Instant;
@@ -31,10 +31,12 @@ pub fn run(
     from: Option<Checkpoint>,
     watcher: &mut dyn Watcher,
 ) -> Result<Summary, TrainError> {
+    plan.check()?;
     let writer = Writer::new(&directory.path().join("checkpoints"));
     let progress = from.as_ref().map(|checkpoint| checkpoint.progress.clone()).unwrap_or_default();
-    let (plateau, confusion, times) = Default::default();
-    let runner = Runner { plan, directory, writer, watcher, progress, plateau, confusion, times, skipped: 0 };
+    let (plateau, findings, times) = Default::default();
+    let runner =
+        Runner { plan, directory, writer, watcher, progress, plateau, findings, times, skipped: 0, remarked: false };
     runner.run(from)
 }
 
@@ -46,9 +48,11 @@ struct Runner<'p, 'w> {
     watcher: &'w mut dyn Watcher,
     progress: Progress,
     plateau: Option<Plateau>,
-    confusion: Option<Confusion>,
+    findings: Findings,
     times: Times,
     skipped: u64,
+    /// What is odd about the metrics was said.
+    remarked: bool,
 }
 
 impl<'p> Runner<'p, '_> {
@@ -76,7 +80,7 @@ impl<'p> Runner<'p, '_> {
         if matches!(ending, Ending::Done | Ending::NoImprovement) {
             self.directory.events.finished(self.progress.epoch)?;
         }
-        Ok(Summary { ending, progress: self.progress, confusion: self.confusion, skipped: self.skipped })
+        Ok(Summary { ending, progress: self.progress, findings: self.findings, skipped: self.skipped })
     }
 
     /// Compiles a phase's programs and puts the state in place.
@@ -103,8 +107,13 @@ impl<'p> Runner<'p, '_> {
         if let Some(decay) = phase.layer_decay {
             scales.extend(layer_scales(&step::evaluation(&plan)?.variables, decay));
         }
-        let scale = |spec: &VariableSpec| scales.get(&spec.path).copied().unwrap_or(1.0);
-        plan.rate_scale = &scale;
+        let group = |spec: &VariableSpec| phase.groups.iter().find(|group| group.includes(spec));
+        let scale = |spec: &VariableSpec| {
+            let of_layer = scales.get(&spec.path).copied().unwrap_or(1.0);
+            of_layer * group(spec).map_or(1.0, |group| group.rate_scale)
+        };
+        let own_decay = |spec: &VariableSpec| group(spec)?.weight_decay;
+        (plan.rate_scale, plan.own_decay) = (&scale, &own_decay);
         let restored = match &from {
             Some(checkpoint) => {
                 let traced = step::training(&plan)?;
@@ -178,6 +187,7 @@ impl<'p> Runner<'p, '_> {
             shuffle: learns,
             last,
             workers: self.plan.workers,
+            mix: phase.mix.filter(|_| learns),
             ..LoaderConfig::default()
         };
         Ok(Loader::new(dataset.clone(), transform.clone(), config)?)
@@ -199,7 +209,7 @@ impl<'p> Runner<'p, '_> {
     /// and the next one may succeed. The last one must, and [`Writer::finish`] sees to that.
     fn checkpoint(&mut self, session: &Session, name: &'static str) -> Result<(), TrainError> {
         let begun = Instant::now();
-        let lengths = self.directory.lengths()?;
+        let (lengths, mentioned) = self.directory.lengths()?;
         self.progress.set_file_lengths(lengths);
         self.progress.optimizer_batches = session.batches();
         self.progress.plateau = self.plateau.as_ref().map(PlateauState::of);
@@ -207,7 +217,8 @@ impl<'p> Runner<'p, '_> {
         metadata.push(("step".into(), self.progress.step.to_string()));
         metadata.push(("epoch".into(), self.progress.epoch.to_string()));
         let (progress, config) = (self.progress.clone(), self.plan.config.clone());
-        let contents = Contents { snapshot: session.snapshot()?, progress, config, metadata };
+        let snapshot = session.snapshot()?;
+        let contents = move || Contents { snapshot: snapshot(), progress, config, metadata, mentioned };
         if let Err(error) = self.writer.begin(name, contents) {
             let text = error.to_string();
             // The log may be on the same full disk.

@@ -1,6 +1,6 @@
 //! Pictures into masks of one class.
 
-use crate::{Metric, Normalise, Observer, Outcome, Task, TrainError, normalised};
+use crate::{Findings, Metric, Normalise, Observer, Outcome, Task, TrainError, normalised};
 use octant_data::{Batch, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor, composites::Pool};
 use octant_metrics::{Detection, Roc, masks, vector};
@@ -167,5 +167,9 @@ impl Observer for Watcher {
         let mut metrics = self.detection.metrics();
         metrics.push(("auc".into(), self.roc.area()));
         metrics
+    }
+
+    fn findings(&self) -> Findings {
+        Findings { confusion: None, roc: Some(self.roc.clone()) }
     }
 }

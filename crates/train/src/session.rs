@@ -8,6 +8,11 @@ use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Program, Sharding};
+use std::collections::VecDeque;
+
+/// Steps that may be queued at a time. Enough that the device never waits for the host; few, because each holds its
+/// batch in memory, and because somebody who says stop waits for all of them.
+const AHEAD: usize = 4;
 
 /// One network being trained on one backend.
 pub struct Session<'a> {
@@ -23,6 +28,8 @@ pub struct Session<'a> {
     counts: Buffer,
     steps: u64,
     batches: u64,
+    /// The losses of the steps that were queued last: as each becomes known, its step is done.
+    queued: VecDeque<Buffer>,
 }
 
 /// The step that counts, compiled when it is first needed: minutes on a large network, and it needs less memory than the
@@ -84,6 +91,7 @@ impl<'a> Session<'a> {
             counts,
             steps: 0,
             batches: 0,
+            queued: VecDeque::new(),
         })
     }
 
@@ -92,7 +100,7 @@ impl<'a> Session<'a> {
         (self.steps, self.batches) = (steps, batches);
     }
 
-    /// Queues one step of learning; returns before it has run.
+    /// Queues one step of learning; returns before it has run, but not before all but a few of the queued ones have.
     pub fn train(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
         let batch = self.upload_batch(batch)?;
         self.train_on(batch, rate)
@@ -118,7 +126,11 @@ impl<'a> Session<'a> {
             inputs.push(self.backend.upload(scalar, &self.mesh, &Sharding::Replicated)?);
         }
         self.state.buffers = self.train.execute(&inputs)?;
-        Ok(())
+        self.queued.extend(self.state.buffers.pop());
+        match self.queued.len() > AHEAD {
+            true => Ok(self.queued.pop_front().map_or(Ok(()), |oldest| oldest.wait())?),
+            false => Ok(()),
+        }
     }
 
     /// Queues one step of counting. What the task's observer asked for is handed to it, which waits for the device.
@@ -224,13 +236,15 @@ impl<'a> Session<'a> {
 
     /// Waits, and copies the evaluated variables to the host with the reference's names and layouts.
     pub fn weights(&self) -> Result<Vec<(String, HostTensor)>, TrainError> {
-        let buffers: Vec<Buffer> = self.evaluated_variables().cloned().collect();
-        crate::export(&self.traced.variables, &buffers)
+        let evaluated = self.evaluated_variables().map(Buffer::to_host).collect::<Result<Vec<_>, _>>()?;
+        Ok(octant_zoo::weights::export(&self.traced.variables, &evaluated, self.steps))
     }
 
-    /// Waits, and copies everything to the host.
-    pub fn snapshot(&self) -> Result<Snapshot, TrainError> {
+    /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
+    pub fn snapshot(&self) -> Result<impl FnOnce() -> Snapshot + Send + use<>, TrainError> {
         let averaged = self.traced.entries.iter().any(|entry| matches!(entry.role, Role::Average(_)));
+        let evaluated = self.evaluated_variables().map(Buffer::to_host).collect::<Result<Vec<_>, _>>()?;
+        let (variables, steps) = (self.traced.variables.clone(), self.steps);
         let mut state = Vec::new();
         for (entry, buffer) in self.traced.entries.iter().zip(&self.state.buffers) {
             // The model's file holds the evaluated variables; what it holds need not be kept twice.
@@ -243,7 +257,7 @@ impl<'a> Session<'a> {
                 state.push((entry.name.clone(), buffer.to_host()?));
             }
         }
-        Ok(Snapshot { model: self.weights()?, state })
+        Ok(move || Snapshot { model: octant_zoo::weights::export(&variables, &evaluated, steps), state })
     }
 
     /// Waits, and copies the state to the host by name, in the layout of the device.

@@ -95,22 +95,6 @@ pub(crate) fn full(shape: &Shape, value: f64) -> HostTensor {
     HostTensor::from_f64s(shape.clone(), &vec![value; shape.elements()]).expect("one value per element")
 }
 
-/// The variables as the reference implementation would save them: its names, its layouts.
-pub fn export(specs: &[VariableSpec], variables: &[Buffer]) -> Result<Vec<(String, HostTensor)>, TrainError> {
-    specs
-        .iter()
-        .zip(variables)
-        .map(|(spec, buffer)| {
-            let tensor = buffer.to_host()?;
-            let tensor = spec
-                .border
-                .export(&tensor)
-                .ok_or_else(|| other_shape(&spec.path, &spec.reference_dims(), tensor.shape()))?;
-            Ok((spec.path.clone(), tensor))
-        })
-        .collect()
-}
-
 /// One variable out of a file with the reference's names and layouts.
 pub fn import(spec: &VariableSpec, archive: &Archive) -> Result<HostTensor, TrainError> {
     let missing = || TrainError::Data(format!("the file has no {}; it belongs to another model", spec.path));

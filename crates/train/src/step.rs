@@ -45,6 +45,8 @@ pub struct StepPlan<'a, 'f> {
     pub trainable: &'f dyn Fn(&VariableSpec) -> bool,
     /// What a parameter's learning rate is multiplied by.
     pub rate_scale: &'f dyn Fn(&VariableSpec) -> f64,
+    /// A parameter's own weight decay, where it has one.
+    pub own_decay: &'f dyn Fn(&VariableSpec) -> Option<f64>,
     /// A bound on gradients.
     pub clip: Clip,
     /// How much of the moving average of all variables is kept at every update; evaluation then uses the averages.
@@ -72,6 +74,7 @@ impl<'a> StepPlan<'a, '_> {
             mesh: Mesh::single(),
             trainable: &|_| true,
             rate_scale: &|_| 1.0,
+            own_decay: &|_| None,
             clip: Clip::Off,
             average: None,
             accumulate: 1,
@@ -82,7 +85,8 @@ impl<'a> StepPlan<'a, '_> {
     }
 
     fn decay(&self, spec: &VariableSpec) -> f64 {
-        if self.decay_all || spec.is_matrix() { self.weight_decay } else { 0.0 }
+        let usual = if self.decay_all || spec.is_matrix() { self.weight_decay } else { 0.0 };
+        (self.own_decay)(spec).unwrap_or(usual)
     }
 }
 
@@ -92,7 +96,8 @@ pub struct TracedStep {
     pub program: Program,
     /// The model's variables, in the order of the inputs.
     pub variables: Vec<VariableSpec>,
-    /// Everything that lives between steps, in the order of the inputs; the variables come first, the sums last.
+    /// Everything that lives between steps, in the order of the inputs; the variables come first, the sums last. A
+    /// learning step has one more output after them: its loss.
     pub entries: Vec<Entry>,
 }
 
@@ -146,7 +151,9 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     watch(&trace, plan, &outcome, &finite, key, &mut layout);
 
     let specs = variables.into_iter().map(|variable| variable.spec).collect();
-    let Layout { entries, inputs, outputs } = layout;
+    let Layout { entries, inputs, mut outputs } = layout;
+    // Nothing takes this one over, so somebody who holds it can see when the step is done.
+    outputs.push(outcome.objectives[0].loss.convert(DType::F32));
     let state = inputs.len();
     let inputs: Vec<Tensor> = inputs.into_iter().chain(batch).chain(scalars).collect();
     let program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;

@@ -3,6 +3,7 @@
 use crate::TrainError;
 use octant_data::Batch;
 use octant_graph::{HostTensor, Shape, Tensor};
+use octant_metrics::Roc;
 use octant_metrics::classes::Confusion;
 use octant_nn::{Context, Optimizer};
 
@@ -17,6 +18,16 @@ pub struct Objective {
     pub scope: &'static str,
     /// An optimizer other than the phase's.
     pub optimizer: Option<Optimizer>,
+    /// Its parameters move at every this many updates only, as where a critic takes several steps for one of its
+    /// generator.
+    pub every: u64,
+}
+
+impl Objective {
+    /// A loss that moves everything below a scope at every step, by the phase's optimizer.
+    pub fn of(scope: &'static str, loss: Tensor) -> Objective {
+        Objective { loss, scope, optimizer: None, every: 1 }
+    }
 }
 
 /// What a task makes of one batch.
@@ -32,7 +43,7 @@ pub struct Outcome {
 impl Outcome {
     /// One loss over all parameters.
     pub fn new(loss: Tensor, sums: Tensor) -> Outcome {
-        Outcome { objectives: vec![Objective { loss, scope: "", optimizer: None }], sums, predictions: None }
+        Outcome { objectives: vec![Objective::of("", loss)], sums, predictions: None }
     }
 }
 
@@ -62,9 +73,15 @@ pub trait Task {
     /// Paths below which the variables of the head lie, as in [`octant_zoo::Model::head_paths`].
     fn head_paths(&self) -> Vec<String>;
 
-    /// The confusion matrix among an evaluation's sums, where there is one.
-    fn confusion(&self, counts: &[f64]) -> Option<Confusion> {
+    /// What an evaluation's sums show besides numbers.
+    fn findings(&self, counts: &[f64]) -> Findings {
         let _ = counts;
+        Findings::default()
+    }
+
+    /// A sentence about metrics that look better or worse than they are.
+    fn remark(&self, metrics: &[Metric]) -> Option<String> {
+        let _ = metrics;
         None
     }
 
@@ -81,4 +98,25 @@ pub trait Observer {
 
     /// The metrics of everything seen.
     fn metrics(&self) -> Vec<Metric>;
+
+    /// What can be drawn of everything seen.
+    fn findings(&self) -> Findings {
+        Findings::default()
+    }
+}
+
+/// What an evaluation found that is more than a number.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Findings {
+    /// Which classes were taken for which.
+    pub confusion: Option<Confusion>,
+    /// What every threshold would catch.
+    pub roc: Option<Roc>,
+}
+
+impl Findings {
+    /// Both together; what the first lacks comes from the second.
+    pub fn or(self, other: Findings) -> Findings {
+        Findings { confusion: self.confusion.or(other.confusion), roc: self.roc.or(other.roc) }
+    }
 }

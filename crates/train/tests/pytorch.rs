@@ -59,7 +59,13 @@ fn classifier(name: &str, picture: [usize; 3]) -> Classify {
     let mut model = octant_zoo::build(name, Some(10)).unwrap();
     model.set_drop(0.0, 0.0);
     let channels = picture[2];
-    Classify { model, picture, normalise: Some((vec![127.5; channels], vec![127.5; channels])), smoothing: 0.0 }
+    Classify {
+        model,
+        picture,
+        normalise: Some((vec![127.5; channels], vec![127.5; channels])),
+        smoothing: 0.0,
+        mixed: false,
+    }
 }
 
 /// Every variable with the weights of the golden figures.

@@ -1,35 +1,42 @@
 //! Phases with their optimizers, learning rates and transforms.
 
-use super::{Data, picture, smaller_is_better, task, transform};
-use crate::recipes::{Learns, PhaseRecipe, Recipe, ScheduleRecipe};
+use super::{Data, build_task, picture, smaller_is_better, transform};
+use crate::recipes::{GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe};
 use anyhow::{Context, Result, bail};
 use octant_nn::Optimizer;
 use octant_nn::optimizer::{Adam, Sgd};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::step::Clip;
-use octant_train::{Pace, Phase, Rate, Trainable};
+use octant_train::{Group, Pace, Phase, Rate, Trainable};
 use std::sync::Arc;
 
 /// All phases of a recipe that last at least one epoch.
 pub(crate) fn phases(recipe: &Recipe, data: &Data, steps: Option<u64>) -> Result<Vec<Phase>> {
-    let scaling = match (recipe.scale_lr, recipe.reference_batch) {
-        (true, Some(reference)) => LinearScaling::new(reference, recipe.batch_size).factor,
-        (true, None) => bail!("--scale-lr needs reference_batch in the recipe: the batch size its rates are meant for"),
-        (false, _) => 1.0,
-    };
     let steps = steps.unwrap_or((data.train.len() / recipe.batch_size.max(1)) as u64).max(1);
     let lasting = recipe.phases.iter().filter(|phase| phase.epochs > 0);
-    lasting.map(|phase| one_phase(recipe, data, phase, steps, scaling)).collect()
+    lasting.map(|phase| one_phase(recipe, data, phase, steps)).collect()
 }
 
-fn one_phase(recipe: &Recipe, data: &Data, phase: &PhaseRecipe, steps: u64, scaling: f64) -> Result<Phase> {
+/// What the linear scaling rule makes of a phase, where it was asked for and changes anything.
+pub(crate) fn scaling(recipe: &Recipe, phase: &PhaseRecipe) -> Result<Option<LinearScaling>> {
+    let reference = match (recipe.scale_lr, recipe.reference_batch) {
+        (false, _) => return Ok(None),
+        (true, Some(reference)) => reference,
+        (true, None) => bail!("--scale-lr needs reference_batch in the recipe: the batch size its rates are meant for"),
+    };
+    let scaling = LinearScaling::new(reference, recipe.batch_size * phase.accumulate.max(1) as usize);
+    Ok((scaling.factor != 1.0).then_some(scaling))
+}
+
+fn one_phase(recipe: &Recipe, data: &Data, phase: &PhaseRecipe, steps: u64) -> Result<Phase> {
+    let scaling = scaling(recipe, phase)?;
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = transform(recipe, &phase.transform, true, entry)?;
     let picture = picture(&*data.train, &transform)?;
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
-        task: task(recipe, data.outputs, picture, phase.warm_up)?,
+        task: build_task(recipe, data.outputs, picture, phase.warm_up, phase.mix.is_some())?,
         trainable: match &phase.train {
             Learns::Named(name) if name == "all" => Trainable::All,
             Learns::Named(name) if name == "head" => Trainable::Head,
@@ -38,9 +45,10 @@ fn one_phase(recipe: &Recipe, data: &Data, phase: &PhaseRecipe, steps: u64, scal
         },
         frozen_statistics: phase.frozen_statistics,
         optimizer: optimizer(phase)?,
-        weight_decay: phase.weight_decay * scaling,
+        weight_decay: phase.weight_decay * scaling.map_or(1.0, |scaling| scaling.factor),
         decay_all: phase.decay_all,
         layer_decay: phase.layer_decay,
+        groups: phase.groups.iter().map(group).collect(),
         clip: match (phase.clip_norm, phase.clip_value) {
             (Some(_), Some(_)) => bail!("clip_norm and clip_value exclude each other"),
             (Some(norm), None) => Clip::Norm(norm),
@@ -51,8 +59,13 @@ fn one_phase(recipe: &Recipe, data: &Data, phase: &PhaseRecipe, steps: u64, scal
         accumulate: phase.accumulate.max(1),
         rate: rate(&phase.schedule, phase.epochs, steps, scaling, recipe)?,
         transform: Arc::new(transform),
+        mix: phase.mix,
         keeps_optimizer: phase.keep_optimizer,
     })
+}
+
+fn group(recipe: &GroupRecipe) -> Group {
+    Group { under: recipe.under.clone(), rate_scale: recipe.lr_scale.unwrap_or(1.0), weight_decay: recipe.weight_decay }
 }
 
 fn optimizer(phase: &PhaseRecipe) -> Result<Optimizer> {
@@ -79,7 +92,13 @@ fn optimizer(phase: &PhaseRecipe) -> Result<Optimizer> {
     })
 }
 
-fn rate(schedule: &ScheduleRecipe, epochs: u64, steps: u64, scaling: f64, recipe: &Recipe) -> Result<Rate> {
+fn rate(
+    schedule: &ScheduleRecipe,
+    epochs: u64,
+    steps: u64,
+    scaling: Option<LinearScaling>,
+    recipe: &Recipe,
+) -> Result<Rate> {
     let per_step = match schedule.per.as_deref() {
         None => schedule.kind == "one-cycle",
         Some("step") => true,
@@ -90,6 +109,9 @@ fn rate(schedule: &ScheduleRecipe, epochs: u64, steps: u64, scaling: f64, recipe
     let total = schedule.total.unwrap_or(length);
     let (rate, least) = (schedule.lr, schedule.min_lr.unwrap_or(0.0));
     let (warmup, factor) = (schedule.warmup.unwrap_or(0), schedule.factor.unwrap_or(0.1));
+    // A warm-up that took the whole phase would leave nothing to warm up for.
+    let warmup = scaling.map_or(warmup, |scaling| scaling.warmup(warmup).min(total / 2).max(warmup));
+    let scaling = scaling.map_or(1.0, |scaling| scaling.factor);
     let scheduled = match schedule.kind.as_str() {
         "constant" => Schedule::Constant { rate },
         "step" => Schedule::Step { rate, every: schedule.every.context("a step schedule needs every")?, factor },
@@ -142,7 +164,7 @@ mod tests {
     fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {
         let recipe = recipes::check(recipes::table("cifar100-efficientnetv2").unwrap()).unwrap();
         let [burn_in, train] = &recipe.phases[..] else { panic!("two phases") };
-        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, phase.epochs, 98, 1.0, &recipe).unwrap()
+        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, phase.epochs, 98, None, &recipe).unwrap()
         {
             Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(epoch),
             other => panic!("{other:?}"),

@@ -1,6 +1,6 @@
 //! What a recipe says.
 
-use octant_data::Pipeline;
+use octant_data::{Mix, Pipeline};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -59,12 +59,14 @@ pub(crate) struct Recipe {
     pub patience: Option<u64>,
     /// Steps between checkpoints within an epoch.
     pub checkpoint_every: Option<u64>,
+    /// Epochs between histograms of all weights in the event file; none if not given.
+    pub histograms: Option<u64>,
     /// stop or skip.
     #[serde(default = "stop")]
     pub on_nan: String,
     /// The batch size that the learning rates are meant for.
     pub reference_batch: Option<usize>,
-    /// Scale learning rates in proportion to the batch size.
+    /// Scale learning rate, weight decay and warm-up with the batch size.
     #[serde(default)]
     pub scale_lr: bool,
     pub data: DataSource,
@@ -110,6 +112,9 @@ pub(crate) struct PhaseRecipe {
     #[serde(default)]
     pub decay_all: bool,
     pub layer_decay: Option<f64>,
+    /// Parameters with a learning rate or weight decay of their own.
+    #[serde(default)]
+    pub groups: Vec<GroupRecipe>,
     pub clip_norm: Option<f64>,
     pub clip_value: Option<f64>,
     pub ema: Option<f64>,
@@ -122,6 +127,8 @@ pub(crate) struct PhaseRecipe {
     pub warm_up: bool,
     #[serde(default)]
     pub transform: Transforms,
+    /// Mixup and cutmix, such as { mixup = 0.2, cutmix = 1.0, p = 1.0 }.
+    pub mix: Option<Mix>,
     pub schedule: ScheduleRecipe,
 }
 
@@ -137,6 +144,18 @@ impl Default for Learns {
     fn default() -> Learns {
         Learns::Named("all".into())
     }
+}
+
+/// Parameters with settings of their own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GroupRecipe {
+    /// The paths below which they lie.
+    pub under: Vec<String>,
+    /// What the learning rate is multiplied by.
+    pub lr_scale: Option<f64>,
+    /// A weight decay other than the phase's.
+    pub weight_decay: Option<f64>,
 }
 
 /// The learning rate.

@@ -77,9 +77,15 @@ pub(crate) struct Arguments {
     /// Batches per update
     #[arg(long)]
     accumulate: Option<i64>,
-    /// Scale learning rate and weight decay with the batch size
+    /// Scale learning rate, weight decay and warm-up with the batch size
     #[arg(long)]
     scale_lr: bool,
+    /// Mix pictures with each other, with shares from Beta(ALPHA, ALPHA)
+    #[arg(long, value_name = "ALPHA")]
+    mixup: Option<f64>,
+    /// Paste rectangles of pictures into each other, with areas from Beta(ALPHA, ALPHA)
+    #[arg(long, value_name = "ALPHA")]
+    cutmix: Option<f64>,
     /// Height and width of pictures
     #[arg(long)]
     image_size: Option<i64>,
@@ -104,6 +110,9 @@ pub(crate) struct Arguments {
     /// Steps between checkpoints within an epoch
     #[arg(long)]
     checkpoint_every: Option<i64>,
+    /// Epochs between histograms of all weights in the event file
+    #[arg(long, value_name = "EPOCHS")]
+    histograms: Option<i64>,
     /// What happens when the loss is not finite: stop or skip
     #[arg(long)]
     on_nan: Option<String>,
@@ -167,6 +176,7 @@ fn overrides(arguments: &Arguments, table: &mut Table) -> Result<()> {
         ("validate_every", arguments.validate_every.map(Value::Integer)),
         ("patience", arguments.patience.map(Value::Integer)),
         ("checkpoint_every", arguments.checkpoint_every.map(Value::Integer)),
+        ("histograms", arguments.histograms.map(Value::Integer)),
         ("scale_lr", arguments.scale_lr.then_some(Value::Boolean(true))),
     ];
     for (key, value) in direct {
@@ -210,6 +220,8 @@ fn phase_overrides(arguments: &Arguments, table: &mut Table) -> Result<()> {
         own.extend(arguments.weight_decay.map(|decay| ("weight_decay", Value::Float(decay))));
         own.extend(arguments.clip_norm.map(|norm| ("clip_norm", Value::Float(norm))));
         own.extend(arguments.ema.map(|decay| ("ema", Value::Float(decay))));
+        own.extend(arguments.mixup.map(|alpha| ("mix.mixup", Value::Float(alpha))));
+        own.extend(arguments.cutmix.map(|alpha| ("mix.cutmix", Value::Float(alpha))));
         own.extend(arguments.accumulate.map(|batches| ("accumulate", Value::Integer(batches))));
         for (key, value) in own {
             recipes::set(table, &format!("phases.{index}.{key}"), value)?;

@@ -2,7 +2,7 @@
 
 use super::Arguments;
 use crate::output::{Json, bytes, duration};
-use crate::recipes::Recipe;
+use crate::recipes::{PhaseRecipe, Recipe};
 use crate::show::Display;
 use crate::{Ending, plots, prepare};
 use anyhow::Result;
@@ -11,6 +11,25 @@ use octant_train::run::{self, Summary};
 use serde_json::json;
 use std::path::Path;
 
+/// What the linear scaling rule changes, in one line.
+fn scaled(recipe: &Recipe, phase: &PhaseRecipe, factor: f64, warmup: u64) -> String {
+    let mut text = format!(
+        "linear scaling in phase {}: × {factor} for {} pictures per update instead of {}: learning rate {:e} → {:e}",
+        phase.name,
+        recipe.batch_size as u64 * phase.accumulate.max(1),
+        recipe.reference_batch.unwrap_or(recipe.batch_size),
+        phase.schedule.lr,
+        phase.schedule.lr * factor,
+    );
+    if phase.weight_decay > 0.0 {
+        text += &format!(", weight decay {:e} → {:e}", phase.weight_decay, phase.weight_decay * factor);
+    }
+    if let Some(before) = phase.schedule.warmup.filter(|&before| before > 0 && before < warmup) {
+        text += &format!(", warm-up {before} → {warmup}");
+    }
+    text
+}
+
 pub(super) fn introduce(
     recipe: &Recipe,
     data: &prepare::Data,
@@ -18,14 +37,12 @@ pub(super) fn introduce(
     checkpoint: Option<&octant_train::checkpoint::Checkpoint>,
     display: &mut Display,
 ) -> Result<()> {
-    if recipe.scale_lr
-        && let Some(reference) = recipe.reference_batch
-    {
-        let factor = recipe.batch_size as f64 / reference as f64;
-        display.say(&format!(
-            "linear scaling: learning rate and weight decay × {factor} for batches of {} instead of {reference}",
-            recipe.batch_size
-        ));
+    for phase in &recipe.phases {
+        if let Some(scaling) = prepare::scaling(recipe, phase)? {
+            let text = scaled(recipe, phase, scaling.factor, scaling.warmup(phase.schedule.warmup.unwrap_or(0)));
+            display.say(&text);
+            directory.log(&text)?;
+        }
     }
     let text = match checkpoint {
         Some(checkpoint) => format!(
@@ -89,7 +106,7 @@ pub(super) fn finish(
     if let Some(found) = &progress.best {
         println!("  {:<14} {best} {:.4} in epoch {} (checkpoints/best)", "best", found.value, found.epoch);
     }
-    if let Some(confusion) = &summary.confusion {
+    if let Some(confusion) = &summary.findings.confusion {
         let name = |class: usize| data.valid.class_names().get(class).cloned().unwrap_or_else(|| class.to_string());
         let mistakes: Vec<String> = confusion
             .mistakes(3)

@@ -10,6 +10,7 @@ fn contents(step: u64) -> Contents {
         progress: Progress { step, metrics: vec![("loss".into(), 0.1 + 0.2)], ..Progress::default() },
         config: "seed = 1\n".into(),
         metadata: vec![("model".into(), "tiny".into())],
+        mentioned: Vec::new(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! One epoch: learn, validate, judge, write down.
 
+use super::plan::validated_names;
 use super::{Ending, EpochReport, Runner, Times};
 use crate::{Best, Metric, Phase, Session, TrainError};
 use octant_data::{Batches, Loader};
-use octant_events::Value;
 use std::time::Instant;
 
 impl<'p> Runner<'p, '_> {
@@ -17,13 +17,67 @@ impl<'p> Runner<'p, '_> {
         steps: u64,
     ) -> Result<Option<Ending>, TrainError> {
         let begun = Instant::now();
-        let waited = train.stats().waited;
+        let (waited, before) = (train.stats().waited, self.times.checkpoint);
         let (number, epochs) = (self.progress.epoch + 1, self.plan.phases.iter().map(|phase| phase.epochs).sum());
         self.watcher.epoch_begins(number, epochs, steps, self.progress.epoch_step);
         let first = self.progress.epoch_step;
         if first == 0 {
             session.reset()?;
         }
+        if let Some(ending) = self.learn(phase, session, train, batches, steps)? {
+            return Ok(Some(ending));
+        }
+        let mut metrics = session.metrics()?;
+        self.check_finite(session, train)?;
+        let training = begun.elapsed().saturating_sub(self.times.checkpoint - before);
+        let is_last = self.progress.phase_epoch + 1 == phase.epochs;
+        let validates = is_last || number.is_multiple_of(self.plan.validate_every.max(1));
+        let began_validation = Instant::now();
+        let validated = match validates {
+            true => self.validate(phase, session)?,
+            // Their names are needed all the same: the table's header is that of its first row.
+            false => Some(validated_names(&*phase.task).into_iter().map(|name| (name, f64::NAN)).collect()),
+        };
+        let Some(validated) = validated else {
+            // Interrupted: the epoch's steps are done and in the state; validation will be done anew.
+            self.checkpoint(session, "last")?;
+            return Ok(Some(self.interruption().unwrap_or(Ending::Stopped)));
+        };
+        metrics.extend(validated);
+        self.times = Times {
+            // What the checkpoint after the epoch before took is told here: its own row was already written then.
+            total: begun.elapsed() + before,
+            training,
+            input: train.stats().waited.saturating_sub(waited),
+            validation: began_validation.elapsed(),
+            pictures: (steps - first) * self.plan.batch_size as u64,
+            ..self.times
+        };
+        self.progress.metrics = metrics.iter().filter(|(_, value)| !value.is_nan()).cloned().collect();
+        self.end_epoch(
+            session,
+            EpochReport {
+                epoch: number,
+                epochs,
+                phase: phase.name.clone(),
+                steps,
+                rate: self.last_rate(phase),
+                metrics,
+                times: self.times,
+            },
+        )?;
+        Ok(None)
+    }
+
+    /// The steps of an epoch that are still to be done; `Some` when the run ends in them.
+    fn learn(
+        &mut self,
+        phase: &'p Phase,
+        session: &mut Session<'p>,
+        train: &Loader,
+        batches: &mut Batches,
+        steps: u64,
+    ) -> Result<Option<Ending>, TrainError> {
         while self.progress.epoch_step < steps {
             let batch = batches.next().ok_or_else(|| TrainError::Data("the data ended early".into()))??;
             let rate = self.rate(phase);
@@ -44,44 +98,6 @@ impl<'p> Runner<'p, '_> {
                 self.checkpoint(session, "last")?;
             }
         }
-        let mut metrics = session.metrics()?;
-        self.check_finite(session, train)?;
-        let training = begun.elapsed().saturating_sub(self.times.checkpoint);
-        let is_last = self.progress.phase_epoch + 1 == phase.epochs;
-        let validates = is_last || number.is_multiple_of(self.plan.validate_every.max(1));
-        let began_validation = Instant::now();
-        let validated = match validates {
-            true => self.validate(phase, session)?,
-            false => Some(unknown(phase)),
-        };
-        let Some(validated) = validated else {
-            // Interrupted: the epoch's steps are done and in the state; validation will be done anew.
-            self.checkpoint(session, "last")?;
-            return Ok(Some(self.interruption().unwrap_or(Ending::Stopped)));
-        };
-        metrics.extend(validated.into_iter().map(|(name, value)| (format!("val_{name}"), value)));
-        self.times = Times {
-            total: begun.elapsed(),
-            training,
-            input: train.stats().waited.saturating_sub(waited),
-            validation: began_validation.elapsed(),
-            pictures: (steps - first) * self.plan.batch_size as u64,
-            ..self.times
-        };
-        self.progress.metrics = metrics.iter().filter(|(_, value)| !value.is_nan()).cloned().collect();
-        self.end_epoch(
-            phase,
-            session,
-            EpochReport {
-                epoch: number,
-                epochs,
-                phase: phase.name.clone(),
-                steps,
-                rate: self.last_rate(phase),
-                metrics,
-                times: self.times,
-            },
-        )?;
         Ok(None)
     }
 
@@ -113,15 +129,22 @@ impl<'p> Runner<'p, '_> {
             }
         }
         let counts = session.counts()?;
-        self.confusion = phase.task.confusion(&counts);
+        let seen = observer.as_ref().map(|observer| observer.findings()).unwrap_or_default();
+        self.findings = phase.task.findings(&counts).or(seen);
         let mut metrics = phase.task.metrics(&counts, false);
         metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));
-        Ok(Some(metrics))
+        if !self.remarked
+            && let Some(remark) = phase.task.remark(&metrics)
+        {
+            self.watcher.message(&remark);
+            self.remarked = true;
+        }
+        Ok(Some(metrics.into_iter().map(|(name, value)| (format!("val_{name}"), value)).collect()))
     }
 
     /// Judges the epoch, writes it down, and takes the checkpoints.
-    fn end_epoch(&mut self, phase: &Phase, session: &Session, report: EpochReport) -> Result<(), TrainError> {
-        self.write_down(&report)?;
+    fn end_epoch(&mut self, session: &Session, report: EpochReport) -> Result<(), TrainError> {
+        self.write_down(&report, session)?;
         let value = |name: &str| {
             let found = report.metrics.iter().find(|(metric, value)| metric == name && !value.is_nan());
             found.map(|(_, value)| *value)
@@ -141,13 +164,11 @@ impl<'p> Runner<'p, '_> {
             }
         }
         self.watcher.epoch_ends(&report);
+        self.times = Times::default();
         if let Some(value) = value(&self.plan.watched.metric) {
             self.judge(session, value)?;
         }
-        let _ = phase;
-        self.checkpoint(session, "last")?;
-        self.times = Times::default();
-        Ok(())
+        self.checkpoint(session, "last")
     }
 
     /// Keeps the best epoch, and ends the run when there was none for too long.
@@ -175,45 +196,4 @@ impl<'p> Runner<'p, '_> {
         }
         Ok(())
     }
-
-    /// Rows of the tables and scalars of the event file.
-    fn write_down(&mut self, report: &EpochReport) -> Result<(), TrainError> {
-        let own = [
-            ("epoch", report.epoch as f64),
-            ("phase", self.progress.phase as f64),
-            ("step", self.progress.step as f64),
-            ("lr", report.rate),
-        ];
-        let row: Vec<Metric> = own
-            .into_iter()
-            .map(|(name, value)| (name.to_string(), value))
-            .chain(report.metrics.iter().cloned())
-            .collect();
-        self.directory.metrics.row(&row)?;
-        let scalars = row[3..].iter().filter(|(_, value)| !value.is_nan());
-        let scalars = scalars.map(|(name, value)| (name.clone(), Value::Scalar(*value as f32))).collect();
-        self.directory.events.values(report.epoch, scalars)?;
-        let times = report.times;
-        let seconds = [
-            ("epoch", report.epoch as f64),
-            ("seconds", times.total.as_secs_f64()),
-            ("training", times.training.as_secs_f64()),
-            ("input", times.input.as_secs_f64()),
-            ("validation", times.validation.as_secs_f64()),
-            ("checkpoint", times.checkpoint.as_secs_f64()),
-            ("compile", times.compile.as_secs_f64()),
-            ("images_per_second", times.pictures as f64 / times.training.as_secs_f64().max(1e-9)),
-        ];
-        self.directory.timing.row(&seconds.map(|(name, value)| (name.to_string(), value)))?;
-        let numbers: Vec<String> = row.iter().map(|(name, value)| format!("{name} {value:.6}")).collect();
-        self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), times.verdict()))?;
-        Ok(())
-    }
-}
-
-/// The metrics of a validation that did not take place: their names are needed for the table's header.
-fn unknown(phase: &Phase) -> Vec<Metric> {
-    let mut metrics = phase.task.metrics(&vec![0.0; phase.task.sums(false)], false);
-    metrics.extend(phase.task.observer().iter().flat_map(|observer| observer.metrics()));
-    metrics.into_iter().map(|(name, _)| (name, f64::NAN)).collect()
 }

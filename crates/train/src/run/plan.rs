@@ -1,7 +1,7 @@
 //! What a run is made of.
 
-use crate::Phase;
 use crate::state::Values;
+use crate::{Phase, Task, TrainError};
 use octant_data::{Dataset, Transform};
 use octant_nn::Precision;
 use octant_runtime::{Backend, CompileOptions, Mesh};
@@ -63,6 +63,8 @@ pub struct Plan<'a> {
     pub patience: Option<u64>,
     /// A checkpoint after every this many steps too, not only after every epoch.
     pub checkpoint_every: Option<u64>,
+    /// Histograms of all weights go into the event file after every this many epochs.
+    pub histograms_every: Option<u64>,
     /// What happens at a step whose loss is not finite.
     pub on_bad: OnBad,
     /// The run ends cleanly at this time.
@@ -73,4 +75,31 @@ pub struct Plan<'a> {
     pub config: String,
     /// What `model.safetensors` says about itself.
     pub metadata: Vec<(String, String)>,
+}
+
+impl Plan<'_> {
+    /// Refuses what would only show after hours, such as a watched metric that never comes.
+    pub(super) fn check(&self) -> Result<(), TrainError> {
+        let Some(phase) = self.phases.first() else {
+            return Err(TrainError::Data("there is nothing to do: the run has no phases".into()));
+        };
+        let task = &*phase.task;
+        let learned = task.metrics(&vec![0.0; task.sums(true)], true);
+        let names: Vec<String> = learned.into_iter().map(|(name, _)| name).chain(validated_names(task)).collect();
+        match names.contains(&self.watched.metric) {
+            true => Ok(()),
+            false => Err(TrainError::Data(format!(
+                "there is no metric {:?} to tell the best epoch by; there are {}",
+                self.watched.metric,
+                names.join(", ")
+            ))),
+        }
+    }
+}
+
+/// What a validation's metrics will be called.
+pub(super) fn validated_names(task: &dyn Task) -> Vec<String> {
+    let of_sums = task.metrics(&vec![0.0; task.sums(false)], false);
+    let of_observer = task.observer().map(|observer| observer.metrics()).unwrap_or_default();
+    of_sums.into_iter().chain(of_observer).map(|(name, _)| format!("val_{name}")).collect()
 }

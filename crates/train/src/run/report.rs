@@ -1,7 +1,6 @@
 //! What a run tells those who watch it.
 
-use crate::{Metric, Phase, Progress, Session};
-use octant_metrics::classes::Confusion;
+use crate::{Findings, Metric, Phase, Progress, Session};
 use std::time::Duration;
 
 /// Why a run ended.
@@ -24,8 +23,8 @@ pub struct Summary {
     pub ending: Ending,
     /// Where it ended.
     pub progress: Progress,
-    /// The confusion matrix of the last validation.
-    pub confusion: Option<Confusion>,
+    /// What the last validation found.
+    pub findings: Findings,
     /// Steps that were skipped because they were not finite.
     pub skipped: u64,
 }
@@ -60,7 +59,7 @@ pub struct Times {
     pub input: Duration,
     /// Validation.
     pub validation: Duration,
-    /// Taking snapshots for checkpoints and waiting for the disk.
+    /// Taking snapshots for checkpoints and waiting for the disk, since the epoch before was written down.
     pub checkpoint: Duration,
     /// Compilation before the first step.
     pub compile: Duration,
@@ -73,13 +72,23 @@ impl Times {
     pub fn verdict(&self) -> String {
         let share = |part: Duration| 100.0 * part.as_secs_f64() / (self.total + self.compile).as_secs_f64().max(1e-9);
         let device = self.training.saturating_sub(self.input);
-        let parts =
-            [("input", self.input), ("device", device), ("validation", self.validation), ("compile", self.compile)];
-        let (name, most) = parts.into_iter().max_by_key(|(_, time)| *time).expect("four parts");
+        let parts = [
+            ("input", self.input),
+            ("device", device),
+            ("validation", self.validation),
+            ("checkpoints", self.checkpoint),
+            ("compile", self.compile),
+        ];
+        let (name, most) = parts.into_iter().max_by_key(|(_, time)| *time).expect("five parts");
         let others = parts.iter().filter(|(other, time)| *other != name && share(*time) >= 1.0);
         let others: Vec<String> = others.map(|(name, time)| format!("{name} {:.0} %", share(*time))).collect();
-        let remedy = if name == "input" { "; more --workers or smaller pictures would help" } else { "" };
-        format!("bound by {name} ({:.0} % of the time; {}){remedy}", share(most), others.join(", "))
+        let remedy = match name {
+            "input" => "; more --workers, cache_mb or smaller pictures would help",
+            "checkpoints" => "; --checkpoint-every less often would help",
+            _ => "",
+        };
+        let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
+        format!("bound by {name} ({:.0} % of the time{others}){remedy}", share(most))
     }
 }
 

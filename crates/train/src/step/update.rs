@@ -145,12 +145,23 @@ pub(super) fn apply(
         let scale = (plan.rate_scale)(spec);
         let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
         let parameter = &variables[index].value;
-        let change = Update { parameter, gradient, slots: &slots, rate: &rate, step: update, decay: plan.decay(spec) };
+        let (number, gate) = turn(outcome.objectives[objective].every, update, gate);
+        let change = Update { parameter, gradient, slots: &slots, rate: &rate, step: &number, decay: plan.decay(spec) };
         let (changed, next) = optimizer.update(change);
-        layout.outputs[index] = gated(gate, changed, parameter);
-        let next: Vec<Tensor> = next.into_iter().zip(&slots).map(|(new, old)| gated(gate, new, old)).collect();
+        layout.outputs[index] = gated(&gate, changed, parameter);
+        let next: Vec<Tensor> = next.into_iter().zip(&slots).map(|(new, old)| gated(&gate, new, old)).collect();
         layout.outputs.extend(next);
     }
+}
+
+/// The number of an objective's own update, and when it takes place: at every `every`-th update of the step.
+fn turn(every: u64, update: &Tensor, gate: &Option<Tensor>) -> (Tensor, Option<Tensor>) {
+    if every <= 1 {
+        return (update.clone(), gate.clone());
+    }
+    let own = (update / every as f64).floor();
+    let due = (&own * every as f64).equal(update);
+    (own, Some(gate.as_ref().map_or_else(|| due.clone(), |gate| gate.and(&due))))
 }
 
 /// A batch that is skipped must not leave its mark on running statistics either.

@@ -1,0 +1,55 @@
+//! What an epoch leaves behind in the run directory.
+
+use super::{EpochReport, Runner};
+use crate::{Metric, Session, TrainError};
+use octant_events::{Histogram, Value};
+use octant_graph::HostTensor;
+
+impl Runner<'_, '_> {
+    /// Rows of the tables, the scalars of the event file and a line of the log.
+    pub(super) fn write_down(&mut self, report: &EpochReport, session: &Session) -> Result<(), TrainError> {
+        let own = [
+            ("epoch", report.epoch as f64),
+            ("phase", self.progress.phase as f64),
+            ("step", self.progress.step as f64),
+            ("lr", report.rate),
+        ];
+        let row: Vec<Metric> = own
+            .into_iter()
+            .map(|(name, value)| (name.to_string(), value))
+            .chain(report.metrics.iter().cloned())
+            .collect();
+        self.directory.metrics.row(&row)?;
+        let scalars = row[3..].iter().filter(|(_, value)| !value.is_nan());
+        let scalars = scalars.map(|(name, value)| (name.clone(), Value::Scalar(*value as f32))).collect();
+        self.directory.events.values(report.epoch, scalars)?;
+        if self.plan.histograms_every.is_some_and(|every| report.epoch.is_multiple_of(every.max(1))) {
+            self.directory.events.values(report.epoch, histograms(session)?)?;
+        }
+        let times = report.times;
+        let seconds = [
+            ("epoch", report.epoch as f64),
+            ("seconds", times.total.as_secs_f64()),
+            ("training", times.training.as_secs_f64()),
+            ("input", times.input.as_secs_f64()),
+            ("validation", times.validation.as_secs_f64()),
+            ("checkpoint", times.checkpoint.as_secs_f64()),
+            ("compile", times.compile.as_secs_f64()),
+            ("images_per_second", times.pictures as f64 / times.training.as_secs_f64().max(1e-9)),
+        ];
+        self.directory.timing.row(&seconds.map(|(name, value)| (name.to_string(), value)))?;
+        let numbers: Vec<String> = row.iter().map(|(name, value)| format!("{name} {value:.6}")).collect();
+        self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), times.verdict()))?;
+        Ok(())
+    }
+}
+
+/// How the values of every parameter are distributed.
+fn histograms(session: &Session) -> Result<Vec<(String, Value)>, TrainError> {
+    let weights = session.weights()?.into_iter().filter(|(_, tensor)| tensor.dtype().is_float());
+    let histogram = |(name, tensor): (String, HostTensor)| {
+        let values: Vec<f32> = tensor.to_f64s().into_iter().map(|value| value as f32).collect();
+        (format!("weights/{}", name.replace('.', "/")), Value::Histogram(Histogram::of(&values)))
+    };
+    Ok(weights.map(histogram).collect())
+}

@@ -74,18 +74,26 @@ impl Task for Inpaint {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// Three short epochs; the loss of each.
+pub fn train() -> Result<Vec<f64>, Box<dyn std::error::Error>> {
     let backend = CpuBackend::new()?;
     let plan = StepPlan::new(&Inpaint, 32);
     let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 1)?;
     let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };
     let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), config)?;
+    let mut losses = Vec::new();
     for epoch in 0..3 {
         session.reset()?;
         for batch in loader.epoch(epoch) {
             session.train(&batch?, 2e-3)?;
         }
-        println!("epoch {epoch}: {:?}", session.metrics()?);
+        losses.push(session.metrics()?[0].1);
     }
+    Ok(losses)
+}
+
+#[allow(dead_code, reason = "the tests call `train`")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    train()?.iter().enumerate().for_each(|(epoch, loss)| println!("epoch {epoch}: loss {loss:.5}"));
     Ok(())
 }

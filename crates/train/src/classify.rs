@@ -55,7 +55,9 @@ impl Task for Classify {
             Targets::Classes(labels) => (labels, labels, &batch.mask),
             Targets::Mixed { classes, partners, shares } if self.mixed => (classes, partners, shares),
             _ => {
-                return Err(TrainError::Data("the data set has no classes; choose a recipe for masks or values".into()));
+                return Err(TrainError::Data(
+                    "the data set has no classes; choose a recipe for masks or values".into(),
+                ));
             }
         };
         self.check_labels(labels)?;

@@ -79,9 +79,10 @@ impl Group {
     }
 }
 
-/// Whether a path lies below a scope, or is it.
-fn is_under(path: &str, scope: &str) -> bool {
-    path.strip_prefix(scope).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+/// Whether a path lies below a scope, or is it. Everything lies below the empty one.
+pub(crate) fn is_under(path: &str, scope: &str) -> bool {
+    let below = |rest: &str| rest.is_empty() || rest.starts_with('.') || scope.is_empty();
+    path.strip_prefix(scope).is_some_and(below)
 }
 
 /// A stretch of a run.
@@ -122,37 +123,33 @@ pub struct Phase {
     pub keeps_optimizer: bool,
 }
 
-/// What every parameter's learning rate is multiplied by under layer-wise decay: the modules in the order of declaration
-/// are the layers, the last one learns at the full rate.
+/// What every parameter's learning rate is multiplied by under layer-wise decay. The layers are the network's blocks, in
+/// order, with what comes before them and what comes after; the last one learns at the full rate.
 pub fn layer_scales(specs: &[VariableSpec], decay: f64) -> Vec<(String, f64)> {
-    let mut layers: Vec<&str> = Vec::new();
-    for spec in specs {
-        let layer = layer_of(&spec.path);
-        if !layers.contains(&layer) {
-            layers.push(layer);
-        }
-    }
-    let depth = |path: &str| layers.iter().position(|layer| *layer == layer_of(path)).unwrap_or(0);
-    let scale = |path: &str| decay.powi((layers.len() - 1 - depth(path)) as i32);
-    specs.iter().map(|spec| (spec.path.clone(), scale(&spec.path))).collect()
-}
-
-/// `layer3.0.conv1.weight` belongs to `layer3.0`, `fc.weight` to `fc`.
-fn layer_of(path: &str) -> &str {
-    let mut end = path.find('.').unwrap_or(path.len());
-    let number = path[end..].trim_start_matches('.').split('.').next().unwrap_or_default();
-    if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
-        end += 1 + number.len();
-    }
-    &path[..end]
+    let last = specs.iter().map(|spec| spec.layer).max().unwrap_or(0);
+    specs.iter().map(|spec| (spec.path.clone(), decay.powi((last - spec.layer) as i32))).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::layer_of;
+    use super::*;
+    use std::collections::HashMap;
 
     #[test]
-    fn a_layer_is_a_module_with_its_number() {
-        assert_eq!(["layer3.0.conv1.weight", "fc.weight", "bias"].map(layer_of), ["layer3.0", "fc", "bias"]);
+    fn layers_far_from_the_head_learn_slowly() {
+        let model = octant_zoo::build("resnet18", Some(10)).expect("a model of the zoo");
+        let (specs, _) = octant_zoo::describe(&*model, [64, 64, 3]).expect("it can be traced");
+        let scales: HashMap<String, f64> = layer_scales(&specs, 0.5).into_iter().collect();
+        // Eight blocks between the stem and the head.
+        assert_eq!(scales["fc.weight"], 1.0);
+        assert_eq!(scales["layer4.1.conv2.weight"], 0.5);
+        assert_eq!(scales["layer1.0.conv1.weight"], 0.5f64.powi(8));
+        assert_eq!(scales["conv1.weight"], 0.5f64.powi(9));
+    }
+
+    #[test]
+    fn a_path_lies_below_whole_steps_only() {
+        assert!(is_under("head.fc.weight", "head.fc") && is_under("anything", ""));
+        assert!(!is_under("header.weight", "head"));
     }
 }

@@ -14,7 +14,7 @@ pub use octant_metrics::Metric;
 pub struct Objective {
     /// The scalar that is minimised.
     pub loss: Tensor,
-    /// The paths of the parameters it moves begin with this; empty for all.
+    /// The path below which the parameters lie that it moves; empty for all.
     pub scope: &'static str,
     /// An optimizer other than the phase's.
     pub optimizer: Option<Optimizer>,

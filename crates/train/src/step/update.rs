@@ -1,6 +1,7 @@
 //! The second half of a learning step: from gradients to the state after it.
 
 use super::{Clip, StepPlan};
+use crate::phase::is_under;
 use crate::state::{Entry, Role};
 use crate::{Objective, Outcome};
 use octant_graph::{DType, Shape, Tensor, Trace};
@@ -33,7 +34,7 @@ pub(super) fn learned(plan: &StepPlan, variables: &[Variable], outcome: &Outcome
     objectives
         .flat_map(|(objective, Objective { scope, .. })| {
             let moves = |spec: &VariableSpec| {
-                spec.kind == Kind::Parameter && spec.path.starts_with(scope) && (plan.trainable)(spec)
+                spec.kind == Kind::Parameter && is_under(&spec.path, scope) && (plan.trainable)(spec)
             };
             let indices = (0..variables.len()).filter(move |&index| moves(&variables[index].spec));
             indices.map(move |index| (objective, index)).collect::<Vec<_>>()

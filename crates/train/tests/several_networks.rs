@@ -1,0 +1,106 @@
+//! Two networks that learn against each other in one step: each loss moves its own parameters, by its own optimizer and at
+//! its own pace, as generators and critics need it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use octant_cpu::CpuBackend;
+use octant_data::{Batch, Position, Targets};
+use octant_graph::{DType, HostTensor, Shape, Tensor};
+use octant_metrics::vector;
+use octant_nn::{Border, Context, Init, Optimizer};
+use octant_runtime::CompileOptions;
+use octant_train::step::StepPlan;
+use octant_train::{Metric, Objective, Outcome, Session, Task, TrainError};
+
+/// A generator that makes one number of a picture's mean and a critic that judges it. Both are one factor, so that what a
+/// step should do can be computed by hand.
+struct Duel {
+    /// The generator moves at every this many steps.
+    generator_every: u64,
+}
+
+impl Task for Duel {
+    fn name(&self) -> &'static str {
+        "duel"
+    }
+
+    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
+        vec![("images".into(), Shape::new(DType::U8, [batch_size, 1, 1, 1]))]
+    }
+
+    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
+        Ok(vec![batch.images.clone()])
+    }
+
+    fn sums(&self, _: bool) -> usize {
+        2
+    }
+
+    fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
+        let factor = |network: &str| cx.root().at(network).param("factor", &[], Init::Constant(0.5), Border::Same);
+        let made = batch[0].convert(DType::F32).mean_all() * factor("generator");
+        let verdict = made * factor("critic");
+        let (to_please, to_expose) = (verdict.square(), (&verdict - 1.0).square());
+        let sums = vector(&[to_please.clone(), to_expose.clone()]);
+        let critic = Objective { optimizer: Optimizer::named("adagrad"), ..Objective::of("critic", to_expose) };
+        let generator = Objective { every: self.generator_every, ..Objective::of("generator", to_please) };
+        Outcome { objectives: vec![critic, generator], sums, predictions: None }
+    }
+
+    fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
+        vec![("loss".into(), sums[0]), ("critic_loss".into(), sums[1])]
+    }
+
+    fn predict(&self, _: &Context, images: &Tensor) -> Tensor {
+        images.clone()
+    }
+
+    fn head_paths(&self) -> Vec<String> {
+        vec!["critic".into()]
+    }
+}
+
+fn batch(byte: u8) -> Batch {
+    let images = HostTensor::new([1, 1, 1, 1], &[byte]).unwrap();
+    let targets = Targets::Classes(HostTensor::new([1], &[0i32]).unwrap());
+    let mask = HostTensor::new([1], &[1.0f32]).unwrap();
+    Batch { position: Position::default(), images, targets, mask, valid: 1, indices: vec![0] }
+}
+
+/// The same steps by hand: SGD for the generator, Adagrad for the critic.
+fn by_hand(steps: u64, generator_every: u64, picture: f64, rate: f64) -> [f64; 2] {
+    let (mut generator, mut critic, mut squares) = (0.5, 0.5, 0.0);
+    for step in 1..=steps {
+        let verdict = picture * generator * critic;
+        let to_critic = 2.0 * (verdict - 1.0) * picture * generator;
+        let to_generator = 2.0 * verdict * picture * critic;
+        squares += to_critic * to_critic;
+        critic -= rate * to_critic / (f64::sqrt(squares) + 1e-10);
+        if step % generator_every == 0 {
+            generator -= rate * to_generator;
+        }
+    }
+    [generator, critic]
+}
+
+#[test]
+fn every_loss_moves_its_own_network_at_its_own_pace() {
+    let backend = CpuBackend::with_threads(1).unwrap();
+    for generator_every in [1, 3] {
+        let task = Duel { generator_every };
+        let plan = StepPlan { optimizer: Optimizer::named("sgd").unwrap(), ..StepPlan::new(&task, 1) };
+        let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 0).unwrap();
+        for _ in 0..7 {
+            session.train(&batch(2), 0.01).unwrap();
+        }
+        let values = session.values().unwrap();
+        let found = ["generator", "critic"].map(|name| values[&format!("{name}.factor")].to_f64s()[0]);
+        let expected = by_hand(7, generator_every, 2.0, 0.01);
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "every {generator_every}: {found} instead of {expected}");
+        }
+        // Only the critic's optimizer remembers anything, and only about the critic.
+        let kept: Vec<&String> = values.keys().filter(|name| name.contains('#') && *name != "#sums").collect();
+        assert_eq!(kept, ["critic.factor#sum"]);
+    }
+}

@@ -16,8 +16,11 @@ use std::path::Path;
 const COLUMNS: usize = 6;
 const ROWS: usize = 3;
 /// Small pictures are enlarged to about this many pixels.
-const SIDE: usize = 112;
-const CAPTION: usize = 30;
+const SIDE: usize = 168;
+const CAPTION: usize = 46;
+/// Scores from this on count as marked.
+const MARKED: f64 = 128.0;
+const INK: [u8; 3] = [40; 3];
 const RIGHT: [u8; 3] = [0, 120, 60];
 const WRONG: [u8; 3] = [200, 30, 30];
 
@@ -59,18 +62,22 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
 fn draw(samples: &[Sample], pictures: &[&Image<u8>], answers: &[f64], names: &[String]) -> Canvas {
     let factor = (SIDE / pictures[0].width().max(1)).max(1);
     let (width, height) = (pictures[0].width() * factor, pictures[0].height() * factor);
-    let cell = [width.max(14 * Canvas::LETTER) + 8, height + CAPTION + 8];
+    let cell = [width.max(12 * Canvas::LETTER) + 10, height + CAPTION + 8];
     let rows = samples.len().div_ceil(COLUMNS);
-    let mut canvas = Canvas::new(cell[0] * COLUMNS, cell[1] * rows);
+    let masks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_)));
+    let mut canvas = Canvas::new(cell[0] * COLUMNS, cell[1] * rows + if masks { CAPTION } else { 0 });
+    if masks {
+        canvas.letters([4, cell[1] * rows + 8], "green: found   red: marked in vain   yellow: missed", INK);
+    }
     let share = answers.len() / samples.len().max(1);
     for (index, (sample, picture)) in samples.iter().zip(pictures).enumerate() {
         let answer = &answers[index * share..(index + 1) * share];
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
         canvas.picture(corner, width, &enlarged(picture, factor, &sample.target, answer));
         let (said, truth, colour) = captions(&sample.target, answer, names);
-        let short = |text: String| text.chars().take(14).collect::<String>();
-        canvas.text([corner[0], corner[1] + height + 3], &short(said), colour);
-        canvas.text([corner[0], corner[1] + height + 16], &short(truth), [60; 3]);
+        let short = |text: String| text.chars().take((cell[0] - 8) / Canvas::LETTER).collect::<String>();
+        canvas.letters([corner[0], corner[1] + height + 4], &short(said), colour);
+        canvas.letters([corner[0], corner[1] + height + 24], &short(truth), [60; 3]);
     }
     canvas
 }
@@ -81,15 +88,27 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
     match target {
         Target::Class(label) => {
             let best = answer.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(class, _)| class);
-            let colour = if best == *label as usize { RIGHT } else { WRONG };
-            (name(best), name(*label as usize), colour)
+            match best == *label as usize {
+                true => (name(best), String::new(), RIGHT),
+                false => (name(best), format!("is {}", name(*label as usize)), WRONG),
+            }
         }
-        Target::Values(values) => (format!("{:.2}", answer[0]), format!("{:.2}", values[0]), [30; 3]),
-        Target::Mask(_) | Target::Boxes(_) => ("red: predicted".into(), "green: missed".into(), [30; 3]),
+        Target::Values(values) => (format!("{:.3}", answer[0]), format!("is {:.3}", values[0]), INK),
+        Target::Mask(mask) => {
+            let marked = answer.iter().map(|score| *score >= MARKED);
+            let pairs = marked.zip(mask.values().iter().map(|value| *value > 0));
+            let (both, either) = pairs.fold((0, 0), |(both, either), (marked, truth)| {
+                (both + usize::from(marked && truth), either + usize::from(marked || truth))
+            });
+            let iou = if either == 0 { 1.0 } else { both as f64 / either as f64 };
+            (format!("IoU {iou:.2}"), String::new(), INK)
+        }
+        Target::Boxes(_) => (String::new(), String::new(), INK),
     }
 }
 
-/// Colour pixels of the enlarged picture; on masks, what was marked is red and what was missed is green.
+/// Colour pixels of the enlarged picture; on masks, what was found is green, what was marked in vain red, what was missed
+/// yellow.
 fn enlarged(picture: &Image<u8>, factor: usize, target: &Target, answer: &[f64]) -> Vec<u8> {
     let [height, width, _] = picture.dims();
     let places =
@@ -99,10 +118,11 @@ fn enlarged(picture: &Image<u8>, factor: usize, target: &Target, answer: &[f64])
             let pixel = picture.pixel(row, column);
             let plain = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);
             let Target::Mask(mask) = target else { return plain };
-            let marked = answer.get(row * width + column).is_some_and(|score| *score >= 128.0);
+            let marked = answer.get(row * width + column).is_some_and(|score| *score >= MARKED);
             match (marked, mask.pixel(row, column)[0] > 0) {
-                (true, _) => [255, plain[1] / 3, plain[2] / 3],
-                (false, true) => [plain[0] / 3, 255, plain[2] / 3],
+                (true, true) => [plain[0] / 3, 255, plain[2] / 3],
+                (true, false) => [255, plain[1] / 3, plain[2] / 3],
+                (false, true) => [255, 220, plain[2] / 3],
                 (false, false) => plain,
             }
         })

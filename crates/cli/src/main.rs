@@ -74,6 +74,7 @@ pub(crate) enum Ending {
 
 fn main() -> ExitCode {
     let started = std::time::Instant::now();
+    output::end_quietly_with_the_reader();
     // Before any thread starts: libtpu reads its environment when it is loaded.
     octant_pjrt::environment::prepare();
     let result = match Cli::parse().command {

@@ -8,8 +8,40 @@ pub(crate) struct Json;
 
 impl Json {
     pub fn line(value: serde_json::Value) {
-        println!("{value}");
+        line(value);
     }
+}
+
+/// A line on standard output. Whoever stops reading it is no reason to fail.
+pub(crate) fn line(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// Programs that write into a pipe end quietly when nobody reads it any more, as `octant recipes | head` expects. Rust
+/// ignores that signal, and `println!` panics instead.
+#[cfg(unix)]
+pub(crate) fn end_quietly_with_the_reader() {
+    // SAFETY: the default action is restored before any thread or handler exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Elsewhere there is no such signal.
+#[cfg(not(unix))]
+pub(crate) fn end_quietly_with_the_reader() {}
+
+/// The columns of the terminal behind standard error.
+#[cfg(unix)]
+fn columns() -> Option<usize> {
+    // SAFETY: a window size is plain numbers, for which zero is a value.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: the request fills the structure it is given, which lives until after the call.
+    let answer = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
+    (answer == 0 && size.ws_col > 0).then_some(size.ws_col as usize)
+}
+
+#[cfg(not(unix))]
+fn columns() -> Option<usize> {
+    None
 }
 
 /// Bytes with a unit.
@@ -60,12 +92,18 @@ impl Bar {
     }
 
     pub fn draw(&mut self, done: u64, text: &str) {
+        self.draw_over(done, self.total, text);
+    }
+
+    /// The same for a part of the work that is counted apart.
+    pub fn draw_over(&mut self, done: u64, total: u64, text: &str) {
         self.drawn = Some(Instant::now());
-        let filled = (done * Self::WIDTH).checked_div(self.total).unwrap_or(Self::WIDTH).min(Self::WIDTH) as usize;
+        let filled = (done * Self::WIDTH).checked_div(total).unwrap_or(Self::WIDTH).min(Self::WIDTH) as usize;
         let bar = format!("{}{}", "━".repeat(filled), "·".repeat(Self::WIDTH as usize - filled));
-        let per_step = self.began.elapsed().checked_div(done.max(1) as u32).unwrap_or_default();
-        let line = format!("{}  {done}/{} {bar} {}/step  {text}", self.label, self.total, duration(per_step));
-        eprint!("\r\x1b[2K{line}");
+        let line = format!("{}  {done}/{total} {bar} {text}", self.label);
+        // A line that wraps could not be drawn over.
+        let shown: String = line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect();
+        eprint!("\r\x1b[2K{shown}");
         let _ = std::io::stderr().flush();
     }
 
@@ -79,6 +117,11 @@ impl Bar {
     /// Removes the bar and leaves a finished line in its place.
     pub fn finish(self, line: &str) {
         self.clear();
-        println!("{line}");
+        self::line(line);
+    }
+
+    /// How long it has been there.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
     }
 }

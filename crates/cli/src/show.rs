@@ -1,9 +1,9 @@
 //! What people and machines see of a run.
 
-use crate::output::{Bar, Json, duration};
+use crate::output::{Bar, Json, bytes, duration, line};
 use crate::recipes::Recipe;
 use crate::{lints, train};
-use octant_train::run::{EpochReport, Watcher};
+use octant_train::run::{EpochReport, StepReport, Watcher};
 use octant_train::{Metric, Phase, Session};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -15,26 +15,30 @@ pub(crate) struct Display {
     stop: Arc<AtomicBool>,
     json: bool,
     bar: Option<Bar>,
+    batch_size: usize,
+    /// Steps of the epoch that were done before this process began.
+    before: u64,
 }
 
 impl Display {
     pub fn new(stop: Arc<AtomicBool>, json: bool) -> Display {
-        Display { stop, json, bar: None }
+        Display { stop, json, bar: None, batch_size: 0, before: 0 }
     }
 
     pub fn start(&mut self, recipe: &Recipe, text: &str, run: &Path, resumed: Option<u64>) {
+        self.batch_size = recipe.batch_size;
         match self.json {
             true => Json::line(
                 json!({ "event": "start", "recipe": recipe.name, "model": recipe.model, "run": run, "resumed_from_step": resumed }),
             ),
-            false => println!("{text}"),
+            false => line(text),
         }
     }
 
     pub fn say(&mut self, text: &str) {
         match self.json {
             true => Json::line(json!({ "event": "message", "text": text })),
-            false => println!("{text}"),
+            false => line(text),
         }
     }
 }
@@ -50,11 +54,12 @@ impl Watcher for Display {
                 "variables": session.variables().iter().map(|spec| spec.shape.elements()).sum::<usize>(),
                 "parameters": all, "learning": learning, "peak_bytes": session.cost().0.peak(),
             })),
-            false => println!("{text}"),
+            false => line(text),
         }
     }
 
-    fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, _: u64) {
+    fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64) {
+        self.before = done;
         self.bar = (!self.json).then(|| Bar::new(format!("epoch {epoch}/{epochs}"), steps));
     }
 
@@ -62,9 +67,20 @@ impl Watcher for Display {
         self.bar.as_ref().is_some_and(Bar::is_due)
     }
 
-    fn step(&mut self, done: u64, metrics: &[Metric], rate: f64) {
+    fn step(&mut self, report: &StepReport) {
+        let Some(bar) = &mut self.bar else { return };
+        let pictures = (report.done - self.before) as f64 * self.batch_size as f64;
+        let speed = pictures / bar.elapsed().as_secs_f64().max(1e-9);
+        let memory = report.memory.map(|memory| format!("  {} memory", bytes(memory.used))).unwrap_or_default();
+        bar.draw(
+            report.done,
+            &format!("{}  lr {}  {speed:.0} images/s{memory}", show(&report.metrics), number(report.rate)),
+        );
+    }
+
+    fn validates(&mut self, done: u64, batches: u64) {
         if let Some(bar) = &mut self.bar {
-            bar.draw(done, &format!("{}  lr {rate:.3e}", show(metrics)));
+            bar.draw_over(done, batches, "validation");
         }
     }
 
@@ -86,10 +102,10 @@ impl Watcher for Display {
             let EpochReport { epoch, epochs, steps, .. } = report;
             let known: Vec<Metric> = report.metrics.iter().filter(|(_, value)| !value.is_nan()).cloned().collect();
             bar.finish(&format!(
-                "epoch {epoch}/{epochs}  {steps} steps  {}/step  {rate:.0} images/s  {}  lr {:.4e}\n  {}",
+                "epoch {epoch}/{epochs}  {steps} steps  {}/step  {rate:.0} images/s  {}  lr {}\n  {}",
                 duration(per_step),
                 show(&known),
-                report.rate,
+                number(report.rate),
                 times.verdict(),
             ));
         }
@@ -104,9 +120,16 @@ impl Watcher for Display {
     }
 }
 
+/// Four digits that matter.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        size if size != 0.0 && size < 1e-3 => format!("{value:.3e}"),
+        size if size >= 1e5 => format!("{value:.4e}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
 pub(crate) fn show(metrics: &[Metric]) -> String {
-    let number =
-        |value: f64| if value != 0.0 && value.abs() < 1e-3 { format!("{value:.2e}") } else { format!("{value:.4}") };
     metrics.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect::<Vec<_>>().join("  ")
 }
 

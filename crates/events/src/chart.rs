@@ -1,7 +1,7 @@
-//! Charts of curves, as SVG for pages and as PNG for everything else.
+//! Charts of curves.
 
-use crate::raster::{Canvas, Colour};
-use std::fmt::Write as _;
+use crate::pen::{Anchor, Drawing, Pen};
+use crate::raster::Colour;
 
 /// One curve.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Curve {
 }
 
 /// Curves over one axis.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chart {
     /// What it shows.
     pub title: String,
@@ -21,28 +21,121 @@ pub struct Chart {
     pub axis: String,
     /// The curves.
     pub curves: Vec<Curve>,
+    /// A place on the horizontal axis worth pointing at, and what is there.
+    pub mark: Option<(f64, String)>,
+    /// Both axes from 0 to 1, as shares have it; what the curves need if not.
+    pub shares: bool,
 }
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 440.0;
+const SIZE: [usize; 2] = [960, 560];
 /// Room left of, above, right of and below the curves.
-const MARGIN: [f64; 4] = [76.0, 40.0, 20.0, 46.0];
+const MARGIN: [f64; 4] = [112.0, 76.0, 28.0, 62.0];
 /// Distinguishable without colour vision too (after Okabe and Ito).
 const COLOURS: [Colour; 6] =
     [[0, 114, 178], [230, 120, 0], [0, 158, 115], [204, 51, 119], [86, 180, 233], [110, 110, 110]];
 const GRID: Colour = [225, 225, 225];
 const INK: Colour = [40, 40, 40];
+const FAINT: Colour = [150, 150, 150];
+/// Positive values that span more than this are shown on a logarithmic axis: otherwise a large first value flattens all
+/// others.
+const WIDE: f64 = 30.0;
+
+impl Drawing for Chart {
+    fn size(&self) -> [usize; 2] {
+        SIZE
+    }
+
+    fn draw(&self, pen: &mut dyn Pen) {
+        let frame = Frame::around(self);
+        let [left, top, right, bottom] = frame.edges();
+        pen.text([left, 12.0], Anchor::Start, &self.title, INK);
+        for tick in frame.x.ticks(self.axis == "epoch") {
+            let [x, _] = frame.place([tick, 0.0]);
+            pen.fill([x, top, 1.0, bottom - top], GRID);
+            pen.text([x, bottom + 8.0], Anchor::Middle, &label(tick), INK);
+        }
+        for tick in frame.y.ticks(false) {
+            let [_, y] = frame.place([0.0, tick]);
+            pen.fill([left, y, right - left, 1.0], GRID);
+            pen.text([left - 10.0, y - 8.0], Anchor::End, &label(tick), INK);
+        }
+        pen.text([right, bottom + 34.0], Anchor::End, &self.axis, INK);
+        if let Some((place, text)) = &self.mark {
+            let [x, _] = frame.place([*place, 0.0]);
+            pen.fill([x - 1.0, top, 2.0, bottom - top], FAINT);
+            let (anchor, x) = if x > (left + right) / 2.0 { (Anchor::End, x - 8.0) } else { (Anchor::Start, x + 8.0) };
+            pen.text([x, top + 6.0], anchor, text, INK);
+        }
+        for (index, curve) in self.curves.iter().enumerate() {
+            draw_curve(pen, &frame, curve, index);
+        }
+    }
+}
+
+fn draw_curve(pen: &mut dyn Pen, frame: &Frame, curve: &Curve, index: usize) {
+    /// More points than this would grow together.
+    const DOTTED: usize = 40;
+    let colour = COLOURS[index % COLOURS.len()];
+    let points: Vec<[f64; 2]> = finite(curve).map(|point| frame.place(point)).collect();
+    pen.path(&points, colour);
+    if points.len() <= DOTTED {
+        points.iter().for_each(|&[x, y]| pen.fill([x - 3.0, y - 3.0, 6.0, 6.0], colour));
+    }
+    let [left, top, _, _] = frame.edges();
+    let x = left + 260.0 * index as f64;
+    pen.fill([x, top - 24.0, 22.0, 6.0], colour);
+    pen.text([x + 30.0, top - 30.0], Anchor::Start, &curve.name, INK);
+}
+
+fn finite(curve: &Curve) -> impl Iterator<Item = [f64; 2]> + '_ {
+    curve.points.iter().copied().filter(|point| point.iter().all(|value| value.is_finite()))
+}
+
+/// The values along one axis.
+struct Axis {
+    range: [f64; 2],
+    logarithmic: bool,
+}
+
+impl Axis {
+    fn along(&self, value: f64) -> f64 {
+        let scaled = |value: f64| if self.logarithmic { value.max(f64::MIN_POSITIVE).ln() } else { value };
+        let [low, high] = self.range.map(scaled);
+        (scaled(value) - low) / (high - low)
+    }
+
+    /// About five round numbers in the range.
+    fn ticks(&self, whole: bool) -> Vec<f64> {
+        let [low, high] = self.range;
+        if self.logarithmic {
+            let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
+            let digits: &[f64] = if (high / low) < 1e3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let all = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
+            return all.filter(|tick| (low..=high).contains(tick)).collect();
+        }
+        let rough = (high - low) / 5.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let round = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|&step| step >= rough);
+        let step = round.unwrap_or(rough).max(if whole { 1.0 } else { 0.0 });
+        let first = (low / step).ceil() as i64;
+        (first..).map(|count| count as f64 * step).take_while(|&tick| tick <= high + 1e-9 * step).take(12).collect()
+    }
+}
 
 /// Where values lie on the picture.
 struct Frame {
-    x: [f64; 2],
-    y: [f64; 2],
+    x: Axis,
+    y: Axis,
 }
 
 impl Frame {
-    fn around(curves: &[Curve]) -> Frame {
+    fn around(chart: &Chart) -> Frame {
+        if chart.shares {
+            let share = || Axis { range: [0.0, 1.0], logarithmic: false };
+            return Frame { x: share(), y: share() };
+        }
         let range = |axis: usize| {
-            let values = curves.iter().flat_map(finite).map(|point| point[axis]);
+            let values = chart.curves.iter().flat_map(finite).map(|point| point[axis]);
             let [low, high] = values.fold([f64::MAX, f64::MIN], |[l, h], value| [l.min(value), h.max(value)]);
             match low <= high {
                 true if high - low > 1e-12 => [low, high],
@@ -51,150 +144,34 @@ impl Frame {
             }
         };
         let [low, high] = range(1);
-        let room = 0.05 * (high - low);
-        Frame { x: range(0), y: [low - room, high + room] }
+        let logarithmic = low > 0.0 && high / low > WIDE;
+        let y = match logarithmic {
+            true => [low / 1.2, high * 1.2],
+            false => [low - 0.05 * (high - low), high + 0.05 * (high - low)],
+        };
+        Frame { x: Axis { range: range(0), logarithmic: false }, y: Axis { range: y, logarithmic } }
+    }
+
+    /// Left, top, right and bottom of the area of the curves.
+    fn edges(&self) -> [f64; 4] {
+        let [left, top, right, bottom] = MARGIN;
+        [left, top, SIZE[0] as f64 - right, SIZE[1] as f64 - bottom]
     }
 
     fn place(&self, [x, y]: [f64; 2]) -> [f64; 2] {
-        let share = |value: f64, [low, high]: [f64; 2]| (value - low) / (high - low);
-        let [left, top, right, bottom] = MARGIN;
-        [left + share(x, self.x) * (WIDTH - left - right), HEIGHT - bottom - share(y, self.y) * (HEIGHT - top - bottom)]
+        let [left, top, right, bottom] = self.edges();
+        [left + self.x.along(x) * (right - left), bottom - self.y.along(y) * (bottom - top)]
     }
-}
-
-fn finite(curve: &Curve) -> impl Iterator<Item = [f64; 2]> + '_ {
-    curve.points.iter().copied().filter(|point| point.iter().all(|value| value.is_finite()))
-}
-
-/// About five round numbers in a range.
-fn ticks([low, high]: [f64; 2]) -> Vec<f64> {
-    let rough = (high - low) / 5.0;
-    let power = 10f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|&step| step >= rough).unwrap_or(rough);
-    let first = (low / step).ceil() as i64;
-    (first..).map(|count| count as f64 * step).take_while(|&tick| tick <= high + 1e-9 * step).take(12).collect()
 }
 
 /// A number that is short and says as much as a chart can show.
 fn label(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
-        size if !(1e-3..1e5).contains(&size) => format!("{value:.1e}"),
+        size if !(1e-3..1e5).contains(&size) => format!("{value:.1e}").replace(".0e", "e"),
         size if size >= 100.0 => format!("{value:.0}"),
         _ => format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_string(),
     }
-}
-
-impl Chart {
-    /// The chart as SVG text.
-    pub fn svg(&self) -> String {
-        let frame = Frame::around(&self.curves);
-        let [left, top, right, bottom] = MARGIN;
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
-             font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-             <text x=\"{left}\" y=\"24\" font-size=\"16\">{}</text>\n",
-            escaped(&self.title)
-        );
-        for (axis, range) in [(0, frame.x), (1, frame.y)] {
-            for tick in ticks(range) {
-                let mut point = [frame.x[0], frame.y[0]];
-                point[axis] = tick;
-                let [x, y] = frame.place(point);
-                // Writing to a string cannot fail.
-                let _ = match axis {
-                    0 => writeln!(
-                        svg,
-                        "<path d=\"M{x:.1} {top}V{y:.1}\" stroke=\"#e1e1e1\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                        y + 18.0,
-                        label(tick)
-                    ),
-                    _ => writeln!(
-                        svg,
-                        "<path d=\"M{x:.1} {y:.1}H{}\" stroke=\"#e1e1e1\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                        WIDTH - right,
-                        x - 6.0,
-                        y + 4.0,
-                        label(tick)
-                    ),
-                };
-            }
-        }
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-            WIDTH - right,
-            HEIGHT - bottom + 38.0,
-            escaped(&self.axis)
-        );
-        for (index, curve) in self.curves.iter().enumerate() {
-            let [r, g, b] = COLOURS[index % COLOURS.len()];
-            let points: Vec<String> =
-                finite(curve).map(|point| frame.place(point)).map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
-            let _ = writeln!(
-                svg,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"rgb({r},{g},{b})\" stroke-width=\"2\"/>",
-                points.join(" ")
-            );
-            let x = left + 12.0 + 150.0 * index as f64;
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{x}\" y=\"{}\" width=\"14\" height=\"4\" fill=\"rgb({r},{g},{b})\"/><text x=\"{}\" y=\"{}\">{}</text>",
-                top - 8.0,
-                x + 18.0,
-                top - 2.0,
-                escaped(&curve.name)
-            );
-        }
-        svg + "</svg>\n"
-    }
-
-    /// The chart as a picture.
-    pub fn canvas(&self) -> Canvas {
-        let frame = Frame::around(&self.curves);
-        let [left, top, right, bottom] = MARGIN;
-        let mut canvas = Canvas::new(WIDTH as usize, HEIGHT as usize);
-        canvas.text([left as usize, 8], &self.title, INK);
-        for (axis, range) in [(0, frame.x), (1, frame.y)] {
-            for tick in ticks(range) {
-                let mut point = [frame.x[0], frame.y[0]];
-                point[axis] = tick;
-                let [x, y] = frame.place(point).map(|place| place as usize);
-                let text = label(tick);
-                let width = text.chars().count() * Canvas::LETTER;
-                match axis {
-                    0 => {
-                        canvas.fill([x, top as usize, 1, (HEIGHT - top - bottom) as usize], GRID);
-                        canvas.text([x.saturating_sub(width / 2), y + 8], &text, INK);
-                    }
-                    _ => {
-                        canvas.fill([x, y, (WIDTH - left - right) as usize, 1], GRID);
-                        canvas.text([x.saturating_sub(width + 4), y.saturating_sub(5)], &text, INK);
-                    }
-                }
-            }
-        }
-        let axis_width = self.axis.chars().count() * Canvas::LETTER;
-        canvas.text([(WIDTH - right) as usize - axis_width.min(400), (HEIGHT - 16.0) as usize], &self.axis, INK);
-        for (index, curve) in self.curves.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()];
-            let points: Vec<[f32; 2]> =
-                finite(curve).map(|point| frame.place(point).map(|place| place as f32)).collect();
-            points.windows(2).for_each(|pair| canvas.line(pair[0], pair[1], colour));
-            points.iter().filter(|_| points.len() <= 30).for_each(|&[x, y]| {
-                canvas.fill([(x as usize).saturating_sub(2), (y as usize).saturating_sub(2), 5, 5], colour);
-            });
-            let x = left as usize + 12 + 150 * index;
-            canvas.fill([x, top as usize - 12, 14, 4], colour);
-            canvas.text([x + 18, top as usize - 15], &curve.name, INK);
-        }
-        canvas
-    }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 #[cfg(test)]
@@ -202,20 +179,31 @@ mod tests {
     use super::*;
 
     fn chart(points: Vec<[f64; 2]>) -> Chart {
-        Chart { title: "loss < 1".into(), axis: "epoch".into(), curves: vec![Curve { name: "loss".into(), points }] }
+        let curves = vec![Curve { name: "loss".into(), points }];
+        Chart { title: "loss < 1".into(), axis: "epoch".into(), curves, ..Chart::default() }
     }
 
     #[test]
     fn ticks_are_round_and_inside() {
-        assert_eq!(ticks([0.0, 1.0]).len(), 6);
-        assert!(ticks([0.03, 0.71]).iter().all(|tick| (0.03..0.72).contains(tick)));
+        let ticks = |low, high, logarithmic, whole| Axis { range: [low, high], logarithmic }.ticks(whole);
+        assert_eq!(ticks(0.0, 1.0, false, false).len(), 6);
+        assert!(ticks(0.03, 0.71, false, false).iter().all(|tick| (0.03..0.72).contains(tick)));
+        assert_eq!(ticks(1.0, 3.0, false, true), [1.0, 2.0, 3.0]);
+        assert_eq!(ticks(0.5, 60.0, true, false), [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(label(0.25), "0.25");
-        assert_eq!(label(1e-6), "1.0e-6");
+        assert_eq!(label(1e-6), "1e-6");
     }
 
     #[test]
     fn charts_are_drawn_whatever_the_values() {
-        for points in [vec![], vec![[1.0, 2.0]], vec![[0.0, f64::NAN], [1.0, 0.5]], vec![[0.0, 3.0], [1.0, 3.0]]] {
+        let curves = [
+            vec![],
+            vec![[1.0, 2.0]],
+            vec![[0.0, f64::NAN], [1.0, 0.5]],
+            vec![[0.0, 3.0], [1.0, 3.0]],
+            vec![[0.0, 1e-6], [1.0, 3.0]],
+        ];
+        for points in curves {
             let svg = chart(points.clone()).svg();
             assert!(svg.contains("loss &lt; 1") && !svg.contains("NaN"), "{svg}");
             assert!(chart(points).canvas().png().starts_with(b"\x89PNG"));

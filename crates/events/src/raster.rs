@@ -1,7 +1,7 @@
 //! A small canvas: lines, boxes and letters into a PNG.
 
 use crate::EventsError;
-use crate::font::glyph;
+use octant_imaging::font::{ADVANCE, dots};
 use std::path::Path;
 
 /// Red, green and blue.
@@ -18,7 +18,7 @@ impl Canvas {
     /// The side of a letter's dot.
     const DOT: usize = 2;
     /// The width of a letter with the gap after it.
-    pub const LETTER: usize = 4 * Canvas::DOT;
+    pub const LETTER: usize = ADVANCE * Canvas::DOT;
 
     /// A white canvas.
     pub fn new(width: usize, height: usize) -> Canvas {
@@ -36,8 +36,8 @@ impl Canvas {
         }
     }
 
-    /// A filled box.
-    pub fn fill(&mut self, [x, y, width, height]: [usize; 4], colour: Colour) {
+    /// A filled box: left, top, width, height.
+    pub fn block(&mut self, [x, y, width, height]: [usize; 4], colour: Colour) {
         for row in y..y + height {
             (x..x + width).for_each(|column| self.blend(column as isize, row as isize, colour, 1.0));
         }
@@ -59,13 +59,11 @@ impl Canvas {
     }
 
     /// Text with its upper left corner at a place.
-    pub fn text(&mut self, [x, y]: [usize; 2], text: &str, colour: Colour) {
+    pub fn letters(&mut self, [x, y]: [usize; 2], text: &str, colour: Colour) {
         for (index, letter) in text.chars().enumerate() {
-            for (row, bits) in glyph(letter).into_iter().enumerate() {
-                for column in (0..3).filter(|column| bits >> (2 - column) & 1 == 1) {
-                    let left = x + index * Canvas::LETTER + column * Canvas::DOT;
-                    self.fill([left, y + row * Canvas::DOT, Canvas::DOT, Canvas::DOT], colour);
-                }
+            for (row, column) in dots(letter) {
+                let left = x + index * Canvas::LETTER + column * Canvas::DOT;
+                self.block([left, y + row * Canvas::DOT, Canvas::DOT, Canvas::DOT], colour);
             }
         }
     }

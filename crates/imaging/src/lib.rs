@@ -14,6 +14,7 @@ pub mod blur;
 pub mod colour;
 pub mod compare;
 pub mod filters;
+pub mod font;
 pub mod geometry;
 mod image;
 pub mod mask;

@@ -1,5 +1,6 @@
 //! Using a network without training it.
 
+use crate::ahead::Ahead;
 use crate::state::Values;
 use crate::step::{self, StepPlan, TracedStep};
 use crate::{Findings, Metric, Task, TrainError};
@@ -38,6 +39,7 @@ impl<'a> Evaluator<'a> {
         let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.task.sums(false)]));
         let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
         let mut observer = self.task.observer();
+        let mut ahead = Ahead::default();
         let split = if self.mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated };
         for batch in batches {
             let batch = batch?;
@@ -48,6 +50,7 @@ impl<'a> Evaluator<'a> {
             }
             let mut outputs = self.program.execute(&inputs)?.into_iter();
             sums = outputs.next().expect("the first output is the sums");
+            ahead.queued(outputs.next().expect("the second output is the loss"))?;
             if let (Some(observer), Some(predictions)) = (&mut observer, outputs.next()) {
                 observer.observe(&batch, &predictions.to_host()?)?;
             }

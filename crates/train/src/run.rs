@@ -10,7 +10,7 @@ mod plan;
 mod report;
 
 pub use plan::{OnBad, Plan, Watched};
-pub use report::{Ending, EpochReport, Summary, Times, Watcher};
+pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
 use crate::checkpoint::{Checkpoint, Contents, Writer, averages};
 use crate::phase::layer_scales;

@@ -1,5 +1,6 @@
 //! A compiled step with its state: what the training loop drives.
 
+use crate::ahead::Ahead;
 use crate::checkpoint::Snapshot;
 use crate::state::{Entry, Role, State, Values, full};
 use crate::step::{self, StepPlan, TracedStep, WATCH};
@@ -7,12 +8,9 @@ use crate::{Metric, Observer, Task, TrainError};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
-use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Program, Sharding};
-use std::collections::VecDeque;
-
-/// Steps that may be queued at a time. Enough that the device never waits for the host; few, because each holds its
-/// batch in memory, and because somebody who says stop waits for all of them.
-const AHEAD: usize = 4;
+use octant_runtime::{
+    Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, Program, Sharding,
+};
 
 /// One network being trained on one backend.
 pub struct Session<'a> {
@@ -28,8 +26,7 @@ pub struct Session<'a> {
     counts: Buffer,
     steps: u64,
     batches: u64,
-    /// The losses of the steps that were queued last: as each becomes known, its step is done.
-    queued: VecDeque<Buffer>,
+    ahead: Ahead,
 }
 
 /// The step that counts, compiled when it is first needed: minutes on a large network, and it needs less memory than the
@@ -91,7 +88,7 @@ impl<'a> Session<'a> {
             counts,
             steps: 0,
             batches: 0,
-            queued: VecDeque::new(),
+            ahead: Ahead::default(),
         })
     }
 
@@ -126,11 +123,8 @@ impl<'a> Session<'a> {
             inputs.push(self.backend.upload(scalar, &self.mesh, &Sharding::Replicated)?);
         }
         self.state.buffers = self.train.execute(&inputs)?;
-        self.queued.extend(self.state.buffers.pop());
-        match self.queued.len() > AHEAD {
-            true => Ok(self.queued.pop_front().map_or(Ok(()), |oldest| oldest.wait())?),
-            false => Ok(()),
-        }
+        let loss = self.state.buffers.pop().expect("the last output is the loss");
+        self.ahead.queued(loss)
     }
 
     /// Queues one step of counting. What the task's observer asked for is handed to it, which waits for the device.
@@ -141,6 +135,7 @@ impl<'a> Session<'a> {
         inputs.extend(uploaded);
         let mut outputs = self.evaluation.executable(self.backend)?.execute(&inputs)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
+        self.ahead.queued(outputs.next().expect("the second output is the loss"))?;
         match (observer, outputs.next()) {
             (Some(observer), Some(predictions)) => observer.observe(batch, &predictions.to_host()?),
             _ => Ok(()),
@@ -269,6 +264,11 @@ impl<'a> Session<'a> {
     /// Where the time of the training steps went, if it was measured.
     pub fn profile(&self) -> Vec<octant_runtime::Part> {
         self.train.profile()
+    }
+
+    /// Memory in use on the fullest device, where the backend can tell.
+    pub fn memory(&self) -> Option<MemoryUse> {
+        self.backend.memory().ok()?.into_iter().max_by_key(|device| device.used)
     }
 
     /// Memory and work of one training step.

@@ -9,9 +9,9 @@ use octant_nn::schedule::{Plateau, Schedule};
 use octant_nn::{Optimizer, Precision};
 use octant_runtime::{CompileOptions, Mesh};
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, OnBad, Plan, Watched, Watcher, run};
+use octant_train::run::{Ending, EpochReport, OnBad, Plan, StepReport, Watched, Watcher, run};
 use octant_train::step::Clip;
-use octant_train::{Classify, Metric, Pace, Phase, Rate, Session, Trainable};
+use octant_train::{Classify, Pace, Phase, Rate, Session, Trainable};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ impl Watcher for Impatient {
     fn is_due(&self) -> bool {
         false
     }
-    fn step(&mut self, _: u64, _: &[Metric], _: f64) {}
+    fn step(&mut self, _: &StepReport) {}
+    fn validates(&mut self, _: u64, _: u64) {}
     fn epoch_ends(&mut self, _: &EpochReport) {}
     fn message(&mut self, _: &str) {}
     fn stops(&self) -> bool {

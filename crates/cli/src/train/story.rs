@@ -1,12 +1,14 @@
 //! The first and the last words of a run.
 
 use super::Arguments;
-use crate::output::{Json, bytes, duration};
+use crate::output::{Json, bytes, duration, line};
 use crate::recipes::{PhaseRecipe, Recipe};
-use crate::show::Display;
+use crate::show::{Display, as_json, number, show};
 use crate::{Ending, plots, prepare};
 use anyhow::Result;
 use octant_events::Setting;
+use octant_metrics::classes::Confusion;
+use octant_train::Metric;
 use octant_train::run::{self, Summary};
 use serde_json::json;
 use std::path::Path;
@@ -85,48 +87,79 @@ pub(super) fn finish(
     arguments: &Arguments,
 ) -> Result<Ending> {
     let progress = &summary.progress;
-    let weights = path.join("checkpoints/last/model.safetensors");
-    let charts = plots::write(path, summary, data.valid.class_names())?;
     let (event, ending) = match summary.ending {
         run::Ending::Done | run::Ending::NoImprovement => ("done", Ending::Done),
         run::Ending::TimeUp => ("time-up", Ending::Done),
         run::Ending::Stopped => ("interrupted", Ending::Interrupted),
     };
     let best = prepare::best(recipe);
+    let kept = if progress.best.is_some() { "best" } else { "last" };
+    let weights = path.join("checkpoints").join(kept).join("model.safetensors");
+    let charts = plots::write(path, summary, data.valid.class_names(), &best)?;
+    let next = next(recipe, path, summary);
     if arguments.json {
         Json::line(json!({
-            "event": event, "metrics": crate::show::as_json(&progress.metrics), "run": path, "weights": weights,
-            "steps": progress.step, "epochs": progress.epoch,
+            "event": event, "metrics": as_json(&progress.metrics), "run": path, "weights": weights,
+            "steps": progress.step, "epochs": progress.epoch, "plots": charts,
             "best": progress.best.as_ref().map(|found| json!({ "metric": best, "value": found.value, "epoch": found.epoch })),
+            "next": next.iter().map(|(command, why)| json!({ "command": command, "why": why })).collect::<Vec<_>>(),
         }));
         return Ok(ending);
     }
-    println!("\n{event} after {} steps, {} epochs", progress.step, progress.epoch);
-    progress.metrics.iter().for_each(|(name, value)| println!("  {name:<14} {value:.4}"));
+    line(format_args!("\n{event} after {} steps, {} epochs", progress.step, progress.epoch));
+    let row = |name: &str, text: &str| line(format_args!("  {name:<10} {text}"));
     if let Some(found) = &progress.best {
-        println!("  {:<14} {best} {:.4} in epoch {} (checkpoints/best)", "best", found.value, found.epoch);
+        row("best", &format!("{best} {} in epoch {}", number(found.value), found.epoch));
     }
+    let (validated, learned): (Vec<Metric>, Vec<Metric>) =
+        progress.metrics.iter().cloned().partition(|(name, _)| name.starts_with("val_"));
+    row("training", &show(&learned));
+    row("validation", &show(&validated));
     if let Some(confusion) = &summary.findings.confusion {
-        let name = |class: usize| data.valid.class_names().get(class).cloned().unwrap_or_else(|| class.to_string());
-        let mistakes: Vec<String> = confusion
-            .mistakes(3)
-            .into_iter()
-            .map(|(label, predicted, count)| format!("{} taken for {} ({count})", name(label), name(predicted)))
-            .collect();
-        println!("  {:<14} {}", "mistakes", mistakes.join(", "));
+        row("mistakes", &mistakes(confusion, data.valid.class_names()));
     }
-    println!("  {:<14} {}", "run", path.display());
-    println!("  {:<14} {}", "weights", weights.display());
-    println!("  {:<14} {}", "plots", charts.display());
-    match summary.ending {
-        run::Ending::Done | run::Ending::NoImprovement => {
-            println!("\nnext: octant eval {0}, or tensorboard --logdir {0}", path.display())
-        }
-        run::Ending::TimeUp | run::Ending::Stopped => {
-            println!("\nnext: octant train {} goes on from here", path.display())
-        }
-    }
+    row("weights", &weights.display().to_string());
+    row("plots", &charts.display().to_string());
+    line("\nnext:");
+    let longest = next.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
+    next.iter().for_each(|(command, why)| line(format_args!("  {command:<longest$}   {why}")));
     Ok(ending)
+}
+
+/// The classes that are mistaken for each other most.
+fn mistakes(confusion: &Confusion, names: &[String]) -> String {
+    let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
+    let most = confusion.mistakes(3).into_iter();
+    let sentences: Vec<String> =
+        most.map(|(label, taken, count)| format!("{} taken for {} ({count})", name(label), name(taken))).collect();
+    if sentences.is_empty() { "none".into() } else { sentences.join(", ") }
+}
+
+/// Commands that make sense now, each with its reason.
+fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)> {
+    let run = path.display();
+    let progress = &summary.progress;
+    let mut next = Vec::new();
+    let mut add = |command: String, why: &str| next.push((command, why.to_string()));
+    if matches!(summary.ending, run::Ending::TimeUp | run::Ending::Stopped) {
+        add(format!("octant train {run}"), "goes on from here");
+        return next;
+    }
+    add(format!("octant eval {run}"), "judges the best checkpoint, class by class");
+    add(format!("octant predict {run} PICTURES"), "asks it about pictures of yours");
+    add(format!("tensorboard --logdir {run}"), "shows curves, pictures and settings");
+    let ran = recipe.phases.last().map_or(0, |phase| phase.epochs);
+    match &progress.best {
+        Some(best) if best.epoch == progress.epoch => {
+            add(format!("octant train {run} --epochs {}", 2 * ran), "the last epoch was the best: it still learns");
+        }
+        Some(best) if best.epoch * 3 < progress.epoch * 2 => add(
+            format!("octant train {} --weight-decay 1e-4 --patience {}", recipe.name, (ran / 5).max(3)),
+            "it was best long before the end: decay, more augmentation or an early stop may help",
+        ),
+        _ => {}
+    }
+    next
 }
 
 /// A line about what was compiled.

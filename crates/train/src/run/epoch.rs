@@ -1,7 +1,7 @@
 //! One epoch: learn, validate, judge, write down.
 
 use super::plan::validated_names;
-use super::{Ending, EpochReport, Runner, Times};
+use super::{Ending, EpochReport, Runner, StepReport, Times};
 use crate::{Best, Metric, Phase, Session, TrainError};
 use octant_data::{Batches, Loader};
 use std::time::Instant;
@@ -85,7 +85,8 @@ impl<'p> Runner<'p, '_> {
             self.advance(train, batch.position);
             if self.watcher.is_due() {
                 self.check_finite(session, train)?;
-                self.watcher.step(self.progress.epoch_step, &session.metrics()?, rate);
+                let (done, metrics, memory) = (self.progress.epoch_step, session.metrics()?, session.memory());
+                self.watcher.step(&StepReport { done, metrics, rate, memory });
             }
             if let Some(ending) = self.interruption() {
                 self.check_finite(session, train)?;
@@ -121,11 +122,15 @@ impl<'p> Runner<'p, '_> {
     fn validate(&mut self, phase: &Phase, session: &mut Session) -> Result<Option<Vec<Metric>>, TrainError> {
         session.reset_counts()?;
         let mut observer = phase.task.observer();
-        for batch in self.loader(false, phase)?.epoch(0) {
+        let loader = self.loader(false, phase)?;
+        for (number, batch) in loader.epoch(0).enumerate() {
             let observer = observer.as_mut().map(|observer| &mut **observer as &mut dyn crate::Observer);
             session.evaluate_with(&batch?, observer)?;
             if self.interruption().is_some() {
                 return Ok(None);
+            }
+            if self.watcher.is_due() {
+                self.watcher.validates(number as u64 + 1, loader.batches_per_epoch());
             }
         }
         let counts = session.counts()?;

@@ -1,6 +1,7 @@
 //! What a run tells those who watch it.
 
 use crate::{Findings, Metric, Phase, Progress, Session};
+use octant_runtime::MemoryUse;
 use std::time::Duration;
 
 /// Why a run ended.
@@ -27,6 +28,19 @@ pub struct Summary {
     pub findings: Findings,
     /// Steps that were skipped because they were not finite.
     pub skipped: u64,
+}
+
+/// Where an epoch stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepReport {
+    /// Its steps so far.
+    pub done: u64,
+    /// Its metrics so far.
+    pub metrics: Vec<Metric>,
+    /// The learning rate.
+    pub rate: f64,
+    /// Memory on the fullest device, where the backend can tell.
+    pub memory: Option<MemoryUse>,
 }
 
 /// One epoch, when it is over.
@@ -101,7 +115,9 @@ pub trait Watcher {
     /// Whether numbers are wanted now; reading them makes the host wait for the device.
     fn is_due(&self) -> bool;
     /// The numbers that were wanted.
-    fn step(&mut self, done: u64, metrics: &[Metric], rate: f64);
+    fn step(&mut self, report: &StepReport);
+    /// So many of so many batches are validated; called whenever [`is_due`](Watcher::is_due).
+    fn validates(&mut self, done: u64, batches: u64);
     /// An epoch is over.
     fn epoch_ends(&mut self, report: &EpochReport);
     /// Something worth knowing, in a sentence.

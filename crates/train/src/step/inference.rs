@@ -7,7 +7,7 @@ use octant_nn::{Context, Mode};
 use octant_runtime::Program;
 
 /// Traces the step that only counts. Its inputs are the variables (read), the sums (updated) and the batch; its outputs
-/// are the sums and, where the task has an observer, the predictions.
+/// are the sums, the loss and, where the task has an observer, the predictions.
 pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
     let batch = batch_inputs(&trace, plan);
@@ -15,7 +15,8 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let context = Context::new(&trace, Mode::Evaluate, plan.precision);
     let outcome = plan.task.outcome(&context, &batch);
     let variables = context.variables();
-    let outputs: Vec<Tensor> = std::iter::once(&sums + &outcome.sums).chain(outcome.predictions).collect();
+    let loss = outcome.objectives[0].loss.convert(DType::F32);
+    let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(outcome.predictions).collect();
     let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([sums]).chain(batch).collect();
     let place = variables.len();
     let program = program("evaluation step", trace, &inputs, &outputs, place..place + 1, plan)?;

@@ -1,0 +1,97 @@
+//! Tables of counts as coloured squares.
+
+use crate::pen::{Anchor, Drawing, Pen};
+use crate::raster::{Canvas, Colour};
+
+/// A square table of counts: what was (rows) and what it was taken for (columns).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matrix {
+    /// What it shows.
+    pub title: String,
+    /// The names of rows and columns.
+    pub names: Vec<String>,
+    /// All counts, row after row.
+    pub counts: Vec<f64>,
+}
+
+const INK: Colour = [40, 40, 40];
+const PALE: Colour = [110, 110, 110];
+/// Longer names are cut.
+const LONGEST: usize = 16;
+const TOP: f64 = 116.0;
+const LETTER: f64 = Canvas::LETTER as f64;
+
+impl Matrix {
+    /// The side of a square: large enough for its count where there are few, at least visible where there are many.
+    fn cell(&self) -> f64 {
+        (640 / self.names.len().max(1)).clamp(4, 64) as f64
+    }
+
+    /// Squares that hold letters.
+    fn is_readable(&self) -> bool {
+        self.cell() >= 20.0
+    }
+
+    fn left(&self) -> f64 {
+        let longest = self.names.iter().map(|name| name.chars().count().min(LONGEST)).max().unwrap_or(0);
+        if self.is_readable() { 40.0 + longest as f64 * LETTER } else { 40.0 }
+    }
+}
+
+impl Drawing for Matrix {
+    fn size(&self) -> [usize; 2] {
+        let side = self.cell() * self.names.len() as f64;
+        [(self.left() + side + 24.0).max(420.0) as usize, (TOP + side + 24.0) as usize]
+    }
+
+    fn draw(&self, pen: &mut dyn Pen) {
+        let (count, cell, left) = (self.names.len(), self.cell(), self.left());
+        pen.text([16.0, 12.0], Anchor::Start, &self.title, INK);
+        pen.text([16.0, 36.0], Anchor::Start, "down: what it is", PALE);
+        pen.text([16.0, 58.0], Anchor::Start, "across: what it was taken for", PALE);
+        let middle = (cell - 14.0) / 2.0;
+        for (row, counts) in self.counts.chunks_exact(count.max(1)).enumerate() {
+            let y = TOP + row as f64 * cell;
+            let total = counts.iter().sum::<f64>().max(1.0);
+            for (column, &value) in counts.iter().enumerate() {
+                let x = left + column as f64 * cell;
+                let share = value / total;
+                pen.fill([x, y, cell - 1.0, cell - 1.0], shade(share, row == column));
+                let text = format!("{value:.0}");
+                if value > 0.0 && self.is_readable() && text.len() as f64 * LETTER < cell {
+                    let ink = if share > 0.45 { [255; 3] } else { INK };
+                    pen.text([x + cell / 2.0, y + middle], Anchor::Middle, &text, ink);
+                }
+            }
+            if self.is_readable() {
+                let name: String = self.names[row].chars().take(LONGEST).collect();
+                pen.text([left - 10.0, y + middle], Anchor::End, &name, INK);
+                // There is no room for turned names: their beginnings tell columns apart.
+                let fits = ((cell / LETTER) as usize).saturating_sub(1).max(1);
+                let short: String = self.names[row].chars().take(fits).collect();
+                pen.text([left + (row as f64 + 0.5) * cell, TOP - 22.0], Anchor::Middle, &short, INK);
+            }
+        }
+    }
+}
+
+/// Darker is more of the row: green where it is right, red where it is a mistake.
+fn shade(share: f64, right: bool) -> Colour {
+    let full: Colour = if right { [0, 110, 60] } else { [190, 30, 20] };
+    full.map(|channel| (255.0 - (255.0 - channel as f64) * share.sqrt()).round() as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_classes_is_drawn() {
+        for count in [0, 1, 3, 10, 100] {
+            let names = (0..count).map(|name| format!("class {name}")).collect();
+            let matrix = Matrix { title: "confusion".into(), names, counts: vec![1.0; count * count] };
+            assert!(matrix.svg().ends_with("</svg>\n"));
+            assert!(matrix.canvas().png().starts_with(b"\x89PNG"));
+        }
+    }
+}

@@ -1,9 +1,11 @@
 //! The `eval` command.
 
-use crate::output::Json;
+mod likeness;
+
+use crate::output::{Bar, Json, line};
 use crate::recipes::{self, Recipe};
 use crate::show::{as_json, show};
-use crate::{Ending, device, prepare, rundir, train};
+use crate::{Ending, device, plots, prepare, rundir, train};
 use anyhow::{Context, Result, bail};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_runtime::CompileOptions;
@@ -17,8 +19,14 @@ use std::sync::Arc;
 /// Judge a run or a file of weights on data
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A run directory, or a file of weights together with --recipe
+    /// A run directory, a file of weights together with --recipe, or pictures together with --against
     run: PathBuf,
+    /// Compare pictures with these, by MSE, MAE, PSNR and SSIM: a file or a folder
+    #[arg(long, value_name = "PATH")]
+    against: Option<PathBuf>,
+    /// The span of values of compared pictures; what their files' type can hold if not given
+    #[arg(long, requires = "against")]
+    range: Option<f64>,
     /// The folder with the data set; the run's own if not given
     #[arg(long, visible_alias = "dataset-dir", value_name = "DIR")]
     data: Option<PathBuf>,
@@ -40,6 +48,9 @@ pub(crate) struct Arguments {
     /// Threads of the CPU engine; all cores if not given
     #[arg(long)]
     threads: Option<usize>,
+    /// Draw the confusion matrix and the curves over all thresholds into this folder
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
     /// Any field of the recipe
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -86,6 +97,9 @@ pub(crate) fn values(recipe: &Recipe, weights: &Path, outputs: usize) -> Result<
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let Arguments { run, recipe, checkpoint, data, set, .. } = &arguments;
+    if let Some(wanted) = &arguments.against {
+        return likeness::run(run, wanted, arguments.range, arguments.json);
+    }
     let (recipe, weights) = resolve(run, recipe.as_deref(), checkpoint, data.as_deref(), set)?;
     let data = prepare::data(&recipe)?;
     let dataset = if arguments.on_train { &data.train } else { &data.valid };
@@ -106,14 +120,29 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         ..LoaderConfig::default()
     };
     let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;
-    let (metrics, findings) = evaluator.run(loader.epoch(0))?;
+    let batches = loader.batches_per_epoch();
+    let mut bar = (!arguments.json).then(|| Bar::new("judging".into(), batches));
+    let watched = loader.epoch(0).enumerate().map(|(number, batch)| {
+        if let Some(bar) = bar.as_mut().filter(|bar| bar.is_due()) {
+            bar.draw(number as u64, "batches");
+        }
+        batch
+    });
+    let (metrics, findings) = evaluator.run(watched)?;
+    if let Some(folder) = &arguments.plots {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        plots::findings(folder, &findings, dataset.class_names())?;
+    }
+    let remark = task.remark(&metrics);
     if arguments.json {
         Json::line(
-            json!({ "event": "done", "pictures": dataset.len(), "weights": weights, "metrics": as_json(&metrics) }),
+            json!({ "event": "done", "pictures": dataset.len(), "weights": weights, "metrics": as_json(&metrics), "remark": remark }),
         );
         return Ok(Ending::Done);
     }
-    println!("{} on {} pictures\n  {}", weights.display(), dataset.len(), show(&metrics));
+    let title = format!("{} on {} pictures\n  {}", weights.display(), dataset.len(), show(&metrics));
+    bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
+    remark.iter().for_each(line);
     if let Some(confusion) = findings.confusion {
         let names = dataset.class_names();
         println!("  {:<20} precision  recall      f1", "class");

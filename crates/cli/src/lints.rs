@@ -1,10 +1,11 @@
 //! What looks wrong before a run has begun. Each sentence says what to do about it.
 
 use crate::prepare::{self, Data};
-use crate::recipes::{Learns, Recipe};
+use crate::recipes::{self, Learns, Recipe};
 use anyhow::Result;
 use octant_data::{Dataset, Target};
 use octant_train::{Phase, Trainable};
+use std::collections::{HashMap, HashSet};
 
 /// How many samples are compared when looking for the same picture in both halves.
 const COMPARED: usize = 64;
@@ -20,21 +21,39 @@ pub(crate) fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     }
     if !recipe.batch_size.is_multiple_of(recipe.cores) {
         warnings.push(format!(
-            "a batch of {} does not divide over {} cores; use a multiple of {0}",
+            "a batch of {} does not divide over {1} cores; use a multiple of {1}",
             recipe.batch_size, recipe.cores
         ));
     }
-    if let Some(reference) = recipe.reference_batch.filter(|&batch| batch != recipe.batch_size && !recipe.scale_lr) {
-        warnings.push(format!(
-            "the learning rate is meant for batches of {reference}, not of {}; give --scale-lr or choose --lr",
-            recipe.batch_size
-        ));
+    warnings.extend(unscaled(recipe));
+    if data.train.class_names() != data.valid.class_names() {
+        warnings.push(
+            "training and validation data have different classes, so the same number means different things; give both \
+             the same folders"
+                .into(),
+        );
     }
     warnings.extend(frozen(recipe, data)?);
-    warnings.extend(preprocessing(recipe)?);
+    warnings.extend(preprocessing(recipe, data)?);
     warnings.extend(shared_pictures(&*data.train, &*data.valid));
     warnings.extend(metric_range(recipe, &*data.train));
     Ok(warnings)
+}
+
+/// A batch of another size with the learning rates of the recipe.
+fn unscaled(recipe: &Recipe) -> Option<String> {
+    let reference = recipe.reference_batch.filter(|_| !recipe.scale_lr)?;
+    let phase = recipe.phases.last()?;
+    let batch = recipe.batch_size as u64 * phase.accumulate.max(1);
+    // Whoever chose a rate has thought about it.
+    let written = recipes::table(&recipe.name).and_then(recipes::check);
+    let rates = |recipe: &Recipe| recipe.phases.iter().map(|phase| phase.schedule.lr).collect::<Vec<_>>();
+    let is_own = written.is_ok_and(|written| rates(&written) != rates(recipe));
+    (batch != reference as u64 && !is_own).then(|| {
+        format!(
+            "the learning rate is meant for {reference} pictures per update, not for {batch}; give --scale-lr or --lr"
+        )
+    })
 }
 
 /// Phases in which nothing learns, and a head-only phase that in truth frees everything.
@@ -62,35 +81,69 @@ fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
 }
 
 /// Pretrained weights with other preprocessing than they were made with.
-fn preprocessing(recipe: &Recipe) -> Result<Vec<String>> {
+fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    if recipe.weights.is_none() {
+        return Ok(warnings);
+    }
     let entry = octant_zoo::find(&recipe.model)?;
-    let expected = octant_train::normalise_of(&entry.preprocessing);
-    let differs = recipe.weights.is_some() && recipe.normalise == "none" && expected.is_some();
-    Ok(differs
-        .then(|| format!("the weights of {} expect normalised pictures; remove normalise = \"none\"", recipe.model))
-        .into_iter()
-        .collect())
+    if recipe.normalise == "none" && octant_train::normalise_of(&entry.preprocessing).is_some() {
+        warnings
+            .push(format!("the weights of {} expect normalised pictures; remove normalise = \"none\"", recipe.model));
+    }
+    let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
+    let [height, width, _] = prepare::picture(&*data.valid, &transform)?;
+    let [expected, ..] = entry.preprocessing.input;
+    if height.max(width) != expected {
+        warnings.push(format!(
+            "the weights of {} are made for pictures of {expected}×{expected}, these are {height}×{width}; give \
+             --image-size {expected} and a transform that resizes",
+            recipe.model
+        ));
+    }
+    Ok(warnings)
 }
 
 /// Validation pictures that are also trained on make every metric a lie.
 fn shared_pictures(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
-    let first = |dataset: &dyn Dataset| -> Vec<String> {
-        (0..dataset.len().min(100_000))
-            .map(|index| dataset.location(index))
-            .filter(|place| place.contains(['/', '\\']))
-            .collect()
-    };
-    let trained: std::collections::HashSet<String> = first(train).into_iter().collect();
-    let shared = first(valid).into_iter().find(|place| trained.contains(place));
-    if let Some(place) = shared {
+    let [trained, judged] = [train, valid].map(files);
+    let known: HashSet<&String> = trained.iter().collect();
+    if let Some(place) = judged.iter().find(|place| known.contains(place)) {
         return Some(format!("{place} is in the training and in the validation data; split them anew"));
+    }
+    if let Some((copy, original)) = copied_file(&trained, &judged) {
+        return Some(format!(
+            "{copy} of the validation data is a copy of {original}, which is trained on; split them anew"
+        ));
     }
     let picture =
         |dataset: &dyn Dataset, index: usize| dataset.get(index).ok().map(|sample| sample.picture.bytes().to_vec());
-    let seen: std::collections::HashSet<Vec<u8>> =
-        (0..train.len().min(COMPARED)).filter_map(|index| picture(train, index)).collect();
+    let seen: HashSet<Vec<u8>> = (0..train.len().min(COMPARED)).filter_map(|index| picture(train, index)).collect();
     let again = (0..valid.len().min(COMPARED)).find(|&index| picture(valid, index).is_some_and(|p| seen.contains(&p)));
     again.map(|index| format!("{} of the validation data is also trained on; split them anew", valid.location(index)))
+}
+
+/// The files that samples come from, where they come from files.
+fn files(dataset: &dyn Dataset) -> Vec<String> {
+    let places = (0..dataset.len().min(100_000)).map(|index| dataset.location(index));
+    places.filter(|place| place.contains(['/', '\\'])).collect()
+}
+
+/// A file that is there twice under different names. Only files of the same length are read, and not too many.
+fn copied_file(trained: &[String], judged: &[String]) -> Option<(String, String)> {
+    const READ: usize = 2000;
+    let length = |place: &String| std::fs::metadata(place).ok().filter(|file| file.is_file()).map(|file| file.len());
+    let mut by_length: HashMap<u64, Vec<&String>> = HashMap::new();
+    trained
+        .iter()
+        .for_each(|place| length(place).into_iter().for_each(|len| by_length.entry(len).or_default().push(place)));
+    let alike = |place: &String| length(place).and_then(|length| by_length.get(&length)).into_iter().flatten().copied();
+    let pairs = judged.iter().flat_map(|place| alike(place).map(move |original| (place, original)));
+    let same = |(copy, original): &(&String, &String)| match (std::fs::read(copy), std::fs::read(original)) {
+        (Ok(copy), Ok(original)) => copy == original,
+        _ => false,
+    };
+    pairs.take(READ).find(same).map(|(copy, original)| (copy.clone(), original.clone()))
 }
 
 /// Targets within 0 and 1 make squared errors look better than they are.
@@ -119,3 +172,6 @@ pub(crate) fn learning(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> (usi
         (learning + if phase.trainable.includes(spec, &head) { count } else { 0 }, all + count)
     })
 }
+
+#[cfg(test)]
+mod tests;

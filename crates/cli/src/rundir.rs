@@ -46,9 +46,12 @@ pub(crate) fn open(path: &Path, recipe: &Recipe, fresh: bool) -> Result<Opened> 
                 recipe.name
             );
         }
-        if let Some((checkpoint, warning)) = Checkpoint::newest(&path.join("checkpoints"), "last")? {
+        if let Some((mut checkpoint, warning)) = Checkpoint::newest(&path.join("checkpoints"), "last")? {
             let lengths = checkpoint.progress.file_lengths();
             let directory = RunDirectory::resume(path, || lengths)?;
+            if warning.is_some() {
+                checkpoint.replace_damaged("last")?;
+            }
             directory.write("config.toml", &config)?;
             return Ok(Opened { directory, checkpoint: Some(checkpoint), warning });
         }

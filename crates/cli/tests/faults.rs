@@ -4,6 +4,9 @@
 
 mod runs;
 
+use octant_data::write_png_u8;
+use octant_imaging::Image;
+use octant_train::checkpoint::Checkpoint;
 use runs::{finish, traces, train};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -50,22 +53,24 @@ fn a_polite_signal_is_obeyed_and_a_second_process_refused() {
     let whole = folder.path().join("whole");
     finish(train(&whole));
     let run = folder.path().join("run");
-    let mut child = train(&run).stdout(Stdio::null()).spawn().unwrap();
-    let lock = run.join("config.toml");
-    while !lock.exists() {
+    // So many epochs that it cannot end by itself before the second process has looked.
+    let mut long = train(&run);
+    long.args(["--epochs", "100000"]);
+    let mut child = long.stdout(Stdio::null()).spawn().unwrap();
+    while !run.join("checkpoints/last/checksums.txt").exists() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let second = train(&run).output().unwrap();
     let text = String::from_utf8_lossy(&second.stderr).into_owned();
-    // The first one may have been quick enough to finish before the second one looked.
-    if child.try_wait().unwrap().is_none() && !second.status.success() {
-        assert!(text.contains("another process is training"), "{text}");
-    }
+    assert!(!second.status.success() && text.contains("another process is training"), "{text}");
     terminate(child.id());
-    let code = child.wait().unwrap().code();
-    assert!(code == Some(130) || code == Some(0), "{code:?}");
-    finish(train(&run));
-    assert!(traces(&run) == traces(&whole));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let went = Checkpoint::newest(&run.join("checkpoints"), "last").unwrap().unwrap().0.progress;
+    assert!(went.step > 0);
+    if went.epoch < 4 {
+        finish(train(&run));
+        assert!(traces(&run) == traces(&whole));
+    }
 }
 
 fn terminate(process: u32) {
@@ -79,15 +84,17 @@ fn a_damaged_checkpoint_falls_back_to_the_one_before() {
     let run = folder.path().join("run");
     finish(train(&run));
     let expected = traces(&run);
-    let model = run.join("checkpoints/last/model.safetensors");
-    let mut bytes = std::fs::read(&model).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&model, bytes).unwrap();
-    let output = finish(train(&run));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("is damaged") && text.contains("going on from the one before it"), "{text}");
-    assert!(traces(&run) == expected);
+    for name in ["model.safetensors", "state.safetensors", "progress.toml", "config.toml", "checksums.txt"] {
+        let file = run.join("checkpoints/last").join(name);
+        let mut bytes = std::fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        let output = finish(train(&run));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("damaged") && text.contains("going on from the one before it"), "{name}: {text}");
+        assert!(traces(&run) == expected, "{name}");
+    }
 }
 
 #[test]
@@ -103,4 +110,52 @@ fn a_checkpoint_of_another_model_is_refused_and_fresh_starts_over() {
     let mut fresh = train(&run);
     fresh.args(["--set", "model=\"fashion-cnn\"", "--fresh", "--epochs", "1", "--steps-per-epoch", "2"]);
     finish(fresh);
+}
+
+#[test]
+fn a_mask_of_another_size_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let names: Vec<String> = (0..8).map(|number| format!("scene{number}")).collect();
+    for part in ["images", "masks"] {
+        std::fs::create_dir_all(data.join(part)).unwrap();
+        for (number, name) in names.iter().enumerate() {
+            let side = if part == "masks" && number == 2 { 20 } else { 32 };
+            let picture = Image::from_fn(side, side, 1, |row, column, _| (row * column + number) as u8);
+            write_png_u8(&data.join(part).join(format!("{name}.png")), &picture).unwrap();
+        }
+    }
+    std::fs::write(data.join("trainval.txt"), names[..6].join("\n")).unwrap();
+    std::fs::write(data.join("test.txt"), names[6..].join("\n")).unwrap();
+    let run = folder.path().join("run").display().to_string();
+    let data = data.display().to_string();
+    let fixed = ["train", "mshnet-irstd", "--model", "mshnet-tiny", "--epochs", "1", "--batch-size", "2"];
+    let sizes = ["--base-size", "32", "--crop-size", "32", "--data", &data, "--out", &run];
+    refuses(&[&fixed[..], &sizes].concat(), "scene2.png: the mask is 20×20, its picture 32×32");
+}
+
+/// Nothing can be written below /proc, whoever asks; permissions would not stop an administrator.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    refuses(&["train", "glyphs", "--epochs", "1", "--out", "/proc/octant/run"], "cannot write /proc/octant/run");
+}
+
+/// Whoever stops reading gets no panic, and a run that nobody listens to ends with a checkpoint.
+#[cfg(unix)]
+#[test]
+fn a_pipe_that_nobody_reads_is_no_reason_to_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let binary = env!("CARGO_BIN_EXE_octant");
+    let train = format!(
+        "{binary} train glyphs --model fashion-cnn-tiny --epochs 100000 --steps-per-epoch 3 --out {}",
+        run.display()
+    );
+    for command in [format!("{binary} recipes show glyphs"), format!("{binary} models"), train] {
+        let output = Command::new("sh").args(["-c", &format!("{command} | head -n 1")]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!text.contains("panicked") && output.stdout.ends_with(b"\n"), "{command}: {text}");
+    }
+    assert!(run.join("checkpoints/last/model.safetensors").exists());
 }

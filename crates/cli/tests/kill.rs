@@ -1,12 +1,16 @@
-//! Kills a small run at random moments, resumes it, and compares everything with a run that was left alone.
+//! Ends a small run at random moments, politely and not, resumes it, and compares everything with a run that was left
+//! alone.
 //!
 //! `OCTANT_KILLS=200 cargo test --release -p octant-cli --test kill -- --nocapture` is the long version.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod runs;
 
-use runs::{finish, traces, train};
+use runs::{finish, traces, train, train_with};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Random enough to hit every place, the same every time.
@@ -19,8 +23,45 @@ impl Dice {
     }
 }
 
+/// What happened to the runs.
+#[derive(Debug, Default)]
+struct Tally {
+    killed: u32,
+    asked: u32,
+    while_writing: u32,
+}
+
+impl Tally {
+    /// One process: it ends by itself, is killed, or is asked to end. True when the run is complete.
+    fn interrupt(&mut self, child: &mut Child, run: &Path, dice: &mut Dice, may_kill: bool) -> bool {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success(), "the run failed: {self:?}");
+            return true;
+        }
+        if !may_kill {
+            assert!(child.wait().unwrap().success());
+            return true;
+        }
+        if dice.share() < 0.75 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            self.killed += 1;
+            let is_half_written =
+                ["last.tmp", "best.tmp"].iter().any(|name| run.join("checkpoints").join(name).exists());
+            self.while_writing += u32::from(is_half_written);
+            return false;
+        }
+        // SAFETY: a signal to a child that was not waited for yet cannot reach another process.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+        let code = child.wait().unwrap().code();
+        self.asked += 1;
+        assert!(code == Some(130) || code == Some(0), "asked to end, it ended with {code:?}");
+        code == Some(0)
+    }
+}
+
 #[test]
-fn killed_at_random_moments_the_run_ends_the_same() {
+fn ended_at_random_moments_the_run_ends_the_same() {
     let kills: u32 = std::env::var("OCTANT_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(6);
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
@@ -28,31 +69,25 @@ fn killed_at_random_moments_the_run_ends_the_same() {
     finish(train(&whole));
     let length = begun.elapsed();
     let expected = traces(&whole);
-    let (mut killed, mut runs, mut dice) = (0, 0, Dice(7));
-    while killed < kills {
+    let (mut tally, mut runs, mut dice) = (Tally::default(), 0, Dice(7));
+    while tally.killed < kills {
         let run = folder.path().join(format!("run-{runs}"));
         runs += 1;
         loop {
-            let mut child = train(&run).stdout(std::process::Stdio::null()).spawn().unwrap();
+            let workers = 1 + (3.0 * dice.share()) as usize;
+            let mut child = train_with(&run, workers).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             std::thread::sleep(Duration::from_secs_f64(length.as_secs_f64() * dice.share()));
-            match child.try_wait().unwrap() {
-                Some(status) => {
-                    assert!(status.success(), "run {runs} failed after {killed} kills");
-                    break;
-                }
-                None if killed < kills => {
-                    child.kill().unwrap();
-                    child.wait().unwrap();
-                    killed += 1;
-                }
-                None => {
-                    assert!(child.wait().unwrap().success());
-                    break;
-                }
+            let may_kill = tally.killed < kills;
+            if tally.interrupt(&mut child, &run, &mut dice, may_kill) {
+                break;
             }
         }
-        assert!(traces(&run) == expected, "run {runs} ended otherwise than the one left alone");
+        assert!(traces(&run) == expected, "run {runs} ended otherwise than the one left alone: {tally:?}");
         std::fs::remove_dir_all(&run).unwrap();
     }
-    println!("{killed} kills over {runs} runs: all ended with the same weights, tables and scalars");
+    let Tally { killed, asked, while_writing, .. } = tally;
+    println!(
+        "{killed} killed ({while_writing} of them while a checkpoint was being written) and {asked} asked to end, over \
+         {runs} runs with one to three loader threads: all ended with the same weights, tables and scalars"
+    );
 }

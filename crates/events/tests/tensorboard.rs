@@ -1,5 +1,5 @@
-//! The real TensorBoard reads what is written here. `OCTANT_TENSORBOARD_PYTHON` names a Python that has it; without one
-//! the test says that it was skipped.
+//! The real TensorBoard reads what is written here. `OCTANT_ORACLE_PYTHON` names a Python that has it; without one the
+//! test says that it was skipped.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -31,8 +31,8 @@ for event in EventFileLoader(path).Load():
 
 #[test]
 fn the_real_tensorboard_finds_everything() {
-    let Ok(python) = std::env::var("OCTANT_TENSORBOARD_PYTHON") else {
-        println!("SKIPPED: OCTANT_TENSORBOARD_PYTHON names no Python with tensorboard");
+    let Ok(python) = std::env::var("OCTANT_ORACLE_PYTHON") else {
+        println!("SKIPPED: OCTANT_ORACLE_PYTHON names no Python with tensorboard");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -10,6 +10,7 @@ number of the step, so only figures are stored. PyTorch runs in double precision
     loss CASE value…            the loss of every step
     rate CASE value…            the learning rate of every step
     weight CASE name sum norm   every parameter after the last step
+    single CASE value…          the loss of every step where PyTorch runs in single precision
 """
 import importlib.util, math, os, sys, warnings
 import torch
@@ -128,21 +129,22 @@ def phases():
 
 # ---- The authors' loop of MSHNet. ------------------------------------------------------------------------------------
 
-def mshnet():
+def mshnet(rate=0.0002, dtype=torch.float64):
     model = zoo.mshnet()
     zoo.fill(model)
-    model.train()
+    model.to(dtype).train()
     sls = zoo.read_module(os.path.join(os.environ['MSHNET_DIR'], 'model', 'loss.py')).SLSIoULoss()
     # Adagrad's first step is ±rate whatever the size of a gradient, so rounding decides the sign of the tiniest ones. At
-    # the recipe's rate of 0.05 PyTorch in single precision is 3e-4 away from itself in double after three steps and
-    # 16 % after twelve; a smaller rate tests the same code without that.
-    optimizer = torch.optim.Adagrad(model.parameters(), 0.0002)
+    # the recipe's rate of 0.05 PyTorch in single precision leaves itself in double: by 3e-4 of the loss after three
+    # steps, by 1e-2 after six, by a quarter after eighteen (`single` has the figures). A smaller rate tests the same code
+    # without that.
+    optimizer = torch.optim.Adagrad(model.parameters(), rate)
 
     def forward(step):
         # Ten steps of warm-up, ten after it; epochs are counted against a warm-up of 5.
         epoch = 1 if step < 10 else 10
-        target = zoo.masks(2, 64)
-        maps, final = model(pictures(step, 2, 3, 64), epoch > 5)
+        target = zoo.masks(2, 64).to(dtype)
+        maps, final = model(pictures(step, 2, 3, 64).to(dtype), epoch > 5)
         loss = sls(final, target, 5, epoch)
         for i, small in enumerate(maps):
             if i > 0:
@@ -151,8 +153,20 @@ def mshnet():
         return loss / (len(maps) + 1)
 
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    report('mshnet', *train(model, optimizer, scheduler, forward, range(STEPS)), model)
+    return *train(model, optimizer, scheduler, forward, range(STEPS)), model
 
 
-for case in sys.argv[1:] or ['combinations', 'phases', 'mshnet']:
-    {'combinations': combinations, 'phases': phases, 'mshnet': mshnet}[case]()
+def mshnet_noise():
+    """At the rate of the recipe: how far PyTorch's two precisions are apart."""
+    for line, dtype in [('loss', torch.float64), ('single', torch.float32)]:
+        print(line, 'mshnet-recipe', *('%.9g' % value for value in mshnet(0.05, dtype)[0]))
+
+
+CASES = {
+    'combinations': combinations,
+    'phases': phases,
+    'mshnet': lambda: report('mshnet', *mshnet()),
+    'mshnet-noise': mshnet_noise,
+}
+for case in sys.argv[1:] or CASES:
+    CASES[case]()

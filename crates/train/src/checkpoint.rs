@@ -72,6 +72,24 @@ impl Checkpoint {
         }
     }
 
+    /// Makes the backup that this checkpoint was read from the newest one again. What was damaged is kept as `.damaged`:
+    /// otherwise it would become the backup of the next checkpoint.
+    pub fn replace_damaged(&mut self, name: &str) -> Result<(), TrainError> {
+        let Some(folder) = self.path.parent() else { return Ok(()) };
+        let [newest, damaged] = [name.to_string(), format!("{name}.damaged")].map(|name| folder.join(name));
+        let replace = || {
+            if damaged.exists() {
+                std::fs::remove_dir_all(&damaged)?;
+            }
+            std::fs::rename(&newest, &damaged)?;
+            std::fs::rename(&self.path, &newest)?;
+            sync_folder(folder)
+        };
+        replace().map_err(|error| unreadable(&newest, format!("it cannot be put aside: {error}")))?;
+        self.path = newest;
+        Ok(())
+    }
+
     /// The state by name, in the layout of the device, for a step that has these variables.
     pub fn values(&self, variables: &[VariableSpec], averaged: bool) -> Result<Values, TrainError> {
         let mut values: Values = self.state.tensors.iter().cloned().collect();

@@ -2,18 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod plans;
+
 use octant_cpu::CpuBackend;
-use octant_data::{Glyphs, Pipeline, Step};
 use octant_events::{RunDirectory, Value, What, read_run};
-use octant_nn::schedule::{Plateau, Schedule};
-use octant_nn::{Optimizer, Precision};
-use octant_runtime::{CompileOptions, Mesh};
+use octant_nn::schedule::Schedule;
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, OnBad, Plan, StepReport, Watched, Watcher, run};
+use octant_train::run::{Ending, EpochReport, StepReport, Watcher, run};
 use octant_train::step::Clip;
-use octant_train::{Classify, Pace, Phase, Rate, Session, Trainable};
+use octant_train::{Pace, Phase, Rate, Session};
+use plans::plan;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Says stop after a number of looks.
 struct Impatient {
@@ -34,60 +33,6 @@ impl Watcher for Impatient {
         let left = self.looks_left.get();
         self.looks_left.set(left.saturating_sub(1));
         left == 0
-    }
-}
-
-fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
-    let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
-    Phase {
-        name: name.into(),
-        epochs,
-        task: Box::new(Classify { model, picture: [28, 28, 1], normalise: None, smoothing: 0.1, mixed: false }),
-        trainable,
-        frozen_statistics: false,
-        optimizer: Optimizer::named("adamw").unwrap(),
-        weight_decay: 0.01,
-        decay_all: false,
-        layer_decay: None,
-        groups: Vec::new(),
-        clip: Clip::Norm(1.0),
-        average: Some(0.9),
-        accumulate: 2,
-        rate,
-        transform: Arc::new(Pipeline::new([Step::FlipHorizontally { p: 0.5 }])),
-        mix: None,
-        keeps_optimizer: false,
-    }
-}
-
-fn plan(backend: &CpuBackend, workers: usize) -> Plan<'_> {
-    let cosine = Rate::Scheduled(Schedule::Cosine { rate: 0.01, least: 0.001, total: 6 }, Pace::Step);
-    // A patience of 0 and a high threshold: the rate falls, and its state must survive.
-    let plateau = Rate::Plateau(Plateau { threshold: 0.5, ..Plateau::new(0.01, 0.5, 0, 1e-5) });
-    Plan {
-        backend,
-        mesh: Mesh::single(),
-        options: CompileOptions::default(),
-        precision: Precision::F32,
-        seed: 3,
-        batch_size: 8,
-        batch_groups: 1,
-        workers,
-        steps_per_epoch: Some(3),
-        phases: vec![phase("head", 2, Trainable::Head, cosine), phase("all", 3, Trainable::All, plateau)],
-        train: Arc::new(Glyphs::new(40, 1)),
-        valid: Arc::new(Glyphs::new(20, 2)),
-        valid_transform: Arc::new(()),
-        validate_every: 2,
-        watched: Watched { metric: "val_loss".into(), smaller: true },
-        patience: None,
-        checkpoint_every: Some(2),
-        histograms_every: Some(2),
-        on_bad: OnBad::Stop,
-        deadline: None,
-        weights: Default::default(),
-        config: "seed = 3\n".into(),
-        metadata: vec![("model".into(), "fashion-cnn-tiny".into())],
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that is checked, with its own set-up.
 //!
 //! The tests of the XLA rooms need a Python with jaxlib (which executes what we lower) and libtpu (which compiles it for
-//! boards that are not here). Both are installed with pip into a folder under `target/`, once. Without a network,
+//! boards that are not here); those of event files need TensorBoard, which reads them. All are installed with pip into a folder under `target/`, once. Without a network,
 //! `--without-oracles` skips those tests, and says so.
 
 mod layering;
@@ -44,7 +44,9 @@ fn test(with_oracles: bool) -> Result<()> {
             tests.envs(environment);
         }
         false => {
-            println!("SKIPPED by --without-oracles: execution of lowered programs by jaxlib, compilation by libtpu")
+            println!(
+                "SKIPPED by --without-oracles: execution of lowered programs by jaxlib, compilation by libtpu, event files read by TensorBoard"
+            )
         }
     }
     step("tests", || run(tests))

@@ -5,21 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What is installed; the versions are those the tests were written with, or newer.
-const PACKAGES: [&str; 3] = ["numpy", "jax[cpu]", "libtpu"];
+const PACKAGES: [&str; 4] = ["numpy", "jax[cpu]", "libtpu", "tensorboard"];
 
 /// Installs the packages, once, and returns the environment in which tests find them.
 pub fn install() -> Result<Vec<(&'static str, PathBuf)>> {
     let folder = target_folder().join("oracles");
     let python = folder.join("bin/python");
     let done = folder.join("installed");
-    if !done.exists() {
+    let wanted = PACKAGES.join("\n");
+    if std::fs::read_to_string(&done).ok().as_ref() != Some(&wanted) {
         println!("── installing {} into {}", PACKAGES.join(", "), folder.display());
         crate::run(command("python3", &["-m", "venv"], &[&folder]))?;
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES);
         crate::run(pip)
             .context("pip could not install them; without a network, run `cargo xtask test --without-oracles`")?;
-        std::fs::write(&done, PACKAGES.join("\n"))?;
+        std::fs::write(&done, wanted)?;
     }
     let libtpu = Command::new(&python)
         .args(["-c", "import libtpu, os; print(os.path.join(os.path.dirname(libtpu.__file__), 'libtpu.so'))"])

@@ -145,10 +145,11 @@ fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)
         add(format!("octant train {run}"), "goes on from here");
         return next;
     }
-    add(format!("octant eval {run}"), "judges the best checkpoint, class by class");
+    add(format!("octant eval {run}"), "judges the best checkpoint");
     add(format!("octant predict {run} PICTURES"), "asks it about pictures of yours");
     add(format!("tensorboard --logdir {run}"), "shows curves, pictures and settings");
-    let ran = recipe.phases.last().map_or(0, |phase| phase.epochs);
+    // As `--epochs` counts them.
+    let ran: u64 = recipe.phases.iter().filter(|phase| phase.name != "burn-in").map(|phase| phase.epochs).sum();
     match &progress.best {
         Some(best) if best.epoch == progress.epoch => {
             add(format!("octant train {run} --epochs {}", 2 * ran), "the last epoch was the best: it still learns");

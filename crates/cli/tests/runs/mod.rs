@@ -1,13 +1,21 @@
 //! A tiny run that the tests of the binary share.
 
+#![allow(dead_code, reason = "no test needs all of it")]
+
 use octant_events::{Value, What, read_run};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// `octant train` on a few glyphs: two phases' worth of checkpoints in about a second.
 pub fn train(out: &Path) -> Command {
+    train_with(out, 1)
+}
+
+/// The same with so many threads that prepare batches.
+pub fn train_with(out: &Path, workers: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
-    command.args(["train", "glyphs", "--model", "fashion-cnn-tiny", "--json", "--threads", "1", "--workers", "1"]);
+    command.args(["train", "glyphs", "--model", "fashion-cnn-tiny", "--json", "--threads", "1"]);
+    command.args(["--workers", &workers.to_string()]);
     command.args(["--set", "data.train=512", "--set", "data.test=64", "--batch-size", "16", "--epochs", "4"]);
     command.args(["--checkpoint-every", "5", "--ema", "0.95", "--out"]).arg(out);
     command

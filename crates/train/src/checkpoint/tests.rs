@@ -88,3 +88,17 @@ fn a_failed_write_names_the_last_good_one() {
     assert!(message.contains("step 7"), "{message}");
     assert_eq!(newest(folder.path()).0, 7);
 }
+
+#[test]
+fn a_damaged_checkpoint_never_becomes_the_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    (1..=2).for_each(|step| drop(write(folder.path(), "last", &contents(step)).unwrap()));
+    std::fs::write(folder.path().join("last").join(MODEL), b"damaged").unwrap();
+    let (mut checkpoint, warning) = Checkpoint::newest(folder.path(), "last").unwrap().unwrap();
+    assert!(warning.is_some());
+    checkpoint.replace_damaged("last").unwrap();
+    assert_eq!((newest(folder.path()), checkpoint.path.clone()), ((1, None), folder.path().join("last")));
+    write(folder.path(), "last", &contents(3)).unwrap();
+    assert_eq!(Checkpoint::read(&folder.path().join("last.bak")).unwrap().progress.step, 1);
+    assert_eq!(std::fs::read(folder.path().join("last.damaged").join(MODEL)).unwrap(), b"damaged");
+}

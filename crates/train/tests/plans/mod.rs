@@ -1,0 +1,105 @@
+//! A small run of two phases that the tests of the loop share.
+
+#![allow(dead_code, reason = "no test needs all of it")]
+
+use octant_cpu::CpuBackend;
+use octant_data::{Glyphs, Pipeline, Step};
+use octant_nn::schedule::{Plateau, Schedule};
+use octant_nn::{Optimizer, Precision};
+use octant_runtime::{CompileOptions, Mesh};
+use octant_train::run::{EpochReport, OnBad, Plan, StepReport, Watched, Watcher};
+use octant_train::step::Clip;
+use octant_train::{Classify, Pace, Phase, Rate, Session, Trainable};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Waits for the end, and remembers what it was told.
+#[derive(Default)]
+pub struct Patient {
+    pub messages: Vec<String>,
+    pub epochs: u64,
+    /// After that epoch, a file appears there.
+    pub after_epoch: Option<(u64, PathBuf)>,
+}
+
+impl Watcher for Patient {
+    fn phase_begins(&mut self, _: &Phase, _: &Session) {}
+    fn epoch_begins(&mut self, epoch: u64, _: u64, _: u64, _: u64) {
+        if let Some((after, path)) = &self.after_epoch
+            && epoch == after + 1
+        {
+            // What is being written now may still be renamed away; the next one finds the file in its place.
+            while std::fs::write(path, b"").is_err() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+    }
+    fn is_due(&self) -> bool {
+        false
+    }
+    fn step(&mut self, _: &StepReport) {}
+    fn validates(&mut self, _: u64, _: u64) {}
+    fn epoch_ends(&mut self, _: &EpochReport) {
+        self.epochs += 1;
+    }
+    fn message(&mut self, text: &str) {
+        self.messages.push(text.into());
+    }
+    fn stops(&self) -> bool {
+        false
+    }
+}
+
+fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
+    let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
+    Phase {
+        name: name.into(),
+        epochs,
+        task: Box::new(Classify { model, picture: [28, 28, 1], normalise: None, smoothing: 0.1, mixed: false }),
+        trainable,
+        frozen_statistics: false,
+        optimizer: Optimizer::named("adamw").unwrap(),
+        weight_decay: 0.01,
+        decay_all: false,
+        layer_decay: None,
+        groups: Vec::new(),
+        clip: Clip::Norm(1.0),
+        average: Some(0.9),
+        accumulate: 2,
+        rate,
+        transform: Arc::new(Pipeline::new([Step::FlipHorizontally { p: 0.5 }])),
+        mix: None,
+        keeps_optimizer: false,
+    }
+}
+
+pub fn plan(backend: &CpuBackend, workers: usize) -> Plan<'_> {
+    let cosine = Rate::Scheduled(Schedule::Cosine { rate: 0.01, least: 0.001, total: 6 }, Pace::Step);
+    // A patience of 0 and a high threshold: the rate falls, and its state must survive.
+    let plateau = Rate::Plateau(Plateau { threshold: 0.5, ..Plateau::new(0.01, 0.5, 0, 1e-5) });
+    Plan {
+        backend,
+        mesh: Mesh::single(),
+        options: CompileOptions::default(),
+        precision: Precision::F32,
+        seed: 3,
+        batch_size: 8,
+        batch_groups: 1,
+        workers,
+        steps_per_epoch: Some(3),
+        phases: vec![phase("head", 2, Trainable::Head, cosine), phase("all", 3, Trainable::All, plateau)],
+        train: Arc::new(Glyphs::new(40, 1)),
+        valid: Arc::new(Glyphs::new(20, 2)),
+        valid_transform: Arc::new(()),
+        validate_every: 2,
+        watched: Watched { metric: "val_loss".into(), smaller: true },
+        patience: None,
+        checkpoint_every: Some(2),
+        histograms_every: Some(2),
+        on_bad: OnBad::Stop,
+        deadline: None,
+        weights: Default::default(),
+        config: "seed = 3\n".into(),
+        metadata: vec![("model".into(), "fashion-cnn-tiny".into())],
+    }
+}

@@ -71,18 +71,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
 
 /// One bar per class, longest possible for the largest.
 fn plot(statistics: &Statistics, names: &[String]) -> Canvas {
-    const ROW: usize = 18;
-    const NAME: usize = 150;
+    const ROW: usize = 20;
+    const NAME: usize = 260;
     const BAR: usize = 480;
     let largest = statistics.classes.values().copied().max().unwrap_or(1).max(1);
     let mut canvas = Canvas::new(NAME + BAR + 80, ROW * statistics.classes.len().max(1) + 34);
-    canvas.text([8, 8], &format!("{} samples", statistics.samples), [30; 3]);
+    canvas.letters([8, 8], &format!("{} samples", statistics.samples), [30; 3]);
     for (row, (class, count)) in statistics.classes.iter().enumerate() {
         let top = 30 + row * ROW;
         let name: String = names.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
-        canvas.text([8, top + 2], &name.chars().take(20).collect::<String>(), [30; 3]);
-        canvas.fill([NAME, top, (count * BAR).div_ceil(largest), ROW - 4], [70, 120, 200]);
-        canvas.text([NAME + BAR + 10, top + 2], &count.to_string(), [30; 3]);
+        canvas.letters([8, top + 2], &name.chars().take(20).collect::<String>(), [30; 3]);
+        canvas.block([NAME, top, (count * BAR).div_ceil(largest), ROW - 4], [70, 120, 200]);
+        canvas.letters([NAME + BAR + 10, top + 2], &count.to_string(), [30; 3]);
     }
     canvas
 }

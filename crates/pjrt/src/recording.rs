@@ -93,15 +93,28 @@ mod tests {
 
     #[test]
     fn events_get_the_names_of_their_plane() {
-        let metadata = message(|m| drop(m.int(1, 7).bytes(2, b"convolution")));
-        let entry = message(|m| drop(m.int(1, 7).message(2, &metadata)));
-        let event = message(|m| drop(m.int(1, 7).int(2, 5_000).int(3, 2_000_000)));
-        let line = message(|m| drop(m.bytes(2, b"Stream #1").int(3, 40).message(4, &event)));
-        let earlier = message(|m| drop(m.bytes(2, b"Stream #2").int(3, 30).message(4, &event)));
+        let metadata = message(|m| {
+            m.int(1, 7).bytes(2, b"convolution");
+        });
+        let entry = message(|m| {
+            m.int(1, 7).message(2, &metadata);
+        });
+        let event = message(|m| {
+            m.int(1, 7).int(2, 5_000).int(3, 2_000_000);
+        });
+        let line = message(|m| {
+            m.bytes(2, b"Stream #1").int(3, 40).message(4, &event);
+        });
+        let earlier = message(|m| {
+            m.bytes(2, b"Stream #2").int(3, 30).message(4, &event);
+        });
         let plane = message(|m| {
             m.bytes(2, b"/device:GPU:0").message(3, &line).message(3, &earlier).message(4, &entry);
         });
-        let space = message(|m| drop(m.message(1, &plane))).into_bytes();
+        let space = message(|m| {
+            m.message(1, &plane);
+        })
+        .into_bytes();
         let spans = timeline(&space).spans;
         let first = Span {
             place: "/device:GPU:0".into(),

@@ -36,5 +36,5 @@ pub use progress::{Best, Progress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment};
 pub use session::Session;
-pub use state::{State, Values, import};
+pub use state::{Role, State, Values, import};
 pub use task::{Findings, Metric, Objective, Observer, Outcome, Task};

@@ -6,6 +6,7 @@
 
 mod client;
 mod parallel;
+mod zoo;
 
 use client::Run;
 use octant_conformance::{Case, cases, random};

@@ -1,0 +1,55 @@
+//! The training step of a tiny variant of every family compiles for boards that are not here.
+//!
+//! Runs when libtpu is found, as `libtpu.rs` does, and has a `main` of its own for the same reason.
+
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+#[path = "../../train/tests/support/tiny_steps.rs"]
+mod tiny_steps;
+
+use octant_pjrt::backend::plan;
+use octant_pjrt::boards::Board;
+use octant_pjrt::discover::{self, PluginKind};
+use octant_pjrt::{Plugin, Topology, environment};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tiny_steps::{MODELS, tiny_step};
+
+const BOARDS: [&str; 4] = ["v2-8", "v3-8", "v5e-8", "v6e-8"];
+
+fn main() {
+    environment::prepare();
+    let named = std::env::var_os("OCTANT_TEST_LIBTPU").map(PathBuf::from);
+    let Some(path) = named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path)) else {
+        println!("SKIPPED: libtpu is not on this machine (set OCTANT_TEST_LIBTPU or run `octant plugin install tpu`)");
+        return;
+    };
+    let plugin = Plugin::load(&path).unwrap();
+    let jobs: Vec<(&str, &str)> = MODELS.iter().flat_map(|model| BOARDS.map(|board| (*model, board))).collect();
+    // The compiler works on one core most of the time.
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, |count| count.get()) {
+            scope.spawn(|| {
+                while let Some((model, board)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    compiles(&plugin, model, board);
+                }
+            });
+        }
+    });
+    println!("boards: {} steps compiled", jobs.len());
+}
+
+fn compiles(plugin: &Plugin, model: &str, board: &str) {
+    let board = Board::named(board).unwrap();
+    let topology = Topology::for_board(plugin, &board).unwrap();
+    let (program, _) = tiny_step(model, 2 * board.devices, board.devices);
+    let planned = plan(&topology, &program, Default::default()).unwrap_or_else(|error| {
+        panic!("{model} on {}: {error}", board.name);
+    });
+    let limit = topology.memory_limit().unwrap().unwrap_or(board.memory);
+    let (memory, seconds) = (planned.memory.peak(), planned.cost.compile_time.as_secs_f64());
+    println!("{model} on {}: {seconds:.1} s, {memory} bytes per core", board.name);
+    assert!(memory > 0 && memory < limit, "{model} on {}: {memory} of {limit}", board.name);
+    assert!(planned.cost.flops > 0.0, "{model} on {}", board.name);
+}

@@ -1,0 +1,62 @@
+//! The training step of a tiny variant of every family of the zoo, for the tests of what compiles and runs them.
+
+use octant_graph::{DType, HostTensor, Shape};
+use octant_nn::Optimizer;
+use octant_runtime::{Mesh, Program};
+use octant_train::Role;
+use octant_train::step::{self, StepPlan};
+use octant_train::{Classify, MaskLoss, Segment, Task};
+
+/// One small variant per family, and both forms of EfficientNetV2.
+pub const MODELS: [&str; 10] = [
+    "fashion-cnn-tiny",
+    "mshnet-tiny",
+    "resnet-tiny",
+    "efficientnet-tiny",
+    "efficientnet_v2-tiny",
+    "tf_efficientnetv2-tiny",
+    "mobilenet_v3-tiny",
+    "convnext-test",
+    "vit-test",
+    "unet-tiny",
+];
+
+/// The step of one model on a batch of that size, spread over devices, with inputs to run it on. Batch norms look at eight
+/// groups whatever the number of devices, so the step means the same on any.
+pub fn tiny_step(model: &str, batch_size: usize, devices: usize) -> (Program, Vec<HostTensor>) {
+    let entry = octant_zoo::find(model).unwrap();
+    let (model, picture) = ((entry.build)(entry.classes), entry.preprocessing.input);
+    let task: Box<dyn Task> = match entry.task {
+        octant_zoo::Task::Classify => {
+            Box::new(Classify { model, picture, normalise: None, smoothing: 0.0, mixed: false })
+        }
+        octant_zoo::Task::Segment => {
+            Box::new(Segment { model, picture, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
+        }
+    };
+    let optimizer = Optimizer::named("sgd").unwrap();
+    let mesh = Mesh::new(devices);
+    let plan = StepPlan { optimizer, mesh, batch_groups: 8, ..StepPlan::new(&*task, batch_size) };
+    let traced = step::training(&plan).unwrap();
+    let state = traced.entries.iter().map(|entry| match entry.role {
+        Role::Variable(index) => traced.variables[index].initial(5),
+        _ => HostTensor::zeros(entry.shape.clone()),
+    });
+    let batch = task.batch_shapes(batch_size).into_iter().map(|(name, shape)| batch_input(&name, &shape));
+    let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
+    let key = HostTensor::new([2], &[3u32, 1]).unwrap();
+    let inputs = state.chain(batch).chain(scalars).chain([key]).collect();
+    (traced.program, inputs)
+}
+
+/// Pictures, labels and masks that differ from sample to sample; every sample counts.
+fn batch_input(name: &str, shape: &Shape) -> HostTensor {
+    let scrambled = (0..shape.elements() as u32).map(|index| index.wrapping_mul(2_654_435_761) >> 8);
+    let value = |number: u32| match (name, shape.dtype()) {
+        ("mask", _) => 1.0,
+        ("masks", _) => f64::from(number % 7 == 0),
+        (_, DType::U8) => f64::from(number % 256),
+        _ => f64::from(number % 3),
+    };
+    HostTensor::from_f64s(shape.clone(), &scrambled.map(value).collect::<Vec<_>>()).unwrap()
+}

@@ -75,8 +75,7 @@ fn plugin(path: &Path, precision: Precision) -> Result<Box<dyn Backend>> {
     let client = Client::new(&plugin, &NamedValues::default())?;
     let cache = ExecutableCache::new(discover::cache_folder().join("executables"));
     let log = Box::new(|line: &str| eprintln!("{line}"));
-    let lowering = octant_stablehlo::Options { precision, ..Default::default() };
-    Ok(Box::new(PjrtBackend::new(client)?.with_lowering(lowering).with_cache(cache).with_log(log)))
+    Ok(Box::new(PjrtBackend::new(client)?.with_precision(precision).with_cache(cache).with_log(log)))
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {

@@ -4,10 +4,9 @@
 //! `auto`, or nothing, takes the best plugin that it finds; without groups everything is run.
 
 use octant_conformance::Suite;
-use octant_pjrt::backend::lowering_for;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
-use octant_stablehlo::{Options, Precision};
+use octant_stablehlo::Precision;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     environment::prepare();
@@ -18,8 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => discover::plugin(&PluginKind::KNOWN)?.path,
     };
     let client = Client::new(&Plugin::load(&path)?, &NamedValues::default())?;
-    let exact = Options { precision: Precision::Highest, ..lowering_for(&client.platform_name()?.to_lowercase()) };
-    let backend = PjrtBackend::new(client)?.with_lowering(exact);
+    let backend = PjrtBackend::new(client)?.with_precision(Precision::Highest);
     let suite = Suite::new(backend).with_random_graphs(40);
     for (group, _) in octant_conformance::cases::GROUPS {
         if wanted.is_empty() || wanted.iter().any(|name| name == group) {

@@ -3,6 +3,7 @@
 use crate::module::Module;
 use crate::{constant, types};
 use octant_graph::{DType, Graph, HostTensor, Shape};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// One line of a function: text and the layer it belongs to. Lines that only open or close a region have no layer.
@@ -43,11 +44,13 @@ pub struct Function<'m> {
     next: usize,
     indent: usize,
     path: Arc<str>,
+    /// Floats that were integers one operation ago.
+    from_integers: HashSet<String>,
 }
 
 impl<'m> Function<'m> {
     pub fn new(module: &'m mut Module) -> Function<'m> {
-        Function { module, lines: Vec::new(), next: 0, indent: 2, path: "".into() }
+        Function { module, lines: Vec::new(), next: 0, indent: 2, path: "".into(), from_integers: HashSet::new() }
     }
 
     /// What follows belongs to that layer.
@@ -120,10 +123,24 @@ impl<'m> Function<'m> {
     }
 
     pub fn convert(&mut self, operand: &Named, dtype: DType) -> Named {
-        match operand.dtype() == dtype {
-            true => operand.clone(),
-            false => self.typed("convert", &[operand], "", &operand.shape.with_dtype(dtype)),
+        if operand.dtype() == dtype {
+            return operand.clone();
         }
+        let converted = self.typed("convert", &[operand], "", &operand.shape.with_dtype(dtype));
+        if dtype.is_float() && !operand.dtype().is_float() {
+            self.from_integers.insert(converted.name.clone());
+        }
+        converted
+    }
+
+    /// Whether a value is pixels as floats, with nothing done to them yet.
+    pub fn is_from_integers(&self, value: &Named) -> bool {
+        self.from_integers.contains(&value.name)
+    }
+
+    /// The same value, which the compiler must not fuse with what it is made from.
+    pub fn apart(&mut self, x: &Named) -> Named {
+        self.op(&x.shape, format!("stablehlo.optimization_barrier {x} : {}", x.ty()))
     }
 
     pub fn compare(&mut self, direction: &str, left: &Named, right: &Named) -> Named {

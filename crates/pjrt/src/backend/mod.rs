@@ -59,9 +59,9 @@ impl PjrtBackend {
         Ok(PjrtBackend { name, client, devices, lowering, cache: None, log: Box::new(|_| ()) })
     }
 
-    /// Lowers programs with these options instead of the usual ones.
-    pub fn with_lowering(self, options: octant_stablehlo::Options) -> PjrtBackend {
-        PjrtBackend { lowering: lowering(options), ..self }
+    /// Computes products that exactly instead of the device's fast way.
+    pub fn with_precision(self, precision: octant_stablehlo::Precision) -> PjrtBackend {
+        PjrtBackend { lowering: lowering(octant_stablehlo::Options { precision, ..lowering_for(&self.name) }), ..self }
     }
 
     /// Keeps executables (and what XLA's autotuner measures) in `cache`.
@@ -194,9 +194,8 @@ impl runtime::Backend for PjrtBackend {
 }
 
 /// How programs are written for a platform.
-pub fn lowering_for(platform: &str) -> octant_stablehlo::Options {
-    // Measured on an H200, EfficientNetV2-L at batch 64: products instead of 1×1 convolutions make the step 7 % faster,
-    // taps instead of depthwise convolutions the first one 100 times.
+fn lowering_for(platform: &str) -> octant_stablehlo::Options {
+    // Measured on an H200, EfficientNetV2-L at batch 64: products instead of 1×1 convolutions make the step 7 % faster.
     let cuda = platform == CUDA;
     octant_stablehlo::Options { pointwise_as_products: cuda, depthwise_as_taps: cuda, ..Default::default() }
 }

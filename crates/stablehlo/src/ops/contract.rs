@@ -42,6 +42,8 @@ fn layout(rank: usize, named: [(usize, &str); 2], spatial: &[usize]) -> String {
 }
 
 pub fn convolution(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Named {
+    // libtpu merges the conversion of pixels into the convolution, and then cannot write its gradient for boards from v5e on.
+    let input = &if f.is_from_integers(input) { f.apart(input) } else { input.clone() };
     if f.module.options.depthwise_as_taps
         && let Some(value) = depthwise::lower(f, input, kernel, conv, shape)
     {

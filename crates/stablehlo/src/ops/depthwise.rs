@@ -49,7 +49,8 @@ fn correlates_channels(input: &Named, kernel: &Named, conv: &Convolution, shape:
 }
 
 fn filter(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Named {
-    let input = barrier(f, input);
+    // Fused into its neighbours, every tap would compute them again.
+    let input = f.apart(input);
     let padded = padded(f, &input, conv);
     let wide = shape.with_dtype(summed_in(shape));
     let window: Vec<usize> = conv.kernel.spatial.iter().map(|&axis| kernel.shape.dims()[axis]).collect();
@@ -70,17 +71,12 @@ fn filter(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, s
     }
     let sum = sum.unwrap_or_else(|| f.full(&wide, 0.0));
     let sum = f.convert(&sum, shape.dtype());
-    barrier(f, &sum)
+    f.apart(&sum)
 }
 
 /// The type that products are summed in.
 fn summed_in(shape: &Shape) -> DType {
     reduce::wide(Reduction::Sum, shape.dtype())
-}
-
-/// Keeps a value apart: fused into its neighbours, every tap would compute them again.
-fn barrier(f: &mut Function, x: &Named) -> Named {
-    f.op(&x.shape, format!("stablehlo.optimization_barrier {x} : {}", x.ty()))
 }
 
 /// The weights of one tap, one per channel.
@@ -100,7 +96,7 @@ fn tap_weight(f: &mut Function, kernel: &Named, conv: &Convolution, window: &[us
 }
 
 fn correlate(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Named {
-    let (input, kernel) = (barrier(f, input), barrier(f, kernel));
+    let (input, kernel) = (f.apart(input), f.apart(kernel));
     let padded = padded(f, &input, conv);
     let dtype = summed_in(shape);
     let weights = f.convert(&kernel, dtype);

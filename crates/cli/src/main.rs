@@ -8,6 +8,7 @@ mod data;
 mod device;
 mod eval;
 mod events;
+mod fetching;
 mod gallery;
 mod image;
 mod lints;
@@ -23,6 +24,7 @@ mod rundir;
 mod show;
 mod timeline;
 mod train;
+mod weights;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -56,6 +58,8 @@ enum Command {
     Bench(bench::Arguments),
     /// List the models that can be trained
     Models(models::Arguments),
+    /// Fetch published weights, look into files of weights, convert them
+    Weights(weights::Arguments),
     /// List the devices that can be used
     Devices(device::Arguments),
     /// Compile a recipe for boards that are not here: does it fit, how fast, how much
@@ -77,7 +81,11 @@ fn main() -> ExitCode {
     output::end_quietly_with_the_reader();
     // Before any thread starts: libtpu reads its environment when it is loaded.
     octant_pjrt::environment::prepare();
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if !matches!(command, Command::Train(_)) {
+        end_with_the_reader();
+    }
+    let result = match command {
         Command::Train(arguments) => train::run(arguments),
         Command::Eval(arguments) => eval::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
@@ -87,6 +95,7 @@ fn main() -> ExitCode {
         Command::Image(arguments) => image::run(arguments),
         Command::Bench(arguments) => bench::run(arguments, started),
         Command::Models(arguments) => models::run(arguments),
+        Command::Weights(arguments) => weights::run(arguments),
         Command::Devices(arguments) => device::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Plugin(arguments) => plugin::run(arguments),
@@ -100,4 +109,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `octant models | head` ends quietly when `head` has seen enough. Training does not: whoever stops its reader, perhaps
+/// with the same Ctrl-C, still wants the last checkpoint.
+fn end_with_the_reader() {
+    // SAFETY: no thread runs yet, and the default action needs no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }

@@ -3,13 +3,19 @@
 use crate::Ending;
 use crate::output::Json;
 use anyhow::Result;
+use octant_nn::Kind;
 use octant_zoo::registry::ENTRIES;
+use octant_zoo::{Entry, Task, describe, find};
 use serde_json::json;
 
 /// List the models that can be trained
 #[derive(clap::Args)]
+#[command(
+    after_help = "Multiply–adds are what papers call FLOPs, for one picture of the native size. Names of timm and \
+                        torchvision are understood wherever a model is asked for."
+)]
 pub(crate) struct Arguments {
-    /// Only names that contain this
+    /// Only models whose name, alias or family contains this
     pattern: Option<String>,
     /// Print one JSON object per model
     #[arg(long)]
@@ -17,14 +23,95 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let pattern = arguments.pattern.unwrap_or_default().to_lowercase();
-    for entry in ENTRIES.iter().filter(|entry| entry.name.contains(&pattern)) {
+    let pattern = arguments.pattern.unwrap_or_default().to_lowercase().replace('-', "_");
+    let is_wanted = |entry: &&Entry| {
+        entry.names().chain([entry.family]).any(|name| name.to_lowercase().replace('-', "_").contains(&pattern))
+    };
+    let mut wanted: Vec<&Entry> = ENTRIES.iter().filter(is_wanted).collect();
+    if wanted.is_empty() {
+        // An alias with a tag, or an error that names near ones.
+        wanted.push(find(&pattern)?);
+    }
+    if !arguments.json {
+        let (name, input) = ("model", "input");
+        println!(
+            "{name:<24} {:>8} {:>9}  {input:<9}  preparation of pictures; licence of the reference weights",
+            "params", "mult–adds"
+        );
+    }
+    for entry in wanted {
+        let size = Size::of(entry)?;
         match arguments.json {
-            true => Json::line(
-                json!({ "event": "model", "name": entry.name, "classes": entry.classes, "licence": entry.licence }),
-            ),
-            false => println!("{:<32} {:>6} classes  weights: {}", entry.name, entry.classes, entry.licence),
+            true => Json::line(as_json(entry, &size)),
+            false => println!("{}", line(entry, &size)),
         }
     }
     Ok(Ending::Done)
+}
+
+/// What a model costs.
+struct Size {
+    parameters: usize,
+    multiply_adds: u64,
+}
+
+impl Size {
+    fn of(entry: &Entry) -> Result<Size> {
+        let (specs, multiply_adds) = describe(&*(entry.build)(entry.classes), entry.preprocessing.input)?;
+        let parameters = specs.iter().filter(|spec| spec.kind == Kind::Parameter);
+        Ok(Size { parameters: parameters.map(|spec| spec.shape.elements()).sum(), multiply_adds })
+    }
+}
+
+fn as_json(entry: &Entry, size: &Size) -> serde_json::Value {
+    let preprocessing = &entry.preprocessing;
+    let task = match entry.task {
+        Task::Classify => "classify",
+        Task::Segment => "segment",
+    };
+    json!({
+        "event": "model", "name": entry.name, "aliases": entry.aliases, "family": entry.family, "task": task,
+        "classes": entry.classes, "parameters": size.parameters, "multiply_adds": size.multiply_adds,
+        "input": preprocessing.input, "range": preprocessing.range, "mean": preprocessing.mean,
+        "deviation": preprocessing.deviation, "interpolation": preprocessing.interpolation.name(),
+        "crop": preprocessing.crop, "licence": entry.licence, "weights": entry.published().map(|published| published.url),
+    })
+}
+
+fn line(entry: &Entry, size: &Size) -> String {
+    let preprocessing = &entry.preprocessing;
+    let [height, width, channels] = preprocessing.input;
+    let triple = |values: [f64; 3]| match values {
+        [first, second, third] if first == second && second == third => format!("{first}"),
+        _ => values.map(|value| value.to_string()).join(" "),
+    };
+    let input = format!("{height}×{width}×{channels}");
+    let prepared = match preprocessing.range == 255.0 {
+        true => "values 0 to 255 as they are".to_string(),
+        false => format!(
+            "{}, crop {:.3}, mean {}, deviation {}",
+            preprocessing.interpolation.name(),
+            preprocessing.crop,
+            triple(preprocessing.mean),
+            triple(preprocessing.deviation),
+        ),
+    };
+    format!(
+        "{:<24} {:>8} {:>9}  {input:<9}  {prepared}; {}",
+        entry.name,
+        short(size.parameters as f64),
+        short(size.multiply_adds as f64),
+        entry.licence,
+    )
+}
+
+/// Four digits and a letter: 25.56 M.
+fn short(value: f64) -> String {
+    let (scaled, unit) = match value {
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v => (v / 1e3, "k"),
+    };
+    let digits = (3 - (scaled.max(1.0).log10() as usize).min(3)).min(2);
+    format!("{scaled:.digits$} {unit}")
 }

@@ -135,7 +135,7 @@ pub(crate) fn weights(
 ) -> Result<(Vec<VariableSpec>, octant_zoo::weights::Loaded)> {
     let (model, entry) = model(recipe, outputs)?;
     let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-    let archive = Archive::open(path)?;
+    let archive = Archive::open(&crate::weights::resolve(path, entry)?)?;
     let loaded = octant_zoo::weights::load(&archive, &*model, &specs, recipe.seed);
     loaded.matching.require(false)?;
     Ok((specs, loaded))

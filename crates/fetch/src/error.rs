@@ -9,7 +9,7 @@ pub enum FetchError {
     /// No answer: the network or the server is away.
     #[error(
         "cannot reach {url} ({reason}), and it is not in the cache at {}; try again with a network, or fetch the file elsewhere \
-         and name its folder as the mirror",
+         and name its folder with --mirror",
         cache.display()
     )]
     Unreachable {

@@ -83,6 +83,7 @@ fn of_connection(error: ureq::Error) -> Failure {
             Failure::Broken(error.to_string())
         }
         ureq::Error::Protocol(error) => Failure::Broken(error.to_string()),
+        ureq::Error::Io(error) => Failure::Unreachable(error.to_string()),
         other => Failure::Unreachable(other.to_string()),
     }
 }

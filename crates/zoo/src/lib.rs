@@ -26,4 +26,4 @@ pub mod registry;
 pub mod weights;
 
 pub use model::{Model, Task, describe};
-pub use registry::{Entry, Interpolation, Preprocessing, ZooError, build, find};
+pub use registry::{Entry, Interpolation, Preprocessing, ZooError, build, find, published};

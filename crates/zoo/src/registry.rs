@@ -98,21 +98,43 @@ pub enum ZooError {
         /// Names that are spelled alike.
         near: Vec<&'static str>,
     },
+    /// There is a network, but no weights of that name.
+    #[error("there are no published weights {name:?} in the list ({what}); pass a file instead")]
+    Unpublished {
+        /// What was asked for.
+        name: String,
+        /// What there is instead.
+        what: String,
+    },
 }
 
 fn suggestion(near: &[&str]) -> String {
-    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
+    if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(", ")) }
 }
 
 pub use entries::ENTRIES;
-pub use published::Published;
+pub use published::{Published, published};
 
-/// The entry of that name or alias; case and `-`/`_` do not matter.
+/// The entry of that name or alias; case and `-`/`_` do not matter. timm's names end in a tag after a dot that chooses
+/// weights, not a network (`resnet50.a1_in1k`), so a tag that is not known is no hindrance.
 pub fn find(name: &str) -> Result<&'static Entry, ZooError> {
     let wanted = normal(name);
-    let names = |entry: &'static Entry| std::iter::once(&entry.name).chain(entry.aliases);
-    let found = ENTRIES.iter().find(|entry| names(entry).any(|known| normal(known) == wanted));
+    let named = |wanted: &str| ENTRIES.iter().find(|entry| entry.names().any(|known| normal(known) == wanted));
+    let without_tag = || wanted.split_once('.').and_then(|(name, _)| named(name));
+    let found = named(&wanted).or_else(without_tag);
     found.ok_or_else(|| ZooError::Unknown { name: name.to_string(), near: near(&wanted) })
+}
+
+impl Entry {
+    /// The name here and the aliases.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// timm's tag at the end of a name of this entry.
+    fn tag_of<'a>(&self, name: &'a str) -> Option<&'a str> {
+        name.split_once('.').map(|(_, tag)| tag)
+    }
 }
 
 /// The model of that name with a head of `classes`, or of the reference's size.
@@ -127,8 +149,9 @@ fn normal(name: &str) -> String {
 
 /// Up to three names within a few edits of the one asked for, nearest first.
 fn near(wanted: &str) -> Vec<&'static str> {
+    let distance = |entry: &Entry| entry.names().map(|name| edits(wanted, &normal(name))).min();
     let mut ranked: Vec<(usize, &str)> =
-        ENTRIES.iter().map(|entry| (edits(wanted, &normal(entry.name)), entry.name)).collect();
+        ENTRIES.iter().filter_map(|entry| Some((distance(entry)?, entry.name))).collect();
     ranked.retain(|(distance, _)| *distance <= 2 + wanted.len() / 4);
     ranked.sort();
     ranked.into_iter().take(3).map(|(_, name)| name).collect()

@@ -58,9 +58,15 @@ pub fn save(
     steps: u64,
 ) -> Result<(), ArchiveError> {
     let tensors = export(specs, values, steps);
+    let metadata: Vec<(String, String)> =
+        std::iter::once(("format".to_string(), "pt".to_string())).chain(metadata(entry, classes)).collect();
+    save_safetensors(path, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)), &metadata)
+}
+
+/// What a file of weights should say about itself.
+pub fn metadata(entry: &Entry, classes: usize) -> Vec<(String, String)> {
     let preprocessing = &entry.preprocessing;
     let metadata = [
-        ("format", "pt".into()),
         (MODEL, entry.name.into()),
         (CLASSES, classes.to_string()),
         ("octant.input", format!("{:?}", preprocessing.input)),
@@ -70,8 +76,7 @@ pub fn save(
         ("octant.interpolation", preprocessing.interpolation.name().into()),
         ("octant.crop", preprocessing.crop.to_string()),
     ];
-    let metadata = metadata.map(|(key, value)| (key.to_string(), value));
-    save_safetensors(path, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)), &metadata)
+    metadata.map(|(key, value)| (key.to_string(), value)).to_vec()
 }
 
 const MODEL: &str = "octant.model";

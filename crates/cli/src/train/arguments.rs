@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// The model; `octant models` lists them
     #[arg(long)]
     model: Option<String>,
-    /// A file of weights to start from
+    /// Weights to start from: a file, an address, `pretrained`, or a name that `octant weights get` knows
     #[arg(long, visible_alias = "weight-path", value_name = "FILE")]
     weights: Option<PathBuf>,
     /// The size of the head; what the data says if not given

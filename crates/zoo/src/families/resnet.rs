@@ -39,6 +39,8 @@ impl ResNet {
     /// A small one for tests.
     pub const TINY: ResNet =
         ResNet { block: Block::Basic, depths: [1, 1, 1, 1], stem: 64, widths: [8, 12, 16, 20], classes: 10 };
+    /// A small one with the other block.
+    pub const TINY_BOTTLENECK: ResNet = ResNet { block: Block::Bottleneck, ..ResNet::TINY };
 
     fn block(&self, cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tensor {
         match self.block {

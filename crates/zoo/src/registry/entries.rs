@@ -81,6 +81,20 @@ const fn timm(
     Entry { name, family, aliases, task: Task::Classify, classes: 1000, preprocessing, licence: TIMM_LICENCE, build }
 }
 
+/// The weights that Google trained with TensorFlow, as timm publishes them.
+const fn tensorflow(name: &'static str, aliases: Names, side: usize, build: Builder) -> Entry {
+    timm(name, "efficientnet", aliases, inception(side, 1.0), build)
+}
+
+/// The transformers of "How to train your ViT?" (Steiner et al., 2021), as timm publishes them.
+const fn augreg(name: &'static str, aliases: Names, build: Builder) -> Entry {
+    timm(name, "vit", aliases, inception(224, 0.9), build)
+}
+
+/// The extra-large one exists in this form only.
+const XL_NAMES: Names =
+    &["efficientnet_v2_xl", "efficientnetv2_xl", "tf_efficientnetv2_xl.in21k_ft_in1k", "tf_efficientnetv2_xl_in21ft1k"];
+
 /// A small network for tests and demonstrations, on pictures of `side` × `side`.
 const fn tiny(name: &'static str, family: &'static str, side: usize, build: Builder) -> Entry {
     Entry {
@@ -145,18 +159,23 @@ pub const ENTRIES: &[Entry] = &[
     fashion("fashion-cnn-tiny", |classes| sized(FashionCnn::TINY, classes)),
     segmenter("mshnet", "mshnet", 256, "none stated by the authors", |classes| sized(MshNet::STANDARD, classes)),
     segmenter("mshnet-tiny", "mshnet", 32, UNPUBLISHED, |classes| sized(MshNet::TINY, classes)),
-    torchvision("resnet18", "resnet", &[], 224, 256, Bilinear, |classes| resnet(Block::Basic, [2, 2, 2, 2], classes)),
-    torchvision("resnet34", "resnet", &[], 224, 256, Bilinear, |classes| resnet(Block::Basic, [3, 4, 6, 3], classes)),
-    torchvision("resnet50", "resnet", &[], 224, 232, Bilinear, |classes| {
+    torchvision("resnet18", "resnet", &["resnet18.tv_in1k"], 224, 256, Bilinear, |classes| {
+        resnet(Block::Basic, [2, 2, 2, 2], classes)
+    }),
+    torchvision("resnet34", "resnet", &["resnet34.tv_in1k"], 224, 256, Bilinear, |classes| {
+        resnet(Block::Basic, [3, 4, 6, 3], classes)
+    }),
+    torchvision("resnet50", "resnet", &["resnet50.tv2_in1k"], 224, 232, Bilinear, |classes| {
         resnet(Block::Bottleneck, [3, 4, 6, 3], classes)
     }),
-    torchvision("resnet101", "resnet", &[], 224, 232, Bilinear, |classes| {
+    torchvision("resnet101", "resnet", &["resnet101.tv2_in1k"], 224, 232, Bilinear, |classes| {
         resnet(Block::Bottleneck, [3, 4, 23, 3], classes)
     }),
-    torchvision("resnet152", "resnet", &[], 224, 232, Bilinear, |classes| {
+    torchvision("resnet152", "resnet", &["resnet152.tv2_in1k"], 224, 232, Bilinear, |classes| {
         resnet(Block::Bottleneck, [3, 8, 36, 3], classes)
     }),
     tiny("resnet-tiny", "resnet", 32, |classes| sized(ResNet::TINY, classes)),
+    tiny("resnet-bottleneck-tiny", "resnet", 32, |classes| sized(ResNet::TINY_BOTTLENECK, classes)),
     torchvision("efficientnet_b0", "efficientnet", &[], 224, 256, Bicubic, |classes| v1(1.0, 1.0, 0.2, classes)),
     torchvision("efficientnet_b1", "efficientnet", &[], 240, 255, Bilinear, |classes| v1(1.0, 1.1, 0.2, classes)),
     torchvision("efficientnet_b2", "efficientnet", &[], 288, 288, Bicubic, |classes| v1(1.1, 1.2, 0.3, classes)),
@@ -179,46 +198,44 @@ pub const ENTRIES: &[Entry] = &[
         })
     },
     tiny("efficientnet_v2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, Form::Torchvision, classes)),
-    timm(
+    tensorflow(
         "tf_efficientnetv2_s",
-        "efficientnet",
-        &["tf_efficientnetv2_s.in21k_ft_in1k", "tf_efficientnetv2_s_in21ft1k", "tf_efficientnetv2_s.in1k"],
-        inception(384, 1.0),
+        &["tf_efficientnetv2_s.in21k_ft_in1k", "tf_efficientnetv2_s_in21ft1k"],
+        384,
         |classes| v2(V2Size::S, Form::TimmTf, classes),
     ),
-    timm(
+    tensorflow(
         "tf_efficientnetv2_m",
-        "efficientnet",
-        &["tf_efficientnetv2_m.in21k_ft_in1k", "tf_efficientnetv2_m_in21ft1k", "tf_efficientnetv2_m.in1k"],
-        inception(480, 1.0),
+        &["tf_efficientnetv2_m.in21k_ft_in1k", "tf_efficientnetv2_m_in21ft1k"],
+        480,
         |classes| v2(V2Size::M, Form::TimmTf, classes),
     ),
-    timm(
+    tensorflow(
         "tf_efficientnetv2_l",
-        "efficientnet",
-        &["tf_efficientnetv2_l.in21k_ft_in1k", "tf_efficientnetv2_l_in21ft1k", "tf_efficientnetv2_l.in1k"],
-        inception(480, 1.0),
+        &["tf_efficientnetv2_l.in21k_ft_in1k", "tf_efficientnetv2_l_in21ft1k"],
+        480,
         |classes| v2(V2Size::L, Form::TimmTf, classes),
     ),
-    timm(
-        "tf_efficientnetv2_xl",
-        "efficientnet",
-        &[
-            "efficientnet_v2_xl",
-            "efficientnetv2_xl",
-            "tf_efficientnetv2_xl.in21k_ft_in1k",
-            "tf_efficientnetv2_xl_in21ft1k",
-        ],
-        inception(512, 1.0),
-        |classes| v2(V2Size::Xl, Form::TimmTf, classes),
-    ),
+    tensorflow("tf_efficientnetv2_xl", XL_NAMES, 512, |classes| v2(V2Size::Xl, Form::TimmTf, classes)),
     tiny("tf_efficientnetv2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, Form::TimmTf, classes)),
-    torchvision("mobilenet_v3_large", "mobilenetv3", &["mobilenetv3_large"], 224, 232, Bilinear, |classes| {
-        sized(MobileNetV3::LARGE, classes)
-    }),
-    torchvision("mobilenet_v3_small", "mobilenetv3", &["mobilenetv3_small"], 224, 256, Bilinear, |classes| {
-        sized(MobileNetV3::SMALL, classes)
-    }),
+    torchvision(
+        "mobilenet_v3_large",
+        "mobilenetv3",
+        &["mobilenetv3_large", "mobilenetv3_large_100"],
+        224,
+        232,
+        Bilinear,
+        |classes| sized(MobileNetV3::LARGE, classes),
+    ),
+    torchvision(
+        "mobilenet_v3_small",
+        "mobilenetv3",
+        &["mobilenetv3_small", "mobilenetv3_small_100"],
+        224,
+        256,
+        Bilinear,
+        |classes| sized(MobileNetV3::SMALL, classes),
+    ),
     tiny("mobilenet_v3-tiny", "mobilenetv3", 32, |classes| sized(MobileNetV3::TINY, classes)),
     torchvision("convnext_tiny", "convnext", &[], 224, 236, Bilinear, |classes| {
         convnext([3, 3, 9, 3], 96, 0.1, classes)
@@ -237,27 +254,21 @@ pub const ENTRIES: &[Entry] = &[
     torchvision("vit_b_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 768, 12, 12, classes)),
     torchvision("vit_l_16", "vit", &[], 224, 242, Bilinear, |classes| vit(16, 1024, 24, 16, classes)),
     torchvision("vit_l_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 1024, 24, 16, classes)),
-    timm(
-        "vit_tiny_patch16_224",
-        "vit",
-        &["vit_tiny_patch16_224.augreg_in21k_ft_in1k"],
-        inception(224, 0.9),
-        |classes| timm_vit(16, 192, 12, 3, classes),
-    ),
-    timm(
-        "vit_small_patch16_224",
-        "vit",
-        &["vit_small_patch16_224.augreg_in21k_ft_in1k"],
-        inception(224, 0.9),
-        |classes| timm_vit(16, 384, 12, 6, classes),
-    ),
-    timm(
-        "vit_base_patch16_224",
-        "vit",
-        &["vit_base_patch16_224.augreg_in21k_ft_in1k"],
-        inception(224, 0.9),
-        |classes| timm_vit(16, 768, 12, 12, classes),
-    ),
+    augreg("vit_tiny_patch16_224", &["vit_tiny_patch16_224.augreg_in21k_ft_in1k"], |classes| {
+        timm_vit(16, 192, 12, 3, classes)
+    }),
+    augreg("vit_small_patch16_224", &["vit_small_patch16_224.augreg_in21k_ft_in1k"], |classes| {
+        timm_vit(16, 384, 12, 6, classes)
+    }),
+    augreg("vit_base_patch16_224", &["vit_base_patch16_224.augreg2_in21k_ft_in1k"], |classes| {
+        timm_vit(16, 768, 12, 12, classes)
+    }),
+    augreg("vit_base_patch32_224", &["vit_base_patch32_224.augreg_in21k_ft_in1k"], |classes| {
+        timm_vit(32, 768, 12, 12, classes)
+    }),
+    augreg("vit_large_patch16_224", &["vit_large_patch16_224.augreg_in21k_ft_in1k"], |classes| {
+        timm_vit(16, 1024, 24, 16, classes)
+    }),
     tiny("vit-test", "vit", 32, |classes| vit(8, 24, 2, 3, classes)),
     tiny("vit_timm-test", "vit", 32, |classes| timm_vit(8, 24, 2, 3, classes)),
     segmenter("unet", "unet", 256, "MIT (brain-segmentation-pytorch)", |classes| sized(UNet::STANDARD, classes)),

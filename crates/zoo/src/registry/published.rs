@@ -1,21 +1,22 @@
-//! Where the reference weights are published. The files' names end in the first eight digits of their SHA-256, by the
-//! convention of PyTorch's hub, so a download can be verified without a list of our own.
+//! Where the reference weights are published. The files of PyTorch's hub and of timm's releases end in the first eight
+//! digits of their SHA-256, so a download can be verified without a list of our own.
 
-use super::Entry;
+use super::{Entry, ZooError, find};
 
 /// A published file of weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     /// Where the file lies.
     pub url: String,
-    /// Its name, under which it is kept.
-    pub file: &'static str,
-    /// The first digits of its SHA-256, in hexadecimal.
-    pub sha256_start: &'static str,
+    /// The name under which it is kept.
+    pub file: String,
+    /// The first digits of its SHA-256 in hexadecimal; none for files of the Hugging Face hub, whose names do not tell.
+    pub sha256_start: Option<&'static str>,
 }
 
 const TORCHVISION: &str = "https://download.pytorch.org/models";
 const TIMM: &str = "https://github.com/rwightman/pytorch-image-models/releases/download/v0.1-effv2-weights";
+const HUB: &str = "https://huggingface.co/timm";
 
 /// `(model, folder, file)`. The figures of preprocessing in the list of models belong to these very weights.
 const FILES: &[(&str, &str, &str)] = &[
@@ -49,29 +50,62 @@ const FILES: &[(&str, &str, &str)] = &[
     ("vit_b_32", TORCHVISION, "vit_b_32-d86f8d99.pth"),
     ("vit_l_16", TORCHVISION, "vit_l_16-852ce7e3.pth"),
     ("vit_l_32", TORCHVISION, "vit_l_32-c7638314.pth"),
+    ("vit_tiny_patch16_224", HUB, "vit_tiny_patch16_224.augreg_in21k_ft_in1k"),
+    ("vit_small_patch16_224", HUB, "vit_small_patch16_224.augreg_in21k_ft_in1k"),
+    ("vit_base_patch16_224", HUB, "vit_base_patch16_224.augreg2_in21k_ft_in1k"),
+    ("vit_base_patch32_224", HUB, "vit_base_patch32_224.augreg_in21k_ft_in1k"),
+    ("vit_large_patch16_224", HUB, "vit_large_patch16_224.augreg_in21k_ft_in1k"),
 ];
 
 impl Entry {
     /// The published weights of this model; none where the reference offers no single file.
     pub fn published(&self) -> Option<Published> {
         let &(_, folder, file) = FILES.iter().find(|(name, ..)| *name == self.name)?;
-        let (_, sha256_start) = file.strip_suffix(".pth")?.rsplit_once('-')?;
-        Some(Published { url: format!("{folder}/{file}"), file, sha256_start })
+        if folder == HUB {
+            let url = format!("{folder}/{file}/resolve/main/model.safetensors");
+            return Some(Published { url, file: format!("{file}.safetensors"), sha256_start: None });
+        }
+        let (_, digits) = file.strip_suffix(".pth")?.rsplit_once('-')?;
+        Some(Published { url: format!("{folder}/{file}"), file: file.into(), sha256_start: Some(digits) })
+    }
+}
+
+/// The published weights of that name: a model's, or by a tag of timm's the very weights that the tag stands for.
+pub fn published(name: &str) -> Result<(&'static Entry, Published), ZooError> {
+    let entry = find(name)?;
+    let none = |what: String| ZooError::Unpublished { name: name.to_string(), what };
+    let published = entry.published().ok_or_else(|| none(format!("licence: {}", entry.licence)))?;
+    match entry.tag_of(name) {
+        Some(tag) if !entry.aliases.iter().any(|alias| alias.ends_with(&format!(".{tag}"))) => {
+            Err(none(format!("those of {} are {}", entry.name, published.file)))
+        }
+        _ => Ok((entry, published)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::FILES;
-    use crate::find;
+    use super::*;
 
     #[test]
-    fn every_file_belongs_to_a_model_and_carries_its_checksum() {
-        for (name, _, file) in FILES {
+    fn every_file_belongs_to_a_model_and_says_its_checksum_where_it_can() {
+        for &(name, folder, file) in FILES {
             let published = find(name).unwrap().published().unwrap_or_else(|| panic!("{file} has no checksum"));
-            assert_eq!(published.sha256_start.len(), 8, "{file}");
-            assert!(published.sha256_start.chars().all(|digit| digit.is_ascii_hexdigit()), "{file}");
-            assert!(published.url.starts_with("https://") && published.url.ends_with(file));
+            assert_eq!(published.sha256_start.is_none(), folder == HUB, "{file}");
+            let digits = published.sha256_start.unwrap_or("00000000");
+            assert!(digits.len() == 8 && digits.chars().all(|digit| digit.is_ascii_hexdigit()), "{file}");
+            assert!(published.url.starts_with("https://") && published.url.contains(file));
         }
+    }
+
+    #[test]
+    fn a_tag_stands_for_its_own_weights_only() {
+        let file = |name| published(name).map(|(_, published)| published.file);
+        assert_eq!(file("resnet50").unwrap(), "resnet50-11ad3fa6.pth");
+        assert_eq!(file("resnet50.tv2_in1k").unwrap(), "resnet50-11ad3fa6.pth");
+        assert_eq!(file("tf_efficientnetv2_l_in21ft1k").unwrap(), "tf_efficientnetv2_l_21ft1k-60127a9d.pth");
+        let error = file("resnet50.a1_in1k").unwrap_err().to_string();
+        assert!(error.contains("resnet50-11ad3fa6.pth"), "{error}");
+        assert!(file("mshnet").unwrap_err().to_string().contains("none"));
     }
 }

@@ -1,0 +1,194 @@
+//! The `weights` command: published weights, and files of tensors from one format to another.
+
+use crate::output::{Json, bytes};
+use crate::{Ending, fetching};
+use anyhow::{Context, Result, bail};
+use octant_archive::{Archive, Format, Matching, save_safetensors, save_torch};
+use octant_fetch::{Checksum, Item};
+use octant_zoo::registry::Published;
+use octant_zoo::{Entry, describe, find, published};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Fetch published weights, look into files of weights, convert them
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Fetch the published weights of a model once, verify them, and print where they lie
+    #[command(
+        after_help = "Examples:\n  octant weights get resnet50\n  octant weights get tf_efficientnetv2_l_in21ft1k \
+                            --mirror https://mirror.example.org/weights\n  octant weights get resnet50 --mirror /media/usb \
+                            --to resnet50.safetensors"
+    )]
+    Get {
+        /// The model; `octant models` lists them
+        name: String,
+        /// Take the file from this address or folder instead of where it is published
+        #[arg(long, value_name = "ADDRESS|FOLDER")]
+        mirror: Option<String>,
+        /// Also write the weights to this file, .safetensors or .pth
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Write a file of weights in another format: .safetensors, or .pth for torch.load
+    Convert {
+        /// A safetensors or PyTorch file
+        from: PathBuf,
+        /// What is written; its ending says the format
+        to: PathBuf,
+        /// The model that the weights are for: they are compared with it, and the file will say so
+        #[arg(long)]
+        model: Option<String>,
+    },
+    /// List the tensors of a file, and what else it says
+    Show {
+        /// A safetensors or PyTorch file
+        file: PathBuf,
+    },
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
+    match arguments.command {
+        Command::Get { name, mirror, to } => get(&name, mirror.as_deref(), to.as_deref(), arguments.json)?,
+        Command::Convert { from, to, model } => {
+            let entry = model.as_deref().map(find).transpose()?;
+            convert(&from, &to, entry)?;
+            match arguments.json {
+                true => Json::line(json!({ "event": "done", "path": to })),
+                false => println!("{}", to.display()),
+            }
+        }
+        Command::Show { file } => show(&file, arguments.json)?,
+    }
+    Ok(Ending::Done)
+}
+
+/// The word for a model's own published weights where a file of weights is expected.
+const PRETRAINED: &str = "pretrained";
+
+/// The file that people mean by what they gave as weights: a file, an address, `pretrained`, or the name of published
+/// weights.
+pub(crate) fn resolve(given: &Path, entry: &Entry) -> Result<PathBuf> {
+    let text = given.to_string_lossy();
+    if given.exists() || text.contains("://") {
+        return fetching::localise(given, "weights");
+    }
+    let name = if text == PRETRAINED { entry.name } else { &text };
+    match published(name) {
+        Ok((_, published)) => fetch(&published, None),
+        Err(error) if text == PRETRAINED => Err(error.into()),
+        Err(_) => bail!(
+            "there is no file {text}; give a file of weights, {PRETRAINED}, or a name for which `octant weights get` finds any"
+        ),
+    }
+}
+
+fn fetch(published: &Published, mirror: Option<&str>) -> Result<PathBuf> {
+    let item = Item {
+        name: published.file.clone(),
+        url: published.url.clone(),
+        bytes: None,
+        checksum: published.sha256_start.map(|digits| Checksum::Sha256(digits.into())),
+    };
+    let store = fetching::store("weights", mirror)?;
+    fetching::showing(&published.file, |progress| store.get(&item, progress))
+}
+
+fn get(name: &str, mirror: Option<&str>, to: Option<&Path>, as_json: bool) -> Result<()> {
+    let (entry, published) = published(name)?;
+    let path = fetch(&published, mirror)?;
+    // A file without a published checksum is known to be right by fitting the model in every name and shape.
+    let matching = matching(&Archive::open(&path)?, entry)?;
+    matching.require(true).with_context(|| format!("{} is not what was expected", path.display()))?;
+    if let Some(to) = to {
+        convert(&path, to, Some(entry))?;
+    }
+    let path = to.unwrap_or(&path);
+    match as_json {
+        true => Json::line(json!({
+            "event": "done", "model": entry.name, "path": path, "url": published.url, "tensors": matching.matched.len(),
+            "sha256_start": published.sha256_start, "licence": entry.licence,
+        })),
+        false => {
+            let verified = published.sha256_start.map_or(String::new(), |digits| format!(", SHA-256 {digits}…"));
+            eprintln!("{}: all {} tensors fit{verified}; {}", entry.name, matching.matched.len(), entry.licence);
+            println!("{}", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn matching(archive: &Archive, entry: &Entry) -> Result<Matching> {
+    let model = (entry.build)(entry.classes);
+    let (specs, _) = describe(&*model, entry.preprocessing.input)?;
+    Ok(octant_zoo::weights::load(archive, &*model, &specs, 0).matching)
+}
+
+/// Names and layouts stay as they are: both formats hold the reference's state dict.
+fn convert(from: &Path, to: &Path, entry: Option<&Entry>) -> Result<()> {
+    let archive = Archive::open(from)?;
+    let tensors = || archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
+    let mut metadata = match archive.format {
+        Format::Safetensors => archive.metadata.clone(),
+        Format::TorchZip | Format::TorchLegacy => Vec::new(),
+    };
+    if let Some(entry) = entry {
+        matching(&archive, entry)?.require(true)?;
+        metadata.retain(|(key, _)| !key.starts_with("octant."));
+        metadata.extend(octant_zoo::weights::metadata(entry, entry.classes));
+    }
+    if !metadata.iter().any(|(key, _)| key == "format") {
+        metadata.insert(0, ("format".into(), "pt".into()));
+    }
+    match to.extension().and_then(|ending| ending.to_str()) {
+        Some("safetensors") => save_safetensors(to, tensors(), &metadata)?,
+        Some("pt" | "pth" | "bin") => save_torch(to, tensors())?,
+        _ => bail!("{} must end in .safetensors, or in .pth for torch.load", to.display()),
+    }
+    Ok(())
+}
+
+fn show(file: &Path, as_json: bool) -> Result<()> {
+    let archive = Archive::open(file)?;
+    let format = match archive.format {
+        Format::Safetensors => "safetensors",
+        Format::TorchZip => "torch",
+        Format::TorchLegacy => "torch (legacy)",
+    };
+    let elements: usize = archive.tensors.iter().map(|(_, tensor)| tensor.shape().elements()).sum();
+    let size: usize = archive.tensors.iter().map(|(_, tensor)| tensor.bytes().len()).sum();
+    if as_json {
+        for (name, tensor) in &archive.tensors {
+            Json::line(
+                json!({ "event": "tensor", "name": name, "dtype": tensor.dtype().name(), "shape": tensor.dims() }),
+            );
+        }
+        let metadata: serde_json::Map<_, _> =
+            archive.metadata.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
+        Json::line(json!({
+            "event": "done", "format": format, "tensors": archive.tensors.len(), "elements": elements, "bytes": size,
+            "metadata": metadata, "found_under": archive.found_under, "stripped_prefix": archive.stripped_prefix,
+        }));
+        return Ok(());
+    }
+    let widest = archive.tensors.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, tensor) in &archive.tensors {
+        println!("{name:<widest$}  {}", tensor.shape());
+    }
+    println!("{format}, {} tensors, {elements} elements, {}", archive.tensors.len(), bytes(size as u64));
+    for (what, text) in [("under", &archive.found_under), ("without the prefix", &archive.stripped_prefix)] {
+        if !text.is_empty() {
+            println!("{what}: {text}");
+        }
+    }
+    archive.metadata.iter().for_each(|(key, value)| println!("{key}: {value}"));
+    Ok(())
+}

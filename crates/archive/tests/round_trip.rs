@@ -57,8 +57,8 @@ proptest! {
 /// `torch.load` itself, where the tests' set-up has installed it.
 #[test]
 fn pytorch_reads_what_is_written() {
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
-        return println!("SKIPPED: OCTANT_ORACLE_PYTHON is not set; `cargo xtask test` sets it");
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_TORCH") else {
+        return println!("SKIPPED: OCTANT_ORACLE_TORCH is not set; `cargo xtask test` sets it");
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pth");

@@ -1,24 +1,27 @@
 //! `cargo xtask test`: everything that is checked, with its own set-up.
 //!
 //! The tests of the XLA rooms need a Python with jaxlib (which executes what we lower) and libtpu (which compiles it for
-//! boards that are not here); those of event files need TensorBoard, which reads them. All are installed with pip into a folder under `target/`, once. Without a network,
-//! `--without-oracles` skips those tests, and says so.
+//! boards that are not here), those of event files TensorBoard, those of the model zoo PyTorch, which must accept the files
+//! we save. All are installed with pip into a folder under `target/`, once. Without a network, `--without-oracles` skips
+//! those tests, and says so; `--without-pytorch` spares the gigabytes of PyTorch alone.
 
 mod layering;
 mod oracles;
 
 use anyhow::{Result, bail};
+use oracles::Oracles;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-const USAGE: &str = "usage: cargo xtask test [--without-oracles]";
+const USAGE: &str = "usage: cargo xtask test [--without-pytorch | --without-oracles]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
-        ["test"] => test(true),
-        ["test", "--without-oracles"] => test(false),
+        ["test"] => test(Some(Oracles::All)),
+        ["test", "--without-pytorch"] => test(Some(Oracles::WithoutPytorch)),
+        ["test", "--without-oracles"] => test(None),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;
@@ -33,21 +36,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn test(with_oracles: bool) -> Result<()> {
+fn test(oracles: Option<Oracles>) -> Result<()> {
     step("the table in ARCHITECTURE.md", layering::check)?;
     step("formatting", || run(cargo(&["fmt", "--all", "--check"])))?;
     step("clippy", || run(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    match with_oracles {
-        true => {
-            let environment = oracles::install()?;
-            tests.envs(environment);
-        }
-        false => {
-            println!(
-                "SKIPPED by --without-oracles: execution of lowered programs by jaxlib, compilation by libtpu, event files read by TensorBoard"
-            )
-        }
+    if oracles.is_none() {
+        println!("SKIPPED by --without-oracles: jaxlib running lowered programs, libtpu compiling them, TensorBoard reading events");
+    }
+    if oracles != Some(Oracles::All) {
+        println!("SKIPPED: PyTorch and the reference models loading files that were saved here");
+    }
+    if let Some(oracles) = oracles {
+        tests.envs(oracles::install(oracles)?);
     }
     step("tests", || run(tests))
 }

@@ -1,0 +1,51 @@
+//! Files saved here load in the references with `strict=True` and give the same output.
+//!
+//! This needs PyTorch, torchvision and timm; `cargo xtask test` installs them unless it is told not to.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "golden/deterministic.rs"]
+#[allow(dead_code, reason = "the golden tests need the rest of it")]
+mod deterministic;
+
+use octant_archive::save_torch;
+use std::path::Path;
+use std::process::Command;
+
+/// One of every kind of names: torchvision's, timm's, the authors' own.
+const MODELS: [&str; 5] = ["resnet50", "efficientnet_v2_s", "vit-test", "vit_tiny_patch16_224", "mshnet"];
+
+fn save(name: &str, path: &Path) {
+    let entry = octant_zoo::find(name).unwrap();
+    let model = (entry.build)(entry.classes);
+    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input).unwrap();
+    let values: Vec<_> = specs.iter().map(deterministic::weight).collect();
+    match path.extension().is_some_and(|ending| ending == "pth") {
+        true => {
+            let tensors = octant_zoo::weights::export(&specs, &values, 7);
+            save_torch(path, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))).unwrap();
+        }
+        false => octant_zoo::weights::save(path, entry, entry.classes, &specs, &values, 7).unwrap(),
+    }
+}
+
+#[test]
+fn saved_files_load_strictly() {
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_TORCH") else {
+        return println!("SKIPPED: OCTANT_ORACLE_TORCH is not set; `cargo xtask test` sets it");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/load_saved.py");
+    let mut command = Command::new(python);
+    command.arg(script);
+    let endings = MODELS.iter().map(|name| (*name, "safetensors")).chain([("resnet50", "pth"), ("mshnet", "pth")]);
+    for (name, ending) in endings {
+        let path = folder.path().join(format!("{name}.{ending}"));
+        save(name, &path);
+        command.arg(name).arg(path);
+    }
+    let output = command.output().unwrap();
+    let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}{error}");
+    assert_eq!(text.lines().filter(|line| line.ends_with("loaded strictly, same output")).count(), 7, "{text}");
+}

@@ -127,9 +127,9 @@ def unet(width):
     return model.UNet(3, 1, width)
 
 
-def resnet_tiny():
-    from timm.models.resnet import BasicBlock, ResNet
-    return ResNet(BasicBlock, [1, 1, 1, 1], num_classes=10, channels=(8, 12, 16, 20))
+def resnet_tiny(block='BasicBlock'):
+    from timm.models import resnet
+    return resnet.ResNet(getattr(resnet, block), [1, 1, 1, 1], num_classes=10, channels=(8, 12, 16, 20))
 
 
 def efficientnet_tiny():
@@ -205,6 +205,7 @@ def adagrad(parameters):
 TINY = {
     'fashion-cnn-tiny': (lambda: FashionCnn(4), 28, 4, adam),
     'resnet-tiny': (resnet_tiny, 32, 4, sgd),
+    'resnet-bottleneck-tiny': (lambda: resnet_tiny('Bottleneck'), 32, 4, sgd),
     'mshnet-tiny': (mshnet_tiny, 32, 2, adagrad),
     'efficientnet-tiny': (efficientnet_tiny, 32, 4, sgd),
     'efficientnet_v2-tiny': (efficientnet_v2_tiny, 32, 4, sgd),

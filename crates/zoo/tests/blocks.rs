@@ -4,6 +4,8 @@
 
 #[path = "golden/engine.rs"]
 mod engine;
+#[path = "golden/wide.rs"]
+mod wide;
 
 use engine::Engine;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};

@@ -1,19 +1,28 @@
-//! What runs the programs: the reference evaluator for small networks, the CPU backend for real ones.
+//! What runs the programs: the reference evaluator for small networks, in f32 and in double precision, and the CPU
+//! backend for real ones.
 
+use crate::wide::{wide_tensor, widened};
 use octant_cpu::CpuBackend;
 use octant_graph::evaluate::evaluate;
 use octant_graph::{Graph, HostTensor};
 use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
 
+#[derive(Clone, Copy, PartialEq)]
+#[allow(dead_code, reason = "the comparison of blocks needs no double precision")]
 pub enum Engine {
     Reference,
+    WideReference,
     Cpu,
 }
 
 impl Engine {
-    pub fn run(&self, graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
+    pub fn run(self, graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
         match self {
             Engine::Reference => evaluate(graph, inputs).unwrap(),
+            Engine::WideReference => {
+                let inputs: Vec<HostTensor> = inputs.iter().map(wide_tensor).collect();
+                evaluate(&widened(graph), &inputs).unwrap()
+            }
             Engine::Cpu => run_on_cpu(graph, inputs),
         }
     }

@@ -1,6 +1,13 @@
 //! Every family against its reference: forward pass in evaluation and in training, loss, the gradient of every parameter,
 //! and the state after three optimizer steps. The figures in `golden/figures` were made by `golden/make.py` with weights
-//! that are a function of name and index, repeated here in [`deterministic`].
+//! that are a function of name and index, repeated here in [`deterministic`]; the references ran in double precision.
+//!
+//! Two questions are asked apart. Is it the same network? The traced program of every small variant, with f64 in the
+//! place of f32 ([`wide`]), must give the reference's figures to one part in a million: no tolerance hides a wrong epsilon
+//! or a missing term. And does f32 suffice? The program as it is, of small and of real networks, must be within 1e-4.
+//! Where a real network amplifies rounding more than that in training (norms over few elements, flips of ReLU), PyTorch's
+//! own f32 is as far from its f64, and the bound that holds stands beside the model's name; in evaluation it is 1e-4 for
+//! all. Real networks are not run in f64: the CPU backend has no fast kernels for it.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -8,24 +15,29 @@ mod deterministic;
 mod engine;
 mod figures;
 mod program;
+mod wide;
 
 use engine::Engine;
-use figures::Figures;
+use figures::{Figures, Tolerance};
 use program::Case;
+
+/// What f64 leaves of differences: constants were rounded to f32 when they were traced.
+const SAME_NETWORK: Tolerance = Tolerance::new(1e-6);
+const IN_F32: f64 = 1e-4;
 
 /// The whole comparison for a small network, by definition of the primitives.
 fn check_small(name: &str) {
-    check(name, Engine::Reference, 3, figures::TOLERANCE);
+    check(name, Engine::WideReference, 3, SAME_NETWORK);
+    check(name, Engine::Reference, 3, Tolerance::new(IN_F32));
 }
 
-/// One step of a real network on the CPU backend; `noise` is the tolerance in training.
-fn check_real(name: &str, noise: f64) {
-    check(name, Engine::Cpu, 1, noise);
+/// One step of a real network on the CPU backend; `training` is the tolerance of f32 in training.
+fn check_real(name: &str, training: f64) {
+    check(name, Engine::Cpu, 1, Tolerance { evaluation: IN_F32, training });
 }
 
-fn check(name: &str, engine: Engine, steps: usize, noise: f64) {
-    let mut figures = Figures::read(name);
-    figures.noise = noise;
+fn check(name: &str, engine: Engine, steps: usize, tolerance: Tolerance) {
+    let figures = Figures::read(name, tolerance);
     let case = Case::new(name, &figures, engine);
     assert_eq!(case.parameter_count(), figures.size("parameters"), "parameters");
     case.check_evaluation(&figures);
@@ -33,11 +45,11 @@ fn check(name: &str, engine: Engine, steps: usize, noise: f64) {
 }
 
 macro_rules! golden {
-    ($check:ident: $($(#[$attribute:meta])* $test:ident => $name:literal $(, $noise:literal)?;)*) => {$(
+    ($check:ident: $($(#[$attribute:meta])* $test:ident => $name:literal $(, $training:literal)?;)*) => {$(
         #[test]
         $(#[$attribute])*
         fn $test() {
-            $check($name $(, $noise)?);
+            $check($name $(, $training)?);
         }
     )*};
 }
@@ -45,6 +57,7 @@ macro_rules! golden {
 golden! { check_small:
     fashion_cnn_tiny => "fashion-cnn-tiny";
     resnet_tiny => "resnet-tiny";
+    resnet_bottleneck_tiny => "resnet-bottleneck-tiny";
     mshnet_tiny => "mshnet-tiny";
     efficientnet_tiny => "efficientnet-tiny";
     efficientnet_v2_tiny => "efficientnet_v2-tiny";
@@ -74,7 +87,7 @@ golden! { check_real:
 #[test]
 fn recomputed_blocks_give_the_same_figures() {
     for name in ["resnet-tiny", "efficientnet_v2-tiny"] {
-        let figures = Figures::read(name);
+        let figures = Figures::read(name, Tolerance::new(IN_F32));
         let mut case = Case::new(name, &figures, Engine::Reference);
         case.recompute = true;
         case.check_training(&figures, 3);

@@ -87,7 +87,7 @@ impl Case {
             let loss = results.next().unwrap().to_f64s()[0];
             let expected = figures.loss(&format!("step{index}"));
             assert!(
-                (loss - expected).abs() <= figures.noise * expected.abs(),
+                (loss - expected).abs() <= figures.tolerance.training * expected.abs(),
                 "step {index}: loss {loss}, reference {expected}"
             );
             let outputs: Vec<HostTensor> = results.by_ref().take(figures.names("train").len()).collect();
@@ -135,7 +135,7 @@ impl Case {
         for (result, name) in results.iter().zip(["warm_up", "warm_up_gradient"]) {
             let (actual, expected) = (result.to_f64s()[0], figures.loss(name));
             assert!(
-                (actual - expected).abs() <= figures.noise * expected.abs(),
+                (actual - expected).abs() <= figures.tolerance.training * expected.abs(),
                 "{name}: {actual}, reference {expected}"
             );
         }

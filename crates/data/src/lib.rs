@@ -29,7 +29,7 @@ pub use error::DataError;
 pub use glyphs::Glyphs;
 pub use joined::Joined;
 pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Mix, Skipped, Targets};
-pub use packed::{Packed, pack};
+pub use packed::{Packed, pack, pack_once};
 pub use rng::SampleRng;
 pub use sample::{Dataset, LabelledBox, Picture, Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};

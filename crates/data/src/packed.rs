@@ -7,6 +7,7 @@ use crate::{DataError, Dataset, LabelledBox, Picture, Sample, Target};
 use memmap2::Mmap;
 use octant_imaging::Image;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,25 @@ pub fn pack(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {
     let unfinished = path.with_extension("unfinished");
     write_packed(dataset, &unfinished)?;
     std::fs::rename(&unfinished, path).map_err(|error| DataError::io(path, error))
+}
+
+/// The data set packed into a file of `folder`, which is written the first time and found again as long as the samples
+/// are the same files of the same sizes and ages.
+pub fn pack_once(dataset: &dyn Dataset, folder: &Path, name: &str) -> Result<Packed, DataError> {
+    let mut identity = DefaultHasher::new();
+    dataset.class_names().hash(&mut identity);
+    for index in 0..dataset.len() {
+        let place = dataset.location(index);
+        let facts = std::fs::metadata(&place).ok();
+        facts.map(|facts| (facts.len(), facts.modified().ok())).hash(&mut identity);
+        place.hash(&mut identity);
+    }
+    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
+    let path = folder.join(format!("{name}-{:016x}.pack", identity.finish()));
+    if !path.exists() {
+        pack(dataset, &path)?;
+    }
+    Packed::open(&path)
 }
 
 fn write_packed(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {

@@ -1,7 +1,9 @@
 //! The `data` command: get, make up, look at, check, measure and pack data sets.
 
+mod get;
 mod opened;
 mod pack;
+mod place;
 mod show;
 mod stats;
 mod synth;
@@ -9,6 +11,8 @@ mod verify;
 
 use crate::Ending;
 use anyhow::Result;
+pub(crate) use opened::Ticking;
+pub(crate) use place::locate;
 
 /// Get, make up, look at, check, measure and pack data sets
 #[derive(clap::Args)]
@@ -19,6 +23,8 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    /// Fetch a published data set: resumed where it broke off, and verified
+    Get(get::Arguments),
     /// Write a data set that is made up from a seed: infrared scenes, shapes, or discs to count
     Synth(synth::Arguments),
     /// Show samples with their labels, masks or boxes as one picture
@@ -33,6 +39,7 @@ enum Command {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     match arguments.command {
+        Command::Get(arguments) => get::run(arguments),
         Command::Synth(arguments) => synth::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),

@@ -1,10 +1,12 @@
 //! Data sets that recipes name: made up on the fly, or read from files.
 
+use crate::data::{Ticking, locate};
 use crate::recipes::{DataSource, Recipe, nearest};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::DecodeOptions;
-use octant_data::readers::{Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
-use octant_data::{Cached, DataError, Dataset, Glyphs, Picture, Sample, SampleRng, Target, synth};
+use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
+use octant_data::{Cached, DataError, Dataset, Glyphs, Picture, Sample, SampleRng, Target, pack_once, synth};
+use octant_pjrt::discover::cache_folder;
 use std::sync::Arc;
 
 /// The two halves of a data set, and how large a head it asks for.
@@ -95,11 +97,24 @@ pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
         Target::Values(values) => values.len(),
         Target::Mask(_) | Target::Boxes(_) => 1,
     };
-    let cached = |dataset: Arc<dyn Dataset>| match recipe.cache_mb {
-        0 => dataset,
-        limit => Arc::new(Cached::new(dataset, limit << 20)) as Arc<dyn Dataset>,
-    };
-    Ok(Data { train: cached(train), valid: cached(valid), outputs })
+    Ok(Data { train: cached(recipe, "train", train)?, valid: cached(recipe, "test", valid)?, outputs })
+}
+
+/// Samples that need not be decoded again in every epoch.
+fn cached(recipe: &Recipe, part: &str, dataset: Arc<dyn Dataset>) -> Result<Arc<dyn Dataset>> {
+    Ok(match recipe.cache.as_str() {
+        "off" => dataset,
+        "ram" => Arc::new(Cached::new(dataset, recipe.cache_mb << 20)),
+        "packed" if recipe.data.dir.is_none() => bail!("--cache packed is for data that is read from files"),
+        "packed" => {
+            let folder = cache_folder().join("packed");
+            let ticking = Ticking::new(&format!("packing {part}"), &*dataset);
+            let packed = pack_once(&ticking, &folder, &format!("{}-{part}", recipe.data.kind));
+            ticking.end();
+            Arc::new(packed.context("the data could not be packed; try --cache ram or off")?)
+        }
+        other => bail!("there is no --cache {other}; there are off, ram and packed"),
+    })
 }
 
 fn files(recipe: &Recipe, source: &DataSource) -> Result<[Arc<dyn Dataset>; 2]> {
@@ -110,7 +125,8 @@ fn files(recipe: &Recipe, source: &DataSource) -> Result<[Arc<dyn Dataset>; 2]> 
         "table" => "the folder with train.csv and test.csv",
         _ => "the folder with train/CLASS/ and val/CLASS/",
     };
-    let folder = source.dir.as_deref().with_context(|| format!("{} needs --data DIR, {expected}", recipe.name))?;
+    let place = source.dir.as_deref().with_context(|| format!("{} needs --data DIR, {expected}", recipe.name))?;
+    let folder = &locate(place)?;
     if !folder.exists() {
         bail!("there is no {}; --data should be {expected}", folder.display());
     }
@@ -118,6 +134,10 @@ fn files(recipe: &Recipe, source: &DataSource) -> Result<[Arc<dyn Dataset>; 2]> 
     let both = |open: &dyn Fn(Split) -> Result<Arc<dyn Dataset>, DataError>| -> Result<[Arc<dyn Dataset>; 2]> {
         Ok([open(Split::Train)?, open(Split::Test)?])
     };
+    // What `octant data pack` wrote, whatever it was before.
+    if readers::holds_shards(folder) {
+        return both(&|split| readers::open(folder, split, options));
+    }
     match source.kind.as_str() {
         "idx" => both(&|split| Ok(Arc::new(IdxDataset::open(folder, split == Split::Train)?))),
         "cifar" => both(&|split| Ok(Arc::new(Cifar::open(folder, split)?))),

@@ -34,8 +34,11 @@ pub(crate) struct Recipe {
     /// Threads that prepare batches; 0 for one per core.
     #[serde(default)]
     pub workers: usize,
-    /// Megabytes of decoded samples kept in memory.
-    #[serde(default)]
+    /// off, ram (decoded samples stay in memory) or packed (they are written to a file once).
+    #[serde(default = "off")]
+    pub cache: String,
+    /// Megabytes of decoded samples that `cache = "ram"` keeps per split.
+    #[serde(default = "cache_mb")]
     pub cache_mb: usize,
     /// sls-iou, soft-iou, dice, bce, focal; mse, mae, huber.
     pub loss: Option<String>,
@@ -212,6 +215,14 @@ fn model_name() -> String {
 
 fn stop() -> String {
     "stop".into()
+}
+
+fn off() -> String {
+    "off".into()
+}
+
+fn cache_mb() -> usize {
+    4096
 }
 
 fn one() -> usize {

@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Threads that prepare batches; one per core if not given
     #[arg(long)]
     workers: Option<i64>,
+    /// Decoded samples: off (decode every time), ram (keep in memory) or packed (write to a file once)
+    #[arg(long)]
+    cache: Option<String>,
     /// The model; `octant models` lists them
     #[arg(long)]
     model: Option<String>,
@@ -164,6 +167,7 @@ fn overrides(arguments: &Arguments, table: &mut Table) -> Result<()> {
         ("model", arguments.model.as_ref().map(text)),
         ("precision", arguments.precision.as_ref().map(text)),
         ("on_nan", arguments.on_nan.as_ref().map(text)),
+        ("cache", arguments.cache.as_ref().map(text)),
         ("cores", arguments.cores.map(Value::Integer)),
         ("workers", arguments.workers.map(Value::Integer)),
         ("classes", arguments.classes.map(Value::Integer)),

@@ -20,7 +20,7 @@ pub use idx::{IdxArray, IdxDataset, read_idx};
 pub use irstd::open_irstd;
 pub use listing::pictures_below;
 pub use masked::MaskedDataset;
-pub use open::open;
+pub use open::{holds_shards, open};
 pub use table::TableDataset;
 pub use tfrecord::{TfRecordDataset, TfRecordKeys};
 pub use webdataset::{WebDataset, write_webdataset};

@@ -43,6 +43,16 @@ pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Res
     open_shards(path, &entries, split, options)
 }
 
+/// True for what says itself what it holds: packed files, tar shards and TFRecord files, or a folder of them.
+pub fn holds_shards(path: impl AsRef<Path>) -> bool {
+    let path = path.as_ref();
+    let is_shard = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        path.is_file() && (name.ends_with(".pack") || name.ends_with(".tar") || name.contains(".tfrecord"))
+    };
+    is_shard(&path.to_path_buf()) || listing::entries(path).is_ok_and(|entries| entries.iter().any(is_shard))
+}
+
 fn open_file(path: &Path, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let files = [path.to_path_buf()];

@@ -28,14 +28,6 @@ struct Step {
     mask: u64,
 }
 
-/// A step in registers.
-struct Loaded {
-    places: __m512i,
-    weights: [__m512i; DIGITS],
-    first: usize,
-    mask: u64,
-}
-
 /// The weights of a whole axis, made ready once per picture.
 pub(in super::super) struct HorizontalPass {
     steps: Vec<Step>,
@@ -83,14 +75,14 @@ impl HorizontalPass {
         assert_eq!(source.len() / source_stride, target.len() / target_stride);
         let blocks = source.chunks(BLOCK * source_stride).zip(target.chunks_mut(BLOCK * target_stride));
         for (source, target) in blocks {
-            // Fewer rows than a block has are done one by one, each as if it were all of them.
-            // SAFETY: `new` found the instructions; strides and the numbers of rows were just compared.
-            match source.len() == BLOCK * source_stride {
-                true => unsafe { self.convolve::<BLOCK>(source, target) },
-                false => {
-                    let rows = source.chunks_exact(source_stride).zip(target.chunks_exact_mut(target_stride));
-                    rows.for_each(|(source, target)| unsafe { self.convolve::<1>(source, target) });
-                }
+            if source.len() == BLOCK * source_stride {
+                // SAFETY: `new` found the instructions; strides and the numbers of rows were just compared.
+                unsafe { self.convolve::<BLOCK>(source, target) };
+                continue;
+            }
+            for (source, target) in source.chunks_exact(source_stride).zip(target.chunks_exact_mut(target_stride)) {
+                // SAFETY: as above, with one row.
+                unsafe { self.convolve::<1>(source, target) };
             }
         }
     }
@@ -105,85 +97,47 @@ impl HorizontalPass {
         for (group, steps) in self.steps.chunks_exact(self.steps_per_group).enumerate() {
             let mut sums = [start; ROWS];
             for step in steps {
-                // SAFETY: the caller vouches for both slices.
-                let step = unsafe { self.load(step) };
+                let places = &self.places[step.places as usize];
+                // SAFETY: the arrays are whole registers, aligned to them.
+                let places = unsafe { _mm512_load_si512(places.0.as_ptr().cast()) };
                 for row in 0..ROWS {
-                    sums[row] = unsafe { self.add(sums[row], &step, source, row) };
+                    // SAFETY: `first` lies in the row, which the source holds, and the mask keeps the load inside it.
+                    let bytes = unsafe {
+                        let place = source.as_ptr().add(row * self.source_stride + step.first as usize);
+                        _mm512_maskz_loadu_epi8(step.mask, place.cast())
+                    };
+                    let taps = _mm512_permutexvar_epi8(places, bytes);
+                    for digit in 0..DIGITS {
+                        // SAFETY: as for the places.
+                        let weights = unsafe { _mm512_load_si512(step.weights[digit].as_ptr().cast()) };
+                        sums[row][digit] = _mm512_dpbusd_epi32(sums[row][digit], taps, weights);
+                    }
                 }
             }
-            let values = sums.map(|sums| _mm512_srai_epi32::<FRACTION_BITS>(joined(sums)));
-            let first = group * self.group_bytes;
-            let count = self.group_bytes.min(self.target_stride - first);
-            store(values, order, target, self.target_stride, first, count);
-        }
-    }
-
-    /// # Safety
-    /// The processor has AVX-512.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
-    #[inline]
-    unsafe fn load(&self, step: &Step) -> Loaded {
-        let places = &self.places[step.places as usize];
-        // SAFETY: the arrays are whole registers, aligned to them.
-        unsafe {
-            Loaded {
-                places: _mm512_load_si512(places.0.as_ptr().cast()),
-                weights: [0, 1, 2].map(|digit| _mm512_load_si512(step.weights[digit].as_ptr().cast())),
-                first: step.first as usize,
-                mask: step.mask,
+            // Rows beyond the last one repeat it and are not stored.
+            let mut rows = [_mm512_setzero_si512(); BLOCK];
+            for (number, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_srai_epi32::<FRACTION_BITS>(joined(sums[number.min(ROWS - 1)]));
             }
-        }
-    }
-
-    /// Adds the taps of a step in one row.
-    ///
-    /// # Safety
-    /// The processor has AVX-512 with BW, VL, VBMI and VNNI; `source` holds that row.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
-    #[inline]
-    unsafe fn add(&self, mut sums: [__m512i; DIGITS], step: &Loaded, source: &[u8], row: usize) -> [__m512i; DIGITS] {
-        // SAFETY: `first` lies in the row, and the mask keeps the load inside it.
-        let bytes = unsafe {
-            let place = source.as_ptr().add(row * self.source_stride + step.first);
-            _mm512_maskz_loadu_epi8(step.mask, place.cast())
-        };
-        let taps = _mm512_permutexvar_epi8(step.places, bytes);
-        for digit in 0..DIGITS {
-            sums[digit] = _mm512_dpbusd_epi32(sums[digit], taps, step.weights[digit]);
-        }
-        sums
-    }
-}
-
-/// Writes `count` bytes per row, a whole part of a register where the row goes on: what is too much is overwritten by
-/// the next group.
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512vbmi")]
-#[inline]
-fn store<const ROWS: usize>(
-    rows: [__m512i; ROWS],
-    order: __m512i,
-    target: &mut [u8],
-    stride: usize,
-    first: usize,
-    count: usize,
-) {
-    let row = |number: usize| rows[number.min(ROWS - 1)];
-    let words = [_mm512_packus_epi32(row(0), row(1)), _mm512_packus_epi32(row(2), row(3))];
-    let packed = _mm512_permutexvar_epi8(order, _mm512_packus_epi16(words[0], words[1]));
-    let parts = [
-        _mm512_castsi512_si128(packed),
-        _mm512_extracti32x4_epi32::<1>(packed),
-        _mm512_extracti32x4_epi32::<2>(packed),
-        _mm512_extracti32x4_epi32::<3>(packed),
-    ];
-    for (number, &part) in parts.iter().take(ROWS).enumerate() {
-        let place = number * stride + first;
-        let mut bytes = [0u8; LANES];
-        // SAFETY: the register is as large as the array.
-        unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), part) };
-        match first + LANES <= stride {
-            true => target[place..place + LANES].copy_from_slice(&bytes),
-            false => target[place..place + count].copy_from_slice(&bytes[..count]),
+            let words = [_mm512_packus_epi32(rows[0], rows[1]), _mm512_packus_epi32(rows[2], rows[3])];
+            let packed = _mm512_permutexvar_epi8(order, _mm512_packus_epi16(words[0], words[1]));
+            let parts = [
+                _mm512_castsi512_si128(packed),
+                _mm512_extracti32x4_epi32::<1>(packed),
+                _mm512_extracti32x4_epi32::<2>(packed),
+                _mm512_extracti32x4_epi32::<3>(packed),
+            ];
+            // A whole part is stored where the row goes on: what is too much is overwritten by the next group.
+            let first = group * self.group_bytes;
+            let left = self.target_stride - first;
+            let mask: __mmask16 = if left >= LANES { !0 } else { (1 << left.min(self.group_bytes)) - 1 };
+            for (number, &part) in parts.iter().take(ROWS).enumerate() {
+                // SAFETY: the target holds the row, and the mask keeps the store inside it.
+                unsafe {
+                    let place = target.as_mut_ptr().add(number * self.target_stride + first);
+                    _mm_mask_storeu_epi8(place.cast(), mask, part);
+                }
+            }
         }
     }
 }

@@ -54,14 +54,18 @@ unsafe fn convolve(quads: &[Quad], sources: &[&[u8]], target: &mut [u8]) {
         let left = target.len() - first;
         let mask: __mmask64 = if left >= WIDTH { !0 } else { (1 << left) - 1 };
         let mut sums = [[_mm512_setzero_si512(); DIGITS]; 4];
-        sums.iter_mut().for_each(|sums| sums[0] = _mm512_set1_epi32(HALF));
+        for sums in &mut sums {
+            sums[0] = _mm512_set1_epi32(HALF);
+        }
         for (quad, rows) in quads.iter().zip(sources.chunks(QUAD)) {
             // A row that is missing in the last four has weight zero; the first stands in for it.
-            // SAFETY: the mask keeps the load inside the row, which is at least as long as the target.
-            let row = |number: usize| unsafe {
-                _mm512_maskz_loadu_epi8(mask, rows.get(number).unwrap_or(&rows[0]).as_ptr().add(first).cast())
-            };
-            let [a, b, c, d] = [row(0), row(1), row(2), row(3)];
+            let mut four = [_mm512_setzero_si512(); QUAD];
+            for (number, bytes) in four.iter_mut().enumerate() {
+                let row = rows.get(number).unwrap_or(&rows[0]);
+                // SAFETY: the mask keeps the load inside the row, which is at least as long as the target.
+                *bytes = unsafe { _mm512_maskz_loadu_epi8(mask, row.as_ptr().add(first).cast()) };
+            }
+            let [a, b, c, d] = four;
             let (ab_low, ab_high) = (_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
             let (cd_low, cd_high) = (_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d));
             let bytes = [
@@ -70,17 +74,20 @@ unsafe fn convolve(quads: &[Quad], sources: &[&[u8]], target: &mut [u8]) {
                 _mm512_unpacklo_epi16(ab_high, cd_high),
                 _mm512_unpackhi_epi16(ab_high, cd_high),
             ];
-            let weights = quad.map(|four| _mm512_set1_epi32(four));
-            for part in 0..4 {
-                for digit in 0..DIGITS {
-                    sums[part][digit] = _mm512_dpbusd_epi32(sums[part][digit], bytes[part], weights[digit]);
+            for digit in 0..DIGITS {
+                let weights = _mm512_set1_epi32(quad[digit]);
+                for part in 0..4 {
+                    sums[part][digit] = _mm512_dpbusd_epi32(sums[part][digit], bytes[part], weights);
                 }
             }
         }
-        let rounded = sums.map(|sums| _mm512_srai_epi32::<FRACTION_BITS>(joined(sums)));
+        let mut rounded = [_mm512_setzero_si512(); 4];
+        for part in 0..4 {
+            rounded[part] = _mm512_srai_epi32::<FRACTION_BITS>(joined(sums[part]));
+        }
         // Packing undoes what unpacking did to the order.
-        let [low, high] = [[rounded[0], rounded[1]], [rounded[2], rounded[3]]].map(|[a, b]| _mm512_packus_epi32(a, b));
-        let packed = _mm512_packus_epi16(low, high);
+        let low = _mm512_packus_epi32(rounded[0], rounded[1]);
+        let packed = _mm512_packus_epi16(low, _mm512_packus_epi32(rounded[2], rounded[3]));
         // SAFETY: the mask keeps the store inside the target.
         unsafe { _mm512_mask_storeu_epi8(target.as_mut_ptr().add(first).cast(), mask, packed) };
     }

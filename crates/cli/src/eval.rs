@@ -117,6 +117,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         shuffle: false,
         last: LastBatch::Pad,
         workers: recipe.workers,
+        corrupt: recipe.on_corrupt,
         ..LoaderConfig::default()
     };
     let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;

@@ -70,6 +70,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         batch_size: recipe.batch_size,
         batch_groups: recipe.batch_groups,
         workers: recipe.workers,
+        last: recipe.last_batch,
+        corrupt: recipe.on_corrupt,
         steps_per_epoch: recipe.steps_per_epoch,
         phases,
         train: data.train.clone(),

@@ -4,7 +4,7 @@
 //!     cargo run --release -p octant-train --example loop_overhead
 
 use octant_cpu::CpuBackend;
-use octant_data::{DataError, Dataset, Loader, LoaderConfig, Picture, Sample, Target};
+use octant_data::{Corrupt, DataError, Dataset, LastBatch, Loader, LoaderConfig, Picture, Sample, Target};
 use octant_events::RunDirectory;
 use octant_imaging::Image;
 use octant_nn::schedule::Schedule;
@@ -117,6 +117,8 @@ fn whole(backend: &CpuBackend, data: &Arc<Ready>, folder: &Path) -> Timed {
         batch_size: BATCH,
         batch_groups: 1,
         workers: 1,
+        last: LastBatch::Drop,
+        corrupt: Corrupt::Fatal,
         steps_per_epoch: Some(STEPS),
         phases: vec![phase],
         train: data.clone(),

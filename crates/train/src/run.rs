@@ -35,8 +35,19 @@ pub fn run(
     let writer = Writer::new(&directory.path().join("checkpoints"));
     let progress = from.as_ref().map(|checkpoint| checkpoint.progress.clone()).unwrap_or_default();
     let (plateau, findings, times) = Default::default();
-    let runner =
-        Runner { plan, directory, writer, watcher, progress, plateau, findings, times, skipped: 0, remarked: false };
+    let runner = Runner {
+        plan,
+        directory,
+        writer,
+        watcher,
+        progress,
+        plateau,
+        findings,
+        times,
+        skipped: 0,
+        left_out: 0,
+        remarked: false,
+    };
     runner.run(from)
 }
 
@@ -51,6 +62,8 @@ struct Runner<'p, 'w> {
     findings: Findings,
     times: Times,
     skipped: u64,
+    /// Samples that could not be read and were reported, in this phase.
+    left_out: usize,
     /// What is odd about the metrics was said.
     remarked: bool,
 }
@@ -165,6 +178,7 @@ impl<'p> Runner<'p, '_> {
         let train = self.loader(true, phase)?;
         let steps = self.plan.steps_per_epoch.unwrap_or_else(|| train.batches_per_epoch()).max(1);
         let mut batches = train.stream(self.progress.position, u64::MAX);
+        self.left_out = 0;
         while self.progress.phase_epoch < phase.epochs {
             if self.progress.finished {
                 return Ok(Some(Ending::NoImprovement));
@@ -178,7 +192,7 @@ impl<'p> Runner<'p, '_> {
 
     fn loader(&self, learns: bool, phase: &Phase) -> Result<Loader, TrainError> {
         let (dataset, transform, last) = match learns {
-            true => (&self.plan.train, &phase.transform, LastBatch::Drop),
+            true => (&self.plan.train, &phase.transform, self.plan.last),
             false => (&self.plan.valid, &self.plan.valid_transform, LastBatch::Pad),
         };
         let config = LoaderConfig {
@@ -187,6 +201,7 @@ impl<'p> Runner<'p, '_> {
             shuffle: learns,
             last,
             workers: self.plan.workers,
+            corrupt: self.plan.corrupt,
             mix: phase.mix.filter(|_| learns),
             ..LoaderConfig::default()
         };

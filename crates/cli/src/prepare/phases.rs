@@ -3,6 +3,7 @@
 use super::{Data, build_task, picture, smaller_is_better, transform};
 use crate::recipes::{GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe};
 use anyhow::{Context, Result, bail};
+use octant_data::LastBatch;
 use octant_nn::Optimizer;
 use octant_nn::optimizer::{Adam, Sgd};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
@@ -12,7 +13,9 @@ use std::sync::Arc;
 
 /// All phases of a recipe that last at least one epoch.
 pub(crate) fn phases(recipe: &Recipe, data: &Data, steps: Option<u64>) -> Result<Vec<Phase>> {
-    let steps = steps.unwrap_or((data.train.len() / recipe.batch_size.max(1)) as u64).max(1);
+    let (samples, batch) = (data.train.len(), recipe.batch_size.max(1));
+    let batches = if recipe.last_batch == LastBatch::Pad { samples.div_ceil(batch) } else { samples / batch };
+    let steps = steps.unwrap_or(batches as u64).max(1);
     let lasting = recipe.phases.iter().filter(|phase| phase.epochs > 0);
     lasting.map(|phase| one_phase(recipe, data, phase, steps)).collect()
 }

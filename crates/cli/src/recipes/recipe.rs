@@ -1,6 +1,6 @@
 //! What a recipe says.
 
-use octant_data::{Mix, Pipeline};
+use octant_data::{Corrupt, LastBatch, Mix, Pipeline};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -67,6 +67,12 @@ pub(crate) struct Recipe {
     /// stop or skip.
     #[serde(default = "stop")]
     pub on_nan: String,
+    /// drop, or pad (with rows that do not count): the samples that do not fill an epoch's last batch.
+    #[serde(default = "drop_last")]
+    pub last_batch: LastBatch,
+    /// fatal or skip: a sample that cannot be read.
+    #[serde(default = "fatal")]
+    pub on_corrupt: Corrupt,
     /// The batch size that the learning rates are meant for.
     pub reference_batch: Option<usize>,
     /// Scale learning rate, weight decay and warm-up with the batch size.
@@ -215,6 +221,14 @@ fn model_name() -> String {
 
 fn stop() -> String {
     "stop".into()
+}
+
+fn drop_last() -> LastBatch {
+    LastBatch::Drop
+}
+
+fn fatal() -> Corrupt {
+    Corrupt::Fatal
 }
 
 fn off() -> String {

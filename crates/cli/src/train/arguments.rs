@@ -119,6 +119,12 @@ pub(crate) struct Arguments {
     /// What happens when the loss is not finite: stop or skip
     #[arg(long)]
     on_nan: Option<String>,
+    /// A picture that cannot be read: fatal (the run ends), or skip (it is named and left out)
+    #[arg(long)]
+    on_corrupt: Option<String>,
+    /// The pictures that do not fill the last batch: drop, or pad (rows are added that do not count)
+    #[arg(long)]
+    last_batch: Option<String>,
     /// End cleanly after this time, such as 9h, 30m or 90s; the same command goes on
     #[arg(long, value_name = "TIME")]
     pub time: Option<String>,
@@ -167,6 +173,8 @@ fn overrides(arguments: &Arguments, table: &mut Table) -> Result<()> {
         ("model", arguments.model.as_ref().map(text)),
         ("precision", arguments.precision.as_ref().map(text)),
         ("on_nan", arguments.on_nan.as_ref().map(text)),
+        ("on_corrupt", arguments.on_corrupt.as_ref().map(text)),
+        ("last_batch", arguments.last_batch.as_ref().map(text)),
         ("cache", arguments.cache.as_ref().map(text)),
         ("cores", arguments.cores.map(Value::Integer)),
         ("workers", arguments.workers.map(Value::Integer)),

@@ -29,6 +29,7 @@ impl<'p> Runner<'p, '_> {
         }
         let mut metrics = session.metrics()?;
         self.check_finite(session, train)?;
+        self.report_left_out(train)?;
         let training = begun.elapsed().saturating_sub(self.times.checkpoint - before);
         let is_last = self.progress.phase_epoch + 1 == phase.epochs;
         let validates = is_last || number.is_multiple_of(self.plan.validate_every.max(1));
@@ -67,6 +68,17 @@ impl<'p> Runner<'p, '_> {
             },
         )?;
         Ok(None)
+    }
+
+    /// Names the samples that could not be read since the last time.
+    fn report_left_out(&mut self, train: &Loader) -> Result<(), TrainError> {
+        for skipped in train.skipped().iter().skip(self.left_out) {
+            let text = format!("left out: {}", skipped.reason);
+            self.directory.log(&text)?;
+            self.watcher.message(&text);
+            self.left_out += 1;
+        }
+        Ok(())
     }
 
     /// The steps of an epoch that are still to be done; `Some` when the run ends in them.

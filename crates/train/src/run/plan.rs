@@ -2,7 +2,7 @@
 
 use crate::state::Values;
 use crate::{Phase, Task, TrainError};
-use octant_data::{Dataset, Transform};
+use octant_data::{Corrupt, Dataset, LastBatch, Transform};
 use octant_nn::Precision;
 use octant_runtime::{Backend, CompileOptions, Mesh};
 use std::sync::Arc;
@@ -45,6 +45,10 @@ pub struct Plan<'a> {
     pub batch_groups: usize,
     /// Threads that prepare batches; 0 for one per core.
     pub workers: usize,
+    /// What happens to the samples that do not fill the last batch of an epoch of training.
+    pub last: LastBatch,
+    /// What happens to a sample that cannot be read.
+    pub corrupt: Corrupt,
     /// Steps of an epoch; a pass over the data if not given.
     pub steps_per_epoch: Option<u64>,
     /// What happens, in order.

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use octant_cpu::CpuBackend;
-use octant_data::{Glyphs, Pipeline, Step};
+use octant_data::{Corrupt, Glyphs, LastBatch, Pipeline, Step};
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_nn::{Optimizer, Precision};
 use octant_runtime::{CompileOptions, Mesh};
@@ -86,6 +86,8 @@ pub fn plan(backend: &CpuBackend, workers: usize) -> Plan<'_> {
         batch_size: 8,
         batch_groups: 1,
         workers,
+        last: LastBatch::Drop,
+        corrupt: Corrupt::Fatal,
         steps_per_epoch: Some(3),
         phases: vec![phase("head", 2, Trainable::Head, cosine), phase("all", 3, Trainable::All, plateau)],
         train: Arc::new(Glyphs::new(40, 1)),

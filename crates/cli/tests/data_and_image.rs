@@ -1,0 +1,156 @@
+//! `octant data` and `octant image` as a person meets them: made-up data is sound, damage is found and named, pictures
+//! come out in the size asked for, and a run copes with what it is told to cope with.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use octant_data::decode::{DecodeOptions, read_picture};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+fn octant(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    // What is cached belongs to the test alone.
+    command.current_dir(folder).env("OCTANT_CACHE", folder.join("cache")).args(arguments);
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let (code, text) = octant(folder, arguments);
+    assert_eq!(code, Some(0), "{arguments:?}: {text}");
+    text
+}
+
+fn refused(folder: &Path, arguments: &[&str], sentence: &str) {
+    let (code, text) = octant(folder, arguments);
+    assert_eq!(code, Some(1), "{arguments:?}: {text}");
+    assert!(text.contains(sentence), "{arguments:?} should say {sentence:?}: {text}");
+}
+
+fn last_object(text: &str) -> Value {
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+fn dims(path: &Path) -> [usize; 3] {
+    read_picture(path, &DecodeOptions::default()).unwrap().dims()
+}
+
+#[test]
+fn made_up_data_is_sound_until_it_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "irstd", "scenes", "--count", "10", "--side", "64", "--seed", "5"]);
+    let text = done(at, &["data", "show", "scenes", "--rows", "2", "--columns", "5", "--cell", "64"]);
+    assert!(text.contains("10 of 10 samples"), "{text}");
+    assert_eq!(dims(&at.join("sheet.png")), [2 * (64 + 11), 5 * 66, 3]);
+    let report = last_object(&done(at, &["data", "verify", "scenes", "--json"]));
+    assert_eq!((&report["samples"], &report["sound"]), (&10.into(), &true.into()));
+    let figures = last_object(&done(at, &["data", "stats", "scenes", "--json"]));
+    assert!(figures["marked_pixels"].as_u64().unwrap() > 0 && figures["samples"] == 8);
+
+    let mask = at.join("scenes/masks/scene00002.png");
+    std::fs::write(&mask, &std::fs::read(&mask).unwrap()[..60]).unwrap();
+    done(at, &["image", "resize", "scenes/masks/scene00003.png", "small.png", "--size", "32x32"]);
+    std::fs::rename(at.join("small.png"), at.join("scenes/masks/scene00003.png")).unwrap();
+    std::fs::copy(at.join("scenes/images/scene00004.png"), at.join("scenes/images/scene00009.png")).unwrap();
+    let (code, text) = octant(at, &["data", "verify", "scenes"]);
+    assert_eq!(code, Some(1));
+    for part in ["scene00002.png", "the mask is 32×32, its picture 64×64", "scene00009.png", "1 corrupt, 1 mismatched"]
+    {
+        assert!(text.contains(part), "{part:?} is missing: {text}");
+    }
+    std::fs::remove_file(&mask).unwrap();
+    refused(at, &["data", "verify", "scenes"], "there is no mask for \"scene00002\"");
+    refused(at, &["data", "verify", "nowhere"], "there is no nowhere");
+    refused(at, &["data", "synth", "irstd", "scenes"], "is not empty");
+}
+
+#[test]
+fn fetched_files_are_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    assert!(done(at, &["data", "get"]).contains("fashion-mnist"));
+    refused(at, &["data", "get", "imagenet"], "there are fashion-mnist, mnist");
+    std::fs::create_dir(at.join("mirror")).unwrap();
+    refused(at, &["data", "get", "mnist", "--mirror", "mirror"], "train-images-idx3-ubyte.gz");
+    std::fs::write(at.join("mirror/train-images-idx3-ubyte.gz"), "not it").unwrap();
+    refused(at, &["data", "get", "mnist", "--mirror", "mirror"], "mnist could not be fetched");
+}
+
+/// Packed data is trained on whatever it was before; a damaged picture ends the run or is named and left out, by choice.
+#[test]
+fn training_reads_packed_data_and_survives_damage_if_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "30", "--side", "32"]);
+    done(at, &["data", "pack", "shapes", "packed"]);
+    let run = |data: &str, more: &[&str]| {
+        let usual = ["train", "glyphs", "--set", "data.kind=\"folder\"", "--data", data, "--batch-size", "5"];
+        let rest = ["--epochs", "1", "--device", "cpu", "--threads", "1", "--fresh", "--out", "run", "--json"];
+        octant(at, &[&usual[..], &rest, more].concat())
+    };
+    let (code, text) = run("packed", &["--last-batch", "pad"]);
+    assert_eq!(code, Some(0), "{text}");
+    // 24 pictures are four whole batches of five and one of four.
+    assert_eq!(last_object(&text)["steps"], 5, "{text}");
+    let (code, text) = run("shapes", &["--cache", "packed"]);
+    assert_eq!((code, last_object(&text)["steps"].as_u64()), (Some(0), Some(4)), "{text}");
+    assert_eq!(std::fs::read_dir(at.join("cache/packed")).unwrap().count(), 2);
+
+    let class = std::fs::read_dir(at.join("shapes/train")).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+    std::fs::write(class.join("zzz.png"), b"\x89PNG and nothing more").unwrap();
+    let (code, text) = run("shapes", &["--last-batch", "pad"]);
+    assert!(code == Some(1) && text.contains("zzz.png"), "{text}");
+    let (code, text) = run("shapes", &["--last-batch", "pad", "--on-corrupt", "skip"]);
+    assert!(code == Some(0) && text.contains("left out") && text.contains("zzz.png"), "{text}");
+}
+
+#[test]
+fn frames_and_masks_are_cropped_resized_and_blurred_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "irstd", "clip", "--count", "4", "--side", "96"]);
+    std::fs::rename(at.join("clip/images"), at.join("clip/video")).unwrap();
+    std::fs::rename(at.join("clip/masks"), at.join("clip/mask")).unwrap();
+    done(at, &["image", "crop", "clip", "crop", "--padding", "4", "--min-size", "24", "--aspect", "1.0"]);
+    let [height, width, _] = dims(&at.join("crop/video/scene00000.png"));
+    assert!(height == width && (24..=96).contains(&height));
+    assert_eq!(dims(&at.join("crop/mask/scene00000.png"))[..2], [height, width]);
+    // The host and the device give the same bytes.
+    for place in ["host", "cpu"] {
+        let out = format!("steady-{place}");
+        done(at, &["image", "crop", "clip", &out, "--padding", "4", "--steady", "--device", place]);
+    }
+    let pair = ["image", "compare", "steady-host/video", "steady-cpu/video", "--json"];
+    assert_eq!(last_object(&done(at, &pair))["max"], 0.0);
+    let resize = ["image", "resize", "clip", "small", "--size", "40x30", "--device", "cpu", "--runs", "3", "--json"];
+    let times = last_object(&done(at, &[&resize[..], &["--semantics", "torchvision", "--precision", "bf16"]].concat()));
+    assert_eq!(times["other_runs_s"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (dims(&at.join("small/video/scene00003.png")), dims(&at.join("small/mask/scene00003.png"))),
+        ([30, 40, 3], [30, 40, 3])
+    );
+    done(at, &["image", "blur", "clip/video", "soft", "--sigma", "1.5", "--semantics", "opencv"]);
+    refused(at, &["image", "blur", "clip/video", "soft", "--sigma", "1", "--precision", "bf16"], "add --device cpu");
+    refused(at, &["image", "resize", "clip/video/scene00000.png", "x.jpg", "--size", "8x8"], "ends in .png");
+}
+
+/// The table of the source document: semantics, precisions and devices against each other.
+#[test]
+fn comparisons_tell_libraries_precisions_and_devices_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "2", "--side", "128"]);
+    let variants = "opencv:f32,torchvision:f32,torchvision:f32:cpu,torchvision:bf16:cpu,opencv";
+    let compare =
+        ["image", "compare", "shapes/images/00000.png", "--size", "200x150", "--antialias", "false", "--json"];
+    let text = done(at, &[&compare[..], &["--out", "difference.png", "--variants", variants]].concat());
+    let largest: Vec<f64> =
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["max"].as_f64().unwrap()).collect();
+    assert!(largest[0] < 0.02 && largest[1] < 0.02, "f32, on the host and on the device: {largest:?}");
+    assert!((0.1..3.0).contains(&largest[2]), "bf16: {largest:?}");
+    assert!((0.4..=1.1).contains(&largest[3]), "bytes are rounded: {largest:?}");
+    assert_eq!(dims(&at.join("difference.png")), [150, 200, 3]);
+}

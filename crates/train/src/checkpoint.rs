@@ -238,7 +238,7 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 /// Writes checkpoints while training goes on; at most one at a time.
 pub struct Writer {
     folder: PathBuf,
-    under_way: Option<JoinHandle<Result<PathBuf, TrainError>>>,
+    under_way: Option<JoinHandle<Result<(), TrainError>>>,
 }
 
 impl Writer {
@@ -247,16 +247,19 @@ impl Writer {
         Writer { folder: folder.to_path_buf(), under_way: None }
     }
 
-    /// Begins to write a checkpoint, after the one before is done; the error is that one's.
+    /// Begins to write a checkpoint under one or more names, after the one before is done; the error is that one's.
     pub fn begin(
         &mut self,
-        name: &'static str,
+        names: &'static [&'static str],
         contents: impl FnOnce() -> Contents + Send + 'static,
     ) -> Result<(), TrainError> {
         let before = self.finish();
         let folder = self.folder.clone();
         let thread = std::thread::Builder::new().name("checkpoint".into());
-        let spawned = thread.spawn(move || write(&folder, name, &contents()));
+        let spawned = thread.spawn(move || {
+            let contents = contents();
+            names.iter().try_for_each(|name| write(&folder, name, &contents).map(drop))
+        });
         self.under_way =
             Some(spawned.map_err(|error| TrainError::Checkpoint(format!("no thread for the checkpoint: {error}")))?);
         before

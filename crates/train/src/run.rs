@@ -220,9 +220,9 @@ impl<'p> Runner<'p, '_> {
         self.plateau.as_ref().map_or_else(|| phase.rate.now(&before), |plateau| plateau.rate)
     }
 
-    /// Begins to write a checkpoint. A disk that is full must not end the run: the last good checkpoint is still there,
+    /// Begins to write a checkpoint under one or more names. A disk that is full must not end the run: the last good checkpoint is still there,
     /// and the next one may succeed. The last one must, and [`Writer::finish`] sees to that.
-    fn checkpoint(&mut self, session: &Session, name: &'static str) -> Result<(), TrainError> {
+    fn checkpoint(&mut self, session: &Session, names: &'static [&'static str]) -> Result<(), TrainError> {
         let begun = Instant::now();
         let (lengths, mentioned) = self.directory.lengths()?;
         self.progress.set_file_lengths(lengths);
@@ -234,7 +234,7 @@ impl<'p> Runner<'p, '_> {
         let (progress, config) = (self.progress.clone(), self.plan.config.clone());
         let snapshot = session.snapshot()?;
         let contents = move || Contents { snapshot: snapshot(), progress, config, metadata, mentioned };
-        if let Err(error) = self.writer.begin(name, contents) {
+        if let Err(error) = self.writer.begin(names, contents) {
             let text = error.to_string();
             // The log may be on the same full disk.
             let _ = self.directory.log(&text);

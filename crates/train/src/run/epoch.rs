@@ -41,7 +41,7 @@ impl<'p> Runner<'p, '_> {
         };
         let Some(validated) = validated else {
             // Interrupted: the epoch's steps are done and in the state; validation will be done anew.
-            self.checkpoint(session, "last")?;
+            self.checkpoint(session, &["last"])?;
             return Ok(Some(self.interruption().unwrap_or(Ending::Stopped)));
         };
         metrics.extend(validated);
@@ -102,13 +102,13 @@ impl<'p> Runner<'p, '_> {
             }
             if let Some(ending) = self.interruption() {
                 self.check_finite(session, train)?;
-                self.checkpoint(session, "last")?;
+                self.checkpoint(session, &["last"])?;
                 return Ok(Some(ending));
             }
             let due = |every: u64| self.progress.step.is_multiple_of(every.max(1)) && self.progress.epoch_step < steps;
             if self.plan.checkpoint_every.is_some_and(due) {
                 self.check_finite(session, train)?;
-                self.checkpoint(session, "last")?;
+                self.checkpoint(session, &["last"])?;
             }
         }
         Ok(None)
@@ -182,14 +182,12 @@ impl<'p> Runner<'p, '_> {
         }
         self.watcher.epoch_ends(&report);
         self.times = Times::default();
-        if let Some(value) = value(&self.plan.watched.metric) {
-            self.judge(session, value)?;
-        }
-        self.checkpoint(session, "last")
+        let is_best = value(&self.plan.watched.metric).is_some_and(|value| self.judge(value));
+        self.checkpoint(session, if is_best { &["best", "last"] } else { &["last"] })
     }
 
-    /// Keeps the best epoch, and ends the run when there was none for too long.
-    fn judge(&mut self, session: &Session, value: f64) -> Result<(), TrainError> {
+    /// Whether the epoch is the best so far; ends the run when there was none for too long.
+    fn judge(&mut self, value: f64) -> bool {
         let watched = &self.plan.watched;
         let epoch = self.progress.epoch;
         let better = |best: &Best| if watched.smaller { value < best.value } else { value > best.value };
@@ -203,7 +201,7 @@ impl<'p> Runner<'p, '_> {
                 );
                 self.watcher.message(&text);
             }
-            return self.checkpoint(session, "best");
+            return true;
         }
         let since = before.map_or(0, |best| epoch - best.epoch);
         if self.plan.patience.is_some_and(|patience| since >= patience) {
@@ -211,6 +209,6 @@ impl<'p> Runner<'p, '_> {
             let text = format!("no better {} for {since} epochs: stopping early", watched.metric);
             self.watcher.message(&text);
         }
-        Ok(())
+        false
     }
 }

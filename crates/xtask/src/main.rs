@@ -42,7 +42,9 @@ fn test(oracles: Option<Oracles>) -> Result<()> {
     step("clippy", || run(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     if oracles.is_none() {
-        println!("SKIPPED by --without-oracles: jaxlib running lowered programs, libtpu compiling them, TensorBoard reading events");
+        println!(
+            "SKIPPED by --without-oracles: jaxlib running lowered programs, libtpu compiling them, TensorBoard reading events"
+        );
     }
     if oracles != Some(Oracles::All) {
         println!("SKIPPED: PyTorch and the reference models loading files that were saved here");

@@ -1,17 +1,21 @@
 //! The `plan` command: a recipe compiled for boards that are not here.
+//!
+//! Every board is planned by a process of its own, two or more at a time. A compiler that aborts then costs one row of
+//! the table and says why, instead of ending the command.
+
+mod board;
+mod search;
 
 use crate::output::{Json, bytes, duration};
 use crate::recipes::{self, Recipe};
-use crate::{Ending, prepare, train};
-use anyhow::{Context, Result, bail};
-use octant_pjrt::boards::Board;
-use octant_pjrt::discover::{self, PluginKind};
-use octant_pjrt::{Plugin, Topology, backend};
-use octant_runtime::{Mesh, Program};
-use octant_train::step::{self, StepPlan};
+use crate::{Ending, prepare};
+use anyhow::{Context, Result};
+use board::Verdict;
 use octant_zoo::Entry;
-use serde_json::json;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// Compile a recipe for boards that are not here: does it fit, how fast, how much
@@ -19,7 +23,7 @@ use std::time::Duration;
 pub(crate) struct Arguments {
     /// A recipe, or a model of the zoo
     name: String,
-    /// Boards, separated by commas: v2-8, v3-8, v4-8, v5e-8, v6e-8 and others
+    /// Boards, separated by commas: v2-8, v3-8, v4-8, v5e-8, v6e-8 and others; cuda for the GPU of this machine
     #[arg(long, value_delimiter = ',', default_value = "v3-8,v5e-8,v6e-8")]
     on: Vec<String>,
     /// Pictures per step over all cores; `auto` takes the largest that fits
@@ -37,56 +41,53 @@ pub(crate) struct Arguments {
     /// The price of the board per hour, for the cost of the recipe
     #[arg(long)]
     price: Option<f64>,
+    /// Take the largest batch from a straight line through one compilation instead of searching for it
+    #[arg(long)]
+    quick: bool,
     /// Keep the compiled programs in this folder
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
     /// Print one JSON object per board
     #[arg(long)]
     json: bool,
-}
-
-/// What one board would do.
-struct Verdict {
-    batch: usize,
-    memory: u64,
-    limit: u64,
-    step: Option<f64>,
-    flops: f64,
-    bytes: Option<f64>,
-    compile: Duration,
-    largest: usize,
+    /// Plan for this one board in this process: what the command starts for every board
+    #[arg(long, hide = true)]
+    here: Option<String>,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let recipe = recipe(&arguments)?;
-    let found = discover::plugin(&[PluginKind::Tpu])
-        .context("plans need the TPU's compiler; `octant plugin install tpu` fetches it")?;
-    let plugin = Plugin::load(&found.path)?;
+    let recipe = recipe(&arguments.name)?;
+    if let Some(target) = &arguments.here {
+        Json::line(board::verdict(&arguments, &recipe, target).to_json(&arguments, &recipe));
+        return Ok(Ending::Done);
+    }
     if !arguments.json {
-        println!("{} in {}: estimates of the compiler, for boards that are not here", recipe.name, arguments.precision);
+        println!("{} in {}: estimates of compilers, for boards that are not here", recipe.name, arguments.precision);
         println!(
-            "{:<7} {:>7} {:>11} {:>11} {:>9} {:>11} {:>12} {:>9}",
-            "board", "batch", "per core", "limit", "largest", "step", "epoch", "compiled"
+            "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}",
+            "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled"
         );
     }
-    for name in &arguments.on {
-        let verdict = on_board(&arguments, &recipe, &plugin, name);
-        match (&verdict, arguments.json) {
-            (Ok(verdict), false) => print(&arguments, &recipe, name, verdict),
-            (Err(error), false) => println!("{name:<7} no: {error:#}"),
-            (verdict, true) => print_json(name, verdict),
-        }
+    in_processes_of_their_own(&arguments.on, |target, row| match arguments.json {
+        true => Json::line(row),
+        false => print(target, &row),
+    });
+    if !arguments.json {
+        println!(
+            "The time of a step is the compiler's own estimate, or what arithmetic and memory allow at best, times {}: \
+             that is how much longer a ResNet-50 took on a v2-8 than its compiler had thought.",
+            board::OPTIMISM
+        );
     }
     Ok(Ending::Done)
 }
 
-/// The recipe of that name, or the first classification recipe with a model of that name in it.
-fn recipe(arguments: &Arguments) -> Result<Recipe> {
-    if let Ok(table) = recipes::table(&arguments.name) {
+/// The recipe of that name, or one for the model of that name.
+fn recipe(name: &str) -> Result<Recipe> {
+    if let Ok(table) = recipes::table(name) {
         return recipes::check(table);
     }
-    let unknown = || format!("\"{}\" is neither a recipe nor a model", arguments.name);
-    recipe_for(octant_zoo::find(&arguments.name).with_context(unknown)?)
+    recipe_for(octant_zoo::find(name).with_context(|| format!("\"{name}\" is neither a recipe nor a model"))?)
 }
 
 /// A recipe that trains a model of the zoo on what it is made for.
@@ -100,107 +101,93 @@ pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
     Ok(Recipe { name: name.clone(), model: name, classes: Some(entry.classes), ..recipe })
 }
 
-fn on_board(arguments: &Arguments, recipe: &Recipe, plugin: &Plugin, name: &str) -> Result<Verdict> {
-    let board = Board::named(name)?;
-    let topology = Topology::for_board(plugin, &board)?;
-    let limit = topology.memory_limit()?.unwrap_or(board.memory);
-    let compile = |batch: usize| -> Result<backend::Planned> {
-        let program = program(arguments, recipe, batch, board.devices)?;
-        Ok(backend::plan(&topology, &program, octant_stablehlo::Options::default())?)
-    };
-    let asked = match arguments.batch_size.as_deref() {
-        None => recipe.batch_size.next_multiple_of(board.devices),
-        Some("auto") => 0,
-        Some(number) => number
-            .parse()
-            .ok()
-            .filter(|&batch| batch > 0)
-            .with_context(|| format!("--batch-size {number} is neither a number nor auto"))?,
-    };
-    if asked % board.devices != 0 {
-        bail!(
-            "a batch of {asked} does not fall into {} equal parts; take {}",
-            board.devices,
-            asked.next_multiple_of(board.devices)
-        );
-    }
-    // Memory grows in a straight line with the batch: two compilations show where it meets the limit.
-    let [small, double] = [board.devices, board.devices * 2];
-    let (first, second) = (compile(small)?, compile(double)?);
-    let per_step = second.memory.peak().saturating_sub(first.memory.peak()).max(1);
-    let room = limit.saturating_sub(first.memory.peak());
-    let mut largest = if first.memory.peak() > limit { 0 } else { small + (room / per_step) as usize * board.devices };
-    let batch = if asked == 0 { largest.max(small) } else { asked };
-    let mut planned = compile(batch);
-    while asked == 0 && largest > small && planned.as_ref().map_or(true, |planned| planned.memory.peak() > limit) {
-        // The line was too steep somewhere: step back until it fits.
-        largest = (largest * 9 / 10 / board.devices * board.devices).max(small);
-        planned = compile(largest);
-    }
-    let (batch, planned) = (if asked == 0 { largest } else { batch }, planned?);
-    save(arguments, recipe, name, &planned)?;
-    Ok(Verdict {
-        batch,
-        memory: planned.memory.peak(),
-        limit,
-        step: planned.cost.seconds,
-        flops: planned.cost.flops,
-        bytes: planned.cost.bytes,
-        compile: planned.cost.compile_time,
-        largest,
-    })
-}
-
-fn program(arguments: &Arguments, recipe: &Recipe, batch: usize, devices: usize) -> Result<Program> {
-    let entry = octant_zoo::find(&recipe.model)?;
-    let [height, width, channels] = entry.preprocessing.input;
-    let wanted = arguments.size.or(recipe.crop_size).or(recipe.image_size);
-    let picture = wanted.map_or([height, width, channels], |side| [side, side, channels]);
-    let task = prepare::task(recipe, entry.classes, picture, false)?;
-    let precision = train::precision(&arguments.precision)?;
-    let plan = StepPlan { precision, mesh: Mesh::new(devices), ..StepPlan::new(&*task, batch) };
-    Ok(step::training(&plan)?.program)
-}
-
-fn save(arguments: &Arguments, recipe: &Recipe, board: &str, planned: &backend::Planned) -> Result<()> {
-    let Some(folder) = &arguments.save else { return Ok(()) };
-    let path = folder.join(format!("{}-{board}.executable", recipe.name));
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    std::fs::write(&path, planned.executable.serialize()?).with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn print(arguments: &Arguments, recipe: &Recipe, name: &str, verdict: &Verdict) {
-    let fits = if verdict.memory <= verdict.limit { "" } else { "  does not fit" };
-    let seconds = |seconds: f64| duration(Duration::from_secs_f64(seconds));
-    let epoch = verdict.step.map(|step| step * arguments.pictures.div_ceil(verdict.batch) as f64);
-    println!(
-        "{name:<7} {:>7} {:>11} {:>11} {:>9} {:>11} {:>12} {:>9}{fits}",
-        verdict.batch,
-        bytes(verdict.memory),
-        bytes(verdict.limit),
-        verdict.largest,
-        verdict.step.map_or_else(|| "unknown".into(), seconds),
-        epoch.map_or_else(|| "unknown".into(), seconds),
-        duration(verdict.compile),
-    );
-    if let (Some(epoch), Some(price)) = (epoch, arguments.price) {
-        let epochs: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum();
-        let hours = epoch * epochs as f64 / 3600.0;
-        println!("        {epochs} epochs: {hours:.1} h, {:.2} at {price} per hour", hours * price);
-    }
-}
-
-fn print_json(name: &str, verdict: &Result<Verdict>) {
-    Json::line(match verdict {
-        Ok(verdict) => json!({
-            "target": name, "fits": verdict.memory <= verdict.limit, "batch_size": verdict.batch,
-            "hbm_bytes_per_core": verdict.memory, "hbm_limit_bytes": verdict.limit, "largest_batch": verdict.largest,
-            "step_seconds_estimate": verdict.step, "flops_per_step": verdict.flops, "bytes_per_step": verdict.bytes,
-            "compile_seconds": verdict.compile.as_secs_f64(), "error": null,
-        }),
-        Err(error) => json!({
-            "target": name, "fits": false, "hbm_bytes_per_core": null, "hbm_limit_bytes": null, "largest_batch": null,
-            "step_seconds_estimate": null, "compile_seconds": null, "error": format!("{error:#}"),
-        }),
+/// Plans all targets, several at a time, and hands over the rows in the order of the targets.
+fn in_processes_of_their_own(targets: &[String], mut take: impl FnMut(&str, serde_json::Value)) {
+    let next = AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(1, |count| count.get()).min(targets.len());
+    std::thread::scope(|scope| {
+        let (send, rows) = mpsc::channel();
+        for _ in 0..workers {
+            let (send, next) = (send.clone(), &next);
+            scope.spawn(move || {
+                while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    eprintln!("{target}: compiling …");
+                    let row = child(target).unwrap_or_else(|error| Verdict::failed(target, format!("{error:#}")));
+                    let _ = send.send((target.as_str(), row));
+                }
+            });
+        }
+        drop(send);
+        let mut waiting: Vec<(&str, serde_json::Value)> = Vec::new();
+        let mut shown = 0;
+        for row in rows {
+            waiting.push(row);
+            while let Some(place) = targets.get(shown).and_then(|due| waiting.iter().position(|(name, _)| name == due))
+            {
+                let (target, row) = waiting.remove(place);
+                take(target, row);
+                shown += 1;
+            }
+        }
     });
+}
+
+/// This command again, for one target.
+fn child(target: &str) -> Result<serde_json::Value> {
+    let program = std::env::current_exe().context("cannot find this program to start it again")?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).args(["--here", target]);
+    let output = command.stdin(Stdio::null()).output().context("cannot start a process for the compiler")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if let Some(row) = text.lines().rev().find_map(|line| serde_json::from_str(line).ok()) {
+        return Ok(row);
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let reason = complaint.lines().find(|line| line.contains("Check failed") || line.starts_with("octant: "));
+    anyhow::bail!("the compiler ended with {}: {}", output.status, reason.unwrap_or("it did not say why"))
+}
+
+fn print(target: &str, row: &serde_json::Value) {
+    if let Some(error) = row["error"].as_str() {
+        println!("{target:<6} no: {error}");
+        return;
+    }
+    let memory = |key: &str| row[key].as_u64().map_or_else(|| "unknown".into(), bytes);
+    let time = |key: &str| {
+        row[key].as_f64().map_or_else(|| "unknown".into(), |seconds| duration(Duration::from_secs_f64(seconds)))
+    };
+    println!(
+        "{target:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}{}",
+        row["batch_size"],
+        memory("hbm_bytes_per_core"),
+        memory("hbm_limit_bytes"),
+        row["largest_batch"],
+        time("step_seconds_estimate"),
+        time("epoch_seconds_estimate"),
+        time("recipe_seconds_estimate"),
+        time("compile_seconds"),
+        if row["fits"] == true { "" } else { "  does not fit" },
+    );
+    println!(
+        "       evaluation needs {}; {:.1} TFLOP and {} per step",
+        memory("evaluation_hbm_bytes_per_core"),
+        row["flops_per_step"].as_f64().unwrap_or(0.0) / 1e12,
+        row["bytes_per_step"].as_f64().map_or_else(|| "an unknown traffic".into(), |count| bytes(count as u64)),
+    );
+    if let Some(price) = row["price_estimate"].as_f64() {
+        println!("       the whole recipe would cost {price:.2}");
+    }
+}
+
+/// A plan's picture: what is asked for, the recipe's, or the model's own.
+fn picture(arguments: &Arguments, recipe: &Recipe) -> Result<[usize; 3]> {
+    let [height, width, channels] = octant_zoo::find(&recipe.model)?.preprocessing.input;
+    let wanted = arguments.size.or(recipe.crop_size).or(recipe.image_size);
+    Ok(wanted.map_or([height, width, channels], |side| [side, side, channels]))
+}
+
+/// What the recipe learns.
+fn task(arguments: &Arguments, recipe: &Recipe) -> Result<Box<dyn octant_train::Task>> {
+    let classes = recipe.classes.unwrap_or(octant_zoo::find(&recipe.model)?.classes);
+    prepare::task(recipe, classes, picture(arguments, recipe)?, false)
 }

@@ -4,7 +4,7 @@ use crate::error::{PjrtError, Result};
 use crate::named_value::{NamedValues, Value};
 
 /// A board of TPUs to compile for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Board {
     /// The name that people use: `v3-8`.
     pub name: &'static str,
@@ -16,6 +16,10 @@ pub struct Board {
     pub devices: usize,
     /// Memory of every device in bytes, as sold. What a program may use is a little less, and libtpu says how much.
     pub memory: u64,
+    /// What every device can multiply and add in bf16, in operations per second, as published.
+    pub flops: f64,
+    /// Bytes that every device can move to and from its memory per second, as published.
+    pub bandwidth: f64,
     /// In words.
     pub description: &'static str,
 }
@@ -24,18 +28,18 @@ const GIB: u64 = 1 << 30;
 
 /// The boards, oldest first. The names of v2 to v5p and of 7x count cores (two per chip), those of v5e and v6e chips.
 pub const BOARDS: [Board; 12] = [
-    board("v2-8", "v2:2x2x1", 8, 8, "4 chips of 2 cores, 8 GiB per core"),
-    board("v3-8", "v3:2x2x1", 8, 16, "4 chips of 2 cores, 16 GiB per core"),
-    Board { megacore: true, ..board("v4-8", "v4:2x2x1", 4, 32, "4 chips, 32 GiB each") },
-    board("v5e-1", "v5e:1x1", 1, 16, "1 chip, 16 GiB"),
-    board("v5e-4", "v5e:2x2", 4, 16, "4 chips, 16 GiB each"),
-    board("v5e-8", "v5e:2x4", 8, 16, "8 chips, 16 GiB each"),
-    board("v5p-8", "v5p:2x2x1", 4, 95, "4 chips, 95 GiB each"),
-    board("v6e-1", "v6e:1x1", 1, 32, "1 chip, 32 GiB"),
-    board("v6e-4", "v6e:2x2", 4, 32, "4 chips, 32 GiB each"),
-    board("v6e-8", "v6e:2x4", 8, 32, "8 chips, 32 GiB each"),
-    board("v7x-2", "tpu7x:1x1x1", 2, 96, "1 chip of 2 cores, 192 GiB"),
-    board("v7x-8", "tpu7x:2x2x1", 8, 96, "4 chips of 2 cores, 192 GiB each"),
+    board("v2-8", "v2:2x2x1", 8, 8, [22.5, 350.0], "4 chips of 2 cores, 8 GiB per core"),
+    board("v3-8", "v3:2x2x1", 8, 16, [61.5, 450.0], "4 chips of 2 cores, 16 GiB per core"),
+    Board { megacore: true, ..board("v4-8", "v4:2x2x1", 4, 32, [275.0, 1228.0], "4 chips, 32 GiB each") },
+    board("v5e-1", "v5e:1x1", 1, 16, [197.0, 819.0], "1 chip, 16 GiB"),
+    board("v5e-4", "v5e:2x2", 4, 16, [197.0, 819.0], "4 chips, 16 GiB each"),
+    board("v5e-8", "v5e:2x4", 8, 16, [197.0, 819.0], "8 chips, 16 GiB each"),
+    board("v5p-8", "v5p:2x2x1", 4, 95, [459.0, 2765.0], "4 chips, 95 GiB each"),
+    board("v6e-1", "v6e:1x1", 1, 32, [918.0, 1640.0], "1 chip, 32 GiB"),
+    board("v6e-4", "v6e:2x2", 4, 32, [918.0, 1640.0], "4 chips, 32 GiB each"),
+    board("v6e-8", "v6e:2x4", 8, 32, [918.0, 1640.0], "8 chips, 32 GiB each"),
+    board("v7x-2", "tpu7x:1x1x1", 2, 96, [1153.0, 3690.0], "1 chip of 2 cores, 192 GiB"),
+    board("v7x-8", "tpu7x:2x2x1", 8, 96, [1153.0, 3690.0], "4 chips of 2 cores, 192 GiB each"),
 ];
 
 const fn board(
@@ -43,9 +47,11 @@ const fn board(
     topology: &'static str,
     devices: usize,
     gib: u64,
+    [teraflops, gigabytes]: [f64; 2],
     description: &'static str,
 ) -> Board {
-    Board { name, topology, megacore: false, devices, memory: gib * GIB, description }
+    let (flops, bandwidth) = (teraflops * 1e12, gigabytes * 1e9);
+    Board { name, topology, megacore: false, devices, memory: gib * GIB, flops, bandwidth, description }
 }
 
 impl Board {

@@ -44,7 +44,7 @@ fn compiles(plugin: &Plugin, model: &str, board: &str) {
     let board = Board::named(board).unwrap();
     let topology = Topology::for_board(plugin, &board).unwrap();
     let (program, _) = tiny_step(model, 2 * board.devices, board.devices);
-    let planned = plan(&topology, &program, Default::default()).unwrap_or_else(|error| {
+    let planned = plan(&topology, &program).unwrap_or_else(|error| {
         panic!("{model} on {}: {error}", board.name);
     });
     let limit = topology.memory_limit().unwrap().unwrap_or(board.memory);

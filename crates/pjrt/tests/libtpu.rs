@@ -95,7 +95,7 @@ fn a_traced_program_is_planned_for_a_board(plugin: &Plugin) {
         outputs: spread,
         ..Program::new("doubling", graph)
     };
-    let planned = plan(&topology, &program, Default::default()).expect("compiles");
+    let planned = plan(&topology, &program).expect("compiles");
     println!("{:?} {:?}", planned.memory, planned.cost);
     let (state, part_of_batch) = (128 * 256 * 4, 64 / 8 * 512 * 4);
     assert_eq!(planned.memory.inputs, state + part_of_batch);

@@ -40,8 +40,6 @@ pub struct Options {
     pub without_locations: bool,
     /// Writes convolutions that are plain matrix products as products.
     pub pointwise_as_products: bool,
-    /// Writes depthwise convolutions as sums of shifted products.
-    pub depthwise_as_taps: bool,
 }
 
 /// A program that cannot be written as StableHLO.

@@ -1,6 +1,6 @@
 //! Sums of products.
 
-use super::{depthwise, movement, pointwise};
+use super::{movement, pointwise};
 use crate::Precision;
 use crate::function::{Function, Named};
 use crate::types::{self, join, list};
@@ -44,11 +44,6 @@ fn layout(rank: usize, named: [(usize, &str); 2], spatial: &[usize]) -> String {
 pub fn convolution(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Named {
     // libtpu merges the conversion of pixels into the convolution, and then cannot write its gradient for boards from v5e on.
     let input = &if f.is_from_integers(input) { f.apart(input) } else { input.clone() };
-    if f.module.options.depthwise_as_taps
-        && let Some(value) = depthwise::lower(f, input, kernel, conv, shape)
-    {
-        return value;
-    }
     if f.module.options.pointwise_as_products
         && let Some(product) = pointwise::product(&input.shape, &kernel.shape, conv, shape)
     {

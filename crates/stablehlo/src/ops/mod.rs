@@ -2,7 +2,6 @@
 
 mod contract;
 mod control;
-mod depthwise;
 mod elementwise;
 mod index;
 mod movement;

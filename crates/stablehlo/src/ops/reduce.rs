@@ -41,28 +41,6 @@ pub fn reduce(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize], shap
     f.convert(&reduced, shape.dtype())
 }
 
-/// The sums of several values of one shape in one pass.
-pub fn sums(f: &mut Function, values: &[Named], axes: &[usize], shape: &Shape) -> Vec<Named> {
-    let zero = f.scalar(shape.dtype(), 0.0);
-    let (list, zeros) = (types::join(values), types::join(values.iter().map(|_| &zero)));
-    let operands: Vec<&Shape> =
-        values.iter().map(|value| &value.shape).chain(values.iter().map(|_| &zero.shape)).collect();
-    let results = vec![shape; values.len()];
-    let (signature, dimensions) = (types::tuple(&operands), types::array(axes));
-    let element = Shape::scalar(shape.dtype());
-    f.several(&results, |f, head| {
-        f.open(format!("{head} = \"stablehlo.reduce\"({list}, {zeros}) <{{dimensions = {dimensions}}}> ({{"));
-        f.indented(|f| {
-            let arguments = f.arguments(&vec![element; 2 * values.len()]);
-            f.block_head(&arguments);
-            let (left, right) = arguments.split_at(values.len());
-            let added: Vec<Named> = left.iter().zip(right).map(|(left, right)| f.same("add", &[left, right])).collect();
-            f.region_return(&added);
-        });
-        f.line(format!("}}) : {signature} -> {}", types::results(&results)));
-    })
-}
-
 /// A reduction over pairs of value and index.
 pub fn arg_reduce(f: &mut Function, x: &Named, greatest: bool, axis: usize, shapes: &[&Shape]) -> Vec<Named> {
     let kind = if greatest { Reduction::Max } else { Reduction::Min };

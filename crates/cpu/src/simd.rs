@@ -101,6 +101,18 @@ pub struct Simd {
     bf16: Bf16Unit,
 }
 
+/// Asks for the cache line at an address ahead of its use, on machines that can; any address is allowed.
+#[inline(always)]
+pub(crate) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is harmless, and every x86-64 has it.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// A loop that is compiled once per instruction set.
 pub trait Kernel {
     /// What the loop is given.

@@ -72,10 +72,7 @@ fn is_pictures(conv: &KernelStep) -> bool {
 fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
     let (body, nest) = (&follower.body, &follower.nest);
     let channels = conv.outputs[0].1.dims()[3];
-    let in_order = |strides: &[isize], offset: isize| {
-        let [.., row, column] = strides else { return false };
-        offset == 0 && (*column == 1 || nest.columns == 1) && (*row == nest.columns as isize || nest.rows == 1)
-    };
+    let in_order = |strides: &[isize], offset: isize| offset == 0 && nest.lie_in_order(strides);
     let whole_pixels = nest.rows == 1 || channels.is_multiple_of(nest.columns);
     let reads_in_order = body.loads.iter().all(|load| match &load.source {
         Source::Memory(operand) if operand.buffer == result => in_order(&operand.strides, operand.offset),

@@ -4,6 +4,8 @@
 //! So element-wise values and movements are computed again in every loop that needs them, unless that would be dear or
 //! would read more than the stored value itself.
 
+mod traffic;
+
 use octant_graph::{DType, Graph, HostTensor, Op, Unary, ValueId};
 use std::collections::{BTreeSet, HashSet};
 
@@ -98,8 +100,10 @@ pub(crate) fn stored_values(graph: &Graph, forced: &HashSet<ValueId>) -> HashSet
             stored.insert(node.inputs[0]);
         }
     }
+    let needed = stored.clone();
     let costs = costs(graph, &stored);
     store_dear_values(graph, &costs, &mut stored);
+    traffic::drop_needless(graph, &needed, &mut stored);
     // A reshape of stored memory is the same memory.
     for node in graph.nodes() {
         if matches!(node.op, Op::Reshape { .. }) && stored.contains(&node.inputs[0]) {

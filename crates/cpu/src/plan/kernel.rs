@@ -187,6 +187,20 @@ impl Loop {
         self.dims.iter().product()
     }
 
+    /// Bytes that are read and written: every element of every operand once.
+    pub fn traffic(&self) -> usize {
+        let bytes = |operand: &Operand| {
+            let walked = self.dims.iter().zip(&operand.strides).filter(|&(_, &stride)| stride != 0);
+            walked.map(|(&dim, _)| dim).product::<usize>() * operand.dtype.size()
+        };
+        let loads = self.loads.iter().map(|load| match &load.source {
+            Source::Memory(operand) => bytes(operand),
+            Source::Immediate(_) | Source::Count { .. } => 0,
+        });
+        let stores = self.stores.iter().map(|store| bytes(&store.to));
+        loads.chain(stores).sum()
+    }
+
     /// Whether a buffer is read by the loop.
     pub fn loads_from(&self, buffer: BufferId) -> bool {
         self.loads.iter().any(|load| matches!(&load.source, Source::Memory(operand) if operand.buffer == buffer))

@@ -1,5 +1,6 @@
 //! Where every buffer lies, decided before the first run.
 
+use super::arena::{self, Lifetime};
 use super::kernel::{BufferId, Lane, Loop, Operand, Source};
 use super::steps::Step;
 use super::{Plan, StoredValues};
@@ -39,8 +40,22 @@ pub(crate) fn place(graph: &Graph, values: StoredValues, steps: Vec<Step>, donat
     planner.fix_outputs(graph, donated);
     planner.add_scratch();
     planner.reuse_dying_operands();
-    let (places, arena_bytes) = planner.place_in_arena();
-    Plan { steps: planner.steps, places, arena_bytes, constants: planner.constants, outputs: graph.output_shapes() }
+    let lifetimes = planner.lifetimes();
+    let (offsets, arena_bytes) = arena::place(lifetimes.clone());
+    let mut places = vec![Place::Arena(0); planner.values.sizes.len()];
+    let in_arena = offsets.into_iter().map(|(buffer, offset)| (buffer, Place::Arena(offset)));
+    for (buffer, place) in in_arena.chain(planner.fixed) {
+        places[buffer.0 as usize] = place;
+    }
+    Plan {
+        steps: planner.steps,
+        places,
+        arena_bytes,
+        #[cfg(test)]
+        live_bytes: arena::live_bytes(&lifetimes),
+        constants: planner.constants,
+        outputs: graph.output_shapes(),
+    }
 }
 
 struct Planner {
@@ -212,43 +227,18 @@ impl Planner {
         }
     }
 
-    /// Large buffers first, each at the lowest offset where nothing lies that lives at the same time.
-    fn place_in_arena(&self) -> (Vec<Place>, usize) {
+    /// The lifetimes of all buffers that lie in the arena.
+    fn lifetimes(&self) -> Vec<Lifetime> {
         let mut first: HashMap<BufferId, usize> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate().rev() {
             first.extend(step.reads().into_iter().chain(step.writes()).map(|buffer| (buffer, at)));
         }
-        let last = self.last_uses();
-        let mut wanted: Vec<BufferId> =
-            last.keys().copied().filter(|buffer| !self.fixed.contains_key(buffer)).collect();
-        let size = |buffer: BufferId| aligned(self.values.sizes[buffer.0 as usize]);
-        wanted.sort_by_key(|&buffer| (std::cmp::Reverse(size(buffer)), first[&buffer], buffer));
-        let mut placed: Vec<(usize, usize, usize, usize)> = Vec::new();
-        let mut places = vec![Place::Arena(0); self.values.sizes.len()];
-        let mut total = 0;
-        for buffer in wanted {
-            let (begin, end, bytes) = (first[&buffer], last[&buffer], size(buffer));
-            let mut taken: Vec<(usize, usize)> = placed
-                .iter()
-                .filter(|&&(_, _, other_begin, other_end)| begin <= other_end && other_begin <= end)
-                .map(|&(offset, bytes, _, _)| (offset, bytes))
-                .collect();
-            taken.sort_unstable();
-            let mut offset = 0;
-            for (other, other_bytes) in taken {
-                if offset + bytes <= other {
-                    break;
-                }
-                offset = offset.max(other + other_bytes);
-            }
-            placed.push((offset, bytes, begin, end));
-            places[buffer.0 as usize] = Place::Arena(offset);
-            total = total.max(offset + bytes);
-        }
-        for (&buffer, &place) in &self.fixed {
-            places[buffer.0 as usize] = place;
-        }
-        (places, total)
+        let in_arena = self.last_uses().into_iter().filter(|(buffer, _)| !self.fixed.contains_key(buffer));
+        let lifetime = |(buffer, end): (BufferId, usize)| {
+            let bytes = aligned(self.values.sizes[buffer.0 as usize]);
+            Lifetime { buffer, begin: first[&buffer], end, bytes }
+        };
+        in_arena.map(lifetime).collect()
     }
 }
 

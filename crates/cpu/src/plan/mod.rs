@@ -3,9 +3,10 @@
 //! 1. [`fuse`] decides which values are stored; the others exist only in the registers of loops.
 //! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data,
 //!    [`epilogue`] lets convolutions run the loops that follow them.
-//! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one arena planned from lifetimes.
+//! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
 
 mod access;
+mod arena;
 mod epilogue;
 mod fuse;
 pub(crate) mod kernel;
@@ -30,6 +31,9 @@ pub(crate) struct Plan {
     /// Where every buffer lies.
     pub places: Vec<Place>,
     pub arena_bytes: usize,
+    /// The most bytes of the arena that live at once.
+    #[cfg(test)]
+    pub live_bytes: usize,
     pub constants: Vec<HostTensor>,
     pub outputs: Vec<Shape>,
 }

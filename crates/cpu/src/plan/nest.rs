@@ -1,7 +1,8 @@
 //! How a loop is cut into tasks, steps and blocks.
 //!
-//! The dimensions are ordered as `outer`, `middle`, rows, columns. A task has fixed outer indices; inside it, steps run
-//! over the middle dimensions and over blocks of rows × columns that fit the registers. The cut depends on the shape
+//! The dimensions are ordered as `outer`, `middle`, rows, columns; rows may be two dimensions, when those of one are too few
+//! to fill a block. A task has fixed outer indices; inside it, steps run over the middle dimensions and over blocks of
+//! rows × columns that fit the registers. The cut depends on the shape
 //! alone, never on the number of threads, so results do not either.
 
 use super::kernel::Loop;
@@ -31,6 +32,8 @@ pub(crate) struct Nest {
     pub outer: Vec<usize>,
     pub middle: Vec<usize>,
     pub rows: usize,
+    /// Rows of the inner one of their two dimensions; all of them if the outer one has length 1.
+    pub row_inner: usize,
     pub columns: usize,
     pub fold: FoldKind,
     pub rows_per_block: usize,
@@ -73,12 +76,23 @@ impl Nest {
         };
         let length = |list: &[usize]| list.iter().map(|&d| body.dims[d]).product::<usize>();
         let lengths = |list: &[usize]| list.iter().map(|&d| body.dims[d]).collect::<Vec<_>>();
-        let (row_count, column_count) = (length(rows), length(columns));
+        let (row_inner, column_count) = (length(rows), length(columns));
+        // A block that is mostly empty takes the next dimension in, too.
+        let takes_outer = matches!(fold, FoldKind::None | FoldKind::Rows);
+        let before = if takes_outer { outer } else { middle };
+        let row_outer = match before.last() {
+            Some(_) if !rows.is_empty() && row_inner * column_count <= BLOCK / 2 => &before[before.len() - 1..],
+            _ => &[],
+        };
+        let shortened = &before[..before.len() - row_outer.len()];
+        let (outer, middle) = if takes_outer { (shortened, middle) } else { (outer, shortened) };
+        let row_count = length(row_outer) * row_inner;
         let columns_per_block = column_count.clamp(1, BLOCK);
         let mut nest = Nest {
             outer: lengths(outer),
             middle: lengths(middle),
             rows: row_count,
+            row_inner,
             columns: column_count,
             fold,
             rows_per_block: (BLOCK / columns_per_block).clamp(1, row_count.max(1)),
@@ -86,10 +100,13 @@ impl Nest {
             column_blocks: column_count.div_ceil(columns_per_block),
             steps_per_task: 1,
         };
-        // Every operand has four groups of strides from here on: outer…, middle…, row, column.
-        let order = [outer, middle, rows, columns].concat();
+        // Every operand has five groups of strides from here on: outer…, middle…, outer row, row, column.
+        let order = [outer, middle, row_outer, rows, columns].concat();
         body.permute(&order);
-        insert_missing(body, outer.len() + middle.len(), rows.is_empty(), columns.is_empty());
+        let rows_at = outer.len() + middle.len();
+        for (at, _) in [row_outer, rows, columns].into_iter().enumerate().filter(|(_, list)| list.is_empty()) {
+            body.insert_unit(rows_at + at);
+        }
         let steps = nest.steps();
         let block = (nest.rows_per_block * nest.columns_per_block).max(1);
         let wanted = (TASK_BLOCKS * BLOCK).div_ceil(block);
@@ -99,6 +116,23 @@ impl Nest {
         }
         .clamp(1, steps.max(1));
         nest
+    }
+
+    /// The distance in elements from an operand's first row to another.
+    pub fn row_offset(&self, strides: &[isize], row: usize) -> isize {
+        let [.., outer, inner, _] = strides else { return 0 };
+        match self.row_inner == self.rows {
+            true => row as isize * inner,
+            false => (row / self.row_inner) as isize * outer + (row % self.row_inner) as isize * inner,
+        }
+    }
+
+    /// Whether rows and columns of an operand lie in memory one after the other.
+    pub fn lie_in_order(&self, strides: &[isize]) -> bool {
+        let [.., outer, inner, column] = strides else { return false };
+        let rows_in_order = *inner == self.columns as isize || self.row_inner == 1;
+        let outer_in_order = self.row_inner == self.rows || *outer == (self.row_inner * self.columns) as isize;
+        (*column == 1 || self.columns == 1) && rows_in_order && outer_in_order
     }
 
     /// Steps of all tasks of one outer index (and block of columns, when those are tasks).
@@ -132,14 +166,4 @@ fn split_last_two(list: &[usize]) -> (&[usize], &[usize], &[usize], &[usize]) {
     let columns = list.len().saturating_sub(1);
     let rows = list.len().saturating_sub(2);
     (&list[..rows], &[], &list[rows..columns], &list[columns..])
-}
-
-/// Gives a loop without a row or column dimension one of length 1.
-fn insert_missing(body: &mut Loop, rows_at: usize, no_rows: bool, no_columns: bool) {
-    if no_rows {
-        body.insert_unit(rows_at);
-    }
-    if no_columns {
-        body.insert_unit(rows_at + 1);
-    }
 }

@@ -148,12 +148,13 @@ impl Step {
         match self {
             Step::Loop(LoopStep { body, .. }) => {
                 let what = format!(
-                    "loop {:?}: {} loads, {} operations, {} stores, {} sums",
+                    "loop {:?}: {} loads, {} operations, {} stores, {} sums, {:.1} MB",
                     body.dims,
                     body.loads.len(),
                     body.instructions.len(),
                     body.stores.len(),
-                    body.folds.len()
+                    body.folds.len(),
+                    body.traffic() as f64 / 1e6
                 );
                 (what, String::new())
             }

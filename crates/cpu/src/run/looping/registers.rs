@@ -1,0 +1,75 @@
+//! Where the registers of a loop lie: in memory itself, or in slots of working memory that they share.
+
+use super::PreparedLoad;
+use crate::plan::kernel::{Load, Loop, Operand, Register, Source};
+use crate::plan::nest::Nest;
+use octant_graph::DType;
+
+/// How a register gets its elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It is the memory itself: a block lies there in order, in the lane's own type.
+    InPlace,
+    /// The same in every block of a task: filled once.
+    Once,
+    /// Row by row in every block.
+    EachBlock,
+}
+
+/// Whether a block of the operand lies in memory exactly as in a register.
+pub(super) fn lies_in_order(operand: &Operand, nest: &Nest) -> bool {
+    let one_row = nest.rows_per_block == 1 && (operand.strides.last() == Some(&1) || nest.columns == 1);
+    one_row || nest.lie_in_order(&operand.strides)
+}
+
+/// How a load's register is filled.
+pub(super) fn way(load: &Load, nest: &Nest, half: &impl Fn(DType) -> bool) -> Way {
+    match &load.source {
+        Source::Immediate(_) => Way::Once,
+        Source::Memory(operand) if !half(operand.dtype) && lies_in_order(operand, nest) => Way::InPlace,
+        Source::Memory(Operand { strides, .. }) | Source::Count { strides, .. } => {
+            let inner = &strides[nest.outer.len()..];
+            let (column, others) = inner.split_last().expect("a loop has columns");
+            let same_in_every_row = others.iter().all(|&stride| stride == 0);
+            let same_in_every_block = same_in_every_row && (*column == 0 || nest.column_blocks == 1);
+            if same_in_every_block { Way::Once } else { Way::EachBlock }
+        }
+    }
+}
+
+/// Gives registers slots, one for several whose lifetimes do not meet.
+pub(super) fn place_registers(body: &Loop, loads: &[PreparedLoad]) -> (Vec<usize>, usize) {
+    const FOREVER: usize = usize::MAX;
+    let mut last = vec![0; body.registers.len()];
+    for (at, instruction) in body.instructions.iter().enumerate() {
+        instruction.from.iter().for_each(|&register| last[register] = at);
+        last[instruction.to] = last[instruction.to].max(at);
+    }
+    body.stores.iter().for_each(|store| last[store.from] = FOREVER);
+    body.folds.iter().for_each(|fold| last[fold.from] = FOREVER);
+    for (load, prepared) in body.loads.iter().zip(loads) {
+        if prepared.way == Way::Once {
+            last[load.to] = FOREVER;
+        }
+    }
+    let mut slots = vec![0; body.registers.len()];
+    let mut busy_until: Vec<usize> = Vec::new();
+    let mut take = |register: Register, begin: usize| {
+        let free = busy_until.iter().position(|&end| end != FOREVER && end < begin);
+        let slot = free.unwrap_or(busy_until.len());
+        if slot == busy_until.len() {
+            busy_until.push(0);
+        }
+        busy_until[slot] = last[register];
+        slots[register] = slot;
+    };
+    for (load, prepared) in body.loads.iter().zip(loads) {
+        if prepared.way != Way::InPlace {
+            take(load.to, 0);
+        }
+    }
+    for (at, instruction) in body.instructions.iter().enumerate() {
+        take(instruction.to, at);
+    }
+    (slots, busy_until.len())
+}

@@ -1,0 +1,155 @@
+//! Operands that do not lie in memory as a register wants them.
+
+use super::super::instructions::{self, Operands, Run};
+use super::block::{Block, BlockPlace};
+use super::registers::{Way, lies_in_order};
+use crate::plan::kernel::{Load, Operand, Register};
+
+impl Block<'_> {
+    /// Registers that are filled once must be whole, since later blocks may be larger than the first.
+    fn rows_to_fill(&self, place: &BlockPlace, load: &Load) -> usize {
+        let nest = &self.prepared.nest;
+        let at = self.prepared.body.loads.iter().position(|other| other.to == load.to);
+        match at.map(|at| self.prepared.loads[at].way) {
+            Some(Way::Once) => nest.rows_per_block,
+            _ => place.rows,
+        }
+    }
+
+    pub(super) fn fill_with(&mut self, load: &Load, bits: [u8; 8]) {
+        let count = self.prepared.nest.rows_per_block * self.prepared.nest.columns_per_block;
+        let (to, word) = (self.registers[load.to], u64::from_ne_bytes(bits));
+        // SAFETY: the register holds a whole block of lanes and begins at a cache line.
+        unsafe {
+            match load.lane.size() {
+                1 => std::slice::from_raw_parts_mut(to, count).fill(word as u8),
+                2 => std::slice::from_raw_parts_mut(to.cast(), count).fill(word as u16),
+                4 => std::slice::from_raw_parts_mut(to.cast(), count).fill(word as u32),
+                _ => std::slice::from_raw_parts_mut(to.cast(), count).fill(word),
+            }
+        }
+    }
+
+    pub(super) fn fill_counting(&mut self, place: &BlockPlace, load: &Load, offset: isize, strides: &[isize]) {
+        let start = self.position(place, offset, strides);
+        let column_stride = strides[strides.len() - 1];
+        let (size, to) = (load.lane.size(), self.registers[load.to]);
+        for row in 0..self.rows_to_fill(place, load) {
+            let row_start = start + self.row_distance(place, strides, row);
+            for column in 0..place.columns {
+                let value = row_start + column as isize * column_stride;
+                let bits = instructions::counted(value as i64, load.lane);
+                let element = row * place.columns + column;
+                // SAFETY: the register holds a whole block of lanes.
+                unsafe { std::ptr::copy_nonoverlapping(bits.as_ptr(), to.add(element * size), size) };
+            }
+        }
+    }
+
+    pub(super) fn fill_from_memory(&mut self, place: &BlockPlace, load: &Load, operand: &Operand, widen: Option<Run>) {
+        let column_stride = operand.strides[operand.strides.len() - 1];
+        let size = operand.dtype.size();
+        let (start, to) = (self.address(place, operand), self.registers[load.to]);
+        let rows = self.rows_to_fill(place, load);
+        let in_order = lies_in_order(operand, &self.prepared.nest);
+        // 16-bit floats that do not lie in order are first put in order in the spare block.
+        let gathered = match widen {
+            Some(_) if !in_order => self.accumulators[self.prepared.folds.len()],
+            _ => to,
+        };
+        // SAFETY: every place of the loop lies inside of the operand's buffer; registers hold a whole block.
+        unsafe {
+            if let (Some(widen), true) = (widen, in_order) {
+                return widen(Operands { to, from: [start.cast_const(); 3], count: rows * place.columns });
+            }
+            for row in 0..rows {
+                let distance = self.row_distance(place, &operand.strides, row);
+                let from = start.wrapping_offset(distance * size as isize);
+                let target = gathered.add(row * place.columns * size);
+                gather(from, target, column_stride, place.columns, size);
+            }
+            if let Some(widen) = widen {
+                widen(Operands { to, from: [gathered.cast_const(); 3], count: rows * place.columns });
+            }
+        }
+    }
+
+    pub(super) fn store(&mut self, place: &BlockPlace, from: Register, operand: &Operand, narrow: Option<Run>) {
+        let column_stride = operand.strides[operand.strides.len() - 1];
+        let size = operand.dtype.size();
+        let target = self.address(place, operand);
+        let count = place.rows * place.columns;
+        let mut source = self.registers[from];
+        // SAFETY: every place of the loop lies inside of the operand's buffer; the register holds `count` lanes.
+        unsafe {
+            if let Some(narrow) = narrow {
+                let in_order = lies_in_order(operand, &self.prepared.nest);
+                let narrowed = if in_order { target } else { self.accumulators[self.prepared.folds.len()] };
+                narrow(Operands { to: narrowed, from: [source.cast_const(); 3], count });
+                if in_order {
+                    return;
+                }
+                source = narrowed;
+            }
+            if source == target {
+                // The value took over the memory of an operand that is handed through unchanged.
+                return;
+            }
+            for row in 0..place.rows {
+                let distance = self.row_distance(place, &operand.strides, row);
+                let to = target.wrapping_offset(distance * size as isize);
+                scatter(source.add(row * place.columns * size), to, column_stride, place.columns, size);
+            }
+        }
+    }
+}
+
+/// Copies elements `stride` apart into a row.
+///
+/// # Safety
+/// `from` is valid for `count` elements of `size` bytes that far apart, `to` for as many in a row.
+unsafe fn gather(from: *const u8, to: *mut u8, stride: isize, count: usize, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (stride, size) {
+            (1, _) => std::ptr::copy_nonoverlapping(from, to, count * size),
+            (_, 1) => gather_as::<u8>(from, to, stride, count),
+            (_, 2) => gather_as::<u16>(from, to, stride, count),
+            (_, 4) => gather_as::<u32>(from, to, stride, count),
+            _ => gather_as::<u64>(from, to, stride, count),
+        }
+    }
+}
+
+unsafe fn gather_as<T: Copy>(from: *const u8, to: *mut u8, stride: isize, count: usize) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    for element in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { *to.add(element) = *from.offset(element as isize * stride) };
+    }
+}
+
+/// Copies a row to elements `stride` apart.
+///
+/// # Safety
+/// As for [`gather`], with the roles exchanged.
+unsafe fn scatter(from: *const u8, to: *mut u8, stride: isize, count: usize, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (stride, size) {
+            (1, _) => std::ptr::copy_nonoverlapping(from, to, count * size),
+            (_, 1) => scatter_as::<u8>(from, to, stride, count),
+            (_, 2) => scatter_as::<u16>(from, to, stride, count),
+            (_, 4) => scatter_as::<u32>(from, to, stride, count),
+            _ => scatter_as::<u64>(from, to, stride, count),
+        }
+    }
+}
+
+unsafe fn scatter_as<T: Copy>(from: *const u8, to: *mut u8, stride: isize, count: usize) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    for element in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { *to.offset(element as isize * stride) = *from.add(element) };
+    }
+}

@@ -90,7 +90,7 @@ fn max_heights(simd: Simd) -> [usize; 4] {
 pub(super) fn tile_vectors(simd: Simd, columns: usize, most: usize) -> usize {
     let vectors = columns.div_ceil(simd.lanes()).max(1);
     let offered = |&width: &usize| width <= most && max_heights(simd)[width - 1] > 0;
-    let exact = [4, 3, 2].into_iter().filter(|&width| vectors % width == 0);
+    let exact = [4, 3, 2].into_iter().filter(|&width| vectors.is_multiple_of(width));
     exact.chain([3, 2]).find(offered).unwrap_or(1).min(vectors)
 }
 

@@ -126,7 +126,7 @@ fn bf16_speeds(machine: &Machine, conv: &Conv2d) -> [(&'static str, f64); 3] {
             "data   ",
             best(flops, || data.run_bf16(machine, &y, Weights::transposed(&w, conv), Output::Bf16(&mut x), None)),
         ),
-        ("weights", best(flops, || weights.run_bf16(machine, &x, &y, &mut dw))),
+        ("weights", best(flops, || weights.run_bf16(machine, &x, &y, Output::F32(&mut dw)))),
     ]
 }
 

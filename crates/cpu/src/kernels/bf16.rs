@@ -75,14 +75,26 @@ pub(super) fn widen(simd: Simd, from: &[bf16], to: &mut [f32]) {
     unsafe { simd.entry::<Widen<'_>>()((from, to)) }
 }
 
+/// Numbers that one thread converts at a time.
+const CHUNK: usize = 64 * 1024;
+
 /// [`widen`] by all threads.
-pub(super) fn widen_all(machine: &Machine, from: &[bf16], to: &mut [f32]) {
-    const CHUNK: usize = 64 * 1024;
+pub(crate) fn widen_all(machine: &Machine, from: &[bf16], to: &mut [f32]) {
     let target = Shared(to.as_mut_ptr());
     machine.pool.run(from.len().div_ceil(CHUNK), &|chunk| {
         let from = &from[chunk * CHUNK..((chunk + 1) * CHUNK).min(from.len())];
         // SAFETY: chunks are disjoint ranges of `to`.
         widen(machine.simd, from, unsafe { std::slice::from_raw_parts_mut(target.at(chunk * CHUNK), from.len()) });
+    });
+}
+
+/// [`narrow`] by all threads.
+pub(crate) fn narrow_all(machine: &Machine, from: &[f32], to: &mut [bf16]) {
+    let target = Shared(to.as_mut_ptr());
+    machine.pool.run(from.len().div_ceil(CHUNK), &|chunk| {
+        let from = &from[chunk * CHUNK..((chunk + 1) * CHUNK).min(from.len())];
+        // SAFETY: chunks are disjoint ranges of `to`.
+        narrow(machine.simd, from, unsafe { std::slice::from_raw_parts_mut(target.at(chunk * CHUNK), from.len()) });
     });
 }
 

@@ -32,10 +32,12 @@ mod scratch;
 mod tile;
 
 pub use bf16::Output;
+pub(crate) use bf16::{narrow_all, widen_all};
 pub use conv::{Conv2d, Convolution, Epilogue, Weights, WeightsGradient, conv2d, conv2d_weights_gradient};
 pub use gemm::{Gemm, Matrix, gemm};
 pub use gemm_bf16::gemm_bf16;
 pub use pool2d::{Pool2d, Reduction, max_pool2d_gradient, pool2d, sum_pool2d_gradient};
+pub(crate) use scratch::borrow as borrow_scratch;
 
 use crate::pool::Pool;
 use crate::simd::{Simd, SimdError};

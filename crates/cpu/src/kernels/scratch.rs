@@ -12,7 +12,7 @@ thread_local! {
 ///
 /// # Safety
 /// All-zero bytes, and any bytes left by another such type, must be a valid value; alignment at most 64.
-pub(super) unsafe trait Plain: Copy {}
+pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: every bit pattern is a number.
 unsafe impl Plain for f32 {}
 // SAFETY: every bit pattern is a number.
@@ -31,7 +31,7 @@ unsafe impl Plain for *const u16 {}
 unsafe impl Plain for *mut f32 {}
 
 /// Lends `len` elements with unspecified content, aligned to 64 bytes.
-pub(super) fn borrow<T: Plain, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
+pub(crate) fn borrow<T: Plain, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let bytes = len * size_of::<T>();
     let mut block = take(bytes);
     // SAFETY: the block has at least `bytes` bytes, is aligned to 64, and `Plain` accepts any content.

@@ -15,7 +15,7 @@ mod tiled;
 mod transpose;
 
 use super::{Convolution, Epilogue, Weights, WeightsGradient};
-use crate::kernels::bf16::{Output, SharedOutput, widen_all};
+use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen_all};
 use crate::kernels::{Machine, Shared, scratch};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Bf16Unit;
@@ -93,10 +93,20 @@ impl WeightsGradient {
     ///
     /// # Panics
     /// When a slice does not have the size that the description says.
-    pub fn run_bf16(&self, machine: &Machine, x: &[bf16], dy: &[bf16], dw: &mut [f32]) {
+    pub fn run_bf16(&self, machine: &Machine, x: &[bf16], dy: &[bf16], dw: Output<'_>) {
         assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
         assert_eq!(dy.len(), self.conv.output_len(), "the output gradient's size must match {:?}", self.conv);
         assert_eq!(dw.len(), self.conv.weights_len(), "the weights' size must match {:?}", self.conv);
+        match dw {
+            Output::F32(dw) => self.sum_bf16(machine, x, dy, dw),
+            Output::Bf16(dw) => scratch::borrow(dw.len(), |sums: &mut [f32]| {
+                self.sum_bf16(machine, x, dy, sums);
+                narrow_all(machine, sums, dw);
+            }),
+        }
+    }
+
+    fn sum_bf16(&self, machine: &Machine, x: &[bf16], dy: &[bf16], dw: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
         if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
             return plan.run(machine, &self.conv, x, dy, dw);

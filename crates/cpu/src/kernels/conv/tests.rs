@@ -92,7 +92,7 @@ fn check_bf16(conv: &Conv2d) {
         plan.run_bf16(&machine, &dy, Weights::transposed(&w, conv), Output::F32(&mut actual), None);
         assert_close(&actual, &dx, &what("dx"));
         let mut actual = vec![f32::NAN; w.len()];
-        WeightsGradient::new(conv).run_bf16(&machine, &x, &dy, &mut actual);
+        WeightsGradient::new(conv).run_bf16(&machine, &x, &dy, Output::F32(&mut actual));
         assert_close(&actual, &dw, &what("dw"));
     }
 }

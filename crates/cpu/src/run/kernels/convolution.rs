@@ -6,7 +6,7 @@ use super::Arguments;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{Conv2d, Convolution as Kernel, Epilogue, Machine, Output, Weights, WeightsGradient};
+use crate::kernels::{Conv2d, Convolution as Kernel, Epilogue, Machine, Weights, WeightsGradient};
 use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
 
@@ -87,25 +87,24 @@ impl Way {
                     plan.run_bf16(machine, x, strides.view(w), y, None);
                 });
             }
-            Way::Gradient(plan) if is_bf16(&input.1, &output.1) && output.1.dtype() == DType::F32 => {
-                with_bf16(memory, [input, kernel, output], |x, dy, dw| match dw {
-                    Output::F32(dw) => plan.run_bf16(machine, x, dy, dw),
-                    Output::Bf16(_) => unreachable!("the result is f32"),
-                });
+            Way::Gradient(plan) if is_bf16(&input.1, &output.1) => {
+                with_bf16(memory, [input, kernel, output], |x, dy, dw| plan.run_bf16(machine, x, dy, dw));
             }
-            Way::Pictures { kernel: plan, strides } => with_f32(memory, input, |x| {
-                with_f32(memory, kernel, |w| {
+            Way::Pictures { kernel: plan, strides } => with_f32(memory, machine, input, |x| {
+                with_f32(memory, machine, kernel, |w| {
                     let follow = |first: usize, pixels: &mut [f32]| {
                         if let Some(epilogue) = epilogue {
                             epilogue.run_range(memory, first, pixels.len());
                         }
                     };
                     let follow: Option<&Epilogue> = epilogue.is_some().then_some(&follow);
-                    into_f32(memory, output, |y| plan.run(machine, x, strides.view(w), y, follow));
+                    into_f32(memory, machine, output, |y| plan.run(machine, x, strides.view(w), y, follow));
                 })
             }),
-            Way::Gradient(plan) => with_f32(memory, input, |x| {
-                with_f32(memory, kernel, |dy| into_f32(memory, output, |dw| plan.run(machine, x, dy, dw)))
+            Way::Gradient(plan) => with_f32(memory, machine, input, |x| {
+                with_f32(memory, machine, kernel, |dy| {
+                    into_f32(memory, machine, output, |dw| plan.run(machine, x, dy, dw))
+                })
             }),
             Way::General(conv) if output.1.dtype().is_float() => {
                 let (x, w) = (doubles(memory, input), doubles(memory, kernel));

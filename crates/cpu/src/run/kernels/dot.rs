@@ -49,15 +49,19 @@ impl Way {
             Way::Matrices(shape) if is_bf16(&left.1, &output.1) => {
                 with_bf16(memory, [left, right, output], |a, b, c| gemm_bf16(machine, shape, a, b, c));
             }
-            Way::Matrices(shape) => with_f32(memory, left, |a| {
-                with_f32(memory, right, |b| into_f32(memory, output, |c| gemm(machine, shape, a, b, c)))
-            }),
-            Way::Reordered { gemm: shape, left: left_order, right: right_order } => with_f32(memory, left, |a| {
-                with_f32(memory, right, |b| {
-                    let (a, b) = (reorder(a, &left.1, left_order), reorder(b, &right.1, right_order));
-                    into_f32(memory, output, |c| gemm(machine, shape, &a, &b, c));
+            Way::Matrices(shape) => with_f32(memory, machine, left, |a| {
+                with_f32(memory, machine, right, |b| {
+                    into_f32(memory, machine, output, |c| gemm(machine, shape, a, b, c))
                 })
             }),
+            Way::Reordered { gemm: shape, left: left_order, right: right_order } => {
+                with_f32(memory, machine, left, |a| {
+                    with_f32(memory, machine, right, |b| {
+                        let (a, b) = (reorder(a, &left.1, left_order), reorder(b, &right.1, right_order));
+                        into_f32(memory, machine, output, |c| gemm(machine, shape, &a, &b, c));
+                    })
+                })
+            }
             Way::General(dot) if output.1.dtype().is_float() => {
                 let (a, b) = (doubles(memory, left), doubles(memory, right));
                 let c = general(dot, (&a, &left.1), (&b, &right.1), &output.1, 0.0, |sum, a, b| sum + a * b);

@@ -1,7 +1,7 @@
 //! Elements of any type, for the kernels that are written once for all of them.
 
 use super::super::memory::Memory;
-use crate::kernels::Output;
+use crate::kernels::{Machine, Output, borrow_scratch, narrow_all, widen_all};
 use octant_graph::{DType, Shape};
 use octant_tensor::{Element, bf16, f16};
 
@@ -232,21 +232,36 @@ pub(super) fn write_doubles(memory: &Memory, (buffer, shape): &(usize, Shape), v
 }
 
 /// Runs `work` on an operand as f32, converted if it is of a 16-bit type.
-pub(super) fn with_f32<R>(memory: &Memory, argument: &(usize, Shape), work: impl FnOnce(&[f32]) -> R) -> R {
+pub(super) fn with_f32<R>(
+    memory: &Memory,
+    machine: &Machine,
+    argument: &(usize, Shape),
+    work: impl FnOnce(&[f32]) -> R,
+) -> R {
     let (buffer, shape) = argument;
     match shape.dtype() {
         // SAFETY: the operand is stored as f32, and no step writes it now.
         DType::F32 => work(unsafe { memory.read(*buffer, shape.elements()) }),
+        DType::BF16 => borrow_scratch(shape.elements(), |wide: &mut [f32]| {
+            // SAFETY: the operand is stored as bf16, and no step writes it now.
+            widen_all(machine, unsafe { memory.read(*buffer, shape.elements()) }, wide);
+            work(wide)
+        }),
         _ => work(&doubles(memory, argument).into_iter().map(|x| x as f32).collect::<Vec<_>>()),
     }
 }
 
 /// Runs `work` on a result as f32 and converts it afterwards if it is of a 16-bit type.
-pub(super) fn into_f32(memory: &Memory, result: &(usize, Shape), work: impl FnOnce(&mut [f32])) {
+pub(super) fn into_f32(memory: &Memory, machine: &Machine, result: &(usize, Shape), work: impl FnOnce(&mut [f32])) {
     let (buffer, shape) = result;
     match shape.dtype() {
         // SAFETY: the result is stored as f32, and this step owns it.
         DType::F32 => work(unsafe { memory.write(*buffer, shape.elements()) }),
+        DType::BF16 => borrow_scratch(shape.elements(), |wide: &mut [f32]| {
+            work(wide);
+            // SAFETY: the result is stored as bf16, and this step owns it.
+            narrow_all(machine, wide, unsafe { memory.write(*buffer, shape.elements()) });
+        }),
         _ => {
             let mut values = vec![0.0f32; shape.elements()];
             work(&mut values);

@@ -49,8 +49,8 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
         Reduction::Product | Reduction::And | Reduction::Or => None,
     };
     if let (Some(pool), Some((pooling, initial))) = (over_pictures(window, shape, result), pooling) {
-        return with_f32(memory, &arguments.inputs[0], |x| {
-            into_f32(memory, &arguments.outputs[0], |y| pool2d(machine, &pool, pooling, initial, x, y));
+        return with_f32(memory, machine, &arguments.inputs[0], |x| {
+            into_f32(memory, machine, &arguments.outputs[0], |y| pool2d(machine, &pool, pooling, initial, x, y));
         });
     }
     let strides = shape.strides();
@@ -96,9 +96,11 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
 pub(super) fn select_and_scatter(window: &Window, arguments: &Arguments, memory: &Memory, machine: &Machine) {
     let [(operand, shape), (source_buffer, source_shape)] = [&arguments.inputs[0], &arguments.inputs[1]];
     if let Some(pool) = over_pictures(window, shape, source_shape) {
-        return with_f32(memory, &arguments.inputs[0], |x| {
-            with_f32(memory, &arguments.inputs[1], |dy| {
-                into_f32(memory, &arguments.outputs[0], |dx| max_pool2d_gradient(machine, &pool, 0.0, x, dy, dx));
+        return with_f32(memory, machine, &arguments.inputs[0], |x| {
+            with_f32(memory, machine, &arguments.inputs[1], |dy| {
+                into_f32(memory, machine, &arguments.outputs[0], |dx| {
+                    max_pool2d_gradient(machine, &pool, 0.0, x, dy, dx)
+                });
             })
         });
     }

@@ -1,0 +1,90 @@
+//! After the first steps the engine asks the system for no more memory than the handles of a step take.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use octant_cpu::CpuBackend;
+use octant_graph::{Convolution, DType, HostTensor, Shape, Tensor, Trace};
+use octant_runtime::{Backend, Buffer, CompileOptions, Mesh, Program, Sharding};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Blocks at least this large are the engine's working memory; smaller ones are handles and lists of pointers.
+const LARGE: usize = 16 * 1024;
+
+/// The system's memory, with the large blocks that are asked for counted.
+struct Counting;
+
+static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is handed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LARGE_BLOCKS.fetch_add(usize::from(layout.size() >= LARGE), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// A training step: convolutions with norms and pooling, a product, gradients, and parameters that follow them.
+fn step(dtype: DType) -> Program {
+    let trace = Trace::new();
+    let dims: [&[usize]; 3] = [&[3, 3, 3, 24], &[3, 3, 24, 48], &[48, 10]];
+    let parameters = dims.map(|dims| trace.input("parameter", Shape::new(DType::F32, dims)));
+    let images = trace.input("images", Shape::new(DType::F32, [8, 32, 32, 3]));
+    let mut x = images.convert(dtype);
+    for kernel in &parameters[..2] {
+        let mut conv = Convolution::nhwc(2, dtype);
+        conv.padding = vec![(1, 1), (1, 1)];
+        x = x.convolution(&kernel.convert(dtype), conv);
+        let wide = x.convert(DType::F32);
+        let mean = wide.mean(&[0, 1, 2]);
+        let centred = &wide - &mean;
+        let variance = (&centred * &centred).mean(&[0, 1, 2]);
+        x = (centred * (variance + 1e-5).rsqrt()).relu().convert(dtype);
+    }
+    let logits = x.convert(DType::F32).mean(&[1, 2]).matmul(&parameters[2]);
+    let loss = logits.exp().sum_all().log();
+    let gradients = trace.gradients(&loss, &parameters);
+    let updated = parameters.iter().zip(&gradients).map(|(old, slope)| old - &(slope * 1e-3));
+    let outputs: Vec<Tensor> = updated.chain([loss]).collect();
+    Program { donated: vec![(0, 0), (1, 1), (2, 2)], ..Program::new("step", trace.finish(&outputs).unwrap()) }
+}
+
+fn large_blocks_of_a_late_step(dtype: DType) -> usize {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let program = step(dtype);
+    let upload = |shape: Shape| {
+        let values: Vec<f64> = (0..shape.elements()).map(|i| ((i * 7919 % 1000) as f64 / 1000.0 - 0.5) * 0.3).collect();
+        let tensor = HostTensor::from_f64s(shape, &values).unwrap();
+        backend.upload(&tensor, &Mesh::single(), &Sharding::Replicated).unwrap()
+    };
+    let mut state: Vec<Buffer> = program.graph.input_shapes().into_iter().map(upload).collect();
+    let images = state.pop().unwrap();
+    let executable = backend.compile(&program, &CompileOptions::default()).unwrap();
+    let mut counts = Vec::new();
+    // Which thread computes what is chance, and each keeps working memory of its own: some steps until all have it.
+    for _ in 0..24 {
+        let before = LARGE_BLOCKS.load(Ordering::Relaxed);
+        let inputs: Vec<Buffer> = state.drain(..).chain([images.clone()]).collect();
+        let mut outputs = executable.execute(&inputs).unwrap();
+        outputs.pop().unwrap().to_host().unwrap();
+        state = outputs;
+        counts.push(LARGE_BLOCKS.load(Ordering::Relaxed) - before);
+    }
+    counts[18..].iter().sum()
+}
+
+#[test]
+fn late_steps_take_no_working_memory() {
+    for dtype in [DType::F32, DType::BF16] {
+        assert_eq!(large_blocks_of_a_late_step(dtype), 0, "with {dtype}");
+    }
+}

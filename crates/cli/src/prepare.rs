@@ -122,6 +122,7 @@ pub(crate) fn best(recipe: &Recipe) -> String {
 pub(crate) fn smaller_is_better(recipe: &Recipe) -> bool {
     const ERRORS: [&str; 7] = ["loss", "mse", "mae", "rmse", "fa", "fa_exact", "error"];
     match recipe.best_mode.as_deref() {
+        // `recipes::check` knows no third one.
         Some(mode) => mode == "min",
         None => ERRORS.contains(&best(recipe).trim_start_matches("val_")),
     }

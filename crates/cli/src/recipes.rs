@@ -14,7 +14,7 @@ use serde_json::json;
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.
-const BUILT_IN: [&str; 9] = [
+const BUILT_IN: [&str; 10] = [
     include_str!("../recipes/glyphs.toml"),
     include_str!("../recipes/fashion-mnist.toml"),
     include_str!("../recipes/mshnet-irstd.toml"),
@@ -24,6 +24,7 @@ const BUILT_IN: [&str; 9] = [
     include_str!("../recipes/demo-segment.toml"),
     include_str!("../recipes/demo-finetune.toml"),
     include_str!("../recipes/demo-regression.toml"),
+    include_str!("../recipes/demo-imagenet.toml"),
 ];
 
 /// The table of a built-in recipe, or of a file that ends in `.toml`.
@@ -96,6 +97,9 @@ pub(crate) fn check(table: Table) -> Result<Recipe> {
         Value::Table(table).try_into().map_err(|error: toml::de::Error| anyhow!(explain(error.message())))?;
     if recipe.phases.is_empty() {
         bail!("the recipe has no [[phases]]");
+    }
+    if let Some(mode) = recipe.best_mode.as_deref().filter(|mode| !["min", "max"].contains(mode)) {
+        bail!("best_mode = \"{mode}\" is not known; use min or max");
     }
     Ok(recipe)
 }
@@ -178,6 +182,22 @@ mod tests {
         set_text(&mut wrong, "phases.0.schedule.min_rl=3").unwrap();
         assert!(check(wrong).unwrap_err().to_string().contains("did you mean \"min_lr\""));
         assert!(table("fashion-mnst").unwrap_err().to_string().contains("did you mean fashion-mnist"));
+    }
+
+    /// serde names all keys where it meets one that it does not know.
+    #[test]
+    fn every_key_is_explained() {
+        let page = include_str!("../../../docs/recipes.md");
+        for place in ["zzz", "data.zzz", "phases.0.zzz", "phases.0.schedule.zzz", "phases.0.mix.zzz"] {
+            let mut wrong = table("glyphs").unwrap();
+            set_text(&mut wrong, &format!("{place}=1")).unwrap();
+            let message = Value::Table(wrong).try_into::<Recipe>().unwrap_err().message().to_string();
+            let keys: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+            assert!(!keys.is_empty(), "{message}");
+            for key in keys {
+                assert!(page.contains(&format!("`{key}`")), "docs/recipes.md does not explain {key} of {place}");
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,6 @@ use crate::recipes::{GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe};
 use anyhow::{Context, Result, bail};
 use octant_data::LastBatch;
 use octant_nn::Optimizer;
-use octant_nn::optimizer::{Adam, Sgd};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::step::Clip;
 use octant_train::{Group, Pace, Phase, Rate, Trainable};
@@ -71,28 +70,45 @@ fn group(recipe: &GroupRecipe) -> Group {
     Group { under: recipe.under.clone(), rate_scale: recipe.lr_scale.unwrap_or(1.0), weight_decay: recipe.weight_decay }
 }
 
+/// The optimizer with the settings that the phase names. One that the optimizer does not have is a mistake, not a wish.
 fn optimizer(phase: &PhaseRecipe) -> Result<Optimizer> {
     let found = Optimizer::named(&phase.optimizer);
     let names = Optimizer::NAMES.join(", ");
-    let optimizer =
+    let mut optimizer =
         found.with_context(|| format!("there is no optimizer \"{}\"; there are {names}", phase.optimizer))?;
-    let adam =
-        |adam: Adam| Adam { betas: phase.betas.unwrap_or(adam.betas), epsilon: phase.epsilon.unwrap_or(adam.epsilon) };
-    Ok(match optimizer {
-        Optimizer::Sgd(sgd) => Optimizer::Sgd(Sgd {
-            momentum: phase.momentum.unwrap_or(sgd.momentum),
-            nesterov: phase.nesterov.unwrap_or(sgd.nesterov),
-            ..sgd
-        }),
-        Optimizer::Adam(settings) => Optimizer::Adam(adam(settings)),
-        Optimizer::AdamW(settings) => Optimizer::AdamW(adam(settings)),
-        Optimizer::RmsProp(mut settings) => {
-            settings.momentum = phase.momentum.unwrap_or(settings.momentum);
-            settings.epsilon = phase.epsilon.unwrap_or(settings.epsilon);
-            Optimizer::RmsProp(settings)
+    let (mut momentum, mut nesterov, mut betas, mut epsilon) =
+        (phase.momentum, phase.nesterov, phase.betas, phase.epsilon);
+    let take = |setting: &mut f64, wanted: &mut Option<f64>| *setting = wanted.take().unwrap_or(*setting);
+    match &mut optimizer {
+        Optimizer::Sgd(sgd) => {
+            take(&mut sgd.momentum, &mut momentum);
+            sgd.nesterov = nesterov.take().unwrap_or(sgd.nesterov);
         }
-        other => other,
-    })
+        Optimizer::Adam(adam) | Optimizer::AdamW(adam) => {
+            adam.betas = betas.take().unwrap_or(adam.betas);
+            take(&mut adam.epsilon, &mut epsilon);
+        }
+        Optimizer::Adagrad(adagrad) => take(&mut adagrad.epsilon, &mut epsilon),
+        Optimizer::RmsProp(rms) => {
+            take(&mut rms.momentum, &mut momentum);
+            take(&mut rms.epsilon, &mut epsilon);
+        }
+        Optimizer::Lamb(lamb) => {
+            lamb.betas = betas.take().unwrap_or(lamb.betas);
+            take(&mut lamb.epsilon, &mut epsilon);
+        }
+        Optimizer::Lion(lion) => lion.betas = betas.take().unwrap_or(lion.betas),
+    }
+    let left = [
+        ("momentum", momentum.is_some()),
+        ("nesterov", nesterov.is_some()),
+        ("betas", betas.is_some()),
+        ("epsilon", epsilon.is_some()),
+    ];
+    match left.iter().find(|(_, is_left)| *is_left) {
+        Some((name, _)) => bail!("{} has no {name}; remove it from phase {}", phase.optimizer, phase.name),
+        None => Ok(optimizer),
+    }
 }
 
 fn rate(
@@ -162,6 +178,16 @@ fn rate(
 mod tests {
     use super::*;
     use crate::recipes;
+
+    #[test]
+    fn settings_that_an_optimizer_does_not_have_are_refused() {
+        let mut table = recipes::table("cifar100-efficientnetv2").unwrap();
+        recipes::set_text(&mut table, "phases.1.optimizer=\"lion\"").unwrap();
+        let recipe = recipes::check(table).unwrap();
+        let message = optimizer(&recipe.phases[1]).unwrap_err().to_string();
+        assert_eq!(message, "lion has no momentum; remove it from phase train");
+        assert!(matches!(optimizer(&recipe.phases[0]).unwrap(), Optimizer::Sgd(sgd) if sgd.momentum == 0.9));
+    }
 
     #[test]
     fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {

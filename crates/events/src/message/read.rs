@@ -1,0 +1,219 @@
+//! Bytes into events.
+
+use super::{Event, Histogram, Setting, Value, What};
+
+impl Event {
+    /// Reads a record; `None` when it is not an event.
+    pub fn decode(record: &[u8]) -> Option<Event> {
+        let mut event = Event { wall_time: 0.0, step: 0, what: What::Other };
+        for field in fields(record) {
+            match field? {
+                (1, Field::Fixed64(bits)) => event.wall_time = f64::from_bits(bits),
+                (2, Field::Varint(step)) => event.step = step as i64,
+                (3, Field::Bytes(version)) => event.what = What::Version(String::from_utf8_lossy(version).into_owned()),
+                (5, Field::Bytes(summary)) => event.what = What::Values(values(summary)?),
+                _ => {}
+            }
+        }
+        Some(event)
+    }
+}
+
+enum Field<'a> {
+    Varint(u64),
+    Fixed64(u64),
+    Fixed32(u32),
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message; a `None` item means that it is malformed.
+fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u32, Field<'_>)>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let field = field(&mut bytes);
+        if field.is_none() {
+            bytes = &[];
+        }
+        Some(field)
+    })
+}
+
+fn field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Field<'a>)> {
+    let key = varint(bytes)?;
+    let field = match key & 7 {
+        0 => Field::Varint(varint(bytes)?),
+        1 => Field::Fixed64(u64::from_le_bytes(*take(bytes, 8)?.first_chunk()?)),
+        2 => {
+            let length = usize::try_from(varint(bytes)?).ok()?;
+            Field::Bytes(take(bytes, length)?)
+        }
+        5 => Field::Fixed32(u32::from_le_bytes(*take(bytes, 4)?.first_chunk()?)),
+        _ => return None,
+    };
+    Some((u32::try_from(key >> 3).ok()?, field))
+}
+
+fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(taken)
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= ((byte & 0x7f) as u64) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn values(summary: &[u8]) -> Option<Vec<(String, Value)>> {
+    let mut values = Vec::new();
+    for field in fields(summary) {
+        if let (1, Field::Bytes(value)) = field? {
+            values.push(decode_value(value)?);
+        }
+    }
+    Some(values)
+}
+
+fn decode_value(bytes: &[u8]) -> Option<(String, Value)> {
+    let (mut tag, mut value) = (String::new(), Value::Other);
+    for field in fields(bytes) {
+        match field? {
+            (1, Field::Bytes(text)) => tag = String::from_utf8_lossy(text).into_owned(),
+            (2, Field::Fixed32(bits)) => value = Value::Scalar(f32::from_bits(bits)),
+            (4, Field::Bytes(image)) => value = decode_image(image)?,
+            (5, Field::Bytes(histogram)) => value = decode_histogram(histogram)?,
+            (8, Field::Bytes(tensor)) => value = decode_tensor(tensor)?,
+            (9, Field::Bytes(metadata)) => value = decode_settings(metadata)?.unwrap_or(value),
+            _ => {}
+        }
+    }
+    Some((tag, value))
+}
+
+fn decode_image(bytes: &[u8]) -> Option<Value> {
+    let (mut height, mut width, mut png) = (0, 0, Vec::new());
+    for field in fields(bytes) {
+        match field? {
+            (1, Field::Varint(value)) => height = usize::try_from(value).ok()?,
+            (2, Field::Varint(value)) => width = usize::try_from(value).ok()?,
+            (4, Field::Bytes(value)) => png = value.to_vec(),
+            _ => {}
+        }
+    }
+    Some(Value::Image { height, width, png })
+}
+
+/// A string, or the single number that newer writers keep as a tensor.
+fn decode_tensor(bytes: &[u8]) -> Option<Value> {
+    const FLOAT: u64 = 1;
+    let (mut dtype, mut value) = (0, Value::Other);
+    for field in fields(bytes) {
+        match field? {
+            (1, Field::Varint(kind)) => dtype = kind,
+            (4, Field::Bytes(content)) if dtype == FLOAT && content.len() == 4 => {
+                value = Value::Scalar(f32::from_le_bytes(*content.first_chunk()?));
+            }
+            (5, Field::Fixed32(bits)) => value = Value::Scalar(f32::from_bits(bits)),
+            (5, Field::Bytes(packed)) if packed.len() == 4 => {
+                value = Value::Scalar(f32::from_le_bytes(*packed.first_chunk()?));
+            }
+            (8, Field::Bytes(text)) => value = Value::Text(String::from_utf8_lossy(text).into_owned()),
+            _ => {}
+        }
+    }
+    Some(value)
+}
+
+fn decode_histogram(bytes: &[u8]) -> Option<Value> {
+    let doubles =
+        |packed: &[u8]| packed.chunks_exact(8).filter_map(|c| Some(f64::from_le_bytes(*c.first_chunk()?))).collect();
+    let (mut histogram, mut limits, mut counts) = (Histogram::default(), Vec::new(), Vec::<f64>::new());
+    for field in fields(bytes) {
+        match field? {
+            (1, Field::Fixed64(bits)) => histogram.least = f64::from_bits(bits),
+            (2, Field::Fixed64(bits)) => histogram.greatest = f64::from_bits(bits),
+            (4, Field::Fixed64(bits)) => histogram.sum = f64::from_bits(bits),
+            (5, Field::Fixed64(bits)) => histogram.squares = f64::from_bits(bits),
+            (6, Field::Bytes(packed)) => limits = doubles(packed),
+            (7, Field::Bytes(packed)) => counts = doubles(packed),
+            _ => {}
+        }
+    }
+    histogram.buckets = limits.into_iter().zip(counts).collect();
+    Some(Value::Histogram(histogram))
+}
+
+/// The settings inside of a value's metadata; `Some(None)` for the metadata of another plugin.
+fn decode_settings(metadata: &[u8]) -> Option<Option<Value>> {
+    let mut content: &[u8] = &[];
+    for field in fields(metadata) {
+        let (1, Field::Bytes(data)) = field? else { continue };
+        for field in fields(data) {
+            match field? {
+                (1, Field::Bytes(name)) if name != b"hparams" => return Some(None),
+                (2, Field::Bytes(bytes)) => content = bytes,
+                _ => {}
+            }
+        }
+    }
+    for field in fields(content) {
+        match field? {
+            (2, Field::Bytes(experiment)) => return Some(Some(decode_metrics(experiment)?)),
+            (3, Field::Bytes(start)) => return Some(Some(decode_start(start)?)),
+            (4, Field::Bytes(_)) => return Some(Some(Value::Finished)),
+            _ => {}
+        }
+    }
+    Some(None)
+}
+
+fn decode_metrics(experiment: &[u8]) -> Option<Value> {
+    let mut tags = Vec::new();
+    for field in fields(experiment) {
+        let (5, Field::Bytes(metric)) = field? else { continue };
+        for field in fields(metric) {
+            let (1, Field::Bytes(name)) = field? else { continue };
+            for field in fields(name) {
+                let (2, Field::Bytes(tag)) = field? else { continue };
+                tags.push(String::from_utf8_lossy(tag).into_owned());
+            }
+        }
+    }
+    Some(Value::Metrics(tags))
+}
+
+fn decode_start(start: &[u8]) -> Option<Value> {
+    let mut settings = Vec::new();
+    for field in fields(start) {
+        let (1, Field::Bytes(entry)) = field? else { continue };
+        let (mut name, mut setting) = (String::new(), Setting::Flag(false));
+        for field in fields(entry) {
+            match field? {
+                (1, Field::Bytes(text)) => name = String::from_utf8_lossy(text).into_owned(),
+                (2, Field::Bytes(value)) => setting = decode_setting(value)?,
+                _ => {}
+            }
+        }
+        settings.push((name, setting));
+    }
+    Some(Value::Settings(settings))
+}
+
+fn decode_setting(value: &[u8]) -> Option<Setting> {
+    fields(value).find_map(|field| match field? {
+        (2, Field::Fixed64(bits)) => Some(Setting::Number(f64::from_bits(bits))),
+        (3, Field::Bytes(text)) => Some(Setting::Text(String::from_utf8_lossy(text).into_owned())),
+        (4, Field::Varint(flag)) => Some(Setting::Flag(flag != 0)),
+        _ => None,
+    })
+}

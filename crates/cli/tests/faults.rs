@@ -122,7 +122,7 @@ fn a_mask_of_another_size_is_named() {
         for (number, name) in names.iter().enumerate() {
             let side = if part == "masks" && number == 2 { 20 } else { 32 };
             let picture = Image::from_fn(side, side, 1, |row, column, _| (row * column + number) as u8);
-            write_png_u8(&data.join(part).join(format!("{name}.png")), &picture).unwrap();
+            write_png_u8(data.join(part).join(format!("{name}.png")), &picture).unwrap();
         }
     }
     std::fs::write(data.join("trainval.txt"), names[..6].join("\n")).unwrap();

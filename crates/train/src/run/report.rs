@@ -97,7 +97,7 @@ impl Times {
         let others = parts.iter().filter(|(other, time)| *other != name && share(*time) >= 1.0);
         let others: Vec<String> = others.map(|(name, time)| format!("{name} {:.0} %", share(*time))).collect();
         let remedy = match name {
-            "input" => "; more --workers, cache_mb or smaller pictures would help",
+            "input" => "; more --workers, --cache ram or smaller pictures would help",
             "checkpoints" => "; --checkpoint-every less often would help",
             _ => "",
         };

@@ -91,6 +91,11 @@ pub(crate) fn set_text(table: &mut Table, assignment: &str) -> Result<()> {
     set(table, place.trim(), parsed.unwrap_or_else(|| Value::String(text.into())))
 }
 
+/// All recipes that come with the program.
+pub(crate) fn built_in() -> impl Iterator<Item = Recipe> {
+    BUILT_IN.iter().filter_map(|text| check(text.parse().ok()?).ok())
+}
+
 /// Checks a table and makes a recipe of it.
 pub(crate) fn check(table: Table) -> Result<Recipe> {
     let recipe: Recipe =

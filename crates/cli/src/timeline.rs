@@ -1,9 +1,8 @@
 //! Where the time of steps went: a table for the terminal, a trace for a viewer.
 
-use crate::output::duration;
+use crate::output::{Json, duration, line};
 use anyhow::{Context, Result};
 use octant_runtime::{Backend, Part, Recording, Timeline};
-use octant_train::Session;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,31 +18,40 @@ impl Profile {
         Profile { recording: backend.record().ok() }
     }
 
-    /// What the steps since then did. Everything queued is waited for.
-    pub(crate) fn finish(self, session: &Session) -> Result<Timeline> {
-        session.wait()?;
-        match self.recording {
-            Some(recording) => Ok(recording.finish()?),
-            None => Ok(Timeline::of_parts("cpu", &session.profile())),
+    /// Ends the recording, writes it as `trace.json` and prints what took the most time. All steps must be over; `parts`
+    /// asks a backend that measures itself.
+    pub(crate) fn show(self, parts: impl FnOnce() -> Vec<Part>, as_json: bool) -> Result<()> {
+        let timeline = match self.recording {
+            Some(recording) => recording.finish()?,
+            None => Timeline::of_parts("cpu", &parts()),
+        };
+        write(Path::new("trace.json"), &timeline)?;
+        match as_json {
+            true => Json::line(json!({ "event": "trace", "path": "trace.json" })),
+            false => {
+                show(&timeline.parts());
+                line("trace.json holds the same on a line of time; https://ui.perfetto.dev opens it");
+            }
         }
+        Ok(())
     }
 }
 
 /// Prints the parts that take the most time, with their share.
-pub(crate) fn show(parts: &[Part]) {
+fn show(parts: &[Part]) {
     const SHOWN: usize = 40;
     let total: f64 = parts.iter().map(|part| part.time.as_secs_f64()).sum();
     let mut order: Vec<&Part> = parts.iter().collect();
     order.sort_by_key(|part| std::cmp::Reverse(part.time));
     for part in order.iter().take(SHOWN) {
         let share = part.time.as_secs_f64() / total.max(f64::MIN_POSITIVE);
-        println!("{:>5.1} % {:>9}  {} {}", share * 100.0, duration(part.time), part.what, part.path);
+        line(format_args!("{:>5.1} % {:>9}  {} {}", share * 100.0, duration(part.time), part.what, part.path));
     }
-    println!("{} parts in all", parts.len());
+    line(format_args!("{} parts in all", parts.len()));
 }
 
 /// Writes a trace that Perfetto and Chrome's `chrome://tracing` open.
-pub(crate) fn write(path: &Path, timeline: &Timeline) -> Result<()> {
+fn write(path: &Path, timeline: &Timeline) -> Result<()> {
     let lanes: BTreeSet<(&str, &str)> =
         timeline.spans.iter().map(|span| (span.place.as_str(), span.lane.as_str())).collect();
     let places: BTreeSet<&str> = lanes.iter().map(|(place, _)| *place).collect();

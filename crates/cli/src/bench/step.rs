@@ -1,0 +1,248 @@
+//! One model: training steps or predictions.
+
+use super::Arguments;
+use super::peaks;
+use super::statistics::Sample;
+use crate::output::{Json, bytes, duration};
+use crate::recipes::Recipe;
+use crate::timeline::Profile;
+use crate::{device, plan, prepare, recipes, train};
+use anyhow::{Context, Result, bail};
+use octant_data::{Batch, Position, Targets};
+use octant_nn::Optimizer;
+use octant_nn::optimizer::Sgd;
+use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Part, Sharding};
+use octant_tensor::{Element, HostTensor};
+use octant_train::Session;
+use octant_train::step::{StepPlan, prediction};
+use octant_zoo::{Entry, Task};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// What was measured.
+struct Measured {
+    step: Sample,
+    first: f64,
+    start_to_first: f64,
+    peak_bytes: u64,
+    memory: MemoryPlan,
+    cost: Cost,
+    gemm_gflops: f64,
+}
+
+pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Result<()> {
+    let [height, _, channels] = entry.preprocessing.input;
+    let size = arguments.size.unwrap_or(height);
+    let picture = [size, size, channels];
+    let recipe = Recipe { label_smoothing: 0.0, ..recipe_of(entry)? };
+    let task = prepare::task(&recipe, entry.classes, picture, false)?;
+    let precision = train::precision(&arguments.precision)?;
+    let optimizer = optimizer(&recipe, arguments.optimizer.as_deref())?;
+    let backend = device::open(&arguments.device, arguments.threads)?;
+    let plan = StepPlan { precision, optimizer, ..StepPlan::new(&*task, arguments.batch_size) };
+    let batch = synthetic(arguments.batch_size, picture, entry);
+    let mut work: Box<dyn Steps> = match arguments.mode.as_str() {
+        "train" => Box::new(Training::new(&*backend, &plan, &batch, arguments.profile)?),
+        "infer" => Box::new(Predicting::new(&*backend, &plan, &batch, arguments.profile)?),
+        other => bail!("there is no mode \"{other}\"; use train or infer"),
+    };
+    // Accelerators run ahead of the host, as in training; the processor is the host.
+    let queued = if backend.name() == "cpu" { 1 } else { 5 };
+    let mut steps = |count: usize| -> Result<f64> {
+        let begun = Instant::now();
+        work.run(count)?;
+        Ok(begun.elapsed().as_secs_f64() / count as f64)
+    };
+    let first = steps(1)?;
+    let start_to_first = started.elapsed().as_secs_f64();
+    steps(queued)?;
+    let profile = arguments.profile.then(|| Profile::begin(&*backend));
+    let times: Result<Vec<f64>> = (0..arguments.steps.div_ceil(queued)).map(|_| steps(queued)).collect();
+    let (memory, cost) = work.cost();
+    let step = Sample::new(times?);
+    let peak_bytes = backend.memory()?.first().and_then(|memory| memory.peak).unwrap_or(0);
+    if let Some(profile) = profile {
+        profile.show(|| work.profile(), arguments.json)?;
+    }
+    let gemm_gflops = peaks::product(&*backend, precision.dtype())?;
+    let measured = Measured { step, first, start_to_first, peak_bytes, memory, cost, gemm_gflops };
+    show(entry, size, plan.optimizer.name(), &*backend, &measured, arguments);
+    Ok(())
+}
+
+/// The recipe that trains this very model, or one that trains its kind.
+fn recipe_of(entry: &Entry) -> Result<Recipe> {
+    match recipes::built_in().find(|recipe| recipe.model == entry.name) {
+        Some(recipe) => Ok(Recipe { classes: Some(entry.classes), ..recipe }),
+        None => plan::recipe_for(entry),
+    }
+}
+
+/// The optimizer of the recipe's longest phase in its usual settings, so that peers can do the same work.
+fn optimizer(recipe: &Recipe, asked: Option<&str>) -> Result<Optimizer> {
+    let longest = recipe.phases.iter().max_by_key(|phase| phase.epochs);
+    let name = asked.or(longest.map(|phase| phase.optimizer.as_str())).unwrap_or("sgd");
+    let found = Optimizer::named(name);
+    let names = Optimizer::NAMES.join(", ");
+    Ok(match found.with_context(|| format!("there is no optimizer \"{name}\"; there are {names}"))? {
+        Optimizer::Sgd(sgd) => Optimizer::Sgd(Sgd { momentum: 0.9, ..sgd }),
+        other => other,
+    })
+}
+
+/// Something that can be repeated.
+trait Steps {
+    /// Runs that many steps and waits for them.
+    fn run(&mut self, count: usize) -> Result<()>;
+    fn cost(&self) -> (MemoryPlan, Cost);
+    fn profile(&self) -> Vec<Part>;
+}
+
+struct Training<'a> {
+    session: Session<'a>,
+    batch: Vec<Buffer>,
+}
+
+fn options(profile: bool) -> CompileOptions {
+    CompileOptions { profile, ..CompileOptions::default() }
+}
+
+impl<'a> Training<'a> {
+    fn new(backend: &'a dyn Backend, plan: &StepPlan<'a, '_>, batch: &Batch, profile: bool) -> Result<Training<'a>> {
+        let session = Session::new(backend, plan, &options(profile), 0)?;
+        let batch = session.upload_batch(batch)?;
+        Ok(Training { session, batch })
+    }
+}
+
+impl Steps for Training<'_> {
+    fn run(&mut self, count: usize) -> Result<()> {
+        for _ in 0..count {
+            self.session.train_on(self.batch.clone(), 1e-3)?;
+        }
+        Ok(self.session.wait()?)
+    }
+
+    fn cost(&self) -> (MemoryPlan, Cost) {
+        self.session.cost()
+    }
+
+    fn profile(&self) -> Vec<Part> {
+        self.session.profile()
+    }
+}
+
+struct Predicting {
+    executable: Box<dyn Executable>,
+    inputs: Vec<Buffer>,
+}
+
+impl Predicting {
+    fn new(backend: &dyn Backend, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Predicting> {
+        let traced = prediction(plan)?;
+        let executable = backend.compile(&traced.program, &options(profile))?;
+        let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);
+        let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
+        let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();
+        Ok(Predicting { executable, inputs: inputs? })
+    }
+}
+
+impl Steps for Predicting {
+    fn run(&mut self, count: usize) -> Result<()> {
+        let mut last = Vec::new();
+        for _ in 0..count {
+            last = self.executable.execute(&self.inputs)?;
+        }
+        Ok(last.iter().try_for_each(Buffer::wait)?)
+    }
+
+    fn cost(&self) -> (MemoryPlan, Cost) {
+        (self.executable.memory(), self.executable.cost())
+    }
+
+    fn profile(&self) -> Vec<Part> {
+        self.executable.profile()
+    }
+}
+
+fn show(
+    entry: &Entry,
+    size: usize,
+    optimizer: &str,
+    backend: &dyn Backend,
+    measured: &Measured,
+    arguments: &Arguments,
+) {
+    let Measured { step, first, start_to_first, peak_bytes, memory, cost, gemm_gflops } = measured;
+    let median = step.median();
+    let per_second = arguments.batch_size as f64 / median;
+    let gflops = cost.flops / median / 1e9;
+    let share = gflops / gemm_gflops;
+    if arguments.json {
+        return Json::line(json!({
+            "event": "done", "model": entry.name, "mode": arguments.mode, "batch_size": arguments.batch_size, "size": size,
+            "precision": arguments.precision, "device": backend.name(), "optimizer": optimizer,
+            "images_per_second": per_second, "steps": step.count(), "step_ms_median": median * 1e3,
+            "step_ms_least": step.least() * 1e3, "step_ms_p90": step.at(0.9) * 1e3, "step_spread": step.spread(),
+            "first_step_s": first, "start_to_first_step_s": start_to_first,
+            "compile_s": cost.compile_time.as_secs_f64(), "peak_rss_bytes": peak_bytes, "planned_bytes": memory.peak(),
+            "gflop_per_second": gflops, "gemm_gflop_per_second": gemm_gflops, "gemm_share": share,
+        }));
+    }
+    let with = if arguments.mode == "train" { format!(" with {optimizer}") } else { String::new() };
+    println!(
+        "{} {} in {}{with}: {} pictures of {size}×{size} per step on {}",
+        entry.name,
+        arguments.mode,
+        arguments.precision,
+        arguments.batch_size,
+        backend.name()
+    );
+    let time = |seconds: f64| duration(Duration::from_secs_f64(seconds));
+    println!("  {:<14} {per_second:.1} images/s", "speed");
+    println!(
+        "  {:<14} {} (median of {}, ± {:.1} %; least {}, 90 % below {})",
+        "step",
+        time(median),
+        step.count(),
+        100.0 * step.spread(),
+        time(step.least()),
+        time(step.at(0.9))
+    );
+    println!("  {:<14} {} after {} of preparation", "first step", time(*first), time(start_to_first - first));
+    println!("  {:<14} {} (planned {})", "peak memory", bytes(*peak_bytes), bytes(memory.peak()));
+    println!(
+        "  {:<14} {gflops:.0} GFLOP/s, {:.0} % of the {gemm_gflops:.0} of a large matrix product",
+        "work",
+        100.0 * share
+    );
+}
+
+/// A batch of noise with targets of the model's kind.
+fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry) -> Batch {
+    let noise = |elements: usize| -> Vec<u8> {
+        (0..elements as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+    };
+    fn tensor<T: Element>(dims: &[usize], elements: &[T]) -> HostTensor {
+        HostTensor::new(dims, elements).expect("as many elements as the shape has")
+    }
+    let targets = match entry.task {
+        Task::Classify => {
+            let labels: Vec<i32> = (0..count).map(|i| (i % entry.classes) as i32).collect();
+            Targets::Classes(tensor(&[count], &labels))
+        }
+        Task::Segment => {
+            let mask: Vec<u8> = (0..count * height * width).map(|i| (i % 97 == 0) as u8).collect();
+            Targets::Masks(tensor(&[count, height, width, 1], &mask))
+        }
+    };
+    Batch {
+        position: Position { epoch: 0, batch: 0 },
+        images: tensor(&[count, height, width, channels], &noise(count * height * width * channels)),
+        targets,
+        mask: tensor(&[count], &vec![1.0f32; count]),
+        valid: count,
+        indices: (0..count as u64).collect(),
+    }
+}

@@ -43,6 +43,7 @@ pub use error::ArchiveError;
 pub use matching::{Matching, OtherShape};
 pub use numpy::numpy_array;
 pub use safetensors::save_safetensors;
+pub use source::Mapping;
 pub use torch::save_torch;
 
 use error::Fault;
@@ -76,6 +77,8 @@ pub struct Archive {
     pub found_under: String,
     /// What every name began with and lost: `module.` of DataParallel, `_orig_mod.` of compiled models.
     pub stripped_prefix: String,
+    /// The file that the tensors share.
+    pub mapping: Mapping,
 }
 
 impl Archive {
@@ -97,7 +100,7 @@ impl Archive {
             start if safetensors::is_safetensors(start) => safetensors::read(&source),
             start => Err(Fault::Damaged(format!("{}; it can be a safetensors or a PyTorch file", looks_like(start)))),
         }?;
-        archive.with_unique_names()
+        Archive { mapping: source.mapping(), ..archive }.with_unique_names()
     }
 
     fn with_unique_names(self) -> Result<Archive, Fault> {
@@ -107,6 +110,12 @@ impl Archive {
             Some(pair) => Err(Fault::Damaged(format!("the tensor {:?} is in it twice", pair[0]))),
             None => Ok(self),
         }
+    }
+
+    /// Gives the memory of one of the tensors back to the system, for those who have copied it: a page of a mapped file
+    /// counts as memory of this process once it was looked at. Whoever looks again reads the file again.
+    pub fn release(&self, tensor: &HostTensor) {
+        self.mapping.release(tensor.bytes());
     }
 
     /// The tensor of that name.

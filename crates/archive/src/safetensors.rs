@@ -41,8 +41,9 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
         let tensor = tensor(source, start, &entry).map_err(|fault| fault.of_tensor(&name))?;
         tensors.push((name, tensor));
     }
-    let (found_under, stripped_prefix) = Default::default();
-    Ok(Archive { format: Format::Safetensors, tensors, metadata: header.metadata, found_under, stripped_prefix })
+    let (found_under, stripped_prefix, mapping) = Default::default();
+    let metadata = header.metadata;
+    Ok(Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping })
 }
 
 /// The tensors must fill the rest of the file exactly: no byte twice, none unused. A file that hides other data between

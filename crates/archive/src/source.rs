@@ -3,10 +3,12 @@
 use crate::error::Fault;
 use memmap2::Mmap;
 use octant_tensor::{AlignedBytes, Bytes};
+use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) trait ReadAndSeek: Read + Seek {}
 impl<T: Read + Seek> ReadAndSeek for T {}
@@ -14,6 +16,42 @@ impl<T: Read + Seek> ReadAndSeek for T {}
 pub(crate) struct Source {
     bytes: Bytes,
     file: Option<File>,
+    mapping: Mapping,
+}
+
+/// The mapped file that tensors share, if there is one.
+#[derive(Clone, Default)]
+pub struct Mapping(Option<Arc<Mmap>>);
+
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "a mapped file" } else { "no file" })
+    }
+}
+
+impl Mapping {
+    /// Gives pages of the file back to the system; whoever reads them again gets them from the file.
+    pub(crate) fn release(&self, bytes: &[u8]) {
+        #[cfg(unix)]
+        if let Some(map) = &self.0 {
+            let start = (bytes.as_ptr() as usize).wrapping_sub(map.as_ptr() as usize);
+            if start < map.len() && bytes.len() <= map.len() - start {
+                // SAFETY: this is a mapping of a file that is only read, so a dropped page comes back with the same
+                // content. Nothing depends on the advice being taken.
+                let _ = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, bytes.len()) };
+            }
+        }
+    }
+}
+
+/// The mapping as an owner of bytes.
+struct Mapped(Arc<Mmap>);
+
+impl Deref for Mapped {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl Source {
@@ -28,15 +66,20 @@ impl Source {
         // SAFETY: the mapping is private and only read. Like every program that maps files, this one relies on nobody
         // shortening or rewriting the file meanwhile; Octant itself replaces files only by renaming new ones over them.
         let map = unsafe { Mmap::map(&file)? };
-        Ok(Source { bytes: Bytes::new(map), file: Some(file) })
+        let map = Arc::new(map);
+        Ok(Source { bytes: Bytes::new(Mapped(map.clone())), file: Some(file), mapping: Mapping(Some(map)) })
     }
 
     pub fn in_memory(bytes: Bytes) -> Source {
-        Source { bytes, file: None }
+        Source { bytes, file: None, mapping: Mapping::default() }
     }
 
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    pub fn mapping(&self) -> Mapping {
+        self.mapping.clone()
     }
 
     pub fn len(&self) -> usize {

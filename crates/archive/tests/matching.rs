@@ -11,6 +11,7 @@ fn archive(tensors: &[(&str, &[usize])]) -> Archive {
         metadata: vec![],
         found_under: String::new(),
         stripped_prefix: String::new(),
+        mapping: Default::default(),
     }
 }
 

@@ -27,9 +27,14 @@ pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: 
     let tensors: HashMap<&str, &HostTensor> =
         archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
     let value = |spec: &VariableSpec| {
-        let found = tensors.get(spec.path.as_str()).map(|tensor| with_dtype(tensor, spec.shape.dtype()));
-        found.and_then(|tensor| spec.border.import(&tensor, spec.shape.dims())).unwrap_or_else(|| spec.initial(seed))
+        let found = *tensors.get(spec.path.as_str())?;
+        let value = spec.border.import(&with_dtype(found, spec.shape.dtype()), spec.shape.dims())?;
+        if value.bytes().as_ptr() != found.bytes().as_ptr() {
+            archive.release(found);
+        }
+        Some(value)
     };
+    let value = |spec: &VariableSpec| value(spec).unwrap_or_else(|| spec.initial(seed));
     Loaded { values: specs.iter().map(value).collect(), matching }
 }
 
@@ -123,8 +128,8 @@ mod tests {
     use octant_archive::Format;
 
     fn archive(tensors: Vec<(String, HostTensor)>) -> Archive {
-        let (metadata, found_under, stripped_prefix) = Default::default();
-        Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix }
+        let (metadata, found_under, stripped_prefix, mapping) = Default::default();
+        Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
     }
 
     #[test]

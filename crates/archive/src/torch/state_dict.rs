@@ -50,6 +50,7 @@ pub(super) fn read(format: Format, root: Value, storages: &mut Storages) -> Resu
         metadata: vec![],
         found_under: String::new(),
         stripped_prefix: String::new(),
+        mapping: Default::default(),
     };
     if let Some(tensor) = storages.tensor(root)? {
         archive.tensors.push(("tensor".into(), tensor));

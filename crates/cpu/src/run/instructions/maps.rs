@@ -20,6 +20,24 @@ pub(super) fn opaque(done: usize) -> usize {
     std::hint::black_box(done)
 }
 
+/// Computes a group, then writes it. A plain loop: `from_fn` of a long function is not inlined, and then compiled for the
+/// least of all machines.
+///
+/// # Safety
+/// `to` is valid for a group.
+#[inline(always)]
+unsafe fn write_group<R: Copy>(to: *mut R, f: impl Fn(usize) -> R) {
+    let mut group = std::mem::MaybeUninit::<[R; GROUP]>::uninit();
+    let first = group.as_mut_ptr().cast::<R>();
+    // SAFETY: every element of the group is written before it is read; `to` is the caller's promise.
+    unsafe {
+        for i in 0..GROUP {
+            first.add(i).write(f(i));
+        }
+        to.cast::<[R; GROUP]>().write_unaligned(group.assume_init());
+    }
+}
+
 /// Reads a group before it writes one, so that a result may lie over its own operand.
 #[inline(always)]
 pub(super) unsafe fn map1<A: Copy, R: Copy>(o: Operands, f: impl Fn(A) -> R) {
@@ -29,8 +47,7 @@ pub(super) unsafe fn map1<A: Copy, R: Copy>(o: Operands, f: impl Fn(A) -> R) {
     unsafe {
         while done + GROUP <= o.count {
             let x = a.add(done).cast::<[A; GROUP]>().read_unaligned();
-            let r: [R; GROUP] = std::array::from_fn(|i| f(x[i]));
-            to.add(done).cast::<[R; GROUP]>().write_unaligned(r);
+            write_group(to.add(done), |i| f(x[i]));
             done = opaque(done + GROUP);
         }
         while done < o.count {
@@ -49,8 +66,7 @@ pub(super) unsafe fn map2<A: Copy, R: Copy>(o: Operands, f: impl Fn(A, A) -> R) 
         while done + GROUP <= o.count {
             let x = a.add(done).cast::<[A; GROUP]>().read_unaligned();
             let y = b.add(done).cast::<[A; GROUP]>().read_unaligned();
-            let r: [R; GROUP] = std::array::from_fn(|i| f(x[i], y[i]));
-            to.add(done).cast::<[R; GROUP]>().write_unaligned(r);
+            write_group(to.add(done), |i| f(x[i], y[i]));
             done = opaque(done + GROUP);
         }
         while done < o.count {
@@ -70,8 +86,7 @@ pub(super) unsafe fn map3<A: Copy, B: Copy>(o: Operands, f: impl Fn(A, B, B) -> 
             let x = a.add(done).cast::<[A; GROUP]>().read_unaligned();
             let y = b.add(done).cast::<[B; GROUP]>().read_unaligned();
             let z = c.add(done).cast::<[B; GROUP]>().read_unaligned();
-            let r: [B; GROUP] = std::array::from_fn(|i| f(x[i], y[i], z[i]));
-            to.add(done).cast::<[B; GROUP]>().write_unaligned(r);
+            write_group(to.add(done), |i| f(x[i], y[i], z[i]));
             done = opaque(done + GROUP);
         }
         while done < o.count {

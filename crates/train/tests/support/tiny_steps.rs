@@ -60,7 +60,7 @@ fn batch_input(name: &str, shape: &Shape) -> HostTensor {
     let scrambled = (0..shape.elements() as u32).map(|index| index.wrapping_mul(2_654_435_761) >> 8);
     let value = |number: u32| match (name, shape.dtype()) {
         ("mask", _) => 1.0,
-        ("masks", _) => f64::from(number % 7 == 0),
+        ("masks", _) => f64::from(number.is_multiple_of(7)),
         (_, DType::U8) => f64::from(number % 256),
         _ => f64::from(number % 3),
     };

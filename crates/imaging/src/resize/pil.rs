@@ -229,7 +229,7 @@ mod tests {
                     if (row * 7 + column * 3 + channel) % 5 == 0 {
                         255
                     } else {
-                        (row * 31 ^ column * 17 ^ channel * 91) as u8
+                        ((row * 31) ^ (column * 17) ^ (channel * 91)) as u8
                     }
                 });
                 for filter in [Filter::Bilinear, Filter::Bicubic, Filter::Area, Filter::Lanczos] {

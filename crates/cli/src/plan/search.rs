@@ -12,8 +12,8 @@ pub(super) struct Size {
 }
 
 /// The largest batch that fits, a multiple of `step` and at most `most`. Memory is close to a straight line over the
-/// batch: it begins at `fixed` bytes and goes through the sizes that were measured. At most `tries` batches are measured
-/// beyond the `first`.
+/// batch: one that begins at `fixed` bytes and goes through the last size that was measured, or, once one batch fits and
+/// another does not, the one through both. At most `tries` batches are measured beyond the `first`.
 pub(super) fn largest(
     first: (usize, Size),
     step: usize,
@@ -23,36 +23,36 @@ pub(super) fn largest(
     tries: usize,
     mut measure: impl FnMut(usize) -> Result<Size>,
 ) -> Result<usize> {
-    let mut fitting = if first.1.fits { first.0 } else { 0 };
-    let mut failing = if first.1.fits { usize::MAX } else { first.0 };
+    let (mut fitting, mut failing) = if first.1.fits { (Some(first), None) } else { (None, Some(first)) };
     let mut latest = first;
     for attempt in 0..=tries {
-        let guess = along_the_line(latest, step, most, limit, fixed);
+        let guess = match (fitting, failing) {
+            (Some(low), Some(high)) => crossing(low, high, limit),
+            _ => crossing((0, Size { bytes: Some(fixed), fits: true }), latest, limit),
+        };
         // A size that the compiler does not state halves the batch instead.
-        let guess = guess.unwrap_or(latest.0 / 2 / step * step).min(failing.saturating_sub(1) / step * step);
+        let below = failing.map_or(most, |(batch, _)| batch - 1).min(most);
+        let guess = guess.unwrap_or(latest.0 / 2).min(below) / step * step;
+        let fits_already = fitting.map_or(0, |(batch, _)| batch);
         // Within a twentieth there is nothing to gain from another compilation.
-        if guess <= fitting + fitting / 20 || guess == 0 {
+        if guess <= fits_already + fits_already / 20 {
             break;
         }
         if attempt == tries {
-            return Ok(if tries == 0 { guess } else { fitting });
+            return Ok(if tries == 0 { guess } else { fits_already });
         }
-        let size = measure(guess)?;
-        match size.fits {
-            true => fitting = fitting.max(guess),
-            false => failing = failing.min(guess),
-        }
-        latest = (guess, size);
+        latest = (guess, measure(guess)?);
+        *(if latest.1.fits { &mut fitting } else { &mut failing }) = Some(latest);
     }
-    Ok(fitting)
+    Ok(fitting.map_or(0, |(batch, _)| batch))
 }
 
-fn along_the_line((batch, size): (usize, Size), step: usize, most: usize, limit: u64, fixed: u64) -> Option<usize> {
-    let slope = size.bytes?.saturating_sub(fixed) as f64 / batch as f64;
-    let room = limit.saturating_sub(fixed) as f64;
-    // A little below the line, because compilers pad.
-    let guess = if slope > 0.0 { room / slope * 0.98 } else { most as f64 };
-    Some((guess as usize).min(most) / step * step)
+/// Where the line through two sizes meets the limit, or a little before, because compilers pad. A level line never does.
+fn crossing((low, less): (usize, Size), (high, more): (usize, Size), limit: u64) -> Option<usize> {
+    let (less, more) = (less.bytes? as f64, more.bytes? as f64);
+    let slope = (more - less) / (high.max(low + 1) - low) as f64;
+    let room = (limit as f64 - less).max(0.0);
+    Some(if slope > 0.0 { low + (room / slope * 0.98) as usize } else { usize::MAX })
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod panels;
 mod partial;
 mod pool2d;
 mod scratch;
+mod short;
 mod tile;
 
 pub use bf16::Output;

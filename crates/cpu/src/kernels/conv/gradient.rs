@@ -156,9 +156,8 @@ impl Block<'_> {
         let segments = depth.start / sweep.length..depth.end.div_ceil(sweep.length);
         let ahead = Ahead::new(self, x, &rows, depth.len());
         sweep.windows(self.conv, x, rows, segments.clone(), pixels, |windows| {
-            scratch::borrow(self.columns.len().next_multiple_of(width) * pixels, |gradients: &mut [f32]| {
-                self.copy_gradients(&windows, gradients, width);
-                for (index, segment) in segments.enumerate() {
+            let add_segments = |gradients: &[f32]| {
+                for (index, segment) in segments.clone().enumerate() {
                     let start = (segment * sweep.length).max(depth.start);
                     let segment = Segment {
                         rows_of: &rows_of[start..((segment + 1) * sweep.length).min(depth.end)],
@@ -167,8 +166,26 @@ impl Block<'_> {
                     };
                     self.add_segment(&segment, gradients, &ahead);
                 }
+            };
+            if let Some(gradients) = self.gradients_in_place(&windows, width) {
+                return add_segments(gradients);
+            }
+            scratch::borrow(self.columns.len().next_multiple_of(width) * pixels, |gradients: &mut [f32]| {
+                self.copy_gradients(&windows, gradients, width);
+                add_segments(gradients);
             });
         });
+    }
+
+    /// The block's part of the output gradient where it lies, if that is one whole panel.
+    fn gradients_in_place(&self, windows: &Windows<'_>, width: usize) -> Option<&[f32]> {
+        let (first, last) = (*windows.places.first()? as usize, *windows.places.last()? as usize);
+        // Pixels are in the order of memory, so that as many as there are between the first and the last are all of them.
+        let all = last + 1 - first == windows.pixels && windows.places.is_sorted();
+        let one_panel = self.columns.len() == width && self.conv.out_channels == width;
+        // SAFETY: the places are pixels of the output gradient, which outlives the job.
+        let whole = || unsafe { std::slice::from_raw_parts(self.dy.add(first * width), windows.pixels * width) };
+        (all && one_panel).then(whole)
     }
 
     /// Copies the block's part of the output gradient into panels: `[panel][pixel][width]`.

@@ -147,6 +147,8 @@ fn layers_of_real_networks_follow_the_definition() {
     check(&Conv2d::new(2, [15, 15], [64, 48], [1, 1]).padded(0, 2));
     check(&Conv2d::new(1, [40, 70], [16, 16], [3, 3]).padded(1, 1));
     check(&Conv2d::new(1, [14, 14], [24, 1], [1, 1]));
+    check(&Conv2d::new(2, [13, 13], [70, 192], [1, 1]));
+    check(&Conv2d::new(1, [20, 20], [2, 96], [2, 3]).padded(1, 1));
 }
 
 #[test]

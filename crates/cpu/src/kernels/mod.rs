@@ -29,7 +29,6 @@ mod panels;
 mod partial;
 mod pool2d;
 mod scratch;
-mod short;
 mod tile;
 
 pub use bf16::Output;

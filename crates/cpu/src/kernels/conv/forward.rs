@@ -4,7 +4,6 @@ use super::depthwise::{depthwise_rows, is_depthwise, pack_depthwise};
 use super::windows::{Sweep, Windows};
 use super::{Conv2d, Epilogue, Weights};
 use crate::kernels::panels::{Panel, pack_rows, packed_len, panels};
-use crate::kernels::short::{ShortRows, is_short, run_short};
 use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Simd;
@@ -203,24 +202,6 @@ impl Convolution {
         };
         let outputs = self.conv.group_outputs();
         let all_panels = panels(simd, outputs, self.vectors(simd, sweep));
-        if self.conv.groups == 1 && is_short(simd, sweep.depth(), outputs, self.vectors(simd, sweep)) {
-            return all_panels.for_each(|panel| {
-                let rows = ShortRows {
-                    count: windows.pixels,
-                    height: windows.height,
-                    segments: sweep.segments,
-                    length: sweep.length,
-                    rows: windows.rows.as_ptr(),
-                    panel: packed.wrapping_add(sweep.depth() * panel.column),
-                    panel_width: panel.vectors * simd.lanes(),
-                    places: windows.places.as_ptr(),
-                    out: y.at(group * outputs),
-                    out_stride: self.conv.out_channels,
-                };
-                // SAFETY: as for the tiles; the windows have `depth` numbers.
-                unsafe { run_short(simd, &rows, panel) };
-            });
-        }
         let tiles = windows.places.chunks(windows.height).enumerate();
         // Weights that stay in the cache are read again for every tile, and the output is written once, in order;
         // larger ones are read once per chunk.

@@ -4,16 +4,12 @@
 
 Models: fashion-cnn, resnet18, resnet34, resnet50. One jitted step with donated state, NHWC, the optimizers written out.
 """
-import argparse
-import json
 import os
-import resource
 import sys
-import time
 
-STARTED = float(os.environ.get("OCTANT_BENCH_STARTED", time.time()))
+from measuring import flags, measure  # first: it starts the clock
 
-import jax  # noqa: E402  the clock starts first
+import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 
@@ -89,16 +85,7 @@ MODELS = {
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--mode", choices=["train", "infer"], default="train")
-    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
-    parser.add_argument("--variant", choices=["jit"], default="jit")
-    parser.add_argument("--threads", type=int, help="XLA takes the cores that the process may use")
-    parser.add_argument("--steps", type=int, default=30)
-    arguments = parser.parse_args()
+    arguments = flags(["jit"], "jit")
     if arguments.model not in MODELS:
         sys.exit(f"there is no {arguments.model} for JAX; there are {', '.join(MODELS)}")
     if arguments.threads and hasattr(os, "sched_setaffinity"):
@@ -142,23 +129,7 @@ def main():
         else:
             jax.block_until_ready(infer_step(state[0]))
 
-    begun = time.perf_counter()
-    step()
-    first, start = time.perf_counter() - begun, time.time() - STARTED
-    step()
-    times = []
-    for _ in range(arguments.steps):
-        begun = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - begun)
-    times.sort()
-    median = (times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2
-    print(json.dumps({
-        "event": "done", "peer": f"JAX {jax.__version__}", "variant": arguments.variant, "model": arguments.model,
-        "images_per_second": arguments.batch_size / median, "step_ms_median": median * 1e3, "first_step_s": first,
-        "start_to_first_step_s": start,
-        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }))
+    measure(step, f"JAX {jax.__version__}", arguments)
 
 
 if __name__ == "__main__":

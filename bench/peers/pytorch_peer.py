@@ -6,16 +6,12 @@
 Models: fashion-cnn, mshnet, and every classifier that torchvision knows by the same name. The variant `compile` is
 channels-last too, since that is how it is fastest. bf16 is autocast with f32 parameters, as in Octant.
 """
-import argparse
-import json
 import os
-import resource
 import sys
-import time
 
-STARTED = float(os.environ.get("OCTANT_BENCH_STARTED", time.time()))
+from measuring import flags, measure  # first: it starts the clock
 
-import torch  # noqa: E402  the clock starts first
+import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
@@ -85,16 +81,7 @@ def case(name, batch, size):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--mode", choices=["train", "infer"], default="train")
-    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
-    parser.add_argument("--variant", choices=["eager", "channels-last", "compile"], default="channels-last")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--steps", type=int, default=30)
-    arguments = parser.parse_args()
+    arguments = flags(["eager", "channels-last", "compile"], "channels-last")
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     trains = arguments.mode == "train"
@@ -114,23 +101,7 @@ def main():
             loss_of(outputs).backward()
             optimizer.step()
 
-    begun = time.perf_counter()
-    step()
-    first, start = time.perf_counter() - begun, time.time() - STARTED
-    step()
-    times = []
-    for _ in range(arguments.steps):
-        begun = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - begun)
-    times.sort()
-    median = (times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2
-    print(json.dumps({
-        "event": "done", "peer": f"PyTorch {torch.__version__}", "variant": arguments.variant, "model": arguments.model,
-        "images_per_second": arguments.batch_size / median, "step_ms_median": median * 1e3, "first_step_s": first,
-        "start_to_first_step_s": start,
-        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }))
+    measure(step, f"PyTorch {torch.__version__}", arguments)
 
 
 if __name__ == "__main__":

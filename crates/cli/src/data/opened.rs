@@ -4,6 +4,7 @@ use crate::output::Bar;
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions};
 use octant_data::readers::{self, Split};
+use octant_data::report::{Survey, survey};
 use octant_data::{DataError, Dataset, Joined, Sample};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,6 +56,14 @@ fn is_same(first: &dyn Dataset, second: &dyn Dataset) -> bool {
 /// All splits as one data set.
 pub(crate) fn joined(splits: &[Named]) -> Joined {
     Joined::new(splits.iter().map(|(_, dataset)| dataset.clone()).collect())
+}
+
+/// Reads every sample of a data set, with a bar, and reports on them.
+pub(crate) fn surveyed(dataset: &dyn Dataset, workers: usize) -> Survey {
+    let ticking = Ticking::new("reading", dataset);
+    let survey = survey(&ticking, workers);
+    ticking.end();
+    survey
 }
 
 /// A data set that draws a bar while its samples are read.

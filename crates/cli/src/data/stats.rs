@@ -1,11 +1,11 @@
 //! `octant data stats`: the figures of a data set.
 
-use super::opened::{self, Ticking, Which};
+use super::opened::{self, Which};
 use crate::Ending;
 use crate::output::Json;
 use anyhow::Result;
 use octant_data::Dataset;
-use octant_data::report::{Statistics, survey};
+use octant_data::report::Statistics;
 use octant_events::Canvas;
 use serde_json::json;
 use std::path::PathBuf;
@@ -32,9 +32,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let splits = opened::open(&arguments.dir, arguments.split)?;
     let dataset = opened::joined(&splits);
-    let ticking = Ticking::new("reading", &dataset);
-    let survey = survey(&ticking, arguments.workers);
-    ticking.end();
+    let survey = opened::surveyed(&dataset, arguments.workers);
     let statistics = &survey.statistics;
     let names = dataset.class_names();
     if let Some(path) = &arguments.plot {

@@ -1,10 +1,10 @@
 //! `octant data verify`: every file decoded, everything wrong listed.
 
-use super::opened::{self, Named, Ticking, Which};
+use super::opened::{self, Named, Which};
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
-use octant_data::report::{Survey, survey};
+use octant_data::report::Survey;
 use octant_data::{Dataset, Joined};
 use serde_json::json;
 use std::path::PathBuf;
@@ -45,9 +45,7 @@ struct Kind {
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let splits = opened::open(&arguments.dir, arguments.split)?;
     let dataset = opened::joined(&splits);
-    let ticking = Ticking::new("reading", &dataset);
-    let survey = survey(&ticking, arguments.workers);
-    ticking.end();
+    let survey = opened::surveyed(&dataset, arguments.workers);
     let kinds = kinds(&survey, &dataset);
     match arguments.json {
         true => print_json(&kinds, &survey, &dataset),

@@ -15,6 +15,7 @@ pub mod builder;
 pub mod composites;
 mod dump;
 pub mod evaluate;
+mod flops;
 mod gradient;
 pub mod graph;
 pub mod op;

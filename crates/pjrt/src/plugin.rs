@@ -134,17 +134,34 @@ impl Plugin {
 
     /// The profiler's table, if the plugin has that extension.
     pub(crate) fn profiler_api(&self) -> Option<*const sys::PLUGIN_Profiler_Api> {
+        let extension = self.extension(sys::PJRT_Extension_Type_Profiler)?.cast::<sys::PJRT_Profiler_Extension>();
+        // SAFETY: a link of the profiler's type is the beginning of that extension's struct.
+        let api = unsafe { (*extension).profiler_api };
+        (!api.is_null()).then_some(api)
+    }
+
+    /// Makes a function known to programs, where the plugin has the extension for it.
+    pub(crate) fn register(&self, call: &octant_cuda::CustomCall) -> Result<()> {
+        let missing = PjrtError::NoFunction { function: "extension for custom calls" };
+        let extension = self.extension(sys::PJRT_Extension_Type_Gpu_Custom_Call).ok_or(missing)?;
+        let mut args = sys::PJRT_Gpu_Register_Custom_Call_Args::new(call.name, call.handler);
+        // SAFETY: a link of this type is the beginning of that extension's struct; the name outlives the call, which
+        // copies it, and the handler is a function of this process.
+        unsafe {
+            let register = (*extension.cast::<sys::PJRT_Gpu_Custom_Call>()).custom_call;
+            self.call("PJRT_Gpu_Register_Custom_Call", register, &mut args)
+        }
+    }
+
+    /// The plugin's optional interface of that type.
+    fn extension(&self, kind: std::ffi::c_int) -> Option<*const sys::PJRT_Extension_Base> {
         let mut link = self.inner.table.extension_start.cast_const();
-        while !link.is_null() {
-            // SAFETY: the chain belongs to the plugin's table, lives as long as the process and ends in null; a link of
-            // the profiler's type is the beginning of that extension's struct.
-            unsafe {
-                if (*link).type_ == sys::PJRT_Extension_Type_Profiler {
-                    let api = (*link.cast::<sys::PJRT_Profiler_Extension>()).profiler_api;
-                    return (!api.is_null()).then_some(api);
-                }
-                link = (*link).next;
+        // SAFETY: the chain belongs to the plugin's table, lives as long as the process and ends in null.
+        while let Some(extension) = unsafe { link.as_ref() } {
+            if extension.type_ == kind {
+                return Some(link);
             }
+            link = extension.next;
         }
         None
     }

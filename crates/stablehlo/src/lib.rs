@@ -40,6 +40,9 @@ pub struct Options {
     pub without_locations: bool,
     /// Writes convolutions that are plain matrix products as products.
     pub pointwise_as_products: bool,
+    /// Calls kernels of our own (`octant-cuda`) where there are better ones than the compiler's. Only programs for one
+    /// device do: the compiler cannot partition a call that it knows nothing about.
+    pub cuda_kernels: bool,
 }
 
 /// A program that cannot be written as StableHLO.

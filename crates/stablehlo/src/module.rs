@@ -81,6 +81,7 @@ fn symbol(text: &str, otherwise: &str) -> String {
 pub fn lower_program(program: &Program, options: &Options) -> Result<String, LowerError> {
     check(program)?;
     let names = HashSet::from(["main".to_string()]);
+    let options = &Options { cuda_kernels: options.cuda_kernels && program.mesh.devices() == 1, ..*options };
     let mut module = Module { options: *options, functions: Vec::new(), known: HashMap::new(), names };
     let graph = &program.graph;
     let mut main = Function::new(&mut module);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use octant_graph::{DType, Shape, Tensor, Trace};
+use octant_graph::{Convolution, DType, Shape, Tensor, Trace};
 use octant_runtime::{Mesh, Program, Sharding};
 use octant_stablehlo::{LowerError, Options, lower};
 
@@ -105,4 +105,31 @@ fn random_bits_need_no_generator_of_the_device() {
     let bits = [key.random_bits(&[8, 3]), key.random_bits(&[8, 3])];
     let text = text(&Program::new("bits", trace.finish(&bits).unwrap()));
     assert!(!text.contains("rng") && lines_with(&text, "func.func private @threefry").len() == 1, "{text}");
+}
+
+/// A depthwise convolution's gradients with respect to both operands, on that many devices.
+fn depthwise_gradients(devices: usize) -> Program {
+    let trace = Trace::new();
+    let x = trace.input("x", Shape::new(DType::BF16, [8, 14, 14, 64]));
+    let kernel = trace.input("k", Shape::new(DType::BF16, [3, 3, 1, 64]));
+    let padding = vec![(1, 1); 2];
+    let conv = Convolution { feature_groups: 64, padding, ..Convolution::nhwc(2, DType::BF16) };
+    let loss = x.convolution(&kernel, conv).convert(DType::F32).square().sum(&[0, 1, 2, 3]);
+    let gradients = trace.gradients(&loss, &[x, kernel]);
+    let mut program = Program::new("depthwise", trace.finish(&gradients).unwrap());
+    program.mesh = Mesh::new(devices);
+    program
+}
+
+#[test]
+fn depthwise_convolutions_call_our_kernels_on_one_gpu() {
+    let options = Options { cuda_kernels: true, ..Options::default() };
+    let calls = |devices| {
+        let text = lower(&depthwise_gradients(devices), &options).unwrap();
+        let calls = lines_with(&text, "custom_call");
+        (calls.iter().filter(|line| line.contains("@octant.depthwise(")).count(), calls.len())
+    };
+    assert_eq!(calls(1), (2, 3), "forward and the input's gradient by one kernel, the kernel's gradient by another");
+    assert_eq!(calls(8), (0, 0), "XLA cannot partition calls");
+    assert!(!text(&depthwise_gradients(1)).contains("custom_call"), "only where the backend asks for it");
 }

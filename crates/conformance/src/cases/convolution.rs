@@ -20,7 +20,18 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// The forms that are tried in every float type; the others differ in their index arithmetic only.
-const TYPED: [&str; 6] = ["same-3x3", "stride-2", "pointwise", "depthwise", "gradient-of-input", "gradient-of-kernel"];
+const TYPED: [&str; 10] = [
+    "same-3x3",
+    "stride-2",
+    "pointwise",
+    "depthwise",
+    "depthwise-whole-vectors",
+    "depthwise-5x5-stride-2",
+    "gradient-of-input",
+    "gradient-of-kernel",
+    "gradient-of-depthwise-input-whole-vectors",
+    "gradient-of-plain-depthwise-kernel",
+];
 
 fn case((name, input, kernel, conv): Form, dtype: DType, result: DType) -> Case {
     let inputs = vec![values::ordinary(dtype, &input), values::ordinary(dtype, &kernel)];
@@ -156,6 +167,14 @@ fn grouped_forms() -> Vec<Form> {
             Convolution { kernel_dilation: vec![2, 1], ..groups(5) },
         ),
         ("depthwise-doubled", vec![1, 6, 5, 4], vec![3, 3, 1, 8], groups(4)),
+        ("depthwise-whole-vectors", vec![2, 7, 6, 136], vec![3, 3, 1, 136], groups(136)),
+        (
+            "depthwise-5x5-stride-2",
+            vec![2, 9, 8, 24],
+            vec![5, 5, 1, 24],
+            Convolution { strides: vec![2, 1], padding: vec![(2, 2), (1, 3)], ..groups(24) },
+        ),
+        ("depthwise-7x7", vec![1, 6, 9, 8], vec![7, 7, 1, 8], Convolution { padding: vec![(3, 3); 2], ..groups(8) }),
         ("batch-groups", vec![6, 5, 5, 2], vec![3, 3, 2, 9], batch_groups(3)),
     ]
 }
@@ -195,8 +214,25 @@ fn gradient_forms() -> Vec<Form> {
         ("gradient-of-input", vec![2, 4, 5, 8], vec![3, 3, 3, 8], of_input),
         ("gradient-of-kernel", vec![2, 8, 9, 3], vec![2, 4, 5, 8], of_kernel),
         ("gradient-of-pointwise-kernel", vec![3, 5, 6, 9], vec![3, 5, 6, 11], pointwise_of_kernel),
-        ("gradient-of-depthwise-input", vec![2, 4, 4, 6], vec![3, 3, 1, 6], depthwise_of_input),
-        ("gradient-of-depthwise-kernel", vec![2, 8, 9, 6], vec![2, 4, 5, 6], depthwise_of_kernel),
+        ("gradient-of-depthwise-input", vec![2, 4, 4, 6], vec![3, 3, 1, 6], depthwise_of_input.clone()),
+        ("gradient-of-depthwise-kernel", vec![2, 8, 9, 6], vec![2, 4, 5, 6], depthwise_of_kernel.clone()),
+        (
+            "gradient-of-depthwise-input-whole-vectors",
+            vec![2, 4, 4, 72],
+            vec![3, 3, 1, 72],
+            Convolution { feature_groups: 72, ..depthwise_of_input },
+        ),
+        (
+            "gradient-of-plain-depthwise-kernel",
+            vec![3, 8, 9, 72],
+            vec![3, 8, 9, 72],
+            Convolution {
+                batch_groups: 72,
+                kernel_dilation: vec![1, 1],
+                padding: vec![(1, 1); 2],
+                ..depthwise_of_kernel
+            },
+        ),
         ("gradient-of-cropped-kernel", vec![2, 8, 9, 3], vec![2, 5, 6, 4], cropped_of_kernel),
     ]
 }

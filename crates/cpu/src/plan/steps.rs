@@ -128,18 +128,13 @@ impl Step {
     /// Floating-point operations of convolutions and products, a multiply-add counted as two.
     pub fn flops(&self) -> f64 {
         match self {
-            Step::Kernel(KernelStep { op: Op::Convolution(conv), inputs, outputs, .. }) => {
-                let kernel = inputs[1].1.elements() as f64;
-                let features = inputs[1].1.dims()[conv.kernel.output].max(1) as f64;
-                2.0 * outputs[0].1.elements() as f64 * kernel / features
-            }
-            Step::Kernel(KernelStep { op: Op::Dot(dot), inputs, outputs, .. }) => {
-                let summed: usize = dot.left_contract.iter().map(|&axis| inputs[0].1.dims()[axis]).product();
-                2.0 * outputs[0].1.elements() as f64 * summed as f64
+            Step::Kernel(KernelStep { op, inputs, outputs, .. }) => {
+                let shapes: Vec<_> = inputs.iter().map(|(_, shape)| shape).collect();
+                outputs.first().map_or(0.0, |(_, shape)| op.flops(&shapes, shape))
             }
             Step::While { condition, body, .. } => condition.flops() + body.flops(),
             Step::If { then, otherwise, .. } => then.flops().max(otherwise.flops()),
-            Step::Loop(_) | Step::Kernel(_) | Step::Copy { .. } => 0.0,
+            Step::Loop(_) | Step::Copy { .. } => 0.0,
         }
     }
 

@@ -34,7 +34,8 @@ impl PjrtExecutable {
         // A plugin that keeps these figures to itself can still run programs.
         let memory = loaded.executable().memory().map(MemoryPlan::from).unwrap_or_default();
         let cost = loaded.executable().cost().unwrap_or_default();
-        let cost = whole_cost(&cost, loaded.devices(), compile_time);
+        // The compiler counts nothing for what it hands to libraries, such as convolutions on GPUs.
+        let cost = Cost { flops: program.graph.flops(), ..whole_cost(&cost, loaded.devices(), compile_time) };
         Ok(PjrtExecutable { inputs: inputs.collect(), outputs, memory, cost, loaded })
     }
 

@@ -29,13 +29,14 @@ use self::executable::PjrtExecutable;
 const CUDA: &str = "cuda";
 
 /// How a program becomes text that the plugin's compiler reads.
-type Lowering = Box<dyn Fn(&Program) -> runtime::Result<String> + Send + Sync>;
+type Lowering = fn(&Program, &octant_stablehlo::Options) -> runtime::Result<String>;
 
 /// The devices of one plugin.
 pub struct PjrtBackend {
     name: String,
     client: Client,
     devices: Vec<Device>,
+    text: octant_stablehlo::Options,
     lowering: Lowering,
     cache: Option<ExecutableCache>,
     log: Log,
@@ -55,13 +56,13 @@ impl PjrtBackend {
     pub fn new(client: Client) -> crate::Result<PjrtBackend> {
         let name = client.platform_name()?.to_lowercase();
         let devices = client.devices()?;
-        let lowering = lowering(lowering_for(&name));
-        Ok(PjrtBackend { name, client, devices, lowering, cache: None, log: Box::new(|_| ()) })
+        let text = text_options(&name, client.plugin());
+        Ok(PjrtBackend { name, client, devices, text, lowering: lower, cache: None, log: Box::new(|_| ()) })
     }
 
     /// Computes products that exactly instead of the device's fast way.
     pub fn with_precision(self, precision: octant_stablehlo::Precision) -> PjrtBackend {
-        PjrtBackend { lowering: lowering(octant_stablehlo::Options { precision, ..lowering_for(&self.name) }), ..self }
+        PjrtBackend { text: octant_stablehlo::Options { precision, ..self.text }, ..self }
     }
 
     /// Keeps executables (and what XLA's autotuner measures) in `cache`.
@@ -160,7 +161,7 @@ impl runtime::Backend for PjrtBackend {
         program: &Program,
         options: &runtime::CompileOptions,
     ) -> runtime::Result<Box<dyn runtime::Executable>> {
-        let text = (self.lowering)(program)?;
+        let text = (self.lowering)(program, &self.text)?;
         if let Some(folder) = &options.dump {
             write_dump(folder, &program.name, "stablehlo.mlir", text.as_bytes())?;
         }
@@ -194,21 +195,26 @@ impl runtime::Backend for PjrtBackend {
 }
 
 /// How programs are written for a platform.
-fn lowering_for(platform: &str) -> octant_stablehlo::Options {
+fn text_options(platform: &str, plugin: &Plugin) -> octant_stablehlo::Options {
     // Measured on an H200, EfficientNetV2-L at batch 64: 1,159 to 1,193 images/s with products, 1,066 to 1,094 with 1×1
-    // convolutions. Depthwise convolutions written as sums of shifted products were tried too. The first step of a stored
-    // program then takes 0.4 s instead of 38 s, because cuDNN builds no plans; all others take 70 to 78 ms instead of 55.
-    octant_stablehlo::Options { pointwise_as_products: platform == CUDA, ..Default::default() }
+    // convolutions.
+    let pointwise_as_products = platform == CUDA;
+    let cuda_kernels = platform == CUDA && has_cuda_kernels(plugin);
+    octant_stablehlo::Options { pointwise_as_products, cuda_kernels, ..Default::default() }
 }
 
-fn lowering(options: octant_stablehlo::Options) -> Lowering {
-    Box::new(move |program| {
-        let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
-            backend: "StableHLO".to_string(),
-            message: error.to_string(),
-        };
-        octant_stablehlo::lower(program, &options).map_err(refused)
-    })
+/// Whether programs may call kernels of our own. Where they may not, for want of a compiler for instance, the plugin's
+/// own kernels do the work, if more slowly.
+fn has_cuda_kernels(plugin: &Plugin) -> bool {
+    octant_cuda::custom_calls().is_ok_and(|calls| calls.iter().all(|call| plugin.register(call).is_ok()))
+}
+
+fn lower(program: &Program, options: &octant_stablehlo::Options) -> runtime::Result<String> {
+    let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
+        backend: "StableHLO".to_string(),
+        message: error.to_string(),
+    };
+    octant_stablehlo::lower(program, options).map_err(refused)
 }
 
 /// A program compiled for a board that need not be here.
@@ -223,7 +229,7 @@ pub struct Planned {
 
 /// Compiles a program for a board that need not be here. The program's mesh should be as large as the board.
 pub fn plan(topology: &Topology, program: &Program) -> runtime::Result<Planned> {
-    let text = lowering(octant_stablehlo::Options::default())(program)?;
+    let text = lower(program, &octant_stablehlo::Options::default())?;
     let devices = program.mesh.devices();
     let start = Instant::now();
     let compiled = topology.compile(&text, &CompileOptions::spmd(devices));

@@ -28,7 +28,7 @@ fn lower(program: &Program) -> runtime::Result<String> {
 
 fn backend() -> PjrtBackend {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
-    PjrtBackend { lowering: Box::new(lower), ..backend }
+    PjrtBackend { lowering: |program, _| lower(program), ..backend }
 }
 
 #[test]

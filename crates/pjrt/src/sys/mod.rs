@@ -21,6 +21,7 @@ mod buffer;
 mod client;
 mod device;
 mod executable;
+mod gpu;
 mod profiler;
 mod topology;
 
@@ -34,6 +35,7 @@ pub use buffer::*;
 pub use client::*;
 pub use device::*;
 pub use executable::*;
+pub use gpu::*;
 pub use profiler::*;
 pub use topology::*;
 
@@ -113,6 +115,7 @@ pub struct PJRT_Extension_Base {
     pub type_: c_int,
     pub next: *mut PJRT_Extension_Base,
 }
+pub const PJRT_Extension_Type_Gpu_Custom_Call: c_int = 0;
 pub const PJRT_Extension_Type_Profiler: c_int = 1;
 
 pub type PJRT_Error_Code = c_int;

@@ -1,6 +1,6 @@
 //! Sums of products.
 
-use super::{movement, pointwise};
+use super::{depthwise, movement, pointwise};
 use crate::Precision;
 use crate::function::{Function, Named};
 use crate::types::{self, join, list};
@@ -53,6 +53,11 @@ pub fn convolution(f: &mut Function, input: &Named, kernel: &Named, conv: &Convo
             false => movement::transpose(f, &value, &product.permutation, &product.permuted),
         };
         return if value.shape == *shape { value } else { f.typed("reshape", &[&value], "", shape) };
+    }
+    if f.module.options.cuda_kernels
+        && let Some(called) = depthwise::call(f, input, kernel, conv, shape)
+    {
+        return called;
     }
     let (input, kernel) = (widened(f, input, conv.dtype), widened(f, kernel, conv.dtype));
     // A reversal of its own is the form in which XLA recognises the gradient with respect to the input.

@@ -2,6 +2,7 @@
 
 mod contract;
 mod control;
+mod depthwise;
 mod elementwise;
 mod index;
 mod movement;

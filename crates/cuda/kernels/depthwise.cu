@@ -1,0 +1,58 @@
+// A depthwise convolution over channels-last pictures, or its gradient with respect to the input, which is one too.
+//
+// A thread owns 16 bytes of neighbouring channels, so that a warp reads whole lines of memory, and sums in f32. The
+// work is bound by memory: the loops only have to take each value from the caches few enough times.
+//
+// PLAIN is 1 without strides and holes. Then a thread makes four places side by side, which share what they read.
+
+#include "depthwise.h"
+
+constexpr int PLACES = PLAIN ? 4 : 1;
+using Pixel = Channels<NUMBER, CHANNELS>;
+
+// Where `position` falls in a row of `length` values with holes; -1 between values and outside.
+__device__ __forceinline__ int place(int position, int dilation, int length) {
+    if (!PLAIN && dilation > 1) {
+        if (position % dilation != 0) return -1;
+        position /= dilation;
+    }
+    return position < length ? position : -1;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+octant_depthwise(const Pixel* __restrict__ input, const Pixel* __restrict__ kernel, Pixel* __restrict__ output,
+                 Geometry g) {
+    // Unsigned numbers of 32 bits: divisions are a good part of the work.
+    unsigned groups = g.channels / CHANNELS, strips = (g.output_width + PLACES - 1) / PLACES;
+    unsigned index = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned group = index % groups, strip = index / groups, row = strip / strips;
+    int x = strip % strips * PLACES, y = row % (unsigned)g.output_height;
+    unsigned picture = row / (unsigned)g.output_height;
+    if (picture >= g.pictures) return;
+    input += (i64)picture * g.input_height * g.input_width * groups + group;
+    float sums[PLACES][CHANNELS] = {};
+    for (int ty = 0; ty < SIDE; ++ty) {
+        int from_y = place(y * (PLAIN ? 1 : g.stride_y) + ty * (PLAIN ? 1 : g.kernel_dilation_y) - g.low_y,
+                           g.input_dilation_y, g.input_height);
+        if (from_y < 0) continue;
+        Pixel pixels[PLACES + SIDE - 1];
+#pragma unroll
+        for (int i = 0; i < PLACES + SIDE - 1; ++i) {
+            int from_x = place(x * (PLAIN ? 1 : g.stride_x) + i * (PLAIN ? 1 : g.kernel_dilation_x) - g.low_x,
+                               g.input_dilation_x, g.input_width);
+            pixels[i] = from_x < 0 ? Pixel{} : input[(from_y * g.input_width + from_x) * groups];
+        }
+#pragma unroll
+        for (int tx = 0; tx < SIDE; ++tx) {
+            int tap = ty * SIDE + tx;
+            Pixel weight = kernel[(g.reversed ? SIDE * SIDE - 1 - tap : tap) * groups + group];
+#pragma unroll
+            for (int s = 0; s < PLACES; ++s)
+                for (int i = 0; i < CHANNELS; ++i) sums[s][i] += pixels[s + tx][i] * weight[i];
+        }
+    }
+    output += ((i64)row * g.output_width + x) * groups + group;
+#pragma unroll
+    for (int s = 0; s < PLACES; ++s)
+        if (x + s < g.output_width) output[s * groups] = Pixel::from(sums[s]);
+}

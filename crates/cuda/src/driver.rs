@@ -1,0 +1,143 @@
+//! The few functions of NVIDIA's driver that start a kernel.
+
+use libloading::Library;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
+
+type CuResult = c_int;
+
+/// A function of the driver, valid on all devices of the process.
+#[derive(Clone, Copy)]
+pub struct Kernel(*mut c_void);
+
+// SAFETY: the driver allows handles of kernels to be used from any thread.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
+
+/// How many blocks and threads a kernel runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks along x and y.
+    pub blocks: [u32; 2],
+    /// Threads of a block along x and y.
+    pub threads: [u32; 2],
+}
+
+type LoadLibrary = unsafe extern "C" fn(
+    *mut *mut c_void,
+    *const c_void,
+    *const c_void,
+    *const c_void,
+    c_uint,
+    *const c_void,
+    *const c_void,
+    c_uint,
+) -> CuResult;
+type LaunchKernel = unsafe extern "C" fn(
+    *mut c_void,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    *mut c_void,
+    *const *const c_void,
+    *const c_void,
+) -> CuResult;
+
+/// The driver's functions.
+pub struct Driver {
+    get_error: unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult,
+    get_attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> CuResult,
+    load_library: LoadLibrary,
+    get_kernel: unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const c_char) -> CuResult,
+    launch: LaunchKernel,
+}
+
+/// The driver of this machine, loaded once.
+pub fn driver() -> Result<&'static Driver, String> {
+    static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+    DRIVER.get_or_init(Driver::load).as_ref().map_err(String::clone)
+}
+
+impl Driver {
+    fn load() -> Result<Driver, String> {
+        // SAFETY: loading runs the initialisers of NVIDIA's driver, which the plugin has loaded before.
+        let library =
+            unsafe { Library::new("libcuda.so.1") }.map_err(|_| "NVIDIA's driver is not there".to_string())?;
+        // The functions must outlive everything.
+        let library: &'static Library = Box::leak(Box::new(library));
+        let old = |_| "NVIDIA's driver is older than CUDA 12".to_string();
+        // SAFETY: the types are those of the driver's header.
+        unsafe {
+            Ok(Driver {
+                get_error: *library.get(b"cuGetErrorString\0").map_err(old)?,
+                get_attribute: *library.get(b"cuDeviceGetAttribute\0").map_err(old)?,
+                load_library: *library.get(b"cuLibraryLoadData\0").map_err(old)?,
+                get_kernel: *library.get(b"cuLibraryGetKernel\0").map_err(old)?,
+                launch: *library.get(b"cuLaunchKernel\0").map_err(old)?,
+            })
+        }
+    }
+
+    fn check(&self, what: &str, result: CuResult) -> Result<(), String> {
+        if result == 0 {
+            return Ok(());
+        }
+        let mut words = null();
+        // SAFETY: the driver answers text of its own that lives as long as the process, or leaves the null.
+        let words = unsafe {
+            (self.get_error)(result, &mut words);
+            if words.is_null() { "an unknown error".into() } else { CStr::from_ptr(words).to_string_lossy() }
+        };
+        Err(format!("{what}: {words}"))
+    }
+
+    /// The architecture of the first device, such as 90 for Hopper.
+    pub fn architecture(&self) -> Result<i32, String> {
+        const MAJOR: c_int = 75;
+        const MINOR: c_int = 76;
+        let read = |attribute| {
+            let mut value = 0;
+            // SAFETY: the driver fills in the number, or answers an error.
+            self.check("the GPU's architecture", unsafe { (self.get_attribute)(&mut value, attribute, 0) })?;
+            Ok::<_, String>(value)
+        };
+        Ok(read(MAJOR)? * 10 + read(MINOR)?)
+    }
+
+    /// The kernel called `entry` of a compiled program.
+    pub fn kernel(&self, program: &[u8], entry: &CStr) -> Result<Kernel, String> {
+        let (mut library, mut kernel) = (null_mut(), null_mut());
+        // SAFETY: the driver copies the program, and the library is never unloaded, so its kernels stay valid.
+        unsafe {
+            let loaded =
+                (self.load_library)(&mut library, program.as_ptr().cast(), null(), null(), 0, null(), null(), 0);
+            self.check("loading a kernel", loaded)?;
+            self.check("finding a kernel", (self.get_kernel)(&mut kernel, library, entry.as_ptr()))?;
+        }
+        Ok(Kernel(kernel))
+    }
+
+    /// Puts a kernel on the stream.
+    ///
+    /// # Safety
+    /// Every parameter must point to a value of the type that the kernel expects in its place; memory it points to on the
+    /// device must be alive until the stream has passed the kernel.
+    pub unsafe fn launch(
+        &self,
+        kernel: Kernel,
+        grid: Grid,
+        stream: *mut c_void,
+        parameters: &[*const c_void],
+    ) -> Result<(), String> {
+        let ([bx, by], [tx, ty]) = (grid.blocks, grid.threads);
+        // SAFETY: passed on from the caller; the driver reads the parameters before it returns.
+        let launched = unsafe { (self.launch)(kernel.0, bx, by, 1, tx, ty, 1, 0, stream, parameters.as_ptr(), null()) };
+        self.check("starting a kernel", launched)
+    }
+}

@@ -27,9 +27,12 @@ impl Profile {
         };
         write(Path::new("trace.json"), &timeline)?;
         match as_json {
-            true => Json::line(json!({ "event": "trace", "path": "trace.json" })),
+            true => Json::line(json!({ "event": "trace", "path": "trace.json", "busy_share": timeline.busy_share() })),
             false => {
                 show(&timeline.parts());
+                if let Some(share) = timeline.busy_share() {
+                    line(format_args!("the device worked {:.1} % of the time", 100.0 * share));
+                }
                 line("trace.json holds the same on a line of time; https://ui.perfetto.dev opens it");
             }
         }

@@ -7,6 +7,7 @@
 use crate::compiler::{Source, compiler};
 use crate::driver::{Grid, Kernel, driver};
 use crate::ffi::{Buffer, CallFrame, Error, Stage, handle};
+use crate::store::stored;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -104,14 +105,16 @@ impl Window {
         type Compiled = HashMap<(&'static CStr, i64, i64, bool), Kernel>;
         static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
         let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (source.name, self.side, self.bits, self.is_plain());
-        if let Some(&kernel) = compiled.get(&key) {
+        let known = (source.name, self.side, self.bits, self.is_plain());
+        if let Some(&kernel) = compiled.get(&known) {
             return Ok(kernel);
         }
         let driver = driver()?;
-        let code = compiler()?.compile(source, driver.architecture()?, &self.defines(source))?;
-        let kernel = driver.kernel(&code, source.entry)?;
-        compiled.insert(key, kernel);
+        let (architecture, defines) = (driver.architecture()?, self.defines(source));
+        let compile = || compiler()?.compile(source, architecture, &defines);
+        let key = (source.text, source.header, architecture, &defines);
+        let kernel = stored(key, compile, |code| driver.kernel(code, source.entry))?;
+        compiled.insert(known, kernel);
         Ok(kernel)
     }
 }

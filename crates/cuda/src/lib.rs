@@ -11,8 +11,11 @@ mod compiler;
 mod depthwise;
 mod driver;
 mod ffi;
+mod store;
 
 use std::ffi::c_void;
+
+pub use store::keep_in;
 
 /// A function that XLA's programs may call.
 pub struct CustomCall {

@@ -6,7 +6,7 @@
 //! with the device's products as exact as it can and in its fast way.
 
 use octant_graph::{DType, HostTensor, Shape};
-use octant_nn::Optimizer;
+use octant_nn::optimizer::{Optimizer, Sgd};
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
 use octant_runtime::{Backend, CompileOptions, Mesh, Sharding};
@@ -63,7 +63,7 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
             Box::new(Segment { model, picture, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
     };
-    let optimizer = Optimizer::named("sgd").ok_or("there is no sgd")?;
+    let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
     let traced = step::training(&StepPlan { optimizer, ..StepPlan::new(&*task, batch) })?;
     let state = traced.entries.iter().map(|entry| match entry.role {
         Role::Variable(index) => traced.variables[index].initial(5),

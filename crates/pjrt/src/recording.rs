@@ -36,13 +36,13 @@ fn plane(plane: &[u8]) -> Vec<Span> {
         messages(plane, 4).filter_map(|entry| Some((int(entry, 1), name(messages(entry, 2).next()?)))).collect();
     let spans = messages(plane, 3).flat_map(|line| {
         let lane = Some(text(line, 11)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(line, 2));
-        let begin_ps = int(line, 3).saturating_mul(1000);
+        let begin = Duration::from_nanos(int(line, 3));
         let (place, names) = (&place, &names);
         messages(line, 4).map(event).map(move |event| Span {
             place: place.clone(),
             lane: lane.clone(),
             name: names.get(&event.name).cloned().unwrap_or_else(|| "unnamed".into()),
-            start: picoseconds(begin_ps.saturating_add(event.start_ps)),
+            start: begin + picoseconds(event.start_ps),
             length: picoseconds(event.length_ps),
         })
     });
@@ -85,6 +85,9 @@ mod tests {
     use super::*;
     use crate::proto::Message;
 
+    /// Lines begin at a time of day, in nanoseconds since 1970.
+    const NOW: i64 = 1_760_000_000_000_000_000;
+
     fn message(write: impl FnOnce(&mut Message)) -> Message {
         let mut message = Message::default();
         write(&mut message);
@@ -103,10 +106,10 @@ mod tests {
             m.int(1, 7).int(2, 5_000).int(3, 2_000_000);
         });
         let line = message(|m| {
-            m.bytes(2, b"Stream #1").int(3, 40).message(4, &event);
+            m.bytes(2, b"Stream #1").int(3, NOW + 40).message(4, &event);
         });
         let earlier = message(|m| {
-            m.bytes(2, b"Stream #2").int(3, 30).message(4, &event);
+            m.bytes(2, b"Stream #2").int(3, NOW + 30).message(4, &event);
         });
         let plane = message(|m| {
             m.bytes(2, b"/device:GPU:0").message(3, &line).message(3, &earlier).message(4, &entry);

@@ -61,6 +61,29 @@ impl Timeline {
         }
         parts
     }
+
+    /// How much of the time between the first and the last work of a device it was working, for the device that worked
+    /// most; the rest is waiting for the host and between kernels. `None` without any work.
+    pub fn busy_share(&self) -> Option<f64> {
+        let mut devices: HashMap<&str, Vec<(Duration, Duration)>> = HashMap::new();
+        for span in self.spans.iter().filter(|span| span.is_device_work()) {
+            devices.entry(&span.place).or_default().push((span.start, span.start + span.length));
+        }
+        let (begin, end, busy) = devices.into_values().map(covered).max_by_key(|&(_, _, busy)| busy)?;
+        Some(busy.as_secs_f64() / (end - begin).as_secs_f64().max(f64::MIN_POSITIVE))
+    }
+}
+
+/// The begin and end of all intervals, and how much of the time between they cover together.
+fn covered(mut intervals: Vec<(Duration, Duration)>) -> (Duration, Duration, Duration) {
+    intervals.sort_unstable();
+    let begin = intervals.first().map_or(Duration::ZERO, |first| first.0);
+    let (mut end, mut busy) = (begin, Duration::ZERO);
+    for (from, to) in intervals {
+        busy += to.saturating_sub(from.max(end));
+        end = end.max(to);
+    }
+    (begin, end, busy)
 }
 
 impl Span {
@@ -93,5 +116,20 @@ mod tests {
         let parts = Timeline { spans }.parts();
         let summary: Vec<_> = parts.iter().map(|part| (part.what.as_str(), part.time.as_millis())).collect();
         assert_eq!(summary, [("fusion", 5), ("copy", 1)]);
+    }
+
+    #[test]
+    fn time_that_streams_share_counts_once() {
+        let span = |lane: &str, start, milliseconds| Span {
+            place: "/device:GPU:0".into(),
+            lane: lane.into(),
+            name: "kernel".into(),
+            start: Duration::from_millis(start),
+            length: Duration::from_millis(milliseconds),
+        };
+        let spans =
+            vec![span("Stream #1", 10, 4), span("Stream #2", 12, 3), span("Steps", 0, 90), span("Stream #1", 18, 2)];
+        assert_eq!(Timeline { spans }.busy_share(), Some(0.7));
+        assert_eq!(Timeline::default().busy_share(), None);
     }
 }

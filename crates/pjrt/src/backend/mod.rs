@@ -65,8 +65,9 @@ impl PjrtBackend {
         PjrtBackend { text: octant_stablehlo::Options { precision, ..self.text }, ..self }
     }
 
-    /// Keeps executables (and what XLA's autotuner measures) in `cache`.
+    /// Keeps executables (and what XLA's autotuner measures, and kernels of our own) in `cache`.
     pub fn with_cache(self, cache: ExecutableCache) -> PjrtBackend {
+        octant_cuda::keep_in(cache.folder_for("kernels"));
         PjrtBackend { cache: Some(cache), ..self }
     }
 
@@ -127,7 +128,9 @@ impl PjrtBackend {
     }
 
     fn cache_key(&self, text: &str, options: &CompileOptions) -> crate::Result<Key> {
-        let version = format!("{} PJRT {}", self.client.platform_version()?, self.client.plugin().version());
+        // What a user sets for the compiler by hand makes another program.
+        let by_hand = std::env::var("XLA_FLAGS").unwrap_or_default();
+        let version = format!("{} PJRT {}{by_hand}", self.client.platform_version()?, self.client.plugin().version());
         let kinds: Vec<_> = self.devices.iter().map(|device| device.description().kind.as_str()).collect();
         Ok(Key::new(text, &options.encode(), &version, &kinds.join(", ")))
     }

@@ -1,71 +1,108 @@
-//! How many samples per second the loader prepares: `throughput FOLDER_OF_CLASSES [WORKERS]`.
+//! How many samples per second the loader prepares, and how much memory it holds, epoch by epoch.
 //!
-//! Two pipelines: ImageNet training (decode, random resized crop to 224, mirror, colour jitter) over the JPEGs of the
-//! folder, and CIFAR fine-tuning (32 → crop → jitter → bicubic 256 → centre 224 → two erasings) over made-up pictures.
-//! `throughput.py` next to this file does the same with PyTorch's DataLoader and torchvision.
+//!     cargo run --release -p octant-data --example throughput -- FOLDER_OF_CLASSES
+//!         [--pipeline jpeg|cifar] [--workers 2] [--epochs 3] [--json]
+//!
+//! Two pipelines: `jpeg` decodes the JPEGs of the folder, takes a random resized crop of 224, mirrors and jitters colours;
+//! `cifar` takes made-up pictures of 32×32 through S3's fine-tuning (crop, jitter, bicubic 256, middle 224, two erasings).
+//! `bench/peers/dataloader_peer.py` does the same with PyTorch's DataLoader and torchvision, in turn with this program.
 
 use octant_data::decode::DecodeOptions;
 use octant_data::readers::FolderDataset;
 use octant_data::{DataError, Dataset, Loader, LoaderConfig, Picture, Pipeline, Sample, SampleRng, Step, Target};
 use octant_imaging::{Image, Semantics};
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Random pictures of CIFAR's size.
-struct Noise(usize);
+struct Noise(Vec<Sample>);
+
+impl Noise {
+    fn new(count: u64) -> Noise {
+        let sample = |index| {
+            let mut rng = SampleRng::new(0, 0, index);
+            let picture = Image::from_fn(32, 32, 3, |_, _, _| rng.bits() as u8);
+            Sample { picture: Picture::U8(picture), target: Target::Class(0) }
+        };
+        Noise((0..count).map(sample).collect())
+    }
+}
 
 impl Dataset for Noise {
     fn len(&self) -> usize {
-        self.0
+        self.0.len()
     }
     fn get(&self, index: usize) -> Result<Sample, DataError> {
-        let mut rng = SampleRng::new(0, 0, index as u64);
-        let picture = Image::from_fn(32, 32, 3, |_, _, _| rng.bits() as u8);
-        Ok(Sample { picture: Picture::U8(picture), target: Target::Class(0) })
+        Ok(self.0[index].clone())
     }
 }
 
-/// Processor time of this process, which other programs on the machine do not change much; zero where unknown.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = text.rsplit(')').next().unwrap_or_default();
-    let ticks: f64 = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-    ticks / 100.0
+/// Resident memory of this process in MiB; zero where the system does not tell.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }
 
-fn measure(name: &str, dataset: Arc<dyn Dataset>, pipeline: Pipeline, workers: usize) -> Result<(), DataError> {
-    let config = LoaderConfig { batch_size: 64, workers, ..LoaderConfig::default() };
-    let loader = Loader::new(dataset, Arc::new(pipeline), config)?;
-    let (mut best, mut count, cpu) = (0.0f64, 0, cpu_seconds());
-    for epoch in 0..3 {
-        let start = Instant::now();
-        let mut samples = 0;
-        for batch in loader.epoch(epoch) {
-            samples += batch?.valid;
+struct Options {
+    folder: String,
+    pipeline: String,
+    workers: usize,
+    epochs: u64,
+    json: bool,
+}
+
+fn options() -> Result<Options, Box<dyn Error>> {
+    let mut options = Options { folder: String::new(), pipeline: "jpeg".into(), workers: 2, epochs: 3, json: false };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        match word.as_str() {
+            "--pipeline" => options.pipeline = value()?,
+            "--workers" => options.workers = value()?.parse()?,
+            "--epochs" => options.epochs = value()?.parse()?,
+            "--json" => options.json = true,
+            _ => options.folder = word,
         }
-        count += samples;
-        best = best.max(samples as f64 / start.elapsed().as_secs_f64());
     }
-    let cpu = 1e3 * (cpu_seconds() - cpu) / count as f64;
-    println!("{name}: {best:.0} samples/s with {workers} workers, {cpu:.2} ms of processor time per sample");
-    Ok(())
+    Ok(options)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().ok_or("usage: throughput FOLDER_OF_CLASSES [WORKERS]")?;
-    let workers = arguments.next().map_or(Ok(2), |text| text.parse())?;
-    let mut imagenet = Pipeline::imagenet_train(224);
-    imagenet.steps.push(Step::ColourJitter {
-        brightness: 0.4,
-        contrast: 0.4,
-        saturation: 0.4,
-        hue: 0.1,
+fn imagenet() -> Pipeline {
+    let mut pipeline = Pipeline::imagenet_train(224);
+    let (brightness, contrast, saturation, hue) = (0.4, 0.4, 0.4, 0.1);
+    pipeline.steps.push(Step::ColourJitter {
+        brightness,
+        contrast,
+        saturation,
+        hue,
         semantics: Semantics::Pil,
         p: 1.0,
     });
-    let jpegs = Arc::new(FolderDataset::open(folder, DecodeOptions::default())?);
-    measure("jpeg 500×375 → 224", jpegs, imagenet, workers)?;
-    measure("cifar 32 → 224", Arc::new(Noise(4096)), Pipeline::cifar_finetune_train(224), workers)?;
+    pipeline
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = options()?;
+    let (dataset, pipeline): (Arc<dyn Dataset>, Pipeline) = match options.pipeline.as_str() {
+        "jpeg" => (Arc::new(FolderDataset::open(&options.folder, DecodeOptions::default())?), imagenet()),
+        "cifar" => (Arc::new(Noise::new(4096)), Pipeline::cifar_finetune_train(224)),
+        other => return Err(format!("there is no pipeline {other}; there are jpeg and cifar").into()),
+    };
+    let config = LoaderConfig { batch_size: 64, workers: options.workers, ..LoaderConfig::default() };
+    let loader = Loader::new(dataset, Arc::new(pipeline), config)?;
+    for epoch in 0..options.epochs {
+        let begun = Instant::now();
+        let samples = loader.epoch(epoch).map(|batch| Ok(batch?.valid)).sum::<Result<usize, DataError>>()?;
+        let (rate, memory) = (samples as f64 / begun.elapsed().as_secs_f64(), resident());
+        let name = &options.pipeline;
+        match options.json {
+            true => println!(
+                r#"{{"pipeline":"{name}","epoch":{epoch},"samples_per_second":{rate:.1},"resident_mib":{memory:.1}}}"#
+            ),
+            false => println!("{name} epoch {epoch}: {rate:.0} samples/s, {memory:.1} MiB resident"),
+        }
+    }
     Ok(())
 }

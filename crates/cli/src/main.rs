@@ -78,12 +78,11 @@ pub(crate) enum Ending {
 
 fn main() -> ExitCode {
     let started = std::time::Instant::now();
-    output::end_quietly_with_the_reader();
     // Before any thread starts: libtpu reads its environment when it is loaded.
     octant_pjrt::environment::prepare();
     let command = Cli::parse().command;
     if !matches!(command, Command::Train(_)) {
-        end_with_the_reader();
+        output::end_quietly_with_the_reader();
     }
     let result = match command {
         Command::Train(arguments) => train::run(arguments),
@@ -109,11 +108,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// `octant models | head` ends quietly when `head` has seen enough. Training does not: whoever stops its reader, perhaps
-/// with the same Ctrl-C, still wants the last checkpoint.
-fn end_with_the_reader() {
-    // SAFETY: no thread runs yet, and the default action needs no handler.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }

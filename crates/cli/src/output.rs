@@ -17,11 +17,11 @@ pub(crate) fn line(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-/// Programs that write into a pipe end quietly when nobody reads it any more, as `octant recipes | head` expects. Rust
-/// ignores that signal, and `println!` panics instead.
+/// `octant models | head` ends quietly when `head` has seen enough; Rust ignores that signal, and `println!` panics instead.
+/// Training does not ask for this: whoever stops its reader, perhaps with the same Ctrl-C, still wants the last checkpoint.
 #[cfg(unix)]
 pub(crate) fn end_quietly_with_the_reader() {
-    // SAFETY: the default action is restored before any thread or handler exists.
+    // SAFETY: the default action needs no handler, and no thread runs yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 

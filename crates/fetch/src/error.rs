@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 pub enum FetchError {
     /// No answer: the network or the server is away.
     #[error(
-        "cannot reach {url} ({reason}), and it is not in the cache at {}; try again with a network, or fetch the file elsewhere \
-         and name its folder with --mirror",
+        "cannot reach {url} ({reason}), and it is not in the cache at {}; try again with a network, which goes on where it broke \
+         off, or fetch it elsewhere and name its folder: with --mirror, or instead of the address",
         cache.display()
     )]
     Unreachable {
@@ -64,6 +64,9 @@ pub enum FetchError {
     /// Nothing has that prefix.
     #[error("there is nothing at {0}; look for a typing mistake, and whether the bucket may be listed")]
     Nothing(String),
+    /// A web page that does not list files.
+    #[error("{0} is a web page that lists no files; name a file, or a folder that the server lists")]
+    NoFolder(String),
     /// The text is not a place.
     #[error("{text:?} is no place to read from: {problem}")]
     NoPlace {

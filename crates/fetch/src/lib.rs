@@ -41,7 +41,9 @@ mod error;
 mod http;
 mod listing;
 mod location;
+mod mirroring;
 mod store;
+mod web;
 
 pub use checksum::Checksum;
 pub use error::FetchError;

@@ -60,7 +60,8 @@ fn element(text: &str, name: &str) -> Option<String> {
     Some(unescaped(content))
 }
 
-fn unescaped(text: &str) -> String {
+/// Text without the entities of HTML and XML.
+pub(crate) fn unescaped(text: &str) -> String {
     let mut parts = text.split('&');
     let mut result = parts.next().unwrap_or_default().to_string();
     for part in parts {

@@ -1,22 +1,18 @@
 //! Places that people type: paths, addresses and prefixes of buckets.
 
 use crate::bucket::{Endpoint, Provider};
-use crate::http::{Failure, Remote, version};
+use crate::http::{Failure, Remote};
 use crate::listing::{self, Object};
-use crate::{FetchError, Item, Progress, Store};
+use crate::{FetchError, Item, Progress, Store, mirroring, web};
 use std::fmt;
-use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
 /// A place to read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// On this machine.
     Path(PathBuf),
-    /// One file on a web server.
+    /// A file on a web server, or a folder that the server lists.
     Web(String),
     /// An object, or all objects under a prefix, in an object store.
     Bucket(Bucket),
@@ -55,7 +51,7 @@ impl Location {
     pub fn localise(&self, store: &Store, progress: Progress) -> Result<PathBuf, FetchError> {
         match self {
             Location::Path(path) => Ok(path.clone()),
-            Location::Web(url) => localise_file(url, store, progress),
+            Location::Web(url) => web::localise(url, store, progress),
             Location::Bucket(bucket) => bucket.localise(store, progress),
         }
     }
@@ -85,23 +81,6 @@ impl fmt::Display for Location {
     }
 }
 
-fn localise_file(url: &str, store: &Store, progress: Progress) -> Result<PathBuf, FetchError> {
-    let (_, place) = url.split_once("://").unwrap_or(("", url));
-    let name = format!("web/{}", place.replace(['?', '#', '&', ':'], "_"));
-    let item = Item { name, url: url.into(), bytes: None, checksum: None };
-    let remote = Remote::public(url);
-    match store.patience.attempts(&|line| store.say(line), || remote.head(&store.agent)) {
-        Ok(response) => store.fetch(&remote, &item, version(&response).as_deref(), progress),
-        Err(Failure::Unreachable(reason)) if store.cached(&item).is_some() => {
-            store.say(&format!("cannot reach {url} ({reason}); using what was fetched before"));
-            store.path(&item.name)
-        }
-        // Some servers refuse to be asked without being read.
-        Err(Failure::Status(403 | 405 | 501)) => store.fetch(&remote, &item, None, progress),
-        Err(failure) => Err(failure.at(url, store.folder())),
-    }
-}
-
 impl Bucket {
     fn localise(&self, store: &Store, progress: Progress) -> Result<PathBuf, FetchError> {
         let endpoint = Endpoint::of(self.provider, &self.bucket);
@@ -112,7 +91,7 @@ impl Bucket {
         let list = || listing::objects(&store.agent, &endpoint, &self.prefix);
         let listed = match store.patience.attempts(&|line| store.say(line), list) {
             Ok(listed) => listed,
-            Err(Failure::Unreachable(reason)) if store.aside("complete", name)?.exists() => {
+            Err(Failure::Unreachable(reason)) if mirroring::is_complete(store, name)? => {
                 store.say(&format!("cannot reach {whole} ({reason}); using what was mirrored before"));
                 return store.path(name);
             }
@@ -122,12 +101,20 @@ impl Bucket {
         if wanted.is_empty() {
             return Err(FetchError::Nothing(whole));
         }
-        let complete = store.aside("complete", name)?;
-        drop(fs::remove_file(&complete));
-        fetch_all(store, &endpoint, &base, &wanted, progress)?;
-        forget_others(store, name, &base, &wanted)?;
-        fs::write(&complete, "").map_err(FetchError::disk(&complete))?;
-        store.path(name)
+        let total = wanted.iter().map(|object| object.bytes).sum();
+        let named = |object: &Object| format!("{base}/{}", object.key);
+        let names: Vec<String> = wanted.iter().map(named).collect();
+        mirroring::complete(store, name, &names, || {
+            mirroring::fetch_all(&wanted, Some(total), progress, |object, progress| {
+                let remote = endpoint.object(&object.key);
+                let (url, bytes) = (remote.url.clone(), Some(object.bytes));
+                let item = Item { name: named(object), url, bytes, checksum: None };
+                store.fetch(&remote, &item, Some(&object.version), progress)?;
+                // What was here already counts too.
+                progress(object.bytes, None);
+                Ok(())
+            })
+        })
     }
 
     /// The object of exactly that name, or everything in the folder of that name. `data/train2` is not in `data/train`.
@@ -139,90 +126,4 @@ impl Bucket {
         // Consoles make objects with names like `folder/` to show empty folders.
         listed.into_iter().filter(|object| object.key.starts_with(&folder) && !object.key.ends_with('/')).collect()
     }
-}
-
-/// Small files are mostly waiting, so several are fetched at once.
-const AT_ONCE: usize = 8;
-
-enum Message {
-    /// So many bytes more, or fewer if an attempt began anew.
-    Bytes(i64),
-    Failed(FetchError),
-}
-
-fn fetch_all(
-    store: &Store,
-    endpoint: &Endpoint,
-    base: &str,
-    objects: &[Object],
-    progress: Progress,
-) -> Result<(), FetchError> {
-    let total: u64 = objects.iter().map(|object| object.bytes).sum();
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE.min(objects.len()) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                while let Some(object) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut known = 0;
-                    let mut said = |done: u64, _: Option<u64>| {
-                        // The receiver outlives the workers: it reads until the last of them is done.
-                        drop(sender.send(Message::Bytes(done as i64 - known)));
-                        known = done as i64;
-                    };
-                    match fetch_object(store, endpoint, base, object, &mut said) {
-                        Ok(()) => said(object.bytes, None),
-                        Err(error) => {
-                            next.store(objects.len(), Ordering::Relaxed);
-                            drop(sender.send(Message::Failed(error)));
-                        }
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let (mut done, mut result) = (0, Ok(()));
-        for message in receiver {
-            match message {
-                Message::Bytes(more) => {
-                    done += more;
-                    progress(done.max(0) as u64, Some(total));
-                }
-                Message::Failed(error) => result = result.and(Err(error)),
-            }
-        }
-        result
-    })
-}
-
-fn fetch_object(
-    store: &Store,
-    endpoint: &Endpoint,
-    base: &str,
-    object: &Object,
-    progress: Progress,
-) -> Result<(), FetchError> {
-    let remote = endpoint.object(&object.key);
-    let name = format!("{base}/{}", object.key);
-    let item = Item { name, url: remote.url.clone(), bytes: Some(object.bytes), checksum: None };
-    store.fetch(&remote, &item, Some(&object.version), progress).map(drop)
-}
-
-/// Removes what was mirrored before and is not there any more, so that a folder holds what the bucket holds.
-fn forget_others(store: &Store, name: &str, base: &str, objects: &[Object]) -> Result<(), FetchError> {
-    let wanted: std::collections::HashSet<PathBuf> =
-        objects.iter().filter_map(|object| store.path(&format!("{base}/{}", object.key)).ok()).collect();
-    let mut folders = vec![store.path(name)?];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            match path.is_dir() {
-                true => folders.push(path),
-                false if !wanted.contains(&path) => fs::remove_file(&path).map_err(FetchError::disk(&path))?,
-                false => {}
-            }
-        }
-    }
-    Ok(())
 }

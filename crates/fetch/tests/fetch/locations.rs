@@ -153,6 +153,35 @@ fn a_file_on_the_web_is_asked_for_its_version() {
     assert_eq!(std::fs::read_to_string(path).unwrap(), "two");
 }
 
+/// What `python -m http.server` answers.
+fn folder_on_the_web(request: &Request) -> Answer {
+    let page = |text: &str| Answer::whole(text.as_bytes()).with("content-type", "text/html; charset=utf-8");
+    match request.target.as_str() {
+        "/set" | "/set/" => page(r#"<a href="../">..</a><a href="a%20b.txt">a b</a><a href="deep/">deep</a>"#),
+        "/set/deep/" => page(r#"<a href="c.txt">c</a>"#),
+        "/set/a%20b.txt" => Answer::of(b"first", request).with("etag", "\"1\""),
+        "/set/deep/c.txt" => Answer::of(b"second", request).with("last-modified", "today"),
+        "/welcome" | "/welcome/" => page("<h1>Welcome</h1>"),
+        _ => Answer::status(404),
+    }
+}
+
+#[test]
+fn a_folder_on_the_web_is_mirrored_by_its_listing() {
+    let server = Server::start(|_, request| folder_on_the_web(request));
+    let cache = tempfile::tempdir().unwrap();
+    let path = localise(&format!("{}/set/", server.address), cache.path()).unwrap();
+    let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
+    assert_eq!((read("a b.txt"), read("deep/c.txt")), ("first".into(), "second".into()));
+    std::fs::write(path.join("gone.txt"), "is not there any more").unwrap();
+    localise(&format!("{}/set", server.address), cache.path()).unwrap();
+    assert!(!path.join("gone.txt").exists());
+    let fetched = server.log().iter().filter(|line| line.starts_with("GET") && line.ends_with("txt")).count();
+    assert_eq!(fetched, 2, "what has not changed is not fetched again: {:?}", server.log());
+    let error = localise(&format!("{}/welcome", server.address), cache.path()).unwrap_err();
+    assert!(matches!(error, FetchError::NoFolder(_)), "{error}");
+}
+
 #[test]
 fn places_are_told_apart() {
     assert_eq!(Location::parse("some/folder").unwrap(), Location::Path("some/folder".into()));

@@ -1,0 +1,97 @@
+//! Folders that lie elsewhere, brought here file by file.
+
+use crate::{FetchError, Progress, Store};
+use std::collections::HashSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// Small files are mostly waiting, so several are fetched at once.
+const AT_ONCE: usize = 8;
+
+/// True when everything in a folder was mirrored the last time.
+pub(crate) fn is_complete(store: &Store, folder: &str) -> Result<bool, FetchError> {
+    Ok(store.aside("complete", folder)?.exists())
+}
+
+/// Mirrors a folder by `fetch`, after which it holds exactly `names`, and remembers that it is complete.
+pub(crate) fn complete(
+    store: &Store,
+    folder: &str,
+    names: &[String],
+    fetch: impl FnOnce() -> Result<(), FetchError>,
+) -> Result<PathBuf, FetchError> {
+    let complete = store.aside("complete", folder)?;
+    drop(fs::remove_file(&complete));
+    fetch()?;
+    forget_others(store, folder, names)?;
+    fs::write(&complete, "").map_err(FetchError::disk(&complete))?;
+    store.path(folder)
+}
+
+enum Message {
+    /// So many bytes more, or fewer if an attempt began anew.
+    Bytes(i64),
+    Failed(FetchError),
+}
+
+/// Fetches all of `files`, several at once. After a failure nothing new is begun.
+pub(crate) fn fetch_all<T: Sync>(
+    files: &[T],
+    total: Option<u64>,
+    progress: Progress,
+    fetch: impl Fn(&T, Progress) -> Result<(), FetchError> + Sync,
+) -> Result<(), FetchError> {
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE.min(files.len()) {
+            let (sender, next, fetch) = (sender.clone(), &next, &fetch);
+            scope.spawn(move || {
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut known = 0;
+                    let mut said = |done: u64, _: Option<u64>| {
+                        // The receiver outlives the workers: it reads until the last of them is done.
+                        drop(sender.send(Message::Bytes(done as i64 - known)));
+                        known = done as i64;
+                    };
+                    if let Err(error) = fetch(file, &mut said) {
+                        next.store(files.len(), Ordering::Relaxed);
+                        drop(sender.send(Message::Failed(error)));
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let (mut done, mut result) = (0, Ok(()));
+        for message in receiver {
+            match message {
+                Message::Bytes(more) => {
+                    done += more;
+                    progress(done.max(0) as u64, total);
+                }
+                Message::Failed(error) => result = result.and(Err(error)),
+            }
+        }
+        result
+    })
+}
+
+/// Removes what was mirrored before and is not there any more, so that a folder holds what its origin holds.
+fn forget_others(store: &Store, folder: &str, names: &[String]) -> Result<(), FetchError> {
+    let wanted: HashSet<PathBuf> = names.iter().filter_map(|name| store.path(name).ok()).collect();
+    let mut folders = vec![store.path(folder)?];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            match path.is_dir() {
+                true => folders.push(path),
+                false if !wanted.contains(&path) => fs::remove_file(&path).map_err(FetchError::disk(&path))?,
+                false => {}
+            }
+        }
+    }
+    Ok(())
+}

@@ -108,12 +108,11 @@ impl<'a> HorizontalPass<'a> {
 
     /// As many rows as `target` has room for, from `first` on.
     fn run(&self, image: &Image<u8>, first: usize, target: &mut [u8]) {
-        let stride = self.rows.output() * image.channels();
         #[cfg(target_arch = "x86_64")]
         if let Some(widest) = &self.widest {
-            let source = &image.values()[first * image.stride()..][..target.len() / stride * image.stride()];
-            return widest.run(source, image.stride(), target, stride);
+            return widest.run(&image.values()[first * image.stride()..], target);
         }
+        let stride = self.rows.output() * image.channels();
         for (row, target) in target.chunks_exact_mut(stride).enumerate() {
             self.run_one(image, first + row, target);
         }

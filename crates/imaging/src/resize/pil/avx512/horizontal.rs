@@ -69,20 +69,21 @@ impl HorizontalPass {
         })
     }
 
-    /// As many rows as both slices hold.
-    pub fn run(&self, source: &[u8], source_stride: usize, target: &mut [u8], target_stride: usize) {
-        assert_eq!((source_stride, target_stride), (self.source_stride, self.target_stride));
-        assert_eq!(source.len() / source_stride, target.len() / target_stride);
-        let blocks = source.chunks(BLOCK * source_stride).zip(target.chunks_mut(BLOCK * target_stride));
-        for (source, target) in blocks {
-            if source.len() == BLOCK * source_stride {
-                // SAFETY: `new` found the instructions; strides and the numbers of rows were just compared.
+    /// As many rows as the target holds, from the first row of the source on. What follows them in the source is not looked
+    /// at, but lets whole registers be loaded where a row ends.
+    pub fn run(&self, source: &[u8], target: &mut [u8]) {
+        for (block, target) in target.chunks_mut(BLOCK * self.target_stride).enumerate() {
+            let source = &source[block * BLOCK * self.source_stride..];
+            let rows = target.len() / self.target_stride;
+            assert!(target.len() == rows * self.target_stride && source.len() >= rows * self.source_stride);
+            if rows == BLOCK {
+                // SAFETY: `new` found the instructions; both slices hold that many rows.
                 unsafe { self.convolve::<BLOCK>(source, target) };
                 continue;
             }
-            for (source, target) in source.chunks_exact(source_stride).zip(target.chunks_exact_mut(target_stride)) {
+            for (row, target) in target.chunks_exact_mut(self.target_stride).enumerate() {
                 // SAFETY: as above, with one row.
-                unsafe { self.convolve::<1>(source, target) };
+                unsafe { self.convolve::<1>(&source[row * self.source_stride..], target) };
             }
         }
     }
@@ -93,27 +94,16 @@ impl HorizontalPass {
     unsafe fn convolve<const ROWS: usize>(&self, source: &[u8], target: &mut [u8]) {
         // SAFETY: the array is a whole register, aligned to it.
         let order = unsafe { _mm512_load_si512(self.order.0.as_ptr().cast()) };
-        let start = [_mm512_set1_epi32(HALF), _mm512_setzero_si512(), _mm512_setzero_si512()];
+        let last_row = (ROWS - 1) * self.source_stride;
         for (group, steps) in self.steps.chunks_exact(self.steps_per_group).enumerate() {
-            let mut sums = [start; ROWS];
-            for step in steps {
-                let places = &self.places[step.places as usize];
-                // SAFETY: the arrays are whole registers, aligned to them.
-                let places = unsafe { _mm512_load_si512(places.0.as_ptr().cast()) };
-                for row in 0..ROWS {
-                    // SAFETY: `first` lies in the row, which the source holds, and the mask keeps the load inside it.
-                    let bytes = unsafe {
-                        let place = source.as_ptr().add(row * self.source_stride + step.first as usize);
-                        _mm512_maskz_loadu_epi8(step.mask, place.cast())
-                    };
-                    let taps = _mm512_permutexvar_epi8(places, bytes);
-                    for digit in 0..DIGITS {
-                        // SAFETY: as for the places.
-                        let weights = unsafe { _mm512_load_si512(step.weights[digit].as_ptr().cast()) };
-                        sums[row][digit] = _mm512_dpbusd_epi32(sums[row][digit], taps, weights);
-                    }
-                }
-            }
+            // Masked loads cost an operation more than plain ones, and few places need them: the end of the picture.
+            let reach = steps.iter().map(|step| step.first as usize).max().unwrap_or(0) + WIDTH;
+            let sums = match last_row + reach <= source.len() {
+                // SAFETY: plain loads reach as far as was just compared.
+                true => unsafe { self.sums::<ROWS, false>(steps, source) },
+                // SAFETY: the source holds the rows, and masks keep the loads inside them.
+                false => unsafe { self.sums::<ROWS, true>(steps, source) },
+            };
             // Rows beyond the last one repeat it and are not stored.
             let mut rows = [_mm512_setzero_si512(); BLOCK];
             for (number, row) in rows.iter_mut().enumerate() {
@@ -130,15 +120,55 @@ impl HorizontalPass {
             // A whole part is stored where the row goes on: what is too much is overwritten by the next group.
             let first = group * self.group_bytes;
             let left = self.target_stride - first;
-            let mask: __mmask16 = if left >= LANES { !0 } else { (1 << left.min(self.group_bytes)) - 1 };
             for (number, &part) in parts.iter().take(ROWS).enumerate() {
-                // SAFETY: the target holds the row, and the mask keeps the store inside it.
+                // SAFETY: the target holds the row, of which this many bytes are left.
                 unsafe {
                     let place = target.as_mut_ptr().add(number * self.target_stride + first);
-                    _mm_mask_storeu_epi8(place.cast(), mask, part);
+                    match left >= LANES {
+                        true => _mm_storeu_si128(place.cast(), part),
+                        false => _mm_mask_storeu_epi8(place.cast(), (1 << left.min(self.group_bytes)) - 1, part),
+                    }
                 }
             }
         }
+    }
+
+    /// The sums of one group of outputs in every row.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 with BW, VL, VBMI and VNNI; the source holds `ROWS` rows and, unless `MASKED`, a whole
+    /// register from the first byte of every step on in each of them.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
+    #[inline]
+    unsafe fn sums<const ROWS: usize, const MASKED: bool>(
+        &self,
+        steps: &[Step],
+        source: &[u8],
+    ) -> [[__m512i; DIGITS]; ROWS] {
+        let start = [_mm512_set1_epi32(HALF), _mm512_setzero_si512(), _mm512_setzero_si512()];
+        let mut sums = [start; ROWS];
+        for step in steps {
+            let places = &self.places[step.places as usize];
+            // SAFETY: the arrays are whole registers, aligned to them.
+            let places = unsafe { _mm512_load_si512(places.0.as_ptr().cast()) };
+            for row in 0..ROWS {
+                // SAFETY: `first` lies in the row; what is loaded from there was promised, or is masked to the row.
+                let bytes = unsafe {
+                    let place = source.as_ptr().add(row * self.source_stride + step.first as usize);
+                    match MASKED {
+                        true => _mm512_maskz_loadu_epi8(step.mask, place.cast()),
+                        false => _mm512_loadu_si512(place.cast()),
+                    }
+                };
+                let taps = _mm512_permutexvar_epi8(places, bytes);
+                for digit in 0..DIGITS {
+                    // SAFETY: as for the places.
+                    let weights = unsafe { _mm512_load_si512(step.weights[digit].as_ptr().cast()) };
+                    sums[row][digit] = _mm512_dpbusd_epi32(sums[row][digit], taps, weights);
+                }
+            }
+        }
+        sums
     }
 }
 

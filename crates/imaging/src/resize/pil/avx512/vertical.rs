@@ -3,6 +3,7 @@
 use super::super::{FRACTION_BITS, HALF};
 use super::{DIGITS, QUAD, WIDTH, digits, is_available, joined};
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 /// Weights of four rows, four bytes for each digit.
 type Quad = [i32; DIGITS];
@@ -10,7 +11,9 @@ type Quad = [i32; DIGITS];
 /// The weights of a whole axis, made ready once per picture.
 pub(in super::super) struct VerticalPass {
     quads: Vec<Quad>,
-    per_output: usize,
+    /// Where the quads of every output begin, and where the last ones end.
+    starts: Vec<usize>,
+    taps: usize,
 }
 
 impl VerticalPass {
@@ -19,10 +22,11 @@ impl VerticalPass {
         if !is_available() {
             return None;
         }
-        let per_output = taps.div_ceil(QUAD);
-        let mut quads = Vec::with_capacity(weights.len() / taps * per_output);
+        let (mut quads, mut starts) = (Vec::with_capacity(weights.len().div_ceil(QUAD)), vec![0]);
         for row in weights.chunks_exact(taps) {
-            for four in row.chunks(QUAD) {
+            // Rows are filled up with zeros to the length of the longest; four zeros need no work.
+            let used = row.iter().rposition(|&weight| weight != 0).map_or(1, |last| last + 1);
+            for four in row[..used].chunks(QUAD) {
                 let mut quad = [[0u8; QUAD]; DIGITS];
                 for (tap, &weight) in four.iter().enumerate() {
                     let digits = digits(weight)?;
@@ -30,29 +34,33 @@ impl VerticalPass {
                 }
                 quads.push(quad.map(i32::from_le_bytes));
             }
+            starts.push(quads.len());
         }
-        Some(VerticalPass { quads, per_output })
+        Some(VerticalPass { quads, starts, taps })
     }
 
     /// One row of the result from the rows that it is made of.
     pub fn run(&self, output: usize, sources: &[&[u8]], target: &mut [u8]) {
-        let quads = &self.quads[output * self.per_output..][..self.per_output];
-        assert!(
-            sources.iter().all(|source| source.len() >= target.len()) && sources.len().div_ceil(QUAD) == quads.len()
-        );
-        // SAFETY: `new` found the instructions, and the lengths were just compared.
-        unsafe { convolve(quads, sources, target) }
+        let quads = &self.quads[self.starts[output]..self.starts[output + 1]];
+        assert!(sources.len() == self.taps && sources.iter().all(|source| source.len() >= target.len()));
+        let whole = target.len() / WIDTH * WIDTH;
+        // SAFETY: `new` found the instructions, every source is as long as the target, and quads are made of taps.
+        unsafe {
+            convolve::<false>(quads, sources, target, 0..whole);
+            convolve::<true>(quads, sources, target, whole..target.len());
+        }
     }
 }
 
+/// The bytes in a range of the target: a whole number of registers, or `MASKED` and less than one.
+///
 /// # Safety
-/// The processor has AVX-512 with BW, VBMI and VNNI; every source is as long as the target; there is a quad for every
-/// four sources.
+/// The processor has AVX-512 with BW, VBMI and VNNI; every source is as long as the target; there are no more quads than
+/// fours of sources; the range is as said.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn convolve(quads: &[Quad], sources: &[&[u8]], target: &mut [u8]) {
-    for first in (0..target.len()).step_by(WIDTH) {
-        let left = target.len() - first;
-        let mask: __mmask64 = if left >= WIDTH { !0 } else { (1 << left) - 1 };
+unsafe fn convolve<const MASKED: bool>(quads: &[Quad], sources: &[&[u8]], target: &mut [u8], range: Range<usize>) {
+    for first in range.clone().step_by(WIDTH) {
+        let mask: __mmask64 = if MASKED { (1 << (range.end - first)) - 1 } else { !0 };
         let mut sums = [[_mm512_setzero_si512(); DIGITS]; 4];
         for sums in &mut sums {
             sums[0] = _mm512_set1_epi32(HALF);
@@ -62,8 +70,13 @@ unsafe fn convolve(quads: &[Quad], sources: &[&[u8]], target: &mut [u8]) {
             let mut four = [_mm512_setzero_si512(); QUAD];
             for (number, bytes) in four.iter_mut().enumerate() {
                 let row = rows.get(number).unwrap_or(&rows[0]);
-                // SAFETY: the mask keeps the load inside the row, which is at least as long as the target.
-                *bytes = unsafe { _mm512_maskz_loadu_epi8(mask, row.as_ptr().add(first).cast()) };
+                // SAFETY: the range lies in the row, which is at least as long as the target; the mask keeps to the range.
+                *bytes = unsafe {
+                    match MASKED {
+                        true => _mm512_maskz_loadu_epi8(mask, row.as_ptr().add(first).cast()),
+                        false => _mm512_loadu_si512(row.as_ptr().add(first).cast()),
+                    }
+                };
             }
             let [a, b, c, d] = four;
             let (ab_low, ab_high) = (_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
@@ -88,7 +101,7 @@ unsafe fn convolve(quads: &[Quad], sources: &[&[u8]], target: &mut [u8]) {
         // Packing undoes what unpacking did to the order.
         let low = _mm512_packus_epi32(rounded[0], rounded[1]);
         let packed = _mm512_packus_epi16(low, _mm512_packus_epi32(rounded[2], rounded[3]));
-        // SAFETY: the mask keeps the store inside the target.
+        // SAFETY: the range lies in the target; the mask keeps to the range.
         unsafe { _mm512_mask_storeu_epi8(target.as_mut_ptr().add(first).cast(), mask, packed) };
     }
 }

@@ -75,7 +75,11 @@ impl BatchNorm {
         let count = x.shape().elements() / (x.channels() * groups).max(1);
         let unbiased = count as f64 / (count.max(2) - 1) as f64;
         self.follow(cx, "running_var", running_variance, &variance, unbiased);
-        grouped.batch_norm(&mean, &variance, scale, shift, self.epsilon).reshape(x.dims())
+        // The mean gets its gradient by way of the shift, where it is a product of two numbers per channel: a third sum over
+        // the data, next to those for scale and shift, would say the same. Forward the difference is zero.
+        let still = mean.stop_gradient();
+        let moved = (&mean - &still) * ((&variance + self.epsilon).rsqrt() * scale).stop_gradient();
+        grouped.batch_norm(&still, &variance, scale, &(shift - moved), self.epsilon).reshape(x.dims())
     }
 
     fn follow(&self, cx: &Scope, name: &str, running: &Tensor, batch: &Tensor, factor: f64) {

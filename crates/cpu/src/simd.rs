@@ -113,6 +113,16 @@ pub(crate) fn prefetch(at: *const u8) {
     let _ = at;
 }
 
+/// Waits until what this thread wrote with [`Vector::stream`] can be seen by others.
+#[inline(always)]
+pub(crate) fn finish_streams() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has it.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
 /// A loop that is compiled once per instruction set.
 pub trait Kernel {
     /// What the loop is given.

@@ -40,6 +40,34 @@ pub(super) struct Block {
     pub accumulate: usize,
 }
 
+/// Arguments of [`Tiles::column`]: four tiles of A against one of B, for results at most [`NARROW`] columns wide.
+#[repr(C)]
+pub(super) struct Column {
+    /// The first row of each tile of A.
+    pub a: [*const u16; 4],
+    /// Where each tile of C lies.
+    pub c: [*mut f32; 4],
+    /// Bytes of A that a block of steps takes.
+    pub step_bytes: usize,
+    /// Blocks of steps in a segment; at least one.
+    pub blocks: usize,
+    /// 1 to add to what C holds, 0 to overwrite it.
+    pub accumulate: usize,
+    /// Distance between A's rows in bytes.
+    pub a_stride: usize,
+    /// For each segment of the reduced axis: what to add to the pointers of A, in bytes.
+    pub segments: *const usize,
+    /// Segments; at least one.
+    pub segment_count: usize,
+    /// Packed B, [`BLOCK_LEN`] numbers per block of steps, of which the first half is used.
+    pub b: *const u16,
+    /// Distance between the rows of C in bytes.
+    pub c_stride: usize,
+}
+
+/// Columns of one tile.
+pub(super) const NARROW: usize = 16;
+
 /// The tile shapes of a thread, until it is dropped.
 pub(super) struct Tiles;
 
@@ -131,6 +159,89 @@ impl Tiles {
                 c1 = out(reg) _,
                 a0 = out(reg) _,
                 a1 = out(reg) _,
+                blocks = out(reg) _,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack)
+            );
+        }
+    }
+}
+
+impl Tiles {
+    /// `c = a · b` or `c += a · b` for four tiles of A: sums that do not wait for each other.
+    ///
+    /// # Safety
+    /// All pointers must be valid as described at [`Column`], with 16 rows behind each pointer of A and C.
+    pub unsafe fn column(&self, column: &Column) {
+        // SAFETY: the tiles are configured (`self` exists on this thread); the caller vouches for the pointers.
+        unsafe {
+            asm!(
+                "cmp qword ptr [{column} + 80], 0",
+                "jne 4f",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "jmp 2f",
+                "4:",
+                "mov {a0}, [{column} + 32]",
+                "mov {a1}, [{column} + 40]",
+                "mov {a2}, [{column} + 48]",
+                "mov {a3}, [{column} + 56]",
+                "tileloadd tmm0, [{a0} + {c_stride} * 1]",
+                "tileloadd tmm1, [{a1} + {c_stride} * 1]",
+                "tileloadd tmm2, [{a2} + {c_stride} * 1]",
+                "tileloadd tmm3, [{a3} + {c_stride} * 1]",
+                "2:",
+                "mov {a0}, [{segments}]",
+                "mov {a1}, {a0}",
+                "mov {a2}, {a0}",
+                "mov {a3}, {a0}",
+                "add {a0}, [{column}]",
+                "add {a1}, [{column} + 8]",
+                "add {a2}, [{column} + 16]",
+                "add {a3}, [{column} + 24]",
+                "mov {blocks}, [{column} + 72]",
+                "3:",
+                "tileloadd tmm6, [{b} + {row} * 1]",
+                "tileloadd tmm4, [{a0} + {a_stride} * 1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm5, [{a1} + {a_stride} * 1]",
+                "tdpbf16ps tmm1, tmm5, tmm6",
+                "tileloadd tmm4, [{a2} + {a_stride} * 1]",
+                "tdpbf16ps tmm2, tmm4, tmm6",
+                "tileloadd tmm5, [{a3} + {a_stride} * 1]",
+                "tdpbf16ps tmm3, tmm5, tmm6",
+                "add {a0}, [{column} + 64]",
+                "add {a1}, [{column} + 64]",
+                "add {a2}, [{column} + 64]",
+                "add {a3}, [{column} + 64]",
+                "add {b}, 2048",
+                "dec {blocks}",
+                "jnz 3b",
+                "add {segments}, 8",
+                "dec {left}",
+                "jnz 2b",
+                "mov {a0}, [{column} + 32]",
+                "mov {a1}, [{column} + 40]",
+                "mov {a2}, [{column} + 48]",
+                "mov {a3}, [{column} + 56]",
+                "tilestored [{a0} + {c_stride} * 1], tmm0",
+                "tilestored [{a1} + {c_stride} * 1], tmm1",
+                "tilestored [{a2} + {c_stride} * 1], tmm2",
+                "tilestored [{a3} + {c_stride} * 1], tmm3",
+                column = in(reg) column,
+                segments = inout(reg) column.segments => _,
+                left = inout(reg) column.segment_count => _,
+                a_stride = in(reg) column.a_stride,
+                b = inout(reg) column.b => _,
+                c_stride = in(reg) column.c_stride,
+                row = in(reg) 64usize,
+                a0 = out(reg) _,
+                a1 = out(reg) _,
+                a2 = out(reg) _,
+                a3 = out(reg) _,
                 blocks = out(reg) _,
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                 out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,

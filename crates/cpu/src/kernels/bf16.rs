@@ -1,8 +1,53 @@
 //! bf16 storage: conversions, and where the result of a product with f32 sums goes.
 
-use super::{Machine, Shared};
+use super::{Machine, Shared, scratch};
 use crate::simd::{Kernel, Simd, Vector};
 use half::bf16;
+
+/// A number as pictures hold it; kernels that do not multiply are written once for all of them and compute in f32.
+pub trait Stored: Copy + Send + Sync + 'static {
+    /// Its exact value.
+    fn wide(self) -> f32;
+    /// The nearest number of this type, ties to even.
+    fn rounded(value: f32) -> Self;
+    /// Lets `sum` write f32 sums that then become `to`: in place, or by way of working memory.
+    fn from_sums(simd: Simd, to: &mut [Self], sum: impl FnOnce(&mut [f32]));
+}
+
+impl Stored for f32 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    fn rounded(value: f32) -> f32 {
+        value
+    }
+    fn from_sums(_: Simd, to: &mut [f32], sum: impl FnOnce(&mut [f32])) {
+        sum(to);
+    }
+}
+
+impl Stored for bf16 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+    #[inline(always)]
+    fn rounded(value: f32) -> bf16 {
+        let bits = value.to_bits();
+        // Half of the last place, or just less than half where the kept part is even: ties go to even.
+        let rounded = (bits.wrapping_add(0x7fff + (bits >> 16 & 1))) >> 16;
+        let nan = bits >> 16 | 0x40;
+        bf16::from_bits(if value.is_nan() { nan } else { rounded } as u16)
+    }
+    fn from_sums(simd: Simd, to: &mut [bf16], sum: impl FnOnce(&mut [f32])) {
+        scratch::borrow(to.len(), |sums: &mut [f32]| {
+            sum(sums);
+            narrow(simd, sums, to);
+        });
+    }
+}
 
 /// Where a product of bf16 operands is stored; the sums themselves are always f32.
 #[derive(Debug)]
@@ -28,7 +73,6 @@ impl Output<'_> {
     }
 
     /// The same place, for chunks to share.
-    #[cfg(target_arch = "x86_64")]
     pub(super) fn shared(&mut self) -> SharedOutput {
         match self {
             Output::Bf16(values) => SharedOutput::Bf16(Shared(values.as_mut_ptr())),
@@ -41,7 +85,6 @@ impl Output<'_> {
 #[derive(Clone, Copy)]
 pub(super) enum SharedOutput {
     Bf16(Shared<bf16>),
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
     F32(Shared<f32>),
 }
 
@@ -108,11 +151,7 @@ impl<'a> Kernel for Narrow<'a> {
     #[inline(always)]
     unsafe fn run<V: Vector>((from, to): Self::Args) {
         for (to, from) in to.iter_mut().zip(from) {
-            let bits = from.to_bits();
-            // Half of the last place, or just less than half where the kept part is even: ties go to even.
-            let rounded = (bits.wrapping_add(0x7fff + (bits >> 16 & 1))) >> 16;
-            let nan = bits >> 16 | 0x40;
-            *to = bf16::from_bits(if from.is_nan() { nan } else { rounded } as u16);
+            *to = bf16::rounded(*from);
         }
     }
 }
@@ -124,7 +163,7 @@ impl<'a> Kernel for Widen<'a> {
     #[inline(always)]
     unsafe fn run<V: Vector>((from, to): Self::Args) {
         for (to, from) in to.iter_mut().zip(from) {
-            *to = f32::from_bits(u32::from(from.to_bits()) << 16);
+            *to = from.wide();
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Two-dimensional convolution, NHWC × HWIO, as an implicit matrix product: nothing is unfolded in memory.
 //!
 //! [`Conv2d`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
-//! each pixel's window lies, `forward` runs the tiles over them, `gradient` sums the gradient of the weights.
+//! each pixel's window lies, `forward` runs the tiles over them, `gradient` sums the gradient of the weights, `pooled` joins a
+//! convolution and the pooling after it. `depthwise` and `planar` are for channels that do not fill a tile.
 
 mod bf16;
 mod depthwise;
 mod forward;
 mod gradient;
 mod phases;
+mod planar;
+mod pooled;
 mod windows;
 
 #[cfg(test)]
@@ -17,6 +20,7 @@ mod tests;
 
 pub use forward::{Convolution, conv2d};
 pub use gradient::{WeightsGradient, conv2d_weights_gradient};
+pub use pooled::Finished;
 
 /// A convolution: `y[n,o] = Σ x[n,i] · w[k]` over all `k`, `i` with `o·stride + k·kernel_dilation - pad_low = i·input_dilation`.
 ///
@@ -175,6 +179,12 @@ impl<'a, T> Weights<'a, T> {
     pub fn transposed(data: &'a [T], forward: &Conv2d) -> Self {
         let stored = Self::hwio(data, forward);
         Weights { input: stored.output, output: stored.input, ..stored }
+    }
+
+    /// The same places in other numbers.
+    fn with_data<R>(self, data: &[R]) -> Weights<'_, R> {
+        let Weights { row, column, input, output, group, .. } = self;
+        Weights { data, row, column, input, output, group }
     }
 
     fn check(&self, conv: &Conv2d) {

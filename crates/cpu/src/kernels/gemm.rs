@@ -130,21 +130,26 @@ pub fn gemm(machine: &Machine, shape: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]
 fn through_a_copy(machine: &Machine, shape: &Gemm, dense: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]) {
     // Elements move in small squares, so that neither side is walked across its cache lines all the time.
     const SQUARE: usize = 16;
+    // Columns that one thread moves at a time.
+    const STRIPE: usize = 64 * SQUARE;
     let target = if dense.m == shape.m { shape.c } else { shape.c.transposed() };
     scratch::borrow(shape.batch * shape.m * shape.n, |copy: &mut [f32]| {
         gemm(machine, dense, a, b, copy);
-        for product in 0..shape.batch {
+        let (copy, stripes, c) = (&*copy, dense.n.div_ceil(STRIPE), Shared(c.as_mut_ptr()));
+        machine.pool.run(shape.batch * stripes, &|job| {
+            let (product, first) = (job / stripes, job % stripes * STRIPE);
             for row in (0..dense.m).step_by(SQUARE) {
-                for column in (0..dense.n).step_by(SQUARE) {
+                for column in (first..(first + STRIPE).min(dense.n)).step_by(SQUARE) {
                     for row in row..(row + SQUARE).min(dense.m) {
                         let from = product * dense.c.batch + row * dense.n;
                         let to = product * target.batch + row * target.row;
                         for column in column..(column + SQUARE).min(dense.n) {
-                            c[to + column * target.column] = copy[from + column];
+                            // SAFETY: `check` has seen that C's last element exists; every job has columns of its own.
+                            unsafe { *c.at(to + column * target.column) = copy[from + column] };
                         }
                     }
                 }
             }
-        }
+        });
     });
 }

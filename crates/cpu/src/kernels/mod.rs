@@ -13,6 +13,7 @@
 //! | [`gemm`], [`gemm_bf16`] | C = A·B with any strides and a batch |
 //! | [`pool2d`] | maximum, minimum or sum over windows |
 //! | [`max_pool2d_gradient`], [`sum_pool2d_gradient`] | their gradients (select-and-scatter, spreading) |
+//! | [`Convolution::run_pooled`], [`WeightsGradient::run_unpooled`] | a convolution and the maximum pooling after it, without the picture between them |
 //!
 //! How work is cut into chunks, and the order in which partial sums are added, depends on shapes only: results are
 //! bitwise the same for any number of threads.
@@ -31,12 +32,12 @@ mod pool2d;
 mod scratch;
 mod tile;
 
-pub use bf16::Output;
+pub use bf16::{Output, Stored};
 pub(crate) use bf16::{narrow_all, widen_all};
-pub use conv::{Conv2d, Convolution, Epilogue, Weights, WeightsGradient, conv2d, conv2d_weights_gradient};
+pub use conv::{Conv2d, Convolution, Epilogue, Finished, Weights, WeightsGradient, conv2d, conv2d_weights_gradient};
 pub use gemm::{Gemm, Matrix, gemm};
 pub use gemm_bf16::gemm_bf16;
-pub use pool2d::{Pool2d, Reduction, max_pool2d_gradient, pool2d, sum_pool2d_gradient};
+pub use pool2d::{Pool2d, Reduction, max_pool2d_gradient, pool2d, scatter_selected, sum_pool2d_gradient};
 pub(crate) use scratch::borrow as borrow_scratch;
 
 use crate::pool::Pool;

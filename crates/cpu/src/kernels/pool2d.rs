@@ -1,12 +1,19 @@
-//! Pooling: maximum, minimum or sum over windows of NHWC pictures, and the gradient of the maximum.
+//! Pooling: maximum, minimum or sum over windows of NHWC pictures, and their gradients.
 //!
 //! Vectors run across channels. Loops are plain Rust over slices of channels: compiled inside a [`Kernel`] they use the
-//! whole instruction set.
+//! whole instruction set. Pictures are f32 or bf16, sums are f32. `gradient` is the way back for any windows; `tiling`
+//! has the faster ways for windows that lie side by side, as those of most networks do.
+
+mod gradient;
+pub(super) mod tiling;
 
 #[cfg(test)]
 mod tests;
 
-use super::{Machine, Shared, scratch};
+pub use gradient::{max_pool2d_gradient, sum_pool2d_gradient};
+pub use tiling::scatter_selected;
+
+use super::{Machine, Shared, Stored, scratch};
 use crate::simd::{Kernel, Vector};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -58,11 +65,22 @@ impl Pool2d {
         Pool2d { batch, input, output, channels, window: [window; 2], stride: [stride; 2], dilation: [1; 2], pad_low }
     }
 
-    fn input_len(&self) -> usize {
+    /// Whether windows lie side by side and inside of the picture, so that an element belongs to one of them or none.
+    pub fn is_tiling(&self) -> bool {
+        let side_by_side = |axis: usize| {
+            self.window[axis] == self.stride[axis]
+                && (self.dilation[axis] == 1 || self.window[axis] == 1)
+                && self.pad_low[axis] == 0
+                && self.output[axis] * self.stride[axis] <= self.input[axis]
+        };
+        side_by_side(0) && side_by_side(1) && self.window[0] * self.window[1] <= tiling::MOST_TAPS
+    }
+
+    pub(super) fn input_len(&self) -> usize {
         self.batch * self.input[0] * self.input[1] * self.channels
     }
 
-    fn output_len(&self) -> usize {
+    pub(super) fn output_len(&self) -> usize {
         self.batch * self.output[0] * self.output[1] * self.channels
     }
 
@@ -99,19 +117,19 @@ impl Pool2d {
 ///
 /// # Panics
 /// When a slice does not have the size that the description says.
-pub fn pool2d(machine: &Machine, pool: &Pool2d, reduction: Reduction, initial: f32, x: &[f32], y: &mut [f32]) {
+pub fn pool2d<T: Stored>(machine: &Machine, pool: &Pool2d, reduction: Reduction, initial: f32, x: &[T], y: &mut [T]) {
     assert_eq!(x.len(), pool.input_len(), "the input's size must match {pool:?}");
     assert_eq!(y.len(), pool.output_len(), "the output's size must match {pool:?}");
     if y.is_empty() {
         return;
     }
     let entry = match reduction {
-        Reduction::Sum => machine.simd.entry::<Forward<'_, Sum>>(),
-        Reduction::Max => machine.simd.entry::<Forward<'_, Max>>(),
-        Reduction::Min => machine.simd.entry::<Forward<'_, Min>>(),
+        Reduction::Sum => machine.simd.entry::<Forward<'_, Sum, T>>(),
+        Reduction::Max => machine.simd.entry::<Forward<'_, Max, T>>(),
+        Reduction::Min => machine.simd.entry::<Forward<'_, Min, T>>(),
     };
     let rows = pool.batch * pool.output[0];
-    let step = pool.chunk_rows(64 * 1024);
+    let step = pool.chunk_rows(256 * 1024);
     let row_len = pool.output[1] * pool.channels;
     let target = Shared(y.as_mut_ptr());
     machine.pool.run(rows.div_ceil(step), &|chunk| {
@@ -124,11 +142,11 @@ pub fn pool2d(machine: &Machine, pool: &Pool2d, reduction: Reduction, initial: f
     });
 }
 
-struct ForwardRows<'a> {
+struct ForwardRows<'a, T> {
     pool: &'a Pool2d,
     initial: f32,
-    x: &'a [f32],
-    y: &'a mut [f32],
+    x: &'a [T],
+    y: &'a mut [T],
     rows: Range<usize>,
 }
 
@@ -160,14 +178,14 @@ impl Reduce for Min {
     }
 }
 
-struct Forward<'a, R>(PhantomData<(&'a (), R)>);
+struct Forward<'a, R, T>(PhantomData<(&'a (), R, T)>);
 
-impl<'a, R: Reduce> Kernel for Forward<'a, R> {
-    type Args = ForwardRows<'a>;
+impl<'a, R: Reduce, T: Stored> Kernel for Forward<'a, R, T> {
+    type Args = ForwardRows<'a, T>;
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector>(work: ForwardRows<'a>) {
+    unsafe fn run<V: Vector>(work: ForwardRows<'a, T>) {
         let ForwardRows { pool, initial, x, y, rows } = work;
         let channels = pool.channels;
         let picture_len = pool.input[0] * pool.input[1] * channels;
@@ -175,142 +193,42 @@ impl<'a, R: Reduce> Kernel for Forward<'a, R> {
             for (index, y) in y.chunks_exact_mut(channels).enumerate() {
                 let row = rows.start + index / pool.output[1];
                 let x = &x[row / pool.output[0] * picture_len..][..picture_len];
-                y.fill(initial);
-                for &pixel in pool.pixels([row % pool.output[0], index % pool.output[1]], pixels) {
-                    let x = &x[pixel as usize * channels..][..channels];
-                    y.iter_mut().zip(x).for_each(|(y, x)| *y = R::reduce(*y, *x));
+                let pixels = pool.pixels([row % pool.output[0], index % pool.output[1]], pixels);
+                let (whole, rest) = y.as_chunks_mut::<LANES>();
+                for (block, y) in whole.iter_mut().enumerate() {
+                    reduce_window::<R, T, LANES>(x, pixels, channels, block * LANES, initial, y);
+                }
+                let first = channels - rest.len();
+                for (channel, y) in rest.iter_mut().enumerate() {
+                    let y = std::array::from_mut(y);
+                    reduce_window::<R, T, 1>(x, pixels, channels, first + channel, initial, y);
                 }
             }
         });
     }
 }
 
-/// The gradient of a maximum pooling: `dx = initial + Σ dy[o]` at the element that each window selects.
-///
-/// A window selects its first maximum: an element replaces the selected one unless `selected >= element`. This is
-/// StableHLO's select-and-scatter with `GE` and addition; padding is never selected.
-///
-/// # Panics
-/// When a slice does not have the size that the description says.
-pub fn max_pool2d_gradient(machine: &Machine, pool: &Pool2d, initial: f32, x: &[f32], dy: &[f32], dx: &mut [f32]) {
-    assert_eq!(x.len(), pool.input_len(), "the input's size must match {pool:?}");
-    run_gradient::<true>(machine, pool, initial, x, dy, dx);
-}
+/// Channels that are computed at once: a register, or a few.
+const LANES: usize = 16;
 
-/// The gradient of a sum pooling: `dx[i] = Σ dy[o]` over the windows that cover `i`.
-///
-/// # Panics
-/// When a slice does not have the size that the description says.
-pub fn sum_pool2d_gradient(machine: &Machine, pool: &Pool2d, dy: &[f32], dx: &mut [f32]) {
-    run_gradient::<false>(machine, pool, 0.0, &[], dy, dx);
-}
-
-/// Chunks own input rows. A window that reaches into two chunks is looked at by both, and each adds to its own rows, in
-/// the order of the outputs: the sums do not depend on where the cuts are.
-fn run_gradient<const SELECT: bool>(
-    machine: &Machine,
-    pool: &Pool2d,
-    initial: f32,
-    x: &[f32],
-    dy: &[f32],
-    dx: &mut [f32],
-) {
-    assert_eq!(dy.len(), pool.output_len(), "the output gradient's size must match {pool:?}");
-    assert_eq!(dx.len(), pool.input_len(), "the input gradient's size must match {pool:?}");
-    if dx.is_empty() {
-        return;
-    }
-    let entry = machine.simd.entry::<Gradient<'_, SELECT>>();
-    let row_len = pool.input[1] * pool.channels;
-    // Whole multiples of the stride keep windows from being cut more often than needed.
-    let step = (128 * 1024 / (4 * row_len)).next_multiple_of(pool.stride[0]).max(4 * pool.stride[0]);
-    let per_picture = pool.input[0].div_ceil(step);
-    let target = Shared(dx.as_mut_ptr());
-    machine.pool.run(pool.batch * per_picture, &|chunk| {
-        let (picture, first) = (chunk / per_picture, chunk % per_picture * step);
-        let rows = first..(first + step).min(pool.input[0]);
-        let start = (picture * pool.input[0] + rows.start) * row_len;
-        // SAFETY: chunks are disjoint ranges of input rows; the entry was chosen for this machine.
-        unsafe {
-            let dx = std::slice::from_raw_parts_mut(target.at(start), rows.len() * row_len);
-            entry(GradientRows { pool, initial, x, dy, dx, picture, rows });
-        }
-    });
-}
-
-struct GradientRows<'a> {
-    pool: &'a Pool2d,
-    initial: f32,
-    x: &'a [f32],
-    dy: &'a [f32],
-    /// The rows of `dx` that the chunk owns.
-    dx: &'a mut [f32],
-    picture: usize,
-    rows: Range<usize>,
-}
-
-struct Gradient<'a, const SELECT: bool>(PhantomData<&'a ()>);
-
-/// Channels whose selections are kept at once.
-const BLOCK: usize = 64;
-
-impl<'a, const SELECT: bool> Kernel for Gradient<'a, SELECT> {
-    type Args = GradientRows<'a>;
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<V: Vector>(work: GradientRows<'a>) {
-        let GradientRows { pool, initial, x, dy, dx, picture, rows } = work;
-        dx.fill(initial);
-        let channels = pool.channels;
-        let first_pixel = rows.start * pool.input[1];
-        let from = picture * pool.input[0] * pool.input[1] * channels;
-        let x = if SELECT { &x[from..] } else { x };
-        scratch::borrow(pool.window[0] * pool.window[1], |pixels: &mut [u32]| {
-            for row in (0..pool.output[0]).filter(|&row| pool.covered(0, row).any(|line| rows.contains(&line))) {
-                for column in 0..pool.output[1] {
-                    let pixels = pool.pixels([row, column], pixels);
-                    let place = (picture * pool.output[0] + row) * pool.output[1] + column;
-                    let dy = &dy[place * channels..][..channels];
-                    for (block, dy) in dy.chunks(BLOCK).enumerate() {
-                        scatter::<SELECT>(x, dy, dx, pixels, first_pixel, channels, block * BLOCK);
-                    }
-                }
-            }
-        });
-    }
-}
-
-/// Adds one window's gradient, for the channels from `first` on, where it belongs; `dx` begins with `first_pixel`.
+/// `N` channels of one window, from `first` on.
 #[inline(always)]
-fn scatter<const SELECT: bool>(
-    x: &[f32],
-    dy: &[f32],
-    dx: &mut [f32],
+fn reduce_window<R: Reduce, T: Stored, const N: usize>(
+    x: &[T],
     pixels: &[u32],
-    first_pixel: usize,
     channels: usize,
     first: usize,
+    initial: f32,
+    y: &mut [T; N],
 ) {
-    let mut selected = [0i32; BLOCK];
-    let selected = &mut selected[..dy.len()];
-    if SELECT {
-        let mut best = [0.0f32; BLOCK];
-        let best = &mut best[..dy.len()];
-        for (tap, &pixel) in pixels.iter().enumerate() {
-            let x = &x[pixel as usize * channels + first..][..dy.len()];
-            for ((best, selected), &x) in best.iter_mut().zip(selected.iter_mut()).zip(x) {
-                let keep = tap > 0 && *best >= x;
-                *best = if keep { *best } else { x };
-                *selected = if keep { *selected } else { tap as i32 };
-            }
+    let mut reduced = [initial; N];
+    for &pixel in pixels {
+        let x = &x[pixel as usize * channels + first..][..N];
+        for lane in 0..N {
+            reduced[lane] = R::reduce(reduced[lane], x[lane].wide());
         }
     }
-    for (tap, &pixel) in pixels.iter().enumerate() {
-        let own = (pixel as usize).checked_sub(first_pixel).map(|pixel| pixel * channels + first);
-        let Some(dx) = own.and_then(|at| dx.get_mut(at..at + dy.len())) else { continue };
-        for ((dx, &dy), &selected) in dx.iter_mut().zip(dy).zip(selected.iter()) {
-            *dx += if !SELECT || selected == tap as i32 { dy } else { 0.0 };
-        }
+    for lane in 0..N {
+        y[lane] = T::rounded(reduced[lane]);
     }
 }

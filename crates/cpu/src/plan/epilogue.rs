@@ -35,7 +35,7 @@ pub(crate) fn attach(steps: Vec<Step>, graph: &Graph, values: &StoredValues) -> 
             .stores
             .iter()
             .all(|store| written[&store.to.buffer].len() == 1 && !handed_out.contains(&store.to.buffer));
-        if !is_pictures(conv)
+        if !hands_out_pixels(conv)
             || handed_out.contains(&result)
             || !early_enough
             || !single_writes
@@ -59,19 +59,24 @@ pub(crate) fn attach(steps: Vec<Step>, graph: &Graph, values: &StoredValues) -> 
     steps.into_iter().flatten().collect()
 }
 
-/// Whether the convolution is one of those that hand out finished pixels.
-fn is_pictures(conv: &KernelStep) -> bool {
+/// Whether the step is a convolution from pictures to pictures, all of one type.
+pub(super) fn is_pictures(conv: &KernelStep, dtype: DType) -> bool {
     let Op::Convolution(attributes) = &conv.op else { return false };
     let plain = ImageAxes::nhwc(2);
-    let f32_only = conv.inputs.iter().chain(&conv.outputs).all(|(_, shape)| shape.dtype() == DType::F32);
-    f32_only && attributes.input == plain && attributes.output == plain && attributes.batch_groups == 1
+    let of_one_type = conv.inputs.iter().chain(&conv.outputs[..1]).all(|(_, shape)| shape.dtype() == dtype);
+    of_one_type && attributes.input == plain && attributes.output == plain && attributes.batch_groups == 1
+}
+
+/// Whether loops can be run inside of the step: f32 convolutions, and pooled ones of any type.
+fn hands_out_pixels(conv: &KernelStep) -> bool {
+    is_pictures(conv, DType::F32) || (conv.pooling.is_some() && is_pictures(conv, DType::BF16))
 }
 
 /// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same way, and
 /// can be run over any range of whole pixels.
 fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
     let (body, nest) = (&follower.body, &follower.nest);
-    let channels = conv.outputs[0].1.dims()[3];
+    let (channels, dtype) = (conv.outputs[0].1.dims()[3], conv.outputs[0].1.dtype());
     let in_order = |strides: &[isize], offset: isize| offset == 0 && nest.lie_in_order(strides);
     let whole_pixels = nest.rows == 1 || channels.is_multiple_of(nest.columns);
     let reads_in_order = body.loads.iter().all(|load| match &load.source {
@@ -87,5 +92,5 @@ fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
         && body
             .stores
             .first()
-            .is_some_and(|store| store.to.dtype == DType::F32 && in_order(&store.to.strides, store.to.offset))
+            .is_some_and(|store| store.to.dtype == dtype && in_order(&store.to.strides, store.to.offset))
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. [`fuse`] decides which values are stored; the others exist only in the registers of loops.
 //! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data,
-//!    [`epilogue`] lets convolutions run the loops that follow them.
+//!    [`pooled`] lets convolutions run the poolings that follow them, [`epilogue`] the loops.
 //! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
 
 mod access;
@@ -13,13 +13,14 @@ pub(crate) mod kernel;
 mod looping;
 mod memory;
 pub(crate) mod nest;
+mod pooled;
 mod prepare;
 mod schedule;
 mod steps;
 
 pub(crate) use memory::Place;
 pub(crate) use prepare::prepare as prepared_graph;
-pub(crate) use steps::{KernelStep, LoopStep, Step};
+pub(crate) use steps::{KernelStep, LoopStep, Pooling, Step};
 
 use kernel::BufferId;
 use octant_graph::{Graph, HostTensor, Shape, ValueId};
@@ -42,7 +43,7 @@ pub(crate) struct Plan {
 pub(crate) fn compile(graph: &Graph, donated: &[(usize, usize)]) -> Plan {
     let graph = prepare::prepare(graph);
     let mut forced = HashSet::new();
-    let (values, steps) = loop {
+    let (mut values, steps) = loop {
         let stored = fuse::stored_values(&graph, &forced);
         let values = StoredValues::new(&graph, &stored);
         match schedule::steps(&graph, &values) {
@@ -53,6 +54,8 @@ pub(crate) fn compile(graph: &Graph, donated: &[(usize, usize)]) -> Plan {
             }
         }
     };
+    let steps = pooled::join(steps, &graph, &mut values);
+    let steps = epilogue::attach(steps, &graph, &values);
     memory::place(&graph, values, steps, donated)
 }
 

@@ -1,6 +1,6 @@
 //! What happens to a graph before it is planned: what the planner need not know is expressed in other operations.
 
-use octant_graph::{Graph, GraphBuilder, Node, Op, Reduction, ValueId, passes};
+use octant_graph::{Binary, Comparison, Graph, GraphBuilder, Node, Op, Reduction, ValueId, Window, passes};
 use std::collections::HashMap;
 
 /// The graph simplified, without calls, and with negative padding expressed as slices.
@@ -9,8 +9,14 @@ pub(crate) fn prepare(graph: &Graph) -> Graph {
     passes::optimise(rewritten(&graph))
 }
 
-/// Negative padding becomes slices, and sums over what a pooling's gradient scatters become sums over what it is given.
+/// * Negative padding becomes slices.
+/// * Reductions of a few long rows become sums of them.
+/// * Sums over what a pooling's gradient scatters become sums over what it is given.
+/// * What is added to whole channels before a maximum pooling is added after it: there it is less, and the greatest element
+///   stays the greatest.
+/// * The gradient of a rectifier looks at the rectifier's result, so that its operand need not be kept.
 fn rewritten(graph: &Graph) -> Graph {
+    let users = users(graph);
     let mut builder = GraphBuilder::new();
     let mut renamed: HashMap<ValueId, ValueId> = HashMap::new();
     for node in graph.nodes() {
@@ -22,10 +28,34 @@ fn rewritten(graph: &Graph) -> Graph {
             Op::Pad { low, high, interior } if low.iter().chain(high).any(|&edge| edge < 0) => {
                 vec![pad_and_slice(&mut builder, node, inputs, low, high, interior)]
             }
+            Op::Reduce { kind, axes } if is_short(graph, node, axes) => {
+                vec![combined_slices(&mut builder, node, inputs[0], *kind, axes[0])]
+            }
             Op::Reduce { kind: Reduction::Sum, axes } => {
                 let summed = scattered_source(graph, node.inputs[0], axes).map_or(inputs[0], |source| renamed[&source]);
                 let made = builder.push(node.op.clone(), vec![summed], node.path.clone());
                 made.expect("a scatter and its source have the same axes")
+            }
+            Op::ReduceWindow { kind: Reduction::Max, window } => {
+                match added_to_channels(graph, &users, node.inputs[0], window) {
+                    Some([operand, added]) => {
+                        let operands = [renamed[&operand], renamed[&graph.producer(added).inputs[0]]];
+                        vec![pooled_then_added(&mut builder, graph, node, operands, added)]
+                    }
+                    None => builder.copy(graph, node, inputs),
+                }
+            }
+            Op::Select if is_rectified_kernel(graph, &users, node) => {
+                let made = builder.copy(graph, node, inputs.clone());
+                let below = Op::Compare(Comparison::LessEqual);
+                let below = builder.push(below, vec![made[0], inputs[1]], node.path.clone());
+                renamed.insert(node.inputs[0], below.expect("what was compared with zero can be again")[0]);
+                made
+            }
+            Op::SelectAndScatter { window } => {
+                let operand = added_to_channels(graph, &users, node.inputs[0], window).map(|[operand, _]| operand);
+                let operand = operand.map_or(inputs[0], |operand| renamed[&operand]);
+                builder.copy(graph, node, vec![operand, inputs[1]])
             }
             _ => builder.copy(graph, node, inputs),
         };
@@ -33,6 +63,116 @@ fn rewritten(graph: &Graph) -> Graph {
     }
     let outputs = graph.outputs().iter().map(|output| renamed[output]).collect();
     builder.finish(outputs)
+}
+
+/// Whether a reduction is over one axis of a few elements, each of which is many elements long: then the sum of a few slices
+/// is a loop with long rows, where a fold would have many short ones.
+fn is_short(graph: &Graph, node: &Node, axes: &[usize]) -> bool {
+    const FEW: usize = 8;
+    const MANY: usize = 4096;
+    let operand = graph.shape(node.inputs[0]);
+    match axes {
+        [axis] if axis + 1 < operand.rank() => {
+            (2..=FEW).contains(&operand.dims()[*axis]) && graph.shape(node.outputs[0]).elements() >= MANY
+        }
+        _ => false,
+    }
+}
+
+/// A reduction as slices that are combined one after the other.
+fn combined_slices(builder: &mut GraphBuilder, node: &Node, operand: ValueId, kind: Reduction, axis: usize) -> ValueId {
+    let combine = match kind {
+        Reduction::Sum => Binary::Add,
+        Reduction::Product => Binary::Mul,
+        Reduction::Max => Binary::Max,
+        Reduction::Min => Binary::Min,
+        Reduction::And => Binary::And,
+        Reduction::Or => Binary::Or,
+    };
+    let dims = builder.shape(operand).dims().to_vec();
+    let mut reduced = dims.clone();
+    reduced.remove(axis);
+    let mut push = |op, inputs| builder.push(op, inputs, node.path.clone()).expect("the slices of a value fit")[0];
+    let mut slice = |at: usize| {
+        let (mut starts, mut limits) = (vec![0; dims.len()], dims.clone());
+        (starts[axis], limits[axis]) = (at, at + 1);
+        let slice = push(Op::Slice { starts, limits, strides: vec![1; dims.len()] }, vec![operand]);
+        push(Op::Reshape { dims: reduced.clone() }, vec![slice])
+    };
+    let slices: Vec<ValueId> = (0..dims[axis]).map(&mut slice).collect();
+    let combined = slices.into_iter().reduce(|all, slice| push(Op::Binary(combine), vec![all, slice]));
+    combined.expect("a short axis has at least two elements")
+}
+
+/// The nodes that read every value; outputs of the graph are read by one that does not exist.
+fn users(graph: &Graph) -> Vec<Vec<usize>> {
+    let mut users = vec![Vec::new(); graph.values().len()];
+    for (at, node) in graph.nodes().iter().enumerate() {
+        node.inputs.iter().for_each(|input| users[input.index()].push(at));
+    }
+    graph.outputs().iter().for_each(|output| users[output.index()].push(usize::MAX));
+    users
+}
+
+/// The two operands of `value` if it is a sum whose second operand is the same all over each window of `window`, and only
+/// maximum poolings and their gradients read it.
+fn added_to_channels(graph: &Graph, users: &[Vec<usize>], value: ValueId, window: &Window) -> Option<[ValueId; 2]> {
+    let node = graph.producer(value);
+    let Op::Binary(Binary::Add) = &node.op else { return None };
+    let only_pooled = users[value.index()].iter().all(|&user| match graph.nodes().get(user) {
+        Some(user) => match &user.op {
+            Op::ReduceWindow { kind: Reduction::Max, window: other } => other == window,
+            Op::SelectAndScatter { window: other } => other == window && user.inputs[1] != value,
+            _ => false,
+        },
+        None => false,
+    });
+    let is_still = |axis: usize| window.size[axis] == 1 && window.strides[axis] == 1 && window.padding[axis] == (0, 0);
+    let added = graph.producer(node.inputs[1]);
+    let Op::Broadcast { axes, .. } = &added.op else { return None };
+    let lengths = graph.shape(added.inputs[0]).dims();
+    let same = axes.iter().zip(lengths).all(|(&axis, &length)| is_still(axis) || length == 1);
+    (only_pooled && same && graph.shape(value).dtype().is_float()).then(|| [node.inputs[0], node.inputs[1]])
+}
+
+/// The pooling `node` of the first operand, and then the second one added: what `added` spreads over the channels.
+fn pooled_then_added(
+    builder: &mut GraphBuilder,
+    graph: &Graph,
+    node: &Node,
+    [operand, bias]: [ValueId; 2],
+    added: ValueId,
+) -> ValueId {
+    let Op::Broadcast { axes, .. } = &graph.producer(added).op else {
+        unreachable!("what is added was seen to spread")
+    };
+    let broadcast = Op::Broadcast { dims: graph.shape(node.outputs[0]).dims().to_vec(), axes: axes.clone() };
+    let mut push =
+        |op, inputs| builder.push(op, inputs, node.path.clone()).expect("no axis of what is added is pooled")[0];
+    let pooled = push(node.op.clone(), vec![operand]);
+    let bias = push(broadcast, vec![bias]);
+    push(Op::Binary(Binary::Add), vec![pooled, bias])
+}
+
+/// Whether a selection is a rectifier, `x ≤ 0 ? 0 : x`, of what a kernel has just computed, perhaps with a bias, and nothing
+/// else reads. What lies below zero is then zero in the result and nowhere else, so that the result says as much as `x`.
+fn is_rectified_kernel(graph: &Graph, users: &[Vec<usize>], select: &Node) -> bool {
+    let [below, zero, x] = select.inputs[..] else { return false };
+    let comparison = graph.producer(below);
+    let is_rectifier = matches!(comparison.op, Op::Compare(Comparison::LessEqual)) && comparison.inputs == [x, zero];
+    let spread = graph.producer(zero);
+    let constant = if let Op::Broadcast { .. } = spread.op { graph.producer(spread.inputs[0]) } else { spread };
+    let is_zero =
+        matches!(&constant.op, Op::Constant(tensor) if tensor.shape().rank() == 0 && tensor.to_f64s() == [0.0]);
+    let is_kernel =
+        |value: ValueId| matches!(graph.producer(value).op, Op::Convolution(_) | Op::Dot(_) | Op::ReduceWindow { .. });
+    let sum = graph.producer(x);
+    let is_biased = matches!(sum.op, Op::Binary(Binary::Add))
+        && is_kernel(sum.inputs[0])
+        && users[sum.inputs[0].index()].len() == 1
+        && matches!(graph.producer(sum.inputs[1]).op, Op::Broadcast { .. });
+    let read_twice = users[x.index()].len() == 2;
+    is_rectifier && is_zero && read_twice && (is_kernel(x) || is_biased)
 }
 
 /// The source of a select-and-scatter, if summing its result over `axes` sums every source element exactly once: all

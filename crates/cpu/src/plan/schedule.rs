@@ -4,7 +4,7 @@ use super::kernel::{BufferId, Loop, Operand, Store};
 use super::looping::{self, Goal, MustStore, Places};
 use super::nest::Nest;
 use super::steps::{KernelStep, LoopStep, Step};
-use super::{StoredValues, epilogue, fuse};
+use super::{StoredValues, fuse};
 use octant_graph::{Graph, Node, Op, ValueId};
 use std::collections::HashMap;
 
@@ -34,8 +34,7 @@ pub(crate) fn steps(graph: &Graph, values: &StoredValues) -> Result<Vec<Step>, M
     for node in graph.nodes() {
         schedule.node(node)?;
     }
-    let steps = schedule.drafts.into_iter().map(finish).collect();
-    Ok(epilogue::attach(steps, graph, values))
+    Ok(schedule.drafts.into_iter().map(finish).collect())
 }
 
 fn finish(draft: Draft) -> Step {
@@ -106,6 +105,7 @@ impl Schedule<'_> {
                     outputs: node.outputs.iter().map(with_shape).collect(),
                     path: node.path.clone(),
                     epilogue: None,
+                    pooling: None,
                 };
                 self.push(Step::Kernel(step));
                 Ok(())

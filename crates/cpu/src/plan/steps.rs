@@ -3,7 +3,7 @@
 use super::Plan;
 use super::kernel::{BufferId, Loop, Source};
 use super::nest::Nest;
-use octant_graph::{Op, Shape};
+use octant_graph::{Op, Shape, Window};
 
 /// One thing to do; steps run one after another, each on all threads.
 #[allow(clippy::large_enum_variant, reason = "a plan has a few thousand at most, and they are never copied")]
@@ -51,6 +51,30 @@ pub(crate) struct KernelStep {
     /// A loop that is run over every finished part of a convolution's result while it is still in the cache. It reads and
     /// overwrites that result.
     pub epilogue: Option<LoopStep>,
+    /// Set for a convolution with the maximum pooling after it, and for the gradients of either that know what it selected.
+    pub pooling: Option<Pooling>,
+}
+
+/// A maximum pooling that is part of a step. The convolution has the pooled values and the selected taps as results. The
+/// pooling's gradient has the selected taps in place of its operand. The gradient of the convolution's kernel has the
+/// gradient of the pooled values in place of its second operand, and the selected taps as a third.
+#[derive(Clone)]
+pub(crate) struct Pooling {
+    pub window: Window,
+    /// The shape of what is pooled, which is stored nowhere.
+    pub between: Shape,
+}
+
+impl KernelStep {
+    /// Input, kernel and output of a convolution as its operation describes them, whether it is pooled or not.
+    pub fn convolution_shapes(&self) -> [&Shape; 3] {
+        let [input, kernel, output] = [&self.inputs[0].1, &self.inputs[1].1, &self.outputs[0].1];
+        match &self.pooling {
+            Some(pooling) if self.inputs.len() == 3 => [input, &pooling.between, output],
+            Some(pooling) => [input, kernel, &pooling.between],
+            None => [input, kernel, output],
+        }
+    }
 }
 
 impl LoopStep {
@@ -128,6 +152,10 @@ impl Step {
     /// Floating-point operations of convolutions and products, a multiply-add counted as two.
     pub fn flops(&self) -> f64 {
         match self {
+            Step::Kernel(step @ KernelStep { op: Op::Convolution(_), .. }) => {
+                let [input, kernel, output] = step.convolution_shapes();
+                step.op.flops(&[input, kernel], output)
+            }
             Step::Kernel(KernelStep { op, inputs, outputs, .. }) => {
                 let shapes: Vec<_> = inputs.iter().map(|(_, shape)| shape).collect();
                 outputs.first().map_or(0.0, |(_, shape)| op.flops(&shapes, shape))
@@ -153,9 +181,10 @@ impl Step {
                 );
                 (what, String::new())
             }
-            Step::Kernel(KernelStep { op, inputs, outputs, path, .. }) => {
+            Step::Kernel(KernelStep { op, inputs, outputs, path, pooling, .. }) => {
                 let operands: Vec<String> = inputs.iter().map(|(_, shape)| shape.to_string()).collect();
-                (format!("{} {} -> {}", op.name(), operands.join(" "), outputs[0].1), path.to_string())
+                let pooled = if pooling.is_some() { " with pooling" } else { "" };
+                (format!("{}{pooled} {} -> {}", op.name(), operands.join(" "), outputs[0].1), path.to_string())
             }
             Step::While { .. } => ("while".into(), String::new()),
             Step::If { .. } => ("if".into(), String::new()),

@@ -6,10 +6,12 @@ mod binary;
 mod choice;
 mod convert;
 mod folding;
+mod rows;
 mod unary;
 
 pub(crate) use convert::{narrow, widen};
 pub(crate) use folding::{FoldRows, RowsToFold, combine, fold_rows, identity};
+pub(crate) use rows::{BytesToStream, MoveRows, RowSteps, RowsToMove, Stream, load_rows, store_rows, stream};
 
 use crate::plan::kernel::{Code, Lane};
 use crate::simd::Simd;

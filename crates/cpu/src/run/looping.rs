@@ -8,7 +8,7 @@ mod fold;
 mod registers;
 mod transfer;
 
-use super::instructions::{self, Run};
+use super::instructions::{self, MoveRows, Run, Stream};
 use super::memory::Memory;
 use crate::kernels::Machine;
 use crate::plan::LoopStep;
@@ -22,6 +22,10 @@ use registers::{Way, lies_in_order, place_registers, way};
 
 /// Loops with fewer elements run on the calling thread: waking another costs more.
 const WORTH_A_THREAD: usize = 16 * 1024;
+
+/// Results of at least this many bytes are stored past the caches: they would not find room there until they are read, and
+/// memory need not be read before it is written.
+const STREAMED: usize = 8 << 20;
 
 /// A loop with its instructions compiled and its registers placed.
 pub(crate) struct PreparedLoop {
@@ -42,10 +46,16 @@ struct PreparedLoad {
     way: Way,
     /// Turns 16-bit floats into lanes.
     widen: Option<Run>,
+    /// Moves rows that do not lie in order.
+    rows: Option<MoveRows>,
 }
 
 struct PreparedStore {
     narrow: Option<Run>,
+    /// Moves rows that do not lie in order.
+    rows: Option<MoveRows>,
+    /// Copies past the caches: for results so large that nobody finds them there.
+    stream: Option<Stream>,
     /// The register is the memory itself.
     in_place: bool,
 }
@@ -63,6 +73,10 @@ impl PreparedLoop {
                     Source::Memory(operand) if half(operand.dtype) => Some(instructions::widen(simd, operand.dtype)),
                     _ => None,
                 },
+                rows: match &load.source {
+                    Source::Memory(operand) => instructions::load_rows(simd, operand.dtype),
+                    _ => None,
+                },
             })
             .collect();
         let mut taken: Vec<Register> = Vec::new();
@@ -71,7 +85,12 @@ impl PreparedLoop {
             .iter()
             .map(|store| {
                 let computed = body.instructions.iter().any(|instruction| instruction.to == store.from);
+                let stream = !body.loads_from(store.to.buffer)
+                    && matches!(store.to.dtype, DType::F32 | DType::BF16)
+                    && lies_in_order(&store.to, &nest)
+                    && body.elements() * store.to.dtype.size() >= STREAMED;
                 let in_place = computed
+                    && !stream
                     && !half(store.to.dtype)
                     && lies_in_order(&store.to, &nest)
                     && !body.loads_from(store.to.buffer)
@@ -79,6 +98,8 @@ impl PreparedLoop {
                 taken.extend(in_place.then_some(store.from));
                 PreparedStore {
                     narrow: half(store.to.dtype).then(|| instructions::narrow(simd, store.to.dtype)),
+                    rows: instructions::store_rows(simd, store.to.dtype),
+                    stream: stream.then(|| instructions::stream(simd)),
                     in_place,
                 }
             })
@@ -136,6 +157,7 @@ impl PreparedLoop {
                 for task in chunk * tasks_per_chunk..((chunk + 1) * tasks_per_chunk).min(tasks) {
                     block.task(task);
                 }
+                self.finish_streams();
             });
         });
         if self.nest.partials() > 0 {
@@ -159,7 +181,15 @@ impl PreparedLoop {
                 is_first = false;
                 at += rows * columns;
             }
+            self.finish_streams();
         });
+    }
+
+    /// Other threads may read what this one has streamed.
+    fn finish_streams(&self) {
+        if self.stores.iter().any(|store| store.stream.is_some()) {
+            crate::simd::finish_streams();
+        }
     }
 }
 

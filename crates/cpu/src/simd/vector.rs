@@ -37,6 +37,16 @@ pub trait Vector: Copy + 'static {
     /// # Safety
     /// See the trait.
     unsafe fn store_first(self, to: *mut f32, count: usize);
+    /// Writes `LANES` numbers past the caches, where the machine can: for what is read much later. `to` is a multiple of 64;
+    /// [`super::finish_streams`] comes before another thread reads them.
+    ///
+    /// # Safety
+    /// See the trait.
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store(to) }
+    }
     /// `self + a * b`, fused where the instruction set can.
     ///
     /// # Safety
@@ -146,6 +156,11 @@ mod x86 {
             unsafe { _mm256_storeu_ps(to, self) }
         }
         #[inline(always)]
+        unsafe fn stream(self, to: *mut f32) {
+            // SAFETY: the trait's contract.
+            unsafe { _mm256_stream_ps(to, self) }
+        }
+        #[inline(always)]
         unsafe fn store_first(self, to: *mut f32, count: usize) {
             // SAFETY: the trait's contract; masked-out lanes are not touched.
             unsafe { _mm256_maskstore_ps(to, first_lanes(count), self) }
@@ -205,6 +220,11 @@ mod x86 {
         unsafe fn store(self, to: *mut f32) {
             // SAFETY: the trait's contract.
             unsafe { _mm512_storeu_ps(to, self) }
+        }
+        #[inline(always)]
+        unsafe fn stream(self, to: *mut f32) {
+            // SAFETY: the trait's contract.
+            unsafe { _mm512_stream_ps(to, self) }
         }
         #[inline(always)]
         unsafe fn store_first(self, to: *mut f32, count: usize) {

@@ -14,8 +14,10 @@ mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
+use super::gradient::Gradients;
+use super::planar::{self, is_planar, planar_gradient};
 use super::{Convolution, Epilogue, Weights, WeightsGradient};
-use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen_all};
+use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen, widen_all};
 use crate::kernels::{Machine, Shared, scratch};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Bf16Unit;
@@ -43,11 +45,45 @@ impl Convolution {
         if y.is_empty() {
             return;
         }
+        if is_planar(&self.conv) {
+            return self.run_planar(machine, x, w, y.shared(), epilogue);
+        }
         #[cfg(target_arch = "x86_64")]
         if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
             return plan.run(machine, &self.conv, x, w, y.shared(), epilogue);
         }
         self.run_widened(machine, x, w, &mut y, epilogue);
+    }
+
+    /// Pictures are widened where they are copied onto planes.
+    fn run_planar(
+        &self,
+        machine: &Machine,
+        x: &[bf16],
+        w: Weights<'_, bf16>,
+        y: SharedOutput,
+        epilogue: Option<&Epilogue<'_>>,
+    ) {
+        let conv = &self.conv;
+        let (rows, row_len) = (conv.batch * conv.output[0], conv.output[1] * conv.out_channels);
+        scratch::borrow(w.data.len() + conv.weights_len(), |wide: &mut [f32]| {
+            let (wide_w, packed) = wide.split_at_mut(w.data.len());
+            widen(machine.simd, w.data, wide_w);
+            planar::pack(conv, w.with_data(&*wide_w), packed);
+            machine.pool.run(rows.div_ceil(planar::BAND_ROWS), &|chunk| {
+                let rows = chunk * planar::BAND_ROWS..((chunk + 1) * planar::BAND_ROWS).min(rows);
+                let first = rows.start * row_len;
+                scratch::borrow(rows.len() * row_len, |sums: &mut [f32]| {
+                    let whole = Shared(sums.as_mut_ptr().wrapping_sub(first));
+                    planar::planar_rows(machine.simd, conv, x, packed, whole, rows);
+                    if let Some(epilogue) = epilogue {
+                        epilogue(first, sums);
+                    }
+                    // SAFETY: chunks are disjoint ranges of output rows.
+                    unsafe { y.store(machine.simd, first, sums) };
+                });
+            });
+        });
     }
 
     fn run_widened(
@@ -62,14 +98,7 @@ impl Convolution {
             let (wide_x, wide_w) = wide.split_at_mut(x.len());
             widen_all(machine, x, wide_x);
             widen_all(machine, w.data, wide_w);
-            let w = Weights {
-                data: &*wide_w,
-                row: w.row,
-                column: w.column,
-                input: w.input,
-                output: w.output,
-                group: w.group,
-            };
+            let w = w.with_data(&*wide_w);
             match y {
                 Output::F32(y) => self.run(machine, wide_x, w, y, epilogue),
                 Output::Bf16(y) => scratch::borrow(y.len(), |wide_y: &mut [f32]| {
@@ -107,15 +136,19 @@ impl WeightsGradient {
     }
 
     fn sum_bf16(&self, machine: &Machine, x: &[bf16], dy: &[bf16], dw: &mut [f32]) {
+        if is_planar(&self.conv) {
+            return planar_gradient(machine, &self.conv, x, dy, dw);
+        }
         #[cfg(target_arch = "x86_64")]
         if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
             return plan.run(machine, &self.conv, x, dy, dw);
         }
-        scratch::borrow(x.len() + dy.len(), |wide: &mut [f32]| {
-            let (wide_x, wide_dy) = wide.split_at_mut(x.len());
+        // The input is widened at once, for it is read once per tap; the output's gradient row by row, when it is wanted.
+        scratch::borrow(x.len(), |wide_x: &mut [f32]| {
             widen_all(machine, x, wide_x);
-            widen_all(machine, dy, wide_dy);
-            self.run(machine, wide_x, wide_dy, dw);
+            let row_len = self.conv.output[1] * self.conv.out_channels;
+            let widen_row = |row: usize, to: &mut [f32]| widen(machine.simd, &dy[row * row_len..][..row_len], to);
+            self.run_with(machine, wide_x, &Gradients::Made(&widen_row), dw);
         });
     }
 }

@@ -1,6 +1,7 @@
 //! The convolution itself: weights packed into panels, then chunks of output rows in parallel.
 
 use super::depthwise::{depthwise_rows, is_depthwise, pack_depthwise};
+use super::planar::{self, is_planar, planar_rows};
 use super::windows::{Sweep, Windows};
 use super::{Conv2d, Epilogue, Weights};
 use crate::kernels::panels::{Panel, pack_rows, packed_len, panels};
@@ -18,6 +19,7 @@ pub struct Convolution {
     pub(super) tiled: Option<super::bf16::TiledPlan>,
     sweeps: Vec<Sweep>,
     depthwise: bool,
+    planar: bool,
     /// Output rows (counted through all pictures) in a chunk.
     chunk_rows: usize,
 }
@@ -49,6 +51,7 @@ impl Convolution {
             tiled: super::bf16::TiledPlan::new(conv),
             sweeps,
             depthwise,
+            planar: is_planar(conv),
             chunk_rows: chunk_rows(conv),
         }
     }
@@ -67,9 +70,14 @@ impl Convolution {
         if y.is_empty() {
             return;
         }
+        self.with_packed(machine, w, |packed| self.run_packed(machine, x, packed, y, epilogue));
+    }
+
+    /// Lends the weights as the tiles read them.
+    pub(super) fn with_packed(&self, machine: &Machine, w: Weights<'_>, body: impl FnOnce(&[f32])) {
         scratch::borrow(self.packed_len(machine.simd), |packed: &mut [f32]| {
             self.pack(machine, w, packed);
-            self.run_packed(machine, x, packed, y, epilogue);
+            body(packed);
         });
     }
 
@@ -81,6 +89,9 @@ impl Convolution {
 
     /// Elements of the packed weights.
     fn packed_len(&self, simd: Simd) -> usize {
+        if self.planar {
+            return self.conv.weights_len();
+        }
         self.sweeps.iter().map(|sweep| self.sweep_len(simd, sweep)).sum()
     }
 
@@ -101,6 +112,9 @@ impl Convolution {
     /// Lays the weights out as the tiles read them: `[sweep][group][panel][depth][width]`.
     fn pack(&self, machine: &Machine, w: Weights<'_>, packed: &mut [f32]) {
         let simd = machine.simd;
+        if self.planar {
+            return planar::pack(&self.conv, w, packed);
+        }
         let mut start = 0;
         for sweep in &self.sweeps {
             if self.depthwise {
@@ -137,17 +151,25 @@ impl Convolution {
         let target = Shared(y.as_mut_ptr());
         machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
             let rows = chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows);
-            let mut start = 0;
-            for sweep in &self.sweeps {
-                self.run_sweep(machine.simd, sweep, x.as_ptr(), &packed[start..], target, rows.clone());
-                start += self.sweep_len(machine.simd, sweep);
-            }
+            self.run_rows(machine.simd, x, packed, target, rows.clone());
             if let Some(epilogue) = epilogue {
                 let first = rows.start * row_len;
                 // SAFETY: chunks are disjoint ranges of output rows inside `y`.
                 epilogue(first, unsafe { std::slice::from_raw_parts_mut(target.at(first), rows.len() * row_len) });
             }
         });
+    }
+
+    /// Computes some output rows, counted through all pictures, of the result that begins at `y`.
+    pub(super) fn run_rows(&self, simd: Simd, x: &[f32], packed: &[f32], y: Shared<f32>, rows: Range<usize>) {
+        if self.planar {
+            return planar_rows(simd, &self.conv, x, packed, y, rows);
+        }
+        let mut start = 0;
+        for sweep in &self.sweeps {
+            self.run_sweep(simd, sweep, x.as_ptr(), &packed[start..], y, rows.clone());
+            start += self.sweep_len(simd, sweep);
+        }
     }
 
     fn run_sweep(&self, simd: Simd, sweep: &Sweep, x: *const f32, packed: &[f32], y: Shared<f32>, rows: Range<usize>) {

@@ -3,14 +3,21 @@
 //! Summed over pixels in outer products. The pixels are cut into slices by shape; each slice sums into its own copy of
 //! the gradient, and the copies are added in order.
 
+mod ahead;
+mod source;
+
+pub(super) use source::Gradients;
+
 use super::Conv2d;
 use super::depthwise::{depthwise_gradient, is_depthwise};
+use super::planar::{is_planar, planar_gradient};
 use super::windows::{Sweep, Windows};
 use crate::kernels::panels::{gather_rows, panels};
 use crate::kernels::partial::{add_up, clear};
 use crate::kernels::tile::{OuterTile, even_height, outer_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Simd;
+use ahead::Ahead;
 use std::ops::Range;
 
 /// The gradient of a convolution's weights, ready to run.
@@ -69,10 +76,17 @@ impl WeightsGradient {
     /// # Panics
     /// When a slice does not have the size that the description says.
     pub fn run(&self, machine: &Machine, x: &[f32], dy: &[f32], dw: &mut [f32]) {
+        assert_eq!(dy.len(), self.conv.output_len(), "the output gradient's size must match {:?}", self.conv);
+        self.run_with(machine, x, &Gradients::Stored(dy), dw);
+    }
+
+    pub(super) fn run_with(&self, machine: &Machine, x: &[f32], dy: &Gradients<'_>, dw: &mut [f32]) {
         let len = self.conv.weights_len();
         assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
-        assert_eq!(dy.len(), self.conv.output_len(), "the output gradient's size must match {:?}", self.conv);
         assert_eq!(dw.len(), len, "the weights' size must match {:?}", self.conv);
+        if let (Gradients::Stored(dy), true) = (dy, is_planar(&self.conv)) {
+            return planar_gradient(machine, &self.conv, x, dy, dw);
+        }
         if self.split.slices == 1 {
             clear(machine, dw);
             return self.run_slices(machine, x, dy, dw);
@@ -85,7 +99,7 @@ impl WeightsGradient {
     }
 
     /// Sums slice `s` of the pixels into part `s` of `partial`.
-    fn run_slices(&self, machine: &Machine, x: &[f32], dy: &[f32], partial: &mut [f32]) {
+    fn run_slices(&self, machine: &Machine, x: &[f32], dy: &Gradients<'_>, partial: &mut [f32]) {
         let Split { slices, row_jobs, columns } = self.split;
         let len = self.conv.weights_len();
         let rows = self.conv.batch * self.conv.output[0];
@@ -93,10 +107,12 @@ impl WeightsGradient {
             let target = Shared(partial.as_mut_ptr());
             return machine.pool.run(slices, &|slice| {
                 let rows = slice * rows / slices..(slice + 1) * rows / slices;
-                for (sweep, _) in &self.sweeps {
-                    let dw = target.at(slice * len);
-                    depthwise_gradient(machine.simd, &self.conv, sweep, x.as_ptr(), dy.as_ptr(), dw, rows.clone());
-                }
+                dy.with_rows(&self.conv, rows.clone(), |dy| {
+                    for (sweep, _) in &self.sweeps {
+                        let dw = target.at(slice * len);
+                        depthwise_gradient(machine.simd, &self.conv, sweep, x.as_ptr(), dy, dw, rows.clone());
+                    }
+                });
             });
         }
         let outputs = self.conv.group_outputs();
@@ -107,21 +123,19 @@ impl WeightsGradient {
             let (slice, job) = (job / (self.conv.groups * group_jobs), job % (self.conv.groups * group_jobs));
             let (group, job) = (job / group_jobs, job % group_jobs);
             let (row_job, first) = (job / column_jobs, job % column_jobs * columns);
-            let block = Block {
-                simd: machine.simd,
-                conv: &self.conv,
-                group,
-                columns: first..(first + columns).min(outputs),
-                dy: dy.as_ptr(),
-                dw: target.at(slice * len),
-            };
+            let (simd, conv, dw) = (machine.simd, &self.conv, target.at(slice * len));
+            let columns = first..(first + columns).min(outputs);
             let slice = slice * rows / slices..(slice + 1) * rows / slices;
             let step = (BLOCK_PIXELS / self.conv.output[1].max(1)).max(1);
             for first in slice.clone().step_by(step) {
-                for (sweep, rows_of) in &self.sweeps {
-                    let depth = row_job * sweep.depth() / row_jobs..(row_job + 1) * sweep.depth() / row_jobs;
-                    block.add(sweep, rows_of, depth, x.as_ptr(), first..(first + step).min(slice.end));
-                }
+                let rows = first..(first + step).min(slice.end);
+                dy.with_rows(conv, rows.clone(), |dy| {
+                    let block = Block { simd, conv, group, columns: columns.clone(), dy, dw };
+                    for (sweep, rows_of) in &self.sweeps {
+                        let depth = row_job * sweep.depth() / row_jobs..(row_job + 1) * sweep.depth() / row_jobs;
+                        block.add(sweep, rows_of, depth, x.as_ptr(), rows.clone());
+                    }
+                });
             }
         });
     }
@@ -184,7 +198,8 @@ impl Block<'_> {
         let all = last + 1 - first == windows.pixels && windows.places.is_sorted();
         let one_panel = self.columns.len() == width && self.conv.out_channels == width;
         // SAFETY: the places are pixels of the output gradient, which outlives the job.
-        let whole = || unsafe { std::slice::from_raw_parts(self.dy.add(first * width), windows.pixels * width) };
+        let whole =
+            || unsafe { std::slice::from_raw_parts(self.dy.wrapping_add(first * width), windows.pixels * width) };
         (all && one_panel).then(whole)
     }
 
@@ -285,46 +300,6 @@ struct Segment<'a> {
 
 /// From this many panels on, a copy of the windows pays: they are read once per panel, from pixels far apart.
 const COPY_PANELS: usize = 2;
-
-/// Memory that the next block will read, fetched while this one computes: the output gradient, then the input.
-struct Ahead {
-    /// Where each part begins, and its numbers.
-    parts: [(*const f32, usize); 2],
-    /// Elements of the gradient that one block updates.
-    work: usize,
-    /// Those that were handed to tiles so far.
-    done: std::cell::Cell<usize>,
-}
-
-impl Ahead {
-    /// What follows after `rows`. Jobs that see only a part of the channels compute long enough for each number anyway.
-    fn new(block: &Block<'_>, x: *const f32, rows: &Range<usize>, depth: usize) -> Ahead {
-        let conv = block.conv;
-        let whole = block.columns.len() == conv.out_channels;
-        let part = |from: *const f32, extents: [usize; 2], channels: usize| {
-            let row_len = extents[1] * channels;
-            let height = conv.output[0].max(1);
-            let row = rows.end / height * extents[0] + rows.end % height * extents[0] / height;
-            let count = rows.len() * extents[0].div_ceil(height) * row_len;
-            (from.wrapping_add(row * row_len), if whole { count } else { 0 })
-        };
-        let parts = [part(block.dy, conv.output, conv.out_channels), part(x, conv.input, conv.in_channels)];
-        Ahead { parts, work: depth * block.columns.len(), done: std::cell::Cell::new(0) }
-    }
-
-    /// What a tile that updates `elements` in `steps` should fetch: a place, and its distance from step to step.
-    fn next(&self, elements: usize, steps: usize) -> (*const f32, usize) {
-        let total = self.parts[0].1 + self.parts[1].1;
-        let done = self.done.replace(self.done.get() + elements);
-        let share = |done: usize| (total as u64 * done as u64 / self.work.max(1) as u64) as usize;
-        let (begin, end) = (share(done), share(done + elements));
-        let from = match begin < self.parts[0].1 {
-            true => self.parts[0].0.wrapping_add(begin),
-            false => self.parts[1].0.wrapping_add(begin - self.parts[0].1),
-        };
-        (from, (end - begin).div_ceil(steps.max(1)))
-    }
-}
 
 /// For each step of a sweep's reduced axis: the row of `dw`, seen as a matrix with one column per output channel.
 fn weight_rows(conv: &Conv2d, sweep: &Sweep) -> Vec<u32> {

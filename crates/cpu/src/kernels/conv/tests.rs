@@ -162,6 +162,19 @@ fn bf16_layers_of_real_networks_follow_the_definition() {
 }
 
 #[test]
+fn layers_of_very_few_channels_follow_the_definition() {
+    for (channels, kernel, padding) in [([2, 1], 7, 3), ([4, 1], 3, 1), ([1, 4], 3, 0), ([3, 2], 9, 6), ([5, 3], 4, 1)]
+    {
+        for size in [[40, 70], [9, 17]] {
+            let conv = Conv2d::new(2, size, channels, [kernel; 2]).padded(padding, 1);
+            check(&conv);
+            check(&Conv2d { reversed: true, ..conv.clone() });
+            check_bf16(&conv);
+        }
+    }
+}
+
+#[test]
 fn depthwise_layers_follow_the_definition() {
     for (channels, multiplier) in [(1, 1), (3, 1), (40, 1), (96, 1), (5, 3), (16, 2)] {
         for (kernel, padding, stride) in [(3, 1, 1), (3, 1, 2), (5, 2, 1), (1, 0, 1), (4, 0, 3)] {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernels::conv::testing::{assert_close, machines, numbers};
+use half::bf16;
 use proptest::prelude::*;
 
 fn any_pool() -> impl Strategy<Value = Pool2d> {
@@ -17,6 +18,23 @@ fn any_pool() -> impl Strategy<Value = Pool2d> {
             stride,
             dilation,
             pad_low,
+        },
+    )
+}
+
+/// Windows that lie side by side, with some rows and columns left over.
+fn any_tiling() -> impl Strategy<Value = Pool2d> {
+    let channels = prop_oneof![0usize..5, 14usize..70];
+    (0usize..3, [0usize..4, 0..4], [0usize..3, 0..3], channels, [1usize..4, 1..4]).prop_map(
+        |(batch, output, rest, channels, window)| Pool2d {
+            batch,
+            input: [0, 1].map(|axis| output[axis] * window[axis] + rest[axis]),
+            output,
+            channels,
+            window,
+            stride: window,
+            dilation: [1; 2],
+            pad_low: [0; 2],
         },
     )
 }
@@ -46,7 +64,7 @@ fn windows(pool: &Pool2d) -> Vec<Vec<usize>> {
 
 proptest! {
     #[test]
-    fn any_pooling_follows_the_definition(pool in any_pool()) {
+    fn any_pooling_follows_the_definition(pool in prop_oneof![any_pool(), any_tiling()]) {
         // Few distinct values, so that windows have several maxima.
         let x: Vec<f32> = numbers(pool.input_len(), 1).iter().map(|x| (4.0 * x).round()).collect();
         let dy = numbers(pool.output_len(), 2);
@@ -76,8 +94,27 @@ proptest! {
             assert_close(&dx, &scattered, "gradient of max");
             sum_pool2d_gradient(&machine, &pool, &dy, &mut dx);
             assert_close(&dx, &spread, "gradient of sum");
+            check_bf16(&machine, &pool, &x, &dy);
         }
     }
+}
+
+/// Poolings of bf16 numbers are those of the same numbers in f32, rounded once.
+fn check_bf16(machine: &Machine, pool: &Pool2d, x: &[f32], dy: &[f32]) {
+    let narrow = |values: &[f32]| -> Vec<bf16> { values.iter().map(|&value| bf16::from_f32(value)).collect() };
+    let widen = |values: &[bf16]| -> Vec<f32> { values.iter().map(|value| value.to_f32()).collect() };
+    let (x, dy) = (narrow(x), narrow(dy));
+    let (wide_x, wide_dy) = (widen(&x), widen(&dy));
+    for reduction in [Reduction::Max, Reduction::Sum] {
+        let (mut y, mut expected) = (vec![bf16::NAN; dy.len()], vec![f32::NAN; dy.len()]);
+        pool2d(machine, pool, reduction, 0.5, &x, &mut y);
+        pool2d(machine, pool, reduction, 0.5, &wide_x, &mut expected);
+        assert_eq!(y, narrow(&expected), "{reduction:?}");
+    }
+    let (mut dx, mut expected) = (vec![bf16::NAN; x.len()], vec![f32::NAN; x.len()]);
+    max_pool2d_gradient(machine, pool, 0.25, &x, &dy, &mut dx);
+    max_pool2d_gradient(machine, pool, 0.25, &wide_x, &wide_dy, &mut expected);
+    assert_eq!(dx, narrow(&expected), "gradient of max");
 }
 
 #[test]

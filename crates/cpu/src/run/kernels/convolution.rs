@@ -28,8 +28,7 @@ pub(super) struct KernelStrides {
 }
 
 impl Way {
-    pub fn choose(conv: &Convolution, arguments: &Arguments) -> Way {
-        let [input, kernel, output] = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
+    pub fn choose(conv: &Convolution, [input, kernel, output]: [&Shape; 3]) -> Way {
         let f32_sums = [input, output].iter().all(|s| matches!(s.dtype(), DType::F32 | DType::BF16 | DType::F16));
         if !f32_sums || conv.strides.len() != 2 {
             return Way::General(conv.clone());
@@ -122,7 +121,7 @@ impl Way {
 }
 
 impl KernelStrides {
-    fn view<'a, T>(&self, data: &'a [T]) -> Weights<'a, T> {
+    pub fn view<'a, T>(&self, data: &'a [T]) -> Weights<'a, T> {
         let KernelStrides { row, column, input, output, group } = *self;
         Weights { data, row, column, input, output, group }
     }

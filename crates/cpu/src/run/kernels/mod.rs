@@ -5,6 +5,7 @@ mod dot;
 mod index;
 mod numbers;
 mod order;
+mod pooled;
 mod random;
 mod window;
 
@@ -20,13 +21,15 @@ pub(crate) struct PreparedKernel {
     op: Op,
     how: How,
     arguments: Arguments,
-    /// Runs over every finished part of a convolution.
+    /// Runs over every finished part of a convolution, pooled or not.
     epilogue: Option<PreparedLoop>,
 }
 
 enum How {
     Convolution(convolution::Way),
     Dot(dot::Way),
+    /// A convolution with the pooling after it, or one of their gradients.
+    Pooled(pooled::Way),
     /// Everything is decided when it runs.
     Plain,
 }
@@ -39,15 +42,20 @@ pub(super) struct Arguments {
 
 impl PreparedKernel {
     pub fn new(step: KernelStep, simd: Simd) -> PreparedKernel {
+        let pooled = pooled::Way::choose(&step);
         let buffers = |list: Vec<(crate::plan::kernel::BufferId, Shape)>| {
             list.into_iter().map(|(buffer, shape)| (buffer.0 as usize, shape)).collect()
         };
         let arguments = Arguments { inputs: buffers(step.inputs), outputs: buffers(step.outputs) };
         let how = match &step.op {
-            Op::Convolution(conv) => How::Convolution(convolution::Way::choose(conv, &arguments)),
+            Op::Convolution(conv) => {
+                let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
+                How::Convolution(convolution::Way::choose(conv, shapes))
+            }
             Op::Dot(dot) => How::Dot(dot::Way::choose(dot, &arguments)),
             _ => How::Plain,
         };
+        let how = pooled.map_or(how, How::Pooled);
         let epilogue = step.epilogue.map(|epilogue| PreparedLoop::new(epilogue, simd));
         PreparedKernel { op: step.op, how, arguments, epilogue }
     }
@@ -56,6 +64,7 @@ impl PreparedKernel {
         let arguments = &self.arguments;
         match (&self.op, &self.how) {
             (_, How::Convolution(way)) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
+            (_, How::Pooled(way)) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
             (_, How::Dot(way)) => way.run(arguments, memory, machine),
             (Op::DynamicSlice { sizes }, _) => index::dynamic_slice(sizes, arguments, memory),
             (Op::DynamicUpdateSlice, _) => index::dynamic_update_slice(arguments, memory),

@@ -5,6 +5,7 @@ use super::Arguments;
 use super::numbers::{Number, advance, for_type, into_f32, with_f32};
 use crate::kernels::{Machine, Pool2d, Reduction as Pooling, max_pool2d_gradient, pool2d};
 use octant_graph::{DType, Reduction, Shape, Window};
+use octant_tensor::bf16;
 use std::cmp::Ordering;
 
 /// The operand position of a window's element, if it is not padding and not in a hole.
@@ -21,7 +22,7 @@ fn source(window: &Window, shape: &Shape, strides: &[usize], place: &[usize], ta
 }
 
 /// The window as one that moves over NHWC pictures of floats, if it is one.
-fn over_pictures(window: &Window, input: &Shape, output: &Shape) -> Option<Pool2d> {
+pub(super) fn over_pictures(window: &Window, input: &Shape, output: &Shape) -> Option<Pool2d> {
     let still = |axis: usize| window.size[axis] == 1 && window.strides[axis] == 1 && window.padding[axis] == (0, 0);
     let floats = matches!(input.dtype(), DType::F32 | DType::BF16 | DType::F16);
     if !floats || input.rank() != 4 || !still(0) || !still(3) || window.base_dilation.iter().any(|&d| d != 1) {
@@ -49,6 +50,13 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
         Reduction::Product | Reduction::And | Reduction::Or => None,
     };
     if let (Some(pool), Some((pooling, initial))) = (over_pictures(window, shape, result), pooling) {
+        if shape.dtype() == DType::BF16 {
+            // SAFETY: both are stored as bf16; no step writes the operand now, this step owns the result.
+            let (x, y) = unsafe {
+                (memory.read::<bf16>(*operand, shape.elements()), memory.write::<bf16>(*output, result.elements()))
+            };
+            return pool2d(machine, &pool, pooling, initial, x, y);
+        }
         return with_f32(memory, machine, &arguments.inputs[0], |x| {
             into_f32(memory, machine, &arguments.outputs[0], |y| pool2d(machine, &pool, pooling, initial, x, y));
         });
@@ -96,6 +104,18 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
 pub(super) fn select_and_scatter(window: &Window, arguments: &Arguments, memory: &Memory, machine: &Machine) {
     let [(operand, shape), (source_buffer, source_shape)] = [&arguments.inputs[0], &arguments.inputs[1]];
     if let Some(pool) = over_pictures(window, shape, source_shape) {
+        if shape.dtype() == DType::BF16 {
+            let result = arguments.outputs[0].0;
+            // SAFETY: all three are stored as bf16; no step writes the operands now, this step owns the result.
+            let (x, dy, dx) = unsafe {
+                (
+                    memory.read::<bf16>(*operand, shape.elements()),
+                    memory.read::<bf16>(*source_buffer, source_shape.elements()),
+                    memory.write::<bf16>(result, shape.elements()),
+                )
+            };
+            return max_pool2d_gradient(machine, &pool, 0.0, x, dy, dx);
+        }
         return with_f32(memory, machine, &arguments.inputs[0], |x| {
             with_f32(memory, machine, &arguments.inputs[1], |dy| {
                 into_f32(memory, machine, &arguments.outputs[0], |dx| {

@@ -104,9 +104,9 @@ impl<'a> Block<'a> {
                     self.registers[load.to] = address;
                 }
                 (_, Way::Once) if !first => {}
-                (Source::Memory(operand), _) => self.fill_from_memory(place, load, operand, how.widen),
+                (Source::Memory(operand), _) => self.fill_from_memory(place, load, operand, how),
                 (Source::Immediate(value), _) => self.fill_with(load, instructions::immediate(*value, load.lane)),
-                (Source::Count { offset, strides }, _) => self.fill_counting(place, load, *offset, strides),
+                (Source::Count { offset, strides }, way) => self.fill_counting(place, load, way, *offset, strides),
             }
         }
         for (store, how) in prepared.body.stores.iter().zip(&prepared.stores) {
@@ -131,7 +131,7 @@ impl<'a> Block<'a> {
         }
         for (store, how) in prepared.body.stores.iter().zip(&prepared.stores) {
             if !how.in_place {
-                self.store(place, store.from, &store.to, how.narrow);
+                self.store(place, store.from, &store.to, how);
             }
         }
     }
@@ -149,7 +149,7 @@ pub(super) struct BlockPlace {
 
 /// Asks for the memory behind a block, as much of it as the block has: most often the next one lies there. Its operands
 /// come while this one computes.
-fn prefetch_after(block: *const u8, bytes: usize) {
+pub(super) fn prefetch_after(block: *const u8, bytes: usize) {
     const LINE: usize = 64;
     for line in (0..bytes).step_by(LINE) {
         crate::simd::prefetch(block.wrapping_add(bytes + line));

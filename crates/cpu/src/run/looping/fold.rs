@@ -5,7 +5,7 @@ use super::super::memory::Memory;
 use super::PreparedLoop;
 use super::block::{Block, BlockPlace, offset_of};
 use crate::plan::kernel::{Lane, Operand};
-use crate::plan::nest::FoldKind;
+use crate::plan::nest::{FoldKind, Nest};
 
 /// A fold with its instructions chosen.
 pub(super) struct PreparedFold {
@@ -173,6 +173,12 @@ impl Block<'_> {
                 unsafe { rows(RowsToFold { to: spare, from: block, rows: place.rows, columns: place.columns }) };
             }
             let first = self.position(place, fold.to.offset, &fold.to.strides);
+            if how.rows.is_some() && rows_follow_each_other(&prepared.nest, &fold.to) {
+                // SAFETY: the accumulator holds a lane for every row, all just folded.
+                let lanes = unsafe { std::slice::from_raw_parts(spare, place.rows * size) };
+                prepared.write_folded(self.memory, first, how, &fold.to, lanes, place.rows);
+                continue;
+            }
             for row in 0..place.rows {
                 let folded = match how.rows {
                     Some(_) => spare.wrapping_add(row * size),
@@ -191,6 +197,13 @@ impl Block<'_> {
             }
         }
     }
+}
+
+/// Whether the rows' results lie in memory one after the other.
+fn rows_follow_each_other(nest: &Nest, to: &Operand) -> bool {
+    let [.., outer, inner, _] = to.strides[..] else { return false };
+    let inner_follows = inner == 1 || nest.row_inner == 1;
+    inner_follows && (nest.row_inner == nest.rows || outer == nest.row_inner as isize)
 }
 
 /// Folds `count` lanes into the first one by halves.

@@ -1,18 +1,33 @@
 //! Operands that do not lie in memory as a register wants them.
 
-use super::super::instructions::{self, Operands, Run};
-use super::block::{Block, BlockPlace};
+use super::super::instructions::{self, BytesToStream, Operands, RowSteps, RowsToMove};
+use super::block::{Block, BlockPlace, prefetch_after};
 use super::registers::{Way, lies_in_order};
+use super::{PreparedLoad, PreparedStore};
 use crate::plan::kernel::{Load, Operand, Register};
 
 impl Block<'_> {
     /// Registers that are filled once must be whole, since later blocks may be larger than the first.
-    fn rows_to_fill(&self, place: &BlockPlace, load: &Load) -> usize {
-        let nest = &self.prepared.nest;
-        let at = self.prepared.body.loads.iter().position(|other| other.to == load.to);
-        match at.map(|at| self.prepared.loads[at].way) {
-            Some(Way::Once) => nest.rows_per_block,
+    fn rows_to_fill(&self, place: &BlockPlace, way: Way) -> usize {
+        match way {
+            Way::Once => self.prepared.nest.rows_per_block,
             _ => place.rows,
+        }
+    }
+
+    /// The block's rows of an operand in memory, and the register they belong to.
+    fn rows_to_move(&self, place: &BlockPlace, operand: &Operand, register: *mut u8, rows: usize) -> RowsToMove {
+        let (nest, strides) = (&self.prepared.nest, &operand.strides);
+        let [.., outer, inner, column_stride] = strides[..] else { unreachable!("a loop has rows and columns") };
+        let steps =
+            RowSteps { inner, outer, inner_rows: nest.row_inner.max(1), first: place.row % nest.row_inner.max(1) };
+        RowsToMove {
+            memory: self.address(place, operand),
+            register,
+            rows,
+            columns: place.columns,
+            column_stride,
+            steps,
         }
     }
 
@@ -30,11 +45,18 @@ impl Block<'_> {
         }
     }
 
-    pub(super) fn fill_counting(&mut self, place: &BlockPlace, load: &Load, offset: isize, strides: &[isize]) {
+    pub(super) fn fill_counting(
+        &mut self,
+        place: &BlockPlace,
+        load: &Load,
+        way: Way,
+        offset: isize,
+        strides: &[isize],
+    ) {
         let start = self.position(place, offset, strides);
         let column_stride = strides[strides.len() - 1];
         let (size, to) = (load.lane.size(), self.registers[load.to]);
-        for row in 0..self.rows_to_fill(place, load) {
+        for row in 0..self.rows_to_fill(place, way) {
             let row_start = start + self.row_distance(place, strides, row);
             for column in 0..place.columns {
                 let value = row_start + column as isize * column_stride;
@@ -46,12 +68,17 @@ impl Block<'_> {
         }
     }
 
-    pub(super) fn fill_from_memory(&mut self, place: &BlockPlace, load: &Load, operand: &Operand, widen: Option<Run>) {
+    pub(super) fn fill_from_memory(&mut self, place: &BlockPlace, load: &Load, operand: &Operand, how: &PreparedLoad) {
         let column_stride = operand.strides[operand.strides.len() - 1];
         let size = operand.dtype.size();
         let (start, to) = (self.address(place, operand), self.registers[load.to]);
-        let rows = self.rows_to_fill(place, load);
+        let rows = self.rows_to_fill(place, how.way);
         let in_order = lies_in_order(operand, &self.prepared.nest);
+        let widen = how.widen;
+        if let (Some(move_rows), false) = (how.rows, in_order) {
+            // SAFETY: every place of the loop lies inside of the operand's buffer; registers hold a whole block.
+            return unsafe { move_rows(self.rows_to_move(place, operand, to, rows)) };
+        }
         // 16-bit floats that do not lie in order are first put in order in the spare block.
         let gathered = match widen {
             Some(_) if !in_order => self.accumulators[self.prepared.folds.len()],
@@ -60,6 +87,7 @@ impl Block<'_> {
         // SAFETY: every place of the loop lies inside of the operand's buffer; registers hold a whole block.
         unsafe {
             if let (Some(widen), true) = (widen, in_order) {
+                prefetch_after(start, rows * place.columns * size);
                 return widen(Operands { to, from: [start.cast_const(); 3], count: rows * place.columns });
             }
             for row in 0..rows {
@@ -74,16 +102,29 @@ impl Block<'_> {
         }
     }
 
-    pub(super) fn store(&mut self, place: &BlockPlace, from: Register, operand: &Operand, narrow: Option<Run>) {
+    pub(super) fn store(&mut self, place: &BlockPlace, from: Register, operand: &Operand, how: &PreparedStore) {
         let column_stride = operand.strides[operand.strides.len() - 1];
         let size = operand.dtype.size();
         let target = self.address(place, operand);
         let count = place.rows * place.columns;
         let mut source = self.registers[from];
+        let in_order = lies_in_order(operand, &self.prepared.nest);
+        if let (Some(move_rows), false) = (how.rows, in_order) {
+            // SAFETY: every place of the loop lies inside of the operand's buffer; the register holds a whole block.
+            return unsafe { move_rows(self.rows_to_move(place, operand, source, place.rows)) };
+        }
         // SAFETY: every place of the loop lies inside of the operand's buffer; the register holds `count` lanes.
         unsafe {
-            if let Some(narrow) = narrow {
-                let in_order = lies_in_order(operand, &self.prepared.nest);
+            if let Some(stream) = how.stream {
+                let mut from = source.cast_const();
+                if let Some(narrow) = how.narrow {
+                    let spare = self.accumulators[self.prepared.folds.len()];
+                    narrow(Operands { to: spare, from: [from; 3], count });
+                    from = spare;
+                }
+                return stream(BytesToStream { to: target, from, bytes: count * size });
+            }
+            if let Some(narrow) = how.narrow {
                 let narrowed = if in_order { target } else { self.accumulators[self.prepared.folds.len()] };
                 narrow(Operands { to: narrowed, from: [source.cast_const(); 3], count });
                 if in_order {

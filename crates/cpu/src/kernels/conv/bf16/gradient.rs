@@ -6,15 +6,17 @@
 //! strides, the input falls into classes of rows and columns (even and odd, say), and within a class a tap is a
 //! shift again.
 
+mod interleave;
+
 use super::super::Conv2d;
 use super::super::windows::Sweep;
 use super::transpose::transpose_block;
-use crate::kernels::amx::{BLOCK_LEN, Block, COLUMNS, ROWS, Tiles};
+use crate::kernels::amx::{BLOCK_LEN, Block, COLUMNS, Column, NARROW, ROWS, Tiles};
 use crate::kernels::partial::clear;
 use crate::kernels::{Machine, Shared, scratch};
-use crate::simd::{Kernel, Simd, Vector};
+use crate::simd::Simd;
 use half::bf16;
-use std::marker::PhantomData;
+use interleave::Interleave;
 use std::ops::Range;
 
 /// Steps of the reduced axis in a tile.
@@ -302,6 +304,9 @@ impl Job<'_> {
         packed: &[u16],
         tiles: &Tiles,
     ) {
+        if self.inputs.len() <= NARROW || self.outputs.len() <= NARROW {
+            return self.add_taps_by_four(sweep, steps, turned, class_len, stride, packed, tiles);
+        }
         let panel_len = steps / STEPS * BLOCK_LEN;
         for tap in &sweep.taps {
             for row in (0..self.inputs.len()).step_by(ROWS) {
@@ -329,37 +334,58 @@ impl Job<'_> {
     }
 }
 
-/// Packs some output channels of pixels in pairs: `[32 pixels][2 halves][pair][16 channels][2 pixels]`.
-struct Interleave<'a>(PhantomData<&'a ()>);
-
-impl<'a> Kernel for Interleave<'a> {
-    type Args = (&'a [*const u16], usize, usize, &'a mut [u16]);
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<V: Vector>((rows, first, columns, packed): Self::Args) {
-        for (block, rows) in packed.chunks_exact_mut(BLOCK_LEN).zip(rows.chunks_exact(STEPS)) {
-            for (half, tile) in block.chunks_exact_mut(BLOCK_LEN / 2).enumerate() {
-                let live = columns.saturating_sub(16 * half).min(16);
-                for (pair, rows) in tile.chunks_exact_mut(32).zip(rows.chunks_exact(2)) {
-                    let channel = first + 16 * half;
-                    // SAFETY: every pixel has the channels up to `first + columns`.
-                    let [even, odd] =
-                        [0, 1].map(|row| unsafe { std::slice::from_raw_parts(rows[row].wrapping_add(channel), live) });
-                    if live == 16 {
-                        for column in 0..16 {
-                            pair[2 * column] = even[column];
-                            pair[2 * column + 1] = odd[column];
+impl Job<'_> {
+    /// The same for so few channels that tiles of 32 × 32 would be half empty: four tiles of taps and input channels at a
+    /// time meet one tile of output channels.
+    fn add_taps_by_four(
+        &self,
+        sweep: &ShiftedSweep,
+        steps: usize,
+        turned: &[u16],
+        class_len: usize,
+        stride: usize,
+        packed: &[u16],
+        tiles: &Tiles,
+    ) {
+        let panel_len = steps / STEPS * BLOCK_LEN;
+        let row_tiles = self.inputs.len().div_ceil(NARROW);
+        let count = sweep.taps.len() * row_tiles;
+        // Where A lies for a tile, and C without its columns.
+        let tile = |index: usize| {
+            let (tap, row) = (&sweep.taps[index / row_tiles], index % row_tiles * NARROW);
+            let a = turned[tap.class * class_len + row * stride + tap.shift..].as_ptr();
+            let c = (tap.kernel * self.padded[1] + self.inputs.start + row) * self.padded[2] + self.outputs.start;
+            (a, self.dw.wrapping_add(c))
+        };
+        // What is left of the last four tiles adds to nothing.
+        scratch::borrow(NARROW * self.padded[2], |nothing: &mut [f32]| {
+            for half in 0..self.outputs.len().div_ceil(NARROW) {
+                let b = packed[half / 2 * panel_len + half % 2 * BLOCK_LEN / 2..].as_ptr();
+                for first in (0..count).step_by(4) {
+                    let four: [_; 4] = std::array::from_fn(|at| match first + at < count {
+                        true => {
+                            let (a, c) = tile(first + at);
+                            (a, c.wrapping_add(half * NARROW))
                         }
-                        continue;
-                    }
-                    pair.fill(0);
-                    for column in 0..live {
-                        pair[2 * column] = even[column];
-                        pair[2 * column + 1] = odd[column];
-                    }
+                        false => (tile(first).0, nothing.as_mut_ptr()),
+                    });
+                    let column = Column {
+                        a: four.map(|(a, _)| a),
+                        c: four.map(|(_, c)| c),
+                        step_bytes: 2 * STEPS,
+                        blocks: steps / STEPS,
+                        accumulate: 1,
+                        a_stride: 2 * stride,
+                        segments: &0,
+                        segment_count: 1,
+                        b,
+                        c_stride: 4 * self.padded[2],
+                    };
+                    // SAFETY: 16 rows of `stride` numbers lie behind each `a`, of which `shift + steps` are read; the
+                    // padded gradient has room for whole tiles, and these channels belong to this job.
+                    unsafe { tiles.column(&column) };
                 }
             }
-        }
+        });
     }
 }

@@ -1,0 +1,75 @@
+//! Joined steps against the single ones, at every instruction set and bf16 unit.
+
+use super::super::{Conv2d, conv2d, conv2d_weights_gradient};
+use super::*;
+use crate::kernels::conv::testing::numbers;
+use crate::kernels::{Reduction, max_pool2d_gradient, pool2d};
+use crate::pool::Pool;
+use crate::simd::Simd;
+
+fn cases() -> Vec<(Conv2d, Pool2d)> {
+    let plain = |channels, size, window| {
+        let conv = Conv2d::new(3, size, channels, [3, 3]).padded(1, 1);
+        let pool = Pool2d::square(3, conv.output, conv.out_channels, window, window, 0);
+        (conv, pool)
+    };
+    let mut grouped = plain([8, 24], [9, 12], 3);
+    grouped.0.groups = 4;
+    vec![plain([1, 64], [26, 28], 2), plain([17, 37], [11, 7], 2), plain([3, 5], [8, 8], 4), grouped]
+}
+
+#[test]
+fn pooling_at_once_is_pooling_afterwards() {
+    for (conv, pool) in cases() {
+        let (x, w) = (numbers(conv.input_len(), 1), numbers(conv.weights_len(), 2));
+        let pooled = numbers(pool.output_len(), 3);
+        for simd in Simd::all() {
+            let machine = Machine { pool: Pool::new(2), simd };
+            let mut between = vec![0.0; conv.output_len()];
+            let mut expected = vec![0.0; pool.output_len()];
+            conv2d(&machine, &conv, &x, Weights::hwio(&w, &conv), &mut between, None);
+            pool2d(&machine, &pool, Reduction::Max, f32::NEG_INFINITY, &between, &mut expected);
+            let (mut y, mut selected) = (vec![0.0; expected.len()], vec![0; expected.len()]);
+            Convolution::new(&conv).run_pooled(
+                &machine,
+                &x,
+                Weights::hwio(&w, &conv),
+                &pool,
+                &mut y,
+                &mut selected,
+                &|_, _| (),
+            );
+            assert_eq!(y, expected, "{simd:?} {conv:?}");
+
+            let mut dy = vec![0.0; between.len()];
+            max_pool2d_gradient(&machine, &pool, 0.0, &between, &pooled, &mut dy);
+            let mut scattered = vec![f32::NAN; dy.len()];
+            crate::kernels::scatter_selected(&machine, &pool, &selected, &pooled, &mut scattered);
+            assert_eq!(scattered, dy, "{simd:?} {conv:?}");
+
+            let (mut dw, mut expected) = (vec![0.0; w.len()], vec![0.0; w.len()]);
+            conv2d_weights_gradient(&machine, &conv, &x, &dy, &mut expected);
+            WeightsGradient::new(&conv).run_unpooled(&machine, &x, &pool, &pooled, &selected, &mut dw);
+            assert_eq!(dw, expected, "{simd:?} {conv:?}");
+        }
+    }
+}
+
+#[test]
+fn bf16_is_pooled_as_its_sums_are() {
+    let narrow = |values: Vec<f32>| -> Vec<bf16> { values.into_iter().map(bf16::from_f32).collect() };
+    for (conv, pool) in cases() {
+        let (x, w) = (narrow(numbers(conv.input_len(), 1)), narrow(numbers(conv.weights_len(), 2)));
+        for simd in Simd::all() {
+            let machine = Machine { pool: Pool::new(2), simd };
+            let plan = Convolution::new(&conv);
+            let mut between = vec![bf16::ZERO; conv.output_len()];
+            plan.run_bf16(&machine, &x, Weights::hwio(&w, &conv), Output::Bf16(&mut between), None);
+            let mut expected = vec![bf16::ZERO; pool.output_len()];
+            pool2d(&machine, &pool, Reduction::Max, f32::NEG_INFINITY, &between, &mut expected);
+            let (mut y, mut selected) = (vec![bf16::ZERO; expected.len()], vec![0; expected.len()]);
+            plan.run_pooled_bf16(&machine, &x, Weights::hwio(&w, &conv), &pool, &mut y, &mut selected, &|_, _| ());
+            assert_eq!(y, expected, "{simd:?} {conv:?}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Convolutions with the maximum pooling after them, and the gradients of both.
+
+use super::super::looping::PreparedLoop;
+use super::super::memory::Memory;
+use super::Arguments;
+use super::convolution::{self, KernelStrides};
+use super::window::over_pictures;
+use crate::kernels::{Convolution, Finished, Machine, Output, Pool2d, Stored, WeightsGradient, scatter_selected};
+use crate::plan::{KernelStep, Pooling};
+use octant_graph::{DType, Op};
+use octant_tensor::bf16;
+
+/// What a step with a pooling does.
+pub(super) enum Way {
+    Forward { kernel: Convolution, strides: KernelStrides, pool: Pool2d },
+    Scatter(Pool2d),
+    Gradient { plan: WeightsGradient, pool: Pool2d },
+}
+
+impl Way {
+    /// How the step runs, if it has a pooling.
+    pub fn choose(step: &KernelStep) -> Option<Way> {
+        let Pooling { window, between } = step.pooling.as_ref()?;
+        let is_forward = step.outputs.len() == 2;
+        let (_, pooled) = if is_forward { &step.outputs[0] } else { &step.inputs[1] };
+        let pool = over_pictures(window, between, pooled).expect("only poolings of pictures are joined");
+        Some(match &step.op {
+            Op::Convolution(conv) => match convolution::Way::choose(conv, step.convolution_shapes()) {
+                convolution::Way::Pictures { kernel, strides } => Way::Forward { kernel, strides, pool },
+                convolution::Way::Gradient(plan) => Way::Gradient { plan, pool },
+                convolution::Way::General(_) => unreachable!("only convolutions of pictures are joined"),
+            },
+            _ => Way::Scatter(pool),
+        })
+    }
+
+    pub fn run(&self, arguments: &Arguments, epilogue: Option<&PreparedLoop>, memory: &Memory, machine: &Machine) {
+        let follow = |first: usize, count: usize| {
+            if let Some(epilogue) = epilogue {
+                epilogue.run_range(memory, first, count);
+            }
+        };
+        let half = arguments.inputs.iter().any(|(_, shape)| shape.dtype() == DType::BF16);
+        match half {
+            true => self.run_bf16(arguments, &follow, memory, machine),
+            false => self.run_f32(arguments, &follow, memory, machine),
+        }
+    }
+
+    fn run_f32(&self, arguments: &Arguments, follow: &Finished<'_>, memory: &Memory, machine: &Machine) {
+        match self {
+            Way::Forward { kernel, strides, pool } => {
+                let (x, w) = (read(arguments, memory, 0), read(arguments, memory, 1));
+                let (y, selected) = (write(arguments, memory, 0), write(arguments, memory, 1));
+                kernel.run_pooled(machine, x, strides.view(w), pool, y, selected, follow);
+            }
+            Way::Scatter(pool) => self.scatter::<f32>(pool, arguments, memory, machine),
+            Way::Gradient { plan, pool } => {
+                let (x, dy) = (read(arguments, memory, 0), read::<f32>(arguments, memory, 1));
+                let dw = write(arguments, memory, 0);
+                plan.run_unpooled(machine, x, pool, dy, read(arguments, memory, 2), dw);
+            }
+        }
+    }
+
+    fn run_bf16(&self, arguments: &Arguments, follow: &Finished<'_>, memory: &Memory, machine: &Machine) {
+        match self {
+            Way::Forward { kernel, strides, pool } => {
+                let (x, w) = (read(arguments, memory, 0), read(arguments, memory, 1));
+                let (y, selected) = (write(arguments, memory, 0), write(arguments, memory, 1));
+                kernel.run_pooled_bf16(machine, x, strides.view(w), pool, y, selected, follow);
+            }
+            Way::Scatter(pool) => self.scatter::<bf16>(pool, arguments, memory, machine),
+            Way::Gradient { plan, pool } => {
+                let (x, dy) = (read(arguments, memory, 0), read(arguments, memory, 1));
+                let dw = match arguments.outputs[0].1.dtype() {
+                    DType::BF16 => Output::Bf16(write(arguments, memory, 0)),
+                    _ => Output::F32(write(arguments, memory, 0)),
+                };
+                plan.run_unpooled_bf16(machine, x, pool, dy, read(arguments, memory, 2), dw);
+            }
+        }
+    }
+
+    fn scatter<T: Stored>(&self, pool: &Pool2d, arguments: &Arguments, memory: &Memory, machine: &Machine) {
+        let (selected, dy) = (read(arguments, memory, 0), read::<T>(arguments, memory, 1));
+        scatter_selected(machine, pool, selected, dy, write(arguments, memory, 0));
+    }
+}
+
+fn read<'a, T>(arguments: &Arguments, memory: &'a Memory, index: usize) -> &'a [T] {
+    let (buffer, shape) = &arguments.inputs[index];
+    debug_assert_eq!(shape.dtype().size(), size_of::<T>());
+    // SAFETY: the operand is stored with this element type and number of elements, and no step writes it now.
+    unsafe { memory.read(*buffer, shape.elements()) }
+}
+
+fn write<'a, T>(arguments: &Arguments, memory: &'a Memory, index: usize) -> &'a mut [T] {
+    let (buffer, shape) = &arguments.outputs[index];
+    debug_assert_eq!(shape.dtype().size(), size_of::<T>());
+    // SAFETY: the result is stored with this element type and number of elements, and this step owns it.
+    unsafe { memory.write(*buffer, shape.elements()) }
+}

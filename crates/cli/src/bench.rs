@@ -7,6 +7,7 @@ mod statistics;
 mod step;
 
 use crate::Ending;
+use crate::recipes::Cores;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -47,6 +48,9 @@ pub(crate) struct Arguments {
     /// Threads of the CPU engine; all cores if not given
     #[arg(long)]
     threads: Option<usize>,
+    /// Devices that work on every batch together, or `all`; for training steps
+    #[arg(long, visible_alias = "num-cores", value_name = "N|all", default_value = "1")]
+    cores: Cores,
     /// Steps that are measured, after the first one
     #[arg(long, default_value_t = 30)]
     steps: usize,

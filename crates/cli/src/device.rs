@@ -1,26 +1,23 @@
-//! Which device does the work, and the `devices` command.
+//! Which device does the work.
 
-use crate::Ending;
-use crate::output::{Json, bytes};
-use anyhow::{Context, Result, bail};
+use crate::compiling;
+use crate::recipes::Cores;
+use anyhow::{Result, bail};
 use octant_cpu::CpuBackend;
 use octant_pjrt::cache::ExecutableCache;
 use octant_pjrt::discover::{self, PluginKind};
-use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment, holders};
-use octant_runtime::Backend;
+use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, surroundings};
+use octant_runtime::{Backend, Mesh};
 use octant_stablehlo::Precision;
-use serde_json::json;
 use std::path::Path;
 
-/// List the devices that can be used
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Print one JSON object per device
-    #[arg(long)]
-    json: bool,
+/// The plugins that can serve a device of that name, best first.
+pub(crate) fn kinds(name: &str) -> &'static [PluginKind] {
+    match name {
+        "tpu" => &[PluginKind::Tpu],
+        _ => &[PluginKind::Cuda13, PluginKind::Cuda12],
+    }
 }
-
-const CUDA: [PluginKind; 2] = [PluginKind::Cuda13, PluginKind::Cuda12];
 
 /// The backend of that name; `auto` takes a TPU, then a GPU, then the processor, and says which and why.
 pub(crate) fn open(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend>> {
@@ -35,8 +32,7 @@ pub(crate) fn open_exact(name: &str, threads: Option<usize>) -> Result<Box<dyn B
 fn open_with(name: &str, threads: Option<usize>, precision: Precision) -> Result<Box<dyn Backend>> {
     match name {
         "cpu" => cpu(threads),
-        "tpu" => Ok(plugin(discover::plugin(&[PluginKind::Tpu])?.path.as_path(), precision)?),
-        "cuda" | "gpu" => Ok(plugin(discover::plugin(&CUDA)?.path.as_path(), precision)?),
+        "tpu" | "cuda" | "gpu" => plugin(&discover::plugin(kinds(name))?.path, precision),
         "auto" => automatic(threads, precision),
         path if path.ends_with(".so") => plugin(Path::new(path), precision),
         other => {
@@ -55,9 +51,10 @@ fn cpu(threads: Option<usize>) -> Result<Box<dyn Backend>> {
 
 /// Accelerators are only looked for where their device files are: loading a plugin in vain takes seconds.
 fn automatic(threads: Option<usize>, precision: Precision) -> Result<Box<dyn Backend>> {
-    let wanted: &[(&str, bool)] = &[("tpu", environment::has_tpu()), ("cuda", Path::new("/dev/nvidiactl").exists())];
-    for (name, there) in wanted.iter().filter(|(_, there)| *there) {
-        debug_assert!(there);
+    for (name, kind) in [("tpu", PluginKind::Tpu), ("cuda", PluginKind::Cuda13)] {
+        if surroundings::what_is_missing(kind).is_some() {
+            continue;
+        }
         match open_with(name, threads, precision) {
             Ok(backend) => {
                 eprintln!("device: {name}, because it is here");
@@ -74,72 +71,19 @@ fn plugin(path: &Path, precision: Precision) -> Result<Box<dyn Backend>> {
     let plugin = Plugin::load(path)?;
     let client = Client::new(&plugin, &NamedValues::default())?;
     let cache = ExecutableCache::new(discover::cache_folder().join("executables"));
-    let log = Box::new(|line: &str| eprintln!("{line}"));
-    Ok(Box::new(PjrtBackend::new(client)?.with_precision(precision).with_cache(cache).with_log(log)))
+    Ok(Box::new(PjrtBackend::new(client)?.with_precision(precision).with_cache(cache).with_log(compiling::log())))
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    for name in ["cpu", "cuda", "tpu"] {
-        let looked_for = match name {
-            "tpu" => environment::has_tpu(),
-            "cuda" => Path::new("/dev/nvidiactl").exists(),
-            _ => true,
-        };
-        if !looked_for {
-            report_absence(name, arguments.json);
-            continue;
+/// The devices that work together.
+pub(crate) fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
+    let there = backend.devices().len();
+    match cores {
+        Cores::All(_) => Ok(Mesh::new(there)),
+        Cores::Count(0) => bail!("a program needs one core at least"),
+        Cores::Count(count) if count <= there => Ok(Mesh::new(count)),
+        Cores::Count(count) if backend.name() == "cpu" => {
+            bail!("--cores {count}: the processor is one device that uses all its cores; --threads says how many")
         }
-        match open(name, None) {
-            Ok(backend) => {
-                report(&*backend, arguments.json).with_context(|| format!("cannot ask {name} for its devices"))?
-            }
-            Err(error) if arguments.json => {
-                Json::line(json!({ "event": "absent", "backend": name, "reason": format!("{error:#}") }))
-            }
-            Err(error) => println!("{name:<5} cannot be used: {error:#}"),
-        }
+        Cores::Count(count) => bail!("--cores {count}: {} has {there} here; use --cores all", backend.name()),
     }
-    for holder in holders() {
-        match arguments.json {
-            true => Json::line(
-                json!({ "event": "holder", "pid": holder.pid, "command": holder.command, "files": holder.files }),
-            ),
-            false => println!("      process {} holds {}: {}", holder.pid, holder.files.join(", "), holder.command),
-        }
-    }
-    Ok(Ending::Done)
-}
-
-fn report_absence(name: &str, as_json: bool) {
-    let reason = match name {
-        "tpu" => "this machine has no TPU; rent one, and see `octant plan` for what a board would take",
-        _ => "this machine has no NVIDIA driver (/dev/nvidiactl is missing)",
-    };
-    match as_json {
-        true => Json::line(json!({ "event": "absent", "backend": name, "reason": reason })),
-        false => println!("{name:<5} {reason}"),
-    }
-}
-
-fn report(backend: &dyn Backend, as_json: bool) -> Result<()> {
-    let memory = backend.memory()?;
-    for (place, device) in backend.devices().iter().enumerate() {
-        let memory = memory.get(place).copied().unwrap_or_default();
-        match as_json {
-            true => Json::line(json!({
-                "event": "device", "backend": backend.name(), "id": device.id, "kind": device.kind,
-                "description": device.description, "memory_used_bytes": memory.used, "memory_limit_bytes": memory.limit,
-            })),
-            false => println!(
-                "{:<5} {} {} ({}), {} of {} used",
-                backend.name(),
-                device.id,
-                device.kind,
-                device.description,
-                bytes(memory.used),
-                memory.limit.map_or_else(|| "unknown".into(), bytes),
-            ),
-        }
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 mod likeness;
 
 use crate::output::{Bar, Json, line};
-use crate::recipes::{self, Recipe};
+use crate::recipes::{self, Cores, Recipe};
 use crate::show::{as_json, show};
 use crate::{Ending, device, plots, prepare, rundir, train};
 use anyhow::{Context, Result, bail};
@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// Threads of the CPU engine; all cores if not given
     #[arg(long)]
     threads: Option<usize>,
+    /// Devices that work on every batch together, or `all`
+    #[arg(long, visible_alias = "num-cores", value_name = "N|all", default_value = "1")]
+    cores: Cores,
     /// Draw the confusion matrix and the curves over all thresholds into this folder
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
@@ -109,7 +112,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let batch_size = arguments.batch_size.unwrap_or(recipe.batch_size).min(dataset.len()).max(1);
     let backend = device::open(&arguments.device, arguments.threads)?;
     let precision = train::precision(&recipe.precision)?;
-    let plan = StepPlan { precision, ..StepPlan::new(&*task, batch_size) };
+    let mesh = device::mesh(arguments.cores, &*backend)?;
+    let plan = StepPlan { precision, mesh, ..StepPlan::new(&*task, batch_size) };
     let values = values(&recipe, &weights, data.outputs)?;
     let evaluator = Evaluator::new(&*backend, &plan, &CompileOptions::default(), &values)?;
     let config = LoaderConfig {

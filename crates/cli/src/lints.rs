@@ -19,12 +19,6 @@ pub(crate) fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
             data.outputs
         ));
     }
-    if !recipe.batch_size.is_multiple_of(recipe.cores) {
-        warnings.push(format!(
-            "a batch of {} does not divide over {1} cores; use a multiple of {1}",
-            recipe.batch_size, recipe.cores
-        ));
-    }
     warnings.extend(unscaled(recipe));
     if data.train.class_names() != data.valid.class_names() {
         warnings.push(

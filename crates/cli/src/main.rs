@@ -4,8 +4,10 @@
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
 mod bench;
+mod compiling;
 mod data;
 mod device;
+mod devices;
 mod eval;
 mod events;
 mod fetching;
@@ -61,7 +63,7 @@ enum Command {
     /// Fetch published weights, look into files of weights, convert them
     Weights(weights::Arguments),
     /// List the devices that can be used
-    Devices(device::Arguments),
+    Devices(devices::Arguments),
     /// Compile a recipe for boards that are not here: does it fit, how fast, how much
     Plan(plan::Arguments),
     /// Find or install the plugins for TPUs and GPUs
@@ -95,7 +97,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(arguments, started),
         Command::Models(arguments) => models::run(arguments),
         Command::Weights(arguments) => weights::run(arguments),
-        Command::Devices(arguments) => device::run(arguments),
+        Command::Devices(arguments) => devices::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Plugin(arguments) => plugin::run(arguments),
     };

@@ -107,11 +107,16 @@ impl Bar {
         let _ = std::io::stderr().flush();
     }
 
-    /// Removes the bar.
-    pub fn clear(self) {
+    /// Makes room for lines above it; the next draw brings it back.
+    pub fn wipe(&self) {
         if self.visible {
             eprint!("\r\x1b[2K");
         }
+    }
+
+    /// Removes the bar.
+    pub fn clear(self) {
+        self.wipe();
     }
 
     /// Removes the bar and leaves a finished line in its place.

@@ -4,11 +4,13 @@
 //! the table and says why, instead of ending the command.
 
 mod board;
+mod kept;
 mod search;
+mod steps;
 
+use crate::Ending;
 use crate::output::{Json, bytes, duration};
 use crate::recipes::{self, Recipe};
-use crate::{Ending, prepare};
 use anyhow::{Context, Result};
 use board::Verdict;
 use octant_zoo::Entry;
@@ -35,17 +37,21 @@ pub(crate) struct Arguments {
     /// What layers compute in: f32 or bf16
     #[arg(long, default_value = "bf16")]
     precision: String,
-    /// Pictures per epoch, for the time of an epoch
-    #[arg(long, default_value_t = 50_000)]
-    pictures: usize,
+    /// The folder with the data set, for the size of its pictures and the number of its classes
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Pictures per epoch, for the time of an epoch; those of the data set where it is at hand, 50000 otherwise
+    #[arg(long)]
+    pictures: Option<usize>,
     /// The price of the board per hour, for the cost of the recipe
     #[arg(long)]
     price: Option<f64>,
     /// Take the largest batch from a straight line through one compilation instead of searching for it
     #[arg(long)]
     quick: bool,
-    /// Keep the compiled programs in this folder
-    #[arg(long, value_name = "DIR")]
+    /// Keep the compiled programs where `octant train` on such a board looks for them: in this cache folder, or in that of
+    /// this machine
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     save: Option<PathBuf>,
     /// Print one JSON object per board
     #[arg(long)]
@@ -56,13 +62,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let recipe = recipe(&arguments.name)?;
+    let recipe = resolved(&arguments)?;
     if let Some(target) = &arguments.here {
         Json::line(board::verdict(&arguments, &recipe, target).to_json(&arguments, &recipe));
         return Ok(Ending::Done);
     }
     if !arguments.json {
-        println!("{} in {}: estimates of compilers, for boards that are not here", recipe.name, arguments.precision);
+        println!("{} in {}: estimates of compilers, for boards that are not here", recipe.name, recipe.precision);
         println!(
             "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}",
             "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled"
@@ -80,6 +86,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         );
     }
     Ok(Ending::Done)
+}
+
+/// The recipe with what the command line says.
+fn resolved(arguments: &Arguments) -> Result<Recipe> {
+    let mut recipe = recipe(&arguments.name)?;
+    recipe.precision = arguments.precision.clone();
+    recipe.data.dir = arguments.data.clone().or(recipe.data.dir);
+    if arguments.size.is_some() {
+        recipe.image_size = arguments.size;
+        // Where pictures are scaled and cropped, one size stands for both.
+        recipe.base_size = recipe.base_size.and(arguments.size);
+        recipe.crop_size = recipe.crop_size.and(arguments.size);
+    }
+    Ok(recipe)
 }
 
 /// The recipe of that name, or one for the model of that name.
@@ -177,17 +197,7 @@ fn print(target: &str, row: &serde_json::Value) {
     if let Some(price) = row["price_estimate"].as_f64() {
         println!("       the whole recipe would cost {price:.2}");
     }
-}
-
-/// A plan's picture: what is asked for, the recipe's, or the model's own.
-fn picture(arguments: &Arguments, recipe: &Recipe) -> Result<[usize; 3]> {
-    let [height, width, channels] = octant_zoo::find(&recipe.model)?.preprocessing.input;
-    let wanted = arguments.size.or(recipe.crop_size).or(recipe.image_size);
-    Ok(wanted.map_or([height, width, channels], |side| [side, side, channels]))
-}
-
-/// What the recipe learns.
-fn task(arguments: &Arguments, recipe: &Recipe) -> Result<Box<dyn octant_train::Task>> {
-    let classes = recipe.classes.unwrap_or(octant_zoo::find(&recipe.model)?.classes);
-    prepare::task(recipe, classes, picture(arguments, recipe)?, false)
+    if let (Some(count), Some(command)) = (row["saved"].as_u64(), row["train"].as_str()) {
+        println!("       {count} programs are kept; on the board, this starts at once: {command}");
+    }
 }

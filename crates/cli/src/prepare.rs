@@ -4,7 +4,7 @@ mod data;
 mod phases;
 
 pub(crate) use data::{Data, data};
-pub(crate) use phases::{phases, scaling};
+pub(crate) use phases::{Facts, on_bad, phases, phases_on, rules, scaling};
 
 use crate::recipes::{Recipe, Transforms};
 use anyhow::{Context, Result, bail};

@@ -5,7 +5,7 @@
 
 mod recipe;
 
-pub(crate) use recipe::{DataSource, GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe, Transforms};
+pub(crate) use recipe::{Cores, DataSource, GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe, Transforms};
 
 use crate::Ending;
 use crate::output::Json;

@@ -2,11 +2,12 @@
 
 use crate::output::{Bar, Json, bytes, duration, line};
 use crate::recipes::Recipe;
-use crate::{lints, train};
+use crate::{lints, timeline, train};
+use octant_runtime::Timeline;
 use octant_train::run::{EpochReport, StepReport, Watcher};
 use octant_train::{Metric, Phase, Session};
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,17 +17,20 @@ pub(crate) struct Display {
     json: bool,
     bar: Option<Bar>,
     batch_size: usize,
+    /// The run directory.
+    run: PathBuf,
     /// Steps of the epoch that were done before this process began.
     before: u64,
 }
 
 impl Display {
     pub fn new(stop: Arc<AtomicBool>, json: bool) -> Display {
-        Display { stop, json, bar: None, batch_size: 0, before: 0 }
+        Display { stop, json, bar: None, batch_size: 0, run: PathBuf::new(), before: 0 }
     }
 
     pub fn start(&mut self, recipe: &Recipe, text: &str, run: &Path, resumed: Option<u64>) {
         self.batch_size = recipe.batch_size;
+        self.run = run.to_path_buf();
         match self.json {
             true => Json::line(
                 json!({ "event": "start", "recipe": recipe.name, "model": recipe.model, "run": run, "resumed_from_step": resumed }),
@@ -108,6 +112,16 @@ impl Watcher for Display {
                 number(report.rate),
                 times.verdict(),
             ));
+        }
+    }
+
+    fn recorded(&mut self, timeline: &Timeline) {
+        if let Some(bar) = &self.bar {
+            bar.wipe();
+        }
+        // A trace is worth having, but not worth ending a run for.
+        if let Err(error) = timeline::tell(timeline, &self.run.join("trace.json"), self.json) {
+            self.say(&format!("the recording could not be kept: {error:#}"));
         }
     }
 

@@ -25,19 +25,24 @@ impl Profile {
             Some(recording) => recording.finish()?,
             None => Timeline::of_parts("cpu", &parts()),
         };
-        write(Path::new("trace.json"), &timeline)?;
-        match as_json {
-            true => Json::line(json!({ "event": "trace", "path": "trace.json", "busy_share": timeline.busy_share() })),
-            false => {
-                show(&timeline.parts());
-                if let Some(share) = timeline.busy_share() {
-                    line(format_args!("the device worked {:.1} % of the time", 100.0 * share));
-                }
-                line("trace.json holds the same on a line of time; https://ui.perfetto.dev opens it");
-            }
-        }
-        Ok(())
+        tell(&timeline, Path::new("trace.json"), as_json)
     }
+}
+
+/// Writes a recording as a trace and prints what took the most time.
+pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) -> Result<()> {
+    write(path, timeline)?;
+    match as_json {
+        true => Json::line(json!({ "event": "trace", "path": path, "busy_share": timeline.busy_share() })),
+        false => {
+            show(&timeline.parts());
+            if let Some(share) = timeline.busy_share() {
+                line(format_args!("the device worked {:.1} % of the time", 100.0 * share));
+            }
+            line(format_args!("{} holds the same on a line of time; https://ui.perfetto.dev opens it", path.display()));
+        }
+    }
+    Ok(())
 }
 
 /// Prints the parts that take the most time, with their share.

@@ -8,16 +8,18 @@ pub(crate) use story::compiled;
 
 use crate::rundir::{self, Opened};
 use crate::show::Display;
-use crate::{Ending, device, gallery, lints, prepare};
+use crate::{Ending, compiling, device, gallery, lints, prepare};
 use anyhow::{Context, Result, bail};
 use arguments::{resolve, time};
 use octant_nn::Precision;
-use octant_runtime::{CompileOptions, Mesh};
-use octant_train::run::{self, OnBad, Plan, Watched};
+use octant_runtime::CompileOptions;
+use octant_train::run::{self, Plan, Watched};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use story::{finish, introduce};
+use story::{finish, introduce, way_back};
+
+/// Enough to see what repeats, few enough for a trace that opens at once.
+const RECORDED_STEPS: u64 = 10;
 
 pub(crate) fn precision(name: &str) -> Result<Precision> {
     match name {
@@ -29,7 +31,7 @@ pub(crate) fn precision(name: &str) -> Result<Precision> {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let begun = Instant::now();
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = compiling::stop_flag();
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // The second signal ends the process at once.
         signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
@@ -63,8 +65,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
     let plan = Plan {
         backend: &*backend,
-        mesh: Mesh::new(recipe.cores),
-        options: CompileOptions::default(),
+        mesh: device::mesh(recipe.cores, &*backend)?,
+        options: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
+        recompute: recipe.recompute,
+        shard_optimizer: recipe.shard_optimizer,
+        record: arguments.profile.then_some(RECORDED_STEPS),
         precision: precision(&recipe.precision)?,
         seed: recipe.seed,
         batch_size: recipe.batch_size,
@@ -82,11 +87,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         patience: recipe.patience,
         checkpoint_every: recipe.checkpoint_every,
         histograms_every: recipe.histograms,
-        on_bad: match recipe.on_nan.as_str() {
-            "stop" => OnBad::Stop,
-            "skip" => OnBad::Skip,
-            other => bail!("--on-nan {other} is not known; use stop or skip"),
-        },
+        on_bad: prepare::on_bad(&recipe)?,
         deadline,
         weights: known,
         config: toml::to_string(&recipe)?,
@@ -99,7 +100,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         Ok(directory.log(warning)?)
     })?;
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
-    let summary = run::run(&plan, directory, checkpoint, &mut display)?;
+    let summary = run::run(&plan, directory, checkpoint, &mut display).map_err(|error| way_back(error, &path))?;
     let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);
     // A picture is worth having, but not worth failing for after hours of training.
     if is_over && let Err(error) = gallery::write(&path, &recipe, &data, &*backend, summary.progress.epoch) {

@@ -51,13 +51,21 @@ fn a_row_for_every_board_with_memory_time_and_the_largest_batch() {
     assert!(rows[4]["error"].as_str().unwrap().contains("there is no board called v9-8"), "{}", rows[4]);
 }
 
+/// As `octant train` does, a plan pads it.
 #[test]
-fn a_batch_that_does_not_divide_is_a_sentence() {
+fn a_batch_that_does_not_divide_is_planned_as_it_is() {
     if std::env::var_os("OCTANT_TEST_LIBTPU").is_none() {
         return println!("SKIPPED: OCTANT_TEST_LIBTPU does not name libtpu.so (cargo xtask test sets it)");
     }
-    let (out, _) = plan(&["fashion-cnn-tiny", "--on", "v3-8", "--batch-size", "30"]);
-    assert!(out.contains("a batch of 30 does not fall into 8 equal parts; take 32"), "{out}");
+    let (out, err) = plan(&["fashion-cnn-tiny", "--on", "v3-8", "--batch-size", "30", "--quick", "--json"]);
+    let row: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&row["error"], &row["batch_size"]), (&Value::Null, &Value::from(30)), "{out} {err}");
+}
+
+#[test]
+fn programs_of_unknown_data_are_not_saved() {
+    let (out, _) = plan(&["resnet-tiny", "--on", "v3-8", "--save"]);
+    assert!(out.contains("--save needs --data DIR") || out.contains("octant plugin install tpu"), "{out}");
 }
 
 #[test]

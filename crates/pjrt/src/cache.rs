@@ -4,27 +4,44 @@
 //! program's part of the key comes first in the file's name, so that a miss can say what has changed since the program
 //! was last compiled. Entries carry a check sum; whatever does not match is deleted and compiled again, never an error.
 
+mod times;
+
+pub use times::Before;
+
+use crate::{CompileOptions, Plugin};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What an executable depends on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     program: u128,
     facts: [Fact; 3],
 }
 
 /// One thing that an executable depends on, besides the program, in words and as a number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Fact {
     name: &'static str,
     value: String,
 }
 
 impl Key {
+    /// The key of a program's text, compiled with `options` by a plugin whose compiler calls itself `compiler`, for a board
+    /// of devices of these kinds. The devices' numbers are no part of it: a board that was compiled for before it was
+    /// rented has the same key as the one that runs the program.
+    pub fn of(program: &str, options: &CompileOptions, plugin: &Plugin, compiler: &str, kinds: &[&str]) -> Key {
+        let options = CompileOptions { device_ids: Vec::new(), ..options.clone() }.encode();
+        // What a user sets for the compiler by hand makes another program.
+        let by_hand = std::env::var("XLA_FLAGS").unwrap_or_default();
+        let version = format!("{compiler} PJRT {}{by_hand}", plugin.version());
+        Key::new(program, &options, &version, &counted(kinds))
+    }
+
     /// The key of `program`, compiled with `options` (encoded) by a plugin of that `version` for `devices`.
-    pub fn new(program: &str, options: &[u8], version: &str, devices: &str) -> Key {
+    fn new(program: &str, options: &[u8], version: &str, devices: &str) -> Key {
         let fact = |name, value: String| Fact { name, value: value.replace('\n', " ") };
         let options = format!("{:032x}", hash(options));
         let facts =
@@ -90,6 +107,7 @@ impl ExecutableCache {
     /// Stores an executable. A reader sees all of it or nothing, whenever this process is killed.
     pub fn store(&self, key: &Key, executable: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
+        self.clear_away_what_was_left_half_written();
         let path = self.folder.join(key.file_name());
         let partial = self.folder.join(format!(".{}.{}", key.file_name(), std::process::id()));
         let written = write_entry(&partial, key, executable).and_then(|()| fs::rename(&partial, &path));
@@ -98,6 +116,20 @@ impl ExecutableCache {
             let _ = fs::remove_file(&partial);
         }
         written
+    }
+
+    /// A process that was killed while it wrote an entry leaves a part of it under a name that nobody looks for.
+    fn clear_away_what_was_left_half_written(&self) {
+        // Nobody takes longer than this to write one.
+        const ABANDONED: Duration = Duration::from_secs(3600);
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        let is_partial = |name: &str| name.starts_with('.') && name.contains(ENDING);
+        for entry in entries.flatten().filter(|entry| is_partial(&entry.file_name().to_string_lossy())) {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+            if modified.and_then(|then| then.elapsed().ok()).is_some_and(|age| age > ABANDONED) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Deletes an entry, for instance because the plugin would not load it.
@@ -123,6 +155,12 @@ impl ExecutableCache {
             false => format!("this program was last compiled with {}", changes.join(" and ")),
         }
     }
+}
+
+/// `8 × TPU v3`.
+fn counted(kinds: &[&str]) -> String {
+    let groups = kinds.chunk_by(|a, b| a == b).map(|group| format!("{} × {}", group.len(), group[0]));
+    groups.collect::<Vec<_>>().join(", ")
 }
 
 fn describe_change(fact: &Fact, before: &str) -> String {
@@ -169,66 +207,4 @@ fn hash(bytes: &[u8]) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(version: &str) -> Key {
-        Key::new("module {}", b"options", version, "8 × TPU v3")
-    }
-
-    #[test]
-    fn the_hash_is_fnv_1a() {
-        assert_eq!(hash(b""), 0x6c62272e07bb014262b821756295c58d);
-        assert_eq!(hash(b"a"), 0xd228cb696f1a8caf78912b704e4a8964);
-    }
-
-    #[test]
-    fn what_was_stored_is_found_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = ExecutableCache::new(folder.path().join("deep/down"));
-        assert_eq!(cache.look_up(&key("1")), Lookup::Miss("the cache is empty".into()));
-        cache.store(&key("1"), b"\n\nmachine code\n\n").unwrap();
-        assert_eq!(cache.look_up(&key("1")), Lookup::Hit(b"\n\nmachine code\n\n".to_vec()));
-        cache.discard(&key("1"));
-        assert_eq!(cache.look_up(&key("1")), Lookup::Miss("this program has not been compiled before".into()));
-    }
-
-    #[test]
-    fn a_miss_says_what_has_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = ExecutableCache::new(folder.path());
-        cache.store(&key("libtpu 0.0.50"), b"code").unwrap();
-        assert_eq!(
-            cache.look_up(&key("libtpu 0.0.51")),
-            Lookup::Miss("this program was last compiled with other plugin (libtpu 0.0.50, now libtpu 0.0.51)".into())
-        );
-        let other = Key::new("module {}", b"other options", "libtpu 0.0.50", "8 × TPU v3");
-        assert_eq!(cache.look_up(&other), Lookup::Miss("this program was last compiled with other options".into()));
-        let program = Key::new("module { }", b"options", "libtpu 0.0.50", "8 × TPU v3");
-        assert_eq!(cache.look_up(&program), Lookup::Miss("this program has not been compiled before".into()));
-    }
-
-    #[test]
-    fn damaged_entries_are_deleted_and_never_fatal() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = ExecutableCache::new(folder.path());
-        let path = folder.path().join(key("1").file_name());
-        cache.store(&key("1"), b"machine code").unwrap();
-        let whole = fs::read(&path).unwrap();
-        let mut flipped = whole.clone();
-        *flipped.last_mut().unwrap() ^= 1;
-        for damaged in [&whole[..whole.len() - 1], &whole[..10], b"", &flipped] {
-            fs::write(&path, damaged).unwrap();
-            assert!(matches!(cache.look_up(&key("1")), Lookup::Miss(reason) if reason.contains("damaged")));
-            assert!(!path.exists());
-        }
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_written_is_an_error_to_report_and_nothing_more() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a file");
-        fs::write(&file, "").unwrap();
-        assert!(ExecutableCache::new(file.join("inside")).store(&key("1"), b"code").is_err());
-    }
-}
+mod tests;

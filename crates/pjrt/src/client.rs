@@ -9,6 +9,7 @@ use crate::named_value::{NamedValues, slice, text, to_c};
 use crate::plugin::{Plugin, call};
 use crate::program::Program;
 use crate::sys;
+use crate::topology::version_of;
 use std::sync::Arc;
 
 /// A connection to a plugin's devices. Clones share it; it ends when the last clone, device, buffer and executable is
@@ -77,6 +78,19 @@ impl Client {
             call!(self.inner.plugin, PJRT_Client_PlatformVersion, args)?;
             Ok(text(args.platform_version, args.platform_version_size))
         }
+    }
+
+    /// The version of the compiler for this client's devices, in the words that a
+    /// [`Topology`](crate::Topology::platform_version) of such a board elsewhere would use.
+    pub fn compiler_version(&self) -> Result<String> {
+        let mut args = sys::PJRT_Client_TopologyDescription_Args { client: self.inner.client, ..Default::default() };
+        // SAFETY: the client is alive, and so is the topology, which belongs to it.
+        let version = unsafe {
+            call!(self.inner.plugin, PJRT_Client_TopologyDescription, args)
+                .and_then(|()| version_of(&self.inner.plugin, args.topology))
+        };
+        // Plugins without topologies cannot compile for boards elsewhere either, so any words will do.
+        version.or_else(|_| self.platform_version())
     }
 
     /// The devices that this process can use.

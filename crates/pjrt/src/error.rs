@@ -108,6 +108,15 @@ pub enum PjrtError {
         /// The plugin's own words.
         message: String,
     },
+    /// NVIDIA's driver is older than the plugin.
+    #[error(
+        "NVIDIA's driver{} is too old for this plugin: update the driver, or take the plugin for an older CUDA with `octant \
+         plugin install cuda12`", crate::surroundings::nvidia_driver().map(|version| format!(" {version}")).unwrap_or_default()
+    )]
+    OldDriver {
+        /// The plugin's own words.
+        message: String,
+    },
     /// The program or a buffer does not fit.
     #[error("{0}")]
     OutOfMemory(OutOfMemory),
@@ -128,6 +137,16 @@ pub enum PjrtError {
 }
 
 impl PjrtError {
+    /// Whether the device itself is the trouble, rather than what was asked of it: its driver reset it, its machine took
+    /// it away, a program crashed it.
+    pub fn says_that_the_device_is_gone(&self) -> bool {
+        // What the drivers of GPUs and TPUs say with the code of an internal error.
+        const WORDS: [&str; 4] = ["CUDA_ERROR_", "fallen off the bus", "halted unexpectedly", "device is lost"];
+        let PjrtError::Status { code, message } = self else { return false };
+        matches!(code, Code::Unavailable | Code::Aborted | Code::DataLoss)
+            || *code == Code::Internal && WORDS.iter().any(|words| message.contains(words))
+    }
+
     /// The typed error for what a plugin said.
     pub fn from_status(code: Code, message: String) -> PjrtError {
         let says = |words: &str| message.contains(words);
@@ -139,6 +158,9 @@ impl PjrtError {
         }
         if says("is already in use by") || says("libtpu_lockfile") {
             return PjrtError::TpuBusy { message };
+        }
+        if says("driver version is insufficient") || says("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH") {
+            return PjrtError::OldDriver { message };
         }
         if says("CUDA_ERROR_NO_DEVICE")
             || says("No visible GPU devices")
@@ -253,13 +275,22 @@ mod tests {
         let no_gpu = PjrtError::from_status(Code::FailedPrecondition, "No visible GPU devices.".into());
         assert!(matches!(no_gpu, PjrtError::NoGpu { .. }));
 
+        let old = "CUDA driver version is insufficient for CUDA runtime version";
+        let old = PjrtError::from_status(Code::FailedPrecondition, old.into());
+        assert!(old.to_string().contains("is too old for this plugin: update the driver"), "{old}");
+
         let lock = "The TPU is already in use by process with pid 42. Run \"$ sudo rm /tmp/libtpu_lockfile\".";
         assert!(matches!(PjrtError::from_status(Code::Aborted, lock.into()), PjrtError::TpuBusy { .. }));
 
         let text = "Unexpected PJRT_ExecuteOptions size: expected 152, got 144. Check installed software versions.";
         assert!(matches!(PjrtError::from_status(Code::InvalidArgument, text.into()), PjrtError::TooNew { .. }));
 
+        let crashed = "CUDA error: Failed to end stream capture: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access";
+        assert!(PjrtError::from_status(Code::Internal, crashed.into()).says_that_the_device_is_gone());
+        assert!(PjrtError::from_status(Code::Unavailable, "Socket closed".into()).says_that_the_device_is_gone());
+
         let other = PjrtError::from_status(Code::Internal, "boom".into());
+        assert!(!other.says_that_the_device_is_gone());
         assert_eq!(other.to_string(), "internal error of the plugin: boom");
     }
 }

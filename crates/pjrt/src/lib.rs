@@ -13,6 +13,7 @@ pub mod cache;
 pub mod discover;
 pub mod environment;
 pub mod install;
+pub mod surroundings;
 
 mod analysis;
 mod buffer;

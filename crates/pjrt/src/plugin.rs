@@ -100,6 +100,15 @@ impl Plugin {
         path: PathBuf,
         cuda_root: Option<PathBuf>,
     ) -> Result<Plugin> {
+        // SAFETY: passed on from the caller: whatever else it holds, the table begins with its size.
+        let size = unsafe { *table.cast::<usize>() };
+        let least = std::mem::offset_of!(sys::PJRT_Api, PJRT_Error_Destroy);
+        if size < least {
+            let path = path.display();
+            return Err(PjrtError::Broken(format!(
+                "the function table of {path} has {size} bytes, which do not even hold its version"
+            )));
+        }
         // SAFETY: passed on from the caller.
         let table = unsafe { sys::PJRT_Api::copied_from(table) };
         let version = &table.pjrt_api_version;

@@ -66,13 +66,13 @@ impl Topology {
 
     /// The version of the compiler, in its own words. Executables are only good for the same version.
     pub fn platform_version(&self) -> Result<String> {
-        let mut args =
-            sys::PJRT_TopologyDescription_PlatformVersion_Args { topology: self.topology, ..Default::default() };
-        // SAFETY: the topology is alive, and the text that it owns is copied.
-        unsafe {
-            call!(self.plugin, PJRT_TopologyDescription_PlatformVersion, args)?;
-            Ok(text(args.platform_version, args.platform_version_size))
-        }
+        // SAFETY: the topology is alive.
+        unsafe { version_of(&self.plugin, self.topology) }
+    }
+
+    /// The plugin that knows this board.
+    pub fn plugin(&self) -> &Plugin {
+        &self.plugin
     }
 
     /// The devices of the board.
@@ -114,6 +114,19 @@ impl Topology {
             call!(self.plugin, PJRT_Compile, args)?;
             Executable::new(self.plugin.clone(), args.executable)
         }
+    }
+}
+
+/// The version that a topology states, be it of a board elsewhere or of a client's own devices.
+///
+/// # Safety
+/// `topology` must be a live topology of `plugin`.
+pub(crate) unsafe fn version_of(plugin: &Plugin, topology: *mut sys::PJRT_TopologyDescription) -> Result<String> {
+    let mut args = sys::PJRT_TopologyDescription_PlatformVersion_Args { topology, ..Default::default() };
+    // SAFETY: the caller guarantees the topology, and the text that it owns is copied.
+    unsafe {
+        call!(plugin, PJRT_TopologyDescription_PlatformVersion, args)?;
+        Ok(text(args.platform_version, args.platform_version_size))
     }
 }
 

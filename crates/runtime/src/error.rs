@@ -54,6 +54,12 @@ pub enum RuntimeError {
         /// The compiler's reason.
         message: String,
     },
+    /// The device is gone, or does not answer any more.
+    #[error("the device no longer answers ({reason}); `octant devices` shows what is left")]
+    Lost {
+        /// What the plugin said, in one line.
+        reason: String,
+    },
     /// The device failed.
     #[error("{0}")]
     Device(String),

@@ -1,6 +1,6 @@
 //! Programs before and after compilation.
 
-use crate::{Buffer, Graph, Mesh, Result, Sharding};
+use crate::{Buffer, Graph, Mesh, Result, RuntimeError, Sharding};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +39,16 @@ pub struct CompileOptions {
     pub dump: Option<PathBuf>,
     /// Measure the parts of every run, for [`Executable::profile`].
     pub profile: bool,
+}
+
+impl CompileOptions {
+    /// Writes what was made of a program into the folder of dumps, if there is one.
+    pub fn write_dump(&self, program: &Program, ending: &str, contents: impl FnOnce() -> Vec<u8>) -> Result<()> {
+        let Some(folder) = &self.dump else { return Ok(()) };
+        let path = folder.join(format!("{}.{ending}", program.name.replace([' ', '/'], "-")));
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, contents()));
+        written.map_err(|reason| RuntimeError::Device(format!("{} could not be written: {reason}", path.display())))
+    }
 }
 
 /// A program that can be run.
@@ -101,8 +111,10 @@ pub struct Cost {
     pub bytes: Option<f64>,
     /// The compiler's own estimate of the time, where it has one.
     pub seconds: Option<f64>,
-    /// How long compilation took.
+    /// How long it took until the program could run: compilation, or loading it where it was kept.
     pub compile_time: Duration,
+    /// It was kept from an earlier compilation.
+    pub from_cache: bool,
 }
 
 /// Memory of one device.

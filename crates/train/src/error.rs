@@ -30,6 +30,9 @@ pub enum TrainError {
     /// A checkpoint could not be written or read.
     #[error("{0}")]
     Checkpoint(String),
+    /// The devices have not enough memory.
+    #[error("{0}")]
+    OutOfMemory(String),
     /// The loss is no longer a number.
     #[error("{0}")]
     NotFinite(String),

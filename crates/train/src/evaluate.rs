@@ -3,7 +3,7 @@
 use crate::ahead::Ahead;
 use crate::state::Values;
 use crate::step::{self, StepPlan, TracedStep};
-use crate::{Findings, Metric, Task, TrainError};
+use crate::{Findings, Metric, Task, TrainError, spread};
 use octant_data::{Batch, DataError};
 use octant_graph::{DType, HostTensor, Shape};
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Sharding};
@@ -40,14 +40,11 @@ impl<'a> Evaluator<'a> {
         let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
         let mut observer = self.task.observer();
         let mut ahead = Ahead::default();
-        let split = if self.mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated };
         for batch in batches {
             let batch = batch?;
             let mut inputs = self.variables.clone();
             inputs.push(sums);
-            for tensor in self.task.batch_tensors(&batch)? {
-                inputs.push(self.backend.upload(&tensor, &self.mesh, &split)?);
-            }
+            inputs.extend(spread::upload(self.backend, self.task, &self.mesh, &batch)?);
             let mut outputs = self.program.execute(&inputs)?.into_iter();
             sums = outputs.next().expect("the first output is the sums");
             ahead.queued(outputs.next().expect("the second output is the loss"))?;

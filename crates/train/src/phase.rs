@@ -1,5 +1,9 @@
 //! Phases: stretches of a run with the same rules.
 
+mod steps;
+
+pub use steps::Rules;
+
 use crate::step::Clip;
 use crate::{Progress, Task};
 use octant_data::{Mix, Transform};

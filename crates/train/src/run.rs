@@ -7,21 +7,23 @@ mod epoch;
 mod faults;
 mod journal;
 mod plan;
+mod programs;
+mod recording;
 mod report;
 
 pub use plan::{OnBad, Plan, Watched};
+pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
 use crate::checkpoint::{Checkpoint, Contents, Writer, averages};
-use crate::phase::layer_scales;
 use crate::progress::PlateauState;
 use crate::state::{Role, Values};
 use crate::step::{self, StepPlan};
 use crate::{Findings, Phase, Progress, Rate, Session, TrainError};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_events::RunDirectory;
-use octant_nn::VariableSpec;
 use octant_nn::schedule::Plateau;
+use recording::Recorder;
 use std::time::Instant;
 
 /// Runs, or goes on with, what is planned.
@@ -34,7 +36,7 @@ pub fn run(
     plan.check()?;
     let writer = Writer::new(&directory.path().join("checkpoints"));
     let progress = from.as_ref().map(|checkpoint| checkpoint.progress.clone()).unwrap_or_default();
-    let (plateau, findings, times) = Default::default();
+    let (plateau, findings, times, programs) = Default::default();
     let runner = Runner {
         plan,
         directory,
@@ -44,6 +46,8 @@ pub fn run(
         plateau,
         findings,
         times,
+        programs,
+        recorder: plan.record.map(Recorder::new),
         skipped: 0,
         left_out: 0,
         remarked: false,
@@ -61,6 +65,9 @@ struct Runner<'p, 'w> {
     plateau: Option<Plateau>,
     findings: Findings,
     times: Times,
+    /// The one that learns, the one that counts.
+    programs: [ProgramReport; 2],
+    recorder: Option<Recorder>,
     skipped: u64,
     /// Samples that could not be read and were reported, in this phase.
     left_out: usize,
@@ -75,7 +82,10 @@ impl<'p> Runner<'p, '_> {
         let ending = loop {
             let phase = &self.plan.phases[self.progress.phase];
             let mut session = self.open(phase, &known, from.take())?;
-            if let Some(ending) = self.phase(phase, &mut session)? {
+            let ended = self.phase(phase, &mut session).map_err(|error| session.explained(error))?;
+            self.end_recording(&session, true)?;
+            self.note_programs(&session);
+            if let Some(ending) = ended {
                 break ending;
             }
             if self.progress.phase + 1 == self.plan.phases.len() {
@@ -89,60 +99,25 @@ impl<'p> Runner<'p, '_> {
                 self.progress.optimizer_batches = 0;
             }
         };
+        if self.recorder.is_some() {
+            self.watcher.message("there were too few steps to record any after the first ones");
+        }
         self.writer.finish()?;
         if matches!(ending, Ending::Done | Ending::NoImprovement) {
             self.directory.events.finished(self.progress.epoch)?;
         }
-        Ok(Summary { ending, progress: self.progress, findings: self.findings, skipped: self.skipped })
+        let Runner { progress, findings, skipped, programs, .. } = self;
+        Ok(Summary { ending, progress, findings, skipped, programs })
     }
 
     /// Compiles a phase's programs and puts the state in place.
     fn open(&mut self, phase: &'p Phase, known: &Values, from: Option<Checkpoint>) -> Result<Session<'p>, TrainError> {
         let begun = Instant::now();
-        let head = phase.task.head_paths();
-        let trainable = |spec: &VariableSpec| phase.trainable.includes(spec, &head);
-        let mut plan = StepPlan {
-            optimizer: phase.optimizer,
-            weight_decay: phase.weight_decay,
-            decay_all: phase.decay_all,
-            precision: self.plan.precision,
-            mesh: self.plan.mesh.clone(),
-            trainable: &trainable,
-            clip: phase.clip,
-            average: phase.average,
-            accumulate: phase.accumulate.max(1),
-            frozen_statistics: phase.frozen_statistics,
-            batch_groups: self.plan.batch_groups,
-            skip_bad: self.plan.on_bad == OnBad::Skip,
-            ..StepPlan::new(&*phase.task, self.plan.batch_size)
-        };
-        let mut scales = std::collections::HashMap::new();
-        if let Some(decay) = phase.layer_decay {
-            scales.extend(layer_scales(&step::evaluation(&plan)?.variables, decay));
-        }
-        let group = |spec: &VariableSpec| phase.groups.iter().find(|group| group.includes(spec));
-        let scale = |spec: &VariableSpec| {
-            let of_layer = scales.get(&spec.path).copied().unwrap_or(1.0);
-            of_layer * group(spec).map_or(1.0, |group| group.rate_scale)
-        };
-        let own_decay = |spec: &VariableSpec| group(spec)?.weight_decay;
-        (plan.rate_scale, plan.own_decay) = (&scale, &own_decay);
-        let restored = match &from {
-            Some(checkpoint) => {
-                let traced = step::training(&plan)?;
-                let averaged = checkpoint.is_averaged(&traced.variables);
-                let mut values = checkpoint.values(&traced.variables, averaged)?;
-                if averaged && !averages(&traced) {
-                    self.watcher
-                        .message("the checkpoint has averaged weights, this run does not: going on without them");
-                }
-                values.retain(|name, _| traced.entries.iter().any(|entry| entry.name == *name));
-                Some(values)
-            }
-            None => None,
-        };
-        let known = restored.as_ref().unwrap_or(known);
-        let mut session = Session::with_state(self.plan.backend, &plan, &self.plan.options, self.plan.seed, known)?;
+        let plan = self.plan;
+        let mut session = phase.with_step(&plan.rules(), |step| {
+            let restored = from.map(|checkpoint| restored(&checkpoint, step, self.watcher)).transpose()?;
+            Session::with_state(plan.backend, step, &plan.options, plan.seed, restored.as_ref().unwrap_or(known))
+        })?;
         session.set_counts(self.progress.step, self.progress.optimizer_batches);
         self.plateau = match &phase.rate {
             Rate::Plateau(plateau) => {
@@ -243,4 +218,16 @@ impl<'p> Runner<'p, '_> {
         self.times.checkpoint += begun.elapsed();
         Ok(())
     }
+}
+
+/// The state of a checkpoint, as far as the step knows it.
+fn restored(checkpoint: &Checkpoint, step: &StepPlan, watcher: &mut dyn Watcher) -> Result<Values, TrainError> {
+    let traced = step::training(step)?;
+    let averaged = checkpoint.is_averaged(&traced.variables);
+    let mut values = checkpoint.values(&traced.variables, averaged)?;
+    if averaged && !averages(&traced) {
+        watcher.message("the checkpoint has averaged weights, this run does not: going on without them");
+    }
+    values.retain(|name, _| traced.entries.iter().any(|entry| entry.name == *name));
+    Ok(values)
 }

@@ -2,14 +2,15 @@
 
 use crate::ahead::Ahead;
 use crate::checkpoint::Snapshot;
+use crate::memory::Needs;
 use crate::state::{Entry, Role, State, Values, full};
 use crate::step::{self, StepPlan, TracedStep, WATCH};
-use crate::{Metric, Observer, Task, TrainError};
+use crate::{Metric, Observer, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{
-    Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, Program, Sharding,
+    Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, Program, RuntimeError, Sharding,
 };
 
 /// One network being trained on one backend.
@@ -20,12 +21,15 @@ pub struct Session<'a> {
     seed: u64,
     accumulate: u64,
     traced: TracedStep,
+    needs: Needs,
     train: Box<dyn Executable>,
     evaluation: Evaluation,
     state: State,
     counts: Buffer,
     steps: u64,
     batches: u64,
+    /// Steps that this session queued.
+    executions: u64,
     ahead: Ahead,
 }
 
@@ -35,6 +39,7 @@ struct Evaluation {
     program: Program,
     options: CompileOptions,
     executable: Option<Box<dyn Executable>>,
+    executions: u64,
 }
 
 impl Evaluation {
@@ -45,6 +50,17 @@ impl Evaluation {
         };
         Ok(&**self.executable.insert(executable))
     }
+}
+
+/// What became of one of a session's programs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Usage {
+    /// The program's name.
+    pub program: String,
+    /// How long it took until it could run; none if it was never needed.
+    pub compiled: Option<Cost>,
+    /// How often it was run.
+    pub executions: u64,
 }
 
 impl<'a> Session<'a> {
@@ -67,11 +83,15 @@ impl<'a> Session<'a> {
         known: &Values,
     ) -> Result<Session<'a>, TrainError> {
         let traced = step::training(plan)?;
-        let train = backend.compile(&traced.program, options)?;
-        let evaluation =
-            Evaluation { program: step::evaluation(plan)?.program, options: options.clone(), executable: None };
-        let TracedStep { entries, variables, .. } = &traced;
-        let state = State::new(backend, &plan.mesh, entries, variables, known, |spec| spec.initial(seed))?;
+        let needs = Needs::of(plan, &traced);
+        let train = needs.compile(backend, &traced, options)?;
+        let evaluation = Evaluation {
+            program: step::evaluation(plan)?.program,
+            options: options.clone(),
+            executable: None,
+            executions: 0,
+        };
+        let state = State::new(backend, &traced, known, |spec| spec.initial(seed))?;
         let (task, mesh) = (plan.task, plan.mesh.clone());
         let counts = backend.upload(&zeros(task.sums(false)), &mesh, &Sharding::Replicated)?;
         let accumulate = plan.accumulate.max(1);
@@ -82,12 +102,14 @@ impl<'a> Session<'a> {
             seed,
             accumulate,
             traced,
+            needs,
             train,
             evaluation,
             state,
             counts,
             steps: 0,
             batches: 0,
+            executions: 0,
             ahead: Ahead::default(),
         })
     }
@@ -122,7 +144,8 @@ impl<'a> Session<'a> {
         for scalar in &scalars {
             inputs.push(self.backend.upload(scalar, &self.mesh, &Sharding::Replicated)?);
         }
-        self.state.buffers = self.train.execute(&inputs)?;
+        self.state.buffers = self.train.execute(&inputs).map_err(changed_shape)?;
+        self.executions += 1;
         let loss = self.state.buffers.pop().expect("the last output is the loss");
         self.ahead.queued(loss)
     }
@@ -133,7 +156,9 @@ impl<'a> Session<'a> {
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
         inputs.extend(uploaded);
-        let mut outputs = self.evaluation.executable(self.backend)?.execute(&inputs)?.into_iter();
+        let outputs = self.evaluation.executable(self.backend)?.execute(&inputs).map_err(changed_shape)?;
+        self.evaluation.executions += 1;
+        let mut outputs = outputs.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
         self.ahead.queued(outputs.next().expect("the second output is the loss"))?;
         match (observer, outputs.next()) {
@@ -161,11 +186,7 @@ impl<'a> Session<'a> {
 
     /// Starts to copy a batch to the device.
     pub fn upload_batch(&self, batch: &Batch) -> Result<Vec<Buffer>, TrainError> {
-        let sharding = if self.mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated };
-        let tensors = self.task.batch_tensors(batch)?;
-        let buffers: Result<Vec<Buffer>, _> =
-            tensors.iter().map(|tensor| self.backend.upload(tensor, &self.mesh, &sharding)).collect();
-        Ok(buffers?)
+        spread::upload(self.backend, self.task, &self.mesh, batch)
     }
 
     fn sums(&self) -> Result<Vec<f64>, TrainError> {
@@ -271,9 +292,46 @@ impl<'a> Session<'a> {
         self.backend.memory().ok()?.into_iter().max_by_key(|device| device.used)
     }
 
+    /// What became of the step that learns and the one that counts.
+    pub fn usage(&self) -> [Usage; 2] {
+        let usage = |program: &Program, compiled: Option<Cost>, executions: u64| Usage {
+            program: program.name.clone(),
+            compiled,
+            executions,
+        };
+        let counting = &self.evaluation;
+        let counting_cost = counting.executable.as_ref().map(|executable| executable.cost());
+        [
+            usage(&self.traced.program, Some(self.train.cost()), self.executions),
+            usage(&counting.program, counting_cost, counting.executions),
+        ]
+    }
+
+    /// The same error, except that one about memory says what would need less of it.
+    pub fn explained(&self, error: TrainError) -> TrainError {
+        match error {
+            TrainError::Device(RuntimeError::OutOfMemory { asked, .. }) => {
+                self.needs.ran_out(asked, self.train.memory().peak())
+            }
+            other => other,
+        }
+    }
+
     /// Memory and work of one training step.
     pub fn cost(&self) -> (MemoryPlan, Cost) {
         (self.train.memory(), self.train.cost())
+    }
+}
+
+/// Programs are compiled for their shapes, once. One that changes later would cost a compilation at every step that nobody
+/// sees, so it is an error instead.
+fn changed_shape(error: RuntimeError) -> TrainError {
+    match error {
+        RuntimeError::Argument { name, expected, given, .. } => TrainError::Data(format!(
+            "{name} changed from {expected} to {given} after the step was compiled; every batch must have the same \
+             shapes, or each would be compiled anew"
+        )),
+        other => other.into(),
     }
 }
 

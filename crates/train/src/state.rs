@@ -1,10 +1,11 @@
 //! The state: everything that lives between steps, on the device.
 
 use crate::TrainError;
+use crate::step::TracedStep;
 use octant_archive::Archive;
 use octant_graph::{HostTensor, Shape};
 use octant_nn::VariableSpec;
-use octant_runtime::{Backend, Buffer, Mesh, Sharding};
+use octant_runtime::{Backend, Buffer};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,6 +22,16 @@ pub enum Role {
     Gradient,
     /// Running sums of the task, and a watch for values that are not finite.
     Sums,
+}
+
+impl Role {
+    /// Whether only the optimizer looks at it.
+    pub fn is_of_optimizer(self) -> bool {
+        match self {
+            Role::Slot | Role::Gradient => true,
+            Role::Variable(_) | Role::Average(_) | Role::Sums => false,
+        }
+    }
 }
 
 /// One tensor of the state.
@@ -50,21 +61,19 @@ impl State {
     /// averages from their variable.
     pub fn new(
         backend: &dyn Backend,
-        mesh: &Mesh,
-        entries: &[Entry],
-        variables: &[VariableSpec],
+        TracedStep { program, entries, variables }: &TracedStep,
         known: &Values,
         initial: impl Fn(&VariableSpec) -> HostTensor + Sync,
     ) -> Result<State, TrainError> {
         let first = first_values(variables, |spec| known.get(&spec.path).cloned().unwrap_or_else(|| initial(spec)));
-        let buffers = entries.iter().map(|entry| {
+        let buffers = entries.iter().zip(&program.inputs).map(|(entry, sharding)| {
             let value = match (known.get(&entry.name), entry.role) {
                 (Some(value), _) if value.shape() == &entry.shape => value.clone(),
                 (Some(value), _) => return Err(other_shape(&entry.name, entry.shape.dims(), value.shape())),
                 (None, Role::Variable(index) | Role::Average(index)) => first[index].clone(),
                 (None, Role::Slot | Role::Gradient | Role::Sums) => full(&entry.shape, entry.initial),
             };
-            Ok(backend.upload(&value, mesh, &Sharding::Replicated)?)
+            Ok(backend.upload(&value, &program.mesh, sharding)?)
         });
         Ok(State { buffers: buffers.collect::<Result<_, TrainError>>()? })
     }

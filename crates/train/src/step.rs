@@ -7,10 +7,10 @@ pub use inference::{evaluation, prediction};
 pub use update::WATCH;
 
 use crate::state::{Entry, Role};
-use crate::{Task, TrainError};
+use crate::{Task, TrainError, spread};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Optimizer, Precision, Training, VariableSpec};
-use octant_runtime::{Mesh, Program, Sharding};
+use octant_runtime::{Mesh, Program};
 use update::{Layout, accumulated, apply, average, clipped, finite, gate, gradients, keep_statistics, learned, watch};
 
 /// A bound on gradients.
@@ -59,6 +59,10 @@ pub struct StepPlan<'a, 'f> {
     pub batch_groups: usize,
     /// A step whose loss or gradients are not finite changes nothing.
     pub skip_bad: bool,
+    /// Repeated blocks of the network keep nothing for the backward pass but compute it again: less memory, more time.
+    pub recompute: bool,
+    /// Every device keeps only its part of what the optimizer remembers.
+    pub shard_optimizer: bool,
 }
 
 impl<'a> StepPlan<'a, '_> {
@@ -81,6 +85,8 @@ impl<'a> StepPlan<'a, '_> {
             frozen_statistics: false,
             batch_groups: 1,
             skip_bad: false,
+            recompute: false,
+            shard_optimizer: false,
         }
     }
 
@@ -109,11 +115,15 @@ const SCALARS: [(&str, DType, &[usize]); 4] =
 /// Traces the step that learns.
 pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
-    let batch = batch_inputs(&trace, plan);
+    let (batch_inputs, batch) = batch(&trace, plan);
     let scalars = SCALARS.map(|(name, dtype, dims)| trace.input(name, Shape::new(dtype, dims)));
     let [_, _, applies, key] = &scalars;
-    let training =
-        Training { batch_groups: plan.batch_groups, frozen_statistics: plan.frozen_statistics, ..Training::new(key) };
+    let training = Training {
+        batch_groups: plan.batch_groups,
+        frozen_statistics: plan.frozen_statistics,
+        recompute_blocks: plan.recompute,
+        ..Training::new(key)
+    };
     let context = Context::new(&trace, Mode::Train(training), plan.precision);
     let outcome = plan.task.outcome(&context, &batch);
     let variables = context.variables();
@@ -155,13 +165,28 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     // Nothing takes this one over, so somebody who holds it can see when the step is done.
     outputs.push(outcome.objectives[0].loss.convert(DType::F32));
     let state = inputs.len();
-    let inputs: Vec<Tensor> = inputs.into_iter().chain(batch).chain(scalars).collect();
-    let program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
+    let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars).collect();
+    let mut program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
+    if plan.shard_optimizer {
+        for (place, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
+            let sharding = spread::in_parts(&entry.shape, &plan.mesh);
+            (program.inputs[place], program.outputs[place]) = (sharding, sharding);
+        }
+    }
     Ok(TracedStep { program, variables: specs, entries })
 }
 
-fn batch_inputs(trace: &Trace, plan: &StepPlan) -> Vec<Tensor> {
-    plan.task.batch_shapes(plan.batch_size).into_iter().map(|(name, shape)| trace.input(&name, shape)).collect()
+/// The tensors of a batch as they come to the devices, and without the rows that only make it divide over them.
+fn batch(trace: &Trace, plan: &StepPlan) -> (Vec<Tensor>, Vec<Tensor>) {
+    let rows = spread::rows(plan.batch_size, &plan.mesh);
+    let shapes = plan.task.batch_shapes(rows).into_iter();
+    let inputs: Vec<Tensor> = shapes.map(|(name, shape)| trace.input(&name, shape)).collect();
+    let real = |input: &Tensor| match rows == plan.batch_size {
+        true => input.clone(),
+        false => input.slice_axis(0, 0, plan.batch_size),
+    };
+    let batch = inputs.iter().map(real).collect();
+    (inputs, batch)
 }
 
 fn order(trace: &Trace, inputs: &[Tensor]) -> Vec<usize> {
@@ -185,8 +210,6 @@ fn program(
     let first_batch = donated.end;
     program.donated = donated.enumerate().map(|(output, input)| (input, output)).collect();
     program.mesh = plan.mesh.clone();
-    for split in &mut program.inputs[first_batch..first_batch + plan.task.batch_shapes(1).len()] {
-        *split = if plan.mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated };
-    }
+    program.inputs[first_batch..][..plan.task.batch_shapes(1).len()].fill(spread::of_batch(&plan.mesh));
     Ok(program)
 }

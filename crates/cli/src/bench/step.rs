@@ -39,7 +39,11 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
     let precision = train::precision(&arguments.precision)?;
     let optimizer = optimizer(&recipe, arguments.optimizer.as_deref())?;
     let backend = device::open(&arguments.device, arguments.threads)?;
-    let plan = StepPlan { precision, optimizer, ..StepPlan::new(&*task, arguments.batch_size) };
+    let mesh = device::mesh(arguments.cores, &*backend)?;
+    if mesh.devices() > 1 && arguments.mode == "infer" {
+        bail!("predictions run on one device; leave --cores away");
+    }
+    let plan = StepPlan { precision, optimizer, mesh, ..StepPlan::new(&*task, arguments.batch_size) };
     let batch = synthetic(arguments.batch_size, picture, entry);
     let mut work: Box<dyn Steps> = match arguments.mode.as_str() {
         "train" => Box::new(Training::new(&*backend, &plan, &batch, arguments.profile)?),

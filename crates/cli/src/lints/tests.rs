@@ -132,13 +132,3 @@ fn classes_that_are_not_the_same() {
     other.names[1] = "z".into();
     warns("demo-finetune", &[], &data(few(0, Target::Class(0)), other, 3), "different classes");
 }
-
-#[test]
-fn a_batch_that_does_not_divide() {
-    warns(
-        "demo-finetune",
-        &["batch_size=12", "cores=8"],
-        &classes(),
-        "does not divide over 8 cores; use a multiple of 8",
-    );
-}

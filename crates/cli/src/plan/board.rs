@@ -1,16 +1,18 @@
 //! What one board would do.
 
+use super::Arguments;
+use super::kept::{command, keep};
 use super::search::{Size, largest};
-use super::{Arguments, task};
+use super::steps::Steps;
+use crate::device;
 use crate::recipes::Recipe;
-use crate::{device, train};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use octant_pjrt::backend::Planned;
 use octant_pjrt::boards::Board;
+use octant_pjrt::cache::Key;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Plugin, Topology, backend};
-use octant_runtime::{Backend, CompileOptions, Cost, MemoryPlan, Mesh, Program, RuntimeError};
-use octant_train::Task;
-use octant_train::step::{self, StepPlan};
+use octant_runtime::{Backend, CompileOptions, Cost, MemoryPlan, Program, RuntimeError};
 use serde_json::{Value, json};
 
 /// How much longer steps take than compilers think.
@@ -30,7 +32,8 @@ enum Target {
 struct Compiled {
     memory: MemoryPlan,
     cost: Cost,
-    executable: Option<Vec<u8>>,
+    /// The program itself, of a board that is not here.
+    planned: Option<Planned>,
 }
 
 /// What became of one batch size.
@@ -40,6 +43,13 @@ enum Attempt {
 }
 
 impl Attempt {
+    /// The program that was made, with its key in the cache of the board.
+    fn made(self, topology: &Topology, program: &Program) -> Option<Result<(Key, Planned)>> {
+        let Attempt::Fits(Compiled { planned, .. }) = self else { return None };
+        let planned = planned?;
+        Some(backend::key_of(topology, program).map(|key| (key, planned)).map_err(Into::into))
+    }
+
     fn size(&self) -> Size {
         match self {
             Attempt::Fits(compiled) => Size { bytes: Some(compiled.memory.peak()), fits: true },
@@ -63,6 +73,9 @@ struct Outcome {
     cost: Option<Cost>,
     step: Option<f64>,
     evaluation: Option<u64>,
+    pictures: usize,
+    /// How many programs were kept, where that was asked for.
+    saved: Option<usize>,
 }
 
 pub(super) fn verdict(arguments: &Arguments, recipe: &Recipe, name: &str) -> Verdict {
@@ -72,13 +85,13 @@ pub(super) fn verdict(arguments: &Arguments, recipe: &Recipe, name: &str) -> Ver
 fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str) -> Result<Outcome> {
     let target = Target::named(name)?;
     let (devices, limit) = (target.devices(), target.limit()?);
-    let task = task(arguments, recipe)?;
-    let attempt = |batch: usize| target.attempt(&training(arguments, &*task, batch, devices)?, limit);
-    let asked = asked(arguments, recipe, devices)?;
+    let steps = Steps::new(arguments, recipe, devices)?;
+    let attempt = |batch: usize| target.attempt(&steps.training(batch)?, limit);
+    let asked = asked(arguments, recipe)?;
     let first_batch = asked.unwrap_or(8 * devices);
     let first = attempt(first_batch)?;
-    let most = arguments.pictures.next_multiple_of(devices);
-    let fixed = state_bytes(&training(arguments, &*task, first_batch, devices)?);
+    let most = steps.pictures.next_multiple_of(devices);
+    let fixed = state_bytes(&steps.training(first_batch)?);
     let search = |batch: usize| Ok(attempt(batch)?.size());
     let tries = if arguments.quick { 0 } else { 3 };
     let largest = largest((first_batch, first.size()), devices, most, limit, fixed, tries, search)?;
@@ -87,18 +100,35 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str) -> Result<Outcome
         None if largest == first_batch || largest == 0 => (first_batch, first),
         None => (largest, attempt(largest)?),
     };
-    let evaluation = target.attempt(&evaluation(arguments, &*task, batch, devices)?, limit)?.size().bytes;
-    let size = chosen.size();
-    let compiled = match chosen {
-        Attempt::Fits(compiled) => Some(compiled),
+    let evaluation = target.attempt(&steps.evaluation(batch)?, limit)?;
+    let (size, evaluation_bytes) = (chosen.size(), evaluation.size().bytes);
+    let cost = match &chosen {
+        Attempt::Fits(compiled) => Some(compiled.cost),
         Attempt::TooLarge { .. } => None,
     };
-    if let Some(executable) = compiled.as_ref().and_then(|compiled| compiled.executable.as_ref()) {
-        save(arguments, recipe, name, executable)?;
-    }
-    let cost = compiled.map(|compiled| compiled.cost);
+    let saved = match (&arguments.save, &target) {
+        (Some(folder), Target::Board { topology, .. }) if size.fits => {
+            let programs = [(steps.training(batch)?, chosen), (steps.evaluation(batch)?, evaluation)];
+            let made = programs.into_iter().filter_map(|(program, attempt)| attempt.made(topology, &program));
+            Some(keep(folder, &steps, batch, topology, &made.collect::<Result<Vec<_>>>()?)?)
+        }
+        // The backend of a device that is here keeps its programs by itself.
+        _ => None,
+    };
     let step = cost.and_then(|cost| target.step_seconds(&cost));
-    Ok(Outcome { batch, fits: size.fits, memory: size.bytes, limit, largest, cost, step, evaluation })
+    let pictures = steps.pictures;
+    Ok(Outcome {
+        batch,
+        fits: size.fits,
+        memory: size.bytes,
+        limit,
+        largest,
+        cost,
+        step,
+        evaluation: evaluation_bytes,
+        pictures,
+        saved,
+    })
 }
 
 impl Target {
@@ -134,13 +164,14 @@ impl Target {
 
     fn attempt(&self, program: &Program, limit: u64) -> Result<Attempt> {
         let compiled = match self {
-            Target::Board { topology, .. } => backend::plan(topology, program).map(|planned| {
-                let executable = planned.executable.serialize().ok();
-                Compiled { memory: planned.memory, cost: planned.cost, executable }
+            Target::Board { topology, .. } => backend::plan(topology, program).map(|planned| Compiled {
+                memory: planned.memory,
+                cost: planned.cost,
+                planned: Some(planned),
             }),
             Target::Here(backend) => {
                 let compiled = backend.compile(program, &CompileOptions::default());
-                compiled.map(|it| Compiled { memory: it.memory(), cost: it.cost(), executable: None })
+                compiled.map(|it| Compiled { memory: it.memory(), cost: it.cost(), planned: None })
             }
         };
         match compiled {
@@ -161,52 +192,21 @@ impl Target {
 }
 
 /// The batch size that is wanted; none for the largest that fits.
-fn asked(arguments: &Arguments, recipe: &Recipe, devices: usize) -> Result<Option<usize>> {
-    let batch: usize = match arguments.batch_size.as_deref() {
-        None => return Ok(Some(recipe.batch_size.next_multiple_of(devices))),
-        Some("auto") => return Ok(None),
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|&batch| batch > 0)
-            .with_context(|| format!("--batch-size {text} is neither a number nor auto"))?,
-    };
-    if !batch.is_multiple_of(devices) {
-        let next = batch.next_multiple_of(devices);
-        bail!("a batch of {batch} does not fall into {devices} equal parts; take {next}");
+fn asked(arguments: &Arguments, recipe: &Recipe) -> Result<Option<usize>> {
+    match arguments.batch_size.as_deref() {
+        None => Ok(Some(recipe.batch_size)),
+        Some("auto") => Ok(None),
+        Some(text) => {
+            let batch = text.parse().ok().filter(|&batch: &usize| batch > 0);
+            batch.map(Some).with_context(|| format!("--batch-size {text} is neither a number nor auto"))
+        }
     }
-    Ok(Some(batch))
-}
-
-fn step_plan<'a>(
-    arguments: &Arguments,
-    task: &'a dyn Task,
-    batch: usize,
-    devices: usize,
-) -> Result<StepPlan<'a, 'static>> {
-    let precision = train::precision(&arguments.precision)?;
-    Ok(StepPlan { precision, mesh: Mesh::new(devices), batch_groups: devices, ..StepPlan::new(task, batch) })
-}
-
-fn training(arguments: &Arguments, task: &dyn Task, batch: usize, devices: usize) -> Result<Program> {
-    Ok(step::training(&step_plan(arguments, task, batch, devices)?)?.program)
-}
-
-fn evaluation(arguments: &Arguments, task: &dyn Task, batch: usize, devices: usize) -> Result<Program> {
-    Ok(step::evaluation(&step_plan(arguments, task, batch, devices)?)?.program)
 }
 
 /// What a step needs whatever the batch: everything that it updates in place.
 fn state_bytes(program: &Program) -> u64 {
     let shapes = program.graph.input_shapes();
     program.donated.iter().map(|(input, _)| shapes[*input].bytes() as u64).sum()
-}
-
-fn save(arguments: &Arguments, recipe: &Recipe, board: &str, executable: &[u8]) -> Result<()> {
-    let Some(folder) = &arguments.save else { return Ok(()) };
-    let path = folder.join(format!("{}-{board}.executable", recipe.name));
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    std::fs::write(&path, executable).with_context(|| format!("cannot write {}", path.display()))
 }
 
 impl Verdict {
@@ -223,7 +223,7 @@ impl Verdict {
             Ok(outcome) => outcome,
             Err(error) => return Verdict::failed(&self.target, format!("{error:#}")),
         };
-        let epoch = outcome.step.map(|step| step * arguments.pictures.div_ceil(outcome.batch) as f64);
+        let epoch = outcome.step.map(|step| step * outcome.pictures.div_ceil(outcome.batch) as f64);
         let epochs: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum();
         let all = epoch.map(|epoch| epoch * epochs as f64);
         let price = all.zip(arguments.price).map(|(seconds, price)| seconds / 3600.0 * price);
@@ -235,6 +235,7 @@ impl Verdict {
             "price_estimate": price, "flops_per_step": outcome.cost.map(|cost| cost.flops),
             "bytes_per_step": outcome.cost.and_then(|cost| cost.bytes),
             "compile_seconds": outcome.cost.map(|cost| cost.compile_time.as_secs_f64()), "error": null,
+            "saved": outcome.saved, "train": outcome.saved.map(|_| command(arguments, recipe, outcome.batch)),
         })
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
             },
         )
     };
-    if ["glyphs", "infrared", "shapes", "discs"].contains(&source.kind.as_str()) && source.dir.is_some() {
+    if source.is_made_up() && source.dir.is_some() {
         bail!("{} are made up on the fly and take no --data; `octant recipes` lists recipes for files", source.kind);
     }
     let [train, valid] = match source.kind.as_str() {

@@ -2,21 +2,62 @@
 
 use super::{Data, build_task, picture, smaller_is_better, transform};
 use crate::recipes::{GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe};
+use crate::train;
 use anyhow::{Context, Result, bail};
-use octant_data::LastBatch;
+use octant_data::{LastBatch, Pipeline};
 use octant_nn::Optimizer;
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
+use octant_runtime::Mesh;
+use octant_train::run::OnBad;
 use octant_train::step::Clip;
-use octant_train::{Group, Pace, Phase, Rate, Trainable};
+use octant_train::{Group, Pace, Phase, Rate, Rules, Trainable};
 use std::sync::Arc;
+
+/// What phases must know of the data.
+pub(crate) struct Facts<'a> {
+    /// How many samples are learned from.
+    pub samples: usize,
+    /// How large a head the data asks for.
+    pub outputs: usize,
+    /// The size of pictures after a transform.
+    pub picture: &'a dyn Fn(&Pipeline) -> Result<[usize; 3]>,
+}
 
 /// All phases of a recipe that last at least one epoch.
 pub(crate) fn phases(recipe: &Recipe, data: &Data, steps: Option<u64>) -> Result<Vec<Phase>> {
-    let (samples, batch) = (data.train.len(), recipe.batch_size.max(1));
-    let batches = if recipe.last_batch == LastBatch::Pad { samples.div_ceil(batch) } else { samples / batch };
+    let picture = |transform: &Pipeline| picture(&*data.train, transform);
+    phases_on(recipe, &Facts { samples: data.train.len(), outputs: data.outputs, picture: &picture }, steps)
+}
+
+/// The same for data that need not be here.
+pub(crate) fn phases_on(recipe: &Recipe, data: &Facts, steps: Option<u64>) -> Result<Vec<Phase>> {
+    let batch = recipe.batch_size.max(1);
+    let batches = if recipe.last_batch == LastBatch::Pad { data.samples.div_ceil(batch) } else { data.samples / batch };
     let steps = steps.unwrap_or(batches as u64).max(1);
     let lasting = recipe.phases.iter().filter(|phase| phase.epochs > 0);
     lasting.map(|phase| one_phase(recipe, data, phase, steps)).collect()
+}
+
+/// What is the same in the steps of all phases.
+pub(crate) fn rules(recipe: &Recipe, mesh: Mesh) -> Result<Rules> {
+    Ok(Rules {
+        batch_size: recipe.batch_size,
+        mesh,
+        precision: train::precision(&recipe.precision)?,
+        batch_groups: recipe.batch_groups,
+        skip_bad: on_bad(recipe)? == OnBad::Skip,
+        recompute: recipe.recompute,
+        shard_optimizer: recipe.shard_optimizer,
+    })
+}
+
+/// What happens at a step whose loss is not finite.
+pub(crate) fn on_bad(recipe: &Recipe) -> Result<OnBad> {
+    match recipe.on_nan.as_str() {
+        "stop" => Ok(OnBad::Stop),
+        "skip" => Ok(OnBad::Skip),
+        other => bail!("--on-nan {other} is not known; use stop or skip"),
+    }
 }
 
 /// What the linear scaling rule makes of a phase, where it was asked for and changes anything.
@@ -30,11 +71,11 @@ pub(crate) fn scaling(recipe: &Recipe, phase: &PhaseRecipe) -> Result<Option<Lin
     Ok((scaling.factor != 1.0).then_some(scaling))
 }
 
-fn one_phase(recipe: &Recipe, data: &Data, phase: &PhaseRecipe, steps: u64) -> Result<Phase> {
+fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> Result<Phase> {
     let scaling = scaling(recipe, phase)?;
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = transform(recipe, &phase.transform, true, entry)?;
-    let picture = picture(&*data.train, &transform)?;
+    let picture = (data.picture)(&transform)?;
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,

@@ -3,6 +3,7 @@
 use octant_data::{Corrupt, LastBatch, Mix, Pipeline};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// A recipe with everything filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,8 +27,14 @@ pub(crate) struct Recipe {
     pub device: String,
     #[serde(default = "f32_name")]
     pub precision: String,
-    #[serde(default = "one")]
-    pub cores: usize,
+    #[serde(default)]
+    pub cores: Cores,
+    /// Every core keeps only its part of what the optimizer remembers.
+    #[serde(default)]
+    pub shard_optimizer: bool,
+    /// Blocks of the network are computed again in the backward pass instead of being kept.
+    #[serde(default)]
+    pub recompute: bool,
     /// Parts of a batch that batch norms look at separately; 1 is synchronised.
     #[serde(default = "one")]
     pub batch_groups: usize,
@@ -82,6 +89,40 @@ pub(crate) struct Recipe {
     pub phases: Vec<PhaseRecipe>,
 }
 
+/// How many devices work together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Cores {
+    Count(usize),
+    All(AllCores),
+}
+
+/// The word for as many as there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AllCores {
+    All,
+}
+
+impl Default for Cores {
+    fn default() -> Cores {
+        Cores::Count(1)
+    }
+}
+
+impl FromStr for Cores {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cores, String> {
+        match text.parse() {
+            Ok(0) => Err("a program needs one core at least".into()),
+            Ok(count) => Ok(Cores::Count(count)),
+            Err(_) if text == "all" => Ok(Cores::All(AllCores::All)),
+            Err(_) => Err(format!("\"{text}\" is neither a number nor all")),
+        }
+    }
+}
+
 /// Where samples come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,6 +137,13 @@ pub(crate) struct DataSource {
     /// The columns of a table that are predicted; all if empty.
     #[serde(default)]
     pub columns: Vec<String>,
+}
+
+impl DataSource {
+    /// Samples are made up on the fly and take no files.
+    pub fn is_made_up(&self) -> bool {
+        ["glyphs", "infrared", "shapes", "discs"].contains(&self.kind.as_str())
+    }
 }
 
 /// A stretch of a run.

@@ -1,6 +1,6 @@
 //! The flags of `train`, and how they are written into the recipe.
 
-use crate::recipes::{self, Recipe};
+use crate::recipes::{self, Cores, Recipe};
 use crate::rundir;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -20,9 +20,15 @@ pub(crate) struct Arguments {
     /// The device: auto or cpu
     #[arg(long)]
     pub device: Option<String>,
-    /// Devices to use together
-    #[arg(long, visible_alias = "num-cores")]
-    pub cores: Option<i64>,
+    /// Devices that work on every batch together, or `all`; batches of any size are spread over them
+    #[arg(long, visible_alias = "num-cores", value_name = "N|all")]
+    cores: Option<Cores>,
+    /// Every device keeps only its part of the optimizer's state
+    #[arg(long)]
+    shard_optimizer: bool,
+    /// Compute blocks of the network again in the backward pass instead of keeping them: less memory, more time
+    #[arg(long)]
+    recompute: bool,
     /// Threads of the CPU engine; all cores if not given
     #[arg(long)]
     pub threads: Option<usize>,
@@ -137,6 +143,12 @@ pub(crate) struct Arguments {
     /// Start over even if the run directory holds a run
     #[arg(long)]
     pub fresh: bool,
+    /// Write the graph, what it is lowered to, and the optimised program of every step into this folder
+    #[arg(long, value_name = "DIR")]
+    pub dump: Option<PathBuf>,
+    /// Record what the device does in a few steps: a table, and trace.json in the run directory
+    #[arg(long)]
+    pub profile: bool,
     /// Warnings before the run are errors
     #[arg(long)]
     pub strict: bool,
@@ -157,8 +169,8 @@ pub(super) fn resolve(arguments: &Arguments) -> Result<(Recipe, Option<PathBuf>)
         recipes::set_text(&mut table, assignment)?;
     }
     let recipe = recipes::check(table)?;
-    if recipe.batch_size == 0 || recipe.cores == 0 {
-        bail!("--batch-size and --cores must be at least 1");
+    if recipe.batch_size == 0 {
+        bail!("--batch-size must be at least 1");
     }
     Ok((recipe, out))
 }
@@ -176,7 +188,9 @@ fn overrides(arguments: &Arguments, table: &mut Table) -> Result<()> {
         ("on_corrupt", arguments.on_corrupt.as_ref().map(text)),
         ("last_batch", arguments.last_batch.as_ref().map(text)),
         ("cache", arguments.cache.as_ref().map(text)),
-        ("cores", arguments.cores.map(Value::Integer)),
+        ("cores", arguments.cores.map(Value::try_from).transpose()?),
+        ("shard_optimizer", arguments.shard_optimizer.then_some(Value::Boolean(true))),
+        ("recompute", arguments.recompute.then_some(Value::Boolean(true))),
         ("workers", arguments.workers.map(Value::Integer)),
         ("classes", arguments.classes.map(Value::Integer)),
         ("batch_size", arguments.batch_size.map(Value::Integer)),

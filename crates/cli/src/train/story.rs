@@ -5,11 +5,12 @@ use crate::output::{Json, bytes, duration, line};
 use crate::recipes::{PhaseRecipe, Recipe};
 use crate::show::{Display, as_json, number, show};
 use crate::{Ending, plots, prepare};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use octant_events::Setting;
 use octant_metrics::classes::Confusion;
-use octant_train::Metric;
-use octant_train::run::{self, Summary};
+use octant_train::checkpoint::Checkpoint;
+use octant_train::run::{self, ProgramReport, Summary};
+use octant_train::{Metric, TrainError};
 use serde_json::json;
 use std::path::Path;
 
@@ -36,7 +37,7 @@ pub(super) fn introduce(
     recipe: &Recipe,
     data: &prepare::Data,
     directory: &mut octant_events::RunDirectory,
-    checkpoint: Option<&octant_train::checkpoint::Checkpoint>,
+    checkpoint: Option<&Checkpoint>,
     display: &mut Display,
 ) -> Result<()> {
     for phase in &recipe.phases {
@@ -79,6 +80,20 @@ pub(super) fn introduce(
     Ok(())
 }
 
+/// A failure of the device, with what is left of the run.
+pub(super) fn way_back(error: TrainError, path: &Path) -> anyhow::Error {
+    let is_device = matches!(error, TrainError::Device(_) | TrainError::OutOfMemory(_));
+    let kept = Checkpoint::newest(&path.join("checkpoints"), "last").ok().flatten().filter(|_| is_device);
+    match kept {
+        Some((kept, _)) => anyhow!(
+            "{error}; nothing up to step {} is lost: `octant train {}` goes on from there",
+            kept.progress.step,
+            path.display()
+        ),
+        None => error.into(),
+    }
+}
+
 pub(super) fn finish(
     recipe: &Recipe,
     data: &prepare::Data,
@@ -102,6 +117,7 @@ pub(super) fn finish(
             "event": event, "metrics": as_json(&progress.metrics), "run": path, "weights": weights,
             "steps": progress.step, "epochs": progress.epoch, "plots": charts,
             "best": progress.best.as_ref().map(|found| json!({ "metric": best, "value": found.value, "epoch": found.epoch })),
+            "programs": summary.programs.iter().map(program_json).collect::<Vec<_>>(),
             "next": next.iter().map(|(command, why)| json!({ "command": command, "why": why })).collect::<Vec<_>>(),
         }));
         return Ok(ending);
@@ -118,6 +134,8 @@ pub(super) fn finish(
     if let Some(confusion) = &summary.findings.confusion {
         row("mistakes", &mistakes(confusion, data.valid.class_names()));
     }
+    let used = summary.programs.iter().filter(|program| program.runs > 0);
+    used.enumerate().for_each(|(place, program)| row(if place == 0 { "programs" } else { "" }, &program_line(program)));
     row("weights", &weights.display().to_string());
     row("plots", &charts.display().to_string());
     line("\nnext:");
@@ -163,10 +181,34 @@ fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)
     next
 }
 
+fn program_json(program: &ProgramReport) -> serde_json::Value {
+    json!({
+        "name": program.name, "compiled": program.compiled, "loaded_from_cache": program.loaded,
+        "compile_seconds": program.compile_time.as_secs_f64(), "runs": program.runs,
+        "seconds": program.time.as_secs_f64(),
+    })
+}
+
+/// What a program cost, in one line.
+fn program_line(program: &ProgramReport) -> String {
+    let made = match (program.compiled, program.loaded) {
+        (compiled, 0) => format!("compiled {}", times(compiled)),
+        (0, loaded) => format!("loaded from the cache {}", times(loaded)),
+        (compiled, loaded) => format!("compiled {}, loaded from the cache {}", times(compiled), times(loaded)),
+    };
+    let each = program.time / u32::try_from(program.runs.max(1)).unwrap_or(u32::MAX);
+    let (compile, all, each) = (duration(program.compile_time), duration(program.time), duration(each));
+    format!("{} {made} in {compile}, run {} in {all} ({each} each)", program.name, times(program.runs))
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".into() } else { format!("{count} times") }
+}
+
 /// A line about what was compiled.
 pub(crate) fn compiled(name: &str, session: &octant_train::Session) -> String {
     let parameters: usize = session.variables().iter().map(|spec| spec.shape.elements()).sum();
     let (memory, cost) = session.cost();
-    let seconds = duration(cost.compile_time);
-    format!("{name}: {parameters} variables, step compiled in {seconds}, {} at the peak", bytes(memory.peak()))
+    let (made, seconds) = (if cost.from_cache { "loaded" } else { "compiled" }, duration(cost.compile_time));
+    format!("{name}: {parameters} variables, step {made} in {seconds}, {} at the peak", bytes(memory.peak()))
 }

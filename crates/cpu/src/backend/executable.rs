@@ -29,9 +29,8 @@ impl CpuExecutable {
         let started = Instant::now();
         let graph = &program.graph;
         check_donation(program)?;
-        if let Some(folder) = &options.dump {
-            dump(folder, program)?;
-        }
+        options.write_dump(program, "graph.txt", || graph.to_string().into_bytes())?;
+        options.write_dump(program, "optimized.txt", || plan::prepared_graph(graph).to_string().into_bytes())?;
         let plan = plan::compile(graph, &program.donated);
         let flops = plan.flops();
         let prepared = match options.profile {
@@ -45,19 +44,9 @@ impl CpuExecutable {
             worker,
             inner: Arc::new(inner),
             input_names: graph.input_names().to_vec(),
-            cost: Cost { flops, bytes: None, seconds: None, compile_time: started.elapsed() },
+            cost: Cost { flops, compile_time: started.elapsed(), ..Cost::default() },
         })
     }
-}
-
-/// Writes the graph as it came and as it is planned.
-fn dump(folder: &std::path::Path, program: &Program) -> Result<()> {
-    let name = program.name.replace(' ', "-");
-    let failed = |error: std::io::Error| RuntimeError::Device(format!("cannot write to {}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    std::fs::write(folder.join(format!("{name}.graph.txt")), program.graph.to_string()).map_err(failed)?;
-    let planned = plan::prepared_graph(&program.graph).to_string();
-    std::fs::write(folder.join(format!("{name}.planned.txt")), planned).map_err(failed)
 }
 
 fn check_donation(program: &Program) -> Result<()> {

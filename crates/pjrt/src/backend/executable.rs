@@ -22,7 +22,12 @@ struct Parameter {
 }
 
 impl PjrtExecutable {
-    pub(super) fn new(loaded: LoadedExecutable, program: &Program, compile_time: Duration) -> Result<PjrtExecutable> {
+    pub(super) fn new(
+        loaded: LoadedExecutable,
+        program: &Program,
+        compile_time: Duration,
+        from_cache: bool,
+    ) -> Result<PjrtExecutable> {
         let shapes = program.graph.input_shapes().into_iter().zip(program.graph.input_names());
         let inputs = shapes.zip(&program.inputs).enumerate().map(|(index, ((shape, name), &sharding))| Parameter {
             name: name.to_string(),
@@ -35,7 +40,8 @@ impl PjrtExecutable {
         let memory = loaded.executable().memory().map(MemoryPlan::from).unwrap_or_default();
         let cost = loaded.executable().cost().unwrap_or_default();
         // The compiler counts nothing for what it hands to libraries, such as convolutions on GPUs.
-        let cost = Cost { flops: program.graph.flops(), ..whole_cost(&cost, loaded.devices(), compile_time) };
+        let cost = whole_cost(&cost, loaded.devices(), compile_time, from_cache);
+        let cost = Cost { flops: program.graph.flops(), ..cost };
         Ok(PjrtExecutable { inputs: inputs.collect(), outputs, memory, cost, loaded })
     }
 

@@ -1,16 +1,16 @@
 //! PJRT as one of Octant's backends: programs are lowered to text, compiled by the plugin, and run on its devices.
 
 mod buffer;
+mod compile;
 mod executable;
 mod shards;
 
-use crate::cache::{ExecutableCache, Key, Lookup};
+use crate::cache::{ExecutableCache, Key};
 use crate::client::{Client, Device};
-use crate::compile_options::{CompileOptions, Flag};
+use crate::compile_options::CompileOptions;
 use crate::discover::{self, PluginKind};
 use crate::error::PjrtError;
 use crate::executable::Executable;
-use crate::loaded::LoadedExecutable;
 use crate::named_value::NamedValues;
 use crate::plugin::Plugin;
 use crate::profiler::Profiler;
@@ -18,15 +18,17 @@ use crate::topology::Topology;
 use crate::{CompiledMemory, Cost};
 use octant_runtime as runtime;
 use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
+
+pub use crate::cache::Before;
 
 use self::buffer::ShardedBuffer;
 use self::executable::PjrtExecutable;
 
 /// What the CUDA plugin calls its platform.
 const CUDA: &str = "cuda";
+/// What libtpu calls its platform.
+const TPU: &str = "tpu";
 
 /// How a program becomes text that the plugin's compiler reads.
 type Lowering = fn(&Program, &octant_stablehlo::Options) -> runtime::Result<String>;
@@ -42,8 +44,31 @@ pub struct PjrtBackend {
     log: Log,
 }
 
-/// Where the backend says what it does: one sentence per call.
-pub type Log = Box<dyn Fn(&str) + Send + Sync>;
+/// What the backend tells those who wait for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Notice<'a> {
+    /// A sentence for the log.
+    Said(&'a str),
+    /// The compiler is at work from now on, and why.
+    Compiling {
+        /// The program's name.
+        program: &'a str,
+        /// Why it was not found in the cache.
+        reason: &'a str,
+        /// How long the compiler took before, where that is known.
+        before: Option<Before>,
+    },
+    /// The compiler is done, well or badly.
+    Compiled {
+        /// The program's name.
+        program: &'a str,
+        /// How long it took.
+        time: Duration,
+    },
+}
+
+/// Who listens to the backend.
+pub type Log = Box<dyn Fn(Notice) + Send + Sync>;
 
 impl PjrtBackend {
     /// Finds the best plugin among `kinds`, loads it and takes its devices.
@@ -87,63 +112,6 @@ impl PjrtBackend {
             RuntimeError::Device(format!("{asked} devices were asked for, and {} has {there}", self.name))
         })
     }
-
-    fn compile_options(&self, program: &Program, options: &runtime::CompileOptions) -> runtime::Result<CompileOptions> {
-        let devices = self.devices_of(&program.mesh)?;
-        let mut compile = CompileOptions::spmd(devices.len());
-        compile.device_ids = devices.iter().map(|device| device.description().id as i64).collect();
-        if options.deterministic && self.name == CUDA {
-            // Other platforms' programs always give the same bits.
-            compile = compile.with_flag("xla_gpu_deterministic_ops", Flag::Bool(true));
-        }
-        Ok(compile)
-    }
-
-    /// The executable of `text`, from the cache or from the compiler.
-    fn load_or_compile(&self, name: &str, text: &str, options: CompileOptions) -> crate::Result<LoadedExecutable> {
-        let Some(cache) = &self.cache else { return self.client.compile(text, &options) };
-        let key = self.cache_key(text, &options)?;
-        let reason = match cache.look_up(&key) {
-            Lookup::Hit(bytes) => match self.client.load_serialized(&bytes) {
-                Ok(loaded) => {
-                    (self.log)(&format!("{name}: loaded from the cache"));
-                    return Ok(loaded);
-                }
-                Err(error) => {
-                    cache.discard(&key);
-                    format!("the stored executable could not be loaded ({error})")
-                }
-            },
-            Lookup::Miss(reason) => reason,
-        };
-        (self.log)(&format!("{name}: compiling, because {reason}"));
-        let loaded = self.client.compile(text, &self.with_autotuner_cache(options, cache))?;
-        let stored = loaded.executable().serialize().map(|bytes| cache.store(&key, &bytes));
-        match stored {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => (self.log)(&format!("{name}: the executable could not be kept ({error})")),
-            Err(error) => (self.log)(&format!("{name}: the executable could not be kept ({error})")),
-        }
-        Ok(loaded)
-    }
-
-    fn cache_key(&self, text: &str, options: &CompileOptions) -> crate::Result<Key> {
-        // What a user sets for the compiler by hand makes another program.
-        let by_hand = std::env::var("XLA_FLAGS").unwrap_or_default();
-        let version = format!("{} PJRT {}{by_hand}", self.client.platform_version()?, self.client.plugin().version());
-        let kinds: Vec<_> = self.devices.iter().map(|device| device.description().kind.as_str()).collect();
-        Ok(Key::new(text, &options.encode(), &version, &kinds.join(", ")))
-    }
-
-    /// Measurements outlive a change of the program: most of its kernels stay the same.
-    fn with_autotuner_cache(&self, options: CompileOptions, cache: &ExecutableCache) -> CompileOptions {
-        let folder = cache.folder_for("autotune");
-        if self.name != CUDA || fs::create_dir_all(&folder).is_err() {
-            return options;
-        }
-        let folder = Flag::Text(folder.to_string_lossy().into_owned());
-        options.with_flag("xla_gpu_per_fusion_autotune_cache_dir", folder)
-    }
 }
 
 impl runtime::Backend for PjrtBackend {
@@ -165,18 +133,23 @@ impl runtime::Backend for PjrtBackend {
         options: &runtime::CompileOptions,
     ) -> runtime::Result<Box<dyn runtime::Executable>> {
         let text = (self.lowering)(program, &self.text)?;
-        if let Some(folder) = &options.dump {
-            write_dump(folder, &program.name, "stablehlo.mlir", text.as_bytes())?;
-        }
+        options.write_dump(program, "graph.txt", || program.graph.to_string().into_bytes())?;
+        options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
         let start = Instant::now();
         let compiled = self.load_or_compile(&program.name, &text, self.compile_options(program, options)?);
-        let loaded = compiled.map_err(|error| refused(&self.name, error))?;
-        if let Some(folder) = &options.dump {
-            let optimized = loaded.executable().optimized_program().map_err(failed)?;
-            let ending = format!("optimized.{}", optimized.format);
-            write_dump(folder, &program.name, &ending, &optimized.code)?;
+        let (loaded, from_cache) = compiled.map_err(|error| refused(&self.name, error))?;
+        if options.dump.is_some() {
+            match loaded.executable().optimized_program() {
+                Ok(optimized) => {
+                    let ending = format!("optimized.{}", optimized.format);
+                    options.write_dump(program, &ending, || optimized.code)?;
+                }
+                // It is a wish, and the plugin's to grant.
+                Err(error) => self.say(&format!("{}: no optimised program to dump ({error})", program.name)),
+            }
         }
-        Ok(Box::new(PjrtExecutable::new(loaded, program, start.elapsed())?))
+        let executable = PjrtExecutable::new(loaded, program, start.elapsed(), from_cache)?;
+        Ok(Box::new(executable))
     }
 
     fn upload(&self, tensor: &HostTensor, mesh: &Mesh, sharding: &Sharding) -> runtime::Result<runtime::Buffer> {
@@ -232,14 +205,29 @@ pub struct Planned {
 
 /// Compiles a program for a board that need not be here. The program's mesh should be as large as the board.
 pub fn plan(topology: &Topology, program: &Program) -> runtime::Result<Planned> {
-    let text = lower(program, &octant_stablehlo::Options::default())?;
+    let text = lowering_for_boards(topology, program)?;
     let devices = program.mesh.devices();
+    let options = CompileOptions::spmd(devices);
     let start = Instant::now();
-    let compiled = topology.compile(&text, &CompileOptions::spmd(devices));
+    let compiled = topology.compile(&text, &options);
     let executable = compiled.map_err(|error| refused("the board's compiler", error))?;
     let memory = executable.memory().map_err(failed)?.into();
-    let cost = whole_cost(&executable.cost().map_err(failed)?, devices, start.elapsed());
+    let cost = whole_cost(&executable.cost().map_err(failed)?, devices, start.elapsed(), false);
     Ok(Planned { executable, memory, cost })
+}
+
+/// Where a backend on such a board looks for a program in its cache.
+pub fn key_of(topology: &Topology, program: &Program) -> runtime::Result<Key> {
+    let text = lowering_for_boards(topology, program)?;
+    let devices = topology.devices().map_err(failed)?;
+    let kinds: Vec<_> = devices.iter().map(|device| device.kind.as_str()).collect();
+    let version = topology.platform_version().map_err(failed)?;
+    Ok(Key::of(&text, &CompileOptions::spmd(program.mesh.devices()), topology.plugin(), &version, &kinds))
+}
+
+/// As a backend on a TPU board lowers it.
+fn lowering_for_boards(topology: &Topology, program: &Program) -> runtime::Result<String> {
+    lower(program, &text_options(TPU, topology.plugin()))
 }
 
 /// The runtime's form of what a compiler said, for executables here and for those of boards elsewhere.
@@ -255,12 +243,13 @@ impl From<CompiledMemory> for runtime::MemoryPlan {
 }
 
 /// The runtime's form of a cost: the compiler counts one device, the runtime all of them.
-pub fn whole_cost(cost: &Cost, devices: usize, compile_time: Duration) -> runtime::Cost {
+pub fn whole_cost(cost: &Cost, devices: usize, compile_time: Duration, from_cache: bool) -> runtime::Cost {
     runtime::Cost {
         flops: cost.flops.unwrap_or(0.0) * devices as f64,
         bytes: cost.bytes_accessed.map(|bytes| bytes * devices as f64),
         seconds: cost.optimal_seconds,
         compile_time,
+        from_cache,
     }
 }
 
@@ -268,6 +257,7 @@ pub fn whole_cost(cost: &Cost, devices: usize, compile_time: Duration) -> runtim
 fn refused(backend: &str, error: PjrtError) -> RuntimeError {
     match error {
         PjrtError::OutOfMemory(_) => failed(error),
+        error if error.says_that_the_device_is_gone() => failed(error),
         error => RuntimeError::Compile { backend: backend.to_string(), message: error.to_string() },
     }
 }
@@ -276,17 +266,14 @@ fn refused(backend: &str, error: PjrtError) -> RuntimeError {
 fn failed(error: PjrtError) -> RuntimeError {
     let message = error.to_string();
     match error {
+        error if error.says_that_the_device_is_gone() => {
+            RuntimeError::Lost { reason: message.lines().next().unwrap_or_default().to_string() }
+        }
         PjrtError::OutOfMemory(memory) => {
             RuntimeError::OutOfMemory { message, asked: memory.needed, available: memory.available }
         }
         _ => RuntimeError::Device(message),
     }
-}
-
-fn write_dump(folder: &Path, program: &str, ending: &str, contents: &[u8]) -> runtime::Result<()> {
-    let path = folder.join(format!("{}.{ending}", program.replace([' ', '/'], "_")));
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, contents));
-    written.map_err(|reason| RuntimeError::Device(format!("{} could not be written: {reason}", path.display())))
 }
 
 #[cfg(test)]

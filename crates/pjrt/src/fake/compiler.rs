@@ -1,19 +1,36 @@
 //! The fake's compiler and executables.
 
-use super::memory::FakeBuffer;
+use super::memory::{FakeBuffer, bytes_of};
+use super::signature::{self, Output};
 use super::*;
 use std::sync::RwLock;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 #[derive(Clone)]
 struct FakeExecutable {
-    outputs: usize,
-    donates: Option<usize>,
+    outputs: Outputs,
+    donates: Vec<usize>,
+    devices: usize,
     /// The text it was compiled from, which is also its serialized form.
     text: String,
 }
 
+#[derive(Clone)]
+enum Outputs {
+    /// The first arguments plus one.
+    Incremented(usize),
+    /// Zeros.
+    Zeros(Vec<Output>),
+}
+
+/// How many programs were started, over all executables.
+static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
+
 pub(super) fn fill(table: &mut PJRT_Api) {
     table.PJRT_Client_Compile = Some(compile);
+    table.PJRT_Compile = Some(compile_elsewhere);
+    table.PJRT_Executable_GetCostAnalysis = Some(cost);
     table.PJRT_Executable_DeserializeAndLoad = Some(deserialize);
     table.PJRT_Executable_Serialize = Some(serialize);
     table.PJRT_Executable_Destroy = Some(destroy);
@@ -21,7 +38,7 @@ pub(super) fn fill(table: &mut PJRT_Api) {
     table.PJRT_Executable_GetCompiledMemoryStats = Some(memory_stats);
     table.PJRT_LoadedExecutable_Destroy = Some(destroy_loaded);
     table.PJRT_LoadedExecutable_GetExecutable = Some(get_executable);
-    table.PJRT_LoadedExecutable_AddressableDevices = Some(devices);
+    table.PJRT_LoadedExecutable_AddressableDevices = Some(devices_of);
     table.PJRT_LoadedExecutable_Execute = Some(execute);
 }
 
@@ -30,7 +47,23 @@ fn parse(text: &str) -> Option<FakeExecutable> {
         let word = text.split_whitespace().find_map(|word| word.strip_prefix(key))?;
         word.parse().ok()
     };
-    Some(FakeExecutable { outputs: number("outputs=")?, donates: number("donates="), text: text.to_string() })
+    let text = text.to_string();
+    if let Some(main) = signature::main(&text) {
+        let (outputs, donates, devices) = (Outputs::Zeros(main.outputs), main.donates, main.devices);
+        return Some(FakeExecutable { outputs, donates, devices, text });
+    }
+    let outputs = Outputs::Incremented(number("outputs=")?);
+    let donates = number("donates=").into_iter().collect();
+    Some(FakeExecutable { outputs, donates, devices: super::devices().len(), text })
+}
+
+impl FakeExecutable {
+    fn outputs(&self) -> usize {
+        match &self.outputs {
+            Outputs::Incremented(count) => *count,
+            Outputs::Zeros(outputs) => outputs.len(),
+        }
+    }
 }
 
 unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_Error {
@@ -40,10 +73,33 @@ unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_E
         assert_eq!(crate::named_value::text(program.format, program.format_size), "mlir");
         (&mut *args, crate::named_value::text(program.code.cast_const(), program.code_size))
     };
+    std::thread::sleep(Duration::from_secs(setting("compile_seconds").unwrap_or(0)));
+    if setting("refuses") == Some(1) {
+        // The very words of libtpu 0.0.51.
+        return fail(8, include_str!("out_of_memory.txt"));
+    }
     match parse(&text) {
         Some(executable) => args.executable = hand_out(executable),
         None => return fail(8, "Ran out of memory. Used 9.00G of 7.50G hbm."),
     }
+    null_mut()
+}
+
+/// A compilation for a board: here the executable need not be loaded.
+unsafe extern "C" fn compile_elsewhere(args: *mut PJRT_Compile_Args) -> *mut PJRT_Error {
+    // SAFETY: the arguments and the program are valid for the call.
+    let (args, text) = unsafe {
+        let program = &*(*args).program;
+        (&mut *args, crate::named_value::text(program.code.cast_const(), program.code_size))
+    };
+    match parse(&text) {
+        Some(executable) => args.executable = hand_out(executable),
+        None => return fail(3, "This is no program."),
+    }
+    null_mut()
+}
+
+unsafe extern "C" fn cost(_: *mut PJRT_Executable_GetCostAnalysis_Args) -> *mut PJRT_Error {
     null_mut()
 }
 
@@ -67,7 +123,9 @@ unsafe extern "C" fn delete_serialized(owner: *mut PJRT_SerializedExecutable) {
 unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mut PJRT_Error {
     // SAFETY: executables are handed out as `FakeExecutable`s.
     unsafe {
-        let text = look_at::<FakeExecutable, _>((*args).executable).text.clone();
+        let mut text = look_at::<FakeExecutable, _>((*args).executable).text.clone();
+        let missing = (setting("executable_bytes").unwrap_or(0) as usize).saturating_sub(text.len());
+        text.push_str(&" ".repeat(missing));
         (*args).serialized_bytes = text.as_ptr().cast();
         (*args).serialized_bytes_size = text.len();
         (*args).serialized_executable = hand_out(text);
@@ -96,7 +154,7 @@ unsafe extern "C" fn get_executable(args: *mut PJRT_LoadedExecutable_GetExecutab
 
 unsafe extern "C" fn outputs(args: *mut PJRT_Executable_NumOutputs_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { (*args).num_outputs = look_at::<FakeExecutable, _>((*args).executable).outputs };
+    unsafe { (*args).num_outputs = look_at::<FakeExecutable, _>((*args).executable).outputs() };
     null_mut()
 }
 
@@ -104,20 +162,28 @@ unsafe extern "C" fn memory_stats(args: *mut PJRT_Executable_GetCompiledMemorySt
     // SAFETY: the arguments are valid for the call.
     let args = unsafe { &mut *args };
     (args.argument_size_in_bytes, args.output_size_in_bytes, args.alias_size_in_bytes) = (100, 90, 80);
-    (args.temp_size_in_bytes, args.generated_code_size_in_bytes) = (7, 3);
+    (args.temp_size_in_bytes, args.generated_code_size_in_bytes) = (setting("needs").unwrap_or(7) as i64, 3);
     null_mut()
 }
 
-unsafe extern "C" fn devices(args: *mut PJRT_LoadedExecutable_AddressableDevices_Args) -> *mut PJRT_Error {
-    // SAFETY: the arguments are valid for the call.
+unsafe extern "C" fn devices_of(args: *mut PJRT_LoadedExecutable_AddressableDevices_Args) -> *mut PJRT_Error {
+    // SAFETY: the arguments are valid for the call, and executables are handed out as `FakeExecutable`s.
     unsafe {
-        (*args).addressable_devices = DEVICES.0.as_ptr().cast();
-        (*args).num_addressable_devices = DEVICES.0.len();
+        (*args).addressable_devices = super::devices().as_ptr().cast();
+        (*args).num_addressable_devices = look_at::<FakeExecutable, _>((*args).executable).devices;
     }
     null_mut()
 }
 
 unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *mut PJRT_Error {
+    let number = EXECUTIONS.fetch_add(1, Ordering::SeqCst) + 1;
+    let vanishes = setting("vanishes").unwrap_or(u64::MAX);
+    if number > vanishes {
+        return gone();
+    }
+    if setting("exhausts") == Some(number) {
+        return fail(8, "Out of memory while trying to allocate 34359738368 bytes.\nStack of allocations: 0x1");
+    }
     // SAFETY: the arguments and the lists are valid for the call, with the lengths that they state.
     unsafe {
         let args = &mut *args;
@@ -132,17 +198,35 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
                 return fail(3, "Buffer has been deleted or donated.");
             }
             let done = FakeEvent::default();
-            for output in 0..executable.outputs {
-                *(*args.output_lists.add(device)).add(output) = hand_out(plus_one(arguments[output], &done));
+            let outputs: Vec<FakeBuffer> = match &executable.outputs {
+                Outputs::Incremented(count) => arguments[..*count].iter().map(|from| plus_one(from, &done)).collect(),
+                Outputs::Zeros(outputs) => {
+                    done.set();
+                    outputs.iter().map(|output| zeros(output, number == vanishes)).collect()
+                }
+            };
+            for (place, output) in outputs.into_iter().enumerate() {
+                *(*args.output_lists.add(device)).add(place) = hand_out(output);
             }
-            let donated = executable.donates.filter(|&index| !keep.contains(&(index as i64)));
-            if let Some(index) = donated {
+            for &index in executable.donates.iter().filter(|&&index| !keep.contains(&(index as i64))) {
                 *arguments[index].deleted.write().unwrap() = true;
             }
             *args.device_complete_events.add(device) = hand_out(done);
         }
     }
     null_mut()
+}
+
+fn zeros(output: &Output, is_lost: bool) -> FakeBuffer {
+    let ready = if is_lost { FakeEvent::of_lost_work() } else { FakeEvent::default() };
+    ready.set();
+    FakeBuffer {
+        element: output.element,
+        dims: output.dims.clone(),
+        bytes: Arc::new(RwLock::new(vec![0; bytes_of(output.element, &output.dims)])),
+        ready,
+        deleted: RwLock::new(false),
+    }
 }
 
 fn plus_one(source: &FakeBuffer, done: &FakeEvent) -> FakeBuffer {

@@ -12,6 +12,19 @@ pub(super) struct FakeBuffer {
     pub(super) deleted: RwLock<bool>,
 }
 
+/// Bytes of a tensor of an element type of the interface.
+#[allow(non_upper_case_globals, reason = "the names are the interface's")]
+pub(super) fn bytes_of(element: i32, dims: &[i64]) -> usize {
+    let each = match element {
+        PJRT_Buffer_Type_PRED | PJRT_Buffer_Type_S8 | PJRT_Buffer_Type_U8 => 1,
+        PJRT_Buffer_Type_S16 | PJRT_Buffer_Type_U16 | PJRT_Buffer_Type_F16 | PJRT_Buffer_Type_BF16 => 2,
+        PJRT_Buffer_Type_S32 | PJRT_Buffer_Type_U32 | PJRT_Buffer_Type_F32 => 4,
+        PJRT_Buffer_Type_S64 | PJRT_Buffer_Type_U64 | PJRT_Buffer_Type_F64 => 8,
+        other => panic!("the fake does not know element type {other}"),
+    };
+    dims.iter().product::<i64>() as usize * each
+}
+
 pub(super) fn fill(table: &mut PJRT_Api) {
     table.PJRT_Client_BufferFromHostBuffer = Some(from_host);
     table.PJRT_Buffer_ToHostBuffer = Some(to_host);
@@ -29,8 +42,7 @@ unsafe extern "C" fn from_host(args: *mut PJRT_Client_BufferFromHostBuffer_Args)
     assert_eq!(args.host_buffer_semantics, PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes);
     // SAFETY: the caller gives as many dimensions as it says.
     let dims = unsafe { crate::named_value::slice(args.dims, args.num_dims) }.to_vec();
-    assert_eq!(args.type_, PJRT_Buffer_Type_F32, "the fake knows f32 only");
-    let size = dims.iter().product::<i64>() as usize * 4;
+    let size = bytes_of(args.type_, &dims);
     let buffer = FakeBuffer {
         element: args.type_,
         dims,
@@ -67,6 +79,10 @@ unsafe extern "C" fn to_host(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut P
     assert_eq!(layout.tiled.minor_to_major_size, buffer.dims.len());
     let (bytes, ready, done) = (buffer.bytes.clone(), buffer.ready.clone(), FakeEvent::default());
     let (target, size) = (Portable(args.dst.cast::<u8>()), args.dst_size);
+    if ready.is_lost() {
+        args.event = hand_out(FakeEvent::of_lost_work());
+        return null_mut();
+    }
     args.event = hand_out(done.clone());
     later(move || {
         ready.wait();

@@ -2,24 +2,44 @@
 //! needs a device. Its two "devices" are heap memory, its copies are slow on purpose, and it counts what it handed out,
 //! so that a leak or a use after free shows.
 //!
-//! A "program" is `outputs=N donates=I`: output `i` is argument `i` plus one, and argument `I` is donated.
+//! A "program" is `outputs=N donates=I`: output `i` is argument `i` plus one, and argument `I` is donated. Any StableHLO
+//! module will do as well: its outputs are zeros of the right shapes, which is enough to drive the whole binary. For that,
+//! `tests/plugins/fake.rs` makes a shared library of this module, and `OCTANT_FAKE_PLUGIN` tells it how to misbehave; see
+//! [`setting`].
 
 mod compiler;
 mod memory;
+mod signature;
+mod topology;
 
-use crate::plugin::Plugin;
-use crate::sys::{self, *};
-use std::path::PathBuf;
+use crate::sys::*;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+
+/// A number that the environment sets, as in `OCTANT_FAKE_PLUGIN="devices=8 vanishes=3"`.
+///
+/// * `devices`: how many there are, up to eight; 2 if not set.
+/// * `major`, `minor`, `table`: the version that the plugin claims, and the bytes that it claims for its table.
+/// * `vanishes`: the number of the execution whose results never come; later ones are refused.
+/// * `compile_seconds`: how long a compilation takes.
+/// * `executable_bytes`: how long stored executables are at least.
+/// * `memory`, `needs`: the bytes of a device, and the temporary ones that programs claim to need.
+/// * `refuses`: 1 for a compiler that finds every program too large.
+/// * `exhausts`: the number of the execution that finds no memory.
+fn setting(name: &str) -> Option<u64> {
+    let settings = std::env::var("OCTANT_FAKE_PLUGIN").ok()?;
+    settings.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
 
 /// Buffers, events, executables and clients that were handed out and not yet destroyed.
 static ALIVE: AtomicIsize = AtomicIsize::new(0);
 
 /// Tests that count what is alive must not run side by side.
+#[cfg(test)]
 pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+#[cfg(test)]
 pub(crate) fn alive() -> isize {
     ALIVE.load(Ordering::SeqCst)
 }
@@ -60,10 +80,19 @@ struct FakeEvent(Arc<(Mutex<EventState>, Condvar)>);
 #[derive(Default)]
 struct EventState {
     done: bool,
+    /// What was waited for never came.
+    failed: bool,
     callbacks: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl FakeEvent {
+    /// An event of work that will never be done.
+    fn of_lost_work() -> FakeEvent {
+        let event = FakeEvent::default();
+        *event.0.0.lock().unwrap() = EventState { done: true, failed: true, ..EventState::default() };
+        event
+    }
+
     fn set(&self) {
         let callbacks = {
             let mut state = self.0.0.lock().unwrap();
@@ -74,10 +103,20 @@ impl FakeEvent {
         self.0.1.notify_all();
     }
 
-    fn wait(&self) {
-        let guard = self.0.0.lock().unwrap();
-        drop(self.0.1.wait_while(guard, |state| !state.done).unwrap());
+    fn is_lost(&self) -> bool {
+        self.0.0.lock().unwrap().failed
     }
+
+    /// Waits, and says whether the work was done.
+    fn wait(&self) -> bool {
+        let guard = self.0.0.lock().unwrap();
+        !self.0.1.wait_while(guard, |state| !state.done).unwrap().failed
+    }
+}
+
+/// What a plugin says of a device that is gone.
+fn gone() -> *mut PJRT_Error {
+    fail(14, "The fake has fallen off the bus.\nStack of the fake's own functions: 0x1 0x2 0x3")
 }
 
 /// A pointer that may travel to the thread that plays the device.
@@ -129,8 +168,10 @@ unsafe extern "C" fn event_is_ready(args: *mut PJRT_Event_IsReady_Args) -> *mut 
 
 unsafe extern "C" fn event_await(args: *mut PJRT_Event_Await_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { look_at::<FakeEvent, _>((*args).event) }.wait();
-    null_mut()
+    match unsafe { look_at::<FakeEvent, _>((*args).event) }.wait() {
+        true => null_mut(),
+        false => gone(),
+    }
 }
 
 unsafe extern "C" fn event_on_ready(args: *mut PJRT_Event_OnReady_Args) -> *mut PJRT_Error {
@@ -186,14 +227,17 @@ unsafe extern "C" fn client_platform_version(_: *mut PJRT_Client_PlatformVersion
 }
 
 /// The devices are numbers disguised as pointers; nobody but the fake looks at them.
-struct Devices([usize; 2]);
-static DEVICES: Devices = Devices([10, 20]);
+static DEVICES: [usize; 8] = [10, 20, 30, 40, 50, 60, 70, 80];
+
+fn devices() -> &'static [usize] {
+    &DEVICES[..setting("devices").unwrap_or(2) as usize]
+}
 
 unsafe extern "C" fn client_devices(args: *mut PJRT_Client_AddressableDevices_Args) -> *mut PJRT_Error {
     // SAFETY: the arguments are valid for the call.
     unsafe {
-        (*args).addressable_devices = DEVICES.0.as_ptr().cast();
-        (*args).num_addressable_devices = DEVICES.0.len();
+        (*args).addressable_devices = devices().as_ptr().cast();
+        (*args).num_addressable_devices = devices().len();
     }
     null_mut()
 }
@@ -228,12 +272,23 @@ unsafe extern "C" fn description_attributes(_: *mut PJRT_DeviceDescription_Attri
     null_mut()
 }
 
-/// The fake as a plugin.
-pub(crate) fn plugin() -> Plugin {
+unsafe extern "C" fn device_memory(args: *mut PJRT_Device_MemoryStats_Args) -> *mut PJRT_Error {
+    let Some(memory) = setting("memory") else { return fail(12, "The fake does not count its memory.") };
+    // SAFETY: the arguments are valid for the call.
+    unsafe {
+        (*args).bytes_limit = memory as i64;
+        (*args).bytes_limit_is_set = true;
+    }
+    null_mut()
+}
+
+/// The fake's function table.
+pub(crate) fn table() -> PJRT_Api {
     // SAFETY: all-zero bytes are a valid table.
-    let mut table: sys::PJRT_Api = unsafe { std::mem::zeroed() };
-    table.struct_size = size_of::<sys::PJRT_Api>();
-    table.pjrt_api_version.minor_version = 100;
+    let mut table: PJRT_Api = unsafe { std::mem::zeroed() };
+    table.struct_size = setting("table").map_or(size_of::<PJRT_Api>(), |bytes| bytes as usize);
+    table.pjrt_api_version.major_version = setting("major").unwrap_or(0) as i32;
+    table.pjrt_api_version.minor_version = setting("minor").unwrap_or(100) as i32;
     table.PJRT_Error_Destroy = Some(error_destroy);
     table.PJRT_Error_Message = Some(error_message);
     table.PJRT_Error_GetCode = Some(error_code);
@@ -248,14 +303,23 @@ pub(crate) fn plugin() -> Plugin {
     table.PJRT_Client_PlatformVersion = Some(client_platform_version);
     table.PJRT_Client_AddressableDevices = Some(client_devices);
     table.PJRT_Device_GetDescription = Some(device_description);
+    table.PJRT_Device_MemoryStats = Some(device_memory);
     table.PJRT_DeviceDescription_Id = Some(description_id);
     table.PJRT_DeviceDescription_Kind = Some(description_kind);
     table.PJRT_DeviceDescription_DebugString = Some(description_debug);
     table.PJRT_DeviceDescription_Attributes = Some(description_attributes);
     memory::fill(&mut table);
     compiler::fill(&mut table);
-    // SAFETY: the functions above keep to the interface.
-    unsafe { Plugin::from_table(&table, PathBuf::from("fake"), None) }.expect("the fake is a plugin")
+    topology::fill(&mut table);
+    table
+}
+
+/// The fake as a plugin.
+#[cfg(test)]
+pub(crate) fn plugin() -> crate::plugin::Plugin {
+    // SAFETY: the table's functions keep to the interface.
+    let plugin = unsafe { crate::plugin::Plugin::from_table(&table(), "fake".into(), None) };
+    plugin.expect("the fake is a plugin")
 }
 
 fn later(work: impl FnOnce() + Send + 'static) {

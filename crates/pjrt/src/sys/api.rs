@@ -113,7 +113,7 @@ pub struct PJRT_Api {
     pub PJRT_Buffer_CopyToMemory: Unused,
     pub PJRT_Client_CreateViewOfDeviceBuffer: Unused,
     pub PJRT_Executable_Fingerprint: Call<PJRT_Executable_Fingerprint_Args>,
-    pub PJRT_Client_TopologyDescription: Unused,
+    pub PJRT_Client_TopologyDescription: Call<PJRT_Client_TopologyDescription_Args>,
     pub PJRT_Executable_GetCompiledMemoryStats: Call<PJRT_Executable_GetCompiledMemoryStats_Args>,
     pub PJRT_Memory_Kind_Id: Unused,
     pub PJRT_ExecuteContext_Create: Unused,

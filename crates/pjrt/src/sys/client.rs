@@ -33,6 +33,10 @@ pjrt_structs! {
         addressable_devices: *const *mut PJRT_Device,
         num_addressable_devices: usize,
     }
+    PJRT_Client_TopologyDescription_Args {
+        client: *mut PJRT_Client,
+        topology: *mut PJRT_TopologyDescription,
+    }
     PJRT_Client_DefaultDeviceAssignment_Args {
         client: *mut PJRT_Client,
         num_replicas: c_int,

@@ -22,6 +22,7 @@ fn struct_sizes_equal_the_headers_struct_traits() {
         (PJRT_Client_PlatformName_Args::STRUCT_SIZE, 40, "PJRT_Client_PlatformName_Args"),
         (PJRT_Client_PlatformVersion_Args::STRUCT_SIZE, 40, "PJRT_Client_PlatformVersion_Args"),
         (PJRT_Client_AddressableDevices_Args::STRUCT_SIZE, 40, "PJRT_Client_AddressableDevices_Args"),
+        (PJRT_Client_TopologyDescription_Args::STRUCT_SIZE, 32, "PJRT_Client_TopologyDescription_Args"),
         (PJRT_Client_DefaultDeviceAssignment_Args::STRUCT_SIZE, 48, "PJRT_Client_DefaultDeviceAssignment_Args"),
         (PJRT_Program::STRUCT_SIZE, 48, "PJRT_Program"),
         (PJRT_Client_Compile_Args::STRUCT_SIZE, 56, "PJRT_Client_Compile_Args"),

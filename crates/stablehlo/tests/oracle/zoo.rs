@@ -2,10 +2,11 @@
 
 use crate::client::{self, Run};
 use octant_graph::HostTensor;
+use octant_runtime::Sharding;
 
 #[path = "../../../train/tests/support/tiny_steps.rs"]
 mod tiny_steps;
-use tiny_steps::{MODELS, tiny_step};
+use tiny_steps::{MODELS, TinyStep, tiny_step};
 
 const DEVICES: usize = 8;
 const BATCH: usize = 16;
@@ -19,19 +20,61 @@ fn every_family_trains_on_eight_devices_as_on_one() {
         Ok(python) => python,
         Err(skipped) => return println!("{skipped}"),
     };
-    let run = |model: &str, devices: usize| {
+    let run = |model: &'static str, devices: usize| {
         let (program, inputs) = tiny_step(model, BATCH, devices);
         Run::new(program, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, 1), run(model, DEVICES)]).collect();
-    let outcomes = client::run(&python, &runs);
-    for (model, pair) in MODELS.iter().zip(outcomes.chunks_exact(2)) {
-        let [one, eight] =
+    pairs_agree(&MODELS, &client::run(&python, &runs));
+}
+
+/// Rows are added that the eight devices must not count, and that not even the statistics of norms may see.
+#[test]
+fn a_batch_that_does_not_divide_trains_on_eight_devices_as_on_one() {
+    let python = match client::python() {
+        Ok(python) => python,
+        Err(skipped) => return println!("{skipped}"),
+    };
+    const MODELS: [&str; 3] = ["fashion-cnn-tiny", "resnet-tiny", "vit-test"];
+    let run = |model: &'static str, devices: usize| {
+        let step =
+            TinyStep { model, batch_size: 13, devices, batch_groups: 1, optimizer: "sgd", shard_optimizer: false };
+        let (program, inputs) = step.program();
+        Run::new(program, inputs)
+    };
+    let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, 1), run(model, DEVICES)]).collect();
+    pairs_agree(&MODELS, &client::run(&python, &runs));
+}
+
+#[test]
+fn an_optimizer_in_eight_parts_does_what_a_whole_one_does() {
+    let python = match client::python() {
+        Ok(python) => python,
+        Err(skipped) => return println!("{skipped}"),
+    };
+    const MODELS: [&str; 2] = ["fashion-cnn-tiny", "resnet-tiny"];
+    let run = |model: &'static str, shard_optimizer: bool| {
+        let (devices, batch_groups, optimizer) = (DEVICES, 1, "adam");
+        let (program, inputs) =
+            TinyStep { model, batch_size: BATCH, devices, batch_groups, optimizer, shard_optimizer }.program();
+        Run::new(program, inputs)
+    };
+    let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
+    let in_parts = |run: &Run| run.program.inputs.iter().filter(|sharding| **sharding != Sharding::Replicated).count();
+    // The batch is in parts in both; the slots of nearly every parameter only in one.
+    assert!(runs.chunks_exact(2).all(|pair| in_parts(&pair[1]) > in_parts(&pair[0]) + 4));
+    pairs_agree(&MODELS, &client::run(&python, &runs));
+}
+
+/// The two outcomes of every model are the same but for the order of sums.
+fn pairs_agree(models: &[&str], outcomes: &[Result<Vec<HostTensor>, String>]) {
+    for (model, pair) in models.iter().zip(outcomes.chunks_exact(2)) {
+        let [expected, given] =
             [&pair[0], &pair[1]].map(|outcome| outcome.as_ref().unwrap_or_else(|e| panic!("{model}: {e}")));
-        assert!(one.len() > 3, "{model}: a step has parameters, sums and a loss");
-        for (index, (one, eight)) in one.iter().zip(eight).enumerate() {
-            let distance = distance(one, eight);
-            assert!(distance < ALLOWED, "{model}, output {index} {}: {distance} from one device's", one.shape());
+        assert!(expected.len() > 3, "{model}: a step has parameters, sums and a loss");
+        for (index, (expected, given)) in expected.iter().zip(given).enumerate() {
+            let distance = distance(expected, given);
+            assert!(distance < ALLOWED, "{model}, output {index} {}: {distance} from the other's", expected.shape());
         }
     }
 }

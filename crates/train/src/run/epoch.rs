@@ -25,6 +25,8 @@ impl<'p> Runner<'p, '_> {
             session.reset()?;
         }
         if let Some(ending) = self.learn(phase, session, train, batches, steps)? {
+            let input = train.stats().waited.saturating_sub(waited);
+            self.note_time(&Times { training: begun.elapsed(), input, ..Times::default() });
             return Ok(Some(ending));
         }
         let mut metrics = session.metrics()?;
@@ -54,6 +56,8 @@ impl<'p> Runner<'p, '_> {
             pictures: (steps - first) * self.plan.batch_size as u64,
             ..self.times
         };
+        let times = self.times;
+        self.note_time(&times);
         self.progress.metrics = metrics.iter().filter(|(_, value)| !value.is_nan()).cloned().collect();
         self.end_epoch(
             session,
@@ -93,7 +97,9 @@ impl<'p> Runner<'p, '_> {
         while self.progress.epoch_step < steps {
             let batch = batches.next().ok_or_else(|| TrainError::Data("the data ended early".into()))??;
             let rate = self.rate(phase);
+            self.begin_recording(session)?;
             session.train(&batch, rate)?;
+            self.end_recording(session, false)?;
             self.advance(train, batch.position);
             if self.watcher.is_due() {
                 self.check_finite(session, train)?;

@@ -1,7 +1,7 @@
 //! What a run is made of.
 
 use crate::state::Values;
-use crate::{Phase, Task, TrainError};
+use crate::{Phase, Rules, Task, TrainError};
 use octant_data::{Corrupt, Dataset, LastBatch, Transform};
 use octant_nn::Precision;
 use octant_runtime::{Backend, CompileOptions, Mesh};
@@ -35,6 +35,14 @@ pub struct Plan<'a> {
     pub mesh: Mesh,
     /// How programs are compiled.
     pub options: CompileOptions,
+    /// Blocks of the network are computed again in the backward pass instead of being kept.
+    pub recompute: bool,
+    /// Every device keeps only its part of what the optimizer remembers.
+    pub shard_optimizer: bool,
+    /// What the devices do in this many steps is recorded, once the first ones are over; for [`Watcher::recorded`].
+    ///
+    /// [`Watcher::recorded`]: super::Watcher::recorded
+    pub record: Option<u64>,
     /// What layers compute in.
     pub precision: Precision,
     /// The seed of weights, order and augmentation.
@@ -82,6 +90,19 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// What is the same in the steps of all phases.
+    pub(super) fn rules(&self) -> Rules {
+        Rules {
+            batch_size: self.batch_size,
+            mesh: self.mesh.clone(),
+            precision: self.precision,
+            batch_groups: self.batch_groups,
+            skip_bad: self.on_bad == OnBad::Skip,
+            recompute: self.recompute,
+            shard_optimizer: self.shard_optimizer,
+        }
+    }
+
     /// Refuses what would only show after hours, such as a watched metric that never comes.
     pub(super) fn check(&self) -> Result<(), TrainError> {
         let Some(phase) = self.phases.first() else {

@@ -1,7 +1,8 @@
 //! What a run tells those who watch it.
 
+use super::ProgramReport;
 use crate::{Findings, Metric, Phase, Progress, Session};
-use octant_runtime::MemoryUse;
+use octant_runtime::{MemoryUse, Timeline};
 use std::time::Duration;
 
 /// Why a run ended.
@@ -28,6 +29,8 @@ pub struct Summary {
     pub findings: Findings,
     /// Steps that were skipped because they were not finite.
     pub skipped: u64,
+    /// What the program that learns and the one that counts cost.
+    pub programs: [ProgramReport; 2],
 }
 
 /// Where an epoch stands.
@@ -120,6 +123,10 @@ pub trait Watcher {
     fn validates(&mut self, done: u64, batches: u64);
     /// An epoch is over.
     fn epoch_ends(&mut self, report: &EpochReport);
+    /// What the devices did in the steps that were to be recorded.
+    fn recorded(&mut self, timeline: &Timeline) {
+        let _ = timeline;
+    }
     /// Something worth knowing, in a sentence.
     fn message(&mut self, text: &str);
     /// Whether the run should stop after this step.

@@ -1,6 +1,6 @@
 //! Steps that do not learn: counting and answering.
 
-use super::{StepPlan, TracedStep, batch_inputs, order, program};
+use super::{StepPlan, TracedStep, batch, order, program};
 use crate::TrainError;
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode};
@@ -10,14 +10,14 @@ use octant_runtime::Program;
 /// are the sums, the loss and, where the task has an observer, the predictions.
 pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
-    let batch = batch_inputs(&trace, plan);
+    let (batch_inputs, batch) = batch(&trace, plan);
     let sums = trace.input("#sums", Shape::new(DType::F32, [plan.task.sums(false)]));
     let context = Context::new(&trace, Mode::Evaluate, plan.precision);
     let outcome = plan.task.outcome(&context, &batch);
     let variables = context.variables();
     let loss = outcome.objectives[0].loss.convert(DType::F32);
     let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(outcome.predictions).collect();
-    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([sums]).chain(batch).collect();
+    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([sums]).chain(batch_inputs).collect();
     let place = variables.len();
     let program = program("evaluation step", trace, &inputs, &outputs, place..place + 1, plan)?;
     Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new() })

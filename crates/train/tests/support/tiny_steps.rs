@@ -21,9 +21,51 @@ pub const MODELS: [&str; 10] = [
     "unet-tiny",
 ];
 
-/// The step of one model on a batch of that size, spread over devices, with inputs to run it on. Batch norms look at eight
-/// groups whatever the number of devices, so the step means the same on any.
-pub fn tiny_step(model: &str, batch_size: usize, devices: usize) -> (Program, Vec<HostTensor>) {
+/// A learning step of one model.
+pub struct TinyStep {
+    pub model: &'static str,
+    pub batch_size: usize,
+    pub devices: usize,
+    /// Parts of the batch that batch norms look at. Eight, whatever the number of devices, so that the step means the same
+    /// on any.
+    pub batch_groups: usize,
+    pub optimizer: &'static str,
+    pub shard_optimizer: bool,
+}
+
+/// The step of one model on a batch of that size, spread over devices, with inputs to run it on.
+pub fn tiny_step(model: &'static str, batch_size: usize, devices: usize) -> (Program, Vec<HostTensor>) {
+    let step = TinyStep { model, batch_size, devices, batch_groups: 8, optimizer: "sgd", shard_optimizer: false };
+    step.program()
+}
+
+impl TinyStep {
+    /// The program and inputs to run it on. Rows that only make a batch divide over the devices hold samples like any
+    /// other, so it shows if they count.
+    pub fn program(&self) -> (Program, Vec<HostTensor>) {
+        let task = task(self.model);
+        let plan = StepPlan {
+            optimizer: Optimizer::named(self.optimizer).unwrap(),
+            mesh: Mesh::new(self.devices),
+            batch_groups: self.batch_groups,
+            shard_optimizer: self.shard_optimizer,
+            ..StepPlan::new(&*task, self.batch_size)
+        };
+        let traced = step::training(&plan).unwrap();
+        let state = traced.entries.iter().map(|entry| match entry.role {
+            Role::Variable(index) => traced.variables[index].initial(5),
+            _ => HostTensor::zeros(entry.shape.clone()),
+        });
+        let rows = self.batch_size.next_multiple_of(self.devices);
+        let batch = task.batch_shapes(rows).into_iter().map(|(name, shape)| batch_input(&name, &shape));
+        let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
+        let key = HostTensor::new([2], &[3u32, 1]).unwrap();
+        let inputs = state.chain(batch).chain(scalars).chain([key]).collect();
+        (traced.program, inputs)
+    }
+}
+
+fn task(model: &str) -> Box<dyn Task> {
     let entry = octant_zoo::find(model).unwrap();
     let model = (entry.build)(entry.classes);
     let [height, width, channels] = entry.preprocessing.input;
@@ -32,27 +74,14 @@ pub fn tiny_step(model: &str, batch_size: usize, devices: usize) -> (Program, Ve
         octant_zoo::Task::Classify => [height, width, channels],
         octant_zoo::Task::Segment => [32, 32, channels],
     };
-    let task: Box<dyn Task> = match entry.task {
+    match entry.task {
         octant_zoo::Task::Classify => {
             Box::new(Classify { model, picture, normalise: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, picture, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-    };
-    let optimizer = Optimizer::named("sgd").unwrap();
-    let mesh = Mesh::new(devices);
-    let plan = StepPlan { optimizer, mesh, batch_groups: 8, ..StepPlan::new(&*task, batch_size) };
-    let traced = step::training(&plan).unwrap();
-    let state = traced.entries.iter().map(|entry| match entry.role {
-        Role::Variable(index) => traced.variables[index].initial(5),
-        _ => HostTensor::zeros(entry.shape.clone()),
-    });
-    let batch = task.batch_shapes(batch_size).into_iter().map(|(name, shape)| batch_input(&name, &shape));
-    let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
-    let key = HostTensor::new([2], &[3u32, 1]).unwrap();
-    let inputs = state.chain(batch).chain(scalars).chain([key]).collect();
-    (traced.program, inputs)
+    }
 }
 
 /// Pictures, labels and masks that differ from sample to sample; every sample counts.

@@ -1,0 +1,100 @@
+//! Waiting for a compiler: what it is at, how long so far, how long last time; and a way out.
+//!
+//! A plugin's compiler cannot be interrupted, and it may take minutes. Whoever says stop meanwhile is not made to wait:
+//! nothing is being trained, so the process ends at once.
+
+use crate::output::duration;
+use octant_pjrt::backend::{Before, Log, Notice};
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Set by signals once a command asks for that; see [`stop_flag`].
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// What signals set where a command ends cleanly on them, and what ends the wait for a compiler.
+pub(crate) fn stop_flag() -> Arc<AtomicBool> {
+    STOP.clone()
+}
+
+/// The compilation under way.
+struct Job {
+    program: String,
+    begun: Instant,
+    before: String,
+}
+
+/// Tells people what a backend does.
+pub(crate) fn log() -> Log {
+    let job: Arc<Mutex<Option<Job>>> = Arc::default();
+    Box::new(move |notice| match notice {
+        Notice::Said(sentence) => eprintln!("{sentence}"),
+        Notice::Compiling { program, reason, before } => {
+            let before = before.map(describe).unwrap_or_default();
+            eprintln!("{program}: compiling, because {reason}{before}");
+            let new = Job { program: program.to_string(), begun: Instant::now(), before };
+            *job.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+            let job = job.clone();
+            // Without a thread there is no progress to see, which is no reason not to compile.
+            let _ = std::thread::Builder::new().name("compiling".into()).spawn(move || watch(&job));
+        }
+        Notice::Compiled { program, time } => {
+            *job.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            clear_line();
+            if time >= Duration::from_secs(1) {
+                eprintln!("{program}: compiled in {}", duration(time));
+            }
+        }
+    })
+}
+
+fn describe(before: Before) -> String {
+    match before {
+        // What took no time before is not worth a word.
+        Before::Same(time) | Before::Alike(time) if time < Duration::from_secs(1) => String::new(),
+        Before::Same(time) => format!(" ({} last time)", duration(time)),
+        Before::Alike(time) => format!(" (the last of that name took {})", duration(time)),
+    }
+}
+
+/// Until the compilation is over: draws how long it has taken, and ends the process when somebody says stop.
+fn watch(job: &Mutex<Option<Job>>) {
+    const GLANCE: Duration = Duration::from_millis(100);
+    // On a terminal a line is drawn over; a log gets one now and then.
+    let is_terminal = std::io::stderr().is_terminal();
+    let interval = Duration::from_secs(if is_terminal { 1 } else { 60 });
+    let mut due = interval;
+    loop {
+        std::thread::sleep(GLANCE);
+        let job = job.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Job { program, begun, before }) = &*job else { return };
+        if STOP.load(Ordering::Relaxed) {
+            clear_line();
+            eprintln!("octant: stopped while the {program} was being compiled; every checkpoint there was is kept");
+            end();
+        }
+        if begun.elapsed() >= due {
+            due += interval;
+            let text = format!("{program}: compiling for {} so far{before}", duration(begun.elapsed()));
+            match is_terminal {
+                true => eprint!("\r\x1b[2K{text}"),
+                false => eprintln!("{text}"),
+            }
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+fn clear_line() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[2K");
+    }
+}
+
+/// Ends the process without waiting for the compiler's threads, which must not find their library half torn down.
+fn end() -> ! {
+    let _ = std::io::stdout().flush();
+    // SAFETY: nothing runs after this call, and it touches no memory of ours.
+    unsafe { libc::_exit(130) }
+}

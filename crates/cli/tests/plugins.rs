@@ -1,0 +1,289 @@
+//! What goes wrong around a plugin: one sentence each, and nothing lost. A plugin without a device stands in for a real
+//! one; see `crates/pjrt/src/fake`.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+#[path = "../../pjrt/tests/support/fake_plugin.rs"]
+mod fake_plugin;
+
+use octant_train::checkpoint::Checkpoint;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder with a cache and a run in it.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn run(&self) -> PathBuf {
+        self.0.path().join("run")
+    }
+
+    fn executables(&self) -> PathBuf {
+        self.0.path().join("cache/executables")
+    }
+
+    /// The files of the executable cache, half-written ones included.
+    fn entries(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.executables()) else { return Vec::new() };
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.contains(".executable")).collect()
+    }
+
+    fn prepare(&self, command: &mut Command, device: &Path, settings: &str) {
+        command.args(["train", "glyphs", "--model", "fashion-cnn-tiny", "--workers", "1", "--device"]).arg(device);
+        command.args(["--set", "data.train=64", "--set", "data.test=32", "--batch-size", "16", "--epochs", "2"]);
+        command.args(["--checkpoint-every", "2", "--out"]).arg(self.run());
+        command.env("OCTANT_CACHE", self.0.path().join("cache")).env("OCTANT_FAKE_PLUGIN", settings);
+    }
+
+    /// `octant train` on the fake, which behaves as the settings say.
+    fn train(&self, settings: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+        self.prepare(&mut command, &fake_plugin::path(), settings);
+        command
+    }
+}
+
+fn text(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
+}
+
+fn succeeds(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    text(&output)
+}
+
+/// The last line of a command that fails: the one sentence.
+fn fails(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(!text.contains("panicked") && !text.contains("Stack of"), "{text}");
+    text.lines().last().unwrap().to_string()
+}
+
+#[test]
+fn the_second_run_on_a_plugin_does_not_wait_for_its_compiler() {
+    let place = Place::new();
+    let first = succeeds(place.train(""));
+    assert!(first.contains("training step: compiling, because the cache is empty"), "{first}");
+    std::fs::remove_dir_all(place.run()).unwrap();
+    let second = succeeds(place.train(""));
+    assert!(second.contains("training step: loaded from the cache") && !second.contains("compiling"), "{second}");
+}
+
+#[test]
+fn plugins_of_another_version_are_refused_in_a_sentence() {
+    let place = Place::new();
+    for (settings, sentence) in [
+        ("major=1 minor=0", "fake.so speaks PJRT 1.0, and Octant speaks 0.x: install a plugin that matches"),
+        ("minor=12", "fake.so speaks PJRT 0.12, and Octant needs at least 0.70: install a newer plugin"),
+        ("table=16", "fake.so has 16 bytes, which do not even hold its version"),
+        ("table=64", "this plugin has no PJRT_Plugin_Initialize"),
+        ("table=136", "this plugin has no PJRT_Client_Create"),
+    ] {
+        let said = fails(place.train(settings));
+        assert!(said.starts_with("octant: ") && said.contains(sentence), "{settings}: {said}");
+    }
+    assert!(!place.run().exists(), "nothing begins before the device is there");
+}
+
+#[test]
+fn files_that_are_no_plugins_are_refused_in_a_sentence() {
+    let place = Place::new();
+    let refused = |path: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+        place.prepare(&mut command, path, "");
+        fails(command)
+    };
+    let folder = place.0.path();
+    std::fs::write(folder.join("text.so"), "this is not a shared library\n").unwrap();
+    assert!(refused(&folder.join("text.so")).contains("text.so cannot be loaded as a shared library"));
+    assert!(refused(&folder.join("missing.so")).contains("there is no PJRT plugin at"));
+    std::fs::write(folder.join("empty.c"), "int nothing;\n").unwrap();
+    let library = folder.join("library.so");
+    let status = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(folder.join("empty.c")).status();
+    assert!(status.unwrap().success());
+    assert!(refused(&library).contains("library.so is a shared library but no PJRT plugin"));
+}
+
+#[test]
+fn a_device_that_vanishes_costs_no_more_than_the_steps_since_the_last_checkpoint() {
+    let place = Place::new();
+    let said = fails(place.train("vanishes=4"));
+    assert!(said.contains("the device no longer answers (unavailable: The fake has fallen off the bus.)"), "{said}");
+    let went = Checkpoint::newest(&place.run().join("checkpoints"), "last").unwrap().unwrap().0.progress.step;
+    assert_eq!(went, 2);
+    assert!(said.contains("nothing up to step 2 is lost: `octant train"), "{said}");
+    let mut again = Command::new(env!("CARGO_BIN_EXE_octant"));
+    again.arg("train").arg(place.run()).env("OCTANT_CACHE", place.0.path().join("cache"));
+    let said = succeeds(again);
+    assert!(said.contains("from step 2") && said.contains("done after 8 steps"), "{said}");
+}
+
+#[test]
+fn killed_while_an_executable_is_written_the_next_start_compiles_again() {
+    let place = Place::new();
+    // Large enough that writing it takes a while.
+    let mut child = place.train("executable_bytes=60000000").stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while !place.entries().iter().any(|name| name.starts_with('.')) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = place.entries();
+    assert!(left.iter().all(|name| name.starts_with('.')), "no entry is there before it is whole: {left:?}");
+    let said = succeeds(place.train(""));
+    assert!(said.contains("training step: compiling, because this program has not been compiled before"), "{said}");
+    assert!(place.entries().iter().any(|name| !name.starts_with('.')));
+}
+
+#[test]
+fn a_full_disk_keeps_no_executable_and_stops_no_run() {
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    // Files cannot grow beyond 2 MiB (4 where blocks are larger), as if the disk were full; the signal that comes with it
+    // is for programs that do not look at errors.
+    let limited = r#"trap "" XFSZ; ulimit -f 4096; exec "$0" "$@""#;
+    command.args(["-c", limited, env!("CARGO_BIN_EXE_octant")]);
+    place.prepare(&mut command, &fake_plugin::path(), "executable_bytes=9000000");
+    let said = succeeds(command);
+    assert!(said.contains("training step: the executable could not be kept (File too large"), "{said}");
+    assert_eq!(place.entries(), [""; 0], "half an entry would fill the disk for nothing");
+    assert!(place.run().join("checkpoints/last/model.safetensors").exists());
+}
+
+#[test]
+fn a_step_that_does_not_fit_is_refused_before_it_begins() {
+    let place = Place::new();
+    let said = fails(place.train("memory=4000000000 needs=9000000000"));
+    assert!(said.contains("the training step with a batch of 16 needs 8.38 GiB, and there are 3.73 GiB"), "{said}");
+    assert!(said.contains("--batch-size 6 should fit (estimated), --precision bf16"), "{said}");
+    assert!(said.contains("--recompute"), "{said}");
+}
+
+#[test]
+fn a_compiler_that_finds_no_room_is_told_with_its_numbers_and_not_in_its_words() {
+    let place = Place::new();
+    let said = fails(place.train("refuses=1"));
+    assert!(said.contains("the training step with a batch of 16 needs 32.00 GiB, and there are 7.48 GiB"), "{said}");
+    assert!(said.contains("--batch-size 3 should fit") && !said.contains("HLO") && !said.contains("http"), "{said}");
+}
+
+#[test]
+fn memory_that_ends_later_is_told_with_the_numbers_and_what_is_left() {
+    let place = Place::new();
+    let said = fails(place.train("exhausts=4"));
+    assert!(said.contains("the device ran out of memory when 32.00 GiB more was asked for"), "{said}");
+    assert!(
+        said.contains("a smaller --batch-size needs less") && said.contains("nothing up to step 2 is lost"),
+        "{said}"
+    );
+}
+
+/// Nobody waits for a compiler that takes minutes just to stop.
+#[test]
+fn an_interrupt_ends_the_wait_for_a_compiler_with_one_sentence() {
+    let place = Place::new();
+    let mut command = place.train("compile_seconds=60");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|line| line.contains("training step: compiling")));
+    let begun = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let said: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    let sentence = "octant: stopped while the training step was being compiled; every checkpoint there was is kept";
+    assert_eq!(said, [sentence]);
+}
+
+#[test]
+fn a_compilation_that_is_repeated_says_how_long_it_took_before() {
+    let place = Place::new();
+    succeeds(place.train("compile_seconds=1"));
+    let mut other = place.train("minor=101");
+    other.arg("--fresh");
+    let said = succeeds(other);
+    let sentence = "training step: compiling, because this program was last compiled with other plugin";
+    assert!(said.contains(sentence) && said.contains("(1.0 s last time)"), "{said}");
+}
+
+#[test]
+fn all_cores_train_on_a_batch_that_does_not_divide_over_them() {
+    let place = Place::new();
+    let mut command = place.train("devices=8");
+    command.args(["--cores", "all", "--batch-size", "13", "--shard-optimizer", "--optimizer", "adam", "--json"]);
+    let said = succeeds(command);
+    let events: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let done = events.last().unwrap();
+    // Four batches of 13 of 64 pictures, twice; three of 32 are judged after each.
+    assert_eq!((&done["event"], &done["steps"]), (&json!("done"), &json!(8)));
+    let [training, evaluation] = [0, 1].map(|place| &done["programs"][place]);
+    assert_eq!(
+        (&training["name"], &training["compiled"], &training["runs"]),
+        (&json!("training step"), &json!(1), &json!(8))
+    );
+    assert_eq!((&evaluation["name"], &evaluation["runs"]), (&json!("evaluation step"), &json!(6)));
+
+    let mut eval = Command::new(env!("CARGO_BIN_EXE_octant"));
+    eval.arg("eval").arg(place.run()).args(["--cores", "8", "--batch-size", "13", "--device"]).arg(fake_plugin::path());
+    eval.env("OCTANT_CACHE", place.0.path().join("cache")).env("OCTANT_FAKE_PLUGIN", "devices=8");
+    assert!(succeeds(eval).contains("on 32 pictures"));
+
+    let mut more = place.train("devices=8");
+    more.args(["--cores", "9", "--fresh"]);
+    assert!(fails(more).contains("--cores 9: fake has 8 here; use --cores all"));
+}
+
+#[test]
+fn dumps_hold_every_form_of_a_program() {
+    let place = Place::new();
+    let dump = place.0.path().join("dump");
+    let mut command = place.train("");
+    command.arg("--dump").arg(&dump);
+    succeeds(command);
+    for name in ["training-step", "evaluation-step"] {
+        let read = |ending: &str| std::fs::read_to_string(dump.join(format!("{name}.{ending}"))).unwrap();
+        assert!(read("graph.txt").contains("convolution") && read("stablehlo.mlir").contains("stablehlo.convolution"));
+    }
+}
+
+/// What is compiled for a board that is not here is found there.
+#[test]
+fn programs_that_a_plan_saved_are_loaded_by_the_run_on_the_board() {
+    let place = Place::new();
+    let libtpu = place.0.path().join("libtpu.so");
+    std::fs::copy(fake_plugin::path(), &libtpu).unwrap();
+    let cache = place.0.path().join("cache");
+    let octant = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+        command.args(arguments).env("TPU_LIBRARY_PATH", &libtpu).env("OCTANT_FAKE_PLUGIN", "devices=8");
+        command.env("OCTANT_CACHE", &cache);
+        command
+    };
+    let save = format!("--save={}", cache.display());
+    let plan = octant(&["plan", "glyphs", "--on", "v3-8", "--batch-size", "20", "--quick", "--json", &save]);
+    let row: Value = serde_json::from_str(succeeds(plan).lines().find(|line| line.starts_with('{')).unwrap()).unwrap();
+    assert_eq!((&row["error"], &row["saved"]), (&Value::Null, &json!(2)), "{row}");
+    let command = row["train"].as_str().unwrap();
+    assert!(command.starts_with(&format!("OCTANT_CACHE={} octant train glyphs ", cache.display())), "{command}");
+    let arguments: Vec<&str> = command.split(' ').skip(2).collect();
+    let mut train = octant(&arguments);
+    train.args(["--epochs", "1", "--steps-per-epoch", "2", "--out"]).arg(place.run());
+    let said = succeeds(train);
+    for program in ["training step", "evaluation step"] {
+        assert!(said.contains(&format!("{program}: loaded from the cache")), "{said}");
+    }
+}

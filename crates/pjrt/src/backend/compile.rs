@@ -1,0 +1,86 @@
+//! From a program's text to an executable on the devices: out of the cache, or out of the compiler.
+
+use super::{CUDA, Notice, PjrtBackend};
+use crate::cache::{ExecutableCache, Key, Lookup};
+use crate::compile_options::{CompileOptions, Flag};
+use crate::loaded::LoadedExecutable;
+use octant_runtime as runtime;
+use octant_runtime::Program;
+use std::time::Instant;
+
+impl PjrtBackend {
+    pub(super) fn say(&self, sentence: &str) {
+        (self.log)(Notice::Said(sentence));
+    }
+
+    pub(super) fn compile_options(
+        &self,
+        program: &Program,
+        options: &runtime::CompileOptions,
+    ) -> runtime::Result<CompileOptions> {
+        let devices = self.devices_of(&program.mesh)?;
+        let mut compile = CompileOptions::spmd(devices.len());
+        compile.device_ids = devices.iter().map(|device| device.description().id as i64).collect();
+        if options.deterministic && self.name == CUDA {
+            // Other platforms' programs always give the same bits.
+            compile = compile.with_flag("xla_gpu_deterministic_ops", Flag::Bool(true));
+        }
+        Ok(compile)
+    }
+
+    /// The executable of `text`, and whether it came from the cache.
+    pub(super) fn load_or_compile(
+        &self,
+        name: &str,
+        text: &str,
+        options: CompileOptions,
+    ) -> crate::Result<(LoadedExecutable, bool)> {
+        let Some(cache) = &self.cache else { return Ok((self.client.compile(text, &options)?, false)) };
+        let key = self.cache_key(text, &options)?;
+        let reason = match cache.look_up(&key) {
+            Lookup::Hit(bytes) => match self.client.load_serialized(&bytes) {
+                Ok(loaded) => {
+                    self.say(&format!("{name}: loaded from the cache"));
+                    return Ok((loaded, true));
+                }
+                Err(error) => {
+                    cache.discard(&key);
+                    format!("the stored executable could not be loaded ({error})")
+                }
+            },
+            Lookup::Miss(reason) => reason,
+        };
+        (self.log)(Notice::Compiling { program: name, reason: &reason, before: cache.time_before(&key, name) });
+        let begun = Instant::now();
+        let compiled = self.client.compile(text, &self.with_autotuner_cache(options, cache));
+        let time = begun.elapsed();
+        (self.log)(Notice::Compiled { program: name, time });
+        let loaded = compiled?;
+        let stored = loaded.executable().serialize().map(|bytes| {
+            cache.note_time(&key, name, time);
+            cache.store(&key, &bytes)
+        });
+        let problem = match stored {
+            Ok(Ok(())) => return Ok((loaded, false)),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.say(&format!("{name}: the executable could not be kept ({problem}), so the next start compiles it again"));
+        Ok((loaded, false))
+    }
+
+    pub(super) fn cache_key(&self, text: &str, options: &CompileOptions) -> crate::Result<Key> {
+        let kinds: Vec<_> = self.devices.iter().map(|device| device.description().kind.as_str()).collect();
+        Ok(Key::of(text, options, self.client.plugin(), &self.client.compiler_version()?, &kinds))
+    }
+
+    /// Measurements outlive a change of the program: most of its kernels stay the same.
+    fn with_autotuner_cache(&self, options: CompileOptions, cache: &ExecutableCache) -> CompileOptions {
+        let folder = cache.folder_for("autotune");
+        if self.name != CUDA || std::fs::create_dir_all(&folder).is_err() {
+            return options;
+        }
+        let folder = Flag::Text(folder.to_string_lossy().into_owned());
+        options.with_flag("xla_gpu_per_fusion_autotune_cache_dir", folder)
+    }
+}

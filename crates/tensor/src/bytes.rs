@@ -9,24 +9,32 @@ use std::sync::Arc;
 pub struct AlignedBytes {
     start: NonNull<u8>,
     len: usize,
+    /// Bytes of the allocation before `start`.
+    skipped: usize,
 }
 
 impl AlignedBytes {
     /// The alignment of the first byte.
     pub const ALIGNMENT: usize = 64;
 
-    /// `len` zero bytes.
+    /// What allocators align to without being asked. With it they take large blocks as zero pages from the system;
+    /// asked for more, they would touch every byte to clear it.
+    const GIVEN_ALIGNMENT: usize = 16;
+
+    /// `len` zero bytes. Large blocks cost nothing until they are touched, and lie in huge pages where the system offers
+    /// them: those save most page faults of the first use and most address translation later.
     pub fn zeroed(len: usize) -> AlignedBytes {
         if len == 0 {
-            return AlignedBytes { start: NonNull::<AlignedUnit>::dangling().cast(), len };
+            return AlignedBytes { start: NonNull::<AlignedUnit>::dangling().cast(), len, skipped: 0 };
         }
         let layout = Self::layout(len);
         // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        match NonNull::new(start) {
-            Some(start) => AlignedBytes { start, len },
-            None => handle_alloc_error(layout),
-        }
+        let Some(block) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        let skipped = block.as_ptr().addr().next_multiple_of(Self::ALIGNMENT) - block.as_ptr().addr();
+        // SAFETY: the layout has room for `len` bytes behind every possible `skipped`.
+        let start = unsafe { block.add(skipped) };
+        advise_huge_pages(start, len);
+        AlignedBytes { start, len, skipped }
     }
 
     /// A copy of `source`.
@@ -37,9 +45,27 @@ impl AlignedBytes {
     }
 
     fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len, Self::ALIGNMENT).expect("a tensor is smaller than the address space")
+        let spare = Self::ALIGNMENT - Self::GIVEN_ALIGNMENT;
+        let layout = len.checked_add(spare).and_then(|size| Layout::from_size_align(size, Self::GIVEN_ALIGNMENT).ok());
+        layout.expect("a tensor is smaller than the address space")
     }
 }
+
+/// Asks for huge pages if the block is long enough to hold some.
+#[cfg(target_os = "linux")]
+fn advise_huge_pages(start: NonNull<u8>, len: usize) {
+    const PAGE: usize = 4096;
+    const WORTH_IT: usize = 4 << 20;
+    if len >= WORTH_IT {
+        let skipped = start.as_ptr().addr().next_multiple_of(PAGE) - start.as_ptr().addr();
+        let whole_pages = (len - skipped) / PAGE * PAGE;
+        // SAFETY: the range lies inside of the block; the advice does not change its content, and may be refused.
+        unsafe { libc::madvise(start.add(skipped).as_ptr().cast(), whole_pages, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge_pages(_: NonNull<u8>, _: usize) {}
 
 #[repr(align(64))]
 struct AlignedUnit;
@@ -47,8 +73,9 @@ struct AlignedUnit;
 impl Drop for AlignedBytes {
     fn drop(&mut self) {
         if self.len > 0 {
-            // SAFETY: `start` was allocated by `zeroed` with exactly this layout and is freed once.
-            unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) }
+            // SAFETY: the block was allocated by `zeroed` with exactly this layout, `skipped` bytes before `start`, and is
+            // freed once.
+            unsafe { dealloc(self.start.sub(self.skipped).as_ptr(), Self::layout(self.len)) }
         }
     }
 }

@@ -30,27 +30,10 @@ impl Arena {
             // The old block goes first: both at once could be too much.
             self.bytes = AlignedBytes::zeroed(0);
             self.bytes = AlignedBytes::zeroed(bytes);
-            advise_huge_pages(&mut self.bytes);
         }
         self.bytes.as_mut_ptr()
     }
 }
-
-/// Large pages save most page faults of the first step and most address translation later.
-#[cfg(target_os = "linux")]
-fn advise_huge_pages(bytes: &mut [u8]) {
-    const PAGE: usize = 4096;
-    let start = bytes.as_mut_ptr();
-    let skipped = start.align_offset(PAGE);
-    if bytes.len() > skipped + (1 << 21) {
-        let length = (bytes.len() - skipped) / PAGE * PAGE;
-        // SAFETY: the range lies inside of the block; the advice does not change its content, and may be refused.
-        unsafe { libc::madvise(start.add(skipped).cast(), length, libc::MADV_HUGEPAGE) };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise_huge_pages(_: &mut [u8]) {}
 
 impl Worker {
     pub fn start(threads: usize) -> Result<Worker> {

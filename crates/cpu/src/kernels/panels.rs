@@ -35,8 +35,7 @@ pub(super) fn packed_len(simd: Simd, depth: usize, columns: usize) -> usize {
 /// Packs `depth` rows of one panel: row `k`, column `n` is read at `source + k * row_stride + n * column_stride`.
 ///
 /// # Safety
-/// Those elements must be readable, and `panel` must hold `depth * width` elements. If the columns are contiguous,
-/// `width` must be a multiple of the lanes.
+/// Those elements must be readable, and `panel` must hold `depth * width` elements.
 pub(super) unsafe fn pack_rows(
     simd: Simd,
     source: *const f32,
@@ -74,8 +73,7 @@ pub(super) unsafe fn pack_rows(
 /// Copies `columns` numbers from behind each pointer to rows of `width`, zeros after them.
 ///
 /// # Safety
-/// The numbers must be readable, and `to` must hold a row per pointer. Whole registers are written: if `width` is no
-/// multiple of the lanes, one more register behind the last row.
+/// The numbers must be readable, and `to` must hold a row per pointer.
 pub(super) unsafe fn gather_rows(
     simd: Simd,
     rows: &[*const f32],
@@ -139,7 +137,11 @@ unsafe fn copy_rows<V: Vector>(rows: &CopiedRows, row: impl Fn(usize) -> *const 
                     true => V::load(from.wrapping_add(column)),
                     false => V::load_first(from.wrapping_add(column), live),
                 };
-                value.store(to.wrapping_add(column));
+                // Whole registers over narrow rows would cross cache lines all the time.
+                match rows.width - column >= V::LANES {
+                    true => value.store(to.wrapping_add(column)),
+                    false => value.store_first(to.wrapping_add(column), rows.width - column),
+                }
             }
         }
     }

@@ -231,8 +231,7 @@ impl Block<'_> {
         let count = segment.pixels.len();
         let width = height.next_multiple_of(8);
         let tiles = segment.rows_of.len().div_ceil(height);
-        // The last rows are written whole registers at a time.
-        scratch::borrow(tiles * count * width + self.simd.lanes(), |copy: &mut [f32]| {
+        scratch::borrow(tiles * count * width, |copy: &mut [f32]| {
             for (tile, rows_of) in segment.rows_of.chunks(height).enumerate() {
                 let offset = segment.first + tile * height;
                 let to = copy[tile * count * width..].as_mut_ptr();
@@ -315,7 +314,9 @@ fn weight_rows(conv: &Conv2d, sweep: &Sweep) -> Vec<u32> {
 /// of the gradient that has to be added up later.
 fn split(conv: &Conv2d) -> Split {
     const JOBS: usize = 32;
-    const JOB_WEIGHTS: usize = 64 * 1024;
+    // A block of pixels is copied for every job: larger jobs copy less, as long as their part of the gradient stays in the
+    // second-level cache.
+    const JOB_WEIGHTS: usize = 128 * 1024;
     const JOB_COLUMNS: usize = 512;
     const SLICE_PIXELS: usize = 1024;
     let rows = conv.kernel[0] * conv.kernel[1] * conv.group_inputs();

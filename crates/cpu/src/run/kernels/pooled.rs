@@ -95,6 +95,7 @@ fn read<'a, T>(arguments: &Arguments, memory: &'a Memory, index: usize) -> &'a [
     unsafe { memory.read(*buffer, shape.elements()) }
 }
 
+#[allow(clippy::mut_from_ref, reason = "the plan, not the borrow checker, knows which step owns a buffer")]
 fn write<'a, T>(arguments: &Arguments, memory: &'a Memory, index: usize) -> &'a mut [T] {
     let (buffer, shape) = &arguments.outputs[index];
     debug_assert_eq!(shape.dtype().size(), size_of::<T>());

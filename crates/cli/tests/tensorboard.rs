@@ -72,9 +72,10 @@ fn everything_a_run_writes_is_found_by_tensorboard() {
     has("picture predictions True PNG");
     for epoch in [2, 4] {
         let wanted = format!(" {epoch} ");
-        let count =
-            found.iter().filter(|line| line.starts_with("histogram weights/") && line.contains(&wanted)).count();
-        assert_eq!(count, 4, "two layers with a weight and a bias each:\n{text}");
+        for kind in ["histogram weights/", "histogram gradients/"] {
+            let count = found.iter().filter(|line| line.starts_with(kind) && line.contains(&wanted)).count();
+            assert_eq!(count, 4, "two layers with a weight and a bias each:\n{text}");
+        }
     }
     has("text config/text_summary True");
     has("setting lr 0.002");

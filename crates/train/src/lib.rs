@@ -16,6 +16,7 @@ pub mod checkpoint;
 mod classify;
 mod error;
 mod evaluate;
+mod lazy;
 mod memory;
 mod phase;
 mod pictures;

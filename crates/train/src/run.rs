@@ -115,10 +115,19 @@ impl<'p> Runner<'p, '_> {
         let begun = Instant::now();
         let plan = self.plan;
         let mut session = phase.with_step(&plan.rules(), |step| {
-            let restored = from.map(|checkpoint| restored(&checkpoint, step, self.watcher)).transpose()?;
-            Session::with_state(plan.backend, step, &plan.options, plan.seed, restored.as_ref().unwrap_or(known))
+            let restored = from.as_ref().map(|checkpoint| restored(checkpoint, step, self.watcher)).transpose()?;
+            let known = restored.as_ref().unwrap_or(known);
+            let mut session = Session::with_state(plan.backend, step, &plan.options, plan.seed, known)?;
+            if plan.histograms_every.is_some() {
+                session.watch_gradients(step, &plan.options)?;
+            }
+            Ok(session)
         })?;
         session.set_counts(self.progress.step, self.progress.optimizer_batches);
+        if from.is_some() {
+            // Only now is it certain that the checkpoint fits this configuration, which may differ from the one before.
+            self.directory.write("config.toml", &self.plan.config)?;
+        }
         self.plateau = match &phase.rate {
             Rate::Plateau(plateau) => {
                 let mut plateau = plateau.clone();

@@ -2,6 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::checkpoint::Snapshot;
+use crate::lazy::Lazy;
 use crate::memory::Needs;
 use crate::state::{Entry, Role, State, Values, full};
 use crate::step::{self, StepPlan, TracedStep, WATCH};
@@ -10,7 +11,7 @@ use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{
-    Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, Program, RuntimeError, Sharding,
+    Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, RuntimeError, Sharding,
 };
 
 /// One network being trained on one backend.
@@ -23,7 +24,9 @@ pub struct Session<'a> {
     traced: TracedStep,
     needs: Needs,
     train: Box<dyn Executable>,
-    evaluation: Evaluation,
+    evaluation: Lazy,
+    /// The gradients alone and whose they are, where somebody wants to look at them.
+    slopes: Option<(Lazy, Vec<usize>)>,
     state: State,
     counts: Buffer,
     steps: u64,
@@ -31,25 +34,6 @@ pub struct Session<'a> {
     /// Steps that this session queued.
     executions: u64,
     ahead: Ahead,
-}
-
-/// The step that counts, compiled when it is first needed: minutes on a large network, and it needs less memory than the
-/// step that learns.
-struct Evaluation {
-    program: Program,
-    options: CompileOptions,
-    executable: Option<Box<dyn Executable>>,
-    executions: u64,
-}
-
-impl Evaluation {
-    fn executable(&mut self, backend: &dyn Backend) -> Result<&dyn Executable, TrainError> {
-        let executable = match self.executable.take() {
-            Some(executable) => executable,
-            None => backend.compile(&self.program, &self.options)?,
-        };
-        Ok(&**self.executable.insert(executable))
-    }
 }
 
 /// What became of one of a session's programs.
@@ -85,12 +69,7 @@ impl<'a> Session<'a> {
         let traced = step::training(plan)?;
         let needs = Needs::of(plan, &traced);
         let train = needs.compile(backend, &traced, options)?;
-        let evaluation = Evaluation {
-            program: step::evaluation(plan)?.program,
-            options: options.clone(),
-            executable: None,
-            executions: 0,
-        };
+        let evaluation = Lazy::new(step::evaluation(plan)?.program, options);
         let state = State::new(backend, &traced, known, |spec| spec.initial(seed))?;
         let (task, mesh) = (plan.task, plan.mesh.clone());
         let counts = backend.upload(&zeros(task.sums(false)), &mesh, &Sharding::Replicated)?;
@@ -105,6 +84,7 @@ impl<'a> Session<'a> {
             needs,
             train,
             evaluation,
+            slopes: None,
             state,
             counts,
             steps: 0,
@@ -150,15 +130,39 @@ impl<'a> Session<'a> {
         self.ahead.queued(loss)
     }
 
+    /// Makes [`gradients`](Session::gradients) answer, for the plan that this session was opened with.
+    pub fn watch_gradients(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
+        let (traced, learned) = step::slopes(plan)?;
+        self.slopes = Some((Lazy::new(traced.program, options), learned));
+        Ok(())
+    }
+
+    /// Waits, and computes the gradients that a step on this batch would have, by the names of the parameters that learn;
+    /// nothing changes. Empty unless they are [watched](Session::watch_gradients).
+    pub fn gradients(&mut self, batch: &Batch) -> Result<Vec<(String, HostTensor)>, TrainError> {
+        let mut inputs = self.variable_buffers();
+        inputs.extend(self.upload_batch(batch)?);
+        let key = HostTensor::new([2], &[self.seed as u32, self.steps as u32]).expect("two words");
+        inputs.push(self.backend.upload(&key, &self.mesh, &Sharding::Replicated)?);
+        let Some((program, learned)) = &mut self.slopes else { return Ok(Vec::new()) };
+        let outputs = program.execute(self.backend, &inputs).map_err(changed_shape)?;
+        let path = |&index: &usize| self.traced.variables[index].path.clone();
+        learned.iter().map(path).zip(outputs).map(|(path, buffer)| Ok((path, buffer.to_host()?))).collect()
+    }
+
+    /// The variables themselves, not their averages.
+    fn variable_buffers(&self) -> Vec<Buffer> {
+        let named = self.traced.entries.iter().zip(&self.state.buffers);
+        named.filter(|(entry, _)| matches!(entry.role, Role::Variable(_))).map(|(_, buffer)| buffer.clone()).collect()
+    }
+
     /// Queues one step of counting. What the task's observer asked for is handed to it, which waits for the device.
     pub fn evaluate_with(&mut self, batch: &Batch, observer: Option<&mut dyn Observer>) -> Result<(), TrainError> {
         let uploaded = self.upload_batch(batch)?;
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
         inputs.extend(uploaded);
-        let outputs = self.evaluation.executable(self.backend)?.execute(&inputs).map_err(changed_shape)?;
-        self.evaluation.executions += 1;
-        let mut outputs = outputs.into_iter();
+        let mut outputs = self.evaluation.execute(self.backend, &inputs).map_err(changed_shape)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
         self.ahead.queued(outputs.next().expect("the second output is the loss"))?;
         match (observer, outputs.next()) {
@@ -294,17 +298,8 @@ impl<'a> Session<'a> {
 
     /// What became of the step that learns and the one that counts.
     pub fn usage(&self) -> [Usage; 2] {
-        let usage = |program: &Program, compiled: Option<Cost>, executions: u64| Usage {
-            program: program.name.clone(),
-            compiled,
-            executions,
-        };
-        let counting = &self.evaluation;
-        let counting_cost = counting.executable.as_ref().map(|executable| executable.cost());
-        [
-            usage(&self.traced.program, Some(self.train.cost()), self.executions),
-            usage(&counting.program, counting_cost, counting.executions),
-        ]
+        let program = self.traced.program.name.clone();
+        [Usage { program, compiled: Some(self.train.cost()), executions: self.executions }, self.evaluation.usage()]
     }
 
     /// The same error, except that one about memory says what would need less of it.

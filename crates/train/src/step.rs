@@ -1,9 +1,11 @@
 //! The step: model, loss, gradients and optimizer traced into one program.
 
 mod inference;
+mod slopes;
 mod update;
 
 pub use inference::{evaluation, prediction};
+pub use slopes::slopes;
 pub use update::WATCH;
 
 use crate::state::{Entry, Role};

@@ -69,7 +69,7 @@ pub(crate) struct Recipe {
     pub patience: Option<u64>,
     /// Steps between checkpoints within an epoch.
     pub checkpoint_every: Option<u64>,
-    /// Epochs between histograms of all weights in the event file; none if not given.
+    /// Epochs between histograms of all weights and gradients in the event file; none if not given.
     pub histograms: Option<u64>,
     /// stop or skip.
     #[serde(default = "stop")]

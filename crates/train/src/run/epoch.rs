@@ -58,6 +58,9 @@ impl<'p> Runner<'p, '_> {
         };
         let times = self.times;
         self.note_time(&times);
+        if self.plan.histograms_every.is_some_and(|every| number.is_multiple_of(every.max(1))) {
+            self.write_histograms(session, train, number)?;
+        }
         self.progress.metrics = metrics.iter().filter(|(_, value)| !value.is_nan()).cloned().collect();
         self.end_epoch(
             session,
@@ -167,7 +170,7 @@ impl<'p> Runner<'p, '_> {
 
     /// Judges the epoch, writes it down, and takes the checkpoints.
     fn end_epoch(&mut self, session: &Session, report: EpochReport) -> Result<(), TrainError> {
-        self.write_down(&report, session)?;
+        self.write_down(&report)?;
         let value = |name: &str| {
             let found = report.metrics.iter().find(|(metric, value)| metric == name && !value.is_nan());
             found.map(|(_, value)| *value)

@@ -2,12 +2,13 @@
 
 use super::{EpochReport, Runner};
 use crate::{Metric, Session, TrainError};
+use octant_data::Loader;
 use octant_events::{Histogram, Value};
 use octant_graph::HostTensor;
 
 impl Runner<'_, '_> {
     /// Rows of the tables, the scalars of the event file and a line of the log.
-    pub(super) fn write_down(&mut self, report: &EpochReport, session: &Session) -> Result<(), TrainError> {
+    pub(super) fn write_down(&mut self, report: &EpochReport) -> Result<(), TrainError> {
         let own = [
             ("epoch", report.epoch as f64),
             ("phase", self.progress.phase as f64),
@@ -23,9 +24,6 @@ impl Runner<'_, '_> {
         let scalars = row[3..].iter().filter(|(_, value)| !value.is_nan());
         let scalars = scalars.map(|(name, value)| (name.clone(), Value::Scalar(*value as f32))).collect();
         self.directory.events.values(report.epoch, scalars)?;
-        if self.plan.histograms_every.is_some_and(|every| report.epoch.is_multiple_of(every.max(1))) {
-            self.directory.events.values(report.epoch, histograms(session)?)?;
-        }
         let times = report.times;
         let seconds = [
             ("epoch", report.epoch as f64),
@@ -42,14 +40,28 @@ impl Runner<'_, '_> {
         self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), times.verdict()))?;
         Ok(())
     }
+
+    /// How the values of every parameter are distributed, and their gradients over one batch.
+    pub(super) fn write_histograms(
+        &mut self,
+        session: &mut Session,
+        train: &Loader,
+        epoch: u64,
+    ) -> Result<(), TrainError> {
+        // A batch that depends on the epoch alone: a resumed run writes the same histograms.
+        let batch = train.epoch(epoch).next().ok_or_else(|| TrainError::Data("there are no batches".into()))??;
+        let gradients = session.gradients(&batch)?;
+        for (kind, tensors) in [("weights", session.weights()?), ("gradients", gradients)] {
+            let floats = tensors.into_iter().filter(|(_, tensor)| tensor.dtype().is_float());
+            let values =
+                floats.map(|(name, tensor)| (format!("{kind}/{}", name.replace('.', "/")), histogram(&tensor)));
+            self.directory.events.values(epoch, values.collect())?;
+        }
+        Ok(())
+    }
 }
 
-/// How the values of every parameter are distributed.
-fn histograms(session: &Session) -> Result<Vec<(String, Value)>, TrainError> {
-    let weights = session.weights()?.into_iter().filter(|(_, tensor)| tensor.dtype().is_float());
-    let histogram = |(name, tensor): (String, HostTensor)| {
-        let values: Vec<f32> = tensor.to_f64s().into_iter().map(|value| value as f32).collect();
-        (format!("weights/{}", name.replace('.', "/")), Value::Histogram(Histogram::of(&values)))
-    };
-    Ok(weights.map(histogram).collect())
+fn histogram(tensor: &HostTensor) -> Value {
+    let values: Vec<f32> = tensor.to_f64s().into_iter().map(|value| value as f32).collect();
+    Value::Histogram(Histogram::of(&values))
 }

@@ -75,7 +75,7 @@ pub struct Plan<'a> {
     pub patience: Option<u64>,
     /// A checkpoint after every this many steps too, not only after every epoch.
     pub checkpoint_every: Option<u64>,
-    /// Histograms of all weights go into the event file after every this many epochs.
+    /// Histograms of all weights and of their gradients go into the event file after every this many epochs.
     pub histograms_every: Option<u64>,
     /// What happens at a step whose loss is not finite.
     pub on_bad: OnBad,

@@ -1,0 +1,33 @@
+//! Programs that wait until they are needed.
+
+use crate::session::Usage;
+use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Program, Result};
+
+/// A program compiled when it is first needed: minutes on a large network, and perhaps never.
+pub(crate) struct Lazy {
+    program: Program,
+    options: CompileOptions,
+    executable: Option<Box<dyn Executable>>,
+    executions: u64,
+}
+
+impl Lazy {
+    pub fn new(program: Program, options: &CompileOptions) -> Lazy {
+        Lazy { program, options: options.clone(), executable: None, executions: 0 }
+    }
+
+    /// Runs the program, after compiling it if this is the first time.
+    pub fn execute(&mut self, backend: &dyn Backend, inputs: &[Buffer]) -> Result<Vec<Buffer>> {
+        let executable = match self.executable.take() {
+            Some(executable) => executable,
+            None => backend.compile(&self.program, &self.options)?,
+        };
+        self.executions += 1;
+        self.executable.insert(executable).execute(inputs)
+    }
+
+    pub fn usage(&self) -> Usage {
+        let compiled = self.executable.as_ref().map(|executable| executable.cost());
+        Usage { program: self.program.name.clone(), compiled, executions: self.executions }
+    }
+}

@@ -1,0 +1,41 @@
+//! The gradients that histograms show are those that a step uses.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use octant_cpu::CpuBackend;
+use octant_data::{Glyphs, Loader, LoaderConfig};
+use octant_nn::Optimizer;
+use octant_runtime::CompileOptions;
+use octant_train::step::StepPlan;
+use octant_train::{Classify, Session};
+use std::sync::Arc;
+
+#[test]
+fn a_step_of_plain_descent_moves_the_weights_by_the_gradients() {
+    const RATE: f64 = 0.125;
+    let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
+    let task = Classify { model, picture: [28, 28, 1], normalise: None, smoothing: 0.0, mixed: false };
+    let backend = CpuBackend::with_threads(1).unwrap();
+    let head_only = |spec: &octant_nn::VariableSpec| spec.path.starts_with("fc");
+    let optimizer = Optimizer::named("sgd").unwrap();
+    let plan = StepPlan { optimizer, trainable: &head_only, ..StepPlan::new(&task, 16) };
+    let options = CompileOptions::default();
+    let mut session = Session::new(&backend, &plan, &options, 4).unwrap();
+    let config = LoaderConfig { batch_size: 16, workers: 1, ..LoaderConfig::default() };
+    let loader = Loader::new(Arc::new(Glyphs::new(64, 1)), Arc::new(()), config).unwrap();
+    let batch = loader.epoch(0).next().unwrap().unwrap();
+    assert!(session.gradients(&batch).unwrap().is_empty(), "nobody asked for them");
+    session.watch_gradients(&plan, &options).unwrap();
+    let before = session.values().unwrap();
+    let gradients = session.gradients(&batch).unwrap();
+    session.train(&batch, RATE).unwrap();
+    let after = session.values().unwrap();
+    let names: Vec<&str> = gradients.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["fc.weight", "fc.bias"], "only what learns has gradients");
+    for (name, gradient) in &gradients {
+        let moves = before[name].to_f64s().into_iter().zip(after[name].to_f64s());
+        for ((old, new), slope) in moves.zip(gradient.to_f64s()) {
+            assert!((old - new - RATE * slope).abs() < 1e-5 * slope.abs().max(1.0), "{name}: {old} {new} {slope}");
+        }
+    }
+}

@@ -106,8 +106,16 @@ fn main() -> ExitCode {
         // The shell's convention for a program that ended on SIGINT.
         Ok(Ending::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("octant: {error:#}");
+            eprintln!("octant: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The chain of causes as one sentence. An error that quotes its cause does not say it twice.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
 }

@@ -123,8 +123,10 @@ fn explain(message: &str) -> String {
 
 /// The name that is spelled most alike, if any is.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let ranked = names.map(|name| (octant_zoo::registry::edits(wanted, name), name)).min();
-    ranked.filter(|(distance, name)| *distance <= 2 + wanted.len() / 4 || name.contains(wanted)).map(|(_, name)| name)
+    let names: Vec<&str> = names.collect();
+    let ranked = names.iter().map(|name| (octant_zoo::registry::edits(wanted, name), *name)).min();
+    let alike = ranked.filter(|(distance, _)| *distance <= 2 + wanted.len() / 4).map(|(_, name)| name);
+    alike.or_else(|| names.into_iter().find(|name| name.contains(wanted)))
 }
 
 /// List the recipes, or show one
@@ -187,6 +189,7 @@ mod tests {
         set_text(&mut wrong, "phases.0.schedule.min_rl=3").unwrap();
         assert!(check(wrong).unwrap_err().to_string().contains("did you mean \"min_lr\""));
         assert!(table("fashion-mnst").unwrap_err().to_string().contains("did you mean fashion-mnist"));
+        assert!(table("mshnet").unwrap_err().to_string().contains("did you mean mshnet-irstd"));
     }
 
     /// serde names all keys where it meets one that it does not know.

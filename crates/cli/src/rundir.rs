@@ -36,7 +36,6 @@ pub(crate) fn choose(wanted: Option<&Path>, recipe: &str) -> PathBuf {
 
 /// Goes on with the run in that directory if there is one and `fresh` is not asked for; begins one otherwise.
 pub(crate) fn open(path: &Path, recipe: &Recipe, fresh: bool) -> Result<Opened> {
-    let config = toml::to_string(recipe)?;
     if RunDirectory::exists(path) && !fresh {
         let before = self::recipe(path).map(|recipe| recipe.name).unwrap_or_default();
         if before != recipe.name {
@@ -52,10 +51,9 @@ pub(crate) fn open(path: &Path, recipe: &Recipe, fresh: bool) -> Result<Opened> 
             if warning.is_some() {
                 checkpoint.replace_damaged("last")?;
             }
-            directory.write("config.toml", &config)?;
             return Ok(Opened { directory, checkpoint: Some(checkpoint), warning });
         }
     }
-    let directory = RunDirectory::create(path, &config)?;
+    let directory = RunDirectory::create(path, &toml::to_string(recipe)?)?;
     Ok(Opened { directory, checkpoint: None, warning: None })
 }

@@ -102,11 +102,13 @@ fn a_checkpoint_of_another_model_is_refused_and_fresh_starts_over() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     finish(train(&run));
+    let config = std::fs::read(run.join("config.toml")).unwrap();
     let mut other = train(&run);
     other.args(["--set", "model=\"fashion-cnn\""]);
     let output = other.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && text.contains("another model"), "{text}");
+    assert!(std::fs::read(run.join("config.toml")).unwrap() == config, "what was refused left its mark on the run");
     let mut fresh = train(&run);
     fresh.args(["--set", "model=\"fashion-cnn\"", "--fresh", "--epochs", "1", "--steps-per-epoch", "2"]);
     finish(fresh);
@@ -138,7 +140,9 @@ fn a_mask_of_another_size_is_named() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
-    refuses(&["train", "glyphs", "--epochs", "1", "--out", "/proc/octant/run"], "cannot write /proc/octant/run");
+    let arguments = ["train", "glyphs", "--epochs", "1", "--out", "/proc/octant/run"];
+    refuses(&arguments, "cannot write /proc/octant/run");
+    assert_eq!(octant(&arguments).1.matches("os error").count(), 1, "a cause is told once");
 }
 
 /// Whoever stops reading gets no panic, and a run that nobody listens to ends with a checkpoint.

@@ -1,7 +1,7 @@
 //! `octant data get`: published data sets, from where they are published.
 
-use super::place;
 use crate::Ending;
+use crate::fetching;
 use crate::output::{Json, bytes, duration};
 use anyhow::{Context, Result, bail};
 use octant_fetch::{Checksum, Item, Store};
@@ -123,12 +123,8 @@ fn fetch(store: &Store, out: &Path, set: &Published, file: &str, md5: &str, as_j
         bytes: None,
         checksum: Some(Checksum::Md5(md5.to_string())),
     };
-    let mut bar = place::Download::new(file);
-    let fetched = store.get(&item, &mut |done, total| bar.draw(done, total));
-    bar.clear();
-    let path = fetched.with_context(|| {
-        format!("{} could not be fetched; the same command goes on where it broke off, and --mirror takes the files from elsewhere", set.name)
-    })?;
+    let fetched = fetching::showing(file, |progress| store.get(&item, progress));
+    let path = fetched.with_context(|| format!("{} could not be fetched", set.name))?;
     let kept = out.join(file);
     if path != kept {
         std::fs::copy(&path, &kept).with_context(|| format!("cannot write {}", kept.display()))?;

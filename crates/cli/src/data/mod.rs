@@ -3,7 +3,6 @@
 mod get;
 mod opened;
 mod pack;
-mod place;
 mod show;
 mod stats;
 mod synth;
@@ -12,10 +11,14 @@ mod verify;
 use crate::Ending;
 use anyhow::Result;
 pub(crate) use opened::Ticking;
-pub(crate) use place::locate;
 
 /// Get, make up, look at, check, measure and pack data sets
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  octant data get fashion-mnist\n  octant data synth irstd scenes --count 100\n  octant \
+                        data show scenes --out sheet.png\n  octant data verify s3://bucket/imagenet/train\n\nA data set is a \
+                        folder or a file, or either of them at s3://…, gs://… or https://…; its layout is recognised."
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

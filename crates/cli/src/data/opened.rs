@@ -1,5 +1,6 @@
 //! Opening a data set of any layout, one split or both, with a bar while it is read.
 
+use crate::fetching;
 use crate::output::Bar;
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions};
@@ -26,7 +27,7 @@ pub(crate) type Named = (&'static str, Arc<dyn Dataset>);
 
 /// The splits that were asked for and are there. A data set without splits is one, called "all".
 pub(crate) fn open(path: &Path, which: Which) -> Result<Vec<Named>> {
-    let path = &super::locate(path)?;
+    let path = &fetching::localise(path, "data")?;
     if !path.exists() {
         bail!("there is no {}; give the folder or file of a data set", path.display());
     }

@@ -35,7 +35,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let survey = opened::surveyed(&dataset, arguments.workers);
     let statistics = &survey.statistics;
     let names = dataset.class_names();
-    if let Some(path) = &arguments.plot {
+    // A chart of nothing would only look like a mistake.
+    let plotted = arguments.plot.as_ref().filter(|_| !statistics.classes.is_empty());
+    if let Some(path) = plotted {
         plot(statistics, names).save(path)?;
     }
     if arguments.json {
@@ -61,8 +63,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if unreadable > 0 {
         println!("{unreadable} samples could not be read; octant data verify {} lists them", arguments.dir.display());
     }
-    if let Some(path) = &arguments.plot {
-        println!("the balance of the classes is in {}", path.display());
+    match (plotted, &arguments.plot) {
+        (Some(path), _) => println!("the balance of the classes is in {}", path.display()),
+        (None, Some(path)) => println!("these samples have no classes, so there is no chart in {}", path.display()),
+        (None, None) => {}
     }
     Ok(Ending::Done)
 }

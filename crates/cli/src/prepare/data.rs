@@ -1,6 +1,7 @@
 //! Data sets that recipes name: made up on the fly, or read from files.
 
-use crate::data::{Ticking, locate};
+use crate::data::Ticking;
+use crate::fetching;
 use crate::recipes::{DataSource, Recipe, nearest};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::DecodeOptions;
@@ -126,7 +127,7 @@ fn files(recipe: &Recipe, source: &DataSource) -> Result<[Arc<dyn Dataset>; 2]> 
         _ => "the folder with train/CLASS/ and val/CLASS/",
     };
     let place = source.dir.as_deref().with_context(|| format!("{} needs --data DIR, {expected}", recipe.name))?;
-    let folder = &locate(place)?;
+    let folder = &fetching::localise(place, "data")?;
     if !folder.exists() {
         bail!("there is no {}; --data should be {expected}", folder.display());
     }

@@ -18,6 +18,11 @@ use std::sync::Arc;
 
 /// Judge a run or a file of weights on data
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  octant eval runs/fashion-mnist-1\n  octant eval runs/mshnet-irstd-1 --data OTHER --plots \
+                        plots\n  octant eval model.safetensors --recipe fashion-mnist --data DIR\n  octant eval RESULTS \
+                        --against ORIGINALS"
+)]
 pub(crate) struct Arguments {
     /// A run directory, a file of weights together with --recipe, or pictures together with --against
     run: PathBuf,
@@ -27,7 +32,7 @@ pub(crate) struct Arguments {
     /// The span of values of compared pictures; what their files' type can hold if not given
     #[arg(long, requires = "against")]
     range: Option<f64>,
-    /// The folder with the data set; the run's own if not given
+    /// The data set: a folder, packed data, or either of them at s3://…, gs://… or https://…; the run's own if not given
     #[arg(long, visible_alias = "dataset-dir", value_name = "DIR")]
     data: Option<PathBuf>,
     /// What the weights are for, where there is no run directory
@@ -42,7 +47,7 @@ pub(crate) struct Arguments {
     /// Pictures per step
     #[arg(long)]
     batch_size: Option<usize>,
-    /// The device: auto or cpu
+    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
     #[arg(long, default_value = "auto")]
     device: String,
     /// Threads of the CPU engine; all cores if not given

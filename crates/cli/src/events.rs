@@ -10,6 +10,10 @@ use std::path::PathBuf;
 
 /// Show, filter, merge and rewrite event files
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  octant events runs/fashion-mnist-1 --tag val_\n  octant events RUN --after 80 --up-to 100 \
+                        --write events.out.tfevents.part\n  octant events FIRST SECOND --write events.out.tfevents.merged"
+)]
 pub(crate) struct Arguments {
     /// Event files or run directories
     #[arg(required = true)]

@@ -15,6 +15,11 @@ use anyhow::Result;
 
 /// Resize, crop and blur pictures, and compare whose results differ
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  octant image resize IN OUT --size 512x384 --semantics opencv\n  octant image crop CLIP OUT \
+                        --padding 16 --aspect 1.5 --steady\n  octant image blur IN OUT --sigma 2 --device cpu --runs 5\n  octant \
+                        image compare frame.png --size 854x480 --white 1"
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

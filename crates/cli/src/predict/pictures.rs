@@ -65,7 +65,10 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let entry = octant_zoo::find(&recipe.model)?;
     let files = pictures(paths)?;
     let transform = transform(recipe, entry)?;
-    let first = files.first().context("there are no pictures in what was given")?;
+    let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let first = files.first().with_context(|| {
+        format!("there are no pictures in {}; folders inside of it are not looked into: name them too", given())
+    })?;
     let dims = prepared(first, &transform, entry)?.dims();
     let task = prepare::task(recipe, asked.outputs, dims, false)?;
     let backend = device::open(&arguments.device, arguments.threads)?;

@@ -9,15 +9,22 @@ use toml::{Table, Value};
 
 /// Train a network, or go on with a run that was stopped
 #[derive(clap::Args)]
-#[command(args_override_self = true)]
+#[command(
+    args_override_self = true,
+    after_help = "Examples:\n  octant train                                         a first run, in about a minute\n  \
+                  octant train fashion-mnist --data DIR --epochs 5     a recipe on data of yours\n  \
+                  octant train runs/fashion-mnist-1                    goes on where that run stopped\n  \
+                  octant train my.toml --set phases.0.schedule.lr=0.1  a recipe of your own, see docs/recipes.md\n  \
+                  octant train imagenet-resnet50 --data s3://bucket/imagenet --time 9h --out runs/long"
+)]
 pub(crate) struct Arguments {
     /// A recipe (`octant recipes` lists them), a recipe's .toml file, or a run directory to go on with
     #[arg(default_value = "glyphs")]
     pub recipe: String,
-    /// The folder with the data set
+    /// The data set: a folder, packed data, or either of them at s3://…, gs://… or https://…
     #[arg(long, visible_alias = "dataset-dir", value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// The device: auto or cpu
+    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
     #[arg(long)]
     pub device: Option<String>,
     /// Devices that work on every batch together, or `all`; batches of any size are spread over them
@@ -119,7 +126,7 @@ pub(crate) struct Arguments {
     /// Steps between checkpoints within an epoch
     #[arg(long)]
     checkpoint_every: Option<i64>,
-    /// Epochs between histograms of all weights in the event file
+    /// Epochs between histograms of all weights and gradients in the event file
     #[arg(long, value_name = "EPOCHS")]
     histograms: Option<i64>,
     /// What happens when the loss is not finite: stop or skip

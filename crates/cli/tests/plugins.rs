@@ -89,7 +89,7 @@ fn plugins_of_another_version_are_refused_in_a_sentence() {
         ("minor=12", "fake.so speaks PJRT 0.12, and Octant needs at least 0.70: install a newer plugin"),
         ("table=16", "fake.so has 16 bytes, which do not even hold its version"),
         ("table=64", "this plugin has no PJRT_Plugin_Initialize"),
-        ("table=136", "this plugin has no PJRT_Client_Create"),
+        ("table=120", "this plugin has no PJRT_Client_Create"),
     ] {
         let said = fails(place.train(settings));
         assert!(said.starts_with("octant: ") && said.contains(sentence), "{settings}: {said}");

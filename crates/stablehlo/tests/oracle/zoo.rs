@@ -52,7 +52,7 @@ fn an_optimizer_in_eight_parts_does_what_a_whole_one_does() {
         Ok(python) => python,
         Err(skipped) => return println!("{skipped}"),
     };
-    const MODELS: [&str; 2] = ["fashion-cnn-tiny", "resnet-tiny"];
+    const MODELS: [&str; 2] = ["resnet-tiny", "vit-test"];
     let run = |model: &'static str, shard_optimizer: bool| {
         let (devices, batch_groups, optimizer) = (DEVICES, 1, "adam");
         let (program, inputs) =

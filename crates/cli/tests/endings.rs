@@ -155,3 +155,17 @@ fn the_linear_scaling_rule_is_told_when_it_applies() {
                     warm-up 1 → 2";
     assert!(says(&told, sentence), "{told:?}");
 }
+
+#[test]
+fn a_profile_is_a_trace_in_the_run_directory_and_the_end_tells_what_programs_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let mut command = train(&run);
+    command.args(["--epochs", "1", "--profile"]);
+    let told = events(&finish(command));
+    assert!(told.iter().any(|event| event["event"] == "trace"), "{told:?}");
+    let trace: Value = serde_json::from_slice(&std::fs::read(run.join("trace.json")).unwrap()).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 10);
+    let training = &told.last().unwrap()["programs"][0];
+    assert_eq!((training["name"].as_str(), training["runs"].as_u64()), (Some("training step"), Some(32)));
+}

@@ -40,7 +40,7 @@ fn main() {
     println!("boards: {} steps compiled", jobs.len());
 }
 
-fn compiles(plugin: &Plugin, model: &str, board: &str) {
+fn compiles(plugin: &Plugin, model: &'static str, board: &str) {
     let board = Board::named(board).unwrap();
     let topology = Topology::for_board(plugin, &board).unwrap();
     let (program, _) = tiny_step(model, 2 * board.devices, board.devices);

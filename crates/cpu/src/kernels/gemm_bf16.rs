@@ -22,12 +22,6 @@ pub fn gemm_bf16(machine: &Machine, shape: &Gemm, a: &[bf16], b: &[bf16], mut c:
     if machine.simd.bf16() != Bf16Unit::Amx || k == 0 {
         return widened(machine, shape, a, b, c);
     }
-    // A matrix that lies by columns would have to be copied row by row; as the other operand it is packed as it lies.
-    if shape.a.row == 1 && shape.a.column != 1 && m >= 4 * n {
-        let [a_turned, b_turned, c_turned] = [shape.a, shape.b, shape.c].map(Matrix::transposed);
-        let turned = Gemm { m: n, n: m, a: b_turned, b: a_turned, c: c_turned, ..*shape };
-        return gemm_bf16(machine, &turned, b, a, c);
-    }
     let conv = Conv2d::new(1, [m, 1], [k, n], [1, 1]);
     let plan = Convolution::new(&conv);
     for product in 0..batch {

@@ -1,6 +1,6 @@
 //! What happens to a graph before it is planned: what the planner need not know is expressed in other operations.
 
-use octant_graph::{Binary, Comparison, Graph, GraphBuilder, Node, Op, Reduction, ValueId, Window, passes};
+use octant_graph::{Binary, Graph, GraphBuilder, Node, Op, Reduction, ValueId, Window, passes};
 use std::collections::HashMap;
 
 /// The graph simplified, without calls, and with negative padding expressed as slices.
@@ -14,7 +14,6 @@ pub(crate) fn prepare(graph: &Graph) -> Graph {
 /// * Sums over what a pooling's gradient scatters become sums over what it is given.
 /// * What is added to whole channels before a maximum pooling is added after it: there it is less, and the greatest element
 ///   stays the greatest.
-/// * The gradient of a rectifier looks at the rectifier's result, so that its operand need not be kept.
 fn rewritten(graph: &Graph) -> Graph {
     let users = users(graph);
     let mut builder = GraphBuilder::new();
@@ -44,13 +43,6 @@ fn rewritten(graph: &Graph) -> Graph {
                     }
                     None => builder.copy(graph, node, inputs),
                 }
-            }
-            Op::Select if is_rectified_kernel(graph, &users, node) => {
-                let made = builder.copy(graph, node, inputs.clone());
-                let below = Op::Compare(Comparison::LessEqual);
-                let below = builder.push(below, vec![made[0], inputs[1]], node.path.clone());
-                renamed.insert(node.inputs[0], below.expect("what was compared with zero can be again")[0]);
-                made
             }
             Op::SelectAndScatter { window } => {
                 let operand = added_to_channels(graph, &users, node.inputs[0], window).map(|[operand, _]| operand);
@@ -152,27 +144,6 @@ fn pooled_then_added(
     let pooled = push(node.op.clone(), vec![operand]);
     let bias = push(broadcast, vec![bias]);
     push(Op::Binary(Binary::Add), vec![pooled, bias])
-}
-
-/// Whether a selection is a rectifier, `x ≤ 0 ? 0 : x`, of what a kernel has just computed, perhaps with a bias, and nothing
-/// else reads. What lies below zero is then zero in the result and nowhere else, so that the result says as much as `x`.
-fn is_rectified_kernel(graph: &Graph, users: &[Vec<usize>], select: &Node) -> bool {
-    let [below, zero, x] = select.inputs[..] else { return false };
-    let comparison = graph.producer(below);
-    let is_rectifier = matches!(comparison.op, Op::Compare(Comparison::LessEqual)) && comparison.inputs == [x, zero];
-    let spread = graph.producer(zero);
-    let constant = if let Op::Broadcast { .. } = spread.op { graph.producer(spread.inputs[0]) } else { spread };
-    let is_zero =
-        matches!(&constant.op, Op::Constant(tensor) if tensor.shape().rank() == 0 && tensor.to_f64s() == [0.0]);
-    let is_kernel =
-        |value: ValueId| matches!(graph.producer(value).op, Op::Convolution(_) | Op::Dot(_) | Op::ReduceWindow { .. });
-    let sum = graph.producer(x);
-    let is_biased = matches!(sum.op, Op::Binary(Binary::Add))
-        && is_kernel(sum.inputs[0])
-        && users[sum.inputs[0].index()].len() == 1
-        && matches!(graph.producer(sum.inputs[1]).op, Op::Broadcast { .. });
-    let read_twice = users[x.index()].len() == 2;
-    is_rectifier && is_zero && read_twice && (is_kernel(x) || is_biased)
 }
 
 /// The source of a select-and-scatter, if summing its result over `axes` sums every source element exactly once: all

@@ -15,7 +15,7 @@ use crate::plan::LoopStep;
 use crate::plan::kernel::{Lane, Loop, Register, Source};
 use crate::plan::nest::{BLOCK, Nest};
 use crate::simd::Simd;
-use block::{Block, BlockPlace};
+use block::{Block, BlockPlace, Workspace};
 use fold::PreparedFold;
 use octant_graph::DType;
 use registers::{Way, lies_in_order, place_registers, way};
@@ -194,6 +194,6 @@ impl PreparedLoop {
 }
 
 thread_local! {
-    /// Registers and accumulators of this thread; grown once, then reused by every loop.
-    static WORKSPACE: std::cell::RefCell<Vec<u64>> = const { std::cell::RefCell::new(Vec::new()) };
+    /// What this thread needs inside of loops; grown once, then reused by every loop.
+    static WORKSPACE: std::cell::RefCell<Workspace> = std::cell::RefCell::default();
 }

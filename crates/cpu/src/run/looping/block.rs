@@ -7,35 +7,43 @@ use super::registers::Way;
 use crate::plan::kernel::{Operand, Source};
 use crate::plan::nest::FoldKind;
 
+/// Memory that a thread keeps from loop to loop.
+#[derive(Default)]
+pub(super) struct Workspace {
+    /// Registers and accumulators.
+    words: Vec<u64>,
+    registers: Vec<*mut u8>,
+    accumulators: Vec<*mut u8>,
+}
+
 /// The state of one thread inside of a loop.
 pub(super) struct Block<'a> {
     pub prepared: &'a PreparedLoop,
     pub memory: &'a Memory,
     /// Where every register lies for the current block.
-    pub registers: Vec<*mut u8>,
-    pub accumulators: Vec<*mut u8>,
+    pub registers: &'a mut [*mut u8],
+    pub accumulators: &'a [*mut u8],
     /// Elements of the accumulators that were used in this task.
     pub folded: usize,
 }
 
 impl<'a> Block<'a> {
-    pub(super) fn new(prepared: &'a PreparedLoop, memory: &'a Memory, workspace: &mut Vec<u64>) -> Block<'a> {
+    pub(super) fn new(prepared: &'a PreparedLoop, memory: &'a Memory, workspace: &'a mut Workspace) -> Block<'a> {
         let blocks = prepared.slot_count + prepared.folds.len() + 1;
         // Registers begin at cache lines.
-        let words = (blocks * prepared.slot_bytes + 64).div_ceil(8);
-        if workspace.len() < words {
-            workspace.resize(words, 0);
+        let needed = (blocks * prepared.slot_bytes + 64).div_ceil(8);
+        let Workspace { words, registers, accumulators } = workspace;
+        if words.len() < needed {
+            words.resize(needed, 0);
         }
-        let start = workspace.as_mut_ptr().cast::<u8>();
+        let start = words.as_mut_ptr().cast::<u8>();
         let start = start.wrapping_add(start.align_offset(64));
         let slot = |index: usize| start.wrapping_add(index * prepared.slot_bytes);
-        Block {
-            prepared,
-            memory,
-            registers: prepared.slots.iter().map(|&index| slot(index)).collect(),
-            accumulators: (0..=prepared.folds.len()).map(|fold| slot(prepared.slot_count + fold)).collect(),
-            folded: 0,
-        }
+        registers.clear();
+        registers.extend(prepared.slots.iter().map(|&index| slot(index)));
+        accumulators.clear();
+        accumulators.extend((0..=prepared.folds.len()).map(|fold| slot(prepared.slot_count + fold)));
+        Block { prepared, memory, registers, accumulators, folded: 0 }
     }
 
     pub(super) fn task(&mut self, task: usize) {

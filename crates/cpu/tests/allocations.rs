@@ -11,15 +11,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Blocks at least this large are the engine's working memory; smaller ones are handles and lists of pointers.
 const LARGE: usize = 16 * 1024;
 
-/// The system's memory, with the large blocks that are asked for counted.
+/// Small blocks of a step: a few for each of its inputs and outputs, however many loops it has.
+const HANDLES: usize = 100;
+
+/// The system's memory, with the blocks that are asked for counted.
 struct Counting;
 
 static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
+static ALL_BLOCKS: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: everything is handed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGE_BLOCKS.fetch_add(usize::from(layout.size() >= LARGE), Ordering::Relaxed);
+        ALL_BLOCKS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
@@ -58,7 +63,8 @@ fn step(dtype: DType) -> Program {
     Program { donated: vec![(0, 0), (1, 1), (2, 2)], ..Program::new("step", trace.finish(&outputs).unwrap()) }
 }
 
-fn large_blocks_of_a_late_step(dtype: DType) -> usize {
+/// Large blocks of some late steps together, and all blocks of the one that took most.
+fn blocks_of_late_steps(dtype: DType) -> (usize, usize) {
     let backend = CpuBackend::with_threads(2).unwrap();
     let program = step(dtype);
     let upload = |shape: Shape| {
@@ -72,19 +78,24 @@ fn large_blocks_of_a_late_step(dtype: DType) -> usize {
     let mut counts = Vec::new();
     // Which thread computes what is chance, and each keeps working memory of its own: some steps until all have it.
     for _ in 0..24 {
-        let before = LARGE_BLOCKS.load(Ordering::Relaxed);
+        let blocks = || [&LARGE_BLOCKS, &ALL_BLOCKS].map(|count| count.load(Ordering::Relaxed));
+        let before = blocks();
         let inputs: Vec<Buffer> = state.drain(..).chain([images.clone()]).collect();
         let mut outputs = executable.execute(&inputs).unwrap();
         outputs.pop().unwrap().to_host().unwrap();
         state = outputs;
-        counts.push(LARGE_BLOCKS.load(Ordering::Relaxed) - before);
+        let after = blocks();
+        counts.push((after[0] - before[0], after[1] - before[1]));
     }
-    counts[18..].iter().sum()
+    let late = &counts[18..];
+    (late.iter().map(|count| count.0).sum(), late.iter().map(|count| count.1).max().unwrap_or(0))
 }
 
 #[test]
 fn late_steps_take_no_working_memory() {
     for dtype in [DType::F32, DType::BF16] {
-        assert_eq!(large_blocks_of_a_late_step(dtype), 0, "with {dtype}");
+        let (large, all) = blocks_of_late_steps(dtype);
+        assert_eq!(large, 0, "with {dtype}");
+        assert!(all <= HANDLES, "with {dtype}: {all} blocks in a step");
     }
 }

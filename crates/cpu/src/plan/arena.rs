@@ -53,38 +53,37 @@ pub(crate) fn live_bytes(lifetimes: &[Lifetime]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::compile;
-    use octant_graph::{Convolution, DType, Graph, Shape, Tensor, Trace};
+    use octant_graph::{DType, Graph, Shape, Tensor, Trace};
+    use octant_nn::{Context, Kind, Mode, Precision, Training};
 
-    /// The training step of a residual network whose pictures shrink while their channels grow.
-    fn residual_step() -> Graph {
+    /// The gradients of all parameters of a network of the zoo, for a batch of pictures.
+    fn gradients(model: &str, images: [usize; 4], precision: Precision) -> Graph {
+        let model = octant_zoo::build(model, None).expect("the model is in the zoo");
         let trace = Trace::new();
-        let mut parameters: Vec<Tensor> = Vec::new();
-        let mut convolve = |x: &Tensor, to: usize, stride: usize| {
-            let kernel = trace.input("kernel", Shape::new(DType::F32, [3, 3, x.channels(), to]));
-            let mut conv = Convolution::nhwc(2, DType::F32);
-            (conv.strides, conv.padding) = (vec![stride; 2], vec![(1, 1), (1, 1)]);
-            let y = x.convolution(&kernel, conv);
-            parameters.push(kernel);
-            let mean = y.mean(&[0, 1, 2]);
-            let centred = &y - &mean;
-            let variance = (&centred * &centred).mean(&[0, 1, 2]);
-            centred * (variance + 1e-5).rsqrt()
-        };
-        let mut x = trace.input("images", Shape::new(DType::F32, [4, 64, 64, 3]));
-        for (channels, stride) in [(16, 2), (16, 1), (32, 2), (32, 1), (64, 2), (64, 1)] {
-            let inner = convolve(&x, channels, stride).relu();
-            let shortcut = if stride == 1 { x.clone() } else { convolve(&x, channels, stride) };
-            x = (convolve(&inner, channels, 1) + shortcut).relu();
-        }
-        let loss = x.mean(&[1, 2]).exp().sum_all().log();
+        let images = trace.input("images", Shape::new(DType::F32, images));
+        let context = Context::new(&trace, Mode::Train(Training::without_randomness()), precision);
+        let outputs = model.outputs(&context.root(), &images, false);
+        let losses = outputs.iter().map(|output| output.convert(DType::F32).exp().mean_all().log());
+        let loss = losses.reduce(|sum, loss| sum + loss).expect("a network has an output");
+        let variables = context.variables();
+        let parameters = variables.iter().filter(|variable| variable.spec.kind == Kind::Parameter);
+        let parameters: Vec<Tensor> = parameters.map(|variable| variable.value.clone()).collect();
         let gradients = trace.gradients(&loss, &parameters);
         trace.finish(&[vec![loss], gradients].concat()).expect("the shapes fit")
     }
 
     #[test]
     fn the_arena_is_hardly_larger_than_what_lives_at_once() {
-        let plan = compile(&residual_step(), &[]);
-        let (bytes, live) = (plan.arena_bytes as f64, plan.live_bytes as f64);
-        assert!(live > 0.0 && bytes <= 1.15 * live, "{bytes} bytes for {live} that live at once");
+        let cases = [
+            ("resnet50", [16, 224, 224, 3], Precision::F32),
+            ("resnet50", [16, 224, 224, 3], Precision::Bf16),
+            ("efficientnet_v2_s", [8, 224, 224, 3], Precision::F32),
+            ("mshnet", [4, 256, 256, 3], Precision::F32),
+        ];
+        for (model, images, precision) in cases {
+            let plan = compile(&gradients(model, images, precision), &[]);
+            let (bytes, live) = (plan.arena_bytes as f64, plan.live_bytes as f64);
+            assert!(live > 0.0 && bytes <= 1.15 * live, "{model}: {bytes} bytes for {live} that live at once");
+        }
     }
 }

@@ -51,8 +51,8 @@ pub(crate) struct Arguments {
     quick: bool,
     /// Keep the compiled programs where `octant train` on such a board looks for them: in this cache folder, or in that of
     /// this machine
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    save: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    save: Option<Option<PathBuf>>,
     /// Print one JSON object per board
     #[arg(long)]
     json: bool,

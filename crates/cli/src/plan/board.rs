@@ -110,7 +110,7 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str) -> Result<Outcome
         (Some(folder), Target::Board { topology, .. }) if size.fits => {
             let programs = [(steps.training(batch)?, chosen), (steps.evaluation(batch)?, evaluation)];
             let made = programs.into_iter().filter_map(|(program, attempt)| attempt.made(topology, &program));
-            Some(keep(folder, &steps, batch, topology, &made.collect::<Result<Vec<_>>>()?)?)
+            Some(keep(folder.as_deref(), &steps, batch, topology, &made.collect::<Result<Vec<_>>>()?)?)
         }
         // The backend of a device that is here keeps its programs by itself.
         _ => None,

@@ -11,16 +11,15 @@ use std::collections::HashSet;
 use std::path::Path;
 
 /// Stores every program that a run on the board will ask for under the key that it will ask with, and answers how many
-/// there are. Those that were `made` already are not compiled again.
+/// there are, in this machine's cache if no folder is named. Those that were `made` already are not compiled again.
 pub(super) fn keep(
-    folder: &Path,
+    folder: Option<&Path>,
     steps: &Steps,
     batch: usize,
     topology: &Topology,
     made: &[(Key, Planned)],
 ) -> Result<usize> {
-    let is_named = !folder.as_os_str().is_empty();
-    let folder = if is_named { folder.to_path_buf() } else { discover::cache_folder() };
+    let folder = folder.map_or_else(discover::cache_folder, Path::to_path_buf);
     let cache = ExecutableCache::new(folder.join("executables"));
     let mut kept = HashSet::new();
     for program in steps.all(batch)? {
@@ -46,7 +45,7 @@ pub(super) fn keep(
 
 /// The command that finds them.
 pub(super) fn command(arguments: &Arguments, recipe: &Recipe, batch: usize) -> String {
-    let folder = arguments.save.as_deref().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = arguments.save.as_ref().and_then(|folder| folder.as_deref());
     let mut command = folder.map(|folder| format!("OCTANT_CACHE={} ", folder.display())).unwrap_or_default();
     command += &format!("octant train {} --device tpu --cores all", recipe.name);
     command += &format!(" --batch-size {batch} --precision {}", recipe.precision);

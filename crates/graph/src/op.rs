@@ -248,6 +248,20 @@ pub enum Reduction {
     Or,
 }
 
+impl Reduction {
+    /// The operation that combines two elements.
+    pub fn combining(self) -> Binary {
+        match self {
+            Reduction::Sum => Binary::Add,
+            Reduction::Product => Binary::Mul,
+            Reduction::Max => Binary::Max,
+            Reduction::Min => Binary::Min,
+            Reduction::And => Binary::And,
+            Reduction::Or => Binary::Or,
+        }
+    }
+}
+
 /// A sliding window over every axis of an operand.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Window {

@@ -73,14 +73,7 @@ fn is_short(graph: &Graph, node: &Node, axes: &[usize]) -> bool {
 
 /// A reduction as slices that are combined one after the other.
 fn combined_slices(builder: &mut GraphBuilder, node: &Node, operand: ValueId, kind: Reduction, axis: usize) -> ValueId {
-    let combine = match kind {
-        Reduction::Sum => Binary::Add,
-        Reduction::Product => Binary::Mul,
-        Reduction::Max => Binary::Max,
-        Reduction::Min => Binary::Min,
-        Reduction::And => Binary::And,
-        Reduction::Or => Binary::Or,
-    };
+    let combine = kind.combining();
     let dims = builder.shape(operand).dims().to_vec();
     let mut reduced = dims.clone();
     reduced.remove(axis);

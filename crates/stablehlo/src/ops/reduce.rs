@@ -5,14 +5,7 @@ use crate::{constant, types};
 use octant_graph::{DType, Reduction, Shape};
 
 pub fn reduction_name(kind: Reduction) -> &'static str {
-    match kind {
-        Reduction::Sum => "add",
-        Reduction::Product => "multiply",
-        Reduction::Max => "maximum",
-        Reduction::Min => "minimum",
-        Reduction::And => "and",
-        Reduction::Or => "or",
-    }
+    super::elementwise::binary_name(kind.combining())
 }
 
 /// The type that a reduction is computed in: sums and products of narrow floats are kept in f32.

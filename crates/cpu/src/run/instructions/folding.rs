@@ -5,7 +5,7 @@ use super::maps::opaque;
 use super::{Run, bits};
 use crate::plan::kernel::Lane;
 use crate::simd::{Kernel, Simd, Vector};
-use octant_graph::{Binary, Reduction};
+use octant_graph::Reduction;
 
 /// Rows of a block, each of which becomes one element.
 #[derive(Clone, Copy)]
@@ -24,15 +24,7 @@ pub(crate) type FoldRows = unsafe fn(RowsToFold);
 
 /// The loop that combines two partial results.
 pub(crate) fn combine(simd: Simd, kind: Reduction, lane: Lane) -> Run {
-    let binary = match kind {
-        Reduction::Sum => Binary::Add,
-        Reduction::Product => Binary::Mul,
-        Reduction::Max => Binary::Max,
-        Reduction::Min => Binary::Min,
-        Reduction::And => Binary::And,
-        Reduction::Or => Binary::Or,
-    };
-    select_binary(simd, binary, lane)
+    select_binary(simd, kind.combining(), lane)
 }
 
 /// The loop that folds every row of a block, for the folds that networks have many of.

@@ -1,9 +1,9 @@
 //! Initialisers: the references' distributions, drawn by counter from (seed, path), so that a variable's first value
 //! depends on nothing else.
 
-use crate::threefry::{path_key, threefry};
-use octant_graph::{HostTensor, Shape};
-use std::f64::consts::TAU;
+use crate::draw::{Distribution, fill, normal_pair};
+use crate::threefry::path_key;
+use octant_graph::{DType, HostTensor, Shape};
 
 /// Where a variable's first value comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,37 +71,32 @@ pub fn truncated_normal_02(_: Fans) -> Init {
 impl Init {
     /// The first value of the variable at `path` under `seed`.
     pub fn sample(&self, shape: &Shape, seed: u64, path: &str) -> HostTensor {
+        debug_assert_eq!(shape.dtype(), DType::F32, "variables are kept in single precision");
         let key = path_key(seed, path);
-        let values: Vec<f64> = (0..shape.elements() as u32)
-            .map(|index| match *self {
-                Init::Constant(value) => value,
-                Init::Uniform { bound } => (2.0 * unit(threefry(key, [index, 0])[0]) - 1.0) * bound,
-                Init::Normal { deviation } => normal(key, index, 0) * deviation,
-                Init::TruncatedNormal { deviation, bound } => (0..)
-                    .map(|attempt| normal(key, index, attempt) * deviation)
-                    .find(|value| value.abs() <= bound)
-                    .unwrap_or(0.0),
-            })
-            .collect();
-        HostTensor::from_f64s(shape.clone(), &values).expect("one value per element")
+        HostTensor::filled(shape.dims(), |values: &mut [f32]| match *self {
+            Init::Constant(0.0) => {}
+            Init::Constant(value) => values.fill(value as f32),
+            Init::Uniform { bound } => fill(values, key, Distribution::Uniform { bound }),
+            Init::Normal { deviation } => fill(values, key, Distribution::Normal { deviation: deviation as f32 }),
+            Init::TruncatedNormal { deviation, bound } => {
+                let (deviation, bound) = (deviation as f32, bound as f32);
+                fill(values, key, Distribution::Normal { deviation });
+                let outside = values.iter_mut().enumerate().filter(|(_, value)| value.abs() > bound);
+                outside.for_each(|(index, value)| *value = redrawn(key, index as u32, deviation, bound));
+            }
+        })
     }
 }
 
-/// A word as a number of [0, 1).
-fn unit(word: u32) -> f64 {
-    word as f64 / 4_294_967_296.0
-}
-
-/// Box and Muller: two words, one normal number. `attempt` gives others for the same element.
-fn normal(key: [u32; 2], index: u32, attempt: u32) -> f64 {
-    let [radius, angle] = threefry(key, [index, attempt]);
-    (-2.0 * (1.0 - unit(radius)).ln()).sqrt() * (unit(angle) * TAU).cos()
+/// Another value for an element that fell outside; the words after a counter's first are kept for that.
+fn redrawn(key: [u32; 2], index: u32, deviation: f32, bound: f32) -> f32 {
+    let attempts = (1..).map(|attempt| normal_pair(key, [index, attempt])[0] * deviation);
+    attempts.into_iter().find(|value| value.abs() <= bound).unwrap_or(0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use octant_graph::DType;
 
     fn sample(init: Init, path: &str) -> Vec<f64> {
         init.sample(&Shape::new(DType::F32, [100, 100]), 7, path).to_f64s()

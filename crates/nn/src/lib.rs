@@ -26,6 +26,7 @@
 
 mod border;
 mod context;
+mod draw;
 pub mod init;
 pub mod layers;
 pub mod loss;

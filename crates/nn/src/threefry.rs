@@ -2,7 +2,8 @@
 
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 
-/// Two random words for a key and a counter.
+/// Two random words for a key and a counter. Inlined, so that loops over counters become vectors.
+#[inline(always)]
 pub fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
     let schedule = [key[0], key[1], 0x1BD1_1BDA ^ key[0] ^ key[1]];
     let [mut left, mut right] = [counter[0].wrapping_add(schedule[0]), counter[1].wrapping_add(schedule[1])];

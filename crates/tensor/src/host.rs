@@ -28,6 +28,14 @@ impl HostTensor {
         HostTensor::from_bytes(Shape::new(T::DTYPE, dims), Bytes::new(bytes))
     }
 
+    /// A tensor whose elements `fill` writes where they stay; they are zero before.
+    pub fn filled<T: Element>(dims: impl Into<Vec<usize>>, fill: impl FnOnce(&mut [T])) -> HostTensor {
+        let shape = Shape::new(T::DTYPE, dims);
+        let mut bytes = AlignedBytes::zeroed(shape.bytes());
+        fill(bytemuck::cast_slice_mut(&mut bytes));
+        HostTensor { shape, bytes: Bytes::new(bytes) }
+    }
+
     /// A single element.
     pub fn scalar<T: Element>(element: T) -> HostTensor {
         let bytes = Bytes::new(AlignedBytes::copy_of(bytemuck::bytes_of(&element)));

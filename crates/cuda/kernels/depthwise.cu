@@ -3,9 +3,10 @@
 // A thread owns 16 bytes of neighbouring channels, so that a warp reads whole lines of memory, and sums in f32. The
 // work is bound by memory: the loops only have to take each value from the caches few enough times.
 //
-// PLAIN is 1 without strides and holes. Then a thread makes four places side by side, which share what they read.
+// NUMBER is bf16 or float, CHANNELS how many a thread reads at once. PLAIN is 1 without strides and holes. Then a thread
+// makes four places side by side, which share what they read.
 
-#include "depthwise.h"
+#include "window.h"
 
 constexpr int PLACES = PLAIN ? 4 : 1;
 using Pixel = Channels<NUMBER, CHANNELS>;
@@ -30,26 +31,30 @@ octant_depthwise(const Pixel* __restrict__ input, const Pixel* __restrict__ kern
     unsigned picture = row / (unsigned)g.output_height;
     if (picture >= g.pictures) return;
     input += (i64)picture * g.input_height * g.input_width * groups + group;
+    Pixel weights[SIDE * SIDE];
+#pragma unroll
+    for (int tap = 0; tap < SIDE * SIDE; ++tap)
+        weights[tap] = kernel[(g.reversed ? SIDE * SIDE - 1 - tap : tap) * groups + group];
     float sums[PLACES][CHANNELS] = {};
+#pragma unroll
     for (int ty = 0; ty < SIDE; ++ty) {
         int from_y = place(y * (PLAIN ? 1 : g.stride_y) + ty * (PLAIN ? 1 : g.kernel_dilation_y) - g.low_y,
                            g.input_dilation_y, g.input_height);
-        if (from_y < 0) continue;
         Pixel pixels[PLACES + SIDE - 1];
 #pragma unroll
         for (int i = 0; i < PLACES + SIDE - 1; ++i) {
             int from_x = place(x * (PLAIN ? 1 : g.stride_x) + i * (PLAIN ? 1 : g.kernel_dilation_x) - g.low_x,
                                g.input_dilation_x, g.input_width);
-            pixels[i] = from_x < 0 ? Pixel{} : input[(from_y * g.input_width + from_x) * groups];
+            bool there = from_y >= 0 && from_x >= 0;
+            pixels[i] = there ? input[(from_y * g.input_width + from_x) * groups] : Pixel{};
         }
 #pragma unroll
-        for (int tx = 0; tx < SIDE; ++tx) {
-            int tap = ty * SIDE + tx;
-            Pixel weight = kernel[(g.reversed ? SIDE * SIDE - 1 - tap : tap) * groups + group];
+        for (int tx = 0; tx < SIDE; ++tx)
 #pragma unroll
             for (int s = 0; s < PLACES; ++s)
-                for (int i = 0; i < CHANNELS; ++i) sums[s][i] += pixels[s + tx][i] * weight[i];
-        }
+#pragma unroll
+                for (int i = 0; i < CHANNELS; ++i)
+                    sums[s][i] += pixels[s + tx][i] * weights[ty * SIDE + tx][i];
     }
     output += ((i64)row * g.output_width + x) * groups + group;
 #pragma unroll

@@ -11,15 +11,43 @@ type Program = *mut c_void;
 /// Files with the compiler, newest first. The plugin's surroundings have loaded theirs by full path.
 const LIBRARIES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
 
-/// A kernel's source with the header it includes.
+/// What all sources may include.
+const HEADERS: [(&CStr, &CStr); 2] = [(c"window.h", text!("window.h")), (c"tensor_core.h", text!("tensor_core.h"))];
+
+/// A kernel's source.
 pub struct Source {
     pub name: &'static CStr,
     pub text: &'static CStr,
     /// The kernel's name in it, which profiles show.
     pub entry: &'static CStr,
-    pub header_name: &'static CStr,
-    pub header: &'static CStr,
 }
+
+impl Source {
+    /// All that the compiler reads.
+    pub fn contents(&self) -> [&'static CStr; 3] {
+        [self.text, HEADERS[0].1, HEADERS[1].1]
+    }
+}
+
+/// C text, from a file.
+macro_rules! text {
+    ($file:literal) => {
+        match std::ffi::CStr::from_bytes_with_nul(concat!(include_str!(concat!("../kernels/", $file)), "\0").as_bytes())
+        {
+            Ok(text) => text,
+            Err(_) => panic!("a source must not hold a zero byte"),
+        }
+    };
+}
+
+/// The source in a file, and the name of its kernel.
+macro_rules! source {
+    ($file:literal, $entry:literal) => {
+        Source { name: $entry, text: crate::compiler::text!($file), entry: $entry }
+    };
+}
+
+pub(crate) use {source, text};
 
 type Create = unsafe extern "C" fn(
     *mut Program,
@@ -79,12 +107,13 @@ impl Compiler {
         let options = options.chain(defines.iter().map(|define| format!("--define-macro={define}")));
         let options: Vec<CString> = options.filter_map(|option| CString::new(option).ok()).collect();
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect::<Vec<_>>();
-        let (headers, names) = ([source.header.as_ptr()], [source.header_name.as_ptr()]);
+        let (names, headers) = (HEADERS.map(|(name, _)| name.as_ptr()), HEADERS.map(|(_, text)| text.as_ptr()));
+        let count = HEADERS.len() as c_int;
         let mut program: Program = null_mut();
         // SAFETY: all texts outlive the program, which is destroyed at the end.
         unsafe {
             let text = (source.text.as_ptr(), source.name.as_ptr());
-            let mut failed = (self.create)(&mut program, text.0, text.1, 1, headers.as_ptr(), names.as_ptr());
+            let mut failed = (self.create)(&mut program, text.0, text.1, count, headers.as_ptr(), names.as_ptr());
             if failed == 0 {
                 failed = (self.compile)(program, options.len() as c_int, options.as_ptr());
             }

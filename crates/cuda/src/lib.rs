@@ -5,13 +5,17 @@
 //! comes with every CUDA plugin, compiles what a program needs when the program is loaded. Nothing of CUDA is needed to
 //! build Octant, and where the driver or the compiler is missing programs are written without these calls.
 //!
-//! Start reading at [`custom_calls`], then `depthwise`.
+//! Start reading at [`custom_calls`], then `call`, then one of the kernels, such as `depthwise`.
 
+mod call;
 mod compiler;
 mod depthwise;
 mod driver;
+mod few_channels;
 mod ffi;
 mod store;
+mod tensor_core;
+mod window;
 
 use std::ffi::c_void;
 
@@ -26,12 +30,20 @@ pub struct CustomCall {
 }
 
 /// The functions that programs for NVIDIA GPUs may call, or the reason why there are none on this machine.
-pub fn custom_calls() -> Result<[CustomCall; 2], String> {
+pub fn custom_calls() -> Result<[CustomCall; 6], String> {
     driver::driver()?;
     compiler::compiler()?;
-    let call = |name, handler: ffi::Handler| CustomCall { name, handler: handler as *const c_void };
     Ok([
-        call("octant.depthwise", depthwise::convolution),
-        call("octant.depthwise_gradient", depthwise::kernel_gradient),
+        custom_call::<depthwise::Convolution>(),
+        custom_call::<depthwise::Gradient>(),
+        custom_call::<few_channels::Convolution>(),
+        custom_call::<few_channels::Gradient>(),
+        custom_call::<tensor_core::Convolution>(),
+        custom_call::<tensor_core::Gradient>(),
     ])
+}
+
+fn custom_call<C: call::Call>() -> CustomCall {
+    let handler: ffi::Handler = call::handler::<C>;
+    CustomCall { name: C::NAME, handler: handler as *const c_void }
 }

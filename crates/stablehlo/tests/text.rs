@@ -4,7 +4,7 @@
 
 use octant_graph::{Convolution, DType, Shape, Tensor, Trace};
 use octant_runtime::{Mesh, Program, Sharding};
-use octant_stablehlo::{LowerError, Options, lower};
+use octant_stablehlo::{LowerError, Options, Precision, lower};
 
 fn text(program: &Program) -> String {
     lower(program, &Options::default()).unwrap()
@@ -107,29 +107,57 @@ fn random_bits_need_no_generator_of_the_device() {
     assert!(!text.contains("rng") && lines_with(&text, "func.func private @threefry").len() == 1, "{text}");
 }
 
-/// A depthwise convolution's gradients with respect to both operands, on that many devices.
-fn depthwise_gradients(devices: usize) -> Program {
+/// A 3×3 convolution, or one of 7×7 for few channels, with its gradients with respect to both operands.
+fn convolution_gradients(dtype: DType, x: [usize; 4], kernel: [usize; 4], groups: usize, devices: usize) -> Program {
     let trace = Trace::new();
-    let x = trace.input("x", Shape::new(DType::BF16, [8, 14, 14, 64]));
-    let kernel = trace.input("k", Shape::new(DType::BF16, [3, 3, 1, 64]));
-    let padding = vec![(1, 1); 2];
-    let conv = Convolution { feature_groups: 64, padding, ..Convolution::nhwc(2, DType::BF16) };
+    let padding = vec![(kernel[0] as i64 / 2, kernel[0] as i64 / 2); 2];
+    let x = trace.input("x", Shape::new(dtype, x));
+    let kernel = trace.input("k", Shape::new(dtype, kernel));
+    let conv = Convolution { feature_groups: groups, padding, ..Convolution::nhwc(2, dtype) };
     let loss = x.convolution(&kernel, conv).convert(DType::F32).square().sum(&[0, 1, 2, 3]);
     let gradients = trace.gradients(&loss, &[x, kernel]);
-    let mut program = Program::new("depthwise", trace.finish(&gradients).unwrap());
+    let mut program = Program::new("gradients", trace.finish(&gradients).unwrap());
     program.mesh = Mesh::new(devices);
     program
 }
 
+/// How often a program calls the kernel of that name, and how often it calls any.
+fn kernel_calls(program: &Program, name: &str, options: &Options) -> (usize, usize) {
+    let text = lower(program, options).unwrap();
+    let calls = lines_with(&text, "custom_call");
+    let named = format!("@octant.{name}(");
+    (calls.iter().filter(|line| line.contains(&named)).count(), calls.len())
+}
+
+const KERNELS: Options =
+    Options { precision: Precision::Fast, without_locations: false, pointwise_as_products: false, cuda_kernels: true };
+
 #[test]
 fn depthwise_convolutions_call_our_kernels_on_one_gpu() {
-    let options = Options { cuda_kernels: true, ..Options::default() };
-    let calls = |devices| {
-        let text = lower(&depthwise_gradients(devices), &options).unwrap();
-        let calls = lines_with(&text, "custom_call");
-        (calls.iter().filter(|line| line.contains("@octant.depthwise(")).count(), calls.len())
+    let program = |devices| convolution_gradients(DType::BF16, [8, 14, 14, 64], [3, 3, 1, 64], 64, devices);
+    // Forward and the input's gradient by one kernel, the kernel's gradient by another.
+    assert_eq!(kernel_calls(&program(1), "depthwise", &KERNELS), (2, 3));
+    assert_eq!(kernel_calls(&program(8), "depthwise", &KERNELS), (0, 0), "XLA cannot partition calls");
+    assert!(!text(&program(1)).contains("custom_call"), "only where the backend asks for it");
+}
+
+#[test]
+fn few_channels_call_kernels_that_are_exact() {
+    let program = convolution_gradients(DType::F32, [2, 50, 40, 2], [7, 7, 2, 1], 1, 1);
+    let exact = Options { precision: Precision::Highest, ..KERNELS };
+    assert_eq!(kernel_calls(&program, "few_channels", &exact), (2, 3));
+    let program = convolution_gradients(DType::F32, [2, 50, 40, 3], [7, 7, 3, 1], 1, 1);
+    assert_eq!(kernel_calls(&program, "few_channels", &KERNELS), (0, 0), "too many weights for registers");
+}
+
+#[test]
+fn narrow_layers_of_large_pictures_call_kernels_that_round() {
+    let program = |side, inputs, outputs| {
+        convolution_gradients(DType::F32, [4, side, side, inputs], [3, 3, inputs, outputs], 1, 1)
     };
-    assert_eq!(calls(1), (2, 3), "forward and the input's gradient by one kernel, the kernel's gradient by another");
-    assert_eq!(calls(8), (0, 0), "XLA cannot partition calls");
-    assert!(!text(&depthwise_gradients(1)).contains("custom_call"), "only where the backend asks for it");
+    assert_eq!(kernel_calls(&program(256, 16, 48), "convolution", &KERNELS), (2, 3));
+    assert_eq!(kernel_calls(&program(256, 32, 32), "convolution_gradient", &KERNELS), (1, 1));
+    assert_eq!(kernel_calls(&program(64, 16, 16), "convolution", &KERNELS), (0, 0), "too few pixels");
+    let exact = Options { precision: Precision::Highest, ..KERNELS };
+    assert_eq!(kernel_calls(&program(256, 16, 16), "convolution", &exact), (0, 0));
 }

@@ -1,6 +1,6 @@
 //! Sums of products.
 
-use super::{depthwise, movement, pointwise};
+use super::{kernels, movement, pointwise};
 use crate::Precision;
 use crate::function::{Function, Named};
 use crate::types::{self, join, list};
@@ -55,7 +55,7 @@ pub fn convolution(f: &mut Function, input: &Named, kernel: &Named, conv: &Convo
         return if value.shape == *shape { value } else { f.typed("reshape", &[&value], "", shape) };
     }
     if f.module.options.cuda_kernels
-        && let Some(called) = depthwise::call(f, input, kernel, conv, shape)
+        && let Some(called) = kernels::call(f, input, kernel, conv, shape)
     {
         return called;
     }

@@ -2,9 +2,9 @@
 
 mod contract;
 mod control;
-mod depthwise;
 mod elementwise;
 mod index;
+mod kernels;
 mod movement;
 mod pointwise;
 mod random;

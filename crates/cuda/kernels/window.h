@@ -1,13 +1,12 @@
-// What the depthwise kernels share. NUMBER (bf16 or float), SIDE (the kernel's height and width), CHANNELS (how
-// many a thread reads at once) and PLAIN are given by the compiler's options.
+// What all kernels share. SIDE (the kernel's height and width) is given by the compiler's options.
 
 typedef unsigned short bf16;
 typedef long long i64;
 
-// The same fields in the same order as `Geometry` in depthwise.rs. Along one axis, wherever the division is whole,
+// The same fields in the same order as `Geometry` in window.rs. Along one axis, wherever the division is whole,
 // y[o] = sum over t of x[(o * stride + t * kernel_dilation - low) / input_dilation] * k[t].
 struct Geometry {
-    int pictures, channels;
+    int pictures, channels, output_channels;
     int input_height, input_width;
     int output_height, output_width;
     int stride_y, stride_x;
@@ -20,7 +19,7 @@ struct Geometry {
 // N neighbouring channels as they lie in memory, and as numbers.
 template <typename Element, int N> struct Channels;
 
-template <int N> struct alignas(4 * N) Channels<float, N> {
+template <int N> struct alignas(N % 4 == 0 ? 16 : N % 2 == 0 ? 8 : 4) Channels<float, N> {
     float values[N];
 
     __device__ __forceinline__ float operator[](int i) const { return values[i]; }

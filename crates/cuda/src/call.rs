@@ -1,0 +1,134 @@
+//! What every call of a kernel has in common: attributes in, a compiled kernel, a grid, and a start on XLA's stream.
+
+use crate::compiler::{Source, compiler};
+use crate::driver::{Grid, Kernel, driver};
+use crate::ffi::{CallFrame, Error, Stage, handle};
+use crate::store::stored;
+use crate::window::{Geometry, Pictures, Window, pictures};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_void};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// A kernel that programs call with a window, two operands and a result.
+pub trait Call {
+    /// What programs call it.
+    const NAME: &'static str;
+    const SOURCE: Source;
+    /// Whether it computes the gradient of the kernel from input and cotangent, in as many parts as the result has, and
+    /// not the output from input and kernel.
+    const GRADIENT: bool;
+
+    /// The macros that its source is compiled with.
+    fn defines(window: &Window) -> Vec<String>;
+
+    /// The blocks for the shapes of the input, of the output or its cotangent, and of the result.
+    fn grid(window: &Window, input: &Pictures, output: &Pictures, parts: i64) -> Grid;
+}
+
+/// The `XLA_FFI_Handler` of a call.
+///
+/// # Safety
+/// Only XLA may call it.
+pub unsafe extern "C" fn handler<C: Call>(frame: *mut CallFrame) -> *mut Error {
+    let work = |frame: &CallFrame, stage: Stage| {
+        let window = Window::of(frame)?;
+        let kernel = compiled(&C::SOURCE, C::defines(&window))?;
+        match stage {
+            Stage::Instantiate => Ok(()),
+            Stage::Execute => start::<C>(frame, &window, kernel),
+        }
+    };
+    // SAFETY: passed on from the caller.
+    unsafe { handle(frame, work) }
+}
+
+/// The kernel for these macros, compiled at the first call.
+fn compiled(source: &Source, defines: Vec<String>) -> Result<Kernel, String> {
+    type Compiled = HashMap<(&'static CStr, Vec<String>), Kernel>;
+    static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = (source.name, defines);
+    if let Some(&kernel) = compiled.get(&known) {
+        return Ok(kernel);
+    }
+    let driver = driver()?;
+    let architecture = driver.architecture()?;
+    let compile = || compiler()?.compile(source, architecture, &known.1);
+    let key = (source.contents(), architecture, &known.1);
+    let kernel = stored(key, compile, |code| driver.kernel(code, source.entry))?;
+    compiled.insert(known, kernel);
+    Ok(kernel)
+}
+
+fn start<C: Call>(frame: &CallFrame, window: &Window, kernel: Kernel) -> Result<(), String> {
+    let [first, second, result] = frame.buffers()[..] else {
+        return Err(format!("{} takes two operands and has a result", C::NAME));
+    };
+    let (input, output) = (pictures(first)?, pictures(if C::GRADIENT { second } else { result })?);
+    let parts = result.dims().first().copied().unwrap_or(1);
+    let grid = C::grid(window, &input, &output, parts);
+    let geometry = Geometry::new(&input, &output, window)?;
+    let pointers = [first.data, second.data, result.data];
+    let [a, b, c] = &pointers;
+    let parameters: [*const c_void; 4] =
+        [(&raw const *a).cast(), (&raw const *b).cast(), (&raw const *c).cast(), (&raw const geometry).cast()];
+    // SAFETY: every kernel takes three buffers and the geometry, whose sizes are those of the buffers; XLA keeps the
+    // buffers until the stream has passed.
+    unsafe { driver()?.launch(kernel, grid, frame.stream()?, &parameters) }
+}
+
+/// Threads or blocks that are enough for `work` pieces.
+pub fn enough(work: i64, each: i64) -> u32 {
+    u32::try_from((work + each - 1) / each).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::fake;
+    use crate::{depthwise, few_channels, tensor_core};
+
+    const EXECUTE: i32 = 3;
+
+    #[test]
+    fn handlers_speak_the_version_of_the_plugin_and_may_be_replayed() {
+        for handler in [handler::<depthwise::Convolution>, handler::<tensor_core::Gradient>] {
+            assert_eq!(fake::metadata(handler), (fake::VERSION.0, fake::VERSION.1, 1));
+        }
+    }
+
+    #[test]
+    fn a_call_with_other_attributes_is_an_error() {
+        let error = fake::call(handler::<few_channels::Convolution>, EXECUTE, &[3, 16, 1, 1]).unwrap_or_default();
+        assert!(error.contains("wrong number of attributes"), "{error}");
+    }
+
+    /// Needs NVIDIA's run-time compiler, which is a pip package of its own and needs no GPU.
+    #[test]
+    fn every_kernel_compiles_where_there_is_a_compiler() {
+        use crate::window::tests::plain;
+        let Ok(compiler) = compiler() else {
+            println!("skipped: libnvrtc is not on this machine");
+            return;
+        };
+        fn defined<C: Call>(window: Window) -> (Source, Vec<String>) {
+            (C::SOURCE, C::defines(&window))
+        }
+        let strided = Window { strides: [2, 2], ..plain(7, 32, 64, 64) };
+        let turned = Window { turned: 1, ..plain(3, 32, 16, 48) };
+        for (source, defines) in [
+            defined::<depthwise::Convolution>(plain(3, 16, 64, 64)),
+            defined::<depthwise::Convolution>(strided),
+            defined::<depthwise::Gradient>(plain(5, 16, 64, 64)),
+            defined::<depthwise::Gradient>(strided),
+            defined::<few_channels::Convolution>(plain(7, 32, 2, 1)),
+            defined::<few_channels::Gradient>(plain(3, 32, 4, 1)),
+            defined::<tensor_core::Convolution>(turned),
+            defined::<tensor_core::Convolution>(plain(3, 32, 48, 16)),
+            defined::<tensor_core::Gradient>(plain(3, 32, 32, 48)),
+        ] {
+            let code = compiler.compile(&source, 80, &defines);
+            assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?}: {code:?}", source.name);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Our kernels for NVIDIA GPUs against the CPU engine:
+//! `cargo run --release -p octant-pjrt --example kernels [PLUGIN|auto]`.
+//!
+//! Every line is a convolution with the gradients of both operands. It names the kernels that the program calls and the
+//! greatest difference relative to the greatest value. Numbers that are rounded to TF32 have 11 bits, bf16 has 8.
+
+use octant_graph::{Convolution, DType, HostTensor, Shape, Trace};
+use octant_pjrt::discover::{self, PluginKind};
+use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
+use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
+use std::error::Error;
+
+struct Layer {
+    dtype: DType,
+    pictures: [usize; 3],
+    inputs: usize,
+    outputs: usize,
+    side: usize,
+    stride: usize,
+    groups: usize,
+}
+
+/// A layer in f32 without strides.
+const fn plain(pictures: [usize; 3], inputs: usize, outputs: usize, side: usize) -> Layer {
+    Layer { dtype: DType::F32, pictures, inputs, outputs, side, stride: 1, groups: 1 }
+}
+
+const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) -> Layer {
+    Layer { dtype, stride, groups: channels, ..plain([3, 15, 14], channels, channels, side) }
+}
+
+/// Sizes that are no multiples of what warps take at once are among them.
+const LAYERS: [Layer; 13] = [
+    plain([2, 256, 256], 16, 16, 3),
+    plain([3, 211, 250], 48, 16, 3),
+    plain([3, 211, 250], 16, 48, 3),
+    plain([8, 128, 131], 32, 32, 3),
+    plain([8, 128, 131], 96, 32, 3),
+    plain([2, 65, 70], 2, 1, 7),
+    plain([2, 33, 31], 4, 1, 3),
+    plain([1, 20, 20], 2, 2, 5),
+    depthwise(DType::BF16, 64, 3, 1),
+    depthwise(DType::BF16, 40, 5, 2),
+    depthwise(DType::F32, 64, 3, 2),
+    depthwise(DType::F32, 132, 3, 1),
+    depthwise(DType::F32, 12, 7, 1),
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    environment::prepare();
+    let path = match std::env::args().nth(1).filter(|path| path != "auto") {
+        Some(path) => path.into(),
+        None => discover::plugin(&PluginKind::KNOWN)?.path,
+    };
+    let device = PjrtBackend::new(Client::new(&Plugin::load(&path)?, &NamedValues::default())?)?;
+    let cpu = octant_cpu::CpuBackend::new()?;
+    let mut failed = 0;
+    for layer in LAYERS {
+        let (program, inputs) = layer.program()?;
+        let (ours, expected) = (run(&device, &program, &inputs)?, run(&cpu, &program, &inputs)?);
+        let worst = ours.iter().zip(&expected).map(|(ours, expected)| difference(ours, expected)).fold(0.0, f64::max);
+        let allowed = if layer.dtype == DType::BF16 { 1.6e-2 } else { 2e-3 };
+        let verdict = if worst <= allowed { "ok" } else { "WRONG" };
+        failed += usize::from(worst > allowed);
+        println!("{verdict}: {}: {worst:.1e} by {}", layer.describe(), calls(&program)?);
+    }
+    if failed > 0 { Err(format!("{failed} layers are wrong").into()) } else { Ok(()) }
+}
+
+impl Layer {
+    fn describe(&self) -> String {
+        let ([n, h, w], Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
+        format!("{inputs}→{outputs} {side}×{side} in {groups} groups, stride {stride}, {n}×{h}×{w} {dtype:?}")
+    }
+
+    /// The layer and the gradients of a weighted sum of its results, with random operands.
+    fn program(&self) -> Result<(Program, Vec<HostTensor>), Box<dyn Error>> {
+        let ([n, h, w], &Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
+        let made = |length: usize| (length + 2 * (side / 2) - side) / stride + 1;
+        let shapes = [
+            Shape::new(dtype, [n, h, w, inputs]),
+            Shape::new(dtype, [side, side, inputs / groups, outputs]),
+            Shape::new(dtype, [n, made(h), made(w), outputs]),
+        ];
+        let trace = Trace::new();
+        let [x, kernel, weights] = shapes.clone().map(|shape| trace.input("operand", shape));
+        let padding = vec![(side as i64 / 2, side as i64 / 2); 2];
+        let strides = vec![stride; 2];
+        let conv = Convolution { feature_groups: groups, padding, strides, ..Convolution::nhwc(2, dtype) };
+        let y = x.convolution(&kernel, conv);
+        let loss = (y.convert(DType::F32) * weights.convert(DType::F32)).sum(&[0, 1, 2, 3]);
+        let gradients = trace.gradients(&loss, &[x, kernel]);
+        let graph = trace.finish(&[&[y][..], &gradients[..]].concat())?;
+        let operands = shapes.iter().enumerate().map(|(seed, shape)| random(shape, seed as u32 + 1));
+        Ok((Program::new("layer", graph), operands.collect::<Result<_, _>>()?))
+    }
+}
+
+/// Numbers of −1 to 1 from a small generator.
+fn random(shape: &Shape, seed: u32) -> Result<HostTensor, Box<dyn Error>> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(state >> 8) / 8_388_608.0 - 1.0
+    };
+    let values: Vec<f64> = (0..shape.elements()).map(|_| next()).collect();
+    Ok(HostTensor::from_f64s(shape.clone(), &values)?)
+}
+
+fn run(backend: &dyn Backend, program: &Program, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Box<dyn Error>> {
+    let executable = backend.compile(program, &CompileOptions::default())?;
+    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::new(1), &Sharding::Replicated);
+    let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
+    let outputs = executable.execute(&buffers)?;
+    Ok(outputs.iter().map(|output| output.to_host()).collect::<Result<_, _>>()?)
+}
+
+fn difference(ours: &HostTensor, expected: &HostTensor) -> f64 {
+    let (ours, expected) = (ours.to_f64s(), expected.to_f64s());
+    let greatest = expected.iter().fold(0.0f64, |greatest, value| greatest.max(value.abs()));
+    ours.iter().zip(&expected).map(|(a, b)| (a - b).abs() / greatest).fold(0.0, f64::max)
+}
+
+/// The kernels that a program calls on a GPU.
+fn calls(program: &Program) -> Result<String, Box<dyn Error>> {
+    let options = octant_stablehlo::Options { cuda_kernels: true, ..Default::default() };
+    let text = octant_stablehlo::lower(program, &options)?;
+    let names = text.lines().filter_map(|line| line.split_once("custom_call @octant.")?.1.split('(').next());
+    let names: Vec<&str> = names.collect();
+    Ok(if names.is_empty() { "no kernel of ours".to_string() } else { names.join(", ") })
+}

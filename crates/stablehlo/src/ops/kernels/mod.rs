@@ -1,0 +1,133 @@
+//! Convolutions and the gradients of their kernels as calls of kernels of our own (`octant-cuda`), where those are faster.
+//!
+//! The calls take channels-last pictures and a square kernel; everything else stays a convolution.
+
+mod depthwise;
+mod few_channels;
+mod tensor_core;
+
+use super::reduce;
+use crate::function::{Function, Named};
+use crate::types;
+use octant_graph::op::{ImageAxes, KernelAxes};
+use octant_graph::{Convolution, DType, Reduction, Shape};
+
+/// Blocks that fill a large GPU, three on each of its processors.
+const BLOCKS: usize = 396;
+
+/// The call that computes a convolution, if one of ours does.
+pub fn call(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Option<Named> {
+    let dtype = conv.dtype;
+    let same_type = input.dtype() == dtype && kernel.dtype() == dtype && matches!(dtype, DType::BF16 | DType::F32);
+    if !same_type || input.shape.rank() != 4 || shape.elements() == 0 || input.shape.elements() == 0 {
+        return None;
+    }
+    let task = Task::of(input, kernel, conv, shape)?;
+    let chosen = depthwise::choose(&task).or_else(|| few_channels::choose(&task));
+    let chosen = chosen.or_else(|| tensor_core::choose(&task, f.module.options.precision))?;
+    Some(task.write(f, input, kernel, &chosen, shape))
+}
+
+/// What a call computes: a convolution, or the gradient of its kernel from input and cotangent.
+struct Task<'a> {
+    conv: &'a Convolution,
+    is_gradient: bool,
+    /// Whether the kernel holds a row of input channels for every output channel.
+    is_turned: bool,
+    /// How many groups of channels see nothing of each other.
+    groups: usize,
+    side: usize,
+    /// The pictures that the convolution reads, and those that it makes or their cotangents.
+    input: &'a Shape,
+    output: &'a Shape,
+}
+
+/// A kernel that does a task. The gradient of a kernel comes in so many parts.
+struct Chosen {
+    name: &'static str,
+    parts: usize,
+}
+
+impl<'a> Task<'a> {
+    fn of(input: &'a Named, kernel: &'a Named, conv: &'a Convolution, shape: &'a Shape) -> Option<Task<'a>> {
+        let pictures = ImageAxes { batch: 0, feature: 3, spatial: vec![1, 2] };
+        let kernel_axes = |input, output, first| KernelAxes { input, output, spatial: vec![first, first + 1] };
+        let is_gradient = conv.input == ImageAxes { batch: 3, feature: 0, spatial: vec![1, 2] }
+            && conv.kernel == kernel_axes(0, 3, 1)
+            && conv.output == ImageAxes { batch: 2, feature: 3, spatial: vec![0, 1] };
+        let is_turned = conv.kernel == kernel_axes(3, 2, 0);
+        let is_forward =
+            conv.input == pictures && conv.output == pictures && (is_turned || conv.kernel == kernel_axes(2, 3, 0));
+        let (weights, output, groups, others) = match is_gradient {
+            true => (shape, &kernel.shape, conv.batch_groups, conv.feature_groups),
+            false => (&kernel.shape, shape, conv.feature_groups, conv.batch_groups),
+        };
+        // A gradient that reads the input with holes is one of a transposed convolution.
+        let is_direct = !is_gradient || (!conv.reversed && conv.input_dilation.iter().all(|&dilation| dilation == 1));
+        let [side, width, ..] = *weights.dims() else { return None };
+        let known = (is_gradient || is_forward) && is_direct && others == 1 && side == width;
+        known.then_some(Task { conv, is_gradient, is_turned, groups, side, input: &input.shape, output })
+    }
+
+    fn inputs(&self) -> usize {
+        self.input.dims()[3]
+    }
+
+    fn outputs(&self) -> usize {
+        self.output.dims()[3]
+    }
+
+    /// Strides and kernel dilations of the convolution. A gradient's windows step as its convolution's kernel is dilated,
+    /// and the other way round.
+    fn steps(&self) -> [&[usize]; 2] {
+        let (strides, dilation) = (&self.conv.strides[..], &self.conv.kernel_dilation[..]);
+        if self.is_gradient { [dilation, strides] } else { [strides, dilation] }
+    }
+
+    /// Whether it has neither strides nor holes.
+    fn is_plain(&self) -> bool {
+        let [strides, dilation] = self.steps();
+        [strides, dilation, &self.conv.input_dilation].concat().iter().all(|&step| step == 1)
+    }
+
+    /// The attribute that tells a kernel what to compute, in the order that `octant-cuda` reads.
+    fn window(&self) -> Vec<i64> {
+        let [strides, dilation] = self.steps();
+        let whole = |values: &[usize]| values.iter().map(|&value| value as i64).collect::<Vec<_>>();
+        let head = whole(&[self.side, 8 * self.conv.dtype.size(), self.inputs(), self.outputs()]);
+        let low = self.conv.padding.iter().map(|&(low, _)| low).collect();
+        let tail = vec![self.conv.reversed as i64, self.is_turned as i64];
+        [head, whole(strides), low, whole(&self.conv.input_dilation), whole(dilation), tail].concat()
+    }
+
+    fn write(&self, f: &mut Function, left: &Named, right: &Named, chosen: &Chosen, shape: &Shape) -> Named {
+        let mut parts = shape.clone();
+        if self.is_gradient {
+            parts = Shape::new(DType::F32, [&[chosen.parts], shape.dims()].concat());
+        }
+        // Without stated layouts the compiler may hand over arrays in an order of its own.
+        let layouts = [&left.shape, &right.shape].map(row_major).join(", ");
+        let text = format!(
+            "stablehlo.custom_call @{}({left}, {right}) {{api_version = 4 : i32, \
+             backend_config = {{window = array<i64: {}>}}, \
+             operand_layouts = [{layouts}], result_layouts = [{}]}} : {} -> {}",
+            chosen.name,
+            types::join(self.window()),
+            row_major(&parts),
+            types::tuple(&[&left.shape, &right.shape]),
+            types::tensor(&parts)
+        );
+        let value = f.op(&parts, text);
+        if !self.is_gradient {
+            return value;
+        }
+        let sum = reduce::reduce(f, &value, Reduction::Sum, &[0], &Shape::new(DType::F32, shape.dims()));
+        f.convert(&sum, self.conv.dtype)
+    }
+}
+
+/// The layout whose last axis is fastest.
+fn row_major(shape: &Shape) -> String {
+    let rank = shape.rank();
+    format!("dense<[{}]> : tensor<{rank}xindex>", types::join((0..rank).rev()))
+}

@@ -68,9 +68,15 @@ impl<'a> Session<'a> {
     ) -> Result<Session<'a>, TrainError> {
         let traced = step::training(plan)?;
         let needs = Needs::of(plan, &traced);
-        let train = needs.compile(backend, &traced, options)?;
+        // A large state takes as long to draw and to copy as a stored program takes to load.
+        let (train, state) = std::thread::scope(|scope| {
+            let state = scope.spawn(|| State::new(backend, &traced, known, |spec| spec.initial(seed)));
+            let train = needs.compile(backend, &traced, options);
+            (train, state.join().expect("drawing and copying numbers does not panic"))
+        });
+        // What the compiler says comes first: it knows by how much a step is too large.
+        let (train, state) = (train?, state?);
         let evaluation = Lazy::new(step::evaluation(plan)?.program, options);
-        let state = State::new(backend, &traced, known, |spec| spec.initial(seed))?;
         let (task, mesh) = (plan.task, plan.mesh.clone());
         let counts = backend.upload(&zeros(task.sums(false)), &mesh, &Sharding::Replicated)?;
         let accumulate = plan.accumulate.max(1);

@@ -39,7 +39,7 @@ pub(super) struct RowsTile {
     pub next_step: usize,
 }
 
-/// Arguments of an [`Outer`] tile: `out[m][column + n] += Σ a[k][offset + m] * b[k][n]`.
+/// Arguments of an [`Outer`] tile: `out[m][column + n] = Σ a[k][offset + m] * b[k][n]`.
 pub(super) struct OuterTile {
     /// Steps of the reduced axis.
     pub count: usize,
@@ -57,6 +57,8 @@ pub(super) struct OuterTile {
     pub column: usize,
     /// Columns of the tile that exist in the result.
     pub columns: usize,
+    /// Adds to what the result holds instead of overwriting it.
+    pub accumulate: bool,
     /// Memory that will be needed next, as in [`RowsTile`].
     pub next: *const f32,
     pub next_step: usize,
@@ -273,7 +275,7 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Outer<HEIGHT, VECTORS
             }
             for m in 0..HEIGHT {
                 let out = (*tile.out.add(m)).add(tile.column);
-                store_row::<V, VECTORS>(&sums[m], out, tile.columns, true);
+                store_row::<V, VECTORS>(&sums[m], out, tile.columns, tile.accumulate);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::depthwise::{depthwise_rows, is_depthwise, pack_depthwise};
 use super::planar::{self, is_planar, planar_rows};
 use super::windows::{Sweep, Windows};
-use super::{Conv2d, Epilogue, Weights};
+use super::{Conv2d, Epilogue, Weights, winograd};
 use crate::kernels::panels::{Panel, pack_rows, packed_len, panels};
 use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
@@ -20,6 +20,8 @@ pub struct Convolution {
     sweeps: Vec<Sweep>,
     depthwise: bool,
     planar: bool,
+    /// Runs as [`winograd`]; its rows apart run as tiles all the same.
+    turned: bool,
     /// Output rows (counted through all pictures) in a chunk.
     chunk_rows: usize,
 }
@@ -52,6 +54,7 @@ impl Convolution {
             sweeps,
             depthwise,
             planar: is_planar(conv),
+            turned: winograd::is_turned(conv),
             chunk_rows: chunk_rows(conv),
         }
     }
@@ -69,6 +72,9 @@ impl Convolution {
         self.check(x, &w, y);
         if y.is_empty() {
             return;
+        }
+        if self.turned {
+            return winograd::run(machine, &self.conv, x, w, y, epilogue);
         }
         self.with_packed(machine, w, |packed| self.run_packed(machine, x, packed, y, epilogue));
     }

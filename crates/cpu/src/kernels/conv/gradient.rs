@@ -12,6 +12,7 @@ use super::Conv2d;
 use super::depthwise::{depthwise_gradient, is_depthwise};
 use super::planar::{is_planar, planar_gradient};
 use super::windows::{Sweep, Windows};
+use super::winograd::{self, is_turned};
 use crate::kernels::panels::{gather_rows, panels};
 use crate::kernels::partial::{add_up, clear};
 use crate::kernels::tile::{OuterTile, even_height, outer_kernel, tile_vectors};
@@ -86,6 +87,9 @@ impl WeightsGradient {
         assert_eq!(dw.len(), len, "the weights' size must match {:?}", self.conv);
         if let (Gradients::Stored(dy), true) = (dy, is_planar(&self.conv)) {
             return planar_gradient(machine, &self.conv, x, dy, dw);
+        }
+        if let (Gradients::Stored(dy), true) = (dy, is_turned(&self.conv)) {
+            return winograd::weights_gradient(machine, &self.conv, x, dy, dw);
         }
         if self.split.slices == 1 {
             clear(machine, dw);
@@ -276,6 +280,7 @@ impl Block<'_> {
                     out: out.as_ptr(),
                     column: first_column + panel.column,
                     columns: panel.columns,
+                    accumulate: true,
                     next,
                     next_step,
                 };

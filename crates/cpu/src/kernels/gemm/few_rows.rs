@@ -85,6 +85,7 @@ fn outer_block(
                     out: out.as_ptr(),
                     column: panel.column,
                     columns: panel.columns,
+                    accumulate: true,
                     next: b.0,
                     next_step: 0,
                 };

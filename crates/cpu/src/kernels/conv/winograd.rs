@@ -1,0 +1,36 @@
+//! 3×3 convolutions with less than half of the products (Winograd's F(2×2, 3×3)).
+//!
+//! The output is cut into tiles of 2×2 pixels. A tile's window of 4×4 pixels and the 3×3 taps are both turned into 16
+//! numbers per channel, whose products, summed over the channels, turn back into the tile: 16 products where the
+//! definition has 36. So a convolution becomes 16 plain matrix products, one per *plane*, of tiles × inputs and inputs ×
+//! outputs. The gradient of the weights is the same read backwards: planes of windows times planes of output gradients,
+//! turned back into taps.
+//!
+//! All factors are 1 and ½, so results are as near to the exact ones as those of the definition, with one exception: an
+//! infinite number spreads to its neighbours within the tile as NaN.
+//!
+//! `turn` holds the five small transforms, `tiles` the places of tiles in pictures, `forward` and `gradient` the
+//! products.
+
+mod forward;
+mod gradient;
+mod tiles;
+mod turn;
+
+pub(super) use forward::run;
+pub(super) use gradient::weights_gradient;
+
+use super::Conv2d;
+
+/// Planes of a turned tile.
+const PLANES: usize = 16;
+
+/// Whether a convolution is one that is faster this way.
+pub(super) fn is_turned(conv: &Conv2d) -> bool {
+    const MIN_CHANNELS: usize = 32;
+    conv.kernel == [3; 2]
+        && [conv.stride, conv.input_dilation, conv.kernel_dilation] == [[1; 2]; 3]
+        && conv.groups == 1
+        && conv.in_channels.min(conv.out_channels) >= MIN_CHANNELS
+        && conv.input_len() * conv.output_len() > 0
+}

@@ -1,6 +1,7 @@
 //! How fast the kernels are: GFLOP/s and the share of the matrix-product peak measured in the same run.
 //!
-//! `cargo run --release -p octant-cpu --example kernel_speed [THREADS] [FILTER]`
+//! `cargo run --release -p octant-cpu --example kernel_speed [THREADS] [FILTER] [cold]`: with `cold`, all operands come from
+//! memory, as those of a long step do.
 
 use half::bf16;
 use octant_cpu::kernels::{
@@ -8,12 +9,19 @@ use octant_cpu::kernels::{
     max_pool2d_gradient, pool2d,
 };
 use octant_cpu::pool::Pool;
+use std::sync::OnceLock;
 use std::time::Instant;
+
+/// What is read between two runs to push everything else out of the caches.
+static SWEEP: OnceLock<Vec<f32>> = OnceLock::new();
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let threads = arguments.next().and_then(|text| text.parse().ok()).unwrap_or_else(Pool::available);
     let filter = arguments.next().unwrap_or_default();
+    if arguments.next().is_some_and(|mode| mode == "cold") {
+        SWEEP.get_or_init(|| numbers(64 << 20));
+    }
     let machine = match Machine::new(threads) {
         Ok(machine) => machine,
         Err(error) => return eprintln!("{error}"),
@@ -76,6 +84,9 @@ fn best(flops: f64, mut body: impl FnMut()) -> f64 {
     let mut fastest = f64::INFINITY;
     let mut runs = 0;
     while runs < 3 || begin.elapsed().as_secs_f64() < 0.25 {
+        if let Some(sweep) = SWEEP.get() {
+            std::hint::black_box(sweep.iter().step_by(16).sum::<f32>());
+        }
         let start = Instant::now();
         body();
         fastest = fastest.min(start.elapsed().as_secs_f64());

@@ -152,6 +152,19 @@ fn layers_of_real_networks_follow_the_definition() {
 }
 
 #[test]
+fn layers_that_multiply_less_often_follow_the_definition() {
+    for (size, channels, padding) in
+        [([12, 12], [32, 32], 1), ([7, 9], [40, 24], 1), ([9, 4], [25, 70], 0), ([1, 6], [24, 33], 2)]
+    {
+        let conv = Conv2d::new(3, size, channels, [3; 2]).padded(padding, 1);
+        check(&conv);
+        check(&Conv2d { reversed: true, pad_low: [0, 2], ..conv });
+    }
+    // More than one block of a large gradient.
+    check(&Conv2d::new(2, [40, 40], [168, 160], [3; 2]).padded(1, 1));
+}
+
+#[test]
 fn bf16_layers_of_real_networks_follow_the_definition() {
     check_bf16(&Conv2d::new(2, [28, 28], [1, 64], [3, 3]));
     check_bf16(&Conv2d::new(1, [37, 41], [3, 64], [7, 7]).padded(3, 2));

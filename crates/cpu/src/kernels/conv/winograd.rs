@@ -27,7 +27,7 @@ const PLANES: usize = 16;
 
 /// Whether a convolution is one that is faster this way.
 pub(super) fn is_turned(conv: &Conv2d) -> bool {
-    const MIN_CHANNELS: usize = 32;
+    const MIN_CHANNELS: usize = 24;
     conv.kernel == [3; 2]
         && [conv.stride, conv.input_dilation, conv.kernel_dilation] == [[1; 2]; 3]
         && conv.groups == 1

@@ -56,9 +56,11 @@ fn turn_weights(machine: &Machine, conv: &Conv2d, w: Weights<'_>, turned: &mut [
     });
 }
 
-/// Registers across the tiles of the products.
+/// Registers across the tiles of the products. Long panels come from the second-level cache for every tile: tall tiles
+/// read them less often.
 fn vectors(simd: Simd, conv: &Conv2d) -> usize {
-    tile_vectors(simd, conv.out_channels, 4)
+    const LONG_PANEL: usize = 512;
+    tile_vectors(simd, conv.out_channels, if conv.in_channels < LONG_PANEL { 4 } else { 2 })
 }
 
 /// How the tiles are cut.

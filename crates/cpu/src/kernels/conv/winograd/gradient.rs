@@ -1,13 +1,15 @@
 //! The gradient of the weights: for each plane, the windows' part times the output gradients' part, summed over tiles.
 //!
-//! A block of tiles is turned into planes by all threads, then each job sums some rows of one plane's gradient: nothing is
-//! summed twice, so there are no parts to add up.
+//! A small gradient is summed slice by slice of the pictures, each by one thread that keeps planes and sums in its cache;
+//! the slices' sums are added in order. For a large one, all threads turn a block of tiles into planes, then each job
+//! sums some rows of one plane's gradient.
 
 use super::PLANES;
 use super::tiles::{Pictures, Tiles};
 use super::turn::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
 use crate::kernels::conv::Conv2d;
 use crate::kernels::panels::panels;
+use crate::kernels::partial::add_up;
 use crate::kernels::tile::{OuterTile, even_height, outer_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Simd;
@@ -21,109 +23,161 @@ pub(in crate::kernels::conv) fn weights_gradient(
     dy: &[f32],
     dw: &mut [f32],
 ) {
-    // Planes of a block stay in the last-level cache until they are multiplied.
-    const BLOCK_BYTES: usize = 16 << 20;
-    let tiles = Tiles::new(conv);
-    let rows = tiles.rows();
-    let row_bytes = 4 * PLANES * (conv.in_channels + conv.out_channels) * tiles.grid[1];
-    let blocks = (rows * row_bytes).div_ceil(BLOCK_BYTES).clamp(1, rows);
-    let block_tiles = rows.div_ceil(blocks) * tiles.grid[1];
-    let [plane_x, tile_x] = Planes::sizes(block_tiles, conv.in_channels);
-    let [plane_dy, tile_dy] = Planes::sizes(block_tiles, conv.out_channels);
-    let plane_dw = (conv.in_channels * conv.out_channels).next_multiple_of(16) + 16;
-    let channels = conv.in_channels.max(conv.out_channels).next_multiple_of(16);
-    scratch::borrow(PLANES * (plane_x + plane_dy + plane_dw) + channels, |memory: &mut [f32]| {
-        let (zeros, memory) = memory.split_at_mut(channels);
-        zeros.fill(0.0);
-        let (windows, memory) = memory.split_at_mut(PLANES * plane_x);
-        let (gradients, sums) = memory.split_at_mut(PLANES * plane_dy);
-        let step = Step {
-            machine,
-            conv,
-            tiles,
-            zeros: Shared(zeros.as_mut_ptr()),
-            windows: SharedPlanes { first: Shared(windows.as_mut_ptr()), plane: plane_x, tile: tile_x },
-            gradients: SharedPlanes { first: Shared(gradients.as_mut_ptr()), plane: plane_dy, tile: tile_dy },
-            sums: SharedPlanes { first: Shared(sums.as_mut_ptr()), plane: plane_dw, tile: conv.out_channels },
-        };
-        for block in 0..blocks {
-            let rows = block * rows / blocks..(block + 1) * rows / blocks;
-            step.turn(x, dy, rows.clone());
-            step.multiply(rows.len() * tiles.grid[1], block > 0);
+    // Of a second-level cache that holds a block's planes too.
+    const CACHED_SUMS: usize = 384 * 1024;
+    let work = Work { simd: machine.simd, conv, tiles: Tiles::new(conv), x, dy };
+    scratch::borrow(work.sums_len(), |sums: &mut [f32]| {
+        match sums.len() <= CACHED_SUMS {
+            true => work.sum_slices(machine, sums),
+            false => work.sum_blocks(machine, sums),
         }
-        step.turn_back(dw);
+        work.turn_back(machine, sums, dw);
     });
 }
 
-/// [`Planes`] that several jobs use.
 #[derive(Clone, Copy)]
-struct SharedPlanes {
-    first: Shared<f32>,
-    plane: usize,
-    tile: usize,
+struct Work<'a> {
+    simd: Simd,
+    conv: &'a Conv2d,
+    tiles: Tiles,
+    x: &'a [f32],
+    dy: &'a [f32],
 }
 
-impl SharedPlanes {
-    fn get(self) -> Planes {
-        Planes { first: self.first.at(0), plane: self.plane, tile: self.tile }
+/// The planes of a block of tiles, for all threads.
+#[derive(Clone, Copy)]
+struct Block {
+    memory: Shared<f32>,
+    /// From plane to plane and from tile to tile, of windows and of gradients.
+    sizes: [[usize; 2]; 2],
+}
+
+impl Block {
+    /// Room for so many tiles.
+    fn with<R>(conv: &Conv2d, tiles: usize, body: impl FnOnce(Block) -> R) -> R {
+        let sizes = [conv.in_channels, conv.out_channels].map(|channels| Planes::sizes(tiles, channels));
+        scratch::borrow(PLANES * (sizes[0][0] + sizes[1][0]), |memory: &mut [f32]| {
+            body(Block { memory: Shared(memory.as_mut_ptr()), sizes })
+        })
+    }
+
+    fn windows(self) -> Planes {
+        let [plane, tile] = self.sizes[0];
+        Planes { first: self.memory.at(0), plane, tile }
+    }
+
+    fn gradients(self) -> Planes {
+        let [plane, tile] = self.sizes[1];
+        Planes { first: self.memory.at(PLANES * self.sizes[0][0]), plane, tile }
     }
 }
 
-struct Step<'a> {
-    machine: &'a Machine,
-    conv: &'a Conv2d,
-    tiles: Tiles,
-    zeros: Shared<f32>,
-    windows: SharedPlanes,
-    gradients: SharedPlanes,
-    sums: SharedPlanes,
-}
+impl Work<'_> {
+    /// Numbers of a plane of the gradient: whole registers may be read behind its end.
+    fn plane_len(&self) -> usize {
+        (self.conv.in_channels * self.conv.out_channels).next_multiple_of(16) + 16
+    }
 
-impl Step<'_> {
-    /// Turns the windows and output gradients of some rows of tiles into planes.
-    fn turn(&self, x: &[f32], dy: &[f32], rows: Range<usize>) {
-        const JOBS: usize = 16;
-        let simd = self.machine.simd;
-        let (into_x, into_dy) = (simd.entry::<IntoPlanes<Window, 4>>(), simd.entry::<IntoPlanes<Tile, 2>>());
-        let width = self.tiles.grid[1];
-        let jobs = JOBS.min(rows.len());
-        self.machine.pool.run(jobs, &|job| {
-            let own = job * rows.len() / jobs..(job + 1) * rows.len() / jobs;
-            let range = (rows.start + own.start) * width..(rows.start + own.end) * width;
-            let zeros = self.zeros.at(0);
-            let x = Pictures { first: x.as_ptr().cast_mut(), channels: self.conv.in_channels };
-            let dy = Pictures { first: dy.as_ptr().cast_mut(), channels: self.conv.out_channels };
-            let windows = self.windows.get().from_tile(own.start * width);
-            let gradients = self.gradients.get().from_tile(own.start * width);
-            // SAFETY: the strips' pixels are read only and lie in the pictures; each job writes its own tiles of the
-            // planes.
-            unsafe {
-                self.tiles.windows(x, zeros, range.clone(), windows, |strip| into_x(strip));
-                self.tiles.outputs(dy, zeros, range, gradients, |strip| into_dy(strip));
+    fn sums_len(&self) -> usize {
+        PLANES * self.plane_len()
+    }
+
+    /// Bytes that the planes of a row of tiles take.
+    fn row_bytes(&self) -> usize {
+        4 * PLANES * (self.conv.in_channels + self.conv.out_channels) * self.tiles.grid[1]
+    }
+
+    /// Each job sums some rows of tiles.
+    fn sum_slices(&self, machine: &Machine, sums: &mut [f32]) {
+        const SLICES: [usize; 2] = [8, 16];
+        const SLICES_LEN: usize = 2 << 20;
+        // Planes of a block and the sums stay in the second-level cache.
+        const BLOCK_BYTES: usize = 1 << 20;
+        let (rows, width) = (self.tiles.rows(), self.tiles.grid[1]);
+        let slices = (SLICES_LEN / sums.len()).clamp(SLICES[0], SLICES[1]).min(rows);
+        let block = (BLOCK_BYTES * width / self.row_bytes()).max(1);
+        scratch::borrow(slices * sums.len(), |parts: &mut [f32]| {
+            let target = Shared(parts.as_mut_ptr());
+            machine.pool.run(slices, &|slice| {
+                let all = slice * rows / slices * width..(slice + 1) * rows / slices * width;
+                Block::with(self.conv, block, |planes| {
+                    for first in all.clone().step_by(block) {
+                        let range = first..(first + block).min(all.end);
+                        self.turn(range.clone(), planes, 0);
+                        for plane in 0..PLANES {
+                            let sums = Shared(target.at(slice * self.sums_len()));
+                            let inputs = 0..self.conv.in_channels;
+                            self.multiply(planes, plane, inputs, range.len(), sums, first > all.start);
+                        }
+                    }
+                });
+            });
+            let len = sums.len();
+            add_up(machine, parts, Shared(sums.as_mut_ptr()), 1, len, len);
+        });
+    }
+
+    /// Each job sums some rows of one plane's gradient, block of tiles by block of tiles.
+    fn sum_blocks(&self, machine: &Machine, sums: &mut [f32]) {
+        // Planes of a block stay in the last-level cache until they are multiplied.
+        const BLOCK_BYTES: usize = 16 << 20;
+        const TURN_JOBS: usize = 16;
+        const JOB_INPUTS: usize = 128;
+        let (rows, width, inputs) = (self.tiles.rows(), self.tiles.grid[1], self.conv.in_channels);
+        let blocks = (rows * self.row_bytes()).div_ceil(BLOCK_BYTES).clamp(1, rows);
+        let parts = inputs.div_ceil(JOB_INPUTS);
+        let sums = Shared(sums.as_mut_ptr());
+        Block::with(self.conv, rows.div_ceil(blocks) * width, |planes| {
+            for block in 0..blocks {
+                let rows = block * rows / blocks..(block + 1) * rows / blocks;
+                let jobs = TURN_JOBS.min(rows.len());
+                machine.pool.run(jobs, &|job| {
+                    let own = job * rows.len() / jobs * width..(job + 1) * rows.len() / jobs * width;
+                    let first = rows.start * width;
+                    self.turn(first + own.start..first + own.end, planes, own.start);
+                });
+                machine.pool.run(PLANES * parts, &|job| {
+                    let (plane, part) = (job / parts, job % parts);
+                    let inputs = part * inputs / parts..(part + 1) * inputs / parts;
+                    self.multiply(planes, plane, inputs, rows.len() * width, sums, block > 0);
+                });
             }
         });
     }
 
-    /// Sums the products of a block's tiles, onto what is there if `accumulate` says so.
-    fn multiply(&self, tiles: usize, accumulate: bool) {
-        const JOB_INPUTS: usize = 128;
-        let inputs = self.conv.in_channels;
-        let parts = inputs.div_ceil(JOB_INPUTS);
-        self.machine.pool.run(PLANES * parts, &|job| {
-            let (plane, part) = (job / parts, job % parts);
-            self.multiply_plane(plane, part * inputs / parts..(part + 1) * inputs / parts, tiles, accumulate);
+    /// Turns the windows and output gradients of some tiles into planes, from tile `first` of the block on.
+    fn turn(&self, range: Range<usize>, block: Block, first: usize) {
+        let (into_x, into_dy) = (self.simd.entry::<IntoPlanes<Window, 4>>(), self.simd.entry::<IntoPlanes<Tile, 2>>());
+        let [inputs, outputs] = [self.conv.in_channels, self.conv.out_channels];
+        scratch::borrow(inputs.max(outputs), |zeros: &mut [f32]| {
+            zeros.fill(0.0);
+            let zeros = zeros.as_mut_ptr();
+            let x = Pictures { first: self.x.as_ptr().cast_mut(), channels: inputs };
+            let dy = Pictures { first: self.dy.as_ptr().cast_mut(), channels: outputs };
+            // SAFETY: the strips' pixels are only read and lie in the pictures; each job writes its own tiles.
+            unsafe {
+                self.tiles.windows(x, zeros, range.clone(), block.windows().from_tile(first), |strip| into_x(strip));
+                self.tiles.outputs(dy, zeros, range, block.gradients().from_tile(first), |strip| into_dy(strip));
+            }
         });
     }
 
-    /// Sums the rows of one plane's gradient that belong to some inputs.
-    fn multiply_plane(&self, plane: usize, inputs: Range<usize>, tiles: usize, accumulate: bool) {
+    /// Sums the products of a block's tiles for some inputs of one plane, onto what is there if `accumulate` says so.
+    fn multiply(
+        &self,
+        block: Block,
+        plane: usize,
+        inputs: Range<usize>,
+        tiles: usize,
+        sums: Shared<f32>,
+        accumulate: bool,
+    ) {
         // Tiles whose windows and gradients stay in the first two caches while all parts of the gradient meet them.
         const RUN: usize = 128;
-        let simd: Simd = self.machine.simd;
-        let (windows, gradients, sums) = (self.windows.get(), self.gradients.get(), self.sums.get());
+        let (windows, gradients) = (block.windows(), block.gradients());
         let outputs = self.conv.out_channels;
-        let vectors = tile_vectors(simd, outputs, 4);
-        let height = even_height(simd, vectors, inputs.len());
+        let vectors = tile_vectors(self.simd, outputs, 4);
+        let height = even_height(self.simd, vectors, inputs.len());
         let mut a = [std::ptr::null(); RUN];
         for first_tile in (0..tiles).step_by(RUN) {
             let count = RUN.min(tiles - first_tile);
@@ -131,12 +185,12 @@ impl Step<'_> {
                 *a = windows.from_tile(first_tile + tile).first.cast_const();
             }
             let b = gradients.from_tile(first_tile).first.wrapping_add(plane * gradients.plane);
-            for panel in panels(simd, outputs, vectors) {
+            for panel in panels(self.simd, outputs, vectors) {
                 for first in inputs.clone().step_by(height) {
                     let height = height.min(inputs.end - first);
                     let mut out = [std::ptr::null_mut(); 16];
                     for (row, out) in out.iter_mut().enumerate().take(height) {
-                        *out = sums.from_tile(first + row).first.wrapping_add(plane * sums.plane);
+                        *out = sums.at(plane * self.plane_len() + (first + row) * outputs);
                     }
                     let tile = OuterTile {
                         count,
@@ -152,26 +206,23 @@ impl Step<'_> {
                         next_step: 0,
                     };
                     // SAFETY: rows of the planes hold whole registers; these rows of the sums belong to this job.
-                    unsafe { outer_kernel(simd, height, panel.vectors)(&tile) };
+                    unsafe { outer_kernel(self.simd, height, panel.vectors)(&tile) };
                 }
             }
         }
     }
 
     /// Turns the planes of the gradient into taps.
-    fn turn_back(&self, dw: &mut [f32]) {
+    fn turn_back(&self, machine: &Machine, sums: &mut [f32], dw: &mut [f32]) {
         const CHUNK: usize = 4096;
-        let simd = self.machine.simd;
         let len = self.conv.in_channels * self.conv.out_channels;
-        let (sums, reversed) = (self.sums, self.conv.reversed);
-        let dw = Shared(dw.as_mut_ptr());
-        self.machine.pool.run(len.div_ceil(CHUNK), &|chunk| {
+        let (sums, dw) = (Shared(sums.as_mut_ptr()), Shared(dw.as_mut_ptr()));
+        machine.pool.run(len.div_ceil(CHUNK), &|chunk| {
             let first = chunk * CHUNK;
             let line = |row: usize| {
-                let (tap, step) = if reversed { (8 - 3 * row, -(len as isize)) } else { (3 * row, len as isize) };
-                Line { first: dw.at(tap * len + first), step }
+                let (tap, step) = if self.conv.reversed { (8 - 3 * row, -1) } else { (3 * row, 1) };
+                Line { first: dw.at(tap * len + first), step: step * len as isize }
             };
-            let Planes { first: start, plane, tile } = sums.get();
             let strip = Strip {
                 lines: [line(0), line(1), line(2)],
                 width: 3,
@@ -179,10 +230,10 @@ impl Step<'_> {
                 tiles: 1,
                 channels: CHUNK.min(len - first),
                 outside: std::ptr::null_mut(),
-                planes: Planes { first: start.wrapping_add(first), plane, tile },
+                planes: Planes { first: sums.at(first), plane: self.plane_len(), tile: 0 },
             };
             // SAFETY: chunks are disjoint parts of every tap; the planes are as long, up to whole registers.
-            unsafe { simd.entry::<FromPlanes<Taps, 3>>()(&strip) };
+            unsafe { self.simd.entry::<FromPlanes<Taps, 3>>()(&strip) };
         });
     }
 }

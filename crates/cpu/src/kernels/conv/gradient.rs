@@ -323,13 +323,18 @@ fn split(conv: &Conv2d) -> Split {
     // second-level cache.
     const JOB_WEIGHTS: usize = 128 * 1024;
     const JOB_COLUMNS: usize = 512;
-    const SLICE_PIXELS: usize = 1024;
+    const COLUMNS_STEP: usize = 64;
+    // A slice of a depthwise gradient costs next to nothing: its copy is as small as a few pixels.
+    let slice_pixels = if is_depthwise(conv) { 64 } else { 1024 };
+    // Three jobs would leave one of two threads idle for a third of the time.
+    let even = |jobs: usize| if jobs > 1 { jobs.next_multiple_of(2) } else { 1 };
     let rows = conv.kernel[0] * conv.kernel[1] * conv.group_inputs();
-    let columns = conv.group_outputs().clamp(1, JOB_COLUMNS);
-    let column_jobs = conv.group_outputs().div_ceil(columns);
-    let row_jobs = (rows * columns).div_ceil(JOB_WEIGHTS).max(1);
+    let outputs = conv.group_outputs().max(1);
+    let column_jobs = even(outputs.div_ceil(JOB_COLUMNS));
+    let columns = outputs.div_ceil(column_jobs).next_multiple_of(COLUMNS_STEP).min(outputs);
+    let row_jobs = even((rows * columns).div_ceil(JOB_WEIGHTS));
     let jobs = if is_depthwise(conv) { 1 } else { (conv.groups * column_jobs * row_jobs).max(1) };
     let output_rows = conv.batch * conv.output[0];
-    let slices = (output_rows * conv.output[1]).div_ceil(SLICE_PIXELS).min(JOBS.div_ceil(jobs));
+    let slices = even((output_rows * conv.output[1]).div_ceil(slice_pixels)).min(JOBS.div_ceil(jobs));
     Split { slices: slices.clamp(1, output_rows.max(1)), row_jobs, columns }
 }

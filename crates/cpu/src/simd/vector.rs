@@ -11,6 +11,8 @@ pub trait Vector: Copy + 'static {
     /// Rows of 1, 2, 3 and 4 registers each that fit into the register file as sums, with room for operands; 0 where
     /// rows that wide do not pay.
     const TILE_ROWS: [usize; 4];
+    /// Whether `f32::mul_add` is an instruction, not a call.
+    const FUSED: bool;
 
     /// All lanes equal.
     ///
@@ -76,6 +78,7 @@ pub struct Portable([f32; 4]);
 impl Vector for Portable {
     const LANES: usize = 4;
     const TILE_ROWS: [usize; 4] = [6, 6, 0, 0];
+    const FUSED: bool = false;
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
@@ -129,6 +132,7 @@ mod x86 {
     impl Vector for __m256 {
         const LANES: usize = 8;
         const TILE_ROWS: [usize; 4] = [6, 6, 0, 0];
+        const FUSED: bool = true;
 
         #[inline(always)]
         fn prefetch(at: *const f32) {
@@ -195,6 +199,7 @@ mod x86 {
     impl Vector for __m512 {
         const LANES: usize = 16;
         const TILE_ROWS: [usize; 4] = [14, 14, 9, 6];
+        const FUSED: bool = true;
 
         #[inline(always)]
         fn prefetch(at: *const f32) {
@@ -262,6 +267,7 @@ mod arm {
     impl Vector for float32x4_t {
         const LANES: usize = 4;
         const TILE_ROWS: [usize; 4] = [12, 12, 8, 6];
+        const FUSED: bool = true;
 
         #[inline(always)]
         unsafe fn splat(value: f32) -> Self {

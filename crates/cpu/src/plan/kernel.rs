@@ -64,6 +64,12 @@ pub(crate) enum Code {
     Clamp,
     /// From the operand's lane to this one.
     Convert(Lane),
+    /// `(a, b, c)`: `a · b + c`, of f32 lanes as the next two.
+    MultiplyAdd,
+    /// `a · b - c`.
+    MultiplySubtract,
+    /// `c - a · b`.
+    SubtractProduct,
     /// A float lane to the nearest number that the 16-bit type has, held as f32.
     Round(DType),
 }
@@ -115,6 +121,8 @@ pub(crate) struct Store {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fold {
     pub from: Register,
+    /// What is summed is the product with this register.
+    pub factor: Option<Register>,
     pub kind: Reduction,
     pub to: Operand,
 }

@@ -101,7 +101,7 @@ impl<'a, P: Places> Builder<'a, P> {
                         .map(|axis| identity[axis].clone())
                         .collect();
                     let to = self.operand(to, &kept, self.graph.shape(*value).dims());
-                    self.body.folds.push(Fold { from, kind: *kind, to });
+                    self.body.folds.push(Fold { from, factor: None, kind: *kind, to });
                 }
             }
         }

@@ -2,11 +2,12 @@
 //!
 //! 1. [`fuse`] decides which values are stored; the others exist only in the registers of loops.
 //! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data,
-//!    [`pooled`] lets convolutions run the poolings that follow them, [`epilogue`] the loops.
+//!    [`contract`] makes products and sums one instruction, [`pooled`] lets convolutions run the poolings that follow them, [`epilogue`] the loops.
 //! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
 
 mod access;
 mod arena;
+mod contract;
 mod epilogue;
 mod fuse;
 pub(crate) mod kernel;

@@ -4,7 +4,7 @@ use super::kernel::{BufferId, Loop, Operand, Store};
 use super::looping::{self, Goal, MustStore, Places};
 use super::nest::Nest;
 use super::steps::{KernelStep, LoopStep, Step};
-use super::{StoredValues, fuse};
+use super::{StoredValues, contract, fuse};
 use octant_graph::{Graph, Node, Op, ValueId};
 use std::collections::HashMap;
 
@@ -42,6 +42,7 @@ fn finish(draft: Draft) -> Step {
         Draft::Done(step) => step,
         Draft::Loop { mut body, .. } => {
             let nest = Nest::cut(&mut body);
+            contract::contract(&mut body, nest.fold);
             Step::Loop(LoopStep { body, nest, partials: None })
         }
     }

@@ -111,6 +111,7 @@ impl PreparedLoop {
                 let lane = Lane::of(fold.to.dtype);
                 PreparedFold {
                     combine: instructions::combine(simd, fold.kind, lane),
+                    products: fold.factor.map(|_| [instructions::multiply_add(simd), instructions::multiply(simd)]),
                     rows: instructions::fold_rows(simd, fold.kind, lane),
                     lane,
                     identity: instructions::identity(fold.kind, lane),

@@ -11,6 +11,8 @@ use crate::plan::nest::{FoldKind, Nest};
 pub(super) struct PreparedFold {
     /// Lane by lane.
     pub combine: Run,
+    /// For a sum of products: adds products to lanes, and multiplies alone for lanes that hold nothing yet.
+    pub products: Option<[Run; 2]>,
     /// Whole rows at once, for the common cases.
     pub rows: Option<FoldRows>,
     pub lane: Lane,
@@ -96,6 +98,20 @@ impl Block<'_> {
             let (accumulator, block) = (self.accumulators[index], self.registers[fold.from]);
             let size = how.lane.size();
             let known = self.folded.min(count);
+            if let (Some([add, multiply]), Some(factor)) = (how.products, fold.factor) {
+                let sources = [block, self.registers[factor], accumulator];
+                let operands = |first: usize, count: usize| Operands {
+                    to: accumulator.wrapping_add(first * size),
+                    from: sources.map(|source| source.wrapping_add(first * size).cast_const()),
+                    count,
+                };
+                // SAFETY: accumulators and registers hold a whole block of lanes.
+                unsafe {
+                    add(operands(0, known));
+                    multiply(operands(known, count - known));
+                }
+                continue;
+            }
             // SAFETY: accumulators and registers hold a whole block of lanes.
             unsafe {
                 (how.combine)(Operands {

@@ -46,7 +46,7 @@ pub(super) fn place_registers(body: &Loop, loads: &[PreparedLoad]) -> (Vec<usize
         last[instruction.to] = last[instruction.to].max(at);
     }
     body.stores.iter().for_each(|store| last[store.from] = FOREVER);
-    body.folds.iter().for_each(|fold| last[fold.from] = FOREVER);
+    body.folds.iter().flat_map(|fold| [Some(fold.from), fold.factor]).flatten().for_each(|from| last[from] = FOREVER);
     for (load, prepared) in body.loads.iter().zip(loads) {
         if prepared.way == Way::Once {
             last[load.to] = FOREVER;

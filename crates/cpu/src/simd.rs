@@ -113,6 +113,18 @@ pub(crate) fn prefetch(at: *const u8) {
     let _ = at;
 }
 
+/// The same for a cache line that will be written, which no other core may hold then.
+#[inline(always)]
+pub(crate) fn prefetch_to_write(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is harmless, and machines without this one do nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// Waits until what this thread wrote with [`Vector::stream`] can be seen by others.
 #[inline(always)]
 pub(crate) fn finish_streams() {

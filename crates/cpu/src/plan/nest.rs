@@ -11,6 +11,8 @@ use super::kernel::Loop;
 pub(crate) const BLOCK: usize = 512;
 /// Blocks of one task: enough work to be worth handing to another thread.
 const TASK_BLOCKS: usize = 32;
+/// The most tasks of a loop that folds nothing over tasks. Each fills the registers that stay the same, row by row.
+const MOST_TASKS: usize = 128;
 /// The most partial results per folded value.
 const MOST_PARTIALS: usize = 64;
 
@@ -112,7 +114,9 @@ impl Nest {
         let wanted = (TASK_BLOCKS * BLOCK).div_ceil(block);
         nest.steps_per_task = match fold {
             FoldKind::Columns | FoldKind::Whole => wanted.max(steps.div_ceil(MOST_PARTIALS)),
-            FoldKind::None | FoldKind::Rows => wanted,
+            FoldKind::None | FoldKind::Rows => {
+                wanted.max((nest.outer.iter().product::<usize>() * steps).div_ceil(MOST_TASKS))
+            }
         }
         .clamp(1, steps.max(1));
         nest

@@ -1,8 +1,9 @@
 //! Running fused loops: blocks of rows × columns through registers that stay in the first-level cache.
 //!
 //! A loop is prepared once ([`PreparedLoop`]): `registers` decides where every register lies, `block` runs blocks through
-//! them, `transfer` moves operands that do not lie in order, `fold` sums and hands out what is summed.
+//! them, `ahead` fetches what the next block reads, `transfer` moves operands that do not lie in order, `fold` sums and hands out what is summed.
 
+mod ahead;
 mod block;
 mod fold;
 mod registers;
@@ -12,9 +13,10 @@ use super::instructions::{self, MoveRows, Run, Stream};
 use super::memory::Memory;
 use crate::kernels::Machine;
 use crate::plan::LoopStep;
-use crate::plan::kernel::{Lane, Loop, Register, Source};
+use crate::plan::kernel::{Lane, Loop, Operand, Register, Source};
 use crate::plan::nest::{BLOCK, Nest};
 use crate::simd::Simd;
+use ahead::Fetched;
 use block::{Block, BlockPlace, Workspace};
 use fold::PreparedFold;
 use octant_graph::DType;
@@ -36,6 +38,10 @@ pub(crate) struct PreparedLoop {
     loads: Vec<PreparedLoad>,
     stores: Vec<PreparedStore>,
     folds: Vec<PreparedFold>,
+    /// What is fetched ahead.
+    fetched: Vec<Fetched>,
+    /// Bytes from row to row and from column to column, of the loads, then of the stores.
+    steps: Vec<[isize; 2]>,
     /// The slot of every register in the working memory of a task; registers that are memory themselves have none.
     slots: Vec<usize>,
     slot_bytes: usize,
@@ -80,7 +86,7 @@ impl PreparedLoop {
             })
             .collect();
         let mut taken: Vec<Register> = Vec::new();
-        let stores = body
+        let stores: Vec<PreparedStore> = body
             .stores
             .iter()
             .map(|store| {
@@ -128,6 +134,8 @@ impl PreparedLoop {
                 (run, instruction.to, [from(0), from(1), from(2)])
             })
             .collect();
+        let fetched = Fetched::of(&body, &nest, &stores);
+        let steps = steps(&body);
         let (slots, slot_count) = place_registers(&body, &loads);
         let widest = body.registers.iter().map(|lane| lane.size()).max().unwrap_or(4);
         PreparedLoop {
@@ -139,6 +147,8 @@ impl PreparedLoop {
             loads,
             stores,
             folds,
+            fetched,
+            steps,
             slots,
             slot_count,
         }
@@ -171,17 +181,15 @@ impl PreparedLoop {
     pub fn run_range(&self, memory: &Memory, first: usize, count: usize) {
         WORKSPACE.with_borrow_mut(|workspace| {
             let nest = &self.nest;
-            let mut block = Block::new(self, memory, workspace);
-            let mut is_first = true;
             let (mut at, end) = (first, first + count);
-            while at < end {
+            let places = std::iter::from_fn(|| {
                 let (row, column) = (at / nest.columns, at % nest.columns);
                 let rows = if column == 0 { nest.rows_per_block.min((end - at) / nest.columns).max(1) } else { 1 };
                 let columns = nest.columns_per_block.min(nest.columns - column).min(end - at);
-                block.block(&BlockPlace { outer: 0, middle: 0, row, column, rows, columns }, is_first);
-                is_first = false;
                 at += rows * columns;
-            }
+                (columns > 0).then_some(BlockPlace { outer: 0, middle: 0, row, column, rows, columns })
+            });
+            Block::new(self, memory, workspace).blocks(places);
             self.finish_streams();
         });
     }
@@ -192,6 +200,19 @@ impl PreparedLoop {
             crate::simd::finish_streams();
         }
     }
+}
+
+/// Bytes from row to row and from column to column, of every load, then of every store.
+fn steps(body: &Loop) -> Vec<[isize; 2]> {
+    let of = |operand: &Operand| {
+        let [.., row, column] = operand.strides[..] else { unreachable!("a loop has rows and columns") };
+        [row, column].map(|stride| stride * operand.dtype.size() as isize)
+    };
+    let loads = body.loads.iter().map(|load| match &load.source {
+        Source::Memory(operand) => of(operand),
+        Source::Immediate(_) | Source::Count { .. } => [0, 0],
+    });
+    loads.chain(body.stores.iter().map(|store| of(&store.to))).collect()
 }
 
 thread_local! {

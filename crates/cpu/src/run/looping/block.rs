@@ -3,9 +3,10 @@
 use super::super::instructions::{self, Operands};
 use super::super::memory::Memory;
 use super::PreparedLoop;
+use super::ahead::Ahead;
 use super::registers::Way;
 use crate::plan::kernel::{Operand, Source};
-use crate::plan::nest::FoldKind;
+use crate::plan::nest::{FoldKind, Nest};
 
 /// Memory that a thread keeps from loop to loop.
 #[derive(Default)]
@@ -14,6 +15,8 @@ pub(super) struct Workspace {
     words: Vec<u64>,
     registers: Vec<*mut u8>,
     accumulators: Vec<*mut u8>,
+    here: Vec<*mut u8>,
+    next: Vec<*mut u8>,
 }
 
 /// The state of one thread inside of a loop.
@@ -25,6 +28,10 @@ pub(super) struct Block<'a> {
     pub accumulators: &'a [*mut u8],
     /// Elements of the accumulators that were used in this task.
     pub folded: usize,
+    /// Where the current block of every operand begins: of the loads, then of the stores.
+    here: &'a mut Vec<*mut u8>,
+    /// The same for the block after it.
+    next: &'a mut Vec<*mut u8>,
 }
 
 impl<'a> Block<'a> {
@@ -32,7 +39,7 @@ impl<'a> Block<'a> {
         let blocks = prepared.slot_count + prepared.folds.len() + 1;
         // Registers begin at cache lines.
         let needed = (blocks * prepared.slot_bytes + 64).div_ceil(8);
-        let Workspace { words, registers, accumulators } = workspace;
+        let Workspace { words, registers, accumulators, here, next } = workspace;
         if words.len() < needed {
             words.resize(needed, 0);
         }
@@ -43,7 +50,7 @@ impl<'a> Block<'a> {
         registers.extend(prepared.slots.iter().map(|&index| slot(index)));
         accumulators.clear();
         accumulators.extend((0..=prepared.folds.len()).map(|fold| slot(prepared.slot_count + fold)));
-        Block { prepared, memory, registers, accumulators, folded: 0 }
+        Block { prepared, memory, registers, accumulators, folded: 0, here, next }
     }
 
     pub(super) fn task(&mut self, task: usize) {
@@ -58,21 +65,18 @@ impl<'a> Block<'a> {
         let row_blocks = nest.rows.div_ceil(nest.rows_per_block);
         let column_steps = if nest.fold == FoldKind::Columns { 1 } else { nest.column_blocks };
         self.folded = 0;
-        let mut first = true;
-        for step in steps {
+        self.blocks(steps.map(|step| {
             let column_block = if nest.fold == FoldKind::Columns { column_task } else { step % column_steps };
             let row_block = step / column_steps % row_blocks;
-            let place = BlockPlace {
+            BlockPlace {
                 outer,
                 middle: step / column_steps / row_blocks,
                 row: row_block * nest.rows_per_block,
                 column: column_block * nest.columns_per_block,
                 rows: nest.rows_per_block.min(nest.rows - row_block * nest.rows_per_block),
                 columns: nest.columns_per_block.min(nest.columns - column_block * nest.columns_per_block),
-            };
-            self.block(&place, first);
-            first = false;
-        }
+            }
+        }));
         match nest.fold {
             FoldKind::Columns => self.finish_columns(task, outer, column_task),
             FoldKind::Whole => self.finish_whole(task, outer),
@@ -96,33 +100,84 @@ impl<'a> Block<'a> {
         nest.row_offset(strides, place.row + row) - nest.row_offset(strides, place.row)
     }
 
-    pub(super) fn address(&self, place: &BlockPlace, operand: &Operand) -> *mut u8 {
+    /// Runs blocks one after the other. Where the next one lies is known while one is computed.
+    pub(super) fn blocks(&mut self, mut places: impl Iterator<Item = BlockPlace>) {
+        let Some(mut place) = places.next() else { return };
+        self.locate_next(&place);
+        // The first block of all, and of every index along the middle dimensions, fills what stays the same.
+        let (mut first, mut first_here) = (true, true);
+        loop {
+            std::mem::swap(self.here, self.next);
+            let after = places.next();
+            match &after {
+                Some(after) if after.is_beside(&place, &self.prepared.nest) => self.step_to(after, &place),
+                Some(after) => self.locate_next(after),
+                None => self.next.clear(),
+            }
+            self.block(&place, first, first_here);
+            let Some(after) = after else { return };
+            (first, first_here) = (false, after.middle != place.middle);
+            place = after;
+        }
+    }
+
+    /// Finds where the operands of a block begin.
+    fn locate_next(&mut self, place: &BlockPlace) {
+        let body = &self.prepared.body;
+        self.next.clear();
+        for load in &body.loads {
+            let address = match &load.source {
+                Source::Memory(operand) => self.address(place, operand),
+                Source::Immediate(_) | Source::Count { .. } => std::ptr::null_mut(),
+            };
+            self.next.push(address);
+        }
+        for store in &body.stores {
+            let address = self.address(place, &store.to);
+            self.next.push(address);
+        }
+    }
+
+    /// The same for a block with other rows or columns only, from where the current one begins.
+    fn step_to(&mut self, place: &BlockPlace, from: &BlockPlace) {
+        let (rows, columns) = (place.row as isize - from.row as isize, place.column as isize - from.column as isize);
+        self.next.clear();
+        self.next.extend(
+            self.here
+                .iter()
+                .zip(&self.prepared.steps)
+                .map(|(here, [row, column])| here.wrapping_offset(rows * row + columns * column)),
+        );
+    }
+
+    fn address(&self, place: &BlockPlace, operand: &Operand) -> *mut u8 {
         let position = self.position(place, operand.offset, &operand.strides);
         self.memory.at(operand.buffer.0 as usize).wrapping_offset(position * operand.dtype.size() as isize)
     }
 
-    pub(super) fn block(&mut self, place: &BlockPlace, first: bool) {
+    fn block(&mut self, place: &BlockPlace, first: bool, first_here: bool) {
         let prepared = self.prepared;
         let count = place.rows * place.columns;
-        for (load, how) in prepared.body.loads.iter().zip(&prepared.loads) {
+        for (index, (load, how)) in prepared.body.loads.iter().zip(&prepared.loads).enumerate() {
+            let address = self.here[index];
             match (&load.source, how.way) {
-                (Source::Memory(operand), Way::InPlace) => {
-                    let address = self.address(place, operand);
-                    prefetch_after(address, count * operand.dtype.size());
-                    self.registers[load.to] = address;
-                }
+                (Source::Memory(_), Way::InPlace) => self.registers[load.to] = address,
                 (_, Way::Once) if !first => {}
-                (Source::Memory(operand), _) => self.fill_from_memory(place, load, operand, how),
+                (_, Way::OncePerMiddle) if !first_here => {}
+                (Source::Memory(operand), _) => self.fill_from_memory(place, load, (address, operand), how),
                 (Source::Immediate(value), _) => self.fill_with(load, instructions::immediate(*value, load.lane)),
                 (Source::Count { offset, strides }, way) => self.fill_counting(place, load, way, *offset, strides),
             }
         }
-        for (store, how) in prepared.body.stores.iter().zip(&prepared.stores) {
+        let targets = prepared.body.loads.len();
+        for (index, (store, how)) in prepared.body.stores.iter().zip(&prepared.stores).enumerate() {
             if how.in_place {
-                self.registers[store.from] = self.address(place, &store.to);
+                self.registers[store.from] = self.here[targets + index];
             }
         }
+        let mut ahead = Ahead::new(&prepared.fetched, self.next, count, prepared.instructions.len() + 1);
         for (run, to, from) in &prepared.instructions {
+            ahead.fetch();
             let operands = Operands {
                 to: self.registers[*to],
                 from: from.map(|register| self.registers[register].cast_const()),
@@ -131,15 +186,16 @@ impl<'a> Block<'a> {
             // SAFETY: registers hold a block of the lane type, or are memory where a block of it lies in order.
             unsafe { run(operands) };
         }
+        ahead.fetch();
         // Folds come before stores: a store may overwrite an operand that a fold reads where it lies.
         match prepared.nest.fold {
             FoldKind::None => {}
             FoldKind::Rows => self.fold_rows(place),
             FoldKind::Columns | FoldKind::Whole => self.accumulate(count),
         }
-        for (store, how) in prepared.body.stores.iter().zip(&prepared.stores) {
+        for (index, (store, how)) in prepared.body.stores.iter().zip(&prepared.stores).enumerate() {
             if !how.in_place {
-                self.store(place, store.from, &store.to, how);
+                self.store(place, store.from, (self.here[targets + index], &store.to), how);
             }
         }
     }
@@ -155,12 +211,10 @@ pub(super) struct BlockPlace {
     pub columns: usize,
 }
 
-/// Asks for the memory behind a block, as much of it as the block has: most often the next one lies there. Its operands
-/// come while this one computes.
-pub(super) fn prefetch_after(block: *const u8, bytes: usize) {
-    const LINE: usize = 64;
-    for line in (0..bytes).step_by(LINE) {
-        crate::simd::prefetch(block.wrapping_add(bytes + line));
+impl BlockPlace {
+    /// Whether two blocks differ in their rows and columns only, and rows are one dimension.
+    fn is_beside(&self, other: &BlockPlace, nest: &Nest) -> bool {
+        self.outer == other.outer && self.middle == other.middle && nest.row_inner == nest.rows
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) enum Way {
     InPlace,
     /// The same in every block of a task: filled once.
     Once,
+    /// The same in every block with the same index along the middle dimensions.
+    OncePerMiddle,
     /// Row by row in every block.
     EachBlock,
 }
@@ -22,17 +24,27 @@ pub(super) fn lies_in_order(operand: &Operand, nest: &Nest) -> bool {
     one_row || nest.lie_in_order(&operand.strides)
 }
 
+/// Whether blocks of the operand lie in memory in order, and other rows are other memory.
+pub(super) fn moves_on(operand: &Operand, nest: &Nest) -> bool {
+    let [.., inner, _] = operand.strides[..] else { return false };
+    lies_in_order(operand, nest) && (inner != 0 || nest.row_inner == 1)
+}
+
 /// How a load's register is filled.
 pub(super) fn way(load: &Load, nest: &Nest, half: &impl Fn(DType) -> bool) -> Way {
     match &load.source {
         Source::Immediate(_) => Way::Once,
         Source::Memory(operand) if !half(operand.dtype) && lies_in_order(operand, nest) => Way::InPlace,
         Source::Memory(Operand { strides, .. }) | Source::Count { strides, .. } => {
-            let inner = &strides[nest.outer.len()..];
-            let (column, others) = inner.split_last().expect("a loop has columns");
-            let same_in_every_row = others.iter().all(|&stride| stride == 0);
+            let (middle, block) = strides[nest.outer.len()..].split_at(nest.middle.len());
+            let (column, rows) = block.split_last().expect("a loop has columns");
+            let same_in_every_row = rows.iter().all(|&stride| stride == 0);
             let same_in_every_block = same_in_every_row && (*column == 0 || nest.column_blocks == 1);
-            if same_in_every_block { Way::Once } else { Way::EachBlock }
+            match middle.iter().all(|&stride| stride == 0) {
+                _ if !same_in_every_block => Way::EachBlock,
+                true => Way::Once,
+                false => Way::OncePerMiddle,
+            }
         }
     }
 }
@@ -48,7 +60,7 @@ pub(super) fn place_registers(body: &Loop, loads: &[PreparedLoad]) -> (Vec<usize
     body.stores.iter().for_each(|store| last[store.from] = FOREVER);
     body.folds.iter().flat_map(|fold| [Some(fold.from), fold.factor]).flatten().for_each(|from| last[from] = FOREVER);
     for (load, prepared) in body.loads.iter().zip(loads) {
-        if prepared.way == Way::Once {
+        if matches!(prepared.way, Way::Once | Way::OncePerMiddle) {
             last[load.to] = FOREVER;
         }
     }

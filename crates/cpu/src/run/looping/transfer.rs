@@ -1,7 +1,7 @@
 //! Operands that do not lie in memory as a register wants them.
 
 use super::super::instructions::{self, BytesToStream, Operands, RowSteps, RowsToMove};
-use super::block::{Block, BlockPlace, prefetch_after};
+use super::block::{Block, BlockPlace};
 use super::registers::{Way, lies_in_order};
 use super::{PreparedLoad, PreparedStore};
 use crate::plan::kernel::{Load, Operand, Register};
@@ -10,25 +10,24 @@ impl Block<'_> {
     /// Registers that are filled once must be whole, since later blocks may be larger than the first.
     fn rows_to_fill(&self, place: &BlockPlace, way: Way) -> usize {
         match way {
-            Way::Once => self.prepared.nest.rows_per_block,
+            Way::Once | Way::OncePerMiddle => self.prepared.nest.rows_per_block,
             _ => place.rows,
         }
     }
 
     /// The block's rows of an operand in memory, and the register they belong to.
-    fn rows_to_move(&self, place: &BlockPlace, operand: &Operand, register: *mut u8, rows: usize) -> RowsToMove {
+    fn rows_to_move(
+        &self,
+        place: &BlockPlace,
+        (memory, operand): (*mut u8, &Operand),
+        register: *mut u8,
+        rows: usize,
+    ) -> RowsToMove {
         let (nest, strides) = (&self.prepared.nest, &operand.strides);
         let [.., outer, inner, column_stride] = strides[..] else { unreachable!("a loop has rows and columns") };
         let steps =
             RowSteps { inner, outer, inner_rows: nest.row_inner.max(1), first: place.row % nest.row_inner.max(1) };
-        RowsToMove {
-            memory: self.address(place, operand),
-            register,
-            rows,
-            columns: place.columns,
-            column_stride,
-            steps,
-        }
+        RowsToMove { memory, register, rows, columns: place.columns, column_stride, steps }
     }
 
     pub(super) fn fill_with(&mut self, load: &Load, bits: [u8; 8]) {
@@ -68,16 +67,23 @@ impl Block<'_> {
         }
     }
 
-    pub(super) fn fill_from_memory(&mut self, place: &BlockPlace, load: &Load, operand: &Operand, how: &PreparedLoad) {
+    /// Fills a register from the operand whose block begins at `start`.
+    pub(super) fn fill_from_memory(
+        &mut self,
+        place: &BlockPlace,
+        load: &Load,
+        (start, operand): (*mut u8, &Operand),
+        how: &PreparedLoad,
+    ) {
         let column_stride = operand.strides[operand.strides.len() - 1];
         let size = operand.dtype.size();
-        let (start, to) = (self.address(place, operand), self.registers[load.to]);
+        let to = self.registers[load.to];
         let rows = self.rows_to_fill(place, how.way);
         let in_order = lies_in_order(operand, &self.prepared.nest);
         let widen = how.widen;
         if let (Some(move_rows), false) = (how.rows, in_order) {
             // SAFETY: every place of the loop lies inside of the operand's buffer; registers hold a whole block.
-            return unsafe { move_rows(self.rows_to_move(place, operand, to, rows)) };
+            return unsafe { move_rows(self.rows_to_move(place, (start, operand), to, rows)) };
         }
         // 16-bit floats that do not lie in order are first put in order in the spare block.
         let gathered = match widen {
@@ -87,7 +93,6 @@ impl Block<'_> {
         // SAFETY: every place of the loop lies inside of the operand's buffer; registers hold a whole block.
         unsafe {
             if let (Some(widen), true) = (widen, in_order) {
-                prefetch_after(start, rows * place.columns * size);
                 return widen(Operands { to, from: [start.cast_const(); 3], count: rows * place.columns });
             }
             for row in 0..rows {
@@ -102,16 +107,22 @@ impl Block<'_> {
         }
     }
 
-    pub(super) fn store(&mut self, place: &BlockPlace, from: Register, operand: &Operand, how: &PreparedStore) {
+    /// Stores a register to the operand whose block begins at `target`.
+    pub(super) fn store(
+        &mut self,
+        place: &BlockPlace,
+        from: Register,
+        (target, operand): (*mut u8, &Operand),
+        how: &PreparedStore,
+    ) {
         let column_stride = operand.strides[operand.strides.len() - 1];
         let size = operand.dtype.size();
-        let target = self.address(place, operand);
         let count = place.rows * place.columns;
         let mut source = self.registers[from];
         let in_order = lies_in_order(operand, &self.prepared.nest);
         if let (Some(move_rows), false) = (how.rows, in_order) {
             // SAFETY: every place of the loop lies inside of the operand's buffer; the register holds a whole block.
-            return unsafe { move_rows(self.rows_to_move(place, operand, source, place.rows)) };
+            return unsafe { move_rows(self.rows_to_move(place, (target, operand), source, place.rows)) };
         }
         // SAFETY: every place of the loop lies inside of the operand's buffer; the register holds `count` lanes.
         unsafe {

@@ -69,7 +69,64 @@ pub trait Vector: Copy + 'static {
     /// # Safety
     /// See the trait.
     unsafe fn times(self, other: Self) -> Self;
+    /// Lane by lane: `then` where `self >= limit`, `otherwise` where it is less or either is NaN.
+    ///
+    /// # Safety
+    /// See the trait.
+    #[inline(always)]
+    unsafe fn if_at_least(self, limit: Self, then: Self, otherwise: Self) -> Self {
+        // SAFETY: the caller's promise; the arrays hold the lanes of every machine.
+        unsafe {
+            let [lanes, limit, mut then, otherwise] = [self, limit, then, otherwise].map(|vector| vector.lanes());
+            for lane in 0..Self::LANES {
+                then[lane] = if lanes[lane] >= limit[lane] { then[lane] } else { otherwise[lane] };
+            }
+            Self::load(then.as_ptr())
+        }
+    }
+    /// `LANES` bytes as numbers.
+    ///
+    /// # Safety
+    /// See the trait.
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const u8) -> Self {
+        let mut lanes = [0.0; MOST_LANES];
+        for lane in 0..Self::LANES {
+            // SAFETY: the caller's promise.
+            lanes[lane] = unsafe { *from.add(lane) } as f32;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Self::load(lanes.as_ptr()) }
+    }
+    /// Writes `LANES` numbers from 0 to 255 as bytes.
+    ///
+    /// # Safety
+    /// See the trait.
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let lanes = self.lanes();
+            for lane in 0..Self::LANES {
+                *to.add(lane) = lanes[lane] as u8;
+            }
+        }
+    }
+    /// The numbers, followed by zeros.
+    ///
+    /// # Safety
+    /// See the trait.
+    #[inline(always)]
+    unsafe fn lanes(self) -> [f32; MOST_LANES] {
+        let mut lanes = [0.0; MOST_LANES];
+        // SAFETY: the caller's promise; the array holds the lanes of every machine.
+        unsafe { self.store(lanes.as_mut_ptr()) };
+        lanes
+    }
 }
+
+/// Numbers in the widest register.
+const MOST_LANES: usize = 16;
 
 /// Four lanes in plain Rust, which compilers turn into whatever the architecture's baseline offers.
 #[derive(Clone, Copy)]
@@ -125,139 +182,7 @@ impl Vector for Portable {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::Vector;
-    use std::arch::x86_64::*;
-
-    impl Vector for __m256 {
-        const LANES: usize = 8;
-        const TILE_ROWS: [usize; 4] = [6, 6, 0, 0];
-        const FUSED: bool = true;
-
-        #[inline(always)]
-        fn prefetch(at: *const f32) {
-            // SAFETY: a prefetch of any address is harmless, and every x86-64 has it.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-        }
-        #[inline(always)]
-        unsafe fn splat(value: f32) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm256_set1_ps(value) }
-        }
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm256_loadu_ps(from) }
-        }
-        #[inline(always)]
-        unsafe fn load_first(from: *const f32, count: usize) -> Self {
-            // SAFETY: the trait's contract; masked-out lanes are not touched.
-            unsafe { _mm256_maskload_ps(from, first_lanes(count)) }
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: the trait's contract.
-            unsafe { _mm256_storeu_ps(to, self) }
-        }
-        #[inline(always)]
-        unsafe fn stream(self, to: *mut f32) {
-            // SAFETY: the trait's contract.
-            unsafe { _mm256_stream_ps(to, self) }
-        }
-        #[inline(always)]
-        unsafe fn store_first(self, to: *mut f32, count: usize) {
-            // SAFETY: the trait's contract; masked-out lanes are not touched.
-            unsafe { _mm256_maskstore_ps(to, first_lanes(count), self) }
-        }
-        #[inline(always)]
-        unsafe fn plus_product(self, a: Self, b: Self) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm256_fmadd_ps(a, b, self) }
-        }
-        #[inline(always)]
-        unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm256_add_ps(self, other) }
-        }
-        #[inline(always)]
-        unsafe fn times(self, other: Self) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm256_mul_ps(self, other) }
-        }
-    }
-
-    /// A mask whose first `count` lanes are set.
-    #[inline(always)]
-    unsafe fn first_lanes(count: usize) -> __m256i {
-        // SAFETY: called from the methods above, where AVX2 is enabled.
-        unsafe {
-            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-            _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
-        }
-    }
-
-    impl Vector for __m512 {
-        const LANES: usize = 16;
-        const TILE_ROWS: [usize; 4] = [14, 14, 9, 6];
-        const FUSED: bool = true;
-
-        #[inline(always)]
-        fn prefetch(at: *const f32) {
-            // SAFETY: a prefetch of any address is harmless, and every x86-64 has it.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-        }
-        #[inline(always)]
-        unsafe fn splat(value: f32) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm512_set1_ps(value) }
-        }
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm512_loadu_ps(from) }
-        }
-        #[inline(always)]
-        unsafe fn load_first(from: *const f32, count: usize) -> Self {
-            // SAFETY: the trait's contract; masked-out lanes are not touched.
-            unsafe { _mm512_maskz_loadu_ps(first_bits(count), from) }
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: the trait's contract.
-            unsafe { _mm512_storeu_ps(to, self) }
-        }
-        #[inline(always)]
-        unsafe fn stream(self, to: *mut f32) {
-            // SAFETY: the trait's contract.
-            unsafe { _mm512_stream_ps(to, self) }
-        }
-        #[inline(always)]
-        unsafe fn store_first(self, to: *mut f32, count: usize) {
-            // SAFETY: the trait's contract; masked-out lanes are not touched.
-            unsafe { _mm512_mask_storeu_ps(to, first_bits(count), self) }
-        }
-        #[inline(always)]
-        unsafe fn plus_product(self, a: Self, b: Self) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm512_fmadd_ps(a, b, self) }
-        }
-        #[inline(always)]
-        unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm512_add_ps(self, other) }
-        }
-        #[inline(always)]
-        unsafe fn times(self, other: Self) -> Self {
-            // SAFETY: the trait's contract.
-            unsafe { _mm512_mul_ps(self, other) }
-        }
-    }
-
-    #[inline(always)]
-    fn first_bits(count: usize) -> __mmask16 {
-        ((1u32 << count.min(16)) - 1) as __mmask16
-    }
-}
+mod x86;
 
 #[cfg(target_arch = "aarch64")]
 mod arm {

@@ -2,18 +2,21 @@
 //!
 //! A few rows at a time are convolved into working memory that stays in the first-level cache and pooled from there. What
 //! the way back needs to know of them is one byte per window, the tap that was selected: from it the gradient of those few
-//! rows is rebuilt when the gradient of the weights wants it.
+//! rows is rebuilt when the gradient of the weights wants it. `short` keeps even the rows in registers where windows are
+//! small.
 
+mod short;
 #[cfg(test)]
 mod tests;
 
-use super::{Convolution, Weights, WeightsGradient};
+use super::{Conv2d, Convolution, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, Stored, narrow_all, widen_all};
 use crate::kernels::pool2d::tiling::{pool_row, unpool_row};
 use crate::kernels::{Machine, Pool2d, Shared, scratch};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Bf16Unit;
 use half::bf16;
+use short::Short;
 use std::ops::Range;
 
 /// Bytes of the rows between convolution and pooling that are computed at once.
@@ -40,16 +43,31 @@ impl<T: Stored> Target<'_, T> {
         let row_len = pool.output[1] * pool.channels;
         let band_len = pool.stride[0] * pool.input[1] * pool.channels;
         for (row, sums) in window_rows.clone().zip(sums.chunks_exact(band_len)) {
-            // SAFETY: every row of windows belongs to one chunk.
-            let (y, selected) = unsafe {
-                (
-                    std::slice::from_raw_parts_mut(self.y.at(row * row_len), row_len),
-                    std::slice::from_raw_parts_mut(self.selected.at(row * row_len), row_len),
-                )
-            };
+            let (y, selected) = self.row(row);
             pool_row(machine.simd, pool, sums, y, selected);
         }
         (self.finished)(window_rows.start * row_len, window_rows.len() * row_len);
+    }
+
+    /// Lets `body` write the pooled numbers and the selected taps of a row of windows.
+    fn write(&self, row: usize, body: impl FnOnce(&mut [T], &mut [u8])) {
+        let (y, selected) = self.row(row);
+        let row_len = y.len();
+        body(y, selected);
+        (self.finished)(row * row_len, row_len);
+    }
+
+    /// A row of windows, which only one chunk asks for.
+    #[expect(clippy::mut_from_ref, reason = "every row of windows belongs to one chunk")]
+    fn row(&self, row: usize) -> (&mut [T], &mut [u8]) {
+        let row_len = self.pool.output[1] * self.pool.channels;
+        // SAFETY: every row of windows belongs to one chunk.
+        unsafe {
+            (
+                std::slice::from_raw_parts_mut(self.y.at(row * row_len), row_len),
+                std::slice::from_raw_parts_mut(self.selected.at(row * row_len), row_len),
+            )
+        }
     }
 }
 
@@ -79,6 +97,9 @@ impl Convolution {
         finished: &Finished<'_>,
     ) {
         let target = self.check_pooled(x.len(), &w, pool, y, selected, finished);
+        if let Some(short) = Short::of(&self.conv, pool) {
+            return short.run(machine, &self.conv, x, w, &target);
+        }
         self.with_packed(machine, w, |packed| {
             self.run_bands(machine, pool, |window_rows, rows| {
                 let row_len = self.conv.output[1] * self.conv.out_channels;
@@ -107,6 +128,14 @@ impl Convolution {
         finished: &Finished<'_>,
     ) {
         let target = self.check_pooled(x.len(), &w, pool, y, selected, finished);
+        if let Some(short) = Short::of(&self.conv, pool) {
+            return scratch::borrow(x.len() + w.data.len(), |wide: &mut [f32]| {
+                let (wide_x, wide_w) = wide.split_at_mut(x.len());
+                widen_all(machine, x, wide_x);
+                widen_all(machine, w.data, wide_w);
+                short.run(machine, &self.conv, wide_x, w.with_data(wide_w), &target);
+            });
+        }
         #[cfg(target_arch = "x86_64")]
         if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
             return plan.with_packed(machine, &self.conv, w, |packed| {
@@ -179,6 +208,11 @@ impl WeightsGradient {
         assert!(pool.is_tiling() && pool.input == self.conv.output, "{pool:?} cannot follow {:?}", self.conv);
         assert_eq!(pooled.len(), pool.output_len(), "the pooled gradient's size must match {pool:?}");
         assert_eq!(selected.len(), pooled.len(), "every window selects a tap");
+        if let Some(short) = Short::of(&self.conv, pool) {
+            assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
+            assert_eq!(dw.len(), self.conv.weights_len(), "the weights' size must match {:?}", self.conv);
+            return short.gradient(machine, &self.conv, pool, x, (pooled, selected), dw);
+        }
         let row_len = pool.output[1] * pool.channels;
         let unpool = |row: usize, dy: &mut [f32]| {
             let (picture, row) = (row / pool.input[0], row % pool.input[0]);

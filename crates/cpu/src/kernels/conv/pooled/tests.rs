@@ -15,7 +15,21 @@ fn cases() -> Vec<(Conv2d, Pool2d)> {
     };
     let mut grouped = plain([8, 24], [9, 12], 3);
     grouped.0.groups = 4;
-    vec![plain([1, 64], [26, 28], 2), plain([17, 37], [11, 7], 2), plain([3, 5], [8, 8], 4), grouped]
+    // Windows of few numbers have kernels of their own: with edges, strides, distances, and channels for all their widths.
+    let mut spread = plain([2, 112], [19, 23], 2);
+    spread.0.kernel_dilation = [2, 1];
+    spread.0.stride = [1, 2];
+    spread.0.pad_low = [-1, 2];
+    spread.0.output = [12, 9];
+    spread.1 = Pool2d::square(3, spread.0.output, 112, 2, 2, 0);
+    vec![
+        plain([1, 64], [26, 28], 2),
+        plain([3, 48], [10, 13], 2),
+        spread,
+        plain([17, 37], [11, 7], 2),
+        plain([3, 5], [8, 8], 4),
+        grouped,
+    ]
 }
 
 #[test]
@@ -50,7 +64,10 @@ fn pooling_at_once_is_pooling_afterwards() {
             let (mut dw, mut expected) = (vec![0.0; w.len()], vec![0.0; w.len()]);
             conv2d_weights_gradient(&machine, &conv, &x, &dy, &mut expected);
             WeightsGradient::new(&conv).run_unpooled(&machine, &x, &pool, &pooled, &selected, &mut dw);
-            assert_eq!(dw, expected, "{simd:?} {conv:?}");
+            // The order of the sums may be another.
+            let largest = expected.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * largest;
+            assert!(dw.iter().zip(&expected).all(close), "{simd:?} {conv:?}");
         }
     }
 }
@@ -69,7 +86,9 @@ fn bf16_is_pooled_as_its_sums_are() {
             pool2d(&machine, &pool, Reduction::Max, f32::NEG_INFINITY, &between, &mut expected);
             let (mut y, mut selected) = (vec![bf16::ZERO; expected.len()], vec![0; expected.len()]);
             plan.run_pooled_bf16(&machine, &x, Weights::hwio(&w, &conv), &pool, &mut y, &mut selected, &|_, _| ());
-            assert_eq!(y, expected, "{simd:?} {conv:?}");
+            // The order of the sums may be another: then a number may be rounded the other way.
+            let close = |(a, b): (&bf16, &bf16)| (a.to_f32() - b.to_f32()).abs() <= b.to_f32().abs() / 128.0 + 1e-5;
+            assert!(y.iter().zip(&expected).all(close), "{simd:?} {conv:?}");
         }
     }
 }

@@ -66,6 +66,9 @@ pub(crate) struct Arguments {
     /// With --peer: how often each takes its turn
     #[arg(long, requires = "peer", default_value_t = 3)]
     rounds: usize,
+    /// With --peer: seconds that one turn of a variant may take, compiling included; it is left out once it takes longer
+    #[arg(long, requires = "peer", default_value_t = 900, value_name = "SECONDS")]
+    patience: u64,
     /// With --peer: the folder of the peers' scripts
     #[arg(long, requires = "peer", default_value = "bench/peers", value_name = "DIR")]
     peers: PathBuf,

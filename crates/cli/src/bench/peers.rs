@@ -1,14 +1,20 @@
 //! Us and a peer in one run: processes take turns, so that whatever the machine does meanwhile happens to both.
+//!
+//! `process` runs one of them; `report` makes ratios of what they said.
+
+mod process;
+mod report;
 
 use super::Arguments;
-use super::statistics::Sample;
-use crate::output::{Json, bytes};
+use crate::output::{Json, duration};
 use anyhow::{Context, Result, bail};
 use octant_zoo::Entry;
-use serde_json::{Value, json};
+use process::{Figures, Turn};
+use report::Side;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How a peer is started.
 struct Peer {
@@ -39,25 +45,6 @@ fn python(script: PathBuf) -> Result<Command> {
     Ok(command)
 }
 
-/// The figures of one process.
-struct Figures {
-    images_per_second: f64,
-    start_to_first: f64,
-    peak_bytes: f64,
-}
-
-/// One side of the comparison with a figure per round.
-struct Side {
-    label: String,
-    rounds: Vec<Figures>,
-}
-
-impl Side {
-    fn sample(&self, figure: impl Fn(&Figures) -> f64) -> Sample {
-        Sample::new(self.rounds.iter().map(figure).collect())
-    }
-}
-
 pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()> {
     let names = PEERS.map(|peer| peer.name).join(", ");
     let found = PEERS.iter().find(|peer| peer.name == name);
@@ -70,27 +57,26 @@ pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()
         bail!("{name} has no variant \"{unknown}\"; it has {}", peer.variants.join(", "));
     }
     let work = work(entry, arguments);
-    let mut sides = vec![Side { label: "octant".into(), rounds: Vec::new() }];
-    sides.extend(variants.iter().map(|variant| Side { label: format!("{name} {variant}"), rounds: Vec::new() }));
+    let mut ours = Side::new("octant");
+    let mut theirs: Vec<Side> = variants.iter().map(|variant| Side::new(&format!("{name} {variant}"))).collect();
     for round in 1..=arguments.rounds {
-        for (place, side) in sides.iter_mut().enumerate() {
-            let command = match place {
-                0 => ours(&work, arguments)?,
-                _ => theirs((peer.start)(&arguments.peers)?, variants[place - 1], &work),
-            };
-            let figures = measure(command).with_context(|| format!("{} could not be measured", side.label))?;
-            let line = format!("round {round}: {:<24} {:>8.2} images/s", side.label, figures.images_per_second);
-            match arguments.json {
-                true => Json::line(json!({
-                    "event": "round", "round": round, "side": side.label, "images_per_second": figures.images_per_second,
-                    "start_to_first_step_s": figures.start_to_first, "peak_rss_bytes": figures.peak_bytes,
-                })),
-                false => eprintln!("{line}"),
+        let figures = Turn::new(round, &ours.label).take(self::ours(&work, arguments)?, None);
+        told(round, &mut ours, figures.context("octant could not be measured")?, arguments.json);
+        for (side, variant) in theirs.iter_mut().zip(&variants).filter(|(side, _)| side.gave_up.is_none()) {
+            let mut command = (peer.start)(&arguments.peers)?;
+            command.args(&work).args(["--variant", variant]);
+            let patience = Duration::from_secs(arguments.patience);
+            match Turn::new(round, &side.label).take(command, Some(patience)) {
+                Ok(figures) => told(round, side, figures, arguments.json),
+                // The others go on without it, so that a compiler that fails does not cost the whole run.
+                Err(error) => given_up(side, format!("{error:#}"), arguments.json),
             }
-            side.rounds.push(figures);
+        }
+        if theirs.iter().all(|side| side.gave_up.is_some()) {
+            bail!("no variant of {name} could be measured");
         }
     }
-    report(entry, &sides, arguments);
+    report::show(entry, name, &ours, &theirs, arguments);
     Ok(())
 }
 
@@ -118,71 +104,26 @@ fn ours(work: &[String], arguments: &Arguments) -> Result<Command> {
     Ok(command)
 }
 
-fn theirs(mut command: Command, variant: &str, work: &[String]) -> Command {
-    command.args(work).args(["--variant", variant]);
-    command
+fn told(round: usize, side: &mut Side, figures: Figures, in_json: bool) {
+    match in_json {
+        true => Json::line(json!({
+            "event": "round", "round": round, "side": side.label, "images_per_second": figures.images_per_second,
+            "start_to_first_step_s": figures.start_to_first, "peak_rss_bytes": figures.peak_bytes,
+        })),
+        false => eprintln!(
+            "round {round}: {:<24} {:>8.2} images/s, first step after {}",
+            side.label,
+            figures.images_per_second,
+            duration(Duration::from_secs_f64(figures.start_to_first))
+        ),
+    }
+    side.rounds.push(figures);
 }
 
-/// Runs a process to its end and reads the line of JSON that it prints last.
-fn measure(mut command: Command) -> Result<Figures> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Interpreters take seconds to load before a script can look at the clock.
-    command.env("OCTANT_BENCH_STARTED", now.as_secs_f64().to_string());
-    let output = command.output().with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().rev().find(|line| line.starts_with('{'));
-    let Some(line) = line.filter(|_| output.status.success()) else {
-        let error = String::from_utf8_lossy(&output.stderr);
-        let tail: Vec<&str> = error.lines().rev().take(8).collect();
-        bail!("it ended with {}: {}", output.status, tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
-    };
-    let value: Value = serde_json::from_str(line)?;
-    let figure = |name: &str| value[name].as_f64().with_context(|| format!("it did not say {name}: {line}"));
-    Ok(Figures {
-        images_per_second: figure("images_per_second")?,
-        start_to_first: figure("start_to_first_step_s")?,
-        peak_bytes: figure("peak_rss_bytes")?,
-    })
-}
-
-/// Medians, and ratios round by round: what disturbed a round disturbed both sides of its ratio.
-fn report(entry: &Entry, sides: &[Side], arguments: &Arguments) {
-    let Some((ours, theirs)) = sides.split_first() else { return };
-    if !arguments.json {
-        println!(
-            "{} {} in {}, batch {}, {} rounds in turn\n{:<24} {:>10} {:>22} {:>12} {:>12}",
-            entry.name,
-            arguments.mode,
-            arguments.precision,
-            arguments.batch_size,
-            arguments.rounds,
-            "",
-            "images/s",
-            "octant is faster by",
-            "first step",
-            "memory"
-        );
+fn given_up(side: &mut Side, reason: String, in_json: bool) {
+    match in_json {
+        true => Json::line(json!({ "event": "gave_up", "side": side.label, "reason": reason })),
+        false => eprintln!("{} is left out from here on: {reason}", side.label),
     }
-    for side in std::iter::once(ours).chain(theirs) {
-        let pairs = ours.rounds.iter().zip(&side.rounds);
-        let ratio =
-            Sample::new(pairs.map(|(ours, theirs)| ours.images_per_second / theirs.images_per_second).collect());
-        let speed = side.sample(|figures| figures.images_per_second).median();
-        let start = side.sample(|figures| figures.start_to_first).median();
-        let memory = side.sample(|figures| figures.peak_bytes).median();
-        match arguments.json {
-            true => Json::line(json!({
-                "event": "side", "model": entry.name, "mode": arguments.mode, "precision": arguments.precision,
-                "batch_size": arguments.batch_size, "side": side.label, "images_per_second": speed,
-                "ratio_median": ratio.median(), "ratio_least": ratio.least(), "ratio_greatest": ratio.greatest(),
-                "start_to_first_step_s": start, "peak_rss_bytes": memory,
-                "start_ratio": ours.sample(|figures| figures.start_to_first).median() / start,
-                "memory_ratio": ours.sample(|figures| figures.peak_bytes).median() / memory,
-            })),
-            false => {
-                let range = format!("{:.2} ({:.2} to {:.2})", ratio.median(), ratio.least(), ratio.greatest());
-                println!("{:<24} {speed:>10.2} {range:>22} {start:>10.2} s {:>12}", side.label, bytes(memory as u64));
-            }
-        }
-    }
+    side.gave_up = Some(reason);
 }

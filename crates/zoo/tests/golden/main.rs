@@ -75,7 +75,8 @@ golden! { check_real:
     resnet50 => "resnet50", 1e-1;
     mshnet => "mshnet", 2e-3;
     efficientnet_b0 => "efficientnet_b0", 1e-4;
-    efficientnet_v2_s => "efficientnet_v2_s", 1e-4;
+    // PyTorch's f32 gradients in channels-last order differ from its f64 ones by up to 1.2e-4 in these samples.
+    efficientnet_v2_s => "efficientnet_v2_s", 3e-4;
     tf_efficientnetv2_s => "tf_efficientnetv2_s", 1e-4;
     mobilenet_v3_large => "mobilenet_v3_large", 1e-4;
     convnext_tiny => "convnext_tiny", 1e-4;

@@ -6,8 +6,8 @@
 //! outputs. The gradient of the weights is the same read backwards: planes of windows times planes of output gradients,
 //! turned back into taps.
 //!
-//! All factors are 1 and ½, so results are as near to the exact ones as those of the definition, with one exception: an
-//! infinite number spreads to its neighbours within the tile as NaN.
+//! All factors are 1 and ½, and each sum is a ninth as long, so results are no further from the exact ones than those of
+//! the definition, with one exception: an infinite number spreads to its neighbours within the tile as NaN.
 //!
 //! `turn` holds the five small transforms, `tiles` the places of tiles in pictures, `forward` and `gradient` the
 //! products.

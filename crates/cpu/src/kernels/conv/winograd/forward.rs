@@ -65,8 +65,7 @@ fn vectors(simd: Simd, conv: &Conv2d) -> usize {
 
 /// How the tiles are cut.
 struct Cut {
-    /// Rows of tiles that a job takes.
-    job_rows: usize,
+    jobs: usize,
     /// Tiles that go through the planes at once.
     block: usize,
 }
@@ -81,11 +80,10 @@ fn cut(conv: &Conv2d, tiles: &Tiles) -> Cut {
     let wanted = (BLOCK_BYTES / (4 * PLANES * (conv.in_channels + conv.out_channels))).max(least);
     let rows = tiles.rows();
     let block_rows = wanted.div_ceil(tiles.grid[1]);
-    let jobs = (rows / block_rows.max(1)).clamp(1, MANY_JOBS).next_multiple_of(4);
-    let job_rows = rows.div_ceil(jobs);
-    let job_tiles = job_rows * tiles.grid[1];
+    let jobs = (rows / block_rows.max(1)).clamp(1, MANY_JOBS).next_multiple_of(4).min(rows);
+    let job_tiles = rows.div_ceil(jobs) * tiles.grid[1];
     let blocks = (job_tiles / wanted).max(1);
-    Cut { job_rows, block: job_tiles.div_ceil(blocks) }
+    Cut { jobs, block: job_tiles.div_ceil(blocks) }
 }
 
 /// Computes `y = conv(x, w)`, then `epilogue` on each finished block of pixels.
@@ -99,14 +97,15 @@ pub(in crate::kernels::conv) fn run(
 ) {
     let simd = machine.simd;
     let tiles = Tiles::new(conv);
-    let Cut { job_rows, block } = cut(conv, &tiles);
+    let Cut { jobs, block } = cut(conv, &tiles);
+    let rows = tiles.rows();
     let line_len = conv.output[1] * conv.out_channels;
     let target = Shared(y.as_mut_ptr());
     scratch::borrow(PLANES * packed_len(simd, conv.in_channels, conv.out_channels), |turned: &mut [f32]| {
         turn_weights(machine, conv, w, turned);
         let turned = &*turned;
-        machine.pool.run(tiles.rows().div_ceil(job_rows), &|job| {
-            let rows = job * job_rows..((job + 1) * job_rows).min(tiles.rows());
+        machine.pool.run(jobs, &|job| {
+            let rows = job * rows / jobs..(job + 1) * rows / jobs;
             let all = rows.start * tiles.grid[1]..rows.end * tiles.grid[1];
             for first in all.clone().step_by(block) {
                 run_block(simd, conv, &tiles, x, turned, target, first..(first + block).min(all.end));
@@ -151,8 +150,8 @@ fn products(simd: Simd, conv: &Conv2d, tiles: usize, height: usize, windows: Pla
     scratch::borrow(padded, |rows: &mut [*const f32]| {
         scratch::borrow(padded, |out: &mut [*mut f32]| {
             for tile in 0..padded {
-                rows[tile] = windows.from_tile(tile).first;
-                out[tile] = sums.from_tile(tile.min(tiles - 1)).first;
+                rows[tile] = windows.at_tile(tile).first;
+                out[tile] = sums.at_tile(tile.min(tiles - 1)).first;
             }
             let weights_plane = packed_len(simd, conv.in_channels, conv.out_channels);
             for plane in 0..PLANES {

@@ -156,8 +156,8 @@ impl Work<'_> {
             let dy = Pictures { first: self.dy.as_ptr().cast_mut(), channels: outputs };
             // SAFETY: the strips' pixels are only read and lie in the pictures; each job writes its own tiles.
             unsafe {
-                self.tiles.windows(x, zeros, range.clone(), block.windows().from_tile(first), |strip| into_x(strip));
-                self.tiles.outputs(dy, zeros, range, block.gradients().from_tile(first), |strip| into_dy(strip));
+                self.tiles.windows(x, zeros, range.clone(), block.windows().at_tile(first), |strip| into_x(strip));
+                self.tiles.outputs(dy, zeros, range, block.gradients().at_tile(first), |strip| into_dy(strip));
             }
         });
     }
@@ -182,9 +182,9 @@ impl Work<'_> {
         for first_tile in (0..tiles).step_by(RUN) {
             let count = RUN.min(tiles - first_tile);
             for (tile, a) in a.iter_mut().enumerate().take(count) {
-                *a = windows.from_tile(first_tile + tile).first.cast_const();
+                *a = windows.at_tile(first_tile + tile).first.cast_const();
             }
-            let b = gradients.from_tile(first_tile).first.wrapping_add(plane * gradients.plane);
+            let b = gradients.at_tile(first_tile).first.wrapping_add(plane * gradients.plane);
             for panel in panels(self.simd, outputs, vectors) {
                 for first in inputs.clone().step_by(height) {
                     let height = height.min(inputs.end - first);

@@ -104,7 +104,7 @@ impl Tiles {
                 tiles,
                 channels,
                 outside,
-                planes: planes.from_tile(before),
+                planes: planes.at_tile(before),
             });
         });
     }

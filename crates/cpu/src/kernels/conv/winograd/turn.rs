@@ -101,7 +101,7 @@ impl Planes {
     }
 
     /// The same planes from another tile on.
-    pub fn from_tile(self, tile: usize) -> Planes {
+    pub fn at_tile(self, tile: usize) -> Planes {
         Planes { first: self.first.wrapping_add(tile * self.tile), ..self }
     }
 }
@@ -168,7 +168,7 @@ impl<T: ToFour<N>, const N: usize> Kernel for IntoPlanes<T, N> {
             let zero = V::splat(0.0);
             for tile in 0..strip.tiles {
                 let pixels = strip.pixels(tile);
-                let to = strip.planes.from_tile(tile).first;
+                let to = strip.planes.at_tile(tile).first;
                 for channel in (0..strip.channels).step_by(V::LANES) {
                     let live = (strip.channels - channel).min(V::LANES);
                     let mut lines = [[zero; 4]; N];
@@ -207,7 +207,7 @@ impl<T: FromFour<N>, const N: usize> Kernel for FromPlanes<T, N> {
             let zero = V::splat(0.0);
             for tile in 0..strip.tiles {
                 let pixels = strip.pixels(tile);
-                let from = strip.planes.from_tile(tile).first;
+                let from = strip.planes.at_tile(tile).first;
                 for channel in (0..strip.channels).step_by(V::LANES) {
                     let live = (strip.channels - channel).min(V::LANES);
                     let mut lines = [[zero; N]; 4];

@@ -248,8 +248,9 @@ fn the_loop_of_mshnet() {
         let bias = ["conv_init.bias", "conv1.bias", "conv2.bias", "shortcut.0.bias"];
         bias.iter().any(|ending| name.ends_with(ending))
     };
-    // Of other parameters, some elements of tiny gradients may have taken their first step to the other side.
-    compare("mshnet", &losses, &[RATE; STEPS], &session, 4.0 * RATE, is_noise);
+    // Of other parameters, some elements of tiny gradients may have taken their first step to the other side. PyTorch in
+    // single precision strays furthest in `middle_layer.0.ca.fc1.weight`, whose sum it leaves by 0.048; this allows 0.13.
+    compare("mshnet", &losses, &[RATE; STEPS], &session, 8.0 * RATE, is_noise);
 }
 
 /// At the recipe's own rate, rounding grows by a factor of ten per step or two, in PyTorch too. What can be asked for is

@@ -81,7 +81,8 @@ golden! { check_real:
     mobilenet_v3_large => "mobilenet_v3_large", 1e-4;
     convnext_tiny => "convnext_tiny", 1e-4;
     vit_tiny_patch16_224 => "vit_tiny_patch16_224", 1e-4;
-    unet => "unet", 1e-4;
+    // PyTorch's f32 gradients differ from its f64 ones by up to 7.5e-3 here, in channels-first order.
+    unet => "unet", 5e-3;
 }
 
 /// Computing blocks again in the backward pass changes no figure.

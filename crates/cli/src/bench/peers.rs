@@ -23,13 +23,14 @@ struct Peer {
     start: fn(&Path) -> Result<Command>,
 }
 
-const PEERS: [Peer; 2] = [
+const PEERS: [Peer; 3] = [
     Peer {
         name: "pytorch",
         variants: &["eager", "channels-last", "compile"],
         start: |folder| python(folder.join("pytorch_peer.py")),
     },
     Peer { name: "jax", variants: &["jit"], start: |folder| python(folder.join("jax_peer.py")) },
+    Peer { name: "burn", variants: &["flex"], start: |folder| burn(folder.join("burn")) },
 ];
 
 /// `OCTANT_PEER_PYTHON` names a Python that has the peer installed.
@@ -43,6 +44,21 @@ fn python(script: PathBuf) -> Result<Command> {
     let mut command = Command::new(std::env::var_os("OCTANT_PEER_PYTHON").unwrap_or_else(|| "python3".into()));
     command.arg(script);
     Ok(command)
+}
+
+/// `OCTANT_PEER_BURN` names the built program, if it does not lie in its crate's own target folder.
+fn burn(folder: PathBuf) -> Result<Command> {
+    let built = folder.join("target/release/octant-peer-burn");
+    let program = std::env::var_os("OCTANT_PEER_BURN").map_or(built, PathBuf::from);
+    if !program.exists() {
+        bail!(
+            "there is no {}; run `RUSTFLAGS=\"-C target-cpu=native\" cargo build --release` in {}, or name the program with \
+             OCTANT_PEER_BURN",
+            program.display(),
+            folder.display()
+        );
+    }
+    Ok(Command::new(program))
 }
 
 pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()> {

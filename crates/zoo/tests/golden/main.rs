@@ -76,13 +76,14 @@ golden! { check_real:
     mshnet => "mshnet", 2e-3;
     efficientnet_b0 => "efficientnet_b0", 1e-4;
     // PyTorch's f32 gradients in channels-last order differ from its f64 ones by up to 1.2e-4 in these samples.
-    efficientnet_v2_s => "efficientnet_v2_s", 3e-4;
+    efficientnet_v2_s => "efficientnet_v2_s", 1.5e-4;
     tf_efficientnetv2_s => "tf_efficientnetv2_s", 1e-4;
     mobilenet_v3_large => "mobilenet_v3_large", 1e-4;
     convnext_tiny => "convnext_tiny", 1e-4;
     vit_tiny_patch16_224 => "vit_tiny_patch16_224", 1e-4;
-    // PyTorch's f32 gradients differ from its f64 ones by up to 7.5e-3 here, in channels-first order.
-    unet => "unet", 5e-3;
+    // A rectifier falls to the other side in f32, in PyTorch's as here: the sample of the first layer's gradient is 2.5938e-4
+    // there, 2.5935e-4 here and 2.6856e-4 in f64, 1.9e-3 of a typical element.
+    unet => "unet", 2e-3;
 }
 
 /// Computing blocks again in the backward pass changes no figure.

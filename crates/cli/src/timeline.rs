@@ -2,7 +2,7 @@
 
 use crate::output::{Json, duration, line};
 use anyhow::{Context, Result};
-use octant_runtime::{Backend, Part, Recording, Timeline};
+use octant_runtime::{Backend, Occupation, Part, Recording, Timeline};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,11 +33,15 @@ impl Profile {
 pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) -> Result<()> {
     write(path, timeline)?;
     match as_json {
-        true => Json::line(json!({ "event": "trace", "path": path, "busy_share": timeline.busy_share() })),
+        true => {
+            let (busy, waiting) = timeline.occupation().map(|share| (share.busy, share.waiting)).unzip();
+            Json::line(json!({ "event": "trace", "path": path, "busy_share": busy, "waiting_share": waiting }));
+        }
         false => {
             show(&timeline.parts());
-            if let Some(share) = timeline.busy_share() {
-                line(format_args!("the device worked {:.1} % of the time", 100.0 * share));
+            if let Some(Occupation { busy, waiting }) = timeline.occupation() {
+                let [busy, waiting] = [busy, waiting].map(|share| 100.0 * share);
+                line(format_args!("the device worked {busy:.1} % of the time and waited {waiting:.1} % for the host"));
             }
             line(format_args!("{} holds the same on a line of time; https://ui.perfetto.dev opens it", path.display()));
         }

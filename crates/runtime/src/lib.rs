@@ -19,7 +19,7 @@ pub use mesh::{Mesh, Sharding};
 pub use octant_graph::Graph;
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, Part, Program};
-pub use timeline::{Recording, Span, Timeline};
+pub use timeline::{Occupation, Recording, Span, Timeline};
 
 /// Result of everything that touches a device.
 pub type Result<T> = std::result::Result<T, RuntimeError>;

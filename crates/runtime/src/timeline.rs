@@ -32,6 +32,19 @@ pub struct Span {
     pub length: Duration,
 }
 
+/// What a device did with the time between its first and its last work, in shares of it. The rest are the moments between
+/// one kernel and the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Occupation {
+    /// It worked.
+    pub busy: f64,
+    /// Nothing was there to do: it waited for the host.
+    pub waiting: f64,
+}
+
+/// Between two kernels that were queued a GPU pauses for 1 to 6 microseconds; longer than this it has nothing queued.
+const PAUSE: Duration = Duration::from_micros(10);
+
 /// The lane of a backend that measures its programs itself.
 const PROGRAM: &str = "program";
 
@@ -62,28 +75,31 @@ impl Timeline {
         parts
     }
 
-    /// How much of the time between the first and the last work of a device it was working, for the device that worked
-    /// most; the rest is waiting for the host and between kernels. `None` without any work.
-    pub fn busy_share(&self) -> Option<f64> {
+    /// How the device that worked most spent its time. `None` without any work.
+    pub fn occupation(&self) -> Option<Occupation> {
         let mut devices: HashMap<&str, Vec<(Duration, Duration)>> = HashMap::new();
         for span in self.spans.iter().filter(|span| span.is_device_work()) {
             devices.entry(&span.place).or_default().push((span.start, span.start + span.length));
         }
-        let (begin, end, busy) = devices.into_values().map(covered).max_by_key(|&(_, _, busy)| busy)?;
-        Some(busy.as_secs_f64() / (end - begin).as_secs_f64().max(f64::MIN_POSITIVE))
+        let (all, busy, waiting) = devices.into_values().map(covered).max_by_key(|&(_, busy, _)| busy)?;
+        let share = |part: Duration| part.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE);
+        Some(Occupation { busy: share(busy), waiting: share(waiting) })
     }
 }
 
-/// The begin and end of all intervals, and how much of the time between they cover together.
+/// The time from the first begin to the last end of all intervals, how much of it they cover together, and how much of it
+/// is longer gaps between them.
 fn covered(mut intervals: Vec<(Duration, Duration)>) -> (Duration, Duration, Duration) {
     intervals.sort_unstable();
     let begin = intervals.first().map_or(Duration::ZERO, |first| first.0);
-    let (mut end, mut busy) = (begin, Duration::ZERO);
+    let (mut end, mut busy, mut waiting) = (begin, Duration::ZERO, Duration::ZERO);
     for (from, to) in intervals {
+        let gap = from.saturating_sub(end);
+        waiting += if gap > PAUSE { gap } else { Duration::ZERO };
         busy += to.saturating_sub(from.max(end));
         end = end.max(to);
     }
-    (begin, end, busy)
+    (end - begin, busy, waiting)
 }
 
 impl Span {
@@ -119,17 +135,18 @@ mod tests {
     }
 
     #[test]
-    fn time_that_streams_share_counts_once() {
-        let span = |lane: &str, start, milliseconds| Span {
+    fn time_that_streams_share_counts_once_and_pauses_between_kernels_are_nobodys() {
+        let span = |lane: &str, start, microseconds| Span {
             place: "/device:GPU:0".into(),
             lane: lane.into(),
             name: "kernel".into(),
-            start: Duration::from_millis(start),
-            length: Duration::from_millis(milliseconds),
+            start: Duration::from_micros(start),
+            length: Duration::from_micros(microseconds),
         };
-        let spans =
-            vec![span("Stream #1", 10, 4), span("Stream #2", 12, 3), span("Steps", 0, 90), span("Stream #1", 18, 2)];
-        assert_eq!(Timeline { spans }.busy_share(), Some(0.7));
-        assert_eq!(Timeline::default().busy_share(), None);
+        let spans = [("Stream #1", 100, 40), ("Stream #2", 120, 30), ("Steps", 0, 900), ("Stream #1", 180, 15)];
+        let spans = spans.into_iter().chain([("Stream #1", 198, 2)]);
+        let spans = spans.map(|(lane, start, length)| span(lane, start, length)).collect();
+        assert_eq!(Timeline { spans }.occupation(), Some(Occupation { busy: 0.67, waiting: 0.3 }));
+        assert_eq!(Timeline::default().occupation(), None);
     }
 }

@@ -10,7 +10,7 @@ const MOST: usize = 4;
 
 /// The steps that were queued last, each by an output that nothing takes over: as it becomes known, the step is done.
 #[derive(Default)]
-pub(crate) struct Ahead {
+pub struct Ahead {
     outputs: VecDeque<Buffer>,
 }
 
@@ -22,5 +22,10 @@ impl Ahead {
             true => Ok(self.outputs.pop_front().map_or(Ok(()), |oldest| oldest.wait())?),
             false => Ok(()),
         }
+    }
+
+    /// Waits for all of them.
+    pub fn wait(&mut self) -> Result<(), TrainError> {
+        Ok(self.outputs.drain(..).try_for_each(|output| output.wait())?)
     }
 }

@@ -30,6 +30,7 @@ mod state;
 pub mod step;
 mod task;
 
+pub use ahead::Ahead;
 pub use classify::Classify;
 pub use error::TrainError;
 pub use evaluate::{Evaluator, Predictor};

@@ -13,8 +13,8 @@ use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
 use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Part, Sharding};
 use octant_tensor::{Element, HostTensor};
-use octant_train::Session;
 use octant_train::step::{StepPlan, prediction};
+use octant_train::{Ahead, Session};
 use octant_zoo::{Entry, Task};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -50,18 +50,22 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
         "infer" => Box::new(Predicting::new(&*backend, &plan, &batch, arguments.profile)?),
         other => bail!("there is no mode \"{other}\"; use train or infer"),
     };
-    // Accelerators run ahead of the host, as in training; the processor is the host.
-    let queued = if backend.name() == "cpu" { 1 } else { 5 };
-    let mut steps = |count: usize| -> Result<f64> {
+    let begun = Instant::now();
+    work.queue()?;
+    work.wait()?;
+    let (first, start_to_first) = (begun.elapsed().as_secs_f64(), started.elapsed().as_secs_f64());
+    // Accelerators run behind the host, as in training, so that a few steps are timed together, from the moment on when
+    // as many are queued as may be; the processor is the host.
+    let together = if backend.name() == "cpu" { 1 } else { 5 };
+    let mut steps = || -> Result<f64> {
         let begun = Instant::now();
-        work.run(count)?;
-        Ok(begun.elapsed().as_secs_f64() / count as f64)
+        (0..together).try_for_each(|_| work.queue())?;
+        Ok(begun.elapsed().as_secs_f64() / together as f64)
     };
-    let first = steps(1)?;
-    let start_to_first = started.elapsed().as_secs_f64();
-    steps(queued)?;
+    steps()?;
     let profile = arguments.profile.then(|| Profile::begin(&*backend));
-    let times: Result<Vec<f64>> = (0..arguments.steps.div_ceil(queued)).map(|_| steps(queued)).collect();
+    let times: Result<Vec<f64>> = (0..arguments.steps.div_ceil(together)).map(|_| steps()).collect();
+    work.wait()?;
     let (memory, cost) = work.cost();
     let step = Sample::new(times?);
     let peak_bytes = backend.memory()?.first().and_then(|memory| memory.peak).unwrap_or(0);
@@ -96,8 +100,10 @@ fn optimizer(recipe: &Recipe, asked: Option<&str>) -> Result<Optimizer> {
 
 /// Something that can be repeated.
 trait Steps {
-    /// Runs that many steps and waits for them.
-    fn run(&mut self, count: usize) -> Result<()>;
+    /// Queues a step, and waits until no more than a few are left to do.
+    fn queue(&mut self) -> Result<()>;
+    /// Waits for all of them.
+    fn wait(&mut self) -> Result<()>;
     fn cost(&self) -> (MemoryPlan, Cost);
     fn profile(&self) -> Vec<Part>;
 }
@@ -120,10 +126,11 @@ impl<'a> Training<'a> {
 }
 
 impl Steps for Training<'_> {
-    fn run(&mut self, count: usize) -> Result<()> {
-        for _ in 0..count {
-            self.session.train_on(self.batch.clone(), 1e-3)?;
-        }
+    fn queue(&mut self) -> Result<()> {
+        Ok(self.session.train_on(self.batch.clone(), 1e-3)?)
+    }
+
+    fn wait(&mut self) -> Result<()> {
         Ok(self.session.wait()?)
     }
 
@@ -139,6 +146,7 @@ impl Steps for Training<'_> {
 struct Predicting {
     executable: Box<dyn Executable>,
     inputs: Vec<Buffer>,
+    ahead: Ahead,
 }
 
 impl Predicting {
@@ -148,17 +156,18 @@ impl Predicting {
         let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);
         let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
         let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();
-        Ok(Predicting { executable, inputs: inputs? })
+        Ok(Predicting { executable, inputs: inputs?, ahead: Ahead::default() })
     }
 }
 
 impl Steps for Predicting {
-    fn run(&mut self, count: usize) -> Result<()> {
-        let mut last = Vec::new();
-        for _ in 0..count {
-            last = self.executable.execute(&self.inputs)?;
-        }
-        Ok(last.iter().try_for_each(Buffer::wait)?)
+    fn queue(&mut self) -> Result<()> {
+        let mut outputs = self.executable.execute(&self.inputs)?;
+        Ok(self.ahead.queued(outputs.pop().context("a prediction has an output")?)?)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        Ok(self.ahead.wait()?)
     }
 
     fn cost(&self) -> (MemoryPlan, Cost) {

@@ -4,6 +4,7 @@ use super::buffer::ShardedBuffer;
 use super::{failed, whole_cost};
 use crate::loaded::LoadedExecutable;
 use octant_runtime::{Buffer, Cost, Executable, MemoryPlan, Program, Result, RuntimeError, Shape, Sharding};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 pub(super) struct PjrtExecutable {
@@ -11,7 +12,11 @@ pub(super) struct PjrtExecutable {
     inputs: Vec<Parameter>,
     outputs: Vec<(Shape, Sharding)>,
     memory: MemoryPlan,
-    cost: Cost,
+    flops: f64,
+    compile_time: Duration,
+    from_cache: bool,
+    /// Asked for when somebody wants to know: the compiler walks through the whole program for it.
+    cost: OnceLock<Cost>,
 }
 
 struct Parameter {
@@ -38,11 +43,8 @@ impl PjrtExecutable {
         let outputs = program.graph.output_shapes().into_iter().zip(program.outputs.iter().copied()).collect();
         // A plugin that keeps these figures to itself can still run programs.
         let memory = loaded.executable().memory().map(MemoryPlan::from).unwrap_or_default();
-        let cost = loaded.executable().cost().unwrap_or_default();
-        // The compiler counts nothing for what it hands to libraries, such as convolutions on GPUs.
-        let cost = whole_cost(&cost, loaded.devices(), compile_time, from_cache);
-        let cost = Cost { flops: program.graph.flops(), ..cost };
-        Ok(PjrtExecutable { inputs: inputs.collect(), outputs, memory, cost, loaded })
+        let (inputs, flops, cost) = (inputs.collect(), program.graph.flops(), OnceLock::new());
+        Ok(PjrtExecutable { loaded, inputs, outputs, memory, flops, compile_time, from_cache, cost })
     }
 
     /// The backend's own buffers behind `inputs`, each as the program expects it.
@@ -113,6 +115,11 @@ impl Executable for PjrtExecutable {
     }
 
     fn cost(&self) -> Cost {
-        self.cost
+        *self.cost.get_or_init(|| {
+            let cost = self.loaded.executable().cost().unwrap_or_default();
+            let cost = whole_cost(&cost, self.loaded.devices(), self.compile_time, self.from_cache);
+            // The compiler counts nothing for what it hands to libraries, such as convolutions on GPUs.
+            Cost { flops: self.flops, ..cost }
+        })
     }
 }

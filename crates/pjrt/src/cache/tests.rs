@@ -7,9 +7,15 @@ fn key(version: &str) -> Key {
 }
 
 #[test]
-fn the_hash_is_fnv_1a() {
+fn the_hash_is_fnv_1a_and_sees_every_bit() {
     assert_eq!(hash(b""), 0x6c62272e07bb014262b821756295c58d);
     assert_eq!(hash(b"a"), 0xd228cb696f1a8caf78912b704e4a8964);
+    let bytes = *b"two words and a rest";
+    for bit in 0..8 * bytes.len() {
+        let mut flipped = bytes;
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert_ne!(hash(&flipped), hash(&bytes), "bit {bit}");
+    }
 }
 
 #[test]

@@ -69,16 +69,14 @@ impl<'a> Session<'a> {
         let traced = step::training(plan)?;
         let needs = Needs::of(plan, &traced);
         // A large state takes as long to draw and to copy as a stored program takes to load.
-        let (train, state, evaluation) = std::thread::scope(|scope| {
+        let (train, state) = std::thread::scope(|scope| {
             let state = scope.spawn(|| State::new(backend, &traced, known, |spec| spec.initial(seed)));
-            let train = scope.spawn(|| needs.compile(backend, &traced, options));
-            let evaluation = step::evaluation(plan);
-            let done = "neither compiling nor drawing numbers panics";
-            (train.join().expect(done), state.join().expect(done), evaluation)
+            let train = needs.compile(backend, &traced, options);
+            (train, state.join().expect("drawing and copying numbers does not panic"))
         });
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
-        let evaluation = Lazy::new(evaluation?.program, options);
+        let evaluation = Lazy::new(step::evaluation(plan)?.program, options);
         let (task, mesh) = (plan.task, plan.mesh.clone());
         let counts = backend.upload(&zeros(task.sums(false)), &mesh, &Sharding::Replicated)?;
         let accumulate = plan.accumulate.max(1);

@@ -24,6 +24,7 @@ mod device;
 mod error;
 mod event;
 mod executable;
+mod heap;
 mod holders;
 mod loaded;
 mod memory_text;

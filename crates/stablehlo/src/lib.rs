@@ -40,6 +40,9 @@ pub struct Options {
     pub without_locations: bool,
     /// Writes convolutions that are plain matrix products as products.
     pub pointwise_as_products: bool,
+    /// Writes the gradient of a pooling whose windows do not overlap as a comparison of every element with its window's
+    /// greatest. XLA's GPU compiler otherwise writes all windows' indices to memory, axis by axis, and scatters.
+    pub tiles_by_comparing: bool,
     /// Calls kernels of our own (`octant-cuda`) where there are better ones than the compiler's. Only programs for one
     /// device do: the compiler cannot partition a call that it knows nothing about.
     pub cuda_kernels: bool,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use octant_graph::composites::Pool;
 use octant_graph::{Convolution, DType, Shape, Tensor, Trace};
 use octant_runtime::{Mesh, Program, Sharding};
 use octant_stablehlo::{LowerError, Options, Precision, lower};
@@ -129,8 +130,26 @@ fn kernel_calls(program: &Program, name: &str, options: &Options) -> (usize, usi
     (calls.iter().filter(|line| line.contains(&named)).count(), calls.len())
 }
 
-const KERNELS: Options =
-    Options { precision: Precision::Fast, without_locations: false, pointwise_as_products: false, cuda_kernels: true };
+const KERNELS: Options = Options {
+    precision: Precision::Fast,
+    without_locations: false,
+    pointwise_as_products: false,
+    tiles_by_comparing: false,
+    cuda_kernels: true,
+};
+
+#[test]
+fn unpooling_scatters_only_where_windows_overlap() {
+    let scatters = |size: usize, stride: usize, side: usize| {
+        let trace = Trace::new();
+        let x = trace.input("x", Shape::new(DType::F32, [2, side, side, 3]));
+        let gradients = trace.gradients(&x.max_pool(Pool::square(size, stride)).square().sum(&[0, 1, 2, 3]), &[x]);
+        let program = Program::new("unpool", trace.finish(&gradients).unwrap());
+        let options = Options { tiles_by_comparing: true, ..Options::default() };
+        lower(&program, &options).unwrap().contains("select_and_scatter")
+    };
+    assert_eq!([scatters(2, 2, 8), scatters(3, 2, 9), scatters(2, 2, 9)], [false, true, true]);
+}
 
 #[test]
 fn depthwise_convolutions_call_our_kernels_on_one_gpu() {

@@ -81,13 +81,19 @@ fn select_and_scatter(dtype: DType) -> Case {
     let sources = [5, 11, 4, 5].map(|count| values::ordinary(dtype, &[count]));
     let pictures = picture_windows();
     let picture_sources = [[2, 4, 3, 5], [2, 5, 4, 5], [2, 9, 7, 5]].map(|dims| values::ordinary(dtype, &dims));
+    // Every element in exactly one window.
+    let tiles = [Window::new([1, 2, 2, 1]), Window::new([2, 4, 3, 1])];
+    let tile_sources = [[2, 4, 3, 5], [1, 2, 2, 5]].map(|dims| values::ordinary(dtype, &dims));
     let mut inputs = vec![values::with_ties(dtype, &[11]), values::with_ties(dtype, &[2, 9, 7, 5])];
     inputs.extend(sources);
     inputs.extend(picture_sources);
+    inputs.push(values::with_ties(dtype, &[2, 8, 6, 5]));
+    inputs.extend(tile_sources);
     Case::new(format!("window/select-and-scatter/{dtype}"), inputs, Tolerance::chain(8.0, 8.0), |_, x| {
         let lines = line.iter().zip(&x[2..6]).map(|(window, source)| x[0].select_and_scatter(source, window.clone()));
         let pictures =
-            pictures.iter().zip(&x[6..]).map(|(window, source)| x[1].select_and_scatter(source, window.clone()));
-        lines.chain(pictures).collect()
+            pictures.iter().zip(&x[6..9]).map(|(window, source)| x[1].select_and_scatter(source, window.clone()));
+        let tiles = tiles.iter().zip(&x[10..]).map(|(window, source)| x[9].select_and_scatter(source, window.clone()));
+        lines.chain(pictures).chain(tiles).collect()
     })
 }

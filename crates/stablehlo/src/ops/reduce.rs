@@ -34,15 +34,27 @@ pub fn reduce(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize], shap
     f.convert(&reduced, shape.dtype())
 }
 
-/// A reduction over pairs of value and index.
+/// The greatest or least values along an axis, and where they are.
 pub fn arg_reduce(f: &mut Function, x: &Named, greatest: bool, axis: usize, shapes: &[&Shape]) -> Vec<Named> {
-    let kind = if greatest { Reduction::Max } else { Reduction::Min };
     let indices = super::movement::iota(f, &x.shape.with_dtype(DType::I32), axis);
+    best(f, x, &indices, greatest, &[axis], shapes)
+}
+
+/// A reduction over pairs of value and index.
+pub fn best(
+    f: &mut Function,
+    x: &Named,
+    indices: &Named,
+    greatest: bool,
+    axes: &[usize],
+    shapes: &[&Shape],
+) -> Vec<Named> {
+    let kind = if greatest { Reduction::Max } else { Reduction::Min };
     let worst = f.constant(&constant::identity(kind, x.dtype()));
     let first = f.scalar(DType::I32, 0.0);
     let signature = types::tuple(&[&x.shape, &indices.shape, &worst.shape, &first.shape]);
     let results = types::tuple(shapes);
-    let dimensions = types::array(&[axis]);
+    let dimensions = types::array(axes);
     f.several(shapes, |f, head| {
         f.open(format!(
             "{head} = \"stablehlo.reduce\"({x}, {indices}, {worst}, {first}) <{{dimensions = {dimensions}}}> ({{"

@@ -1,9 +1,10 @@
 //! Sliding windows.
 
-use super::reduce::{reduction_name, wide};
+use super::movement;
+use super::reduce::{best, reduction_name, wide};
 use crate::function::{Function, Named};
 use crate::{constant, types};
-use octant_graph::{DType, Reduction, Shape, Window};
+use octant_graph::{DType, HostTensor, Reduction, Shape, Window};
 
 pub fn reduce_window(f: &mut Function, x: &Named, kind: Reduction, window: &Window, shape: &Shape) -> Named {
     let dtype = wide(kind, x.dtype());
@@ -36,6 +37,9 @@ pub fn combine(f: &mut Function, name: &str, dtype: DType) {
 }
 
 pub fn select_and_scatter(f: &mut Function, x: &Named, source: &Named, window: &Window) -> Named {
+    if f.module.options.tiles_by_comparing && is_tiling(window, &x.shape) {
+        return choose_in_tiles(f, x, source, window);
+    }
     let dtype = x.dtype();
     let zero = f.scalar(dtype, 0.0);
     let attributes = format!(
@@ -59,4 +63,37 @@ pub fn select_and_scatter(f: &mut Function, x: &Named, source: &Named, window: &
         f.line(format!("}}) : {signature} -> {}", x.ty()));
     });
     named[0].clone()
+}
+
+/// Whether every element belongs to exactly one window.
+fn is_tiling(window: &Window, shape: &Shape) -> bool {
+    let plain = |steps: &[usize]| steps.iter().all(|&step| step == 1);
+    window.size == window.strides
+        && window.padding.iter().all(|&(low, high)| low == 0 && high == 0)
+        && plain(&window.base_dilation)
+        && plain(&window.window_dilation)
+        && shape.dims().iter().zip(&window.size).all(|(&dim, &size)| dim % size == 0)
+}
+
+/// Every element asks whether it is the first of the greatest in its window, which is a loop without any scattering.
+fn choose_in_tiles(f: &mut Function, x: &Named, source: &Named, window: &Window) -> Named {
+    let rank = x.shape.rank();
+    // Every axis becomes two: which window, and where in it.
+    let (outer, inner): (Vec<usize>, Vec<usize>) = (0..rank).map(|axis| (2 * axis, 2 * axis + 1)).unzip();
+    let sizes = source.shape.dims().iter().zip(&window.size);
+    let split = Shape::new(x.dtype(), sizes.flat_map(|(&windows, &size)| [windows, size]).collect::<Vec<_>>());
+    let places: Vec<i32> = (0..window.size.iter().product::<usize>() as i32).collect();
+    let places = HostTensor::new(window.size.clone(), &places).expect("one place for every element of a window");
+    let places = f.constant(&places);
+    let places = movement::broadcast(f, &places, &inner, &split.with_dtype(DType::I32));
+
+    let tiles = f.typed("reshape", &[x], "", &split);
+    let windows = source.shape.with_dtype(DType::I32);
+    let chosen = best(f, &tiles, &places, true, &inner, &[&source.shape.with_dtype(x.dtype()), &windows]);
+    let chosen = movement::broadcast(f, &chosen[1], &outer, &places.shape);
+    let is_chosen = f.compare("EQ", &places, &chosen);
+    let spread = movement::broadcast(f, source, &outer, &split);
+    let zero = f.full(&split, 0.0);
+    let result = f.select(&is_chosen, &spread, &zero);
+    f.typed("reshape", &[&result], "", &x.shape)
 }

@@ -50,8 +50,8 @@ fn random_graphs_mean_the_same_to_xla() {
 
 /// The forms that GPUs get.
 #[test]
-fn convolutions_written_as_products_mean_the_same_to_xla() {
-    let contains = |case: &Case| case.name.starts_with("convolution") || case.name.contains("conv");
+fn convolutions_as_products_and_unpooling_by_comparisons_mean_the_same_to_xla() {
+    let contains = |case: &Case| ["conv", "pool", "scatter"].iter().any(|part| case.name.contains(part));
     let cases: Vec<Case> = cases::all().into_iter().filter(contains).collect();
-    check(&cases, Options { pointwise_as_products: true, ..Options::default() });
+    check(&cases, Options { pointwise_as_products: true, tiles_by_comparing: true, ..Options::default() });
 }

@@ -23,31 +23,14 @@ fn widened(f: &mut Function, x: &Named, dtype: DType) -> Named {
 
 pub fn dot(f: &mut Function, left: &Named, right: &Named, dot: &DotGeneral, shape: &Shape) -> Named {
     let (left, right) = (widened(f, left, dot.dtype), widened(f, right, dot.dtype));
-    let (left, left_contract) = batch_first(f, left, &dot.left_batch, &dot.left_contract);
-    let (right, right_contract) = batch_first(f, right, &dot.right_batch, &dot.right_contract);
     let precision = precision(f);
-    let batch = list(0..dot.left_batch.len());
     let batching = match dot.left_batch.is_empty() {
         true => String::new(),
-        false => format!(", batching_dims = {batch} x {batch}"),
+        false => format!(", batching_dims = {} x {}", list(&dot.left_batch), list(&dot.right_batch)),
     };
-    let contracting = format!(", contracting_dims = {} x {}", list(&left_contract), list(&right_contract));
+    let contracting = format!(", contracting_dims = {} x {}", list(&dot.left_contract), list(&dot.right_contract));
     let attributes = format!("{batching}{contracting}, precision = [{precision}, {precision}]");
     f.typed("dot_general", &[&left, &right], &attributes, shape)
-}
-
-/// An operand with its batch axes in front, and where its contracted axes are then. XLA's GPU compiler rounds products to
-/// the operands' type where a batch axis lies further back.
-fn batch_first(f: &mut Function, x: Named, batch: &[usize], contract: &[usize]) -> (Named, Vec<usize>) {
-    let others = (0..x.shape.rank()).filter(|axis| !batch.contains(axis));
-    let order: Vec<usize> = batch.iter().copied().chain(others).collect();
-    if order.is_sorted() {
-        return (x, contract.to_vec());
-    }
-    let dims: Vec<usize> = order.iter().map(|&axis| x.shape.dims()[axis]).collect();
-    let moved = movement::transpose(f, &x, &order, &Shape::new(x.dtype(), dims));
-    let place = |axis: &usize| order.iter().position(|old| old == axis).expect("every axis is in the order");
-    (moved, contract.iter().map(place).collect())
 }
 
 /// Names of axes in the order in which they lie: `[b, 0, 1, f]`.

@@ -89,6 +89,14 @@ pub(super) enum SharedOutput {
 }
 
 impl SharedOutput {
+    /// The same place without its first elements.
+    pub fn after(self, elements: usize) -> SharedOutput {
+        match self {
+            SharedOutput::Bf16(to) => SharedOutput::Bf16(Shared(to.at(elements))),
+            SharedOutput::F32(to) => SharedOutput::F32(Shared(to.at(elements))),
+        }
+    }
+
     /// Stores `values` from element `first` on.
     ///
     /// # Safety
@@ -101,6 +109,20 @@ impl SharedOutput {
                 SharedOutput::Bf16(to) => {
                     narrow(simd, values, std::slice::from_raw_parts_mut(to.at(first), values.len()));
                 }
+            }
+        }
+    }
+
+    /// Makes the first `len` elements zeros.
+    ///
+    /// # Safety
+    /// As [`SharedOutput::store`].
+    pub unsafe fn clear(self, len: usize) {
+        // SAFETY: the caller's promise; zero bytes are the number zero.
+        unsafe {
+            match self {
+                SharedOutput::F32(to) => std::ptr::write_bytes(to.at(0), 0, len),
+                SharedOutput::Bf16(to) => std::ptr::write_bytes(to.at(0), 0, len),
             }
         }
     }

@@ -22,7 +22,6 @@ mod tests;
 
 pub use forward::{Convolution, conv2d};
 pub use gradient::{WeightsGradient, conv2d_weights_gradient};
-pub use pooled::Finished;
 
 /// A convolution: `y[n,o] = Σ x[n,i] · w[k]` over all `k`, `i` with `o·stride + k·kernel_dilation - pad_low = i·input_dilation`.
 ///
@@ -75,6 +74,10 @@ pub struct Weights<'a, T = f32> {
 /// Called with the index of its first element on each finished, contiguous block of whole output pixels, by the thread
 /// that has just computed it.
 pub type Epilogue<'a> = dyn Fn(usize, &mut [f32]) + Sync + 'a;
+
+/// Called with the first element and the number of elements of every finished part of a result, by the thread that has just
+/// written it.
+pub type Finished<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 impl Conv2d {
     /// Plain convolution: no dilation, one group, not reversed.

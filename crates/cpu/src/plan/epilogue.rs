@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Attaches every loop that can run inside of a convolution, and drops it from the list.
 pub(crate) fn attach(steps: Vec<Step>, graph: &Graph, values: &StoredValues) -> Vec<Step> {
+    let steps = small_ones_first(steps, values);
     let handed_out: HashSet<BufferId> = graph.outputs().iter().map(|&output| values.buffer(output)).collect();
     let mut readers: HashMap<BufferId, Vec<usize>> = HashMap::new();
     let mut written: HashMap<BufferId, Vec<usize>> = HashMap::new();
@@ -59,6 +60,26 @@ pub(crate) fn attach(steps: Vec<Step>, graph: &Graph, values: &StoredValues) -> 
     steps.into_iter().flatten().collect()
 }
 
+/// Puts small loops over the program's inputs before everything else, the factors of a norm from its variance for one: what a
+/// convolution's loop reads must be there when the convolution begins.
+fn small_ones_first(steps: Vec<Step>, values: &StoredValues) -> Vec<Step> {
+    const FEW_BYTES: usize = 64 * 1024;
+    // How many steps that are not first write every buffer.
+    let mut missing: HashMap<BufferId, usize> = HashMap::new();
+    steps.iter().flat_map(Step::writes).for_each(|buffer| *missing.entry(buffer).or_default() += 1);
+    let (first, rest): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(|step| {
+        let Step::Loop(_) = step else { return false };
+        let bytes: usize = step.writes().iter().map(|buffer| values.sizes[buffer.0 as usize]).sum();
+        let is_there = |buffer: &BufferId| missing.get(buffer).is_none_or(|&writers| writers == 0);
+        let is_first = bytes <= FEW_BYTES && step.reads().iter().all(is_there);
+        if is_first {
+            step.writes().iter().for_each(|buffer| *missing.entry(*buffer).or_default() -= 1);
+        }
+        is_first
+    });
+    first.into_iter().chain(rest).collect()
+}
+
 /// Whether the step is a convolution from pictures to pictures, all of one type.
 pub(super) fn is_pictures(conv: &KernelStep, dtype: DType) -> bool {
     let Op::Convolution(attributes) = &conv.op else { return false };
@@ -67,9 +88,9 @@ pub(super) fn is_pictures(conv: &KernelStep, dtype: DType) -> bool {
     of_one_type && attributes.input == plain && attributes.output == plain && attributes.batch_groups == 1
 }
 
-/// Whether loops can be run inside of the step: f32 convolutions, and pooled ones of any type.
+/// Whether loops can be run inside of the step.
 fn hands_out_pixels(conv: &KernelStep) -> bool {
-    is_pictures(conv, DType::F32) || (conv.pooling.is_some() && is_pictures(conv, DType::BF16))
+    is_pictures(conv, DType::F32) || is_pictures(conv, DType::BF16)
 }
 
 /// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same way, and

@@ -16,7 +16,7 @@ mod transpose;
 
 use super::gradient::Gradients;
 use super::planar::{self, is_planar, planar_gradient};
-use super::{Convolution, Epilogue, Weights, WeightsGradient};
+use super::{Convolution, Finished, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen, widen_all};
 use crate::kernels::{Machine, Shared, scratch};
 #[cfg(target_arch = "x86_64")]
@@ -27,7 +27,7 @@ use half::bf16;
 pub(super) use {gradient::TiledGradient, tiled::TiledPlan};
 
 impl Convolution {
-    /// [`Convolution::run`] for bf16 pictures and weights. The epilogue sees the f32 sums before they are rounded.
+    /// [`Convolution::run`] for bf16 pictures and weights; `finished` is told of every part of the result once it is stored.
     ///
     /// # Panics
     /// When a slice does not have the size that the description says.
@@ -37,7 +37,7 @@ impl Convolution {
         x: &[bf16],
         w: Weights<'_, bf16>,
         mut y: Output<'_>,
-        epilogue: Option<&Epilogue<'_>>,
+        finished: Option<&Finished<'_>>,
     ) {
         assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
         assert_eq!(y.len(), self.conv.output_len(), "the output's size must match {:?}", self.conv);
@@ -46,13 +46,13 @@ impl Convolution {
             return;
         }
         if is_planar(&self.conv) {
-            return self.run_planar(machine, x, w, y.shared(), epilogue);
+            return self.run_planar(machine, x, w, y.shared(), finished);
         }
         #[cfg(target_arch = "x86_64")]
         if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
-            return plan.run(machine, &self.conv, x, w, y.shared(), epilogue);
+            return plan.run(machine, &self.conv, x, w, y.shared(), finished);
         }
-        self.run_widened(machine, x, w, &mut y, epilogue);
+        self.run_widened(machine, x, w, &mut y, finished);
     }
 
     /// Pictures are widened where they are copied onto planes.
@@ -62,7 +62,7 @@ impl Convolution {
         x: &[bf16],
         w: Weights<'_, bf16>,
         y: SharedOutput,
-        epilogue: Option<&Epilogue<'_>>,
+        finished: Option<&Finished<'_>>,
     ) {
         let conv = &self.conv;
         let (rows, row_len) = (conv.batch * conv.output[0], conv.output[1] * conv.out_channels);
@@ -76,11 +76,11 @@ impl Convolution {
                 scratch::borrow(rows.len() * row_len, |sums: &mut [f32]| {
                     let whole = Shared(sums.as_mut_ptr().wrapping_sub(first));
                     planar::planar_rows(machine.simd, conv, x, packed, whole, rows);
-                    if let Some(epilogue) = epilogue {
-                        epilogue(first, sums);
-                    }
                     // SAFETY: chunks are disjoint ranges of output rows.
                     unsafe { y.store(machine.simd, first, sums) };
+                    if let Some(finished) = finished {
+                        finished(first, sums.len());
+                    }
                 });
             });
         });
@@ -92,25 +92,28 @@ impl Convolution {
         x: &[bf16],
         w: Weights<'_, bf16>,
         y: &mut Output<'_>,
-        epilogue: Option<&Epilogue<'_>>,
+        finished: Option<&Finished<'_>>,
     ) {
         scratch::borrow(x.len() + w.data.len(), |wide: &mut [f32]| {
             let (wide_x, wide_w) = wide.split_at_mut(x.len());
             widen_all(machine, x, wide_x);
             widen_all(machine, w.data, wide_w);
             let w = w.with_data(&*wide_w);
+            let tell = |first: usize, count: usize| {
+                if let Some(finished) = finished {
+                    finished(first, count);
+                }
+            };
             match y {
-                Output::F32(y) => self.run(machine, wide_x, w, y, epilogue),
+                Output::F32(y) => self.run(machine, wide_x, w, y, Some(&|first, sums| tell(first, sums.len()))),
                 Output::Bf16(y) => scratch::borrow(y.len(), |wide_y: &mut [f32]| {
                     let target = SharedOutput::Bf16(Shared(y.as_mut_ptr()));
-                    let finish = |first: usize, values: &mut [f32]| {
-                        if let Some(epilogue) = epilogue {
-                            epilogue(first, values);
-                        }
+                    let store = |first: usize, sums: &mut [f32]| {
                         // SAFETY: epilogues are called with disjoint blocks of the output.
-                        unsafe { target.store(machine.simd, first, values) };
+                        unsafe { target.store(machine.simd, first, sums) };
+                        tell(first, sums.len());
                     };
-                    self.run(machine, wide_x, w, wide_y, Some(&finish));
+                    self.run(machine, wide_x, w, wide_y, Some(&store));
                 }),
             }
         });

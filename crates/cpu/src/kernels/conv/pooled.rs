@@ -9,7 +9,7 @@ mod short;
 #[cfg(test)]
 mod tests;
 
-use super::{Conv2d, Convolution, Weights, WeightsGradient};
+use super::{Conv2d, Convolution, Finished, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, Stored, narrow_all, widen_all};
 use crate::kernels::pool2d::tiling::{pool_row, unpool_row};
 use crate::kernels::{Machine, Pool2d, Shared, scratch};
@@ -31,10 +31,6 @@ struct Target<'a, T> {
     selected: Shared<u8>,
     finished: &'a Finished<'a>,
 }
-
-/// Called with the first element and the number of elements of every finished part of the pooled result, by the thread that
-/// has just written it.
-pub type Finished<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 impl<T: Stored> Target<'_, T> {
     /// Pools the convolution's rows that belong to some rows of windows.
@@ -140,7 +136,12 @@ impl Convolution {
         if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
             return plan.with_packed(machine, &self.conv, w, |packed| {
                 self.run_bands(machine, pool, |window_rows, rows| {
-                    plan.run_rows(&self.conv, x, packed, rows, |sums| target.store(machine, window_rows, sums));
+                    let row_len = self.conv.output[1] * self.conv.out_channels;
+                    scratch::borrow(rows.len() * row_len, |sums: &mut [f32]| {
+                        // SAFETY: the sums have room for these rows.
+                        unsafe { plan.run_rows(&self.conv, x, packed, rows, Output::F32(sums).shared()) };
+                        target.store(machine, window_rows, sums);
+                    });
                 });
             });
         }

@@ -80,10 +80,15 @@ impl Way {
 
     pub fn run(&self, arguments: &Arguments, epilogue: Option<&PreparedLoop>, memory: &Memory, machine: &Machine) {
         let [input, kernel, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
+        let follow = |first: usize, count: usize| {
+            if let Some(epilogue) = epilogue {
+                epilogue.run_range(memory, first, count);
+            }
+        };
         match self {
             Way::Pictures { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
                 with_bf16(memory, [input, kernel, output], |x, w, y| {
-                    plan.run_bf16(machine, x, strides.view(w), y, None);
+                    plan.run_bf16(machine, x, strides.view(w), y, Some(&follow));
                 });
             }
             Way::Gradient(plan) if is_bf16(&input.1, &output.1) => {
@@ -91,11 +96,7 @@ impl Way {
             }
             Way::Pictures { kernel: plan, strides } => with_f32(memory, machine, input, |x| {
                 with_f32(memory, machine, kernel, |w| {
-                    let follow = |first: usize, pixels: &mut [f32]| {
-                        if let Some(epilogue) = epilogue {
-                            epilogue.run_range(memory, first, pixels.len());
-                        }
-                    };
+                    let follow = |first: usize, pixels: &mut [f32]| follow(first, pixels.len());
                     let follow: Option<&Epilogue> = epilogue.is_some().then_some(&follow);
                     into_f32(memory, machine, output, |y| plan.run(machine, x, strides.view(w), y, follow));
                 })

@@ -1,10 +1,12 @@
 //! bf16 convolutions on AMX tiles.
 
+mod multiply;
 mod span;
+mod store;
 
 use super::super::forward::ChunkRule;
 use super::super::windows::Sweep;
-use super::super::{Conv2d, Epilogue, Weights};
+use super::super::{Conv2d, Finished, Weights};
 use crate::kernels::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS, Tiles};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::{Machine, Shared, scratch};
@@ -88,21 +90,19 @@ impl TiledPlan {
         x: &[bf16],
         w: Weights<'_, bf16>,
         y: SharedOutput,
-        epilogue: Option<&Epilogue<'_>>,
+        finished: Option<&Finished<'_>>,
     ) {
         self.with_packed(machine, conv, w, |packed| {
             let rows = conv.batch * conv.output[0];
             let row_len = conv.output[1] * conv.out_channels;
             machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
                 let rows = chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows);
-                let first = rows.start * row_len;
-                self.run_rows(conv, x, packed, rows, |sums| {
-                    if let Some(epilogue) = epilogue {
-                        epilogue(first, sums);
-                    }
-                    // SAFETY: chunks are disjoint ranges of output rows.
-                    unsafe { y.store(machine.simd, first, sums) };
-                });
+                let (first, len) = (rows.start * row_len, rows.len() * row_len);
+                // SAFETY: chunks are disjoint ranges of output rows.
+                unsafe { self.run_rows(conv, x, packed, rows, y.after(first)) };
+                if let Some(finished) = finished {
+                    finished(first, len);
+                }
             });
         });
     }
@@ -127,41 +127,34 @@ impl TiledPlan {
         });
     }
 
-    /// Lends the sums of some output rows, counted through all pictures.
-    pub fn run_rows(
-        &self,
-        conv: &Conv2d,
-        x: &[bf16],
-        packed: &[u16],
-        rows: Range<usize>,
-        body: impl FnOnce(&mut [f32]),
-    ) {
+    /// Computes some output rows, counted through all pictures, the first of which begins at `to`.
+    ///
+    /// # Safety
+    /// The rows must exist behind `to` and belong to the calling chunk.
+    pub unsafe fn run_rows(&self, conv: &Conv2d, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
         let row_len = conv.output[1] * conv.out_channels;
-        scratch::borrow(rows.len() * row_len, |sums: &mut [f32]| {
-            if self.sweeps.iter().any(|sweep| sweep.sweep.segments == 0) {
-                sums.fill(0.0);
+        if self.sweeps.iter().any(|sweep| sweep.sweep.segments == 0) {
+            // SAFETY: the caller's promise.
+            unsafe { to.clear(rows.len() * row_len) };
+        }
+        let mut start = 0;
+        for sweep in &self.sweeps {
+            let panel_len = sweep.panel_len();
+            let packed = &packed[start..][..conv.out_channels.div_ceil(COLUMNS) * panel_len];
+            start += packed.len();
+            if sweep.sweep.segments == 0 {
+                continue;
             }
-            let mut start = 0;
-            for sweep in &self.sweeps {
-                let panel_len = sweep.panel_len();
-                let packed = &packed[start..][..conv.out_channels.div_ceil(COLUMNS) * panel_len];
-                start += packed.len();
-                if sweep.sweep.segments == 0 {
-                    continue;
-                }
-                // SAFETY: this plan only runs where AMX was granted.
-                let tiles = unsafe { Tiles::configure(sweep.steps) };
-                let height = conv.output[0];
-                for picture in rows.start / height..rows.end.div_ceil(height) {
-                    let own = rows.start.max(picture * height)..rows.end.min((picture + 1) * height);
-                    let span =
-                        Span::new(conv, sweep, picture, own.start - picture * height..own.end - picture * height);
-                    let first_row = own.start - rows.start;
-                    span.run(x, packed, &tiles, &mut sums[first_row * row_len..]);
-                }
+            // SAFETY: this plan only runs where AMX was granted.
+            let tiles = unsafe { Tiles::configure(sweep.steps) };
+            let height = conv.output[0];
+            for picture in rows.start / height..rows.end.div_ceil(height) {
+                let own = rows.start.max(picture * height)..rows.end.min((picture + 1) * height);
+                let span = Span::new(conv, sweep, picture, own.start - picture * height..own.end - picture * height);
+                // SAFETY: these rows are among the caller's.
+                unsafe { span.run(x, packed, &tiles, to.after((own.start - rows.start) * row_len)) };
             }
-            body(sums);
-        });
+        }
     }
 }
 

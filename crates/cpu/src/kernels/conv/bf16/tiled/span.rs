@@ -3,23 +3,22 @@
 use super::super::super::Conv2d;
 use super::super::super::phases::Tap;
 use super::TiledSweep;
-use crate::kernels::amx::{Block, COLUMNS, Column, NARROW, ROWS, Tiles};
+use super::multiply::Multiply;
+use crate::kernels::amx::Tiles;
+use crate::kernels::bf16::SharedOutput;
 use crate::kernels::scratch;
 use half::bf16;
 use std::ops::Range;
 
 /// Rows of a tile register.
-const TILE: usize = 16;
+pub(super) const TILE: usize = 16;
 /// Marks a row of a tile that is no output pixel.
-const NOWHERE: u32 = u32::MAX;
-
-/// Packed weights of this many numbers stay in the second-level cache next to what else is there.
-const CACHED_WEIGHTS: usize = 256 * 1024;
+pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// The outputs of one sweep in some rows of one picture.
 pub(super) struct Span<'a> {
-    conv: &'a Conv2d,
-    tiled: &'a TiledSweep,
+    pub conv: &'a Conv2d,
+    pub tiled: &'a TiledSweep,
     picture: usize,
     /// The picture's output rows of the chunk.
     rows: Range<usize>,
@@ -32,12 +31,12 @@ pub(super) struct Span<'a> {
 
 /// How the windows of a span are enumerated.
 #[derive(Clone, Copy)]
-struct Order {
+pub(super) struct Order {
     /// Pixels in a row of the (copied) input.
     width: usize,
     /// Positions from one output row to the next, if rows follow each other without a jump.
     through: Option<usize>,
-    tiles: usize,
+    pub tiles: usize,
 }
 
 impl<'a> Span<'a> {
@@ -51,7 +50,11 @@ impl<'a> Span<'a> {
         Span { conv, tiled, picture, rows, indices, lines, columns }
     }
 
-    pub fn run(&self, x: &[bf16], packed: &[u16], tiles: &Tiles, sums: &mut [f32]) {
+    /// Computes the span; `to` is where its first row begins.
+    ///
+    /// # Safety
+    /// The span's rows must exist behind `to` and belong to the calling chunk.
+    pub unsafe fn run(&self, x: &[bf16], packed: &[u16], tiles: &Tiles, to: SharedOutput) {
         if self.indices.is_empty() || self.tiled.sweep.horizontal.count == 0 {
             return;
         }
@@ -66,13 +69,27 @@ impl<'a> Span<'a> {
             let line = self.picture * conv.input[0] + self.lines.start as usize;
             let first = (line * conv.input[1] + self.columns.start as usize) * conv.in_channels;
             if first + self.extent(&order) <= x.len() {
-                return self.run_tiles(x[first..].as_ptr().cast(), &order, packed, tiles, sums);
+                // SAFETY: the extent was checked; the caller vouches for the target.
+                return unsafe { self.multiply(x[first..].as_ptr().cast(), order, packed, tiles, to) };
             }
         }
         let order = self.order((self.columns.end - self.columns.start) as usize);
         scratch::borrow(self.extent(&order), |copy: &mut [u16]| {
             self.copy_input(x, copy, order.width);
-            self.run_tiles(copy.as_ptr(), &order, packed, tiles, sums);
+            // SAFETY: the copy has the extent; the caller vouches for the target.
+            unsafe { self.multiply(copy.as_ptr(), order, packed, tiles, to) };
+        });
+    }
+
+    /// Multiplies all tiles of the input that begins at `a`.
+    ///
+    /// # Safety
+    /// [`Span::extent`] numbers must lie behind `a`; as for [`Span::run`].
+    unsafe fn multiply(&self, a: *const u16, order: Order, packed: &[u16], tiles: &Tiles, to: SharedOutput) {
+        scratch::borrow(self.tiled.sweep.segments, |offsets: &mut [usize]| {
+            self.tiled.segment_offsets(order.width, offsets);
+            // SAFETY: the caller's promise.
+            unsafe { Multiply { span: self, order, a, offsets, packed, tiles, to }.run() };
         });
     }
 
@@ -102,7 +119,7 @@ impl<'a> Span<'a> {
     }
 
     /// Where the windows of a tile begin, in numbers.
-    fn tile_start(&self, order: &Order, tile: usize) -> usize {
+    pub fn tile_start(&self, order: &Order, tile: usize) -> usize {
         let horizontal = &self.tiled.sweep.horizontal;
         let across = horizontal.input_step as usize;
         let pixel = match order.through {
@@ -117,7 +134,7 @@ impl<'a> Span<'a> {
     }
 
     /// The output pixels of a tile's rows, counted from the first of the span's rows.
-    fn places(&self, order: &Order, tile: usize) -> [u32; TILE] {
+    pub fn places(&self, order: &Order, tile: usize) -> [u32; TILE] {
         let (vertical, horizontal) = (&self.tiled.sweep.vertical, &self.tiled.sweep.horizontal);
         let mut places = [NOWHERE; TILE];
         let (mut index, mut column) = match order.through {
@@ -167,114 +184,5 @@ impl<'a> Span<'a> {
                 }
             }
         }
-    }
-
-    /// Four tiles of so few output channels that the second half of a panel is empty.
-    fn run_four(
-        &self,
-        a: *const u16,
-        order: &Order,
-        offsets: &[usize],
-        packed: &[u16],
-        first: usize,
-        tiles: &Tiles,
-        sums: &mut [f32],
-    ) {
-        let (tiled, outputs) = (self.tiled, self.conv.out_channels);
-        let places: [[u32; TILE]; 4] = std::array::from_fn(|tile| match first + tile < order.tiles {
-            true => self.places(order, first + tile),
-            false => [NOWHERE; TILE],
-        });
-        // Sixteen neighbours of sixteen channels are stored where they belong.
-        let follow = |places: &[u32; TILE]| {
-            places[TILE - 1] != NOWHERE && places.windows(2).all(|pair| pair[0] != NOWHERE && pair[1] == pair[0] + 1)
-        };
-        let direct = outputs == NARROW && places.iter().all(follow);
-        let mut copy = [0.0f32; 4 * TILE * NARROW];
-        let column = Column {
-            a: std::array::from_fn(|tile| a.wrapping_add(self.tile_start(order, (first + tile).min(order.tiles - 1)))),
-            c: std::array::from_fn(|tile| match direct {
-                true => sums[places[tile][0] as usize * outputs..].as_mut_ptr(),
-                false => copy[tile * TILE * NARROW..].as_mut_ptr(),
-            }),
-            step_bytes: 2 * tiled.steps,
-            blocks: tiled.blocks,
-            accumulate: 0,
-            a_stride: 2 * tiled.sweep.horizontal.input_step as usize * tiled.channels,
-            segments: offsets.as_ptr(),
-            segment_count: offsets.len(),
-            b: packed.as_ptr(),
-            c_stride: 4 * NARROW,
-        };
-        // SAFETY: `extent` numbers lie behind `a`, which is what the last tile reads; the panel is packed; C's tiles are whole
-        // pixels of the sums, or the copy.
-        unsafe { tiles.column(&column) };
-        if direct {
-            return;
-        }
-        for (row, &place) in copy.chunks_exact(NARROW).zip(places.as_flattened()) {
-            if place != NOWHERE {
-                sums[place as usize * outputs..][..outputs].copy_from_slice(&row[..outputs]);
-            }
-        }
-    }
-
-    /// All output channels of all tiles, two tiles at a time.
-    fn run_tiles(&self, a: *const u16, order: &Order, packed: &[u16], tiles: &Tiles, sums: &mut [f32]) {
-        let tiled = self.tiled;
-        let outputs = self.conv.out_channels;
-        scratch::borrow(tiled.sweep.segments, |offsets: &mut [usize]| {
-            tiled.segment_offsets(order.width, offsets);
-            if outputs <= NARROW {
-                for first in (0..order.tiles).step_by(4) {
-                    self.run_four(a, order, offsets, packed, first, tiles, sums);
-                }
-                return;
-            }
-            let run_pair = |pair: usize, panel: usize, places: &[[u32; TILE]; 2], sums: &mut [f32]| {
-                let second = (pair + 1).min(order.tiles - 1);
-                let mut c = [0.0f32; ROWS * COLUMNS];
-                let block = Block {
-                    a: [pair, second].map(|tile| a.wrapping_add(self.tile_start(order, tile))),
-                    a_stride: 2 * tiled.sweep.horizontal.input_step as usize * tiled.channels,
-                    segments: offsets.as_ptr(),
-                    segment_count: offsets.len(),
-                    blocks: tiled.blocks,
-                    step_bytes: 2 * tiled.steps,
-                    b: packed[panel * tiled.panel_len()..].as_ptr(),
-                    c: c.as_mut_ptr(),
-                    c_stride: 4 * COLUMNS,
-                    accumulate: 0,
-                };
-                // SAFETY: `extent` numbers lie behind `a`, which is what the last tile reads; the panel is packed.
-                unsafe { tiles.block(&block) };
-                let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(outputs);
-                for (row, &place) in c.chunks_exact(COLUMNS).zip(places.as_flattened()) {
-                    if place != NOWHERE {
-                        let sums = &mut sums[place as usize * outputs..][columns.clone()];
-                        match columns.len() == COLUMNS {
-                            true => sums.copy_from_slice(row),
-                            false => sums.copy_from_slice(&row[..columns.len()]),
-                        }
-                    }
-                }
-            };
-            let panels = outputs.div_ceil(COLUMNS);
-            let places = |pair: usize| {
-                let second = if pair + 1 < order.tiles { self.places(order, pair + 1) } else { [NOWHERE; TILE] };
-                [self.places(order, pair), second]
-            };
-            let pairs = (0..order.tiles).step_by(2);
-            // Weights that stay in the cache are read again for every pair of tiles, larger ones once.
-            match packed.len() <= CACHED_WEIGHTS {
-                true => pairs.for_each(|pair| {
-                    let places = places(pair);
-                    (0..panels).for_each(|panel| run_pair(pair, panel, &places, sums));
-                }),
-                false => (0..panels).for_each(|panel| {
-                    pairs.clone().for_each(|pair| run_pair(pair, panel, &places(pair), sums));
-                }),
-            }
-        });
     }
 }

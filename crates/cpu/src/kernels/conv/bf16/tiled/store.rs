@@ -1,0 +1,78 @@
+//! From the sums of a block of tiles to output pixels.
+//!
+//! Machines with AMX have AVX512-BF16, which rounds 32 numbers in one instruction; masks cut off channels that do not exist.
+
+use super::span::NOWHERE;
+use crate::kernels::amx::{COLUMNS, NARROW};
+use crate::kernels::bf16::SharedOutput;
+use std::arch::x86_64::*;
+
+/// Where the channels of a block of tiles belong.
+pub(super) struct Target {
+    /// The first of these channels of the span's first pixel.
+    pub to: SharedOutput,
+    /// Numbers of a pixel.
+    pub pixel: usize,
+    /// Channels of the block that exist.
+    pub columns: usize,
+}
+
+impl Target {
+    /// Stores rows of [`COLUMNS`] sums as the pixels `places`.
+    ///
+    /// # Safety
+    /// The machine must have AVX512-BF16; the places must be pixels of the result that the caller owns.
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    pub unsafe fn store_wide(&self, sums: &[f32], places: &[u32]) {
+        let mask = u32::MAX >> (32 - self.columns);
+        for (sums, first) in self.rows(sums.chunks_exact(COLUMNS), places) {
+            // SAFETY: a row has 32 sums; only channels that exist are stored.
+            unsafe {
+                let (low, high) = (_mm512_loadu_ps(sums.as_ptr()), _mm512_loadu_ps(sums[16..].as_ptr()));
+                match self.to {
+                    SharedOutput::Bf16(to) => {
+                        let both = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
+                        _mm512_mask_storeu_epi16(to.at(first).cast(), mask, both);
+                    }
+                    SharedOutput::F32(to) => {
+                        _mm512_mask_storeu_ps(to.at(first), mask as u16, low);
+                        _mm512_mask_storeu_ps(to.at(first + 16), (mask >> 16) as u16, high);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores rows of [`NARROW`] sums.
+    ///
+    /// # Safety
+    /// As [`Target::store_wide`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    pub unsafe fn store_narrow(&self, sums: &[f32], places: &[u32]) {
+        let mask = u16::MAX >> (16 - self.columns);
+        for (sums, first) in self.rows(sums.chunks_exact(NARROW), places) {
+            // SAFETY: a row has 16 sums; only channels that exist are stored.
+            unsafe {
+                let sums = _mm512_loadu_ps(sums.as_ptr());
+                match self.to {
+                    SharedOutput::Bf16(to) => {
+                        let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
+                        _mm256_mask_storeu_epi16(to.at(first).cast(), mask, rounded);
+                    }
+                    SharedOutput::F32(to) => _mm512_mask_storeu_ps(to.at(first), mask, sums),
+                }
+            }
+        }
+    }
+
+    /// Rows that are pixels, with the first element of each.
+    #[inline(always)]
+    fn rows<'a>(
+        &self,
+        sums: impl Iterator<Item = &'a [f32]>,
+        places: &[u32],
+    ) -> impl Iterator<Item = (&'a [f32], usize)> {
+        let rows = sums.zip(places).filter(|&(_, &place)| place != NOWHERE);
+        rows.map(|(sums, &place)| (sums, place as usize * self.pixel))
+    }
+}

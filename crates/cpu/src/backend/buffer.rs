@@ -3,6 +3,7 @@
 use octant_runtime::{DeviceBuffer, HostTensor, Result, RuntimeError, Shape};
 use octant_tensor::{AlignedBytes, Bytes};
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A tensor in host memory, there now or later.
@@ -13,6 +14,9 @@ pub(crate) struct CpuBuffer {
 }
 
 struct Slot {
+    /// No other buffer ever has it. What a slot holds does not change while it is there, so the same number means the same
+    /// content.
+    identity: u64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -76,7 +80,14 @@ impl CpuBuffer {
     }
 
     fn with_state(shape: Shape, state: State) -> CpuBuffer {
-        CpuBuffer { shape, slot: Arc::new(Slot { state: Mutex::new(state), changed: Condvar::new() }) }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let identity = NEXT.fetch_add(1, Ordering::Relaxed);
+        CpuBuffer { shape, slot: Arc::new(Slot { identity, state: Mutex::new(state), changed: Condvar::new() }) }
+    }
+
+    /// A number that tells this buffer's content apart from any other's.
+    pub fn identity(&self) -> u64 {
+        self.slot.identity
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -159,6 +159,7 @@ impl Inner {
         // SAFETY: storages and results live until the end of this function and have the sizes of their shapes; results
         // and donated inputs are held by nobody else.
         let memory = unsafe { Memory::bind(plan, arena.reserve(plan.arena_bytes), &input_pointers, &output_pointers) };
+        let memory = memory.with_identities(arguments.iter().map(CpuBuffer::identity).collect());
         run(&self.prepared, &memory, machine);
         drop(storages);
         outputs.iter().zip(results).for_each(|(output, memory)| output.fulfil(Storage::Owned(memory)));

@@ -48,6 +48,7 @@ pub(crate) fn place(graph: &Graph, values: StoredValues, steps: Vec<Step>, donat
         places[buffer.0 as usize] = place;
     }
     Plan {
+        steady: super::steady::steady_weights(&planner.steps, &places, donated),
         steps: planner.steps,
         places,
         arena_bytes,

@@ -4,6 +4,7 @@
 //! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data,
 //!    [`contract`] makes products and sums one instruction, [`pooled`] lets convolutions run the poolings that follow them, [`epilogue`] the loops.
 //! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
+//! 4. [`steady`] finds weights that are the same in every run with the same inputs.
 
 mod access;
 mod arena;
@@ -17,10 +18,12 @@ pub(crate) mod nest;
 mod pooled;
 mod prepare;
 mod schedule;
+mod steady;
 mod steps;
 
 pub(crate) use memory::Place;
 pub(crate) use prepare::prepare as prepared_graph;
+pub(crate) use steady::SteadyWeights;
 pub(crate) use steps::{KernelStep, LoopStep, Pooling, Step};
 
 use kernel::BufferId;
@@ -37,6 +40,8 @@ pub(crate) struct Plan {
     #[cfg(test)]
     pub live_bytes: usize,
     pub constants: Vec<HostTensor>,
+    /// Weights that runs may keep.
+    pub steady: Vec<SteadyWeights>,
     pub outputs: Vec<Shape>,
 }
 

@@ -6,6 +6,8 @@ use crate::plan::{Place, Plan};
 /// buffers it may touch, so the pointers are handed out without further checks.
 pub(crate) struct Memory {
     pointers: Vec<*mut u8>,
+    /// What tells the inputs' contents apart, where that is known.
+    identities: Vec<u64>,
 }
 
 // SAFETY: the pointers are to memory that outlives the run, and the plan orders all accesses: steps run one after
@@ -27,7 +29,17 @@ impl Memory {
             Place::Output(index) => outputs[index],
             Place::Constant(index) => plan.constants[index].bytes().as_ptr().cast_mut(),
         });
-        Memory { pointers: pointers.collect() }
+        Memory { pointers: pointers.collect(), identities: Vec::new() }
+    }
+
+    /// The same, with a number for every input that no other content ever has.
+    pub fn with_identities(self, identities: Vec<u64>) -> Memory {
+        Memory { identities, ..self }
+    }
+
+    /// What tells the content of an input apart.
+    pub fn identity(&self, input: usize) -> Option<u64> {
+        self.identities.get(input).copied()
     }
 
     /// The first byte of a buffer.
@@ -58,6 +70,25 @@ impl Memory {
         }
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.pointers[buffer].cast(), count) }
+    }
+
+    /// Some elements of a buffer to read.
+    ///
+    /// # Safety
+    /// As [`Memory::read`].
+    pub unsafe fn read_range<T>(&self, buffer: usize, first: usize, count: usize) -> &[T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.pointers[buffer].cast::<T>().add(first), count) }
+    }
+
+    /// Some elements of a buffer to write.
+    ///
+    /// # Safety
+    /// As [`Memory::write`].
+    #[allow(clippy::mut_from_ref, reason = "the plan, not the borrow checker, knows which step owns a buffer")]
+    pub unsafe fn write_range<T>(&self, buffer: usize, first: usize, count: usize) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.pointers[buffer].cast::<T>().add(first), count) }
     }
 
     /// Copies one buffer over another.

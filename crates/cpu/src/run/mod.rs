@@ -10,7 +10,7 @@ mod memory;
 pub(crate) use memory::Memory;
 
 use crate::kernels::Machine;
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, SteadyWeights, Step};
 use octant_runtime::Part;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 /// Runs all steps of a plan over memory that was bound to it.
 pub(crate) fn run(plan: &Prepared, memory: &Memory, machine: &Machine) {
     match &plan.profile {
-        None => plan.steps.iter().for_each(|step| step.run(memory, machine)),
+        None => (0..plan.steps.len()).for_each(|at| plan.run_step(at, memory, machine)),
         Some(profile) => {
-            for (step, part) in plan.steps.iter().zip(profile) {
+            for (at, part) in profile.iter().enumerate() {
                 let begun = Instant::now();
-                step.run(memory, machine);
+                plan.run_step(at, memory, machine);
                 part.nanoseconds.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
             }
         }
@@ -33,6 +33,8 @@ pub(crate) fn run(plan: &Prepared, memory: &Memory, machine: &Machine) {
 pub(crate) struct Prepared {
     pub plan: Plan,
     steps: Vec<PreparedStep>,
+    /// For every step that makes nothing but weights: the step that may have kept them.
+    keepers: Vec<Option<usize>>,
     profile: Option<Vec<Measured>>,
 }
 
@@ -55,8 +57,25 @@ enum PreparedStep {
 impl Prepared {
     /// Chooses instructions and kernels for the machine.
     pub fn new(mut plan: Plan, machine: &Machine) -> Prepared {
-        let steps = std::mem::take(&mut plan.steps).into_iter().map(|step| PreparedStep::new(step, machine)).collect();
-        Prepared { plan, steps, profile: None }
+        let steps = std::mem::take(&mut plan.steps).into_iter();
+        let mut steps: Vec<_> = steps.map(|step| PreparedStep::new(step, machine)).collect();
+        let mut keepers = vec![None; steps.len()];
+        for SteadyWeights { reader, inputs, maker } in std::mem::take(&mut plan.steady) {
+            let PreparedStep::Kernel(kernel) = &mut steps[reader] else { continue };
+            kernel.keep_weights(inputs);
+            if let Some(maker) = maker {
+                keepers[maker] = Some(reader);
+            }
+        }
+        Prepared { plan, steps, keepers, profile: None }
+    }
+
+    fn run_step(&self, at: usize, memory: &Memory, machine: &Machine) {
+        let keeper = self.keepers[at].map(|keeper| &self.steps[keeper]);
+        match keeper {
+            Some(PreparedStep::Kernel(keeper)) if keeper.has_weights(memory) => {}
+            _ => self.steps[at].run(memory, machine),
+        }
     }
 
     /// The same, with the time of every step measured from now on.

@@ -11,6 +11,9 @@ mod gradient;
 mod pack;
 #[cfg(target_arch = "x86_64")]
 mod tiled;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "bf16/untiled.rs"]
+mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
@@ -19,12 +22,12 @@ use super::planar::{self, is_planar, planar_gradient};
 use super::{Convolution, Finished, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen, widen_all};
 use crate::kernels::{Machine, Shared, scratch};
-#[cfg(target_arch = "x86_64")]
 use crate::simd::Bf16Unit;
 use half::bf16;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use {gradient::TiledGradient, tiled::TiledPlan};
+pub(super) use gradient::TiledGradient;
+pub(super) use tiled::TiledPlan;
 
 impl Convolution {
     /// [`Convolution::run`] for bf16 pictures and weights; `finished` is told of every part of the result once it is stored.
@@ -48,11 +51,55 @@ impl Convolution {
         if is_planar(&self.conv) {
             return self.run_planar(machine, x, w, y.shared(), finished);
         }
-        #[cfg(target_arch = "x86_64")]
-        if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
-            return plan.run(machine, &self.conv, x, w, y.shared(), finished);
+        if let Some(plan) = self.tiles(machine) {
+            return plan.with_packed(machine, &self.conv, w, |packed| {
+                plan.run(machine, &self.conv, x, packed, y.shared(), finished);
+            });
         }
         self.run_widened(machine, x, w, &mut y, finished);
+    }
+
+    /// Numbers of the packed weights that [`Convolution::run_packed_bf16`] wants; none where weights are read as they are.
+    pub fn packed_bf16_len(&self, machine: &Machine) -> Option<usize> {
+        self.tiles(machine).map(|plan| plan.packed_len(&self.conv))
+    }
+
+    /// Packs weights to be used again and again.
+    ///
+    /// # Panics
+    /// When a slice does not have the size that the description says.
+    pub fn pack_bf16(&self, machine: &Machine, w: Weights<'_, bf16>, packed: &mut [u16]) {
+        w.check(&self.conv);
+        assert_eq!(Some(packed.len()), self.packed_bf16_len(machine), "the packed weights must have their size");
+        if let Some(plan) = self.tiles(machine) {
+            plan.pack(machine, &self.conv, w, packed);
+        }
+    }
+
+    /// [`Convolution::run_bf16`] with weights that were packed for the same machine.
+    ///
+    /// # Panics
+    /// When a slice does not have the size that the description says.
+    pub fn run_packed_bf16(
+        &self,
+        machine: &Machine,
+        x: &[bf16],
+        packed: &[u16],
+        mut y: Output<'_>,
+        finished: &Finished<'_>,
+    ) {
+        assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
+        assert_eq!(y.len(), self.conv.output_len(), "the output's size must match {:?}", self.conv);
+        assert_eq!(Some(packed.len()), self.packed_bf16_len(machine), "the packed weights must have their size");
+        if let (Some(plan), false) = (self.tiles(machine), y.is_empty()) {
+            plan.run(machine, &self.conv, x, packed, y.shared(), Some(finished));
+        }
+    }
+
+    /// The plan for AMX tiles, if they compute this.
+    fn tiles(&self, machine: &Machine) -> Option<&TiledPlan> {
+        let has_tiles = machine.simd.bf16() == Bf16Unit::Amx && !is_planar(&self.conv);
+        self.tiled.as_ref().filter(|_| has_tiles)
     }
 
     /// Pictures are widened where they are copied onto planes.

@@ -15,7 +15,6 @@ use std::ops::Range;
 pub struct Convolution {
     pub(super) conv: Conv2d,
     /// The plan for bf16 pictures on AMX.
-    #[cfg(target_arch = "x86_64")]
     pub(super) tiled: Option<super::bf16::TiledPlan>,
     sweeps: Vec<Sweep>,
     depthwise: bool,
@@ -49,7 +48,6 @@ impl Convolution {
         let sweeps = Sweep::all(conv, conv.groups == 1 || depthwise);
         Convolution {
             conv: conv.clone(),
-            #[cfg(target_arch = "x86_64")]
             tiled: super::bf16::TiledPlan::new(conv),
             sweeps,
             depthwise,

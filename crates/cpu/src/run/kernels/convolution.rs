@@ -1,12 +1,13 @@
 //! Which kernel computes a convolution of the graph.
 
-use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
 use super::Arguments;
+use super::follower::Follower;
+use super::kept::KeptWeights;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{Conv2d, Convolution as Kernel, Epilogue, Machine, Weights, WeightsGradient};
+use crate::kernels::{Conv2d, Convolution as Kernel, Epilogue, Machine, Matrix, Weights, WeightsGradient};
 use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
 
@@ -78,7 +79,14 @@ impl Way {
         Way::Gradient(WeightsGradient::new(&forward))
     }
 
-    pub fn run(&self, arguments: &Arguments, epilogue: Option<&PreparedLoop>, memory: &Memory, machine: &Machine) {
+    pub fn run(
+        &self,
+        arguments: &Arguments,
+        epilogue: Option<&Follower>,
+        kept: Option<&KeptWeights>,
+        memory: &Memory,
+        machine: &Machine,
+    ) {
         let [input, kernel, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
         let follow = |first: usize, count: usize| {
             if let Some(epilogue) = epilogue {
@@ -88,7 +96,14 @@ impl Way {
         match self {
             Way::Pictures { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
                 with_bf16(memory, [input, kernel, output], |x, w, y| {
-                    plan.run_bf16(machine, x, strides.view(w), y, Some(&follow));
+                    let w = strides.view(w);
+                    match (kept, plan.packed_bf16_len(machine)) {
+                        (Some(kept), Some(len)) => {
+                            let pack = |packed: &mut [u16]| plan.pack_bf16(machine, w, packed);
+                            kept.lend(memory, len, pack, |packed| plan.run_packed_bf16(machine, x, packed, y, &follow));
+                        }
+                        _ => plan.run_bf16(machine, x, w, y, Some(&follow)),
+                    }
                 });
             }
             Way::Gradient(plan) if is_bf16(&input.1, &output.1) => {
@@ -122,6 +137,11 @@ impl Way {
 }
 
 impl KernelStrides {
+    /// Those of a matrix that maps input channels to output channels.
+    pub fn of_matrix(matrix: Matrix) -> KernelStrides {
+        KernelStrides { row: 0, column: 0, input: matrix.row, output: matrix.column, group: 0 }
+    }
+
     pub fn view<'a, T>(&self, data: &'a [T]) -> Weights<'a, T> {
         let KernelStrides { row, column, input, output, group } = *self;
         Weights { data, row, column, input, output, group }

@@ -2,10 +2,12 @@
 
 use super::super::memory::Memory;
 use super::Arguments;
+use super::convolution::{self, KernelStrides};
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{Gemm, Machine, Matrix, gemm, gemm_bf16};
+use crate::kernels::{Conv2d, Convolution, Gemm, Machine, Matrix, gemm, gemm_bf16};
+use crate::simd::{Bf16Unit, Simd};
 use octant_graph::ops::contract::free_axes;
 use octant_graph::{DType, DotGeneral, Shape};
 
@@ -41,6 +43,18 @@ impl Way {
                 right: [&dot.right_batch[..], &dot.right_contract, &right_free].concat(),
             },
         }
+    }
+
+    /// The same product as a 1×1 convolution of a picture one pixel wide, which knows how to keep its weights: where a bf16 unit
+    /// computes it anyway, and rows lie in order.
+    pub fn as_convolution(&self, arguments: &Arguments, simd: Simd) -> Option<convolution::Way> {
+        let Way::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
+        let fits = simd.bf16() == Bf16Unit::Amx
+            && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1)
+            && a == Matrix::row_major(m, k)
+            && k > 0;
+        let kernel = || Convolution::new(&Conv2d::new(1, [m, 1], [k, n], [1, 1]));
+        fits.then(|| convolution::Way::Pictures { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
     }
 
     pub fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {

@@ -2,18 +2,22 @@
 
 mod convolution;
 mod dot;
+mod follower;
 mod index;
+mod kept;
+mod norms;
 mod numbers;
 mod order;
 mod pooled;
 mod random;
 mod window;
 
-use super::looping::PreparedLoop;
 use super::memory::Memory;
 use crate::kernels::Machine;
 use crate::plan::KernelStep;
 use crate::simd::Simd;
+use follower::Follower;
+use kept::KeptWeights;
 use octant_graph::{Op, Shape};
 
 /// An operation with everything decided that its shapes decide.
@@ -22,7 +26,9 @@ pub(crate) struct PreparedKernel {
     how: How,
     arguments: Arguments,
     /// Runs over every finished part of a convolution, pooled or not.
-    epilogue: Option<PreparedLoop>,
+    epilogue: Option<Follower>,
+    /// The weights from run to run, where they may stay the same.
+    kept: Option<KeptWeights>,
 }
 
 enum How {
@@ -52,18 +58,34 @@ impl PreparedKernel {
                 let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
                 How::Convolution(convolution::Way::choose(conv, shapes))
             }
-            Op::Dot(dot) => How::Dot(dot::Way::choose(dot, &arguments)),
+            Op::Dot(dot) => {
+                let way = dot::Way::choose(dot, &arguments);
+                way.as_convolution(&arguments, simd).map_or(How::Dot(way), How::Convolution)
+            }
             _ => How::Plain,
         };
         let how = pooled.map_or(how, How::Pooled);
-        let epilogue = step.epilogue.map(|epilogue| PreparedLoop::new(epilogue, simd));
-        PreparedKernel { op: step.op, how, arguments, epilogue }
+        let channels = arguments.outputs[0].1.dims().last().copied().unwrap_or(1);
+        let epilogue = step.epilogue.map(|epilogue| Follower::new(epilogue, channels, simd));
+        PreparedKernel { op: step.op, how, arguments, epilogue, kept: None }
+    }
+
+    /// Keeps the weights from run to run as long as these inputs of the program stay the same.
+    pub fn keep_weights(&mut self, inputs: Vec<usize>) {
+        self.kept = Some(KeptWeights::new(inputs));
+    }
+
+    /// Whether the weights of this run are there, so that nobody need make them.
+    pub fn has_weights(&self, memory: &Memory) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.are_there(memory))
     }
 
     pub fn run(&self, memory: &Memory, machine: &Machine) {
         let arguments = &self.arguments;
         match (&self.op, &self.how) {
-            (_, How::Convolution(way)) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
+            (_, How::Convolution(way)) => {
+                way.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine)
+            }
             (_, How::Pooled(way)) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
             (_, How::Dot(way)) => way.run(arguments, memory, machine),
             (Op::DynamicSlice { sizes }, _) => index::dynamic_slice(sizes, arguments, memory),

@@ -2,31 +2,32 @@
 //!
 //! A panel is 32 output channels: `[segment][block][2 halves][pair of steps][16 channels][2 steps]`.
 
-use super::super::windows::Sweep;
 use super::super::{Conv2d, Weights};
+use super::tiled::TiledSweep;
 use crate::kernels::amx::{BLOCK_LEN, COLUMNS};
 use crate::simd::{Kernel, Simd, Vector};
 use half::bf16;
 use std::marker::PhantomData;
+use std::ops::Range;
 
-/// Packs one panel of a sweep whose segments hold `channels` numbers per tap, in blocks of `steps`.
-pub(super) fn pack_panel(
+/// Packs some panels of a sweep, one after the other.
+pub(super) fn pack_panels(
     simd: Simd,
     conv: &Conv2d,
-    sweep: &Sweep,
-    channels: usize,
-    steps: usize,
+    tiled: &TiledSweep,
     w: Weights<'_, bf16>,
-    panel: usize,
+    panels: Range<usize>,
     packed: &mut [u16],
 ) {
     packed.fill(0);
-    for (tap, (row, column)) in sweep.taps().enumerate() {
+    let first = panels.start * COLUMNS;
+    let columns = (panels.len() * COLUMNS).min(conv.out_channels - first);
+    for (tap, (row, column)) in tiled.sweep.taps().enumerate() {
         // Taps follow each other along the reduced axis; blocks need not end where taps do.
-        let first_step = tap * channels;
-        let from = row * w.row + column * w.column + panel * COLUMNS * w.output;
-        let columns = COLUMNS.min(conv.out_channels - panel * COLUMNS);
-        let tap = TapBlock { w, from, inputs: conv.in_channels, columns, first_step, steps, packed };
+        let first_step = tap * tiled.channels;
+        let from = row * w.row + column * w.column + first * w.output;
+        let (steps, panel_len) = (tiled.steps, tiled.panel_len());
+        let tap = TapBlock { w, from, inputs: conv.in_channels, columns, first_step, steps, panel_len, packed };
         // SAFETY: the entry was chosen for this machine.
         unsafe { simd.entry::<PackTap<'_>>()(tap) };
     }
@@ -39,6 +40,7 @@ struct TapBlock<'a> {
     columns: usize,
     first_step: usize,
     steps: usize,
+    panel_len: usize,
     packed: &'a mut [u16],
 }
 
@@ -50,7 +52,7 @@ impl<'a> Kernel for PackTap<'a> {
 
     #[inline(always)]
     unsafe fn run<V: Vector>(tap: TapBlock<'a>) {
-        let TapBlock { w, from, inputs, columns, first_step, steps, packed } = tap;
+        let TapBlock { w, from, inputs, columns, first_step, steps, panel_len, packed } = tap;
         // First steps are even, so that two steps of a pair belong to the same tap.
         for input in (0..inputs).step_by(2) {
             let step = first_step + input;
@@ -59,7 +61,7 @@ impl<'a> Kernel for PackTap<'a> {
             let both = input + 1 < inputs;
             for half in 0..columns.div_ceil(16) {
                 let live = 16.min(columns - 16 * half);
-                let to = block * BLOCK_LEN + half * (BLOCK_LEN / 2) + within / 2 * 32;
+                let to = half / 2 * panel_len + block * BLOCK_LEN + half % 2 * (BLOCK_LEN / 2) + within / 2 * 32;
                 let to = &mut packed[to..to + 32];
                 let source = source + 16 * half * w.output;
                 if w.output == 1 && both && live == 16 {

@@ -7,12 +7,16 @@ mod store;
 use super::super::forward::ChunkRule;
 use super::super::windows::Sweep;
 use super::super::{Conv2d, Finished, Weights};
+use super::pack::pack_panels;
 use crate::kernels::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS, Tiles};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::{Machine, Shared, scratch};
 use half::bf16;
 use span::Span;
 use std::ops::Range;
+
+/// Panels that one job packs: together they read longer stretches of memory than one alone.
+const PACKED_AT_ONCE: usize = 4;
 
 /// A convolution planned for AMX.
 #[derive(Debug, Clone)]
@@ -24,12 +28,12 @@ pub(in crate::kernels::conv) struct TiledPlan {
 
 /// A sweep with its reduced axis cut into blocks that fill tiles.
 #[derive(Debug, Clone)]
-struct TiledSweep {
-    sweep: Sweep,
+pub(super) struct TiledSweep {
+    pub sweep: Sweep,
     /// Channels of a pixel in the copied rows; the weights of those that do not exist are zeros.
-    channels: usize,
+    pub channels: usize,
     /// Steps in a block.
-    steps: usize,
+    pub steps: usize,
     /// Blocks in a segment.
     blocks: usize,
 }
@@ -56,7 +60,7 @@ impl TiledSweep {
     }
 
     /// Numbers of the packed weights of 32 output channels.
-    fn panel_len(&self) -> usize {
+    pub fn panel_len(&self) -> usize {
         self.sweep.segments * self.blocks * BLOCK_LEN
     }
 
@@ -83,46 +87,56 @@ impl TiledPlan {
         Some(TiledPlan { sweeps, chunk_rows: chunk_rows(conv) })
     }
 
+    /// Computes the whole result with packed weights.
     pub fn run(
         &self,
         machine: &Machine,
         conv: &Conv2d,
         x: &[bf16],
-        w: Weights<'_, bf16>,
+        packed: &[u16],
         y: SharedOutput,
         finished: Option<&Finished<'_>>,
     ) {
-        self.with_packed(machine, conv, w, |packed| {
-            let rows = conv.batch * conv.output[0];
-            let row_len = conv.output[1] * conv.out_channels;
-            machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
-                let rows = chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows);
-                let (first, len) = (rows.start * row_len, rows.len() * row_len);
-                // SAFETY: chunks are disjoint ranges of output rows.
-                unsafe { self.run_rows(conv, x, packed, rows, y.after(first)) };
-                if let Some(finished) = finished {
-                    finished(first, len);
-                }
-            });
+        let rows = conv.batch * conv.output[0];
+        let row_len = conv.output[1] * conv.out_channels;
+        machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
+            let rows = chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows);
+            let (first, len) = (rows.start * row_len, rows.len() * row_len);
+            // SAFETY: chunks are disjoint ranges of output rows.
+            unsafe { self.run_rows(conv, x, packed, rows, y.after(first)) };
+            if let Some(finished) = finished {
+                finished(first, len);
+            }
         });
+    }
+
+    /// Numbers of the packed weights.
+    pub fn packed_len(&self, conv: &Conv2d) -> usize {
+        let panels = conv.out_channels.div_ceil(COLUMNS);
+        self.sweeps.iter().map(|sweep| panels * sweep.panel_len()).sum()
+    }
+
+    /// Writes the weights as the tiles read them.
+    pub fn pack(&self, machine: &Machine, conv: &Conv2d, w: Weights<'_, bf16>, packed: &mut [u16]) {
+        let panels = conv.out_channels.div_ceil(COLUMNS);
+        let mut start = 0;
+        for sweep in &self.sweeps {
+            let target = Shared(packed[start..].as_mut_ptr());
+            machine.pool.run(panels.div_ceil(PACKED_AT_ONCE), &|job| {
+                let panels = job * PACKED_AT_ONCE..((job + 1) * PACKED_AT_ONCE).min(panels);
+                let len = sweep.panel_len();
+                // SAFETY: each job fills its own panels.
+                let to = unsafe { std::slice::from_raw_parts_mut(target.at(panels.start * len), panels.len() * len) };
+                pack_panels(machine.simd, conv, sweep, w, panels, to);
+            });
+            start += panels * sweep.panel_len();
+        }
     }
 
     /// Lends the weights as the tiles read them.
     pub fn with_packed(&self, machine: &Machine, conv: &Conv2d, w: Weights<'_, bf16>, body: impl FnOnce(&[u16])) {
-        let panels = conv.out_channels.div_ceil(COLUMNS);
-        let len = self.sweeps.iter().map(|sweep| panels * sweep.panel_len()).sum();
-        scratch::borrow(len, |packed: &mut [u16]| {
-            let mut start = 0;
-            for sweep in &self.sweeps {
-                let target = Shared(packed[start..].as_mut_ptr());
-                machine.pool.run(panels, &|panel| {
-                    let (simd, panel_len) = (machine.simd, sweep.panel_len());
-                    // SAFETY: each job fills its own panel.
-                    let to = unsafe { std::slice::from_raw_parts_mut(target.at(panel * panel_len), panel_len) };
-                    super::pack::pack_panel(simd, conv, &sweep.sweep, sweep.channels, sweep.steps, w, panel, to);
-                });
-                start += panels * sweep.panel_len();
-            }
+        scratch::borrow(self.packed_len(conv), |packed: &mut [u16]| {
+            self.pack(machine, conv, w, packed);
             body(packed);
         });
     }

@@ -1,4 +1,4 @@
-//! Products of bf16 matrices in AMX tile registers: 32 × 32 sums at a time, in four tiles.
+//! Products of bf16 matrices in AMX tile registers: four tiles of 16 × 16 sums at a time.
 //!
 //! A tile register holds 16 rows of 64 bytes. A's tiles are loaded from where its rows lie, equally far apart. B is
 //! packed so that a row holds 16 columns of two consecutive steps of the reduced axis, which is what the instruction
@@ -15,35 +15,10 @@ pub(super) const MAX_STEPS: usize = 32;
 /// Numbers of packed B per block of steps: two tiles.
 pub(super) const BLOCK_LEN: usize = 2 * 16 * 32;
 
-/// Arguments of [`block`].
+/// What is multiplied, and where the sums go: four tiles of them.
 #[repr(C)]
-pub(super) struct Block {
-    /// The first rows of A's two tiles.
-    pub a: [*const u16; 2],
-    /// Distance between A's rows in bytes.
-    pub a_stride: usize,
-    /// For each segment of the reduced axis: what to add to the pointers of A, in bytes.
-    pub segments: *const usize,
-    /// Segments; at least one.
-    pub segment_count: usize,
-    /// Blocks of steps in a segment; at least one.
-    pub blocks: usize,
-    /// Bytes of A that a block of steps takes.
-    pub step_bytes: usize,
-    /// Packed B, [`BLOCK_LEN`] numbers per block of steps, in order.
-    pub b: *const u16,
-    /// `ROWS × COLUMNS` sums.
-    pub c: *mut f32,
-    /// Distance between the rows of C in bytes.
-    pub c_stride: usize,
-    /// 1 to add to what C holds, 0 to overwrite it.
-    pub accumulate: usize,
-}
-
-/// Arguments of [`Tiles::column`]: four tiles of A against one of B, for results at most [`NARROW`] columns wide.
-#[repr(C)]
-pub(super) struct Column {
-    /// The first row of each tile of A.
+pub(super) struct Products {
+    /// The first row of each tile of A; [`Tiles::square`] reads two of them.
     pub a: [*const u16; 4],
     /// Where each tile of C lies.
     pub c: [*mut f32; 4],
@@ -59,14 +34,88 @@ pub(super) struct Column {
     pub segments: *const usize,
     /// Segments; at least one.
     pub segment_count: usize,
-    /// Packed B, [`BLOCK_LEN`] numbers per block of steps, of which the first half is used.
+    /// Packed B, [`BLOCK_LEN`] numbers per block of steps, in order; [`Tiles::column`] reads the first half of each.
     pub b: *const u16,
     /// Distance between the rows of C in bytes.
     pub c_stride: usize,
 }
 
+/// The four tiles of `ROWS × COLUMNS` sums whose rows are `stride` numbers apart.
+pub(super) fn quarters(c: *mut f32, stride: usize) -> [*mut f32; 4] {
+    [0, NARROW, 16 * stride, 16 * stride + NARROW].map(|first| c.wrapping_add(first))
+}
+
 /// Columns of one tile.
 pub(super) const NARROW: usize = 16;
+
+/// Sums over all blocks of steps of all segments; the lines say what happens to one block.
+macro_rules! sum_products {
+    ($products:expr, $($line:literal),*) => {
+        asm!(
+            "cmp qword ptr [{products} + 80], 0",
+            "jne 4f",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "jmp 2f",
+            "4:",
+            "mov {a0}, [{products} + 32]",
+            "mov {a1}, [{products} + 40]",
+            "mov {a2}, [{products} + 48]",
+            "mov {a3}, [{products} + 56]",
+            "tileloadd tmm0, [{a0} + {c_stride} * 1]",
+            "tileloadd tmm1, [{a1} + {c_stride} * 1]",
+            "tileloadd tmm2, [{a2} + {c_stride} * 1]",
+            "tileloadd tmm3, [{a3} + {c_stride} * 1]",
+            "2:",
+            "mov {a0}, [{segments}]",
+            "mov {a1}, {a0}",
+            "mov {a2}, {a0}",
+            "mov {a3}, {a0}",
+            "add {a0}, [{products}]",
+            "add {a1}, [{products} + 8]",
+            "add {a2}, [{products} + 16]",
+            "add {a3}, [{products} + 24]",
+            "mov {blocks}, [{products} + 72]",
+            "3:",
+            $($line,)*
+            "add {a0}, [{products} + 64]",
+            "add {a1}, [{products} + 64]",
+            "add {a2}, [{products} + 64]",
+            "add {a3}, [{products} + 64]",
+            "add {b}, 2048",
+            "dec {blocks}",
+            "jnz 3b",
+            "add {segments}, 8",
+            "dec {left}",
+            "jnz 2b",
+            "mov {a0}, [{products} + 32]",
+            "mov {a1}, [{products} + 40]",
+            "mov {a2}, [{products} + 48]",
+            "mov {a3}, [{products} + 56]",
+            "tilestored [{a0} + {c_stride} * 1], tmm0",
+            "tilestored [{a1} + {c_stride} * 1], tmm1",
+            "tilestored [{a2} + {c_stride} * 1], tmm2",
+            "tilestored [{a3} + {c_stride} * 1], tmm3",
+            products = in(reg) $products,
+            segments = inout(reg) $products.segments => _,
+            left = inout(reg) $products.segment_count => _,
+            a_stride = in(reg) $products.a_stride,
+            b = inout(reg) $products.b => _,
+            c_stride = in(reg) $products.c_stride,
+            row = in(reg) 64usize,
+            a0 = out(reg) _,
+            a1 = out(reg) _,
+            a2 = out(reg) _,
+            a3 = out(reg) _,
+            blocks = out(reg) _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack)
+        )
+    };
+}
 
 /// The tile shapes of a thread, until it is dropped.
 pub(super) struct Tiles;
@@ -97,37 +146,15 @@ impl Tiles {
         Tiles
     }
 
-    /// `c = Σ a · b`, or `c += Σ a · b`.
+    /// `c = Σ a · b`, or `c += Σ a · b`: two tiles of A against two of B, C's tiles as [`quarters`] has them.
     ///
     /// # Safety
-    /// All pointers must be valid as described at [`Block`], with 16 rows behind each pointer of A.
-    pub unsafe fn block(&self, block: &Block) {
+    /// All pointers must be valid as described at [`Products`], with 16 rows behind each pointer of A and C.
+    pub unsafe fn square(&self, products: &Products) {
         // SAFETY: the tiles are configured (`self` exists on this thread); the caller vouches for the pointers.
         unsafe {
-            asm!(
-                // The second pair of C's tiles lies 16 rows below the first.
-                "mov {a0}, {c_stride}",
-                "shl {a0}, 4",
-                "lea {c1}, [{c} + {a0}]",
-                "cmp qword ptr [{block} + 80], 0",
-                "jne 4f",
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                "jmp 2f",
-                "4:",
-                "tileloadd tmm0, [{c} + {c_stride} * 1]",
-                "tileloadd tmm1, [{c} + {c_stride} * 1 + 64]",
-                "tileloadd tmm2, [{c1} + {c_stride} * 1]",
-                "tileloadd tmm3, [{c1} + {c_stride} * 1 + 64]",
-                "2:",
-                "mov {a0}, [{segments}]",
-                "mov {a1}, {a0}",
-                "add {a0}, [{block}]",
-                "add {a1}, [{block} + 8]",
-                "mov {blocks}, [{block} + 40]",
-                "3:",
+            sum_products!(
+                products,
                 "tileloadd tmm4, [{a0} + {a_stride} * 1]",
                 "tileloadd tmm6, [{b} + {row} * 1]",
                 "tileloadd tmm7, [{b} + {row} * 1 + 1024]",
@@ -135,75 +162,20 @@ impl Tiles {
                 "tileloadd tmm5, [{a1} + {a_stride} * 1]",
                 "tdpbf16ps tmm1, tmm4, tmm7",
                 "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "add {a0}, [{block} + 48]",
-                "add {a1}, [{block} + 48]",
-                "add {b}, 2048",
-                "dec {blocks}",
-                "jnz 3b",
-                "add {segments}, 8",
-                "dec {left}",
-                "jnz 2b",
-                "tilestored [{c} + {c_stride} * 1], tmm0",
-                "tilestored [{c} + {c_stride} * 1 + 64], tmm1",
-                "tilestored [{c1} + {c_stride} * 1], tmm2",
-                "tilestored [{c1} + {c_stride} * 1 + 64], tmm3",
-                block = in(reg) block,
-                segments = inout(reg) block.segments => _,
-                left = inout(reg) block.segment_count => _,
-                a_stride = in(reg) block.a_stride,
-                b = inout(reg) block.b => _,
-                c = in(reg) block.c,
-                c_stride = in(reg) block.c_stride,
-                row = in(reg) 64usize,
-                c1 = out(reg) _,
-                a0 = out(reg) _,
-                a1 = out(reg) _,
-                blocks = out(reg) _,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack)
+                "tdpbf16ps tmm3, tmm5, tmm7"
             );
         }
     }
-}
 
-impl Tiles {
-    /// `c = a · b` or `c += a · b` for four tiles of A: sums that do not wait for each other.
+    /// The same for four tiles of A against one of B, for results at most [`NARROW`] columns wide.
     ///
     /// # Safety
-    /// All pointers must be valid as described at [`Column`], with 16 rows behind each pointer of A and C.
-    pub unsafe fn column(&self, column: &Column) {
+    /// As [`Tiles::square`].
+    pub unsafe fn column(&self, products: &Products) {
         // SAFETY: the tiles are configured (`self` exists on this thread); the caller vouches for the pointers.
         unsafe {
-            asm!(
-                "cmp qword ptr [{column} + 80], 0",
-                "jne 4f",
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                "jmp 2f",
-                "4:",
-                "mov {a0}, [{column} + 32]",
-                "mov {a1}, [{column} + 40]",
-                "mov {a2}, [{column} + 48]",
-                "mov {a3}, [{column} + 56]",
-                "tileloadd tmm0, [{a0} + {c_stride} * 1]",
-                "tileloadd tmm1, [{a1} + {c_stride} * 1]",
-                "tileloadd tmm2, [{a2} + {c_stride} * 1]",
-                "tileloadd tmm3, [{a3} + {c_stride} * 1]",
-                "2:",
-                "mov {a0}, [{segments}]",
-                "mov {a1}, {a0}",
-                "mov {a2}, {a0}",
-                "mov {a3}, {a0}",
-                "add {a0}, [{column}]",
-                "add {a1}, [{column} + 8]",
-                "add {a2}, [{column} + 16]",
-                "add {a3}, [{column} + 24]",
-                "mov {blocks}, [{column} + 72]",
-                "3:",
+            sum_products!(
+                products,
                 "tileloadd tmm6, [{b} + {row} * 1]",
                 "tileloadd tmm4, [{a0} + {a_stride} * 1]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
@@ -212,40 +184,7 @@ impl Tiles {
                 "tileloadd tmm4, [{a2} + {a_stride} * 1]",
                 "tdpbf16ps tmm2, tmm4, tmm6",
                 "tileloadd tmm5, [{a3} + {a_stride} * 1]",
-                "tdpbf16ps tmm3, tmm5, tmm6",
-                "add {a0}, [{column} + 64]",
-                "add {a1}, [{column} + 64]",
-                "add {a2}, [{column} + 64]",
-                "add {a3}, [{column} + 64]",
-                "add {b}, 2048",
-                "dec {blocks}",
-                "jnz 3b",
-                "add {segments}, 8",
-                "dec {left}",
-                "jnz 2b",
-                "mov {a0}, [{column} + 32]",
-                "mov {a1}, [{column} + 40]",
-                "mov {a2}, [{column} + 48]",
-                "mov {a3}, [{column} + 56]",
-                "tilestored [{a0} + {c_stride} * 1], tmm0",
-                "tilestored [{a1} + {c_stride} * 1], tmm1",
-                "tilestored [{a2} + {c_stride} * 1], tmm2",
-                "tilestored [{a3} + {c_stride} * 1], tmm3",
-                column = in(reg) column,
-                segments = inout(reg) column.segments => _,
-                left = inout(reg) column.segment_count => _,
-                a_stride = in(reg) column.a_stride,
-                b = inout(reg) column.b => _,
-                c_stride = in(reg) column.c_stride,
-                row = in(reg) 64usize,
-                a0 = out(reg) _,
-                a1 = out(reg) _,
-                a2 = out(reg) _,
-                a3 = out(reg) _,
-                blocks = out(reg) _,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack)
+                "tdpbf16ps tmm3, tmm5, tmm6"
             );
         }
     }

@@ -52,8 +52,8 @@ impl Convolution {
             return self.run_planar(machine, x, w, y.shared(), finished);
         }
         if let Some(plan) = self.tiles(machine) {
-            return plan.with_packed(machine, &self.conv, w, |packed| {
-                plan.run(machine, &self.conv, x, packed, y.shared(), finished);
+            return plan.with_packed(machine, w, |packed| {
+                plan.run(machine, x, packed, y.shared(), finished);
             });
         }
         self.run_widened(machine, x, w, &mut y, finished);
@@ -61,7 +61,7 @@ impl Convolution {
 
     /// Numbers of the packed weights that [`Convolution::run_packed_bf16`] wants; none where weights are read as they are.
     pub fn packed_bf16_len(&self, machine: &Machine) -> Option<usize> {
-        self.tiles(machine).map(|plan| plan.packed_len(&self.conv))
+        self.tiles(machine).map(TiledPlan::packed_len)
     }
 
     /// Packs weights to be used again and again.
@@ -72,7 +72,7 @@ impl Convolution {
         w.check(&self.conv);
         assert_eq!(Some(packed.len()), self.packed_bf16_len(machine), "the packed weights must have their size");
         if let Some(plan) = self.tiles(machine) {
-            plan.pack(machine, &self.conv, w, packed);
+            plan.pack(machine, w, packed);
         }
     }
 
@@ -92,7 +92,7 @@ impl Convolution {
         assert_eq!(y.len(), self.conv.output_len(), "the output's size must match {:?}", self.conv);
         assert_eq!(Some(packed.len()), self.packed_bf16_len(machine), "the packed weights must have their size");
         if let (Some(plan), false) = (self.tiles(machine), y.is_empty()) {
-            plan.run(machine, &self.conv, x, packed, y.shared(), Some(finished));
+            plan.run(machine, x, packed, y.shared(), Some(finished));
         }
     }
 

@@ -134,12 +134,12 @@ impl Convolution {
         }
         #[cfg(target_arch = "x86_64")]
         if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
-            return plan.with_packed(machine, &self.conv, w, |packed| {
+            return plan.with_packed(machine, w, |packed| {
                 self.run_bands(machine, pool, |window_rows, rows| {
                     let row_len = self.conv.output[1] * self.conv.out_channels;
                     scratch::borrow(rows.len() * row_len, |sums: &mut [f32]| {
                         // SAFETY: the sums have room for these rows.
-                        unsafe { plan.run_rows(&self.conv, x, packed, rows, Output::F32(sums).shared()) };
+                        unsafe { plan.run_rows(x, packed, rows, Output::F32(sums).shared()) };
                         target.store(machine, window_rows, sums);
                     });
                 });

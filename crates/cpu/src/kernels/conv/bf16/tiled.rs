@@ -21,6 +21,7 @@ const PACKED_AT_ONCE: usize = 4;
 /// A convolution planned for AMX.
 #[derive(Debug, Clone)]
 pub(in crate::kernels::conv) struct TiledPlan {
+    conv: Conv2d,
     sweeps: Vec<TiledSweep>,
     /// Output rows (counted through all pictures) in a chunk.
     chunk_rows: usize,
@@ -82,28 +83,22 @@ impl TiledPlan {
         if conv.groups != 1 || conv.in_channels == 0 {
             return None;
         }
+        let conv = one_picture(conv);
         let sweeps =
-            (0..Sweep::all(conv, false).len()).map(|index| TiledSweep::new(conv, index)).collect::<Option<_>>()?;
-        Some(TiledPlan { sweeps, chunk_rows: chunk_rows(conv) })
+            (0..Sweep::all(&conv, false).len()).map(|index| TiledSweep::new(&conv, index)).collect::<Option<_>>()?;
+        Some(TiledPlan { sweeps, chunk_rows: chunk_rows(&conv), conv })
     }
 
     /// Computes the whole result with packed weights.
-    pub fn run(
-        &self,
-        machine: &Machine,
-        conv: &Conv2d,
-        x: &[bf16],
-        packed: &[u16],
-        y: SharedOutput,
-        finished: Option<&Finished<'_>>,
-    ) {
+    pub fn run(&self, machine: &Machine, x: &[bf16], packed: &[u16], y: SharedOutput, finished: Option<&Finished<'_>>) {
+        let conv = &self.conv;
         let rows = conv.batch * conv.output[0];
         let row_len = conv.output[1] * conv.out_channels;
         machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
             let rows = chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows);
             let (first, len) = (rows.start * row_len, rows.len() * row_len);
             // SAFETY: chunks are disjoint ranges of output rows.
-            unsafe { self.run_rows(conv, x, packed, rows, y.after(first)) };
+            unsafe { self.run_rows(x, packed, rows, y.after(first)) };
             if let Some(finished) = finished {
                 finished(first, len);
             }
@@ -111,14 +106,14 @@ impl TiledPlan {
     }
 
     /// Numbers of the packed weights.
-    pub fn packed_len(&self, conv: &Conv2d) -> usize {
-        let panels = conv.out_channels.div_ceil(COLUMNS);
+    pub fn packed_len(&self) -> usize {
+        let panels = self.conv.out_channels.div_ceil(COLUMNS);
         self.sweeps.iter().map(|sweep| panels * sweep.panel_len()).sum()
     }
 
     /// Writes the weights as the tiles read them.
-    pub fn pack(&self, machine: &Machine, conv: &Conv2d, w: Weights<'_, bf16>, packed: &mut [u16]) {
-        let panels = conv.out_channels.div_ceil(COLUMNS);
+    pub fn pack(&self, machine: &Machine, w: Weights<'_, bf16>, packed: &mut [u16]) {
+        let panels = self.conv.out_channels.div_ceil(COLUMNS);
         let mut start = 0;
         for sweep in &self.sweeps {
             let target = Shared(packed[start..].as_mut_ptr());
@@ -127,16 +122,16 @@ impl TiledPlan {
                 let len = sweep.panel_len();
                 // SAFETY: each job fills its own panels.
                 let to = unsafe { std::slice::from_raw_parts_mut(target.at(panels.start * len), panels.len() * len) };
-                pack_panels(machine.simd, conv, sweep, w, panels, to);
+                pack_panels(machine.simd, &self.conv, sweep, w, panels, to);
             });
             start += panels * sweep.panel_len();
         }
     }
 
     /// Lends the weights as the tiles read them.
-    pub fn with_packed(&self, machine: &Machine, conv: &Conv2d, w: Weights<'_, bf16>, body: impl FnOnce(&[u16])) {
-        scratch::borrow(self.packed_len(conv), |packed: &mut [u16]| {
-            self.pack(machine, conv, w, packed);
+    pub fn with_packed(&self, machine: &Machine, w: Weights<'_, bf16>, body: impl FnOnce(&[u16])) {
+        scratch::borrow(self.packed_len(), |packed: &mut [u16]| {
+            self.pack(machine, w, packed);
             body(packed);
         });
     }
@@ -145,7 +140,8 @@ impl TiledPlan {
     ///
     /// # Safety
     /// The rows must exist behind `to` and belong to the calling chunk.
-    pub unsafe fn run_rows(&self, conv: &Conv2d, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
+    pub unsafe fn run_rows(&self, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
+        let conv = &self.conv;
         let row_len = conv.output[1] * conv.out_channels;
         if self.sweeps.iter().any(|sweep| sweep.sweep.segments == 0) {
             // SAFETY: the caller's promise.
@@ -169,6 +165,20 @@ impl TiledPlan {
                 unsafe { span.run(x, packed, &tiles, to.after((own.start - rows.start) * row_len)) };
             }
         }
+    }
+}
+
+/// Where windows are single pixels, all pictures are one: tiles need not end where a picture does.
+fn one_picture(conv: &Conv2d) -> Conv2d {
+    let is_plain = conv.kernel == [1, 1]
+        && conv.stride == [1, 1]
+        && conv.input_dilation == [1, 1]
+        && conv.pad_low == [0, 0]
+        && conv.input == conv.output;
+    let tall = |[height, width]: [usize; 2]| [conv.batch * height, width];
+    match is_plain {
+        true => Conv2d { batch: 1, input: tall(conv.input), output: tall(conv.output), ..conv.clone() },
+        false => conv.clone(),
     }
 }
 

@@ -13,19 +13,19 @@ impl TiledPlan {
         None
     }
 
-    pub fn packed_len(&self, _: &Conv2d) -> usize {
+    pub fn packed_len(&self) -> usize {
         match *self {}
     }
 
-    pub fn pack(&self, _: &Machine, _: &Conv2d, _: Weights<'_, bf16>, _: &mut [u16]) {
+    pub fn pack(&self, _: &Machine, _: Weights<'_, bf16>, _: &mut [u16]) {
         match *self {}
     }
 
-    pub fn with_packed(&self, _: &Machine, _: &Conv2d, _: Weights<'_, bf16>, _: impl FnOnce(&[u16])) {
+    pub fn with_packed(&self, _: &Machine, _: Weights<'_, bf16>, _: impl FnOnce(&[u16])) {
         match *self {}
     }
 
-    pub fn run(&self, _: &Machine, _: &Conv2d, _: &[bf16], _: &[u16], _: SharedOutput, _: Option<&Finished<'_>>) {
+    pub fn run(&self, _: &Machine, _: &[bf16], _: &[u16], _: SharedOutput, _: Option<&Finished<'_>>) {
         match *self {}
     }
 }

@@ -1,9 +1,10 @@
 //! The products of one span, block of tiles by block of tiles, from the unit into the result.
 
-use super::span::{NOWHERE, Order, Span, TILE};
+use super::span::{Order, Span, Stretches, TILE};
 use super::store::Target;
-use crate::kernels::amx::{Block, COLUMNS, Column, NARROW, ROWS, Tiles};
+use crate::kernels::amx::{COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
 use crate::kernels::bf16::SharedOutput;
+use std::ops::Range;
 
 /// Packed weights of this many numbers stay in the second-level cache next to what else is there.
 const CACHED_WEIGHTS: usize = 256 * 1024;
@@ -44,21 +45,21 @@ impl Multiply<'_> {
             let pairs = (0..tiles).step_by(2);
             match self.packed.len() <= CACHED_WEIGHTS {
                 true => pairs.for_each(|first| {
-                    let places = self.places(first);
-                    (0..panels).for_each(|panel| self.pair(first, panel, &places, &mut sums));
+                    let pixels = self.pixels(first);
+                    (0..panels).for_each(|panel| self.pair(first, panel, &pixels, &mut sums));
                 }),
                 false => (0..panels).for_each(|panel| {
-                    pairs.clone().for_each(|first| self.pair(first, panel, &self.places(first), &mut sums));
+                    pairs.clone().for_each(|first| self.pair(first, panel, &self.pixels(first), &mut sums));
                 }),
             }
         }
     }
 
-    /// The output pixels of some tiles' rows; nowhere for tiles beyond the last.
-    fn places<const TILES: usize>(&self, first: usize) -> [[u32; TILE]; TILES] {
-        std::array::from_fn(|tile| match first + tile < self.order.tiles {
-            true => self.span.places(&self.order, first + tile),
-            false => [NOWHERE; TILE],
+    /// The output pixels of some tiles; there are none beyond the last.
+    fn pixels<const TILES: usize>(&self, first: usize) -> [Option<Stretches>; TILES] {
+        std::array::from_fn(|tile| {
+            let exists = first + tile < self.order.tiles;
+            exists.then(|| self.span.stretches(&self.order, first + tile))
         })
     }
 
@@ -68,59 +69,60 @@ impl Multiply<'_> {
         std::array::from_fn(|tile| self.a.wrapping_add(self.span.tile_start(&self.order, (first + tile).min(last))))
     }
 
-    /// Bytes from a window to the next.
-    fn row_stride(&self) -> usize {
+    /// Where some channels belong.
+    fn target(&self, columns: Range<usize>) -> Target {
+        let outputs = self.span.conv.out_channels;
+        let distance = outputs * self.span.tiled.sweep.horizontal.step;
+        Target { to: self.to.after(columns.start), pixel: outputs, distance, columns: columns.len() }
+    }
+
+    /// Four tiles of sums, `c_columns` numbers from row to row.
+    fn products(&self, a: [*const u16; 4], b: &[u16], c: [*mut f32; 4], c_columns: usize) -> Products {
         let tiled = self.span.tiled;
-        2 * tiled.sweep.horizontal.input_step as usize * tiled.channels
+        Products {
+            a,
+            c,
+            step_bytes: 2 * tiled.steps,
+            blocks: tiled.blocks,
+            accumulate: 0,
+            a_stride: 2 * tiled.sweep.horizontal.input_step as usize * tiled.channels,
+            segments: self.offsets.as_ptr(),
+            segment_count: self.offsets.len(),
+            b: b.as_ptr(),
+            c_stride: 4 * c_columns,
+        }
     }
 
     /// Two tiles and 32 output channels.
-    unsafe fn pair(&self, first: usize, panel: usize, places: &[[u32; TILE]; 2], sums: &mut Sums) {
-        let tiled = self.span.tiled;
-        let block = Block {
-            a: self.starts(first),
-            a_stride: self.row_stride(),
-            segments: self.offsets.as_ptr(),
-            segment_count: self.offsets.len(),
-            blocks: tiled.blocks,
-            step_bytes: 2 * tiled.steps,
-            b: self.packed[panel * tiled.panel_len()..].as_ptr(),
-            c: sums.0.as_mut_ptr(),
-            c_stride: 4 * COLUMNS,
-            accumulate: 0,
-        };
+    unsafe fn pair(&self, first: usize, panel: usize, pixels: &[Option<Stretches>; 2], sums: &mut Sums) {
+        let b = &self.packed[panel * self.span.tiled.panel_len()..];
+        let [first, second] = self.starts(first);
+        let products =
+            self.products([first, second, second, second], b, quarters(sums.0.as_mut_ptr(), COLUMNS), COLUMNS);
         let outputs = self.span.conv.out_channels;
         let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(outputs);
-        let target = Target { to: self.to.after(columns.start), pixel: outputs, columns: columns.len() };
+        let target = self.target(columns);
         // SAFETY: `extent` numbers lie behind `a`, which is what the last tile reads; the panel is packed; the places are
         // pixels of this chunk, and AMX machines have what `Target` needs.
         unsafe {
-            self.tiles.block(&block);
-            target.store_wide(&sums.0, places.as_flattened());
+            self.tiles.square(&products);
+            for (sums, pixels) in sums.0.chunks_exact(TILE * COLUMNS).zip(pixels.iter().flatten()) {
+                pixels.iter().for_each(|stretch| target.store_wide(sums, stretch));
+            }
         }
     }
 
     /// Four tiles of so few output channels that the second half of a panel is empty.
     unsafe fn four(&self, first: usize, sums: &mut Sums) {
-        let tiled = self.span.tiled;
-        let column = Column {
-            a: self.starts(first),
-            c: std::array::from_fn(|tile| sums.0[tile * TILE * NARROW..].as_mut_ptr()),
-            step_bytes: 2 * tiled.steps,
-            blocks: tiled.blocks,
-            accumulate: 0,
-            a_stride: self.row_stride(),
-            segments: self.offsets.as_ptr(),
-            segment_count: self.offsets.len(),
-            b: self.packed.as_ptr(),
-            c_stride: 4 * NARROW,
-        };
-        let outputs = self.span.conv.out_channels;
-        let target = Target { to: self.to, pixel: outputs, columns: outputs };
+        let c = std::array::from_fn(|tile| sums.0[tile * TILE * NARROW..].as_mut_ptr());
+        let products = self.products(self.starts(first), self.packed, c, NARROW);
+        let target = self.target(0..self.span.conv.out_channels);
         // SAFETY: as in `pair`.
         unsafe {
-            self.tiles.column(&column);
-            target.store_narrow(&sums.0, self.places::<4>(first).as_flattened());
+            self.tiles.column(&products);
+            for (sums, pixels) in sums.0.chunks_exact(TILE * NARROW).zip(self.pixels::<4>(first).iter().flatten()) {
+                pixels.iter().for_each(|stretch| target.store_narrow(sums, stretch));
+            }
         }
     }
 }

@@ -12,8 +12,28 @@ use std::ops::Range;
 
 /// Rows of a tile register.
 pub(super) const TILE: usize = 16;
-/// Marks a row of a tile that is no output pixel.
-pub(super) const NOWHERE: u32 = u32::MAX;
+
+/// Rows of a tile that are output pixels, at equal distances.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stretch {
+    pub row: usize,
+    pub count: usize,
+    /// The first pixel.
+    pub place: usize,
+}
+
+/// The stretches of one tile; rows between them are no outputs.
+#[derive(Clone, Copy)]
+pub(super) struct Stretches {
+    list: [Stretch; TILE],
+    count: usize,
+}
+
+impl Stretches {
+    pub fn iter(&self) -> impl Iterator<Item = Stretch> {
+        self.list[..self.count].iter().copied()
+    }
+}
 
 /// The outputs of one sweep in some rows of one picture.
 pub(super) struct Span<'a> {
@@ -133,28 +153,38 @@ impl<'a> Span<'a> {
         pixel * self.tiled.channels
     }
 
-    /// The output pixels of a tile's rows, counted from the first of the span's rows.
-    pub fn places(&self, order: &Order, tile: usize) -> [u32; TILE] {
+    /// Where a tile's rows belong, counted from the first of the span's rows.
+    pub fn stretches(&self, order: &Order, tile: usize) -> Stretches {
         let (vertical, horizontal) = (&self.tiled.sweep.vertical, &self.tiled.sweep.horizontal);
-        let mut places = [NOWHERE; TILE];
+        let (per_row, width) = (horizontal.count.div_ceil(TILE), self.conv.output[1]);
+        // Rows without anything between them are one long row.
+        let one_row = order.through == Some(width) && horizontal.count == width && vertical.step == 1;
         let (mut index, mut column) = match order.through {
+            _ if one_row => (0, tile * TILE),
             Some(distance) => (tile * TILE / distance, tile * TILE % distance),
-            None => {
-                let per_row = horizontal.count.div_ceil(TILE);
-                (tile / per_row, tile % per_row * TILE)
-            }
+            None => (tile / per_row, tile % per_row * TILE),
         };
-        for place in &mut places {
-            if column < horizontal.count && index < self.indices.len() {
-                let row = vertical.first + (self.indices.start + index) * vertical.step - self.rows.start;
-                *place = (row * self.conv.output[1] + horizontal.first + column * horizontal.step) as u32;
+        let (rows, columns) = match one_row {
+            true => (1, self.indices.len() * width),
+            false => (self.indices.len(), horizontal.count),
+        };
+        let mut stretches = Stretches { list: [Stretch::default(); TILE], count: 0 };
+        let mut row = 0;
+        while row < TILE && index < rows {
+            let count = columns.saturating_sub(column).min(TILE - row);
+            if count > 0 {
+                let line = vertical.first + (self.indices.start + index) * vertical.step - self.rows.start;
+                let place = line * width + horizontal.first + column * horizontal.step;
+                stretches.list[stretches.count] = Stretch { row, count, place };
+                stretches.count += 1;
             }
-            column += 1;
-            if order.through == Some(column) {
-                (index, column) = (index + 1, 0);
-            }
+            let Some(distance) = order.through.filter(|_| !one_row) else {
+                break;
+            };
+            row += distance - column;
+            (index, column) = (index + 1, 0);
         }
-        places
+        stretches
     }
 
     /// Copies the covered input with zeros around the picture.

@@ -2,7 +2,7 @@
 //!
 //! Machines with AMX have AVX512-BF16, which rounds 32 numbers in one instruction; masks cut off channels that do not exist.
 
-use super::span::NOWHERE;
+use super::span::Stretch;
 use crate::kernels::amx::{COLUMNS, NARROW};
 use crate::kernels::bf16::SharedOutput;
 use std::arch::x86_64::*;
@@ -11,21 +11,22 @@ use std::arch::x86_64::*;
 pub(super) struct Target {
     /// The first of these channels of the span's first pixel.
     pub to: SharedOutput,
-    /// Numbers of a pixel.
+    /// Numbers of a pixel, and from one pixel of a stretch to the next.
     pub pixel: usize,
+    pub distance: usize,
     /// Channels of the block that exist.
     pub columns: usize,
 }
 
 impl Target {
-    /// Stores rows of [`COLUMNS`] sums as the pixels `places`.
+    /// Stores rows of [`COLUMNS`] sums as the pixels of a stretch.
     ///
     /// # Safety
-    /// The machine must have AVX512-BF16; the places must be pixels of the result that the caller owns.
+    /// The machine must have AVX512-BF16; the stretch must be pixels of the result that the caller owns.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    pub unsafe fn store_wide(&self, sums: &[f32], places: &[u32]) {
+    pub unsafe fn store_wide(&self, sums: &[f32], stretch: Stretch) {
         let mask = u32::MAX >> (32 - self.columns);
-        for (sums, first) in self.rows(sums.chunks_exact(COLUMNS), places) {
+        for (sums, first) in self.rows::<COLUMNS>(sums, stretch) {
             // SAFETY: a row has 32 sums; only channels that exist are stored.
             unsafe {
                 let (low, high) = (_mm512_loadu_ps(sums.as_ptr()), _mm512_loadu_ps(sums[16..].as_ptr()));
@@ -48,9 +49,9 @@ impl Target {
     /// # Safety
     /// As [`Target::store_wide`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    pub unsafe fn store_narrow(&self, sums: &[f32], places: &[u32]) {
+    pub unsafe fn store_narrow(&self, sums: &[f32], stretch: Stretch) {
         let mask = u16::MAX >> (16 - self.columns);
-        for (sums, first) in self.rows(sums.chunks_exact(NARROW), places) {
+        for (sums, first) in self.rows::<NARROW>(sums, stretch) {
             // SAFETY: a row has 16 sums; only channels that exist are stored.
             unsafe {
                 let sums = _mm512_loadu_ps(sums.as_ptr());
@@ -65,14 +66,15 @@ impl Target {
         }
     }
 
-    /// Rows that are pixels, with the first element of each.
+    /// The rows of a stretch, with the first element of each.
     #[inline(always)]
-    fn rows<'a>(
+    fn rows<'a, const N: usize>(
         &self,
-        sums: impl Iterator<Item = &'a [f32]>,
-        places: &[u32],
-    ) -> impl Iterator<Item = (&'a [f32], usize)> {
-        let rows = sums.zip(places).filter(|&(_, &place)| place != NOWHERE);
-        rows.map(|(sums, &place)| (sums, place as usize * self.pixel))
+        sums: &'a [f32],
+        stretch: Stretch,
+    ) -> impl Iterator<Item = (&'a [f32], usize)> + use<'a, N> {
+        let (first, distance) = (stretch.place * self.pixel, self.distance);
+        let rows = sums[stretch.row * N..][..stretch.count * N].chunks_exact(N).enumerate();
+        rows.map(move |(row, sums)| (sums, first + row * distance))
     }
 }

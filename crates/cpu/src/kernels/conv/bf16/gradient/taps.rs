@@ -1,0 +1,95 @@
+//! The products of a block of pixels, tap by tap.
+
+use super::STEPS;
+use super::job::Job;
+use super::shifted::ShiftedSweep;
+use crate::kernels::amx::{BLOCK_LEN, COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
+use crate::kernels::scratch;
+
+/// A block of pixels as the tiles read it.
+pub(super) struct Sides<'a> {
+    /// Pixels that are multiplied, rounded up to whole tiles.
+    pub steps: usize,
+    /// Each input channel's pixels, class by class.
+    pub turned: &'a [u16],
+    pub class_len: usize,
+    /// Numbers from channel to channel.
+    pub stride: usize,
+    /// The gradients of the outputs, panel by panel.
+    pub packed: &'a [u16],
+}
+
+impl Sides<'_> {
+    /// Adds the products of all taps to the job's sums.
+    pub fn add_taps(&self, job: &Job<'_>, sweep: &ShiftedSweep, tiles: &Tiles) {
+        if job.inputs.len() <= NARROW || job.outputs.len() <= NARROW {
+            return self.add_taps_by_four(job, sweep, tiles);
+        }
+        for tap in 0..sweep.taps.len() {
+            for row in (0..job.inputs.len()).step_by(ROWS) {
+                let (a, c) = self.tile(job, sweep, tap, row);
+                let second = a.wrapping_add(16 * self.stride);
+                for (panel, b) in self.packed.chunks_exact(self.panel_len()).enumerate() {
+                    let c = quarters(c.wrapping_add(panel * COLUMNS), job.padded[2]);
+                    // SAFETY: 32 rows of `stride` numbers lie behind `a`, of which `shift + steps` are read; the padded
+                    // gradient has room for whole tiles, and these channels belong to this job.
+                    unsafe { tiles.square(&self.products(job, [a, second, second, second], b, c)) };
+                }
+            }
+        }
+    }
+
+    /// The same for so few channels that tiles of 32 × 32 would be half empty: four tiles of taps and input channels at a
+    /// time meet one tile of output channels.
+    fn add_taps_by_four(&self, job: &Job<'_>, sweep: &ShiftedSweep, tiles: &Tiles) {
+        let row_tiles = job.inputs.len().div_ceil(NARROW);
+        let count = sweep.taps.len() * row_tiles;
+        let tile = |index: usize| self.tile(job, sweep, index / row_tiles, index % row_tiles * NARROW);
+        // What is left of the last four tiles adds to nothing.
+        scratch::borrow(NARROW * job.padded[2], |nothing: &mut [f32]| {
+            for half in 0..job.outputs.len().div_ceil(NARROW) {
+                let b = &self.packed[half / 2 * self.panel_len() + half % 2 * BLOCK_LEN / 2..];
+                for first in (0..count).step_by(4) {
+                    let four: [_; 4] = std::array::from_fn(|at| match first + at < count {
+                        true => {
+                            let (a, c) = tile(first + at);
+                            (a, c.wrapping_add(half * NARROW))
+                        }
+                        false => (tile(first).0, nothing.as_mut_ptr()),
+                    });
+                    let products = self.products(job, four.map(|(a, _)| a), b, four.map(|(_, c)| c));
+                    // SAFETY: 16 rows of `stride` numbers lie behind each `a`, of which `shift + steps` are read; the
+                    // padded gradient has room for whole tiles, and these channels belong to this job.
+                    unsafe { tiles.column(&products) };
+                }
+            }
+        });
+    }
+
+    fn panel_len(&self) -> usize {
+        self.steps / STEPS * BLOCK_LEN
+    }
+
+    /// Where the pixels of some input channels lie for a tap, and the sums of these channels and the job's first output.
+    fn tile(&self, job: &Job<'_>, sweep: &ShiftedSweep, tap: usize, row: usize) -> (*const u16, *mut f32) {
+        let tap = &sweep.taps[tap];
+        let a = self.turned[tap.class * self.class_len + row * self.stride + tap.shift..].as_ptr();
+        let c = (tap.kernel * job.padded[1] + job.inputs.start + row) * job.padded[2] + job.outputs.start;
+        (a, job.dw.wrapping_add(c))
+    }
+
+    fn products(&self, job: &Job<'_>, a: [*const u16; 4], b: &[u16], c: [*mut f32; 4]) -> Products {
+        Products {
+            a,
+            c,
+            step_bytes: 2 * STEPS,
+            blocks: self.steps / STEPS,
+            accumulate: 1,
+            a_stride: 2 * self.stride,
+            segments: &0,
+            segment_count: 1,
+            b: b.as_ptr(),
+            c_stride: 4 * job.padded[2],
+        }
+    }
+}

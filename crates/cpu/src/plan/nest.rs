@@ -97,7 +97,7 @@ impl Nest {
             row_inner,
             columns: column_count,
             fold,
-            rows_per_block: (BLOCK / columns_per_block).clamp(1, row_count.max(1)),
+            rows_per_block: rows_per_block(columns_per_block).clamp(1, row_count.max(1)),
             columns_per_block,
             column_blocks: column_count.div_ceil(columns_per_block),
             steps_per_task: 1,
@@ -164,6 +164,14 @@ impl Nest {
             (FoldKind::Whole, _) => self.tasks(),
         }
     }
+}
+
+/// As many rows as fit a block, and fill whole vectors if a block holds enough of them.
+fn rows_per_block(columns: usize) -> usize {
+    const LANES: usize = 16;
+    let most = BLOCK / columns;
+    let together = LANES >> columns.trailing_zeros().min(LANES.trailing_zeros());
+    if most > together { most - most % together } else { most }
 }
 
 fn split_last_two(list: &[usize]) -> (&[usize], &[usize], &[usize], &[usize]) {

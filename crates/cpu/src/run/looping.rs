@@ -1,11 +1,12 @@
 //! Running fused loops: blocks of rows × columns through registers that stay in the first-level cache.
 //!
 //! A loop is prepared once ([`PreparedLoop`]): `registers` decides where every register lies, `block` runs blocks through
-//! them, `ahead` fetches what the next block reads, `transfer` moves operands that do not lie in order, `fold` sums and hands out what is summed.
+//! them, `native` without leaving the vector registers, `ahead` fetches what the next block reads, `transfer` moves operands that do not lie in order, `fold` sums and hands out what is summed.
 
 mod ahead;
 mod block;
 mod fold;
+mod native;
 mod registers;
 mod transfer;
 
@@ -19,6 +20,7 @@ use crate::simd::Simd;
 use ahead::Fetched;
 use block::{Block, BlockPlace, Workspace};
 use fold::PreparedFold;
+use native::{Native, Outline};
 use octant_graph::DType;
 use registers::{Way, lies_in_order, place_registers, way};
 
@@ -40,12 +42,14 @@ pub(crate) struct PreparedLoop {
     folds: Vec<PreparedFold>,
     /// What is fetched ahead.
     fetched: Vec<Fetched>,
-    /// Bytes from row to row and from column to column, of the loads, then of the stores.
-    steps: Vec<[isize; 2]>,
+    /// Bytes from outer row to outer row, from row to row and from column to column, of the loads, then of the stores.
+    steps: Vec<[isize; 3]>,
     /// The slot of every register in the working memory of a task; registers that are memory themselves have none.
     slots: Vec<usize>,
     slot_bytes: usize,
     slot_count: usize,
+    /// The loop as machine code, where there is such.
+    native: Option<Native>,
 }
 
 struct PreparedLoad {
@@ -138,9 +142,14 @@ impl PreparedLoop {
         let steps = steps(&body);
         let (slots, slot_count) = place_registers(&body, &loads);
         let widest = body.registers.iter().map(|lane| lane.size()).max().unwrap_or(4);
+        let slot_bytes = widest * BLOCK;
+        let outline =
+            Outline { body: &body, nest: &nest, loads: &loads, stores: &stores, slots: &slots, slot_count, slot_bytes };
+        let native = Native::new(&outline, simd);
         PreparedLoop {
             partials: partials.map(|buffer| buffer.0 as usize),
-            slot_bytes: widest * BLOCK,
+            slot_bytes,
+            native,
             body,
             nest,
             instructions,
@@ -202,15 +211,15 @@ impl PreparedLoop {
     }
 }
 
-/// Bytes from row to row and from column to column, of every load, then of every store.
-fn steps(body: &Loop) -> Vec<[isize; 2]> {
+/// Bytes from outer row to outer row, from row to row and from column to column, of every load, then of every store.
+fn steps(body: &Loop) -> Vec<[isize; 3]> {
     let of = |operand: &Operand| {
-        let [.., row, column] = operand.strides[..] else { unreachable!("a loop has rows and columns") };
-        [row, column].map(|stride| stride * operand.dtype.size() as isize)
+        let [.., outer, row, column] = operand.strides[..] else { unreachable!("a loop has rows and columns") };
+        [outer, row, column].map(|stride| stride * operand.dtype.size() as isize)
     };
     let loads = body.loads.iter().map(|load| match &load.source {
         Source::Memory(operand) => of(operand),
-        Source::Immediate(_) | Source::Count { .. } => [0, 0],
+        Source::Immediate(_) | Source::Count { .. } => [0; 3],
     });
     loads.chain(body.stores.iter().map(|store| of(&store.to))).collect()
 }

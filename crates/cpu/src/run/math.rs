@@ -22,7 +22,16 @@ fn polynomial<V: Vector, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 
 }
 
 /// A number that, added to an |x| < 2^22, leaves the integer nearest to `x` in the lowest bits.
-const ROUNDING: f32 = 12_582_912.0;
+pub(super) const ROUNDING: f32 = 12_582_912.0;
+
+/// -ln 2 in two parts, so that what is left of a number without its powers of two keeps its precision.
+pub(super) const MINUS_LN_2: [f32; 2] = [-0.693_359_4, 2.121_944_4e-4];
+
+/// The Taylor polynomial of `(exp(r) - 1 - r) / r²`, its highest coefficient first.
+pub(super) const EXPONENTIAL: [f32; 6] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5];
+
+/// A number's bits taken from these are its reciprocal's, right to 5 %.
+pub(super) const RECIPROCAL: u32 = 0x7ef1_27ea;
 
 /// `2^n` for an integral `n` in the exponent range of normal numbers.
 #[inline(always)]
@@ -41,14 +50,14 @@ fn nearest(x: f32) -> f32 {
 /// `exp(r)` for |r| ≤ ln(2)/2 by its Taylor polynomial, minus 1.
 #[inline(always)]
 fn exp_minus_one_near_zero<V: Vector>(r: f32) -> f32 {
-    let p = polynomial::<V, 6>(r, [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5]);
+    let p = polynomial::<V, 6>(r, EXPONENTIAL);
     fused::<V>(p * r, r, r)
 }
 
-/// `x - n·ln 2` with ln 2 in two parts, so that the rest keeps its precision.
+/// `x - n·ln 2`.
 #[inline(always)]
 fn without_powers_of_two<V: Vector>(x: f32, n: f32) -> f32 {
-    fused::<V>(n, 2.121_944_4e-4, fused::<V>(n, -0.693_359_4, x))
+    fused::<V>(n, MINUS_LN_2[1], fused::<V>(n, MINUS_LN_2[0], x))
 }
 
 /// `x = n·ln 2 + r`.
@@ -130,11 +139,11 @@ pub(super) fn logistic<V: Vector>(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { result }
 }
 
-/// `1 / d` for 1 ≤ d < 2^126. Taking the bits from a constant negates the exponent and is right to 5 %; each step of
+/// `1 / d` for 1 ≤ d < 2^126. Taking the bits from a constant negates the exponent; each step of
 /// Newton's method squares the error.
 #[inline(always)]
 fn reciprocal<V: Vector>(d: f32) -> f32 {
-    let mut y = f32::from_bits(0x7ef1_27ea_u32.wrapping_sub(d.to_bits()));
+    let mut y = f32::from_bits(RECIPROCAL.wrapping_sub(d.to_bits()));
     for _ in 0..3 {
         y = fused::<V>(y, fused::<V>(-d, y, 1.0), y);
     }

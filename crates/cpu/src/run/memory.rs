@@ -42,6 +42,12 @@ impl Memory {
         self.identities.get(input).copied()
     }
 
+    /// Buffers that lie anywhere.
+    #[cfg(test)]
+    pub fn over(pointers: Vec<*mut u8>) -> Memory {
+        Memory { pointers }
+    }
+
     /// The first byte of a buffer.
     pub fn at(&self, buffer: usize) -> *mut u8 {
         self.pointers[buffer]

@@ -6,7 +6,7 @@ use super::PreparedLoop;
 use super::ahead::Ahead;
 use super::registers::Way;
 use crate::plan::kernel::{Operand, Source};
-use crate::plan::nest::{FoldKind, Nest};
+use crate::plan::nest::FoldKind;
 
 /// Memory that a thread keeps from loop to loop.
 #[derive(Default)]
@@ -26,6 +26,8 @@ pub(super) struct Block<'a> {
     /// Where every register lies for the current block.
     pub registers: &'a mut [*mut u8],
     pub accumulators: &'a [*mut u8],
+    /// Where the registers' slots begin.
+    slots: *mut u8,
     /// Elements of the accumulators that were used in this task.
     pub folded: usize,
     /// Where the current block of every operand begins: of the loads, then of the stores.
@@ -50,7 +52,7 @@ impl<'a> Block<'a> {
         registers.extend(prepared.slots.iter().map(|&index| slot(index)));
         accumulators.clear();
         accumulators.extend((0..=prepared.folds.len()).map(|fold| slot(prepared.slot_count + fold)));
-        Block { prepared, memory, registers, accumulators, folded: 0, here, next }
+        Block { prepared, memory, registers, accumulators, slots: start, folded: 0, here, next }
     }
 
     pub(super) fn task(&mut self, task: usize) {
@@ -65,6 +67,10 @@ impl<'a> Block<'a> {
         let row_blocks = nest.rows.div_ceil(nest.rows_per_block);
         let column_steps = if nest.fold == FoldKind::Columns { 1 } else { nest.column_blocks };
         self.folded = 0;
+        if self.prepared.native.as_ref().is_some_and(|native| native.share.folds) {
+            let columns = nest.columns_per_block.min(nest.columns - column_task * nest.columns_per_block);
+            self.begin_folds(nest.rows_per_block * columns);
+        }
         self.blocks(steps.map(|step| {
             let column_block = if nest.fold == FoldKind::Columns { column_task } else { step % column_steps };
             let row_block = step / column_steps % row_blocks;
@@ -110,7 +116,7 @@ impl<'a> Block<'a> {
             std::mem::swap(self.here, self.next);
             let after = places.next();
             match &after {
-                Some(after) if after.is_beside(&place, &self.prepared.nest) => self.step_to(after, &place),
+                Some(after) if after.is_beside(&place) => self.step_to(after, &place),
                 Some(after) => self.locate_next(after),
                 None => self.next.clear(),
             }
@@ -140,14 +146,14 @@ impl<'a> Block<'a> {
 
     /// The same for a block with other rows or columns only, from where the current one begins.
     fn step_to(&mut self, place: &BlockPlace, from: &BlockPlace) {
-        let (rows, columns) = (place.row as isize - from.row as isize, place.column as isize - from.column as isize);
+        let inner = self.prepared.nest.row_inner.max(1);
+        let distance = |to: usize, from: usize| to as isize - from as isize;
+        let outer_rows = distance(place.row / inner, from.row / inner);
+        let (rows, columns) = (distance(place.row % inner, from.row % inner), distance(place.column, from.column));
         self.next.clear();
-        self.next.extend(
-            self.here
-                .iter()
-                .zip(&self.prepared.steps)
-                .map(|(here, [row, column])| here.wrapping_offset(rows * row + columns * column)),
-        );
+        self.next.extend(self.here.iter().zip(&self.prepared.steps).map(|(here, [outer_row, row, column])| {
+            here.wrapping_offset(outer_rows * outer_row + rows * row + columns * column)
+        }));
     }
 
     fn address(&self, place: &BlockPlace, operand: &Operand) -> *mut u8 {
@@ -158,9 +164,11 @@ impl<'a> Block<'a> {
     fn block(&mut self, place: &BlockPlace, first: bool, first_here: bool) {
         let prepared = self.prepared;
         let count = place.rows * place.columns;
+        let native = prepared.native.as_ref().filter(|native| native.fits(count));
         for (index, (load, how)) in prepared.body.loads.iter().zip(&prepared.loads).enumerate() {
             let address = self.here[index];
             match (&load.source, how.way) {
+                (_, Way::EachBlock) if native.is_some_and(|native| native.share.reads[index].is_some()) => {}
                 (Source::Memory(_), Way::InPlace) => self.registers[load.to] = address,
                 (_, Way::Once) if !first => {}
                 (_, Way::OncePerMiddle) if !first_here => {}
@@ -175,6 +183,31 @@ impl<'a> Block<'a> {
                 self.registers[store.from] = self.here[targets + index];
             }
         }
+        match native {
+            // SAFETY: operands and slots hold a block each.
+            Some(native) => unsafe {
+                let inner = prepared.nest.row_inner.max(1);
+                native.run(self.here, self.slots, count, inner - place.row % inner)
+            },
+            None => self.instructions(count),
+        }
+        // Folds come before stores: a store may overwrite an operand that a fold reads where it lies.
+        match prepared.nest.fold {
+            FoldKind::None => {}
+            FoldKind::Rows => self.fold_rows(place),
+            FoldKind::Columns | FoldKind::Whole if native.is_none() => self.accumulate(count),
+            FoldKind::Columns | FoldKind::Whole => {}
+        }
+        for (index, (store, how)) in prepared.body.stores.iter().zip(&prepared.stores).enumerate() {
+            if !how.in_place && !native.is_some_and(|native| native.share.writes[index].is_some()) {
+                self.store(place, store.from, (self.here[targets + index], &store.to), how);
+            }
+        }
+    }
+
+    /// Runs the loop's instructions one by one over the whole block.
+    fn instructions(&mut self, count: usize) {
+        let prepared = self.prepared;
         let mut ahead = Ahead::new(&prepared.fetched, self.next, count, prepared.instructions.len() + 1);
         for (run, to, from) in &prepared.instructions {
             ahead.fetch();
@@ -187,17 +220,6 @@ impl<'a> Block<'a> {
             unsafe { run(operands) };
         }
         ahead.fetch();
-        // Folds come before stores: a store may overwrite an operand that a fold reads where it lies.
-        match prepared.nest.fold {
-            FoldKind::None => {}
-            FoldKind::Rows => self.fold_rows(place),
-            FoldKind::Columns | FoldKind::Whole => self.accumulate(count),
-        }
-        for (index, (store, how)) in prepared.body.stores.iter().zip(&prepared.stores).enumerate() {
-            if !how.in_place {
-                self.store(place, store.from, (self.here[targets + index], &store.to), how);
-            }
-        }
     }
 }
 
@@ -212,9 +234,9 @@ pub(super) struct BlockPlace {
 }
 
 impl BlockPlace {
-    /// Whether two blocks differ in their rows and columns only, and rows are one dimension.
-    fn is_beside(&self, other: &BlockPlace, nest: &Nest) -> bool {
-        self.outer == other.outer && self.middle == other.middle && nest.row_inner == nest.rows
+    /// Whether two blocks differ in their rows and columns only.
+    fn is_beside(&self, other: &BlockPlace) -> bool {
+        self.outer == other.outer && self.middle == other.middle
     }
 }
 

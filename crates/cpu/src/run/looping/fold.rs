@@ -92,6 +92,16 @@ impl PreparedLoop {
 }
 
 impl Block<'_> {
+    /// Lets all folds of a task begin, over `count` elements of 32 bits.
+    pub(super) fn begin_folds(&mut self, count: usize) {
+        for (accumulator, how) in self.accumulators.iter().zip(&self.prepared.folds) {
+            let [a, b, c, d, ..] = how.identity;
+            // SAFETY: an accumulator holds a whole block of lanes and begins at a cache line.
+            unsafe { std::slice::from_raw_parts_mut(accumulator.cast(), count) }.fill(u32::from_ne_bytes([a, b, c, d]));
+        }
+        self.folded = count;
+    }
+
     /// Combines a block into the accumulators, element by element; what a task has not touched yet is copied.
     pub(super) fn accumulate(&mut self, count: usize) {
         for (index, (fold, how)) in self.prepared.body.folds.iter().zip(&self.prepared.folds).enumerate() {

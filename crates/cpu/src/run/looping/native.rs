@@ -1,0 +1,177 @@
+//! Loops as machine code: for AVX-512, where a block's numbers go through all instructions of a loop without leaving the
+//! vector registers.
+//!
+//! Run one by one over whole blocks, instructions read and write the first-level cache, which takes longer than their
+//! arithmetic. [`Native`] does the same work sixteen numbers at a time: `compiler` makes the loop, `instructions` and
+//! `functions` what happens in it, `registers` decides where values are, `assembler` knows the bytes, `pages` makes them callable. Results are the same to
+//! the bit. Loops with instructions that it does not know, and blocks whose length is no multiple of sixteen, are run as before.
+
+mod assembler;
+mod compiler;
+mod functions;
+mod instructions;
+mod operations;
+mod pages;
+mod registers;
+#[cfg(test)]
+mod tests;
+
+use super::registers::Way;
+use super::{PreparedLoad, PreparedStore};
+use crate::plan::kernel::{Loop, Operand, Source};
+use crate::plan::nest::{FoldKind, Nest};
+use crate::simd::{Level, Simd};
+use compiler::Compiler;
+use octant_graph::DType;
+use pages::Pages;
+
+/// Numbers that are computed at a time.
+const LANES: usize = 16;
+
+/// What is known of a loop when its code is made.
+pub(super) struct Outline<'a> {
+    pub body: &'a Loop,
+    pub nest: &'a Nest,
+    pub loads: &'a [PreparedLoad],
+    pub stores: &'a [PreparedStore],
+    /// The slot of every register, of how many, of how many bytes each. Accumulators follow them.
+    pub slots: &'a [usize],
+    pub slot_count: usize,
+    pub slot_bytes: usize,
+}
+
+/// A loop's code: where operands begin, where slots begin, how many numbers, how many inner rows until the outer ones move on.
+#[cfg(target_arch = "x86_64")]
+type Code = unsafe extern "sysv64" fn(*const *mut u8, *mut u8, usize, usize);
+/// Never called: other machines have no code.
+#[cfg(not(target_arch = "x86_64"))]
+type Code = unsafe extern "C" fn(*const *mut u8, *mut u8, usize, usize);
+
+/// How the code walks through an operand in memory.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Walk {
+    /// A row is one number over and over.
+    pub everywhere: bool,
+    /// Bytes to jump over at the end of a row, and at the end of the last of the inner rows; none if the operand lies in order.
+    pub turns: Option<[i32; 2]>,
+}
+
+/// What the code of a loop does itself; the rest happens in working memory before and after it.
+pub(super) struct Share {
+    /// Of the loads: those that it reads where they lie.
+    pub reads: Vec<Option<Walk>>,
+    /// Of the stores.
+    pub writes: Vec<Option<Walk>>,
+    /// Whether it folds over blocks; what it folds into must have begun.
+    pub folds: bool,
+}
+
+/// A loop's code.
+pub(super) struct Native {
+    pages: Pages,
+    /// Where the code begins that streams results past the caches, which works if they begin at cache lines.
+    streaming: Option<usize>,
+    pub share: Share,
+}
+
+impl Native {
+    /// The code of a loop; none if it has instructions that have no code here, or the machine is another.
+    pub fn new(outline: &Outline, simd: Simd) -> Option<Native> {
+        let body = outline.body;
+        let share = Share::of(outline);
+        // A fold of rows reads its operand after the stores, one of which may lie over it.
+        let folds_loads = body.folds.iter().any(|fold| body.loads.iter().any(|load| load.to == fold.from));
+        if simd.level() != Level::Avx512 || body.instructions.is_empty() || (!share.folds && folds_loads) {
+            return None;
+        }
+        let mut code = Compiler::new(outline, &share, false).code()?;
+        let streams = outline.stores.iter().any(|store| store.stream.is_some());
+        let streaming = streams.then(|| code.len().next_multiple_of(64));
+        if let Some(start) = streaming {
+            code.resize(start, 0);
+            code.extend(Compiler::new(outline, &share, true).code()?);
+        }
+        Some(Native { pages: Pages::holding(&code)?, streaming, share })
+    }
+
+    /// Runs a block of a length that [fits](Native::fits), whose operands begin at `here`.
+    ///
+    /// # Safety
+    /// As for the instructions of the loop, over all operands and slots.
+    pub unsafe fn run(&self, here: &[*mut u8], slots: *mut u8, count: usize, inner_rows: usize) {
+        let aligned = || here[self.share.reads.len()..].iter().all(|target| target.addr().is_multiple_of(64));
+        let start = match self.streaming {
+            Some(streaming) if aligned() => streaming,
+            _ => 0,
+        };
+        // SAFETY: a function begins there; it does what the loop's instructions do.
+        unsafe {
+            let code = std::mem::transmute::<*const u8, Code>(self.pages.start().add(start));
+            code(here.as_ptr(), slots, count, inner_rows);
+        }
+    }
+
+    /// Whether a block has as many numbers as the code can compute.
+    pub fn fits(&self, count: usize) -> bool {
+        count > 0 && count.is_multiple_of(LANES)
+    }
+}
+
+impl Share {
+    fn of(outline: &Outline) -> Share {
+        let Outline { body, nest, .. } = outline;
+        // Only a pointer of its own can jump from row to row.
+        let mut pointers = assembler::POINTERS.len();
+        let mut affordable = |walk: &Walk| {
+            let jumps = walk.turns.is_some();
+            let afforded = !jumps || pointers > 0;
+            pointers -= (jumps && afforded) as usize;
+            afforded
+        };
+        let stores = body.stores.iter().map(|store| walk(&store.to, nest).filter(|walk| !walk.everywhere));
+        let writes: Vec<Option<Walk>> = stores.map(|walk| walk.filter(&mut affordable)).collect();
+        let loads = body.loads.iter().zip(outline.loads).map(|(load, how)| {
+            let mut stores = body.stores.iter().zip(&writes);
+            let needs_slot = stores.any(|(store, walk)| store.from == load.to && walk.is_none());
+            let found = match (&load.source, how.way) {
+                (Source::Memory(operand), Way::InPlace) => walk(operand, nest),
+                (Source::Memory(operand), Way::EachBlock) if !needs_slot => walk(operand, nest),
+                _ => None,
+            };
+            found.filter(&mut affordable)
+        });
+        let reads = loads.collect();
+        Share { reads, writes, folds: matches!(nest.fold, FoldKind::Columns | FoldKind::Whole) }
+    }
+
+    /// How an operand is walked through: one of the loads, then of the stores.
+    fn walk(&self, operand: usize) -> Option<Walk> {
+        self.reads.iter().chain(&self.writes).nth(operand).copied().flatten()
+    }
+
+    /// The operands that the code reads or writes itself; first those that need a pointer of their own.
+    fn pointers(&self) -> Vec<usize> {
+        let operands = 0..self.reads.len() + self.writes.len();
+        let mut own: Vec<usize> = operands.filter(|&operand| self.walk(operand).is_some()).collect();
+        own.sort_by_key(|&operand| self.walk(operand).is_some_and(|walk| walk.turns.is_none()));
+        own
+    }
+}
+
+/// How an operand is walked through; none if it has to be put in order first.
+fn walk(operand: &Operand, nest: &Nest) -> Option<Walk> {
+    if !matches!(operand.dtype, DType::F32 | DType::BF16 | DType::Bool) {
+        return None;
+    }
+    if super::lies_in_order(operand, nest) {
+        return Some(Walk { everywhere: false, turns: None });
+    }
+    let [.., outer, inner, column] = operand.strides[..] else { return None };
+    if !nest.columns_per_block.is_multiple_of(LANES) || !(0..=1).contains(&column) || operand.dtype == DType::Bool {
+        return None;
+    }
+    let behind = column * nest.columns_per_block as isize;
+    let jump = outer - (nest.row_inner as isize - 1) * inner;
+    let bytes = |elements: isize| i32::try_from((elements - behind) * operand.dtype.size() as isize).ok();
+    Some(Walk { everywhere: column == 0, turns: Some([bytes(inner)?, bytes(jump)?]) })
+}

@@ -4,7 +4,6 @@ use crate::compile_options::CompileOptions;
 use crate::device::{DeviceDescription, MemoryStats, read_memory_stats};
 use crate::error::{PjrtError, Result};
 use crate::executable::Executable;
-use crate::heap;
 use crate::loaded::LoadedExecutable;
 use crate::named_value::{NamedValues, slice, text, to_c};
 use crate::plugin::{Plugin, call};
@@ -125,7 +124,6 @@ impl Client {
 
     /// Loads an executable that [`Executable::serialize`] stored, on this or another machine with the same plugin.
     pub fn load_serialized(&self, bytes: &[u8]) -> Result<LoadedExecutable> {
-        heap::make_room_for(bytes.len());
         let mut args = sys::PJRT_Executable_DeserializeAndLoad_Args {
             client: self.inner.client,
             serialized_executable: bytes.as_ptr().cast(),

@@ -24,7 +24,6 @@ mod device;
 mod error;
 mod event;
 mod executable;
-mod heap;
 mod holders;
 mod loaded;
 mod memory_text;

@@ -32,6 +32,14 @@ pub(super) fn packed_len(simd: Simd, depth: usize, columns: usize) -> usize {
     depth * columns.next_multiple_of(simd.lanes())
 }
 
+/// Parts that a matrix of so many rows is packed in: a job packs some rows of all panels. Its rows are read along memory,
+/// where a whole panel would pick a few numbers from each of many pages.
+pub(super) fn pack_jobs(rows: usize) -> usize {
+    const JOB_ROWS: usize = 64;
+    // An even number, so that two threads end together.
+    rows.div_ceil(2 * JOB_ROWS).max(1) * 2
+}
+
 /// Packs `depth` rows of one panel: row `k`, column `n` is read at `source + k * row_stride + n * column_stride`.
 ///
 /// # Safety
@@ -51,19 +59,51 @@ pub(super) unsafe fn pack_rows(
         // SAFETY: the caller's promise.
         return unsafe { simd.entry::<CopyRows>()(&rows) };
     }
-    // Columns are read in runs of this many rows, so that a transposed source is walked along its cache lines.
-    const RUN: usize = 16;
-    for first in (0..depth).step_by(RUN) {
-        let run = RUN.min(depth - first);
-        // SAFETY: the caller's promise; the loops stay inside `depth`, `columns` and `width`.
+    let turned = TurnedRows { source, row_stride, column_stride, depth, columns, width, panel };
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<TurnRows>()(&turned) }
+}
+
+/// Arguments of [`TurnRows`], as those of [`pack_rows`].
+#[derive(Clone, Copy)]
+struct TurnedRows {
+    source: *const f32,
+    row_stride: usize,
+    column_stride: usize,
+    depth: usize,
+    columns: usize,
+    width: usize,
+    panel: *mut f32,
+}
+
+/// Packs a source whose columns lie far apart, in squares: a transposed source is walked along its cache lines.
+struct TurnRows;
+
+impl Kernel for TurnRows {
+    type Args = *const TurnedRows;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(rows: *const TurnedRows) {
+        // SAFETY: the caller's promise; the loops stay inside `depth`, `columns` and `width`. V's instruction set is enabled.
         unsafe {
-            let (source, panel) = (source.add(first * row_stride), panel.add(first * width));
-            for n in 0..columns {
-                for k in 0..run {
-                    *panel.add(k * width + n) = *source.add(k * row_stride + n * column_stride);
+            let TurnedRows { source, row_stride, column_stride, depth, columns, width, panel } = *rows;
+            for n in (0..columns).step_by(V::LANES) {
+                for k in (0..depth).step_by(V::LANES) {
+                    let (from, to) = (source.add(k * row_stride + n * column_stride), panel.add(k * width + n));
+                    let (live_k, live_n) = ((depth - k).min(V::LANES), (columns - n).min(V::LANES));
+                    if row_stride == 1 && live_k.min(live_n) == V::LANES {
+                        V::transpose(from, column_stride, to, width);
+                        continue;
+                    }
+                    for n in 0..live_n {
+                        for k in 0..live_k {
+                            *to.add(k * width + n) = *from.add(k * row_stride + n * column_stride);
+                        }
+                    }
                 }
             }
-            for k in 0..run {
+            for k in 0..depth {
                 std::ptr::write_bytes(panel.add(k * width + columns), 0, width - columns);
             }
         }

@@ -54,6 +54,20 @@ pub trait Vector: Copy + 'static {
     /// # Safety
     /// See the trait.
     unsafe fn plus_product(self, a: Self, b: Self) -> Self;
+    /// Turns a square of `LANES × LANES` numbers: row `r`, column `c` of `from` becomes row `c`, column `r` of `to`, rows
+    /// `from_row` and `to_row` numbers apart.
+    ///
+    /// # Safety
+    /// See the trait.
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, from_row: usize, to: *mut f32, to_row: usize) {
+        for row in 0..Self::LANES {
+            for column in 0..Self::LANES {
+                // SAFETY: the caller's promise.
+                unsafe { *to.add(column * to_row + row) = *from.add(row * from_row + column) };
+            }
+        }
+    }
     /// Asks for the cache line at `at` ahead of its use; any address is allowed.
     #[inline(always)]
     fn prefetch(at: *const f32) {

@@ -12,6 +12,12 @@ pub(super) fn is_depthwise(conv: &Conv2d) -> bool {
     conv.groups > 1 && conv.in_channels == conv.groups && conv.out_channels == conv.groups
 }
 
+/// Whether kernel rows are single segments: in narrow pictures most windows cross an edge and would be copied for it.
+pub(super) fn merges_rows(conv: &Conv2d) -> bool {
+    const NARROW: usize = 16;
+    conv.output[1] > NARROW
+}
+
 /// Lays the weights of a sweep out as `[tap][channel]`.
 pub(super) fn pack_depthwise(conv: &Conv2d, sweep: &Sweep, w: Weights<'_>, packed: &mut [f32]) {
     for ((row, column), packed) in sweep.taps().zip(packed.chunks_exact_mut(conv.in_channels.max(1))) {
@@ -37,11 +43,13 @@ pub(super) fn depthwise_rows(
 ) {
     let kernel = simd.entry::<Forward>();
     let taps = Taps::new(conv, sweep);
+    let below = Below::new(conv, sweep);
     sweep.windows(conv, x, rows, 0..sweep.segments, PIXELS, |windows| {
         for (tile, places) in windows.places.chunks(PIXELS).enumerate() {
             let last = places.len() - 1;
             let tile = ForwardTile {
                 taps,
+                below,
                 rows: windows.rows[tile * sweep.segments * PIXELS..].as_ptr(),
                 weights: weights.as_ptr(),
                 // Pixels that do not exist are the last one again, computed and written twice.
@@ -71,8 +79,34 @@ impl Taps {
     }
 }
 
+/// What the pixels one row further down need. Rows are fetched one ahead: a few channels of many pixels are a walk through
+/// memory that the machine does not foresee.
+#[derive(Clone, Copy)]
+struct Below {
+    /// The segment that holds the lowest pixel in the middle of a window.
+    segment: usize,
+    /// From there to the same pixel of the window below.
+    input: usize,
+    /// From a pixel of the result to the one below it.
+    output: usize,
+}
+
+impl Below {
+    fn new(conv: &Conv2d, sweep: &Sweep) -> Below {
+        let middle = sweep.horizontal.taps.len() / 2;
+        let (segments, columns) = if sweep.merged { (1, middle) } else { (1 + middle, 0) };
+        let rows = sweep.vertical.input_step.unsigned_abs() as usize;
+        Below {
+            segment: sweep.segments.saturating_sub(segments),
+            input: (rows * conv.input[1] + columns) * conv.in_channels,
+            output: sweep.vertical.step * conv.output[1] * conv.out_channels,
+        }
+    }
+}
+
 struct ForwardTile {
     taps: Taps,
+    below: Below,
     /// `[segment][PIXELS]`.
     rows: *const *const f32,
     weights: *const f32,
@@ -121,6 +155,7 @@ unsafe fn forward_channels<V: Vector, const VECTORS: usize, const FULL: bool>(
         let load = |from: *const f32| if FULL { V::load(from) } else { V::load_first(from, live) };
         let mut sums = [[V::splat(0.0); VECTORS]; PIXELS];
         let mut weights = tile.weights.add(channel);
+        prefetch_below::<V, VECTORS>(tile, channel);
         for segment in 0..tile.taps.segments {
             let rows: [*const f32; PIXELS] =
                 from_fn(|pixel| (*tile.rows.add(segment * PIXELS + tile.order[pixel])).add(channel));
@@ -140,6 +175,24 @@ unsafe fn forward_channels<V: Vector, const VECTORS: usize, const FULL: bool>(
                 let out = tile.out[pixel].add(channel + v * V::LANES);
                 if FULL { sums[pixel][v].store(out) } else { sums[pixel][v].store_first(out, live) }
             }
+        }
+    }
+}
+
+/// Asks for what the same channels need one row further down.
+#[inline(always)]
+unsafe fn prefetch_below<V: Vector, const VECTORS: usize>(tile: &ForwardTile, channel: usize) {
+    if tile.taps.segments == 0 {
+        return;
+    }
+    for pixel in 0..PIXELS {
+        // SAFETY: there is a pointer for every segment and pixel.
+        let x = unsafe { *tile.rows.add(tile.below.segment * PIXELS + tile.order[pixel]) };
+        let x = x.wrapping_add(tile.below.input + channel);
+        let y = tile.out[pixel].wrapping_add(tile.below.output + channel);
+        for v in 0..VECTORS {
+            V::prefetch(x.wrapping_add(v * V::LANES));
+            V::prefetch(y.wrapping_add(v * V::LANES));
         }
     }
 }
@@ -266,6 +319,9 @@ unsafe fn gradient_channels<V: Vector, const TAPS: usize, const VECTORS: usize, 
             let x = (*tile.rows.add(pixel)).add(first * channels + channel);
             let dy = tile.dy.add(*tile.places.add(pixel) as usize * channels + channel);
             for v in 0..VECTORS {
+                // The next channels of this pixel, whose turn comes after all pixels of the block.
+                V::prefetch(dy.wrapping_add((VECTORS + v) * V::LANES));
+                V::prefetch(x.wrapping_add((TAPS - 1) * channels + (VECTORS + v) * V::LANES));
                 let dy = load(dy.add(v * V::LANES));
                 for tap in 0..TAPS {
                     sums[tap][v] = sums[tap][v].plus_product(load(x.add(tap * channels + v * V::LANES)), dy);

@@ -1,10 +1,10 @@
 //! The convolution itself: weights packed into panels, then chunks of output rows in parallel.
 
-use super::depthwise::{depthwise_rows, is_depthwise, pack_depthwise};
+use super::depthwise::{depthwise_rows, is_depthwise, merges_rows, pack_depthwise};
 use super::planar::{self, is_planar, planar_rows};
 use super::windows::{Sweep, Windows};
 use super::{Conv2d, Epilogue, Weights, winograd};
-use crate::kernels::panels::{Panel, pack_rows, packed_len, panels};
+use crate::kernels::panels::{Panel, pack_jobs, pack_rows, packed_len, panels};
 use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Simd;
@@ -45,7 +45,7 @@ impl Convolution {
     pub fn new(conv: &Conv2d) -> Convolution {
         conv.check();
         let depthwise = is_depthwise(conv);
-        let sweeps = Sweep::all(conv, conv.groups == 1 || depthwise);
+        let sweeps = Sweep::all(conv, conv.groups == 1 || (depthwise && merges_rows(conv)));
         Convolution {
             conv: conv.clone(),
             tiled: super::bf16::TiledPlan::new(conv),
@@ -106,11 +106,14 @@ impl Convolution {
         self.conv.groups * packed_len(simd, sweep.depth(), self.conv.group_outputs())
     }
 
-    /// Registers across the tiles of a sweep. Panels that are too long for the first-level cache come from the second one
-    /// for every tile: then tall tiles, which read them less often, are better than wide ones.
+    /// Registers across the tiles of a sweep. Weights come from the second-level cache for every tile: tall tiles, which read
+    /// them less often, are better than wide ones, as long as a tile lasts long enough for the more rows that it begins and
+    /// ends.
     fn vectors(&self, simd: Simd, sweep: &Sweep) -> usize {
-        const LONG_PANEL: usize = 1024;
-        tile_vectors(simd, self.conv.group_outputs(), if sweep.depth() > LONG_PANEL { 2 } else { 4 })
+        const LONG_PANEL: usize = 128;
+        let outputs = self.conv.group_outputs();
+        let tall = sweep.depth() >= LONG_PANEL && outputs.is_multiple_of(2 * simd.lanes());
+        tile_vectors(simd, outputs, if tall { 2 } else { 4 })
     }
 
     /// Lays the weights out as the tiles read them: `[sweep][group][panel][depth][width]`.
@@ -130,18 +133,20 @@ impl Convolution {
             let group_len = packed_len(simd, sweep.depth(), outputs);
             let all_panels = panels(simd, outputs, self.vectors(simd, sweep));
             let target = Shared(packed[start..].as_mut_ptr());
-            machine.pool.run(self.conv.groups * all_panels.len(), &|job| {
-                let (group, panel) = (job / all_panels.len(), job % all_panels.len());
-                let Some(panel) = all_panels.clone().nth(panel) else { return };
-                let width = panel.vectors * simd.lanes();
-                let inputs = self.conv.group_inputs();
-                for (tap, (row, column)) in sweep.taps().enumerate() {
-                    let from = row * w.row + column * w.column + group * w.group + panel.column * w.output;
-                    let to = group * group_len + sweep.depth() * panel.column + tap * inputs * width;
-                    // SAFETY: `check` has seen that the view's last element exists; panels do not overlap.
+            let (inputs, taps) = (self.conv.group_inputs(), sweep.taps().count());
+            let blocks = pack_jobs(inputs);
+            machine.pool.run(self.conv.groups * taps * blocks, &|job| {
+                let (group, tap, block) = (job / (taps * blocks), job / blocks % taps, job % blocks);
+                let Some((row, column)) = sweep.taps().nth(tap) else { return };
+                let rows = block * inputs / blocks..(block + 1) * inputs / blocks;
+                let from = row * w.row + column * w.column + group * w.group + rows.start * w.input;
+                for panel in all_panels.clone() {
+                    let width = panel.vectors * simd.lanes();
+                    let to = group * group_len + sweep.depth() * panel.column + (tap * inputs + rows.start) * width;
+                    // SAFETY: `check` has seen that the view's last element exists; blocks of panels do not overlap.
                     unsafe {
-                        let from = w.data.as_ptr().wrapping_add(from);
-                        pack_rows(simd, from, w.input, w.output, inputs, panel.columns, width, target.at(to));
+                        let from = w.data.as_ptr().wrapping_add(from + panel.column * w.output);
+                        pack_rows(simd, from, w.input, w.output, rows.len(), panel.columns, width, target.at(to));
                     }
                 }
             });
@@ -241,7 +246,7 @@ impl Convolution {
 }
 
 /// Packed weights of this many numbers stay in the second-level cache next to what else is there.
-const CACHED_WEIGHTS: usize = 128 * 1024;
+const CACHED_WEIGHTS: usize = 400 * 1024;
 
 /// Output rows per chunk, f32.
 fn chunk_rows(conv: &Conv2d) -> usize {

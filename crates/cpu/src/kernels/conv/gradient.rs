@@ -92,14 +92,25 @@ impl WeightsGradient {
             return winograd::weights_gradient(machine, &self.conv, x, dy, dw);
         }
         if self.split.slices == 1 {
-            clear(machine, dw);
+            self.clear(machine, dw);
             return self.run_slices(machine, x, dy, dw);
         }
         scratch::borrow(self.split.slices * len, |partial: &mut [f32]| {
-            clear(machine, partial);
+            self.clear(machine, partial);
             self.run_slices(machine, x, dy, partial);
             add_up(machine, partial, Shared(dw.as_mut_ptr()), 1, len, len);
         });
+    }
+
+    /// Whether the first block of pixels meets every element of the gradient, which it then writes instead of adding to it.
+    fn begins_with_all(&self) -> bool {
+        !is_depthwise(&self.conv) && self.conv.input_dilation == [1; 2] && self.conv.output_len() > 0
+    }
+
+    fn clear(&self, machine: &Machine, partial: &mut [f32]) {
+        if !self.begins_with_all() {
+            clear(machine, partial);
+        }
     }
 
     /// Sums slice `s` of the pixels into part `s` of `partial`.
@@ -130,11 +141,14 @@ impl WeightsGradient {
             let (simd, conv, dw) = (machine.simd, &self.conv, target.at(slice * len));
             let columns = first..(first + columns).min(outputs);
             let slice = slice * rows / slices..(slice + 1) * rows / slices;
+            // Blocks of equal size: a short one at the end would add to all of the gradient for a few pixels only.
             let step = (BLOCK_PIXELS / self.conv.output[1].max(1)).max(1);
-            for first in slice.clone().step_by(step) {
-                let rows = first..(first + step).min(slice.end);
+            let blocks = slice.len().div_ceil(step);
+            for block in 0..blocks {
+                let rows = slice.start + block * slice.len() / blocks..slice.start + (block + 1) * slice.len() / blocks;
                 dy.with_rows(conv, rows.clone(), |dy| {
-                    let block = Block { simd, conv, group, columns: columns.clone(), dy, dw };
+                    let accumulate = block > 0 || !self.begins_with_all();
+                    let block = Block { simd, conv, group, columns: columns.clone(), dy, dw, accumulate };
                     for (sweep, rows_of) in &self.sweeps {
                         let depth = row_job * sweep.depth() / row_jobs..(row_job + 1) * sweep.depth() / row_jobs;
                         block.add(sweep, rows_of, depth, x.as_ptr(), rows.clone());
@@ -156,6 +170,8 @@ struct Block<'a> {
     columns: Range<usize>,
     dy: *const f32,
     dw: *mut f32,
+    /// Adds to what the gradient holds.
+    accumulate: bool,
 }
 
 impl Block<'_> {
@@ -172,7 +188,7 @@ impl Block<'_> {
         }
         let width = self.vectors() * self.simd.lanes();
         let segments = depth.start / sweep.length..depth.end.div_ceil(sweep.length);
-        let ahead = Ahead::new(self, x, &rows, depth.len());
+        let ahead = Ahead::new(self, sweep, x, &rows, &depth);
         sweep.windows(self.conv, x, rows, segments.clone(), pixels, |windows| {
             let add_segments = |gradients: &[f32]| {
                 for (index, segment) in segments.clone().enumerate() {
@@ -280,7 +296,7 @@ impl Block<'_> {
                     out: out.as_ptr(),
                     column: first_column + panel.column,
                     columns: panel.columns,
-                    accumulate: true,
+                    accumulate: self.accumulate,
                     next,
                     next_step,
                 };

@@ -135,6 +135,19 @@ impl Vector for __m512 {
         unsafe { _mm512_fmadd_ps(a, b, self) }
     }
     #[inline(always)]
+    unsafe fn transpose(from: *const f32, from_row: usize, to: *mut f32, to_row: usize) {
+        // SAFETY: the trait's contract.
+        unsafe {
+            let mut rows = [_mm512_setzero_ps(); 16];
+            for (row, numbers) in rows.iter_mut().enumerate() {
+                *numbers = _mm512_loadu_ps(from.add(row * from_row));
+            }
+            for (column, numbers) in transpose_quarters(transpose_quads(rows)).into_iter().enumerate() {
+                _mm512_storeu_ps(to.add(column * to_row), numbers);
+            }
+        }
+    }
+    #[inline(always)]
     unsafe fn plus(self, other: Self) -> Self {
         // SAFETY: the trait's contract.
         unsafe { _mm512_add_ps(self, other) }
@@ -158,6 +171,49 @@ impl Vector for __m512 {
     unsafe fn store_bytes(self, to: *mut u8) {
         // SAFETY: the trait's contract.
         unsafe { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(self))) }
+    }
+}
+
+/// Turns the squares of four rows by four columns: quarter `q` of register `4 * i + j` then holds column `4 * q + j` of rows
+/// `4 * i` to `4 * i + 3`.
+#[inline(always)]
+unsafe fn transpose_quads(rows: [__m512; 16]) -> [__m512; 16] {
+    // SAFETY: called where AVX-512 is enabled.
+    unsafe {
+        let mut quads = rows;
+        for i in [0, 4, 8, 12] {
+            let [a, b, c, d] = [rows[i], rows[i + 1], rows[i + 2], rows[i + 3]];
+            let (ab, cd) = (_mm512_castps_pd(_mm512_unpacklo_ps(a, b)), _mm512_castps_pd(_mm512_unpacklo_ps(c, d)));
+            quads[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
+            quads[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
+            let (ab, cd) = (_mm512_castps_pd(_mm512_unpackhi_ps(a, b)), _mm512_castps_pd(_mm512_unpackhi_ps(c, d)));
+            quads[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
+            quads[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
+        }
+        quads
+    }
+}
+
+/// Puts the quarters of [`transpose_quads`] together: register `c` is column `c`.
+#[inline(always)]
+unsafe fn transpose_quarters(quads: [__m512; 16]) -> [__m512; 16] {
+    const FIRST_HALF: i32 = 0b01_00_01_00;
+    const SECOND_HALF: i32 = 0b11_10_11_10;
+    const EVEN: i32 = 0b10_00_10_00;
+    const ODD: i32 = 0b11_01_11_01;
+    // SAFETY: called where AVX-512 is enabled.
+    unsafe {
+        let mut columns = quads;
+        for j in 0..4 {
+            let [a, b, c, d] = [quads[j], quads[j + 4], quads[j + 8], quads[j + 12]];
+            let (ab, cd) = (_mm512_shuffle_f32x4::<FIRST_HALF>(a, b), _mm512_shuffle_f32x4::<FIRST_HALF>(c, d));
+            columns[j] = _mm512_shuffle_f32x4::<EVEN>(ab, cd);
+            columns[j + 4] = _mm512_shuffle_f32x4::<ODD>(ab, cd);
+            let (ab, cd) = (_mm512_shuffle_f32x4::<SECOND_HALF>(a, b), _mm512_shuffle_f32x4::<SECOND_HALF>(c, d));
+            columns[j + 8] = _mm512_shuffle_f32x4::<EVEN>(ab, cd);
+            columns[j + 12] = _mm512_shuffle_f32x4::<ODD>(ab, cd);
+        }
+        columns
     }
 }
 

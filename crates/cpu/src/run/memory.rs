@@ -45,7 +45,7 @@ impl Memory {
     /// Buffers that lie anywhere.
     #[cfg(test)]
     pub fn over(pointers: Vec<*mut u8>) -> Memory {
-        Memory { pointers }
+        Memory { pointers, identities: Vec::new() }
     }
 
     /// The first byte of a buffer.

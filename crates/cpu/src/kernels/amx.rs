@@ -48,7 +48,7 @@ pub(super) fn quarters(c: *mut f32, stride: usize) -> [*mut f32; 4] {
 /// Columns of one tile.
 pub(super) const NARROW: usize = 16;
 
-/// Sums over all blocks of steps of all segments; the lines say what happens to one block.
+/// Sums over all blocks of steps of all segments; the lines multiply one block and step on to the next.
 macro_rules! sum_products {
     ($products:expr, $($line:literal),*) => {
         asm!(
@@ -80,10 +80,6 @@ macro_rules! sum_products {
             "mov {blocks}, [{products} + 72]",
             "3:",
             $($line,)*
-            "add {a0}, [{products} + 64]",
-            "add {a1}, [{products} + 64]",
-            "add {a2}, [{products} + 64]",
-            "add {a3}, [{products} + 64]",
             "add {b}, 2048",
             "dec {blocks}",
             "jnz 3b",
@@ -162,7 +158,9 @@ impl Tiles {
                 "tileloadd tmm5, [{a1} + {a_stride} * 1]",
                 "tdpbf16ps tmm1, tmm4, tmm7",
                 "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7"
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a0}, [{products} + 64]",
+                "add {a1}, [{products} + 64]"
             );
         }
     }
@@ -184,7 +182,11 @@ impl Tiles {
                 "tileloadd tmm4, [{a2} + {a_stride} * 1]",
                 "tdpbf16ps tmm2, tmm4, tmm6",
                 "tileloadd tmm5, [{a3} + {a_stride} * 1]",
-                "tdpbf16ps tmm3, tmm5, tmm6"
+                "tdpbf16ps tmm3, tmm5, tmm6",
+                "add {a0}, [{products} + 64]",
+                "add {a1}, [{products} + 64]",
+                "add {a2}, [{products} + 64]",
+                "add {a3}, [{products} + 64]"
             );
         }
     }

@@ -99,7 +99,7 @@ impl Convolution {
     /// The plan for AMX tiles, if they compute this.
     fn tiles(&self, machine: &Machine) -> Option<&TiledPlan> {
         let has_tiles = machine.simd.bf16() == Bf16Unit::Amx && !is_planar(&self.conv);
-        self.tiled.as_ref().filter(|_| has_tiles)
+        self.tiled.as_deref().filter(|_| has_tiles)
     }
 
     /// Pictures are widened where they are copied onto planes.

@@ -16,7 +16,7 @@ use std::ops::Range;
 pub struct Convolution {
     pub(super) conv: Conv2d,
     /// The plan for bf16 pictures on AMX.
-    pub(super) tiled: Option<super::bf16::TiledPlan>,
+    pub(super) tiled: Option<Box<super::bf16::TiledPlan>>,
     sweeps: Vec<Sweep>,
     depthwise: bool,
     planar: bool,
@@ -49,7 +49,7 @@ impl Convolution {
         let sweeps = Sweep::all(conv, conv.groups == 1 || (depthwise && merges_rows(conv)));
         Convolution {
             conv: conv.clone(),
-            tiled: super::bf16::TiledPlan::new(conv),
+            tiled: super::bf16::TiledPlan::new(conv).map(Box::new),
             sweeps,
             depthwise,
             planar: is_planar(conv),

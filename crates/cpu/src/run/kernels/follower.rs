@@ -9,7 +9,7 @@ use crate::simd::Simd;
 /// A loop over whole pixels of a convolution's result, in its place.
 pub(super) enum Follower {
     Norms(Norms, Simd),
-    Loop(PreparedLoop),
+    Loop(Box<PreparedLoop>),
 }
 
 impl Follower {
@@ -17,7 +17,7 @@ impl Follower {
     pub fn new(step: LoopStep, channels: usize, simd: Simd) -> Follower {
         match Norms::recognise(&step, channels) {
             Some(norms) => Follower::Norms(norms, simd),
-            None => Follower::Loop(PreparedLoop::new(step, simd)),
+            None => Follower::Loop(Box::new(PreparedLoop::new(step, simd))),
         }
     }
 

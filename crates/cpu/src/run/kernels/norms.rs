@@ -176,8 +176,10 @@ impl<'a> Kernel for Normalise<'a> {
         let rectify = |value: f32| if rectified && value <= 0.0 { 0.0 } else { value };
         for (index, pixel) in pixels.chunks_exact_mut(channels).enumerate() {
             let own = |at: usize, value: bf16| normalised::<V>(value, norm.map(|vector| vector[at]));
+            let own_rounded = |at: usize, value: bf16| bf16::rounded(own(at, value)).wide();
             let pixel = &mut pixel[..channels];
             match added.map(|added| &added[index * channels..][..channels]) {
+                // A rectifier does not mind whether its operand was rounded, so rounding once is enough.
                 None => {
                     for at in 0..channels {
                         pixel[at] = bf16::rounded(rectify(own(at, pixel[at])));
@@ -186,13 +188,14 @@ impl<'a> Kernel for Normalise<'a> {
                 Some(added) => match norm_of_added {
                     None => {
                         for at in 0..channels {
-                            pixel[at] = bf16::rounded(rectify(own(at, pixel[at]) + added[at].wide()));
+                            pixel[at] = bf16::rounded(rectify(own_rounded(at, pixel[at]) + added[at].wide()));
                         }
                     }
                     Some(other) => {
                         for at in 0..channels {
                             let other = normalised::<V>(added[at], other.map(|vector| vector[at]));
-                            pixel[at] = bf16::rounded(rectify(own(at, pixel[at]) + other));
+                            let sum = own_rounded(at, pixel[at]) + bf16::rounded(other).wide();
+                            pixel[at] = bf16::rounded(rectify(sum));
                         }
                     }
                 },
@@ -201,8 +204,8 @@ impl<'a> Kernel for Normalise<'a> {
     }
 }
 
-/// The norm of a number, rounded as the norm's own result.
+/// The norm of a number.
 #[inline(always)]
 fn normalised<V: Vector>(value: bf16, [mean, factor, shift]: [f32; 3]) -> f32 {
-    bf16::rounded(fused::<V>(value.wide() - mean, factor, shift)).wide()
+    fused::<V>(value.wide() - mean, factor, shift)
 }

@@ -1,5 +1,6 @@
 //! bf16 convolutions on AMX tiles.
 
+mod gather;
 mod multiply;
 mod span;
 mod store;
@@ -11,6 +12,7 @@ use super::pack::pack_panels;
 use crate::kernels::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS, Tiles};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::{Machine, Shared, scratch};
+use gather::{Gather, single_pixels};
 use half::bf16;
 use span::Span;
 use std::ops::Range;
@@ -22,6 +24,8 @@ const PACKED_AT_ONCE: usize = 4;
 #[derive(Debug, Clone)]
 pub(in crate::kernels::conv) struct TiledPlan {
     conv: Conv2d,
+    /// Picks the pixels out that `conv` reads one after the other.
+    gather: Option<Gather>,
     sweeps: Vec<TiledSweep>,
     /// Output rows (counted through all pictures) in a chunk.
     chunk_rows: usize,
@@ -83,10 +87,10 @@ impl TiledPlan {
         if conv.groups != 1 || conv.in_channels == 0 {
             return None;
         }
-        let conv = one_picture(conv);
+        let (gather, conv) = single_pixels(conv).unwrap_or_else(|| (None, conv.clone()));
         let sweeps =
             (0..Sweep::all(&conv, false).len()).map(|index| TiledSweep::new(&conv, index)).collect::<Option<_>>()?;
-        Some(TiledPlan { sweeps, chunk_rows: chunk_rows(&conv), conv })
+        Some(TiledPlan { sweeps, chunk_rows: chunk_rows(&conv), gather, conv })
     }
 
     /// Computes the whole result with packed weights.
@@ -141,7 +145,24 @@ impl TiledPlan {
     /// # Safety
     /// The rows must exist behind `to` and belong to the calling chunk.
     pub unsafe fn run_rows(&self, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
-        let conv = &self.conv;
+        let Some(gather) = &self.gather else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.run_spans(&self.conv, x, packed, rows, to) };
+        };
+        let size = [rows.len(), self.conv.output[1]];
+        let conv = Conv2d { input: size, output: size, ..self.conv.clone() };
+        scratch::borrow(size[0] * size[1] * conv.in_channels, |dense: &mut [bf16]| {
+            gather.rows(x, rows, dense);
+            // SAFETY: the caller's promise.
+            unsafe { self.run_spans(&conv, dense, packed, 0..size[0], to) };
+        });
+    }
+
+    /// Computes some output rows picture by picture.
+    ///
+    /// # Safety
+    /// As [`TiledPlan::run_rows`].
+    unsafe fn run_spans(&self, conv: &Conv2d, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
         let row_len = conv.output[1] * conv.out_channels;
         if self.sweeps.iter().any(|sweep| sweep.sweep.segments == 0) {
             // SAFETY: the caller's promise.
@@ -165,20 +186,6 @@ impl TiledPlan {
                 unsafe { span.run(x, packed, &tiles, to.after((own.start - rows.start) * row_len)) };
             }
         }
-    }
-}
-
-/// Where windows are single pixels, all pictures are one: tiles need not end where a picture does.
-fn one_picture(conv: &Conv2d) -> Conv2d {
-    let is_plain = conv.kernel == [1, 1]
-        && conv.stride == [1, 1]
-        && conv.input_dilation == [1, 1]
-        && conv.pad_low == [0, 0]
-        && conv.input == conv.output;
-    let tall = |[height, width]: [usize; 2]| [conv.batch * height, width];
-    match is_plain {
-        true => Conv2d { batch: 1, input: tall(conv.input), output: tall(conv.output), ..conv.clone() },
-        false => conv.clone(),
     }
 }
 

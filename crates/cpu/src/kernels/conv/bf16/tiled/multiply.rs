@@ -1,6 +1,6 @@
 //! The products of one span, block of tiles by block of tiles, from the unit into the result.
 
-use super::span::{Order, Span, Stretches, TILE};
+use super::span::{Order, Span, TILE};
 use super::store::Target;
 use crate::kernels::amx::{COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
 use crate::kernels::bf16::SharedOutput;
@@ -44,23 +44,12 @@ impl Multiply<'_> {
             // Weights that stay in the cache are read again for every pair of tiles, larger ones once.
             let pairs = (0..tiles).step_by(2);
             match self.packed.len() <= CACHED_WEIGHTS {
-                true => pairs.for_each(|first| {
-                    let pixels = self.pixels(first);
-                    (0..panels).for_each(|panel| self.pair(first, panel, &pixels, &mut sums));
-                }),
-                false => (0..panels).for_each(|panel| {
-                    pairs.clone().for_each(|first| self.pair(first, panel, &self.pixels(first), &mut sums));
-                }),
+                true => pairs.for_each(|first| (0..panels).for_each(|panel| self.pair(first, panel, &mut sums))),
+                false => {
+                    (0..panels).for_each(|panel| pairs.clone().for_each(|first| self.pair(first, panel, &mut sums)))
+                }
             }
         }
-    }
-
-    /// The output pixels of some tiles; there are none beyond the last.
-    fn pixels<const TILES: usize>(&self, first: usize) -> [Option<Stretches>; TILES] {
-        std::array::from_fn(|tile| {
-            let exists = first + tile < self.order.tiles;
-            exists.then(|| self.span.stretches(&self.order, first + tile))
-        })
     }
 
     /// Where some tiles' windows begin; the last tile's again beyond it.
@@ -94,11 +83,10 @@ impl Multiply<'_> {
     }
 
     /// Two tiles and 32 output channels.
-    unsafe fn pair(&self, first: usize, panel: usize, pixels: &[Option<Stretches>; 2], sums: &mut Sums) {
+    unsafe fn pair(&self, first: usize, panel: usize, sums: &mut Sums) {
         let b = &self.packed[panel * self.span.tiled.panel_len()..];
-        let [first, second] = self.starts(first);
-        let products =
-            self.products([first, second, second, second], b, quarters(sums.0.as_mut_ptr(), COLUMNS), COLUMNS);
+        let [a, second] = self.starts(first);
+        let products = self.products([a, second, second, second], b, quarters(sums.0.as_mut_ptr(), COLUMNS), COLUMNS);
         let outputs = self.span.conv.out_channels;
         let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(outputs);
         let target = self.target(columns);
@@ -106,8 +94,8 @@ impl Multiply<'_> {
         // pixels of this chunk, and AMX machines have what `Target` needs.
         unsafe {
             self.tiles.square(&products);
-            for (sums, pixels) in sums.0.chunks_exact(TILE * COLUMNS).zip(pixels.iter().flatten()) {
-                pixels.iter().for_each(|stretch| target.store_wide(sums, stretch));
+            for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * COLUMNS)) {
+                self.span.stretches(&self.order, tile, |stretch| target.store_wide(sums, stretch));
             }
         }
     }
@@ -120,8 +108,8 @@ impl Multiply<'_> {
         // SAFETY: as in `pair`.
         unsafe {
             self.tiles.column(&products);
-            for (sums, pixels) in sums.0.chunks_exact(TILE * NARROW).zip(self.pixels::<4>(first).iter().flatten()) {
-                pixels.iter().for_each(|stretch| target.store_narrow(sums, stretch));
+            for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * NARROW)) {
+                self.span.stretches(&self.order, tile, |stretch| target.store_narrow(sums, stretch));
             }
         }
     }

@@ -14,25 +14,11 @@ use std::ops::Range;
 pub(super) const TILE: usize = 16;
 
 /// Rows of a tile that are output pixels, at equal distances.
-#[derive(Clone, Copy, Default)]
 pub(super) struct Stretch {
     pub row: usize,
     pub count: usize,
     /// The first pixel.
     pub place: usize,
-}
-
-/// The stretches of one tile; rows between them are no outputs.
-#[derive(Clone, Copy)]
-pub(super) struct Stretches {
-    list: [Stretch; TILE],
-    count: usize,
-}
-
-impl Stretches {
-    pub fn iter(&self) -> impl Iterator<Item = Stretch> {
-        self.list[..self.count].iter().copied()
-    }
 }
 
 /// The outputs of one sweep in some rows of one picture.
@@ -153,8 +139,8 @@ impl<'a> Span<'a> {
         pixel * self.tiled.channels
     }
 
-    /// Where a tile's rows belong, counted from the first of the span's rows.
-    pub fn stretches(&self, order: &Order, tile: usize) -> Stretches {
+    /// Tells where a tile's rows belong, counted from the first of the span's rows; some may be no outputs.
+    pub fn stretches(&self, order: &Order, tile: usize, mut tell: impl FnMut(Stretch)) {
         let (vertical, horizontal) = (&self.tiled.sweep.vertical, &self.tiled.sweep.horizontal);
         let (per_row, width) = (horizontal.count.div_ceil(TILE), self.conv.output[1]);
         // Rows without anything between them are one long row.
@@ -168,15 +154,13 @@ impl<'a> Span<'a> {
             true => (1, self.indices.len() * width),
             false => (self.indices.len(), horizontal.count),
         };
-        let mut stretches = Stretches { list: [Stretch::default(); TILE], count: 0 };
         let mut row = 0;
         while row < TILE && index < rows {
             let count = columns.saturating_sub(column).min(TILE - row);
             if count > 0 {
                 let line = vertical.first + (self.indices.start + index) * vertical.step - self.rows.start;
                 let place = line * width + horizontal.first + column * horizontal.step;
-                stretches.list[stretches.count] = Stretch { row, count, place };
-                stretches.count += 1;
+                tell(Stretch { row, count, place });
             }
             let Some(distance) = order.through.filter(|_| !one_row) else {
                 break;
@@ -184,7 +168,6 @@ impl<'a> Span<'a> {
             row += distance - column;
             (index, column) = (index + 1, 0);
         }
-        stretches
     }
 
     /// Copies the covered input with zeros around the picture.
@@ -207,12 +190,19 @@ impl<'a> Span<'a> {
             let copy = &mut copy[before * padded..];
             match channels == padded {
                 true => copy[..source.len()].copy_from_slice(source),
-                false => {
-                    for (copy, pixel) in copy.chunks_exact_mut(padded).zip(source.chunks_exact(channels)) {
-                        copy[..channels].copy_from_slice(pixel);
-                    }
-                }
+                // Colours are so few that a call for every pixel would take longer than the rest of the layer.
+                false if channels == 3 => spread(source.as_chunks::<3>().0.iter(), copy, padded),
+                false => spread(source.chunks_exact(channels), copy, padded),
             }
         }
+    }
+}
+
+/// Copies pixels to places `padded` numbers apart.
+#[inline(always)]
+fn spread<'a, P: AsRef<[u16]> + ?Sized + 'a>(pixels: impl Iterator<Item = &'a P>, copy: &mut [u16], padded: usize) {
+    for (copy, pixel) in copy.chunks_exact_mut(padded).zip(pixels) {
+        let pixel = pixel.as_ref();
+        copy[..pixel.len()].copy_from_slice(pixel);
     }
 }

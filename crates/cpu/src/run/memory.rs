@@ -78,25 +78,6 @@ impl Memory {
         unsafe { std::slice::from_raw_parts_mut(self.pointers[buffer].cast(), count) }
     }
 
-    /// Some elements of a buffer to read.
-    ///
-    /// # Safety
-    /// As [`Memory::read`].
-    pub unsafe fn read_range<T>(&self, buffer: usize, first: usize, count: usize) -> &[T] {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts(self.pointers[buffer].cast::<T>().add(first), count) }
-    }
-
-    /// Some elements of a buffer to write.
-    ///
-    /// # Safety
-    /// As [`Memory::write`].
-    #[allow(clippy::mut_from_ref, reason = "the plan, not the borrow checker, knows which step owns a buffer")]
-    pub unsafe fn write_range<T>(&self, buffer: usize, first: usize, count: usize) -> &mut [T] {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.pointers[buffer].cast::<T>().add(first), count) }
-    }
-
     /// Copies one buffer over another.
     pub fn copy(&self, from: usize, to: usize, bytes: usize) {
         if bytes > 0 {

@@ -1,8 +1,8 @@
 //! Which kernel computes a convolution of the graph.
 
+use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
 use super::Arguments;
-use super::follower::Follower;
 use super::kept::KeptWeights;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
@@ -82,7 +82,7 @@ impl Way {
     pub fn run(
         &self,
         arguments: &Arguments,
-        epilogue: Option<&Follower>,
+        epilogue: Option<&PreparedLoop>,
         kept: Option<&KeptWeights>,
         memory: &Memory,
         machine: &Machine,

@@ -2,21 +2,19 @@
 
 mod convolution;
 mod dot;
-mod follower;
 mod index;
 mod kept;
-mod norms;
 mod numbers;
 mod order;
 mod pooled;
 mod random;
 mod window;
 
+use super::looping::PreparedLoop;
 use super::memory::Memory;
 use crate::kernels::Machine;
 use crate::plan::KernelStep;
 use crate::simd::Simd;
-use follower::Follower;
 use kept::KeptWeights;
 use octant_graph::{Op, Shape};
 
@@ -26,7 +24,7 @@ pub(crate) struct PreparedKernel {
     how: How,
     arguments: Arguments,
     /// Runs over every finished part of a convolution, pooled or not.
-    epilogue: Option<Follower>,
+    epilogue: Option<PreparedLoop>,
     /// The weights from run to run, where they may stay the same.
     kept: Option<KeptWeights>,
 }
@@ -65,8 +63,7 @@ impl PreparedKernel {
             _ => How::Plain,
         };
         let how = pooled.map_or(how, How::Pooled);
-        let channels = arguments.outputs[0].1.dims().last().copied().unwrap_or(1);
-        let epilogue = step.epilogue.map(|epilogue| Follower::new(epilogue, channels, simd));
+        let epilogue = step.epilogue.map(|epilogue| PreparedLoop::new(epilogue, simd));
         PreparedKernel { op: step.op, how, arguments, epilogue, kept: None }
     }
 

@@ -1,9 +1,9 @@
 //! Convolutions with the maximum pooling after them, and the gradients of both.
 
+use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
 use super::Arguments;
 use super::convolution::{self, KernelStrides};
-use super::follower::Follower;
 use super::window::over_pictures;
 use crate::kernels::{Convolution, Finished, Machine, Output, Pool2d, Stored, WeightsGradient, scatter_selected};
 use crate::plan::{KernelStep, Pooling};
@@ -34,7 +34,7 @@ impl Way {
         })
     }
 
-    pub fn run(&self, arguments: &Arguments, epilogue: Option<&Follower>, memory: &Memory, machine: &Machine) {
+    pub fn run(&self, arguments: &Arguments, epilogue: Option<&PreparedLoop>, memory: &Memory, machine: &Machine) {
         let follow = |first: usize, count: usize| {
             if let Some(epilogue) = epilogue {
                 epilogue.run_range(memory, first, count);

@@ -199,7 +199,7 @@ impl<'a> Block<'a> {
             FoldKind::Columns | FoldKind::Whole => {}
         }
         for (index, (store, how)) in prepared.body.stores.iter().zip(&prepared.stores).enumerate() {
-            if !how.in_place && !native.is_some_and(|native| native.share.writes[index].is_some()) {
+            if !how.in_place && native.is_none_or(|native| native.share.writes[index].is_none()) {
                 self.store(place, store.from, (self.here[targets + index], &store.to), how);
             }
         }

@@ -55,11 +55,16 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
     work.wait()?;
     let (first, start_to_first) = (begun.elapsed().as_secs_f64(), started.elapsed().as_secs_f64());
     // Accelerators run behind the host, as in training, so that a few steps are timed together, once as many are queued as
-    // may be: before that, the host would not have to wait for as many as it queues. The processor is the host.
-    let (together, before) = if backend.name() == "cpu" { (1, 1) } else { (5, 2) };
+    // may be: before that, the host would not have to wait for as many as it queues. The processor is the host, and each
+    // of its steps is timed to its end.
+    let is_host = backend.name() == "cpu";
+    let (together, before) = if is_host { (1, 1) } else { (5, 2) };
     let mut steps = || -> Result<f64> {
         let begun = Instant::now();
         (0..together).try_for_each(|_| work.queue())?;
+        if is_host {
+            work.wait()?;
+        }
         Ok(begun.elapsed().as_secs_f64() / together as f64)
     };
     (0..before).try_for_each(|_| steps().map(drop))?;

@@ -2,14 +2,13 @@
 //!
 //! [`Conv2d`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
 //! each pixel's window lies, `forward` runs the tiles over them, `gradient` sums the gradient of the weights, `pooled` joins a
-//! convolution and the pooling after it. `depthwise` and `planar` are for channels that do not fill a tile, `narrow` for those
-//! that fill one register, `winograd` for 3×3 taps and enough channels.
+//! convolution and the pooling after it. `depthwise` and `planar` are for channels that do not fill a tile, `winograd` for 3×3
+//! taps and enough channels.
 
 mod bf16;
 mod depthwise;
 mod forward;
 mod gradient;
-mod narrow;
 mod phases;
 mod planar;
 mod pooled;

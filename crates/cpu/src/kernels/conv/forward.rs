@@ -1,7 +1,6 @@
 //! The convolution itself: weights packed into panels, then chunks of output rows in parallel.
 
 use super::depthwise::{depthwise_rows, is_depthwise, merges_rows, pack_depthwise};
-use super::narrow::{self, is_narrow, narrow_rows};
 use super::planar::{self, is_planar, planar_rows};
 use super::windows::{Sweep, Windows};
 use super::{Conv2d, Epilogue, Weights, winograd};
@@ -97,9 +96,6 @@ impl Convolution {
         if self.planar {
             return self.conv.weights_len();
         }
-        if is_narrow(simd, &self.conv) {
-            return narrow::packed_len(simd, &self.conv);
-        }
         self.sweeps.iter().map(|sweep| self.sweep_len(simd, sweep)).sum()
     }
 
@@ -125,9 +121,6 @@ impl Convolution {
         let simd = machine.simd;
         if self.planar {
             return planar::pack(&self.conv, w, packed);
-        }
-        if is_narrow(simd, &self.conv) {
-            return narrow::pack(simd, &self.conv, w, packed);
         }
         let mut start = 0;
         for sweep in &self.sweeps {
@@ -180,9 +173,6 @@ impl Convolution {
     pub(super) fn run_rows(&self, simd: Simd, x: &[f32], packed: &[f32], y: Shared<f32>, rows: Range<usize>) {
         if self.planar {
             return planar_rows(simd, &self.conv, x, packed, y, rows);
-        }
-        if is_narrow(simd, &self.conv) {
-            return narrow_rows(simd, &self.conv, x, packed, y, rows);
         }
         let mut start = 0;
         for sweep in &self.sweeps {

@@ -10,7 +10,6 @@ pub(super) use source::Gradients;
 
 use super::Conv2d;
 use super::depthwise::{depthwise_gradient, is_depthwise};
-use super::narrow::{is_narrow_gradient, narrow_gradient};
 use super::planar::{is_planar, planar_gradient};
 use super::windows::{Sweep, Windows};
 use super::winograd::{self, is_turned};
@@ -104,13 +103,12 @@ impl WeightsGradient {
     }
 
     /// Whether the first block of pixels meets every element of the gradient, which it then writes instead of adding to it.
-    fn begins_with_all(&self, simd: Simd) -> bool {
-        let adds_only = is_depthwise(&self.conv) || is_narrow_gradient(simd, &self.conv);
-        !adds_only && self.conv.input_dilation == [1; 2] && self.conv.output_len() > 0
+    fn begins_with_all(&self) -> bool {
+        !is_depthwise(&self.conv) && self.conv.input_dilation == [1; 2] && self.conv.output_len() > 0
     }
 
     fn clear(&self, machine: &Machine, partial: &mut [f32]) {
-        if !self.begins_with_all(machine.simd) {
+        if !self.begins_with_all() {
             clear(machine, partial);
         }
     }
@@ -132,17 +130,6 @@ impl WeightsGradient {
                 });
             });
         }
-        if is_narrow_gradient(machine.simd, &self.conv) {
-            let target = Shared(partial.as_mut_ptr());
-            return machine.pool.run(slices, &|slice| {
-                for row in slice * rows / slices..(slice + 1) * rows / slices {
-                    dy.with_rows(&self.conv, row..row + 1, |dy| {
-                        let dw = target.at(slice * len);
-                        narrow_gradient(machine.simd, &self.conv, x.as_ptr(), dy, dw, row);
-                    });
-                }
-            });
-        }
         let outputs = self.conv.group_outputs();
         let column_jobs = outputs.div_ceil(columns);
         let group_jobs = row_jobs * column_jobs;
@@ -160,7 +147,7 @@ impl WeightsGradient {
             for block in 0..blocks {
                 let rows = slice.start + block * slice.len() / blocks..slice.start + (block + 1) * slice.len() / blocks;
                 dy.with_rows(conv, rows.clone(), |dy| {
-                    let accumulate = block > 0 || !self.begins_with_all(simd);
+                    let accumulate = block > 0 || !self.begins_with_all();
                     let block = Block { simd, conv, group, columns: columns.clone(), dy, dw, accumulate };
                     for (sweep, rows_of) in &self.sweeps {
                         let depth = row_job * sweep.depth() / row_jobs..(row_job + 1) * sweep.depth() / row_jobs;

@@ -188,20 +188,6 @@ fn layers_of_very_few_channels_follow_the_definition() {
 }
 
 #[test]
-fn layers_into_one_register_of_channels_follow_the_definition() {
-    for (channels, rows, padding) in
-        [([16, 16], 3, 1), ([8, 13], 1, 0), ([48, 7], 3, 2), ([3, 16], 5, 1), ([24, 4], 2, 1)]
-    {
-        for size in [[6, 70], [9, 16]] {
-            let conv = Conv2d::new(2, size, channels, [rows, 3]).padded(padding, 1);
-            check(&conv);
-            check(&Conv2d { reversed: true, pad_low: [-1, -2], ..conv.clone() });
-            check(&Conv2d { pad_low: [7, 4], ..conv });
-        }
-    }
-}
-
-#[test]
 fn depthwise_layers_follow_the_definition() {
     for (channels, multiplier) in [(1, 1), (3, 1), (40, 1), (96, 1), (5, 3), (16, 2)] {
         for (kernel, padding, stride) in [(3, 1, 1), (3, 1, 2), (5, 2, 1), (1, 0, 1), (4, 0, 3)] {

@@ -2,7 +2,8 @@
 //!
 //! 1. [`fuse`] decides which values are stored; the others exist only in the registers of loops.
 //! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data,
-//!    [`contract`] makes products and sums one instruction, [`pooled`] lets convolutions run the poolings that follow them, [`epilogue`] the loops.
+//!    [`contract`] makes products and sums one instruction, [`pooled`] lets convolutions run the poolings that follow
+//!    them, [`epilogue`] the loops.
 //! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
 //! 4. [`steady`] finds weights that are the same in every run with the same inputs.
 

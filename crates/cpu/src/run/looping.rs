@@ -1,7 +1,8 @@
 //! Running fused loops: blocks of rows × columns through registers that stay in the first-level cache.
 //!
 //! A loop is prepared once ([`PreparedLoop`]): `registers` decides where every register lies, `block` runs blocks through
-//! them, `native` without leaving the vector registers, `ahead` fetches what the next block reads, `transfer` moves operands that do not lie in order, `fold` sums and hands out what is summed.
+//! them, `native` without leaving the vector registers, `ahead` fetches what the next block reads, `transfer` moves
+//! operands that do not lie in order, `fold` sums and hands out what is summed.
 
 mod ahead;
 mod block;

@@ -4,18 +4,11 @@ use super::PLANES;
 use crate::simd::{Kernel, Vector};
 use std::marker::PhantomData;
 
-/// Turns `N` numbers of a line into four.
-pub(super) trait ToFour<const N: usize> {
+/// Turns `N` numbers of a line into `M`.
+pub(super) trait Turn<const N: usize, const M: usize> {
     /// # Safety
     /// Only where the instruction set of `V` is enabled.
-    unsafe fn turn<V: Vector>(line: [V; N]) -> [V; 4];
-}
-
-/// Turns four numbers of a line into `N`.
-pub(super) trait FromFour<const N: usize> {
-    /// # Safety
-    /// Only where the instruction set of `V` is enabled.
-    unsafe fn turn<V: Vector>(line: [V; 4]) -> [V; N];
+    unsafe fn turn<V: Vector>(line: [V; N]) -> [V; M];
 }
 
 /// Pixels of a tile's window.
@@ -31,7 +24,7 @@ unsafe fn minus<V: Vector>(a: V, b: V) -> V {
     unsafe { a.plus_product(b, V::splat(-1.0)) }
 }
 
-impl ToFour<4> for Window {
+impl Turn<4, 4> for Window {
     #[inline(always)]
     unsafe fn turn<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 4] {
         // SAFETY: the caller's promise.
@@ -39,7 +32,7 @@ impl ToFour<4> for Window {
     }
 }
 
-impl ToFour<3> for Taps {
+impl Turn<3, 4> for Taps {
     #[inline(always)]
     unsafe fn turn<V: Vector>([a, b, c]: [V; 3]) -> [V; 4] {
         // SAFETY: the caller's promise.
@@ -51,7 +44,7 @@ impl ToFour<3> for Taps {
     }
 }
 
-impl FromFour<3> for Taps {
+impl Turn<4, 3> for Taps {
     #[inline(always)]
     unsafe fn turn<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 3] {
         // SAFETY: the caller's promise.
@@ -63,7 +56,7 @@ impl FromFour<3> for Taps {
     }
 }
 
-impl ToFour<2> for Tile {
+impl Turn<2, 4> for Tile {
     #[inline(always)]
     unsafe fn turn<V: Vector>([a, b]: [V; 2]) -> [V; 4] {
         // SAFETY: the caller's promise.
@@ -71,7 +64,7 @@ impl ToFour<2> for Tile {
     }
 }
 
-impl FromFour<2> for Tile {
+impl Turn<4, 2> for Tile {
     #[inline(always)]
     unsafe fn turn<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 2] {
         // SAFETY: the caller's promise.
@@ -154,9 +147,33 @@ pub(super) struct IntoPlanes<T, const N: usize>(PhantomData<T>);
 /// Turns planes into pixels.
 pub(super) struct FromPlanes<T, const N: usize>(PhantomData<T>);
 
-// Plain loops instead of `map` and closures: only what is inlined is compiled for the instruction set.
+/// Turns a square along both of its axes. Plain loops instead of `map` and closures: only what is inlined is compiled for
+/// the instruction set.
+#[inline(always)]
+unsafe fn turn_square<T: Turn<N, M>, V: Vector, const N: usize, const M: usize>(square: [[V; N]; N]) -> [[V; M]; M] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let zero = V::splat(0.0);
+        let mut lines = [[zero; M]; N];
+        for row in 0..N {
+            lines[row] = T::turn(square[row]);
+        }
+        let mut turned = [[zero; M]; M];
+        for column in 0..M {
+            let mut line = [zero; N];
+            for row in 0..N {
+                line[row] = lines[row][column];
+            }
+            let line = T::turn(line);
+            for row in 0..M {
+                turned[row][column] = line[row];
+            }
+        }
+        turned
+    }
+}
 
-impl<T: ToFour<N>, const N: usize> Kernel for IntoPlanes<T, N> {
+impl<T: Turn<N, 4>, const N: usize> Kernel for IntoPlanes<T, N> {
     type Args = *const Strip<N>;
     type Output = ();
 
@@ -165,29 +182,20 @@ impl<T: ToFour<N>, const N: usize> Kernel for IntoPlanes<T, N> {
         // SAFETY: every pixel has `channels` numbers, and so has every row of the planes, up to whole registers.
         unsafe {
             let strip = &*strip;
-            let zero = V::splat(0.0);
             for tile in 0..strip.tiles {
                 let pixels = strip.pixels(tile);
                 let to = strip.planes.at_tile(tile).first;
                 for channel in (0..strip.channels).step_by(V::LANES) {
                     let live = (strip.channels - channel).min(V::LANES);
-                    let mut lines = [[zero; 4]; N];
+                    let mut square = [[V::splat(0.0); N]; N];
                     for row in 0..N {
-                        let mut line = [zero; N];
                         for column in 0..N {
-                            line[column] = load_live(pixels[row][column].add(channel), live);
+                            square[row][column] = load_live(pixels[row][column].add(channel), live);
                         }
-                        lines[row] = T::turn(line);
                     }
-                    for column in 0..4 {
-                        let mut line = [zero; N];
-                        for row in 0..N {
-                            line[row] = lines[row][column];
-                        }
-                        let turned = T::turn(line);
-                        for row in 0..4 {
-                            turned[row].store(to.add((row * 4 + column) * strip.planes.plane + channel));
-                        }
+                    let turned = turn_square::<T, V, N, 4>(square);
+                    for plane in 0..PLANES {
+                        turned[plane / 4][plane % 4].store(to.add(plane * strip.planes.plane + channel));
                     }
                 }
             }
@@ -195,7 +203,7 @@ impl<T: ToFour<N>, const N: usize> Kernel for IntoPlanes<T, N> {
     }
 }
 
-impl<T: FromFour<N>, const N: usize> Kernel for FromPlanes<T, N> {
+impl<T: Turn<4, N>, const N: usize> Kernel for FromPlanes<T, N> {
     type Args = *const Strip<N>;
     type Output = ();
 
@@ -204,28 +212,19 @@ impl<T: FromFour<N>, const N: usize> Kernel for FromPlanes<T, N> {
         // SAFETY: as in `IntoPlanes`; the pixels are the caller's to write.
         unsafe {
             let strip = &*strip;
-            let zero = V::splat(0.0);
             for tile in 0..strip.tiles {
                 let pixels = strip.pixels(tile);
                 let from = strip.planes.at_tile(tile).first;
                 for channel in (0..strip.channels).step_by(V::LANES) {
                     let live = (strip.channels - channel).min(V::LANES);
-                    let mut lines = [[zero; N]; 4];
-                    for row in 0..4 {
-                        let mut line = [zero; 4];
-                        for column in 0..4 {
-                            line[column] = V::load(from.add((row * 4 + column) * strip.planes.plane + channel));
-                        }
-                        lines[row] = T::turn(line);
+                    let mut square = [[V::splat(0.0); 4]; 4];
+                    for plane in 0..PLANES {
+                        square[plane / 4][plane % 4] = V::load(from.add(plane * strip.planes.plane + channel));
                     }
-                    for column in 0..N {
-                        let mut line = [zero; 4];
-                        for row in 0..4 {
-                            line[row] = lines[row][column];
-                        }
-                        let turned = T::turn(line);
-                        for row in 0..N {
-                            store_live(turned[row], pixels[row][column].add(channel), live);
+                    let turned = turn_square::<T, V, 4, N>(square);
+                    for row in 0..N {
+                        for column in 0..N {
+                            store_live(turned[row][column], pixels[row][column].add(channel), live);
                         }
                     }
                 }

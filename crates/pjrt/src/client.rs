@@ -106,6 +106,12 @@ impl Client {
 
     /// Compiles `program`, StableHLO as MLIR text, for the devices of this client. Blocks until it is done.
     pub fn compile(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
+        let compiled = self.compile_as_told(program, options);
+        let Err(PjrtError::Status { message, .. }) = &compiled else { return compiled };
+        options.after(message).map_or(compiled, |options| self.compile_as_told(program, &options))
+    }
+
+    fn compile_as_told(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
         let program = Program::mlir(program);
         let options = options.with_plugin_defaults(&self.inner.plugin).encode();
         let mut args = sys::PJRT_Client_Compile_Args {

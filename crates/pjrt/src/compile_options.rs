@@ -28,11 +28,14 @@ pub struct CompileOptions {
     pub device_ids: Vec<i64>,
     /// Compiler flags by name, without dashes: `xla_gpu_autotune_level`, `xla_tpu_enable_…`.
     pub flags: BTreeMap<String, Flag>,
+    /// Flags that make things faster where the plugin knows them, and that it may do without.
+    pub wishes: BTreeMap<String, Flag>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { partitions: 1, replicas: 1, device_ids: Vec::new(), flags: BTreeMap::new() }
+        let (flags, wishes) = (BTreeMap::new(), BTreeMap::new());
+        CompileOptions { partitions: 1, replicas: 1, device_ids: Vec::new(), flags, wishes }
     }
 }
 
@@ -46,6 +49,19 @@ impl CompileOptions {
     pub fn with_flag(mut self, name: &str, value: Flag) -> CompileOptions {
         self.flags.insert(name.to_string(), value);
         self
+    }
+
+    /// The same with one more flag that the plugin may do without.
+    pub fn with_wish(mut self, name: &str, value: Flag) -> CompileOptions {
+        self.wishes.insert(name.to_string(), value);
+        self
+    }
+
+    /// The same without wishes, if `refusal`, the compiler's words, is about one of them: plugins differ in the flags they
+    /// know.
+    pub(crate) fn after(&self, refusal: &str) -> Option<CompileOptions> {
+        let is_a_wish = self.wishes.keys().any(|name| refusal.contains(name.as_str()));
+        is_a_wish.then(|| CompileOptions { wishes: BTreeMap::new(), ..self.clone() })
     }
 
     /// Adds what the plugin's surroundings ask for and the user did not set: where a CUDA plugin finds `libdevice`.
@@ -62,7 +78,7 @@ impl CompileOptions {
     pub fn encode(&self) -> Vec<u8> {
         let mut options = Message::default();
         options.message(3, &self.build_options());
-        for (name, flag) in &self.flags {
+        for (name, flag) in self.flags.iter().chain(&self.wishes) {
             let mut entry = Message::default();
             entry.bytes(1, name.as_bytes()).message(2, &flag.encode());
             options.message(7, &entry);

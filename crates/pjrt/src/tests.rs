@@ -1,7 +1,7 @@
 //! Clients, copies and executions against the [fake](crate::fake) plugin.
 
 use crate::fake::{ONE_AT_A_TIME, alive, plugin};
-use crate::{Buffer, Client, CompileOptions, NamedValues, PjrtError, Value};
+use crate::{Buffer, Client, CompileOptions, Flag, NamedValues, PjrtError, Value};
 use octant_tensor::HostTensor;
 use std::sync::{MutexGuard, PoisonError, mpsc};
 
@@ -141,6 +141,17 @@ fn a_function_that_the_plugin_does_not_have_is_an_error() {
     let executable = client.compile("outputs=1", &CompileOptions::default()).unwrap();
     let error = executable.executable().fingerprint().unwrap_err();
     assert_eq!(error, PjrtError::NoFunction { function: "PJRT_Executable_Fingerprint" });
+}
+
+#[test]
+fn a_flag_that_the_compiler_does_not_know_is_an_error_unless_it_is_a_wish() {
+    let _ledger = Ledger::open();
+    let (client, flag) = (client(), Flag::Bool(true));
+    client.compile("outputs=1", &CompileOptions::default().with_wish("unheard_of", flag.clone())).unwrap();
+    match client.compile("outputs=1", &CompileOptions::default().with_flag("unheard_of", flag)) {
+        Err(PjrtError::Status { message, .. }) => assert!(message.contains("unheard_of"), "{message}"),
+        other => panic!("{:?}", other.err()),
+    }
 }
 
 #[test]

@@ -27,11 +27,9 @@ pub(super) const ROUNDING: f32 = 12_582_912.0;
 /// -ln 2 in two parts, so that what is left of a number without its powers of two keeps its precision.
 pub(super) const MINUS_LN_2: [f32; 2] = [-0.693_359_4, 2.121_944_4e-4];
 
-/// The Taylor polynomial of `(exp(r) - 1 - r) / r²`, its highest coefficient first.
-pub(super) const EXPONENTIAL: [f32; 6] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5];
-
-/// A number's bits taken from these are its reciprocal's, right to 5 %.
-pub(super) const RECIPROCAL: u32 = 0x7ef1_27ea;
+/// The polynomial nearest to `(exp(r) - 1 - r) / r²` for |r| ≤ ln(2)/2, its highest coefficient first: `exp` is right to 3e-9
+/// with it, which Taylor's needs one more product for.
+pub(super) const EXPONENTIAL: [f32; 5] = [1.381_446_7e-3, 8.368_781e-3, 4.166_839_3e-2, 0.166_665_2, 0.499_999_94];
 
 /// `2^n` for an integral `n` in the exponent range of normal numbers.
 #[inline(always)]
@@ -47,10 +45,10 @@ fn nearest(x: f32) -> f32 {
     (x + ROUNDING) - ROUNDING
 }
 
-/// `exp(r)` for |r| ≤ ln(2)/2 by its Taylor polynomial, minus 1.
+/// `exp(r)` for |r| ≤ ln(2)/2, minus 1.
 #[inline(always)]
 fn exp_minus_one_near_zero<V: Vector>(r: f32) -> f32 {
-    let p = polynomial::<V, 6>(r, EXPONENTIAL);
+    let p = polynomial::<V, 5>(r, EXPONENTIAL);
     fused::<V>(p * r, r, r)
 }
 
@@ -125,9 +123,8 @@ pub(super) fn log1p<V: Vector>(x: f32) -> f32 {
     if near { series } else { direct }
 }
 
-/// `1 / (1 + exp(-x))`, which many networks compute for every element and again in the backward pass. There is no division,
-/// which would take as long as all the rest. One power of two is enough: where `exp` would leave the range of normal numbers,
-/// so does the result, which is 0 from there on.
+/// `1 / (1 + exp(-x))`, which many networks compute for every element and again in the backward pass. One power of two is
+/// enough: where `exp` would leave the range of normal numbers, so does the result, which is 0 from there on.
 #[inline(always)]
 pub(super) fn logistic<V: Vector>(x: f32) -> f32 {
     let clamped = (-x).clamp(-87.0, 87.0);
@@ -135,19 +132,8 @@ pub(super) fn logistic<V: Vector>(x: f32) -> f32 {
     let r = without_powers_of_two::<V>(clamped, shifted - ROUNDING);
     // The integer lies in the lowest bits already; with the bias it moves to where the exponent is.
     let power = f32::from_bits(shifted.to_bits().wrapping_add(127) << 23);
-    let result = reciprocal::<V>(1.0 + fused::<V>(exp_minus_one_near_zero::<V>(r), power, power));
+    let result = 1.0 / (1.0 + fused::<V>(exp_minus_one_near_zero::<V>(r), power, power));
     if x < -87.0 { 0.0 } else { result }
-}
-
-/// `1 / d` for 1 ≤ d < 2^126. Taking the bits from a constant negates the exponent; each step of
-/// Newton's method squares the error.
-#[inline(always)]
-fn reciprocal<V: Vector>(d: f32) -> f32 {
-    let mut y = f32::from_bits(RECIPROCAL.wrapping_sub(d.to_bits()));
-    for _ in 0..3 {
-        y = fused::<V>(y, fused::<V>(-d, y, 1.0), y);
-    }
-    y
 }
 
 #[inline(always)]

@@ -25,6 +25,12 @@ impl PjrtBackend {
             // Other platforms' programs always give the same bits.
             compile = compile.with_flag("xla_gpu_deterministic_ops", Flag::Bool(true));
         }
+        if devices.len() == 1 && self.name == CUDA {
+            // The kernels of a recorded graph run one after the other either way, since only copies between devices may
+            // overlap them. But to find that out XLA compares every kernel with every other when a stored program is
+            // loaded: 4.2 to 5.0 s instead of 2.3 to 3.0 for EfficientNetV2-L.
+            compile = compile.with_wish("xla_gpu_command_buffer_scheduling_mode", Flag::Text("SERIALIZE".into()));
+        }
         Ok(compile)
     }
 
@@ -81,6 +87,6 @@ impl PjrtBackend {
             return options;
         }
         let folder = Flag::Text(folder.to_string_lossy().into_owned());
-        options.with_flag("xla_gpu_per_fusion_autotune_cache_dir", folder)
+        options.with_wish("xla_gpu_per_fusion_autotune_cache_dir", folder)
     }
 }

@@ -73,6 +73,11 @@ unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_E
         assert_eq!(crate::named_value::text(program.format, program.format_size), "mlir");
         (&mut *args, crate::named_value::text(program.code.cast_const(), program.code_size))
     };
+    // SAFETY: the options are valid for the call, too.
+    let options = unsafe { crate::named_value::text(args.compile_options, args.compile_options_size) };
+    if options.contains("unheard_of") {
+        return fail(3, "No such compile option: 'unheard_of'");
+    }
     std::thread::sleep(Duration::from_secs(setting("compile_seconds").unwrap_or(0)));
     if setting("refuses") == Some(1) {
         // The very words of libtpu 0.0.51.

@@ -64,8 +64,15 @@ impl Assembler {
     }
 
     /// The same where the mask is set; other lanes become zero.
-    pub fn emit_or_zero(&mut self, op: Op, mask: Mask, target: Zmm, operand: Operand) {
-        self.encode(op, [target, 0], operand, mask, true, None);
+    pub fn emit_or_zero(&mut self, op: Op, mask: Mask, target: Zmm, source: Zmm, operand: Operand) {
+        self.encode(op, [target, source], operand, mask, true, None);
+    }
+
+    /// Where the source is NaN so becomes the target; other lanes stay.
+    pub fn keep_nans(&mut self, target: Zmm, source: Zmm) {
+        /// What becomes of the two kinds of NaN, four bits each: the source's own, made quiet.
+        const OF_NANS: u32 = 0x22;
+        self.encode(REPAIR, [target, source], Operand::Constant(OF_NANS), 0, false, Some(0));
     }
 
     /// Compares by a predicate.

@@ -190,13 +190,11 @@ impl<'a> Compiler<'a> {
 
     fn store_halves(&mut self, from: Register, operand: usize, streams: bool) {
         let (value, narrow) = (self.vector(from), self.temporary());
-        match self.rounded[from] {
-            true => self.machine.shift(machine::TO_RIGHT, narrow, value, 16),
-            false => {
-                self.round(narrow, value);
-                self.machine.shift(machine::TO_RIGHT, narrow, narrow, 16);
-            }
+        let rounded = if self.rounded[from] { value } else { narrow };
+        if !self.rounded[from] {
+            self.round_above(narrow, value);
         }
+        self.machine.shift(machine::TO_RIGHT, narrow, rounded, 16);
         let memory = self.memory(operand, 2);
         if streams {
             self.machine.emit1(machine::NARROW, narrow, Operand::Register(narrow));
@@ -208,7 +206,7 @@ impl<'a> Compiler<'a> {
 
     fn store_truths(&mut self, from: Register, operand: usize) {
         let (mask, bytes) = (self.mask(from).expect("it was computed or loaded"), self.temporary());
-        self.machine.emit_or_zero(machine::BROADCAST, mask, bytes, Operand::Constant(1));
+        self.machine.emit_or_zero(machine::BROADCAST, mask, bytes, 0, Operand::Constant(1));
         let memory = self.memory(operand, 1);
         self.machine.emit1(machine::NARROW_TO_BYTES, bytes, memory);
     }

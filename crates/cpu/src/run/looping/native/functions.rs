@@ -7,15 +7,15 @@ use crate::plan::kernel::Register;
 use crate::run::math;
 use octant_graph::Comparison;
 
-/// Predicates of comparisons: whether either operand is NaN; the others are false then, except for "not equal".
+/// Predicates of comparisons: whether either operand is NaN; the others are false then, except for those with "not".
 const UNORDERED: u8 = 0x03;
-const LESS: u8 = 0x11;
+const NOT_LESS: u8 = 0x15;
 
 pub(super) fn predicate(comparison: Comparison) -> u8 {
     match comparison {
         Comparison::Equal => 0x00,
         Comparison::NotEqual => 0x04,
-        Comparison::Less => LESS,
+        Comparison::Less => 0x11,
         Comparison::LessEqual => 0x12,
         Comparison::GreaterEqual => 0x1d,
         Comparison::Greater => 0x1e,
@@ -25,14 +25,18 @@ pub(super) fn predicate(comparison: Comparison) -> u8 {
 impl Compiler<'_> {
     /// Rounds to bf16, ties to even; a NaN stays one.
     pub fn round(&mut self, target: Zmm, source: Zmm) {
+        self.round_above(target, source);
+        self.machine.emit(machine::AND, target, target, Operand::Constant(0xffff_0000));
+    }
+
+    /// The same in the upper bits; the lower ones are left as they come.
+    pub fn round_above(&mut self, target: Zmm, source: Zmm) {
+        const LOWEST: u32 = 0x0001_0000;
         let machine = &mut self.machine;
-        machine.shift(machine::TO_RIGHT, target, source, 16);
-        machine.emit(machine::AND, target, target, Operand::Constant(1));
-        machine.emit(machine::ADD_INTEGERS, target, target, Operand::Constant(0x7fff));
-        machine.emit(machine::ADD_INTEGERS, target, target, Operand::Register(source));
-        machine.emit(machine::AND, target, target, Operand::Constant(0xffff_0000));
-        machine.compare(SPARE_MASK, source, Operand::Register(source), UNORDERED);
-        machine.emit_masked(machine::OR, SPARE_MASK, target, source, Operand::Constant(0x0040_0000));
+        machine.emit(machine::TEST, SPARE_MASK, source, Operand::Constant(LOWEST));
+        machine.emit(machine::ADD_INTEGERS, target, source, Operand::Constant(LOWEST / 2 - 1));
+        machine.emit_masked(machine::ADD_INTEGERS, SPARE_MASK, target, target, Operand::Constant(1));
+        machine.keep_nans(target, source);
     }
 
     /// The machine's own gives the second operand if either is NaN; ours is NaN then.
@@ -42,45 +46,39 @@ impl Compiler<'_> {
         self.machine.emit_masked(machine::COPY, SPARE_MASK, target, 0, Operand::Register(source));
     }
 
-    /// [`math::logistic`].
+    /// [`math::logistic`]. All signs before the sum are turned, which saves turning that of `x`.
     pub fn logistic(&mut self, to: Register, from: Register) {
         use Operand::Register as R;
         let number = |value: f32| Operand::Constant(value.to_bits());
         let (x, y) = (self.vector(from), self.target(to));
-        let [clamped, shifted, sum, r] = std::array::from_fn(|_| self.temporary());
+        let [clamped, shifted, sum] = std::array::from_fn(|_| self.temporary());
         let code = &mut self.machine;
-        code.emit(machine::XOR, r, x, number(-0.0));
         code.emit1(machine::BROADCAST, sum, number(-87.0));
-        code.emit(machine::MAXIMUM, clamped, sum, R(r));
+        code.emit(machine::MAXIMUM, clamped, sum, R(x));
         code.emit1(machine::BROADCAST, sum, number(87.0));
         code.emit(machine::MINIMUM, clamped, sum, R(clamped));
         code.emit1(machine::BROADCAST, shifted, number(math::ROUNDING));
-        code.emit(machine::MULTIPLY_ADD.onto_target(), shifted, clamped, number(std::f32::consts::LOG2_E));
+        code.emit(machine::MULTIPLY_ADD.onto_target(), shifted, clamped, number(-std::f32::consts::LOG2_E));
         code.emit(machine::SUBTRACT, sum, shifted, number(math::ROUNDING));
-        code.emit1(machine::COPY, r, R(clamped));
+        let minus_r = clamped;
         for part in math::MINUS_LN_2 {
-            code.emit(machine::MULTIPLY_ADD.onto_target(), r, sum, number(part));
+            code.emit(machine::MULTIPLY_ADD.onto_target(), minus_r, sum, number(-part));
         }
         let power = shifted;
         code.emit(machine::ADD_INTEGERS, power, shifted, Operand::Constant(127));
         code.shift(machine::TO_LEFT, power, power, 23);
-        code.emit1(machine::BROADCAST, sum, number(math::EXPONENTIAL[0]));
-        for &coefficient in &math::EXPONENTIAL[1..] {
-            code.emit(machine::MULTIPLY_ADD, sum, r, number(coefficient));
+        let [first, others @ ..] = math::EXPONENTIAL;
+        code.emit1(machine::BROADCAST, sum, number(first));
+        for (index, coefficient) in others.into_iter().enumerate() {
+            let turned = if index % 2 == 0 { -coefficient } else { coefficient };
+            code.emit(machine::MULTIPLY_ADD, sum, minus_r, number(turned));
         }
-        code.emit(machine::MULTIPLY, sum, sum, R(r));
-        code.emit(machine::MULTIPLY_ADD, sum, r, R(r));
+        code.emit(machine::MULTIPLY, sum, sum, R(minus_r));
+        code.emit(machine::MULTIPLY_SUBTRACT, sum, minus_r, R(minus_r));
         code.emit(machine::MULTIPLY_ADD, sum, power, R(power));
         code.emit(machine::ADD, sum, sum, number(1.0));
-        code.emit1(machine::BROADCAST, y, Operand::Constant(math::RECIPROCAL));
-        code.emit(machine::SUBTRACT_INTEGERS, y, y, R(sum));
-        let error = r;
-        for _ in 0..3 {
-            code.emit1(machine::BROADCAST, error, number(1.0));
-            code.emit(machine::SUBTRACT_PRODUCT.onto_target(), error, sum, R(y));
-            code.emit(machine::MULTIPLY_ADD, y, error, R(y));
-        }
-        code.compare(SPARE_MASK, x, number(-87.0), LESS);
-        code.emit_masked(machine::XOR, SPARE_MASK, y, y, R(y));
+        code.compare(SPARE_MASK, x, number(-87.0), NOT_LESS);
+        code.emit1(machine::BROADCAST, y, number(1.0));
+        code.emit_or_zero(machine::DIVIDE, SPARE_MASK, y, y, R(sum));
     }
 }

@@ -53,7 +53,7 @@ impl Compiler<'_> {
             (Code::Convert(Lane::F32), Lane::Bool) => {
                 let mask = self.mask(a)?;
                 let target = self.target(to);
-                self.machine.emit_or_zero(machine::BROADCAST, mask, target, Operand::Constant(1f32.to_bits()));
+                self.machine.emit_or_zero(machine::BROADCAST, mask, target, 0, Operand::Constant(1f32.to_bits()));
             }
             _ => return None,
         }

@@ -28,10 +28,8 @@ pub(super) const ROOT: Op = op(1, 0, 0x51);
 pub(super) const COMPARE: Op = op(1, 0, 0xc2);
 pub(super) const SHIFT: Op = op(1, 1, 0x72);
 pub(super) const AND: Op = op(1, 1, 0xdb);
-pub(super) const OR: Op = op(1, 1, 0xeb);
 pub(super) const XOR: Op = op(1, 1, 0xef);
 pub(super) const ADD_INTEGERS: Op = op(1, 1, 0xfe);
-pub(super) const SUBTRACT_INTEGERS: Op = op(1, 1, 0xfa);
 pub(super) const BROADCAST: Op = op(2, 1, 0x18);
 pub(super) const BROADCAST_16_BITS: Op = op(2, 1, 0x79);
 /// By mask the operand, elsewhere the first source.
@@ -45,6 +43,8 @@ pub(super) const WIDEN_BYTES: Op = op(2, 1, 0x31);
 pub(super) const NARROW_TO_BYTES: Op = op(2, 2, 0x31);
 /// A mask of the lanes that are not 0.
 pub(super) const TEST: Op = op(2, 1, 0x27);
+/// Lane by lane what a table says for the source's kind of number.
+pub(super) const REPAIR: Op = op(3, 1, 0x54);
 /// `target · source ± operand`; see [`Op::onto_target`].
 pub(super) const MULTIPLY_ADD: Op = op(2, 1, 0xa8);
 pub(super) const MULTIPLY_SUBTRACT: Op = op(2, 1, 0xaa);

@@ -21,23 +21,22 @@ impl Lifetime {
 /// that lives at the same time.
 pub(crate) fn place(mut lifetimes: Vec<Lifetime>) -> (Vec<(BufferId, usize)>, usize) {
     lifetimes.sort_by_key(|lifetime| (std::cmp::Reverse(lifetime.bytes), lifetime.begin, lifetime.buffer));
-    let mut offsets: Vec<(BufferId, usize)> = Vec::with_capacity(lifetimes.len());
+    // In the order of their offsets, so that the lowest gap is found first.
+    let mut placed: Vec<(usize, &Lifetime)> = Vec::with_capacity(lifetimes.len());
     let mut total = 0;
-    for (index, lifetime) in lifetimes.iter().enumerate() {
-        let placed = lifetimes[..index].iter().zip(&offsets).filter(|(other, _)| other.meets(lifetime));
-        let mut taken: Vec<(usize, usize)> = placed.map(|(other, &(_, offset))| (offset, other.bytes)).collect();
-        taken.sort_unstable();
+    for lifetime in &lifetimes {
         let mut offset = 0;
-        for (other, other_bytes) in taken {
-            if offset + lifetime.bytes <= other {
+        for &(taken, other) in placed.iter().filter(|(_, other)| other.meets(lifetime)) {
+            if offset + lifetime.bytes <= taken {
                 break;
             }
-            offset = offset.max(other + other_bytes);
+            offset = offset.max(taken + other.bytes);
         }
-        offsets.push((lifetime.buffer, offset));
+        let at = placed.partition_point(|&(taken, _)| taken <= offset);
+        placed.insert(at, (offset, lifetime));
         total = total.max(offset + lifetime.bytes);
     }
-    (offsets, total)
+    (placed.into_iter().map(|(offset, lifetime)| (lifetime.buffer, offset)).collect(), total)
 }
 
 /// The most bytes that live at once: no arena can be smaller.

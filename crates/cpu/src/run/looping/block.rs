@@ -4,9 +4,11 @@ use super::super::instructions::{self, Operands};
 use super::super::memory::Memory;
 use super::PreparedLoop;
 use super::ahead::Ahead;
+use super::native::Native;
 use super::registers::Way;
 use crate::plan::kernel::{Operand, Source};
 use crate::plan::nest::FoldKind;
+use std::iter::Peekable;
 
 /// Memory that a thread keeps from loop to loop.
 #[derive(Default)]
@@ -71,18 +73,24 @@ impl<'a> Block<'a> {
             let columns = nest.columns_per_block.min(nest.columns - column_task * nest.columns_per_block);
             self.begin_folds(nest.rows_per_block * columns);
         }
-        self.blocks(steps.map(|step| {
-            let column_block = if nest.fold == FoldKind::Columns { column_task } else { step % column_steps };
-            let row_block = step / column_steps % row_blocks;
-            BlockPlace {
-                outer,
-                middle: step / column_steps / row_blocks,
-                row: row_block * nest.rows_per_block,
-                column: column_block * nest.columns_per_block,
-                rows: nest.rows_per_block.min(nest.rows - row_block * nest.rows_per_block),
-                columns: nest.columns_per_block.min(nest.columns - column_block * nest.columns_per_block),
+        let place = |rows: usize, column_block: usize| {
+            let (middle, row, column) = (
+                rows / row_blocks,
+                rows % row_blocks * nest.rows_per_block,
+                (column_task + column_block) * nest.columns_per_block,
+            );
+            let (rows, columns) =
+                (nest.rows_per_block.min(nest.rows - row), nest.columns_per_block.min(nest.columns - column));
+            BlockPlace { outer, middle, row, column, rows, columns }
+        };
+        match nest.fold {
+            // The order does not matter, and from row to row the code finds its way alone.
+            FoldKind::None if self.runs_together().is_some() => {
+                let rows = steps.start.div_ceil(column_steps)..steps.end.div_ceil(column_steps);
+                self.blocks((0..column_steps).flat_map(|column| rows.clone().map(move |row| place(row, column))))
             }
-        }));
+            _ => self.blocks(steps.map(|step| place(step / column_steps, step % column_steps))),
+        }
         match nest.fold {
             FoldKind::Columns => self.finish_columns(task, outer, column_task),
             FoldKind::Whole => self.finish_whole(task, outer),
@@ -106,8 +114,37 @@ impl<'a> Block<'a> {
         nest.row_offset(strides, place.row + row) - nest.row_offset(strides, place.row)
     }
 
+    /// The loop's code, if it can run several blocks by itself.
+    fn runs_together(&self) -> Option<&'a Native> {
+        self.prepared.native.as_ref().filter(|native| native.share.steps.is_some())
+    }
+
+    pub(super) fn blocks(&mut self, places: impl Iterator<Item = BlockPlace>) {
+        match self.runs_together() {
+            Some(native) => self.together(native, places.peekable()),
+            None => self.one_by_one(places),
+        }
+    }
+
+    /// Runs blocks that lie below each other together.
+    fn together(&mut self, native: &Native, mut places: Peekable<impl Iterator<Item = BlockPlace>>) {
+        let mut before = None;
+        while let Some(place) = places.next() {
+            let fits = native.fits(place.rows * place.columns);
+            let mut blocks = 1;
+            while places.next_if(|next| fits && next.lies_below(&place, blocks)).is_some() {
+                blocks += 1;
+            }
+            self.locate_next(&place);
+            std::mem::swap(self.here, self.next);
+            self.next.clear();
+            self.block(&place, blocks, before.is_none(), before != Some(place.middle));
+            before = Some(place.middle);
+        }
+    }
+
     /// Runs blocks one after the other. Where the next one lies is known while one is computed.
-    pub(super) fn blocks(&mut self, mut places: impl Iterator<Item = BlockPlace>) {
+    fn one_by_one(&mut self, mut places: impl Iterator<Item = BlockPlace>) {
         let Some(mut place) = places.next() else { return };
         self.locate_next(&place);
         // The first block of all, and of every index along the middle dimensions, fills what stays the same.
@@ -120,7 +157,7 @@ impl<'a> Block<'a> {
                 Some(after) => self.locate_next(after),
                 None => self.next.clear(),
             }
-            self.block(&place, first, first_here);
+            self.block(&place, 1, first, first_here);
             let Some(after) = after else { return };
             (first, first_here) = (false, after.middle != place.middle);
             place = after;
@@ -161,7 +198,8 @@ impl<'a> Block<'a> {
         self.memory.at(operand.buffer.0 as usize).wrapping_offset(position * operand.dtype.size() as isize)
     }
 
-    fn block(&mut self, place: &BlockPlace, first: bool, first_here: bool) {
+    /// Runs a block; with code that can, also the ones below it.
+    fn block(&mut self, place: &BlockPlace, blocks: usize, first: bool, first_here: bool) {
         let prepared = self.prepared;
         let count = place.rows * place.columns;
         let native = prepared.native.as_ref().filter(|native| native.fits(count));
@@ -187,7 +225,7 @@ impl<'a> Block<'a> {
             // SAFETY: operands and slots hold a block each.
             Some(native) => unsafe {
                 let inner = prepared.nest.row_inner.max(1);
-                native.run(self.here, self.slots, count, inner - place.row % inner)
+                native.run(self.here, self.slots, count, inner - place.row % inner, blocks)
             },
             None => self.instructions(count),
         }
@@ -234,6 +272,14 @@ pub(super) struct BlockPlace {
 }
 
 impl BlockPlace {
+    /// Whether it is the one that many blocks below another one of the same size.
+    fn lies_below(&self, other: &BlockPlace, blocks: usize) -> bool {
+        let below = other.row + blocks * other.rows;
+        self.is_beside(other)
+            && (self.row, self.column) == (below, other.column)
+            && (self.rows, self.columns) == (other.rows, other.columns)
+    }
+
     /// Whether two blocks differ in their rows and columns only.
     fn is_beside(&self, other: &BlockPlace) -> bool {
         self.outer == other.outer && self.middle == other.middle

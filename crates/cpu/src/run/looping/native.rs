@@ -41,12 +41,13 @@ pub(super) struct Outline<'a> {
     pub slot_bytes: usize,
 }
 
-/// A loop's code: where operands begin, where slots begin, how many numbers, how many inner rows until the outer ones move on.
+/// A loop's code: where operands begin, which it may change, where slots begin, how many numbers a block has, how many inner
+/// rows there are until the outer ones move on, how many blocks.
 #[cfg(target_arch = "x86_64")]
-type Code = unsafe extern "sysv64" fn(*const *mut u8, *mut u8, usize, usize);
+type Code = unsafe extern "sysv64" fn(*mut *mut u8, *mut u8, usize, usize, usize);
 /// Never called: other machines have no code.
 #[cfg(not(target_arch = "x86_64"))]
-type Code = unsafe extern "C" fn(*const *mut u8, *mut u8, usize, usize);
+type Code = unsafe extern "C" fn(*mut *mut u8, *mut u8, usize, usize, usize);
 
 /// How the code walks through an operand in memory.
 #[derive(Clone, Copy, PartialEq)]
@@ -65,6 +66,9 @@ pub(super) struct Share {
     pub writes: Vec<Option<Walk>>,
     /// Whether it folds over blocks; what it folds into must have begun.
     pub folds: bool,
+    /// Bytes from a block to the one below it, of the loads, then of the stores; none if something besides the code has to
+    /// happen in between.
+    pub steps: Option<Vec<i32>>,
 }
 
 /// A loop's code.
@@ -95,12 +99,17 @@ impl Native {
         Some(Native { pages: Pages::holding(&code)?, streaming, share })
     }
 
-    /// Runs a block of a length that [fits](Native::fits), whose operands begin at `here`.
+    /// Runs blocks of a length that [fits](Native::fits), one below the other, the first of which has its operands at `here`.
     ///
     /// # Safety
     /// As for the instructions of the loop, over all operands and slots.
-    pub unsafe fn run(&self, here: &[*mut u8], slots: *mut u8, count: usize, inner_rows: usize) {
-        let aligned = || here[self.share.reads.len()..].iter().all(|target| target.addr().is_multiple_of(64));
+    pub unsafe fn run(&self, here: &mut [*mut u8], slots: *mut u8, count: usize, inner_rows: usize, blocks: usize) {
+        let stores = self.share.reads.len()..;
+        let aligned = || {
+            let mut steps = self.share.steps.iter().flat_map(|steps| &steps[stores.clone()]);
+            here[stores.clone()].iter().all(|target| target.addr().is_multiple_of(64))
+                && (blocks == 1 || steps.all(|step| step % 64 == 0))
+        };
         let start = match self.streaming {
             Some(streaming) if aligned() => streaming,
             _ => 0,
@@ -108,7 +117,7 @@ impl Native {
         // SAFETY: a function begins there; it does what the loop's instructions do.
         unsafe {
             let code = std::mem::transmute::<*const u8, Code>(self.pages.start().add(start));
-            code(here.as_ptr(), slots, count, inner_rows);
+            code(here.as_mut_ptr(), slots, count, inner_rows, blocks);
         }
     }
 
@@ -141,8 +150,15 @@ impl Share {
             };
             found.filter(&mut affordable)
         });
-        let reads = loads.collect();
-        Share { reads, writes, folds: matches!(nest.fold, FoldKind::Columns | FoldKind::Whole) }
+        let reads: Vec<Option<Walk>> = loads.collect();
+        let folds = matches!(nest.fold, FoldKind::Columns | FoldKind::Whole);
+        let stays = |(load, read): (&PreparedLoad, &Option<Walk>)| read.is_some() || load.way != Way::EachBlock;
+        let alone = outline.loads.iter().zip(&reads).all(stays)
+            && writes.iter().all(Option::is_some)
+            && (folds || nest.fold == FoldKind::None)
+            && nest.row_inner == nest.rows;
+        let steps = if alone { steps(outline) } else { None };
+        Share { reads, writes, folds, steps }
     }
 
     /// How an operand is walked through: one of the loads, then of the stores.
@@ -157,6 +173,12 @@ impl Share {
         own.sort_by_key(|&operand| self.walk(operand).is_some_and(|walk| walk.turns.is_none()));
         own
     }
+}
+
+/// Bytes from a block to the one below it.
+fn steps(outline: &Outline) -> Option<Vec<i32>> {
+    let rows = outline.nest.rows_per_block as isize;
+    super::steps(outline.body).into_iter().map(|[_, row, _]| i32::try_from(rows * row).ok()).collect()
 }
 
 /// How an operand is walked through; none if it has to be put in order first.

@@ -157,13 +157,27 @@ impl Assembler {
         self.operand(1, operand, 0);
     }
 
-    /// Saves what belongs to the caller, and takes over how many rows there are before the outer ones move on.
+    /// Saves what belongs to the caller, and takes over how many blocks there are, and rows before the outer ones move on.
     pub fn begin(&mut self) {
         for register in SAVED {
             self.bytes.extend((register >= 8).then_some(0x41));
             self.bytes.push(0x50 | register & 7);
         }
+        self.bytes.extend([0x41, 0x50]); // push r8: the blocks that are left lie at the top of the stack
         self.bytes.extend([0x48, 0x89, 0xc0 | INDEX << 3 | ROWS_LEFT]); // mov rbp, rcx
+    }
+
+    /// Goes on with the next block, if there are any left: from where pointers are loaded on, each operand having moved.
+    pub fn repeat_block(&mut self, begin: usize, steps: impl Iterator<Item = (usize, i32)>) {
+        self.bytes.extend([0x48, 0xff, 0x0c, 0x24]); // dec qword [rsp]
+        let last = self.jump(ZERO);
+        for (operand, step) in steps {
+            self.bytes.extend([0x48, 0x81, 0x80 | HERE]); // add qword [rdi + …], …
+            self.bytes.extend((operand as i32 * 8).to_le_bytes());
+            self.bytes.extend(step.to_le_bytes());
+        }
+        self.jump_back(ALWAYS, begin);
+        self.land(last);
     }
 
     /// Begins the loop over all numbers at 0; what this returns belongs to [`Assembler::repeat`].
@@ -177,8 +191,12 @@ impl Assembler {
     pub fn repeat(&mut self, begin: usize) {
         self.bytes.extend([0x48, 0x83, 0xc1, 16]); // add rcx, 16
         self.bytes.extend([0x48, 0x39, 0xc0 | COUNT << 3 | INDEX]); // cmp rcx, rdx
-        self.bytes.extend([0x0f, 0x82]); // jb
-        let distance = begin as i64 - (self.bytes.len() as i64 + 4);
+        self.jump_back(BELOW, begin);
+    }
+
+    fn jump_back(&mut self, code: &[u8], to: usize) {
+        self.bytes.extend(code);
+        let distance = to as i64 - (self.bytes.len() as i64 + 4);
         self.bytes.extend((distance as i32).to_le_bytes());
     }
 
@@ -225,6 +243,7 @@ impl Assembler {
     /// Returns to the caller.
     pub fn end(&mut self) {
         self.bytes.extend([0xc5, 0xf8, 0x77]); // vzeroupper
+        self.bytes.extend([0x48, 0x83, 0xc4, 0x08]); // add rsp, 8
         for register in SAVED.into_iter().rev() {
             self.bytes.extend((register >= 8).then_some(0x41));
             self.bytes.push(0x58 | register & 7);

@@ -78,6 +78,7 @@ impl<'a> Compiler<'a> {
             return None;
         }
         self.machine.begin();
+        let begin_block = self.machine.bytes.len();
         for (&pointer, &operand) in machine::POINTERS.iter().zip(&self.pointers) {
             self.machine.load_pointer(pointer, operand);
         }
@@ -99,6 +100,10 @@ impl<'a> Compiler<'a> {
             self.machine.end_row(columns, self.outline.nest.row_inner, &jumping);
         }
         self.machine.repeat(begin);
+        if let Some(steps) = &self.share.steps {
+            let moving = self.pointers.iter().map(|&operand| (operand, steps[operand])).filter(|&(_, step)| step != 0);
+            self.machine.repeat_block(begin_block, moving);
+        }
         self.machine.end();
         Some(self.machine.finish())
     }

@@ -59,6 +59,7 @@ impl Op {
 
 pub(super) const NOT_ZERO: &[u8] = &[0x0f, 0x85];
 pub(super) const ZERO: &[u8] = &[0x0f, 0x84];
+pub(super) const BELOW: &[u8] = &[0x0f, 0x82];
 pub(super) const ALWAYS: &[u8] = &[0xe9];
 
 /// The extension of [`SHIFT`] that says where to.

@@ -21,7 +21,11 @@ struct Builder {
 
 impl Builder {
     fn new() -> Builder {
-        Builder { body: Loop { dims: DIMS.to_vec(), ..Loop::default() }, buffers: 0 }
+        Builder::over(DIMS)
+    }
+
+    fn over(dims: [usize; 3]) -> Builder {
+        Builder { body: Loop { dims: dims.to_vec(), ..Loop::default() }, buffers: 0 }
     }
 
     fn register(&mut self, lane: Lane) -> Register {
@@ -112,7 +116,7 @@ fn same(a: u32, b: u32) -> bool {
 
 /// Numbers of many magnitudes, with NaNs, infinities and zeros among them; more than any operand reaches.
 fn numbers(seed: u32, dtype: DType) -> Vec<u64> {
-    let count = 2 * DIMS.iter().product::<usize>() + 4096;
+    const MOST: usize = 2 * 40 * 1040;
     let number = |at: usize| match (at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed * 97) >> 8 {
         bits if bits % 89 == 0 => f32::NAN,
         bits if bits % 97 == 0 => f32::INFINITY,
@@ -120,9 +124,9 @@ fn numbers(seed: u32, dtype: DType) -> Vec<u64> {
         bits => ((bits % 2001) as f32 - 1000.0) * 2f32.powi((bits % 37) as i32 - 18),
     };
     let bytes: Vec<u8> = match dtype {
-        DType::Bool => (0..count).map(|at| (number(at) > 0.0) as u8).collect(),
-        DType::BF16 => (0..count).flat_map(|at| half::bf16::from_f32(number(at)).to_le_bytes()).collect(),
-        _ => (0..count).flat_map(|at| number(at).to_le_bytes()).collect(),
+        DType::Bool => (0..MOST).map(|at| (number(at) > 0.0) as u8).collect(),
+        DType::BF16 => (0..MOST).flat_map(|at| half::bf16::from_f32(number(at)).to_le_bytes()).collect(),
+        _ => (0..MOST).flat_map(|at| number(at).to_le_bytes()).collect(),
     };
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
 }
@@ -202,4 +206,26 @@ fn sums_and_extremes_over_rows() {
     builder.fold(Reduction::Max, b, None, [0, 0, 1]);
     builder.store(sum, DType::BF16, IN_ORDER);
     builder.check();
+}
+
+#[test]
+fn blocks_below_each_other() {
+    // Several rows to a block, one row to a block, and rows of a block and a rest.
+    for [rows, columns] in [[300, 48], [150, 512], [80, 1040]] {
+        let in_order = [(rows * columns) as isize, columns as isize, 1];
+        let mut builder = Builder::over([1, rows, columns]);
+        let [a, b] = [DType::F32, DType::BF16].map(|dtype| builder.load(dtype, in_order));
+        let [channel, row] = [[0, 0, 1], [0, 1, 0]].map(|strides| builder.load(DType::F32, strides));
+        let scaled = builder.instruction(Code::MultiplyAdd, &[a, channel, row]);
+        let rounded = builder.instruction(Code::Round(DType::BF16), &[scaled]);
+        let sum = builder.instruction(Code::Binary(Binary::Sub), &[rounded, b]);
+        let mut folding = Builder { body: builder.body.clone(), buffers: builder.buffers };
+        builder.store(sum, DType::F32, in_order);
+        builder.store(sum, DType::BF16, in_order);
+        builder.check();
+        folding.fold(Reduction::Sum, sum, Some(a), [0, 0, 1]);
+        folding.fold(Reduction::Max, sum, None, [0, 0, 1]);
+        folding.store(scaled, DType::BF16, in_order);
+        folding.check();
+    }
 }

@@ -249,8 +249,8 @@ fn the_loop_of_mshnet() {
         bias.iter().any(|ending| name.ends_with(ending))
     };
     // Of other parameters, some elements of tiny gradients may have taken their first step to the other side. PyTorch in
-    // single precision strays furthest in `middle_layer.0.ca.fc1.weight`, whose sum it leaves by 0.048; this allows 0.106.
-    compare("mshnet", &losses, &[RATE; STEPS], &session, 6.0 * RATE, is_noise);
+    // single precision strays furthest in `middle_layer.0.ca.fc1.weight`, whose sum it leaves by 0.048; this allows 0.081.
+    compare("mshnet", &losses, &[RATE; STEPS], &session, 4.0 * RATE, is_noise);
 }
 
 /// At the recipe's own rate, rounding grows by a factor of ten per step or two, in PyTorch too. What can be asked for is

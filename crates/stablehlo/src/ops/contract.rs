@@ -22,6 +22,14 @@ fn widened(f: &mut Function, x: &Named, dtype: DType) -> Named {
 }
 
 pub fn dot(f: &mut Function, left: &Named, right: &Named, dot: &DotGeneral, shape: &Shape) -> Named {
+    let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::BF16);
+    if f.module.options.precision == Precision::Highest && is_half(left.dtype()) {
+        // XLA's GPU compiler rounds sums in between where the batch is not the first axis.
+        let (left, right) = (f.convert(left, DType::F32), f.convert(right, DType::F32));
+        let wide = DotGeneral { dtype: DType::F32, ..dot.clone() };
+        let sums = self::dot(f, &left, &right, &wide, &shape.with_dtype(DType::F32));
+        return f.convert(&sums, dot.dtype);
+    }
     let (left, right) = (widened(f, left, dot.dtype), widened(f, right, dot.dtype));
     let precision = precision(f);
     let batching = match dot.left_batch.is_empty() {

@@ -1,14 +1,17 @@
 //! Running fused loops: blocks of rows × columns through registers that stay in the first-level cache.
 //!
-//! A loop is prepared once ([`PreparedLoop`]): `registers` decides where every register lies, `block` runs blocks through
-//! them, `native` without leaving the vector registers, `ahead` fetches what the next block reads, `transfer` moves
-//! operands that do not lie in order, `fold` sums and hands out what is summed.
+//! A loop is prepared once ([`PreparedLoop`]): `registers` decides where every register lies, `sequence` takes a task through
+//! its blocks, `place` knows where those lie, `block` runs one through the registers, `native` without leaving the vector
+//! registers, `ahead` fetches what the next block reads, `transfer` moves operands that do not lie in order, `fold` sums and
+//! hands out what is summed.
 
 mod ahead;
 mod block;
 mod fold;
 mod native;
+mod place;
 mod registers;
+mod sequence;
 mod transfer;
 
 use super::instructions::{self, MoveRows, Run, Stream};
@@ -19,10 +22,11 @@ use crate::plan::kernel::{Lane, Loop, Operand, Register, Source};
 use crate::plan::nest::{BLOCK, Nest};
 use crate::simd::Simd;
 use ahead::Fetched;
-use block::{Block, BlockPlace, Workspace};
+use block::{Block, Workspace};
 use fold::PreparedFold;
 use native::{Native, Outline};
 use octant_graph::DType;
+use place::BlockPlace;
 use registers::{Way, lies_in_order, place_registers, way};
 
 /// Loops with fewer elements run on the calling thread: waking another costs more.

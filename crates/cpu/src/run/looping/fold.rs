@@ -3,7 +3,8 @@
 use super::super::instructions::{FoldRows, Operands, RowsToFold, Run};
 use super::super::memory::Memory;
 use super::PreparedLoop;
-use super::block::{Block, BlockPlace, offset_of};
+use super::block::Block;
+use super::place::{BlockPlace, offset_of};
 use crate::plan::kernel::{Lane, Operand};
 use crate::plan::nest::{FoldKind, Nest};
 

@@ -1,7 +1,8 @@
 //! Operands that do not lie in memory as a register wants them.
 
 use super::super::instructions::{self, BytesToStream, Operands, RowSteps, RowsToMove};
-use super::block::{Block, BlockPlace};
+use super::block::Block;
+use super::place::BlockPlace;
 use super::registers::{Way, lies_in_order};
 use super::{PreparedLoad, PreparedStore};
 use crate::plan::kernel::{Load, Operand, Register};

@@ -1,6 +1,7 @@
 //! Memory that tensors lie in: aligned for the widest vector registers, shared without copying.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -100,10 +101,15 @@ unsafe impl Send for AlignedBytes {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for AlignedBytes {}
 
+/// What bytes can lie in.
+trait Owner: Deref<Target = [u8]> + Any + Send + Sync {}
+
+impl<T: Deref<Target = [u8]> + Any + Send + Sync> Owner for T {}
+
 /// Shared, immutable bytes: a window into an owner that may be a heap block or a memory-mapped file.
 #[derive(Clone)]
 pub struct Bytes {
-    owner: Arc<dyn Deref<Target = [u8]> + Send + Sync>,
+    owner: Arc<dyn Owner>,
     window: Range<usize>,
 }
 
@@ -121,6 +127,16 @@ impl Bytes {
             owner: self.owner.clone(),
             window: self.window.start + window.start..self.window.start + window.end,
         })
+    }
+
+    /// A block with this content that nobody else holds: the owner itself if it is one, a copy otherwise.
+    pub fn into_block(mut self) -> Arc<AlignedBytes> {
+        let is_alone = Arc::get_mut(&mut self.owner).is_some();
+        let owner: Arc<dyn Any + Send + Sync> = self.owner.clone();
+        match owner.downcast::<AlignedBytes>() {
+            Ok(block) if is_alone && self.window == (0..block.len()) => block,
+            _ => Arc::new(AlignedBytes::copy_of(&self)),
+        }
     }
 }
 

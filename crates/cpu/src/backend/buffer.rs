@@ -33,7 +33,7 @@ enum State {
 pub(crate) enum Storage {
     /// Made by the engine; taken over when nobody else holds it.
     Owned(Arc<AlignedBytes>),
-    /// Came from outside and is never written.
+    /// Came from outside, where someone may still read it.
     Shared(Bytes),
 }
 
@@ -52,7 +52,7 @@ impl Storage {
                 Some(_) => bytes,
                 None => Arc::new(AlignedBytes::copy_of(&bytes)),
             },
-            Storage::Shared(bytes) => Arc::new(AlignedBytes::copy_of(&bytes)),
+            Storage::Shared(bytes) => bytes.into_block(),
         }
     }
 }

@@ -97,6 +97,25 @@ fn check_bf16(conv: &Conv2d) {
     }
 }
 
+/// One column is a whole phase of every second one, too: its pixels are still a row apart.
+#[test]
+fn a_picture_of_one_column_between_the_pixels_of_a_dilated_one() {
+    check_bf16(&Conv2d {
+        batch: 1,
+        input: [5, 1],
+        in_channels: 1,
+        output: [1, 1],
+        out_channels: 1,
+        kernel: [1, 1],
+        stride: [1, 2],
+        pad_low: [0, -2],
+        input_dilation: [3, 3],
+        kernel_dilation: [1, 1],
+        groups: 1,
+        reversed: false,
+    });
+}
+
 fn any_conv() -> impl Strategy<Value = Conv2d> {
     let pair = |range: std::ops::Range<usize>| [range.clone(), range];
     let channels = (1usize..4, prop_oneof![1usize..6, 14usize..40], prop_oneof![1usize..6, 14usize..40]);

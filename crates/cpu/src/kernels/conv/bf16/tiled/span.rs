@@ -144,7 +144,8 @@ impl<'a> Span<'a> {
         let (vertical, horizontal) = (&self.tiled.sweep.vertical, &self.tiled.sweep.horizontal);
         let (per_row, width) = (horizontal.count.div_ceil(TILE), self.conv.output[1]);
         // Rows without anything between them are one long row.
-        let one_row = order.through == Some(width) && horizontal.count == width && vertical.step == 1;
+        let one_row =
+            order.through == Some(width) && horizontal.count == width && [vertical.step, horizontal.step] == [1, 1];
         let (mut index, mut column) = match order.through {
             _ if one_row => (0, tile * TILE),
             Some(distance) => (tile * TILE / distance, tile * TILE % distance),

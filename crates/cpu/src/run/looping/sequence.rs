@@ -23,15 +23,12 @@ impl<'a> Block<'a> {
             let columns = nest.columns_per_block.min(nest.columns - column_task * nest.columns_per_block);
             self.begin_folds(nest.rows_per_block * columns);
         }
-        let place = |rows: usize, column_block: usize| {
-            let (middle, row, column) = (
-                rows / row_blocks,
-                rows % row_blocks * nest.rows_per_block,
-                (column_task + column_block) * nest.columns_per_block,
-            );
-            let (rows, columns) =
-                (nest.rows_per_block.min(nest.rows - row), nest.columns_per_block.min(nest.columns - column));
-            BlockPlace { outer, middle, row, column, rows, columns }
+        let place = |row_step: usize, column_step: usize| {
+            let row = row_step % row_blocks * nest.rows_per_block;
+            let column = (column_task + column_step) * nest.columns_per_block;
+            let rows = nest.rows_per_block.min(nest.rows - row);
+            let columns = nest.columns_per_block.min(nest.columns - column);
+            BlockPlace { outer, middle: row_step / row_blocks, row, column, rows, columns }
         };
         match nest.fold {
             // The order does not matter, and from row to row the code finds its way alone.

@@ -1,6 +1,7 @@
 //! The code of a loop and its instructions one by one give the same bits.
 
 use super::super::PreparedLoop;
+use super::Share;
 use crate::kernels::Machine;
 use crate::plan::LoopStep;
 use crate::plan::kernel::{BufferId, Code, Fold, Instruction, Lane, Load, Loop, Operand, Register, Source, Store};
@@ -69,7 +70,12 @@ impl Builder {
     }
 
     /// Runs the loop both ways over the same memory.
-    fn check(mut self) {
+    fn check(self) {
+        self.check_with(|_| {});
+    }
+
+    /// The same, where the loop's code has to be of a kind.
+    fn check_with(mut self, inspect: impl Fn(&Share)) {
         let machine = Machine::new(1).unwrap();
         if machine.simd.level() != Level::Avx512 {
             return;
@@ -78,7 +84,7 @@ impl Builder {
         let results = [true, false].map(|native| {
             let step = LoopStep { body: self.body.clone(), nest: nest.clone(), partials: None };
             let mut prepared = PreparedLoop::new(step, machine.simd);
-            assert!(prepared.native.is_some(), "the loop has no code");
+            inspect(&prepared.native.as_ref().expect("the loop has code").share);
             prepared.native = prepared.native.filter(|_| native);
             let mut buffers: Vec<Vec<u64>> =
                 (0..self.buffers).map(|buffer| numbers(buffer, self.dtype(buffer))).collect();
@@ -222,10 +228,11 @@ fn blocks_below_each_other() {
         let mut folding = Builder { body: builder.body.clone(), buffers: builder.buffers };
         builder.store(sum, DType::F32, in_order);
         builder.store(sum, DType::BF16, in_order);
-        builder.check();
+        let together = |share: &Share| assert!(share.steps.is_some(), "blocks run one by one");
+        builder.check_with(together);
         folding.fold(Reduction::Sum, sum, Some(a), [0, 0, 1]);
         folding.fold(Reduction::Max, sum, None, [0, 0, 1]);
         folding.store(scaled, DType::BF16, in_order);
-        folding.check();
+        folding.check_with(together);
     }
 }

@@ -2,104 +2,136 @@
 //
 // A warp owns 16 input and 16 output channels at all taps: the sums over pixels stay in its registers. It walks down
 // a column of 8 pixels, which are the inner places of the products. A row of the input meets SIDE rows of the
-// cotangent, so the rows of the window move up, and only one is read. Rows come through a ring of its own in shared
-// memory, so that several are under way at once.
+// cotangent, so the rows of the window move up, and only one is read.
 //
-// The warps of a block own different channels of the same pixels as far as there are any, and share the pixels
-// otherwise. Every row of blocks writes sums of its own, which the program adds up in a fixed order.
+// INPUT_PAIRS * OUTPUT_PAIRS warps of a block own different channels of the same pixels, SHARES different columns. Rows
+// come through a ring in shared memory, two at once, so that several are under way, also those of the next column. Every
+// row of blocks writes sums of its own, which the program adds up in a fixed order.
 
 #include "window.h"
 #include "tensor_core.h"
 
-// INPUT_PAIRS * OUTPUT_PAIRS warps of a block own different channels.
-constexpr int WARPS = 4, PAIRS = INPUT_PAIRS * OUTPUT_PAIRS, SHARES = WARPS / PAIRS;
-constexpr int TAPS = SIDE * SIDE, COLUMN = 8, WIDE = COLUMN + SIDE - 1, ROWS = 16, BLOCK = 16;
-// Rows under way. As many as the window has, so that a row's place in both is known to the compiler.
-constexpr int STAGES = SIDE, COPIES = (WIDE + COLUMN + 7) / 8;
+constexpr int PAIRS = INPUT_PAIRS * OUTPUT_PAIRS, WARPS = PAIRS * SHARES, THREADS = 32 * WARPS, RESIDENT = 12 / WARPS;
+constexpr int TAPS = SIDE * SIDE, BLOCK = 16, INPUTS = BLOCK * INPUT_PAIRS, OUTPUTS = BLOCK * OUTPUT_PAIRS;
+constexpr int COLUMN = 8, WIDTH = COLUMN * SHARES, WIDE = WIDTH + SIDE - 1;
+// Rows that come at once, stages of the ring, and steps of a job: the rows of the input that its rows of the cotangent
+// meet. A turn of the window and whole stages divide them, so that the compiler knows every row's place.
+constexpr int TOGETHER = 2, STAGES = 3, TURN = SIDE * TOGETHER, STEPS = 3 * TURN, ROWS = STEPS - SIDE + 1;
+// Copies of four channels that make up a row.
+constexpr int INPUT_QUADS = INPUTS / 4, OUTPUT_QUADS = OUTPUTS / 4, INPUT_COPIES = WIDE * INPUT_QUADS;
+constexpr int ALL_COPIES = INPUT_COPIES + WIDTH * OUTPUT_QUADS, COPIES = (ALL_COPIES + THREADS - 1) / THREADS;
 
-// 16 channels, and room that keeps the lanes of a read on different banks.
-struct Pixel {
-    float values[BLOCK + 8];
-};
+// A pixel's channels, and room that keeps the lanes of a read on different banks.
+constexpr int INPUT_PIXEL = INPUTS + 8, OUTPUT_PIXEL = OUTPUTS + 8, COTANGENTS = WIDE * INPUT_PIXEL;
 
 // A row of the input, then one of the cotangent.
-struct Stage {
-    Pixel pixels[WIDE + COLUMN];
+struct Row {
+    float values[COTANGENTS + WIDTH * OUTPUT_PIXEL];
 };
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32, 3)
+struct Stage {
+    Row rows[TOGETHER];
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 octant_convolution_gradient(const float* __restrict__ input, const float* __restrict__ cotangent,
                             float* __restrict__ sums, Geometry g) {
     int lane = threadIdx.x, warp = threadIdx.y, pair = warp % PAIRS, share = warp / PAIRS;
-    int group = lane / 4, t = lane % 4;
-    int outputs = g.output_channels, output_blocks = outputs / (BLOCK * OUTPUT_PAIRS);
-    int from_input = (blockIdx.x / output_blocks * INPUT_PAIRS + pair / OUTPUT_PAIRS) * BLOCK;
-    int from_output = (blockIdx.x % output_blocks * OUTPUT_PAIRS + pair % OUTPUT_PAIRS) * BLOCK;
+    int group = lane / 4, t = lane % 4, thread = 32 * warp + lane;
+    int outputs = g.output_channels, output_blocks = outputs / OUTPUTS;
+    int block_input = blockIdx.x / output_blocks * INPUTS, block_output = blockIdx.x % output_blocks * OUTPUTS;
+    int own_input = pair / OUTPUT_PAIRS * BLOCK, own_output = pair % OUTPUT_PAIRS * BLOCK;
 
-    __shared__ Stage rings[WARPS][STAGES];
-    Stage* ring = rings[warp];
-    float totals[TAPS][2][4] = {};
-    int columns = (g.output_width + COLUMN - 1) / COLUMN, chunks = (g.output_height + ROWS - 1) / ROWS;
+    __shared__ alignas(16) Stage ring[STAGES];
+    int columns = (g.output_width + WIDTH - 1) / WIDTH, chunks = (g.output_height + ROWS - 1) / ROWS;
     int jobs = g.pictures * chunks * columns;
-    for (int job = blockIdx.y * SHARES + share; job < jobs; job += gridDim.y * SHARES) {
-        int x = job % columns * COLUMN, first = job / columns % chunks * ROWS, picture = job / columns / chunks;
-        int steps = min(ROWS, g.output_height - first) + SIDE - 1;
-        // Step s brings row s of the input, and the row of the cotangent that it completes the window of. A lane copies
-        // the same places of every row.
-        const float* sources[COPIES];
-        bool inside[COPIES];
+
+    // A thread copies the same places of every row: of the input, or of the cotangent that completes the window.
+    const float* sources[COPIES];
+    int steps[COPIES], places[COPIES], lows[COPIES], highs[COPIES];
 #pragma unroll
-        for (int copy = 0; copy < COPIES; ++copy) {
-            int pixel = 8 * copy + group, at_x = pixel < WIDE ? x + pixel - g.low_x : x + pixel - WIDE;
-            i64 in_row = (i64)picture * g.input_height + first - g.low_y;
-            i64 out_row = (i64)picture * g.output_height + first - (SIDE - 1);
-            inside[copy] = at_x >= 0 && at_x < (pixel < WIDE ? g.input_width : g.output_width);
-            sources[copy] = pixel < WIDE ? input + (in_row * g.input_width + at_x) * g.channels + from_input + 4 * t
-                                         : cotangent + (out_row * g.output_width + at_x) * outputs + from_output + 4 * t;
+    for (int i = 0; i < COPIES; ++i) {
+        int index = thread + i * THREADS, rest = index - INPUT_COPIES;
+        bool is_input = index < INPUT_COPIES;
+        places[i] = is_input ? index / INPUT_QUADS * INPUT_PIXEL + index % INPUT_QUADS * 4
+                             : COTANGENTS + rest / OUTPUT_QUADS * OUTPUT_PIXEL + rest % OUTPUT_QUADS * 4;
+        steps[i] = is_input ? g.input_width * g.channels : g.output_width * outputs;
+    }
+    int coming = blockIdx.y, coming_step = 0;
+    auto aim = [&] {
+        int x = coming % columns * WIDTH, first = coming / columns % chunks * ROWS, picture = coming / columns / chunks;
+        coming_step = 0;
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            int index = thread + i * THREADS, rest = index - INPUT_COPIES;
+            bool is_input = index < INPUT_COPIES;
+            int pixel = is_input ? index / INPUT_QUADS : rest / OUTPUT_QUADS;
+            int channel = 4 * (is_input ? index % INPUT_QUADS : rest % OUTPUT_QUADS);
+            int at_x = x + pixel - (is_input ? g.low_x : 0), width = is_input ? g.input_width : g.output_width;
+            int at_y = first - (is_input ? g.low_y : SIDE - 1), height = is_input ? g.input_height : g.output_height;
+            bool inside = at_x >= 0 && at_x < width && index < ALL_COPIES;
+            // The steps at which there is something to copy.
+            lows[i] = is_input ? -at_y : SIDE - 1;
+            highs[i] = inside ? height - at_y : 0;
+            sources[i] = (is_input ? input : cotangent) +
+                         (((i64)picture * height + at_y) * width + at_x) * (is_input ? g.channels : outputs) +
+                         (is_input ? block_input : block_output) + channel;
         }
-        int in_y = first - g.low_y, in_step = g.input_width * g.channels, out_step = g.output_width * outputs;
-        int started = 0;
-        auto start = [&](Stage& stage) {
-            if (started < steps) {
-                bool in_there = (unsigned)in_y < g.input_height, out_there = started >= SIDE - 1;
+    };
+    auto start = [&](Stage& stage) {
+        if (coming < jobs) {
 #pragma unroll
-                for (int copy = 0; copy < COPIES; ++copy) {
-                    int pixel = 8 * copy + group;
-                    bool there = inside[copy] && (pixel < WIDE ? in_there : out_there);
-                    Pixel* to = &stage.pixels[pixel];
-                    if (pixel < WIDE + COLUMN) start_copy(&to->values[4 * t], there ? sources[copy] : input, there);
-                    sources[copy] += pixel < WIDE ? in_step : out_step;
+            for (int row = 0; row < TOGETHER; ++row)
+#pragma unroll
+                for (int i = 0; i < COPIES; ++i) {
+                    int step = coming_step + row;
+                    bool there = step >= lows[i] && step < highs[i];
+                    if (thread + i * THREADS < ALL_COPIES)
+                        start_copy(&stage.rows[row].values[places[i]], there ? sources[i] : input, there);
+                    sources[i] += steps[i];
                 }
+            coming_step += TOGETHER;
+            if (coming_step == STEPS) {
+                coming += gridDim.y;
+                if (coming < jobs) aim();
             }
-            ++started, ++in_y;
-            end_group();
-        };
-        __syncwarp();
+        }
+        end_group();
+    };
+    if (coming < jobs) aim();
 #pragma unroll
-        for (int step = 0; step < STAGES - 1; ++step) start(ring[step]);
-        unsigned window[SIDE][SIDE][4];
-        for (int turn = 0; turn < steps; turn += STAGES) {
+    for (int stage = 0; stage < STAGES - 1; ++stage) start(ring[stage]);
+
+    float totals[TAPS][2][4] = {};
+    unsigned window[SIDE][SIDE][4];
+    int place = 0;
+    // A lane takes two neighbouring channels of the pixels t and t + 4.
+    int at_input = (share * COLUMN + t) * INPUT_PIXEL + own_input + 2 * group;
+    int at_output = COTANGENTS + (share * COLUMN + t) * OUTPUT_PIXEL + own_output + 2 * group;
+    for (int job = blockIdx.y; job < jobs; job += gridDim.y) {
+#pragma unroll 1
+        for (int turn = 0; turn < STEPS; turn += TURN) {
 #pragma unroll
-            for (int phase = 0; phase < STAGES; ++phase) {
-                int step = turn + phase;
-                if (step >= steps) break;
-                await_copies<STAGES - 2>();
-                start(ring[(phase + STAGES - 1) % STAGES]);
-                const Stage& stage = ring[phase];
-                // A lane takes two neighbouring channels of the pixels t and t + 4.
-                auto read = [&](int pixel) {
-                    return *reinterpret_cast<const float2*>(&stage.pixels[pixel].values[2 * group]);
-                };
+            for (int phase = 0; phase < TURN; ++phase) {
+                if (phase % TOGETHER == 0) {
+                    await_copies<STAGES - 2>();
+                    __syncthreads();
+                    start(ring[place == 0 ? STAGES - 1 : place - 1]);
+                }
+                const Row& row = ring[place].rows[phase % TOGETHER];
+                auto read = [&](int at) { return *reinterpret_cast<const float2*>(&row.values[at]); };
+                if (phase % TOGETHER == TOGETHER - 1) place = place + 1 < STAGES ? place + 1 : 0;
                 // The new row takes the place of the oldest one.
 #pragma unroll
                 for (int tx = 0; tx < SIDE; ++tx) {
-                    float2 low = read(t + tx), high = read(t + tx + 4);
-                    auto& last = window[phase][tx];
+                    float2 low = read(at_input + tx * INPUT_PIXEL), high = read(at_input + (tx + 4) * INPUT_PIXEL);
+                    auto& last = window[phase % SIDE][tx];
                     last[0] = rounded(low.x), last[1] = rounded(low.y);
                     last[2] = rounded(high.x), last[3] = rounded(high.y);
                 }
-                if (step < SIDE - 1) continue;
-                float2 low = read(WIDE + t), high = read(WIDE + t + 4);
+                // The window of the first rows is not complete.
+                if (turn == 0 && phase < SIDE - 1) continue;
+                float2 low = read(at_output), high = read(at_output + 4 * OUTPUT_PIXEL);
                 unsigned right[2][2] = {{rounded(low.x), rounded(high.x)}, {rounded(low.y), rounded(high.y)}};
 #pragma unroll
                 for (int tap = 0; tap < TAPS; ++tap)
@@ -113,8 +145,9 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
     await_copies<0>();
 
     // A lane holds the input channels 2g and 2g + 1 at four neighbouring output channels.
-    float4(*shared)[2][32] = reinterpret_cast<float4(*)[2][32]>(rings);
-    float* own = sums + ((i64)blockIdx.y * TAPS * g.channels + from_input + 2 * group) * outputs + from_output + 4 * t;
+    float4(*others)[2][32] = reinterpret_cast<float4(*)[2][32]>(ring);
+    float* own = sums + ((i64)blockIdx.y * TAPS * g.channels + block_input + own_input + 2 * group) * outputs +
+                 block_output + own_output + 4 * t;
 #pragma unroll
     for (int tap = 0; tap < TAPS; ++tap) {
         auto& low = totals[tap][0];
@@ -124,10 +157,10 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
         for (int r = 0; r < 2; ++r) {
             if (SHARES > 1) {
                 __syncthreads();
-                shared[warp][r][lane] = rows[r];
+                others[warp][r][lane] = rows[r];
                 __syncthreads();
                 for (int other = 1; other < SHARES; ++other) {
-                    float4 more = shared[(warp + other * PAIRS) % WARPS][r][lane];
+                    float4 more = others[(warp + other * PAIRS) % WARPS][r][lane];
                     rows[r] = {rows[r].x + more.x, rows[r].y + more.y, rows[r].z + more.z, rows[r].w + more.w};
                 }
             }

@@ -21,6 +21,11 @@ pub trait Call {
     /// The macros that its source is compiled with.
     fn defines(window: &Window) -> Vec<String>;
 
+    /// Bytes of shared memory that are asked for when it starts, beside those that the source declares.
+    fn shared(_: &Window) -> u32 {
+        0
+    }
+
     /// The blocks for the shapes of the input, of the output or its cotangent, and of the result.
     fn grid(window: &Window, input: &Pictures, output: &Pictures, parts: i64) -> Grid;
 }
@@ -32,7 +37,7 @@ pub trait Call {
 pub unsafe extern "C" fn handler<C: Call>(frame: *mut CallFrame) -> *mut Error {
     let work = |frame: &CallFrame, stage: Stage| {
         let window = Window::of(frame)?;
-        let kernel = compiled(&C::SOURCE, C::defines(&window))?;
+        let kernel = compiled(&C::SOURCE, C::defines(&window), C::shared(&window))?;
         match stage {
             Stage::Instantiate => Ok(()),
             Stage::Execute => start::<C>(frame, &window, kernel),
@@ -43,7 +48,7 @@ pub unsafe extern "C" fn handler<C: Call>(frame: *mut CallFrame) -> *mut Error {
 }
 
 /// The kernel for these macros, compiled at the first call.
-fn compiled(source: &Source, defines: Vec<String>) -> Result<Kernel, String> {
+fn compiled(source: &Source, defines: Vec<String>, shared: u32) -> Result<Kernel, String> {
     type Compiled = HashMap<(&'static CStr, Vec<String>), Kernel>;
     static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +60,7 @@ fn compiled(source: &Source, defines: Vec<String>) -> Result<Kernel, String> {
     let architecture = driver.architecture()?;
     let compile = || compiler()?.compile(source, architecture, &known.1);
     let key = (source.contents(), architecture, &known.1);
-    let kernel = stored(key, compile, |code| driver.kernel(code, source.entry))?;
+    let kernel = stored(key, compile, |code| driver.kernel(code, source.entry, shared))?;
     compiled.insert(known, kernel);
     Ok(kernel)
 }
@@ -74,7 +79,7 @@ fn start<C: Call>(frame: &CallFrame, window: &Window, kernel: Kernel) -> Result<
         [(&raw const *a).cast(), (&raw const *b).cast(), (&raw const *c).cast(), (&raw const geometry).cast()];
     // SAFETY: every kernel takes three buffers and the geometry, whose sizes are those of the buffers; XLA keeps the
     // buffers until the stream has passed.
-    unsafe { driver()?.launch(kernel, grid, frame.stream()?, &parameters) }
+    unsafe { driver()?.launch(kernel, grid, C::shared(window), frame.stream()?, &parameters) }
 }
 
 /// Threads or blocks that are enough for `work` pieces.
@@ -125,7 +130,11 @@ mod tests {
             defined::<few_channels::Gradient>(plain(3, 32, 4, 1)),
             defined::<tensor_core::Convolution>(turned),
             defined::<tensor_core::Convolution>(plain(3, 32, 48, 16)),
+            defined::<tensor_core::Convolution>(plain(3, 32, 32, 32)),
+            defined::<tensor_core::Convolution>(plain(3, 32, 16, 16)),
             defined::<tensor_core::Gradient>(plain(3, 32, 32, 48)),
+            defined::<tensor_core::Gradient>(plain(3, 32, 48, 16)),
+            defined::<tensor_core::Gradient>(plain(3, 32, 64, 64)),
         ] {
             let code = compiler.compile(&source, 80, &defines);
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?}: {code:?}", source.name);

@@ -42,7 +42,7 @@ impl Call for Convolution {
         let places = if window.is_plain() { PLACES } else { 1 };
         let vectors = channels * window.bits / VECTOR_BITS;
         let threads = pictures * height * i64::from(enough(width, places)) * vectors;
-        Grid { blocks: [enough(threads, THREADS.into()), 1], threads: [THREADS, 1] }
+        Grid { blocks: [enough(threads, THREADS.into()), 1, 1], threads: [THREADS, 1] }
     }
 }
 
@@ -67,7 +67,7 @@ impl Call for Gradient {
 
     fn grid(window: &Window, _: &Pictures, output: &Pictures, parts: i64) -> Grid {
         let warp = LANES * Gradient::channels(window);
-        Grid { blocks: [enough(output[3], warp), parts as u32], threads: [LANES as u32, WARPS] }
+        Grid { blocks: [enough(output[3], warp), parts as u32, 1], threads: [LANES as u32, WARPS] }
     }
 }
 

@@ -19,8 +19,8 @@ unsafe impl Sync for Kernel {}
 /// How many blocks and threads a kernel runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// Blocks along x and y.
-    pub blocks: [u32; 2],
+    /// Blocks along x, y and z.
+    pub blocks: [u32; 3],
     /// Threads of a block along x and y.
     pub threads: [u32; 2],
 }
@@ -52,9 +52,11 @@ type LaunchKernel = unsafe extern "C" fn(
 /// The driver's functions.
 pub struct Driver {
     get_error: unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult,
+    count_devices: unsafe extern "C" fn(*mut c_int) -> CuResult,
     get_attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> CuResult,
     load_library: LoadLibrary,
     get_kernel: unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *const c_char) -> CuResult,
+    set_attribute: unsafe extern "C" fn(c_int, c_int, *mut c_void, c_int) -> CuResult,
     launch: LaunchKernel,
 }
 
@@ -76,9 +78,11 @@ impl Driver {
         unsafe {
             Ok(Driver {
                 get_error: *library.get(b"cuGetErrorString\0").map_err(old)?,
+                count_devices: *library.get(b"cuDeviceGetCount\0").map_err(old)?,
                 get_attribute: *library.get(b"cuDeviceGetAttribute\0").map_err(old)?,
                 load_library: *library.get(b"cuLibraryLoadData\0").map_err(old)?,
                 get_kernel: *library.get(b"cuLibraryGetKernel\0").map_err(old)?,
+                set_attribute: *library.get(b"cuKernelSetAttribute\0").map_err(old)?,
                 launch: *library.get(b"cuLaunchKernel\0").map_err(old)?,
             })
         }
@@ -110,8 +114,9 @@ impl Driver {
         Ok(read(MAJOR)? * 10 + read(MINOR)?)
     }
 
-    /// The kernel called `entry` of a compiled program.
-    pub fn kernel(&self, program: &[u8], entry: &CStr) -> Result<Kernel, String> {
+    /// The kernel called `entry` of a compiled program, which may ask for that many bytes of shared memory when it starts.
+    pub fn kernel(&self, program: &[u8], entry: &CStr, shared: u32) -> Result<Kernel, String> {
+        const SHARED_MEMORY: c_int = 8;
         let (mut library, mut kernel) = (null_mut(), null_mut());
         // SAFETY: the driver copies the program, and the library is never unloaded, so its kernels stay valid.
         unsafe {
@@ -119,11 +124,17 @@ impl Driver {
                 (self.load_library)(&mut library, program.as_ptr().cast(), null(), null(), 0, null(), null(), 0);
             self.check("loading a kernel", loaded)?;
             self.check("finding a kernel", (self.get_kernel)(&mut kernel, library, entry.as_ptr()))?;
+            let mut devices = 0;
+            self.check("counting GPUs", (self.count_devices)(&mut devices))?;
+            for device in 0..devices {
+                let allowed = (self.set_attribute)(SHARED_MEMORY, shared as c_int, kernel, device);
+                self.check("a kernel's shared memory", allowed)?;
+            }
         }
         Ok(Kernel(kernel))
     }
 
-    /// Puts a kernel on the stream.
+    /// Puts a kernel with that many bytes of shared memory on the stream.
     ///
     /// # Safety
     /// Every parameter must point to a value of the type that the kernel expects in its place; memory it points to on the
@@ -132,12 +143,14 @@ impl Driver {
         &self,
         kernel: Kernel,
         grid: Grid,
+        shared: u32,
         stream: *mut c_void,
         parameters: &[*const c_void],
     ) -> Result<(), String> {
-        let ([bx, by], [tx, ty]) = (grid.blocks, grid.threads);
+        let ([bx, by, bz], [tx, ty]) = (grid.blocks, grid.threads);
+        let parameters = parameters.as_ptr();
         // SAFETY: passed on from the caller; the driver reads the parameters before it returns.
-        let launched = unsafe { (self.launch)(kernel.0, bx, by, 1, tx, ty, 1, 0, stream, parameters.as_ptr(), null()) };
+        let launched = unsafe { (self.launch)(kernel.0, bx, by, bz, tx, ty, 1, shared, stream, parameters, null()) };
         self.check("starting a kernel", launched)
     }
 }

@@ -36,7 +36,7 @@ impl Call for Convolution {
     fn grid(_: &Window, _: &Pictures, output: &Pictures, _: i64) -> Grid {
         let [pictures, height, width, _] = *output;
         let threads = pictures * width * i64::from(enough(height, ROWS));
-        Grid { blocks: [enough(threads, THREADS.into()), 1], threads: [THREADS, 1] }
+        Grid { blocks: [enough(threads, THREADS.into()), 1, 1], threads: [THREADS, 1] }
     }
 }
 
@@ -53,6 +53,6 @@ impl Call for Gradient {
     }
 
     fn grid(_: &Window, _: &Pictures, _: &Pictures, parts: i64) -> Grid {
-        Grid { blocks: [parts as u32, 1], threads: [32, WARPS] }
+        Grid { blocks: [parts as u32, 1, 1], threads: [32, WARPS] }
     }
 }

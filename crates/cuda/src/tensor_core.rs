@@ -1,25 +1,61 @@
-//! Plain 3×3 convolutions of 16 channels, where cuDNN leaves the tensor cores idle, and the gradients of kernels of few
-//! channels. Numbers are rounded to TF32 and summed in f32.
+//! Plain 3×3 convolutions of 16 and 32 channels, where cuDNN leaves the tensor cores idle, and the gradients of kernels of up
+//! to 64. Numbers are rounded to TF32 and summed in f32.
 //!
-//! Measured on an H200 at 16→16, 256², batch 32, in µs: 91 against cuDNN's 283, the gradient of the kernel 126 against
-//! 698; 48→16: 245 against 651, 339 against 1,344; the gradient at 32→32, 128²: 124 against 382. At 64→64 and more cuDNN
-//! is as good or better.
+//! Measured on an H200 at batch 32, in µs against cuDNN's: 16→16 at 256² 84 against 283, the gradient of the kernel 81
+//! against 698; 48→16 208 against 651, 208 against 1,344; 32→32 at 128² 70 against 82 (forward) and 89 (backward), 68
+//! against 382; the gradient at 64→64, 64² 69 against 108, at 128→128, 32² 69 against 73. Products alone, without any
+//! memory, would reach 306 TFLOP/s; the gradients reach 120 to 156.
 
 use crate::call::{Call, enough};
 use crate::compiler::{Source, source};
 use crate::driver::Grid;
 use crate::window::{Pictures, Window};
 
-/// Warps of a block.
-const WARPS: u32 = 4;
-/// Channels that a warp owns.
+/// Channels come in blocks.
 const BLOCK: i64 = 16;
-/// Columns and rows of pixels that a warp of the convolution makes.
-const COLUMN: i64 = 32;
-const ROWS: i64 = 16;
+/// Warps of a block of the convolution.
+const WARPS: i64 = 4;
+/// Processors of a large GPU.
+const PROCESSORS: i64 = 132;
 
 /// `(input, kernel) -> output`, and the gradient with respect to the input.
 pub struct Convolution;
+
+/// How a convolution is cut: what was fastest.
+struct Tile {
+    /// Output channels of a block.
+    outputs: i64,
+    /// Columns of pixels of a warp, in eights.
+    eights: i64,
+    /// Rows under way.
+    stages: i64,
+    /// Blocks that share a processor.
+    resident: i64,
+}
+
+impl Tile {
+    fn of(window: &Window) -> Tile {
+        match (window.inputs, window.outputs) {
+            // All weights stay in registers.
+            (BLOCK, BLOCK) => Tile { outputs: 16, eights: 2, stages: 4, resident: 3 },
+            (BLOCK, outputs) if outputs % 48 == 0 => Tile { outputs: 48, eights: 4, stages: 3, resident: 2 },
+            (_, outputs) if outputs % 32 == 0 => Tile { outputs: 32, eights: 4, stages: 3, resident: 2 },
+            _ => Tile { outputs: 16, eights: 4, stages: 3, resident: 3 },
+        }
+    }
+
+    /// The bands that pictures are cut into, one below the other: those with which the last blocks end soonest, when each
+    /// row costs the same and so do the rows that a band shares with its neighbours.
+    fn bands(&self, window: &Window, columns: i64, height: i64) -> i64 {
+        let at_once = PROCESSORS * self.resident * WARPS;
+        let cost = |rows: i64| {
+            let warps = columns * i64::from(enough(height, rows)) * (window.outputs / self.outputs);
+            i64::from(enough(warps, at_once)) * (rows + window.side - 1)
+        };
+        let rows = [16, 32].into_iter().min_by_key(|&rows| cost(rows)).unwrap_or(16);
+        enough(height, rows).into()
+    }
+}
 
 impl Call for Convolution {
     const NAME: &'static str = "octant.convolution";
@@ -27,13 +63,34 @@ impl Call for Convolution {
     const GRADIENT: bool = false;
 
     fn defines(window: &Window) -> Vec<String> {
-        vec![format!("SIDE={}", window.side), format!("INPUTS={}", window.inputs), format!("TURNED={}", window.turned)]
+        let Tile { outputs, eights, stages, resident } = Tile::of(window);
+        let numbers = [
+            ("SIDE", window.side),
+            ("INPUTS", window.inputs),
+            ("OUTPUTS", outputs),
+            ("EIGHTS", eights),
+            ("STAGES", stages),
+            ("RESIDENT", resident),
+            ("TURNED", window.turned),
+        ];
+        numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
+    }
+
+    /// The weights, and a ring of rows of 16 channels for every warp.
+    fn shared(window: &Window) -> u32 {
+        let Tile { outputs, eights, stages, .. } = Tile::of(window);
+        let weights = window.side * window.side * window.inputs * outputs;
+        let ring = stages * (8 * eights + window.side - 1) * BLOCK;
+        (4 * (weights + WARPS * ring)) as u32
     }
 
     fn grid(window: &Window, _: &Pictures, output: &Pictures, _: i64) -> Grid {
         let [pictures, height, width, _] = *output;
-        let columns = pictures * i64::from(enough(width, COLUMN)) * i64::from(enough(height, ROWS));
-        Grid { blocks: [enough(columns, WARPS.into()), (window.outputs / BLOCK) as u32], threads: [32, WARPS] }
+        let tile = Tile::of(window);
+        let columns = pictures * i64::from(enough(width, 8 * tile.eights));
+        let bands = tile.bands(window, columns, height);
+        let blocks = [enough(columns, WARPS), (window.outputs / tile.outputs) as u32, bands as u32];
+        Grid { blocks, threads: [32, WARPS as u32] }
     }
 }
 
@@ -41,9 +98,11 @@ impl Call for Convolution {
 pub struct Gradient;
 
 impl Gradient {
-    /// Blocks of input and of output channels that the warps of one block own.
-    fn pairs(window: &Window) -> [i64; 2] {
-        [window.inputs, window.outputs].map(|channels| if channels % (2 * BLOCK) == 0 { 2 } else { 1 })
+    /// Blocks of input and of output channels that the warps of one block own, and warps that share their pixels.
+    fn shares(window: &Window) -> [i64; 3] {
+        let inputs = [2, 3].into_iter().find(|pairs| window.inputs % (pairs * BLOCK) == 0).unwrap_or(1);
+        let outputs = if window.outputs % (2 * BLOCK) == 0 { 2 } else { 1 };
+        [inputs, outputs, enough(4, inputs * outputs).into()]
     }
 }
 
@@ -53,14 +112,15 @@ impl Call for Gradient {
     const GRADIENT: bool = true;
 
     fn defines(window: &Window) -> Vec<String> {
-        let [inputs, outputs] = Gradient::pairs(window);
-        vec![format!("SIDE={}", window.side), format!("INPUT_PAIRS={inputs}"), format!("OUTPUT_PAIRS={outputs}")]
+        let [inputs, outputs, shares] = Gradient::shares(window);
+        let pairs = [format!("INPUT_PAIRS={inputs}"), format!("OUTPUT_PAIRS={outputs}")];
+        [&[format!("SIDE={}", window.side)], &pairs[..], &[format!("SHARES={shares}")]].concat()
     }
 
     fn grid(window: &Window, _: &Pictures, _: &Pictures, parts: i64) -> Grid {
-        let [inputs, outputs] = Gradient::pairs(window);
+        let [inputs, outputs, shares] = Gradient::shares(window);
         let blocks = window.inputs / (BLOCK * inputs) * (window.outputs / (BLOCK * outputs));
-        Grid { blocks: [blocks as u32, parts as u32], threads: [32, WARPS] }
+        Grid { blocks: [blocks as u32, parts as u32, 1], threads: [32, (inputs * outputs * shares) as u32] }
     }
 }
 
@@ -71,7 +131,34 @@ mod tests {
 
     #[test]
     fn the_warps_of_a_block_own_different_channels_as_far_as_there_are_any() {
-        let blocks = |inputs, outputs| Gradient::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[0; 4], 7).blocks;
-        assert_eq!([blocks(16, 16), blocks(48, 16), blocks(32, 32), blocks(96, 32)], [[1, 7], [3, 7], [1, 7], [3, 7]]);
+        let grid = |inputs, outputs| {
+            let grid = Gradient::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[0; 4], 7);
+            (grid.blocks, grid.threads[1])
+        };
+        assert_eq!(grid(16, 16), ([1, 7, 1], 4));
+        assert_eq!(grid(48, 16), ([1, 7, 1], 6));
+        assert_eq!(grid(32, 32), ([1, 7, 1], 4));
+        assert_eq!(grid(96, 32), ([3, 7, 1], 4));
+    }
+
+    #[test]
+    fn pictures_are_cut_so_that_no_processor_waits_long() {
+        let grid = |inputs, outputs, size| {
+            Convolution::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[32, size, size, outputs], 1).blocks
+        };
+        assert_eq!(grid(16, 16, 256), [128, 1, 8]);
+        assert_eq!(grid(16, 48, 256), [64, 1, 8]);
+        assert_eq!(grid(48, 16, 256), [64, 1, 16]);
+        assert_eq!(grid(32, 32, 128), [32, 1, 8]);
+    }
+
+    #[test]
+    fn weights_and_rows_fit_into_the_shared_memory_that_blocks_share() {
+        const PROCESSOR: u32 = 227 << 10;
+        for (inputs, outputs) in [(16, 16), (16, 48), (16, 64), (48, 16), (48, 32), (32, 32)] {
+            let window = plain(3, 32, inputs, outputs);
+            // A block takes a kilobyte for itself.
+            assert!(Tile::of(&window).resident as u32 * (Convolution::shared(&window) + 1024) <= PROCESSOR);
+        }
     }
 }

@@ -30,12 +30,16 @@ const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) ->
 }
 
 /// Sizes that are no multiples of what warps take at once are among them.
-const LAYERS: [Layer; 13] = [
+const LAYERS: [Layer; 17] = [
     plain([2, 256, 256], 16, 16, 3),
     plain([3, 211, 250], 48, 16, 3),
     plain([3, 211, 250], 16, 48, 3),
+    plain([8, 128, 131], 16, 32, 3),
+    plain([3, 211, 250], 32, 16, 3),
     plain([8, 128, 131], 32, 32, 3),
     plain([8, 128, 131], 96, 32, 3),
+    plain([33, 63, 65], 64, 64, 3),
+    plain([33, 63, 65], 192, 64, 3),
     plain([2, 65, 70], 2, 1, 7),
     plain([2, 33, 31], 4, 1, 3),
     plain([1, 20, 20], 2, 2, 5),

@@ -134,6 +134,47 @@ fn frozen_statistics_stay() {
     assert!(y.to_f64s().iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-6));
 }
 
+/// What a network makes of its inputs, with variables of either sign; then the gradients of all inputs and parameters,
+/// then the followed statistics.
+fn outcome(inputs: &[HostTensor], mode: Mode, network: impl Fn(&Scope, &[Tensor]) -> Vec<Tensor>) -> Vec<HostTensor> {
+    let trace = Trace::new();
+    let xs: Vec<Tensor> = inputs.iter().map(|input| trace.input("x", input.shape().clone())).collect();
+    let context = Context::new(&trace, mode, Precision::F32);
+    let ys = network(&context.root(), &xs);
+    // Every element counts, and not all the same.
+    let weighted = ys.iter().map(|y| (y * trace.constant(numbers(y.dims()))).sum_all());
+    let loss = weighted.reduce(|sum, y| sum + y).unwrap();
+    let variables = context.variables();
+    let parameters = variables.iter().filter(|variable| variable.spec.kind == Kind::Parameter);
+    let roots: Vec<Tensor> = xs.iter().cloned().chain(parameters.map(|variable| variable.value.clone())).collect();
+    let gradients = trace.gradients(&loss, &roots);
+    let updated = variables.iter().filter_map(|variable| variable.updated.clone());
+    let outputs: Vec<Tensor> = ys.into_iter().chain(gradients).chain(updated).collect();
+    let graph = trace.finish(&outputs).unwrap();
+    let initial = variables.iter().map(|variable| match variable.spec.kind {
+        Kind::Parameter => numbers(variable.value.dims()),
+        // Variances are positive.
+        Kind::Statistic => positive(variable.value.dims()),
+    });
+    let inputs: Vec<HostTensor> = inputs.iter().cloned().chain(initial).collect();
+    evaluate(&graph, &inputs).unwrap()
+}
+
+fn positive(dims: &[usize]) -> HostTensor {
+    let values: Vec<f64> = numbers(dims).to_f64s().iter().map(|value| value.abs() + 0.1).collect();
+    HostTensor::from_f64s(Shape::new(DType::F32, dims), &values).unwrap()
+}
+
+fn assert_alike(expected: &[HostTensor], actual: &[HostTensor], what: &str) {
+    assert_eq!(expected.len(), actual.len());
+    for (index, (expected, actual)) in expected.iter().zip(actual).enumerate() {
+        assert_eq!(expected.shape(), actual.shape(), "{what}, result {index}");
+        for (a, b) in expected.to_f64s().iter().zip(actual.to_f64s()) {
+            assert!((a - b).abs() < 2e-5 * (1.0 + a.abs()), "{what}, result {index}: {b} instead of {a}");
+        }
+    }
+}
+
 /// A block under `recomputed` has the same values, gradients and statistics.
 #[test]
 fn recomputed_blocks_change_nothing() {
@@ -141,29 +182,37 @@ fn recomputed_blocks_change_nothing() {
         let y = Conv2d::new(3, 3).apply(&cx.at("conv"), x);
         BatchNorm::new().apply(&cx.at("bn"), &y).silu()
     }
-    let x = numbers(&[2, 4, 4, 3]);
-    let results = [false, true].map(|recompute| {
-        let trace = Trace::new();
-        let input = trace.input("x", x.shape().clone());
-        let context = Context::new(&trace, Mode::Train(train()), Precision::F32);
-        let cx = context.root().at("block");
-        let y = if recompute { cx.recomputed(&input, block) } else { block(&cx, &input) };
-        let variables = context.variables();
-        let parameters: Vec<Tensor> =
-            variables.iter().filter(|v| v.spec.kind == Kind::Parameter).map(|v| v.value.clone()).collect();
-        let gradients = trace.gradients(&y.square().sum_all(), &parameters);
-        let updated = variables.iter().filter_map(|variable| variable.updated.clone());
-        let outputs: Vec<Tensor> = [y].into_iter().chain(gradients).chain(updated).collect();
-        let graph = trace.finish(&outputs).unwrap();
-        let initial = variables.iter().map(|variable| variable.spec.initial(1));
-        let inputs: Vec<HostTensor> = std::iter::once(x.clone()).chain(initial).collect();
-        evaluate(&graph, &inputs).unwrap()
-    });
-    assert_eq!(results[0].len(), 7);
-    for (kept, recomputed) in results[0].iter().zip(&results[1]) {
-        let difference =
-            kept.to_f64s().iter().zip(recomputed.to_f64s()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        assert!(difference < 1e-5, "{difference}");
+    let inputs = [numbers(&[2, 4, 4, 3])];
+    let kept = outcome(&inputs, Mode::Train(train()), |cx, x| vec![block(cx, &x[0])]);
+    let recomputed = outcome(&inputs, Mode::Train(train()), |cx, x| vec![cx.recomputed(&x[0], block)]);
+    assert_eq!(kept.len(), 8);
+    assert_alike(&kept, &recomputed, "recomputed");
+}
+
+/// Pools and weights of a norm that is still to be applied are those of its result.
+#[test]
+fn a_pending_norm_is_the_applied_one() {
+    let applied = |cx: &Scope, x: &[Tensor]| {
+        let y = BatchNorm::new().apply(cx, &x[0]);
+        let weights = x[1].reshape(&[y.dim(0), 1, 1, y.channels()]);
+        vec![y.global_avg_pool(), y.global_max_pool(), weights * y]
+    };
+    let pending = |cx: &Scope, x: &[Tensor]| {
+        let y = BatchNorm::new().pending(cx, &x[0]);
+        vec![y.global_avg_pool(), y.global_max_pool(), y.weighted(&x[1])]
+    };
+    let inputs = [numbers(&[4, 3, 5, 8]), numbers(&[4, 8])];
+    assert!(numbers(&[8]).to_f64s().iter().any(|&scale| scale < 0.0), "below it a maximum is a minimum");
+    let modes = [
+        ("training", Mode::Train(train()), 9),
+        ("groups of the batch", Mode::Train(Training { batch_groups: 2, ..train() }), 9),
+        ("frozen statistics", Mode::Train(Training { frozen_statistics: true, ..train() }), 7),
+        ("evaluation", Mode::Evaluate, 7),
+    ];
+    for (name, mode, results) in modes {
+        let expected = outcome(&inputs, mode.clone(), applied);
+        assert_eq!(expected.len(), results, "{name}");
+        assert_alike(&expected, &outcome(&inputs, mode, pending), name);
     }
 }
 

@@ -59,7 +59,12 @@ impl Tensor {
     /// Batch norm with given statistics: `(x - mean) / sqrt(variance + epsilon) · scale + shift`, all per channel.
     /// Scale and deviation are joined first, so that one multiplication and one addition per element remain.
     pub fn batch_norm(&self, mean: &Tensor, variance: &Tensor, scale: &Tensor, shift: &Tensor, epsilon: f64) -> Tensor {
-        let factor = (variance + epsilon).rsqrt() * scale;
-        ((self.convert(DType::F32) - mean) * factor + shift).convert(self.dtype())
+        self.stretch(mean, &((variance + epsilon).rsqrt() * scale), shift)
+    }
+
+    /// Moves `center` to `target` and makes distances from it `factor` times as long: `(x - center) · factor + target`,
+    /// computed in f32 and returned in this value's type.
+    pub fn stretch(&self, center: &Tensor, factor: &Tensor, target: &Tensor) -> Tensor {
+        ((self.convert(DType::F32) - center) * factor + target).convert(self.dtype())
     }
 }

@@ -14,5 +14,5 @@ pub use attention::SelfAttention;
 pub use conv::{Conv2d, ConvTranspose2d, Padding};
 pub use dense::Dense;
 pub use drop::{dropout, stochastic_depth};
-pub use norm::{BatchNorm, group_norm, layer_norm};
+pub use norm::{BatchNorm, PendingNorm, group_norm, layer_norm};
 pub use squeeze::SqueezeExcite;

@@ -1,6 +1,10 @@
 //! Norms with learned scale and shift. Statistics are f32 whatever the precision.
 
-use crate::{Border, Mode, Scope, Training, init};
+mod pending;
+
+pub use pending::PendingNorm;
+
+use crate::{Border, Mode, Scope, init};
 use octant_graph::{DType, Tensor};
 
 /// Batch norm over the last axis, with `weight`, `bias`, `running_mean` and `running_var`.
@@ -41,45 +45,54 @@ impl BatchNorm {
     /// Normalises with the statistics of the batch in training, with the running ones otherwise.
     pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
         let _scope = cx.enter();
+        let grouped = grouped(cx, x);
+        let moments = || {
+            let axes = batch_axes(&grouped, x);
+            grouped.shifted_moments(&axes, &first_along(&grouped, &axes))
+        };
+        self.norm(cx, x, moments).of(&grouped).reshape(x.dims())
+    }
+
+    /// The same norm, not applied yet, so that means, maxima and weights of whole channels cost no further pass over `x`.
+    pub fn pending(&self, cx: &Scope, x: &Tensor) -> PendingNorm {
+        let _scope = cx.enter();
+        let grouped = grouped(cx, x);
+        let axes = batch_axes(&grouped, x);
+        let (samples, places) = axes.split_at(1);
+        let (means, variances) = grouped.shifted_moments(places, &first_along(&grouped, &axes));
+        // The variance of all is the mean of the samples' variances and the variance of their means.
+        let moments = || {
+            let mean = means.mean_keep(samples);
+            let variance = (variances + (&means - &mean).square()).mean_keep(samples);
+            (mean, variance)
+        };
+        let norm = self.norm(cx, x, moments);
+        PendingNorm::new(x, grouped, norm, means, places)
+    }
+
+    /// What is to be done to every element, with the moments of each group of the batch if they count.
+    fn norm(&self, cx: &Scope, x: &Tensor, moments: impl FnOnce() -> (Tensor, Tensor)) -> Norm {
         let channels = [x.channels()];
         let scale = cx.param("weight", &channels, init::Init::Constant(self.scale), Border::Same);
         let shift = cx.param("bias", &channels, init::ZEROS, Border::Same);
-        let mean = cx.statistic("running_mean", &channels, init::ZEROS);
-        let variance = cx.statistic("running_var", &channels, init::ONES);
-        match cx.context().mode() {
-            Mode::Train(training) if !training.frozen_statistics => {
-                self.train(cx, x, training, [&scale, &shift, &mean, &variance])
-            }
-            _ => x.batch_norm(&mean, &variance, &scale, &shift, self.epsilon),
-        }
-    }
-
-    /// Statistics over each group of the batch; the running ones follow the groups' average, the variance without bias
-    /// as in PyTorch.
-    fn train(&self, cx: &Scope, x: &Tensor, training: &Training, variables: [&Tensor; 4]) -> Tensor {
-        let [scale, shift, running_mean, running_variance] = variables;
-        let (groups, batch) = (training.batch_groups.max(1), x.dim(0));
-        if !batch.is_multiple_of(groups) {
-            let message = format!("batch_norm: a batch of {batch} does not fall into {groups} equal groups");
-            return x.trace().fail(message, x.shape().clone());
-        }
-        let mut dims = vec![groups, batch / groups];
-        dims.extend_from_slice(&x.dims()[1..]);
-        let grouped = if groups == 1 { x.clone() } else { x.reshape(&dims) };
-        let first_axis = if groups == 1 { 0 } else { 1 };
-        let axes: Vec<usize> = (first_axis..grouped.rank() - 1).collect();
-        // One pass over the data is exact enough when it is shifted by a value that lies among them. The running mean may
-        // be far off in the first steps; the group's first element never is.
-        let (mean, variance) = grouped.shifted_moments(&axes, &first_along(&grouped, &axes));
-        self.follow(cx, "running_mean", running_mean, &mean, 1.0);
+        let running_mean = cx.statistic("running_mean", &channels, init::ZEROS);
+        let running_variance = cx.statistic("running_var", &channels, init::ONES);
+        let factor = |variance: &Tensor| (variance + self.epsilon).rsqrt() * &scale;
+        let Some(groups) = groups(cx) else {
+            return Norm { mean: running_mean, factor: factor(&running_variance), shift, scale };
+        };
+        let (mean, variance) = moments();
+        // The running statistics follow the groups' average, the variance without bias as in PyTorch.
+        self.follow(cx, "running_mean", &running_mean, &mean, 1.0);
         let count = x.shape().elements() / (x.channels() * groups).max(1);
         let unbiased = count as f64 / (count.max(2) - 1) as f64;
-        self.follow(cx, "running_var", running_variance, &variance, unbiased);
+        self.follow(cx, "running_var", &running_variance, &variance, unbiased);
         // The mean gets its gradient by way of the shift, where it is a product of two numbers per channel: a third sum over
         // the data, next to those for scale and shift, would say the same. Forward the difference is zero.
         let still = mean.stop_gradient();
-        let moved = (&mean - &still) * ((&variance + self.epsilon).rsqrt() * scale).stop_gradient();
-        grouped.batch_norm(&still, &variance, scale, &(shift - moved), self.epsilon).reshape(x.dims())
+        let factor = factor(&variance);
+        let moved = (&mean - &still) * factor.stop_gradient();
+        Norm { mean: still, factor, shift: shift - moved, scale }
     }
 
     fn follow(&self, cx: &Scope, name: &str, running: &Tensor, batch: &Tensor, factor: f64) {
@@ -87,6 +100,47 @@ impl BatchNorm {
         let average = per_group.mean(&[0]) * (self.momentum * factor);
         cx.update(name, &(running * (1.0 - self.momentum) + average));
     }
+}
+
+/// `(x - mean) · factor + shift`, all of which broadcast against the grouped pictures.
+struct Norm {
+    mean: Tensor,
+    factor: Tensor,
+    shift: Tensor,
+    /// The learned part of the factor, which alone can make it negative.
+    scale: Tensor,
+}
+
+impl Norm {
+    fn of(&self, x: &Tensor) -> Tensor {
+        x.stretch(&self.mean, &self.factor, &self.shift)
+    }
+}
+
+/// How many groups of the batch have statistics of their own; none where the running ones serve.
+fn groups(cx: &Scope) -> Option<usize> {
+    match cx.context().mode() {
+        Mode::Train(training) if !training.frozen_statistics => Some(training.batch_groups.max(1)),
+        _ => None,
+    }
+}
+
+/// The groups of the batch on an axis of their own in front, if there are several.
+fn grouped(cx: &Scope, x: &Tensor) -> Tensor {
+    let (groups, batch) = (groups(cx).unwrap_or(1), x.dim(0));
+    if groups == 1 {
+        return x.clone();
+    }
+    if !batch.is_multiple_of(groups) {
+        let message = format!("batch_norm: a batch of {batch} does not fall into {groups} equal groups");
+        return x.trace().fail(message, x.shape().clone());
+    }
+    x.reshape(&[&[groups, batch / groups], &x.dims()[1..]].concat())
+}
+
+/// The axes of a group's samples and of their places.
+fn batch_axes(grouped: &Tensor, x: &Tensor) -> Vec<usize> {
+    (grouped.rank() - x.rank()..grouped.rank() - 1).collect()
 }
 
 /// The first element along some axes, which stay with length 1.

@@ -1,0 +1,51 @@
+//! A batch norm that waits for the weights of its channels.
+
+use super::Norm;
+use octant_graph::{DType, Tensor};
+
+/// Pictures and the batch norm that is still to be applied to them.
+///
+/// A norm moves and stretches whole channels, so their means and maxima follow from those of the pictures, which are found
+/// in the same pass as the norm's own statistics; and weights per channel, which attention makes of these, become a part of
+/// the norm's factor. Backward the sums that weights, scale and shift need are then the same two.
+pub struct PendingNorm {
+    dims: Vec<usize>,
+    /// The pictures, groups of the batch on an axis of their own if there are several.
+    x: Tensor,
+    norm: Norm,
+    /// Of every sample's channels, the places kept with length 1.
+    means: Tensor,
+    places: Vec<usize>,
+}
+
+impl PendingNorm {
+    pub(super) fn new(x: &Tensor, grouped: Tensor, norm: Norm, means: Tensor, places: &[usize]) -> PendingNorm {
+        PendingNorm { dims: x.dims().to_vec(), x: grouped, norm, means, places: places.to_vec() }
+    }
+
+    /// The mean over all places of what the norm makes: `[n, c]`.
+    pub fn global_avg_pool(&self) -> Tensor {
+        self.of_channels(&self.means)
+    }
+
+    /// The greatest value over all places of what the norm makes: `[n, c]`.
+    pub fn global_max_pool(&self) -> Tensor {
+        // Below a negative scale the least value becomes the greatest.
+        let one = self.norm.scale.scalar_like(1.0);
+        let direction = self.norm.scale.less(&one.scalar_like(0.0)).select(&-&one, &one);
+        let extremes = (self.x.convert(DType::F32) * &direction).max_keep(&self.places) * direction;
+        self.of_channels(&extremes)
+    }
+
+    /// The norm applied, then every sample's channels times their weights, which are `[n, c]`.
+    pub fn weighted(&self, weights: &Tensor) -> Tensor {
+        let weights = weights.convert(DType::F32).reshape(self.means.dims());
+        let (factor, shift) = (&self.norm.factor * &weights, &self.norm.shift * &weights);
+        self.x.stretch(&self.norm.mean, &factor, &shift).reshape(&self.dims)
+    }
+
+    fn of_channels(&self, values: &Tensor) -> Tensor {
+        let (batch, channels) = (self.dims[0], self.dims[self.dims.len() - 1]);
+        self.norm.of(values).reshape(&[batch, channels]).convert(self.x.dtype())
+    }
+}

@@ -43,6 +43,9 @@ pub struct Options {
     /// Writes the gradient of a pooling whose windows do not overlap as a comparison of every element with its window's
     /// greatest. XLA's GPU compiler otherwise writes all windows' indices to memory, axis by axis, and scatters.
     pub tiles_by_comparing: bool,
+    /// Reduces over the places of few small pictures in two steps, along rows and then over them. XLA's GPU compiler
+    /// otherwise starts too few threads, and writes what it reduces to memory first.
+    pub places_in_steps: bool,
     /// Calls kernels of our own (`octant-cuda`) where there are better ones than the compiler's. Only programs for one
     /// device do: the compiler cannot partition a call that it knows nothing about.
     pub cuda_kernels: bool,

@@ -135,6 +135,7 @@ const KERNELS: Options = Options {
     without_locations: false,
     pointwise_as_products: false,
     tiles_by_comparing: false,
+    places_in_steps: false,
     cuda_kernels: true,
 };
 
@@ -149,6 +150,26 @@ fn unpooling_scatters_only_where_windows_overlap() {
         lower(&program, &options).unwrap().contains("select_and_scatter")
     };
     assert_eq!([scatters(2, 2, 8), scatters(3, 2, 9), scatters(2, 2, 9)], [false, true, true]);
+}
+
+#[test]
+fn places_are_reduced_in_two_steps_where_xla_would_take_one() {
+    let reductions = |dims: [usize; 4], axes: &[usize]| {
+        let trace = Trace::new();
+        let x = trace.input("x", Shape::new(DType::BF16, dims));
+        let program = Program::new("sum", trace.finish(&[x.sum(axes)]).unwrap());
+        let text = lower(&program, &Options { places_in_steps: true, ..Options::default() }).unwrap();
+        // In between sums stay as exact as they are inside of one reduction.
+        let rows = format!(": tensor<{}x{}x{}xf32>", dims[0], dims[1], dims[3]);
+        let barriers = lines_with(&text, "optimization_barrier");
+        (lines_with(&text, "stablehlo.reduce").len(), barriers.iter().any(|line| line.contains(&rows)))
+    };
+    assert_eq!(reductions([2, 64, 64, 3], &[1, 2]), (2, true));
+    assert_eq!(reductions([2, 64, 65, 3], &[1, 2]), (1, false), "XLA divides it");
+    assert_eq!(reductions([64, 14, 14, 256], &[1, 2]), (1, false), "there are many results");
+    assert_eq!(reductions([2, 64, 64, 3], &[2]), (1, false), "there is one axis");
+    assert_eq!(reductions([2, 64, 64, 3], &[0, 1, 2]), (1, false), "the batch is not kept");
+    assert_eq!(reductions([2, 64, 64, 3], &[1, 2, 3]), (1, false), "channels are not kept");
 }
 
 #[test]

@@ -176,8 +176,13 @@ fn text_options(platform: &str, plugin: &Plugin) -> octant_stablehlo::Options {
     // convolutions.
     let pointwise_as_products = platform == CUDA;
     let cuda_kernels = platform == CUDA && has_cuda_kernels(plugin);
-    let tiles_by_comparing = platform == CUDA;
-    octant_stablehlo::Options { pointwise_as_products, tiles_by_comparing, cuda_kernels, ..Default::default() }
+    octant_stablehlo::Options {
+        pointwise_as_products,
+        tiles_by_comparing: platform == CUDA,
+        places_in_steps: platform == CUDA,
+        cuda_kernels,
+        ..Default::default()
+    }
 }
 
 /// Whether programs may call kernels of our own. Where they may not, for want of a compiler for instance, the plugin's

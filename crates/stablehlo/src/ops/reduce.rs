@@ -20,18 +20,45 @@ pub fn reduce(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize], shap
     if axes.is_empty() {
         return x.clone();
     }
-    let dtype = wide(kind, x.dtype());
-    let x = f.convert(x, dtype);
-    let start = f.constant(&constant::identity(kind, dtype));
-    let result = shape.with_dtype(dtype);
+    let wide = f.convert(x, wide(kind, x.dtype()));
+    let reduced = match axes {
+        [before @ .., last] if f.module.options.places_in_steps && is_left_whole(&x.shape, axes) => {
+            let rows = reduce_at_once(f, &wide, kind, &[*last]);
+            // Without a barrier XLA would make one reduction of both again.
+            let rows = f.apart(&rows);
+            reduce_at_once(f, &rows, kind, before)
+        }
+        _ => reduce_at_once(f, &wide, kind, axes),
+    };
+    f.convert(&reduced, shape.dtype())
+}
+
+fn reduce_at_once(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize]) -> Named {
+    let kept = (0..x.shape.rank()).filter(|axis| !axes.contains(axis));
+    let result = Shape::new(x.dtype(), kept.map(|axis| x.shape.dims()[axis]).collect::<Vec<_>>());
+    let start = f.constant(&constant::identity(kind, x.dtype()));
     let (axes, signature) = (types::list(axes), types::tuple(&[&x.shape, &start.shape]));
     let combine = reduction_name(kind);
     let text = format!(
         "stablehlo.reduce({x} init: {start}) applies stablehlo.{combine} across dimensions = {axes} : {signature} -> {}",
         types::tensor(&result)
     );
-    let reduced = f.op(&result, text);
-    f.convert(&reduced, shape.dtype())
+    f.op(&result, text)
+}
+
+/// Whether a reduction is one over all places of pictures whose batch and channels stay, that XLA's GPU compiler leaves whole,
+/// and that keeps few threads busy. The compiler knows the latter: it does not fuse what makes the pictures into the
+/// reduction, but writes them to memory first.
+fn is_left_whole(x: &Shape, axes: &[usize]) -> bool {
+    /// XLA divides longer columns by itself.
+    const LONGEST: usize = 4096;
+    /// With more results there are threads enough, and a second step only costs time. By what compiled training steps move:
+    /// MSHNet at batch 32, with up to 8,192 results, gains 3.8 %; EfficientNetV2-S at batch 64, with more, would lose 0.7 %.
+    const MOST_RESULTS: usize = 8192;
+    let (first, last) = (axes[0], axes[axes.len() - 1]);
+    let between = first > 0 && last + 1 < x.rank() && last - first + 1 == axes.len();
+    let places: usize = axes.iter().map(|&axis| x.dims()[axis]).product();
+    axes.len() > 1 && between && places <= LONGEST && x.elements() <= places * MOST_RESULTS
 }
 
 /// The greatest or least values along an axis, and where they are.

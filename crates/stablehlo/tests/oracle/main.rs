@@ -48,10 +48,14 @@ fn random_graphs_mean_the_same_to_xla() {
     check(&random::graphs(150), Options::default());
 }
 
-/// The forms that GPUs get.
+/// Convolutions as products, unpooling by comparisons, reductions in steps.
 #[test]
-fn convolutions_as_products_and_unpooling_by_comparisons_mean_the_same_to_xla() {
-    let contains = |case: &Case| ["conv", "pool", "scatter"].iter().any(|part| case.name.contains(part));
+fn the_forms_that_gpus_get_mean_the_same_to_xla() {
+    let contains = |case: &Case| {
+        ["conv", "pool", "scatter", "reduce/sum", "reduce/max"].iter().any(|part| case.name.contains(part))
+    };
     let cases: Vec<Case> = cases::all().into_iter().filter(contains).collect();
-    check(&cases, Options { pointwise_as_products: true, tiles_by_comparing: true, ..Options::default() });
+    let options =
+        Options { pointwise_as_products: true, tiles_by_comparing: true, places_in_steps: true, ..Options::default() };
+    check(&cases, options);
 }

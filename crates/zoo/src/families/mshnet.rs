@@ -7,7 +7,7 @@
 
 use crate::{Model, Task};
 use octant_graph::{Tensor, composites::Pool};
-use octant_nn::layers::{BatchNorm, Conv2d, Dense};
+use octant_nn::layers::{BatchNorm, Conv2d, Dense, PendingNorm};
 use octant_nn::{Border, Scope};
 
 /// The network.
@@ -29,20 +29,20 @@ impl MshNet {
 }
 
 /// Attention over channels: what the mean and the greatest value of every channel say, through one small network.
-fn channel_attention(cx: &Scope, x: &Tensor) -> Tensor {
-    let dense = |features| Dense::new(features).bias(false).border(Border::Pointwise);
-    let look = |pooled: &Tensor| {
-        let reduced = dense(x.channels() / 16).apply(&cx.at("fc1"), pooled).relu();
-        dense(x.channels()).apply(&cx.at("fc2"), &reduced)
+fn channel_attention(cx: &Scope, x: &PendingNorm) -> Tensor {
+    let look = |pooled: Tensor| {
+        let dense = |features| Dense::new(features).bias(false).border(Border::Pointwise);
+        let reduced = dense(pooled.channels() / 16).apply(&cx.at("fc1"), &pooled).relu();
+        dense(pooled.channels()).apply(&cx.at("fc2"), &reduced)
     };
-    let weights = (look(&x.global_avg_pool()) + look(&x.global_max_pool())).logistic();
-    weights.reshape(&[x.dim(0), 1, 1, x.channels()])
+    (look(x.global_avg_pool()) + look(x.global_max_pool())).logistic()
 }
 
 /// Attention over places: what the mean and the greatest value over channels say, through one 7×7 convolution.
 fn spatial_attention(cx: &Scope, x: &Tensor) -> Tensor {
-    let summary = Tensor::concatenate(&[x.mean_keep(&[3]), x.max_keep(&[3])], 3);
-    Conv2d::new(1, 7).bias(false).apply(&cx.at("conv1"), &summary).logistic()
+    // Both are found in one pass over `x` unless a compiler joins each of them to the concatenation instead.
+    let summary = x.trace().barrier(&[x.mean_keep(&[3]), x.max_keep(&[3])]);
+    Conv2d::new(1, 7).bias(false).apply(&cx.at("conv1"), &Tensor::concatenate(&summary, 3)).logistic()
 }
 
 fn block(cx: &Scope, x: &Tensor, width: usize) -> Tensor {
@@ -56,8 +56,8 @@ fn block(cx: &Scope, x: &Tensor, width: usize) -> Tensor {
     let y = Conv2d::new(width, 3).apply(&cx.at("conv1"), x);
     let y = BatchNorm::new().apply(&cx.at("bn1"), &y).relu();
     let y = Conv2d::new(width, 3).apply(&cx.at("conv2"), &y);
-    let y = BatchNorm::new().apply(&cx.at("bn2"), &y);
-    let y = channel_attention(&cx.at("ca"), &y) * y;
+    let y = BatchNorm::new().pending(&cx.at("bn2"), &y);
+    let y = y.weighted(&channel_attention(&cx.at("ca"), &y));
     let y = spatial_attention(&cx.at("sa"), &y) * y;
     (y + shortcut).relu()
 }

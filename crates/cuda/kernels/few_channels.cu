@@ -1,13 +1,14 @@
 // A plain convolution of few channels into few, or its gradient with respect to the input.
 //
-// A thread walks down four strips of four places, and its neighbours those beside them. A pixel that is read once adds
-// to all places of a strip, with weights that stay in registers: INPUTS * OUTPUTS * SIDE * SIDE of them.
+// A thread walks down a band of the picture in strips of four places, and its neighbours beside it. A pixel that is read
+// once adds to all places of a strip, with weights that stay in registers: INPUTS * OUTPUTS * SIDE * SIDE of them. The
+// grid's depth is the number of bands.
 //
 // TURNED is 1 if the kernel holds a row of input channels for every output channel, as it does for the gradient.
 
 #include "window.h"
 
-constexpr int PLACES = 4, STRIPS = 4, TAPS = SIDE * SIDE;
+constexpr int PLACES = 4, TAPS = SIDE * SIDE;
 using Input = Channels<float, INPUTS>;
 using Output = Channels<float, OUTPUTS>;
 
@@ -24,13 +25,13 @@ octant_few_channels(const Input* __restrict__ input, const float* __restrict__ k
                 int read = g.reversed ? TAPS - 1 - tap : tap;
                 weights[tap][i][o] = kernel[read * INPUTS * OUTPUTS + (TURNED ? o * INPUTS + i : i * OUTPUTS + o)];
             }
-    unsigned index = blockIdx.x * blockDim.x + threadIdx.x, column = index / g.output_width;
-    unsigned columns = (g.output_height + PLACES * STRIPS - 1) / (PLACES * STRIPS), picture = column / columns;
-    int x = index % g.output_width, first = column % columns * PLACES * STRIPS;
+    unsigned index = blockIdx.x * blockDim.x + threadIdx.x, picture = index / g.output_width;
+    int x = index % g.output_width, rows = (g.output_height + gridDim.z - 1) / gridDim.z, first = blockIdx.z * rows;
+    int end = min(first + rows, g.output_height);
     if (picture >= g.pictures) return;
     input += (i64)picture * g.input_height * g.input_width;
     output += (i64)picture * g.output_height * g.output_width + x;
-    for (int y = first; y < min(first + PLACES * STRIPS, g.output_height); y += PLACES) {
+    for (int y = first; y < end; y += PLACES) {
         float sums[PLACES][OUTPUTS] = {};
 #pragma unroll
         for (int row = 0; row < PLACES + SIDE - 1; ++row) {
@@ -55,6 +56,6 @@ octant_few_channels(const Input* __restrict__ input, const float* __restrict__ k
         }
 #pragma unroll
         for (int place = 0; place < PLACES; ++place)
-            if (y + place < g.output_height) output[(y + place) * g.output_width] = Output::from(sums[place]);
+            if (y + place < end) output[(y + place) * g.output_width] = Output::from(sums[place]);
     }
 }

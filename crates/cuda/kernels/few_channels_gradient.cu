@@ -6,7 +6,7 @@
 
 #include "window.h"
 
-constexpr int PLACES = 2, TAPS = SIDE * SIDE, WARPS = 4, ROWS = 16;
+constexpr int PLACES = 2, TAPS = SIDE * SIDE, WARPS = 4, ROWS = 4;
 using Input = Channels<float, INPUTS>;
 using Output = Channels<float, OUTPUTS>;
 

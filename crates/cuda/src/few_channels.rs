@@ -6,9 +6,12 @@ use crate::compiler::{Source, source};
 use crate::driver::Grid;
 use crate::window::{Pictures, Window};
 
-/// Threads of a block of the convolution, and rows that each of them makes.
+/// Threads of a block of the convolution, and rows that each of them makes at once and at most: every thread reads all
+/// weights, but few threads would leave the GPU idle.
 const THREADS: u32 = 128;
-const ROWS: i64 = 16;
+const ROWS: [i64; 2] = [4, 16];
+/// Threads that fill a large GPU.
+const ENOUGH: i64 = 132 << 10;
 /// Warps of a block of the gradient.
 const WARPS: u32 = 4;
 
@@ -35,8 +38,9 @@ impl Call for Convolution {
 
     fn grid(_: &Window, _: &Pictures, output: &Pictures, _: i64) -> Grid {
         let [pictures, height, width, _] = *output;
-        let threads = pictures * width * i64::from(enough(height, ROWS));
-        Grid { blocks: [enough(threads, THREADS.into()), 1, 1], threads: [THREADS, 1] }
+        let columns = pictures * width;
+        let rows = (i64::from(enough(columns * height, ENOUGH * ROWS[0])) * ROWS[0]).min(ROWS[1]);
+        Grid { blocks: [enough(columns, THREADS.into()), 1, enough(height, rows)], threads: [THREADS, 1] }
     }
 }
 

@@ -7,7 +7,7 @@ const WEIGHTS: usize = 100;
 const CHANNELS: usize = 4;
 /// Pixels that a warp of the gradient takes at once, and warps of a block.
 const COLUMN: usize = 32;
-const ROWS: usize = 16;
+const ROWS: usize = 4;
 const WARPS: usize = 4;
 
 pub fn choose(task: &Task) -> Option<Chosen> {

@@ -3,7 +3,8 @@
 //! A program calls them by name (`stablehlo.custom_call`), XLA calls back through its interface for foreign functions, and
 //! the kernel joins the stream like any other. Sources are CUDA C++ in `kernels/`; NVIDIA's run-time compiler, which
 //! comes with every CUDA plugin, compiles what a program needs when the program is loaded. Nothing of CUDA is needed to
-//! build Octant, and where the driver or the compiler is missing programs are written without these calls.
+//! build Octant, and where the driver or the compiler is missing, or the GPU is older than Ampere, programs are written
+//! without these calls.
 //!
 //! Start reading at [`custom_calls`], then `call`, then one of the kernels, such as `depthwise`.
 
@@ -31,8 +32,10 @@ pub struct CustomCall {
 
 /// The functions that programs for NVIDIA GPUs may call, or the reason why there are none on this machine.
 pub fn custom_calls() -> Result<[CustomCall; 6], String> {
-    driver::driver()?;
+    let driver = driver::driver()?;
     compiler::compiler()?;
+    // A driver that does not say what it drives is asked again when a kernel is compiled.
+    driver.architecture().map_or(Ok(()), suits)?;
     Ok([
         custom_call::<depthwise::Convolution>(),
         custom_call::<depthwise::Gradient>(),
@@ -43,7 +46,29 @@ pub fn custom_calls() -> Result<[CustomCall; 6], String> {
     ])
 }
 
+/// Whether a GPU has what the kernels are written for: copies that run beside the arithmetic, TF32 and bf16.
+fn suits(architecture: i32) -> Result<(), String> {
+    const AMPERE: i32 = 80;
+    match architecture >= AMPERE {
+        true => Ok(()),
+        false => Err(format!(
+            "our kernels need compute capability 8.0, and the GPU has {}.{}",
+            architecture / 10,
+            architecture % 10
+        )),
+    }
+}
+
 fn custom_call<C: call::Call>() -> CustomCall {
     let handler: ffi::Handler = call::handler::<C>;
     CustomCall { name: C::NAME, handler: handler as *const c_void }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn gpus_before_ampere_do_without_our_kernels() {
+        assert!([80, 86, 90, 120].into_iter().all(|architecture| super::suits(architecture).is_ok()));
+        assert!([61, 70, 75].into_iter().all(|architecture| super::suits(architecture).is_err()));
+    }
 }

@@ -216,6 +216,16 @@ fn a_pending_norm_is_the_applied_one() {
     }
 }
 
+/// A value without places and channels is a mistake that is told, not a panic.
+#[test]
+fn a_pending_norm_of_too_few_axes_is_refused() {
+    let trace = Trace::new();
+    let x = trace.input("x", Shape::new(DType::F32, [8]));
+    let context = Context::new(&trace, Mode::Train(train()), Precision::F32);
+    let pooled = BatchNorm::new().pending(&context.root().at("bn"), &x).global_avg_pool();
+    assert!(trace.finish(&[pooled]).is_err());
+}
+
 /// What dropout leaves, for a seed, a step and the path of the layer.
 fn dropped(seed: u32, step: u32, path: &str, whole_samples: bool) -> Vec<f64> {
     let trace = Trace::new();

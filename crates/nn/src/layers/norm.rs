@@ -55,12 +55,12 @@ impl BatchNorm {
         self.norm(cx, x, moments).of(&grouped).reshape(x.dims())
     }
 
-    /// The same norm, not applied yet, so that means, maxima and weights of whole channels cost no further pass over `x`.
+    /// The same norm, not applied yet, so that means, maxima and weights of whole channels need no pass over its result.
     pub fn pending(&self, cx: &Scope, x: &Tensor) -> PendingNorm {
         let _scope = cx.enter();
         let grouped = grouped(cx, x);
         let axes = batch_axes(&grouped, x);
-        let (samples, places) = axes.split_at(1);
+        let (samples, places) = axes.split_at(axes.len().min(1));
         let (means, variances) = grouped.shifted_moments(places, &first_along(&grouped, &axes));
         // The variance of all is the mean of the samples' variances and the variance of their means.
         let moments = || {
@@ -142,7 +142,7 @@ fn grouped(cx: &Scope, x: &Tensor) -> Tensor {
 
 /// The axes of a group's samples and of their places.
 fn batch_axes(grouped: &Tensor, x: &Tensor) -> Vec<usize> {
-    (grouped.rank() - x.rank()..grouped.rank() - 1).collect()
+    (grouped.rank() - x.rank()..grouped.rank().max(1) - 1).collect()
 }
 
 /// The first element along some axes, which stay with length 1.

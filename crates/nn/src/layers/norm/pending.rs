@@ -5,9 +5,9 @@ use octant_graph::{DType, Tensor};
 
 /// Pictures and the batch norm that is still to be applied to them.
 ///
-/// A norm moves and stretches whole channels, so their means and maxima follow from those of the pictures, which are found
-/// in the same pass as the norm's own statistics; and weights per channel, which attention makes of these, become a part of
-/// the norm's factor. Backward the sums that weights, scale and shift need are then the same two.
+/// A norm moves and stretches whole channels, so their means and maxima follow from those of the pictures, the means from
+/// the norm's own statistics; and weights per channel, which attention makes of these, become a part of the norm's factor.
+/// Backward the sums that weights, scale and shift need are then the same two.
 pub struct PendingNorm {
     dims: Vec<usize>,
     /// The pictures, groups of the batch on an axis of their own if there are several.

@@ -1,170 +1,272 @@
 // The gradient of a plain convolution's kernel on tensor cores, for channels in sixteens.
 //
 // A warp owns 16 input and 16 output channels at all taps: the sums over pixels stay in its registers. It walks down
-// a column of 8 pixels, which are the inner places of the products. A row of the input meets SIDE rows of the
+// a column of 16 pixels, which are the inner places of the products. A row of the input meets SIDE rows of the
 // cotangent, so the rows of the window move up, and only one is read.
 //
 // INPUT_PAIRS * OUTPUT_PAIRS warps of a block own different channels of the same pixels, SHARES different columns. Rows
-// come through a ring in shared memory, two at once, so that several are under way, also those of the next column. Every
-// row of blocks writes sums of its own, which the program adds up in a fixed order.
+// come through a ring in shared memory, two at once, so that several are under way, also those of the next column. The
+// thread that copied four numbers makes f16 numbers of them. Every row of blocks takes an even share of all rows of pixels
+// and writes sums of its own, which the program adds up in a fixed order.
 
 #include "window.h"
 #include "tensor_core.h"
 
-constexpr int PAIRS = INPUT_PAIRS * OUTPUT_PAIRS, WARPS = PAIRS * SHARES, THREADS = 32 * WARPS, RESIDENT = 12 / WARPS;
+constexpr int PAIRS = INPUT_PAIRS * OUTPUT_PAIRS, WARPS = PAIRS * SHARES, THREADS = 32 * WARPS;
 constexpr int TAPS = SIDE * SIDE, BLOCK = 16, INPUTS = BLOCK * INPUT_PAIRS, OUTPUTS = BLOCK * OUTPUT_PAIRS;
-constexpr int COLUMN = 8, WIDTH = COLUMN * SHARES, WIDE = WIDTH + SIDE - 1;
-// Rows that come at once, stages of the ring, and steps of a job: the rows of the input that its rows of the cotangent
-// meet. A turn of the window and whole stages divide them, so that the compiler knows every row's place.
-constexpr int TOGETHER = 2, STAGES = 3, TURN = SIDE * TOGETHER, STEPS = 3 * TURN, ROWS = STEPS - SIDE + 1;
-// Copies of four channels that make up a row.
-constexpr int INPUT_QUADS = INPUTS / 4, OUTPUT_QUADS = OUTPUTS / 4, INPUT_COPIES = WIDE * INPUT_QUADS;
-constexpr int ALL_COPIES = INPUT_COPIES + WIDTH * OUTPUT_QUADS, COPIES = (ALL_COPIES + THREADS - 1) / THREADS;
+constexpr int COLUMN = 16, WIDTH = COLUMN * SHARES, WIDE = WIDTH + SIDE - 1;
+// Rows that come at once, and stages of the ring. In a turn, the rows of the window and the stages come round together, so
+// that the compiler knows every row's place.
+constexpr int TOGETHER = 2, STAGES = 3, TURN = SIDE * TOGETHER;
 
-// A pixel's channels, and room that keeps the lanes of a read on different banks.
-constexpr int INPUT_PIXEL = INPUTS + 8, OUTPUT_PIXEL = OUTPUTS + 8, COTANGENTS = WIDE * INPUT_PIXEL;
+// A row of pixels as f16 numbers, with room that keeps the lanes of a read on different banks.
+template <int PIXELS, int CHANNELS> struct Halves {
+    static constexpr int PIXEL = CHANNELS + 8;
+    alignas(16) unsigned short values[PIXELS][PIXEL];
+};
 
-// A row of the input, then one of the cotangent.
+// How a block copies rows of PIXELS pixels with CHANNELS channels: a thread takes the same places of every row.
+template <int PIXELS, int CHANNELS> struct Copies {
+    static constexpr int QUADS = CHANNELS / 4, ALL = PIXELS * QUADS, COUNT = (ALL + THREADS - 1) / THREADS;
+    static constexpr int APART = THREADS / QUADS;
+    static_assert(THREADS % QUADS == 0, "a thread's copies are of the same channels");
+
+    struct Copied {
+        float4 quads[COUNT][THREADS];
+    };
+
+    int width, channels, thread = 32 * threadIdx.y + threadIdx.x, pixel = thread / QUADS;
+    const float* source;
+    int bytes[COUNT];
+
+    __device__ __forceinline__ Copies(int width, int channels) : width(width), channels(channels) {}
+
+    __device__ __forceinline__ bool has(int i) const { return (i + 1) * THREADS <= ALL || thread < ALL - i * THREADS; }
+
+    // The place of the first pixel, which may lie outside of the picture.
+    __device__ __forceinline__ void aim(const float* picture, int y, int x) {
+        source = picture + ((i64)y * width + x + pixel) * channels + thread % QUADS * 4;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) bytes[i] = (unsigned)(x + pixel + i * APART) < (unsigned)width ? 16 : 0;
+    }
+
+    // Copies a row and aims at the next one.
+    __device__ __forceinline__ void start(Copied& to, bool there) {
+        unsigned address = shared_address(&to.quads[0][thread]);
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+            if (has(i))
+                start_copy(address + sizeof(to.quads[0]) * i, source + i * APART * channels, there ? bytes[i] : 0);
+        source += width * channels;
+    }
+
+    __device__ __forceinline__ void load(float4 (&own)[COUNT], const Copied& copied) const {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) own[i] = has(i) ? copied.quads[i][thread] : float4{};
+    }
+
+    // Makes f16 numbers. Returns the greatest magnitudes of them and of `most`.
+    __device__ __forceinline__ unsigned convert(Halves<PIXELS, CHANNELS>& to, const float4 (&own)[COUNT], Scale scale,
+                                                unsigned most) const {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+            if (has(i)) {
+                uint2 four = scale.apply(own[i]);
+                most = greater(greater(most, four.x), four.y);
+                *reinterpret_cast<uint2*>(&to.values[pixel + i * APART][thread % QUADS * 4]) = four;
+            }
+        return most;
+    }
+};
+
+using Inputs = Copies<WIDE, INPUTS>;
+using Cotangents = Copies<WIDTH, OUTPUTS>;
+
 struct Row {
-    float values[COTANGENTS + WIDTH * OUTPUT_PIXEL];
+    Halves<WIDE, INPUTS> input;
+    Halves<WIDTH, OUTPUTS> cotangent;
 };
 
 struct Stage {
-    Row rows[TOGETHER];
+    Inputs::Copied inputs[TOGETHER];
+    Cotangents::Copied cotangents[TOGETHER];
 };
+
+struct Shared {
+    Stage ring[STAGES];
+    // One is written while the other is read.
+    Row rows[2][TOGETHER];
+    unsigned most_input, most_cotangent;
+};
+
+// 16 channels of 16 pixels as an operand whose inner places are the pixels: `at` is this lane's row of eight channels.
+__device__ __forceinline__ void load_operand(unsigned (&operand)[4], unsigned at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(operand[0]), "=r"(operand[1]), "=r"(operand[2]), "=r"(operand[3])
+                 : "r"(at));
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 octant_convolution_gradient(const float* __restrict__ input, const float* __restrict__ cotangent,
                             float* __restrict__ sums, Geometry g) {
-    int lane = threadIdx.x, warp = threadIdx.y, pair = warp % PAIRS, share = warp / PAIRS;
-    int group = lane / 4, t = lane % 4, thread = 32 * warp + lane;
+    int lane = threadIdx.x, warp = threadIdx.y, pair = warp % PAIRS, share = warp / PAIRS, group = lane / 4, t = lane % 4;
     int outputs = g.output_channels, output_blocks = outputs / OUTPUTS;
     int block_input = blockIdx.x / output_blocks * INPUTS, block_output = blockIdx.x % output_blocks * OUTPUTS;
     int own_input = pair / OUTPUT_PAIRS * BLOCK, own_output = pair % OUTPUT_PAIRS * BLOCK;
+    extern __shared__ uint4 memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory);
 
-    __shared__ alignas(16) Stage ring[STAGES];
-    int columns = (g.output_width + WIDTH - 1) / WIDTH, chunks = (g.output_height + ROWS - 1) / ROWS;
-    int jobs = g.pictures * chunks * columns;
+    // The rows of all columns, one column below the other. A span is what a block takes of a column.
+    int height = g.output_height, columns = (g.output_width + WIDTH - 1) / WIDTH, all = g.pictures * columns * height;
+    int each = (all + gridDim.y - 1) / gridDim.y, begin = min(each * (int)blockIdx.y, all), end = min(begin + each, all);
+    auto span = [&](int from) { return min(height - from % height, end - from); };
 
-    // A thread copies the same places of every row: of the input, or of the cotangent that completes the window.
-    const float* sources[COPIES];
-    int steps[COPIES], places[COPIES], lows[COPIES], highs[COPIES];
-#pragma unroll
-    for (int i = 0; i < COPIES; ++i) {
-        int index = thread + i * THREADS, rest = index - INPUT_COPIES;
-        bool is_input = index < INPUT_COPIES;
-        places[i] = is_input ? index / INPUT_QUADS * INPUT_PIXEL + index % INPUT_QUADS * 4
-                             : COTANGENTS + rest / OUTPUT_QUADS * OUTPUT_PIXEL + rest % OUTPUT_QUADS * 4;
-        steps[i] = is_input ? g.input_width * g.channels : g.output_width * outputs;
-    }
-    int coming = blockIdx.y, coming_step = 0;
-    auto aim = [&] {
-        int x = coming % columns * WIDTH, first = coming / columns % chunks * ROWS, picture = coming / columns / chunks;
-        coming_step = 0;
-#pragma unroll
-        for (int i = 0; i < COPIES; ++i) {
-            int index = thread + i * THREADS, rest = index - INPUT_COPIES;
-            bool is_input = index < INPUT_COPIES;
-            int pixel = is_input ? index / INPUT_QUADS : rest / OUTPUT_QUADS;
-            int channel = 4 * (is_input ? index % INPUT_QUADS : rest % OUTPUT_QUADS);
-            int at_x = x + pixel - (is_input ? g.low_x : 0), width = is_input ? g.input_width : g.output_width;
-            int at_y = first - (is_input ? g.low_y : SIDE - 1), height = is_input ? g.input_height : g.output_height;
-            bool inside = at_x >= 0 && at_x < width && index < ALL_COPIES;
-            // The steps at which there is something to copy.
-            lows[i] = is_input ? -at_y : SIDE - 1;
-            highs[i] = inside ? height - at_y : 0;
-            sources[i] = (is_input ? input : cotangent) +
-                         (((i64)picture * height + at_y) * width + at_x) * (is_input ? g.channels : outputs) +
-                         (is_input ? block_input : block_output) + channel;
-        }
-    };
+    Inputs inputs(g.input_width, g.channels);
+    Cotangents cotangents(g.output_width, outputs);
+    // The rows of the input that a span of cotangents meets begin SIDE - 1 rows before those that complete the window.
+    int coming = begin, coming_y = 0, coming_step = 0, coming_steps = 0;
     auto start = [&](Stage& stage) {
-        if (coming < jobs) {
-#pragma unroll
-            for (int row = 0; row < TOGETHER; ++row)
-#pragma unroll
-                for (int i = 0; i < COPIES; ++i) {
-                    int step = coming_step + row;
-                    bool there = step >= lows[i] && step < highs[i];
-                    if (thread + i * THREADS < ALL_COPIES)
-                        start_copy(&stage.rows[row].values[places[i]], there ? sources[i] : input, there);
-                    sources[i] += steps[i];
-                }
-            coming_step += TOGETHER;
-            if (coming_step == STEPS) {
-                coming += gridDim.y;
-                if (coming < jobs) aim();
-            }
+        if (coming_step >= coming_steps && coming < end) {
+            int picture = coming / height / columns, x = coming / height % columns * WIDTH;
+            coming_y = coming % height, coming_step = 0, coming_steps = span(coming) + SIDE - 1;
+            inputs.aim(input + (i64)picture * g.input_height * g.input_width * g.channels + block_input,
+                       coming_y - g.low_y, x - g.low_x);
+            cotangents.aim(cotangent + (i64)picture * height * g.output_width * outputs + block_output,
+                           coming_y - (SIDE - 1), x);
+            coming += span(coming);
         }
+        if (coming_step < coming_steps)
+#pragma unroll
+            for (int row = 0; row < TOGETHER; ++row, ++coming_step) {
+                inputs.start(stage.inputs[row], (unsigned)(coming_y - g.low_y + coming_step) < g.input_height);
+                cotangents.start(stage.cotangents[row], coming_step >= SIDE - 1 && coming_step < coming_steps);
+            }
         end_group();
     };
-    if (coming < jobs) aim();
 #pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) start(ring[stage]);
+    for (int stage = 0; stage < STAGES - 1; ++stage) start(shared.ring[stage]);
 
+    Scale input_scale, cotangent_scale;
     float totals[TAPS][2][4] = {};
-    unsigned window[SIDE][SIDE][4];
-    int place = 0;
-    // A lane takes two neighbouring channels of the pixels t and t + 4.
-    int at_input = (share * COLUMN + t) * INPUT_PIXEL + own_input + 2 * group;
-    int at_output = COTANGENTS + (share * COLUMN + t) * OUTPUT_PIXEL + own_output + 2 * group;
-    for (int job = blockIdx.y; job < jobs; job += gridDim.y) {
+    unsigned window[SIDE][SIDE][4] = {};
+    // Makes f16 numbers of a stage. Returns whether a scale was too great.
+    auto convert = [&](const Stage& stage, Row (&rows)[TOGETHER]) {
+        float4 own_inputs[TOGETHER][Inputs::COUNT], own_cotangents[TOGETHER][Cotangents::COUNT];
+#pragma unroll
+        for (int row = 0; row < TOGETHER; ++row) {
+            inputs.load(own_inputs[row], stage.inputs[row]);
+            cotangents.load(own_cotangents[row], stage.cotangents[row]);
+        }
+        unsigned most = 0;
+#pragma unroll
+        for (int row = 0; row < TOGETHER; ++row) {
+            most = inputs.convert(rows[row].input, own_inputs[row], input_scale, most);
+            most = cotangents.convert(rows[row].cotangent, own_cotangents[row], cotangent_scale, most);
+        }
+        return overflows(most);
+    };
+    // Finds the scales anew. All that was made with the old ones follows.
+    auto rescale = [&](const Stage& stage) {
+        shared.most_input = shared.most_cotangent = 0;
+        __syncthreads();
+        for (int row = 0; row < TOGETHER; ++row) {
+            float4 own_inputs[Inputs::COUNT], own_cotangents[Cotangents::COUNT];
+            inputs.load(own_inputs, stage.inputs[row]);
+            cotangents.load(own_cotangents, stage.cotangents[row]);
+            for (auto& four : own_inputs) atomicMax(&shared.most_input, magnitude(four));
+            for (auto& four : own_cotangents) atomicMax(&shared.most_cotangent, magnitude(four));
+        }
+        __syncthreads();
+        float change = 1;
+        if (!input_scale.suffices(shared.most_input)) {
+            Scale next = Scale::of(shared.most_input);
+            change = input_scale.change(next);
+            unsigned both = halves(change, change);
+#pragma unroll
+            for (int i = 0; i < SIDE * SIDE * 4; ++i) (&window[0][0][0])[i] = times((&window[0][0][0])[i], both);
+            input_scale = next;
+        }
+        if (!cotangent_scale.suffices(shared.most_cotangent)) {
+            Scale next = Scale::of(shared.most_cotangent);
+            change *= cotangent_scale.change(next);
+            cotangent_scale = next;
+        }
+#pragma unroll
+        for (int i = 0; i < TAPS * 8; ++i) (&totals[0][0][0])[i] *= change;
+    };
+
+    // Of the left operand a lane's row is the pixel `lane % 8`, plus 8 for the upper half of the lanes; of the right one it
+    // is the channels that the upper half has eight further.
+    int pixel = share * COLUMN + lane % 8, odd = lane / 8 % 2 * 8, upper = lane / 16 * 8;
+    unsigned at_input = shared_address(&shared.rows[0][0].input.values[pixel + upper][own_input + odd]);
+    unsigned at_output = shared_address(&shared.rows[0][0].cotangent.values[pixel + odd][own_output + upper]);
+    int place = 0, side = 0;
+    for (int from = begin; from < end; from += span(from)) {
+        int steps = span(from) + SIDE - 1;
 #pragma unroll 1
-        for (int turn = 0; turn < STEPS; turn += TURN) {
+        for (int turn = 0; turn < steps; turn += TURN) {
 #pragma unroll
             for (int phase = 0; phase < TURN; ++phase) {
-                if (phase % TOGETHER == 0) {
+                int r = phase % TOGETHER;
+                if (r == 0) {
+                    if (turn + phase >= steps) break;
                     await_copies<STAGES - 2>();
-                    __syncthreads();
-                    start(ring[place == 0 ? STAGES - 1 : place - 1]);
+                    const Stage& stage = shared.ring[place];
+                    if (__syncthreads_or(convert(stage, shared.rows[side]))) {
+                        rescale(stage);
+                        convert(stage, shared.rows[side]);
+                        __syncthreads();
+                    }
                 }
-                const Row& row = ring[place].rows[phase % TOGETHER];
-                auto read = [&](int at) { return *reinterpret_cast<const float2*>(&row.values[at]); };
-                if (phase % TOGETHER == TOGETHER - 1) place = place + 1 < STAGES ? place + 1 : 0;
                 // The new row takes the place of the oldest one.
+                unsigned row = side * sizeof(shared.rows[0]) + r * sizeof(Row);
 #pragma unroll
-                for (int tx = 0; tx < SIDE; ++tx) {
-                    float2 low = read(at_input + tx * INPUT_PIXEL), high = read(at_input + (tx + 4) * INPUT_PIXEL);
-                    auto& last = window[phase % SIDE][tx];
-                    last[0] = rounded(low.x), last[1] = rounded(low.y);
-                    last[2] = rounded(high.x), last[3] = rounded(high.y);
+                for (int tx = 0; tx < SIDE; ++tx)
+                    load_operand(window[phase % SIDE][tx], at_input + row + tx * sizeof(shared.rows[0][0].input.values[0]));
+                unsigned right[4];
+                load_operand(right, at_output + row);
+                if (r == 0) {
+                    start(shared.ring[place == 0 ? STAGES - 1 : place - 1]);
+                    place = place + 1 < STAGES ? place + 1 : 0;
                 }
+                if (r == TOGETHER - 1) side ^= 1;
                 // The window of the first rows is not complete.
                 if (turn == 0 && phase < SIDE - 1) continue;
-                float2 low = read(at_output), high = read(at_output + 4 * OUTPUT_PIXEL);
-                unsigned right[2][2] = {{rounded(low.x), rounded(high.x)}, {rounded(low.y), rounded(high.y)}};
 #pragma unroll
                 for (int tap = 0; tap < TAPS; ++tap)
 #pragma unroll
                     for (int j = 0; j < 2; ++j)
-                        add_product(totals[tap][j], window[(phase + 1 + tap / SIDE) % SIDE][tap % SIDE], right[j][0],
-                                    right[j][1]);
+                        add_product(totals[tap][j], window[(phase + 1 + tap / SIDE) % SIDE][tap % SIDE], right[2 * j],
+                                    right[2 * j + 1]);
             }
         }
     }
-    await_copies<0>();
 
-    // A lane holds the input channels 2g and 2g + 1 at four neighbouring output channels.
-    float4(*others)[2][32] = reinterpret_cast<float4(*)[2][32]>(ring);
-    float* own = sums + ((i64)blockIdx.y * TAPS * g.channels + block_input + own_input + 2 * group) * outputs +
-                 block_output + own_output + 4 * t;
+    // A lane holds the input channels g and g + 8 at the output channels 2t, 2t + 1, and those eight further.
+    float back = 1 / input_scale.factor, cotangent_back = 1 / cotangent_scale.factor;
+    float2(*others)[4][32] = reinterpret_cast<float2(*)[4][32]>(memory);
+    float* own = sums + ((i64)blockIdx.y * TAPS * g.channels + block_input + own_input + group) * outputs +
+                 block_output + own_output + 2 * t;
 #pragma unroll
     for (int tap = 0; tap < TAPS; ++tap) {
-        auto& low = totals[tap][0];
-        auto& high = totals[tap][1];
-        float4 rows[2] = {{low[0], high[0], low[1], high[1]}, {low[2], high[2], low[3], high[3]}};
+        float2 found[4];
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            if (SHARES > 1) {
-                __syncthreads();
-                others[warp][r][lane] = rows[r];
-                __syncthreads();
-                for (int other = 1; other < SHARES; ++other) {
-                    float4 more = others[(warp + other * PAIRS) % WARPS][r][lane];
-                    rows[r] = {rows[r].x + more.x, rows[r].y + more.y, rows[r].z + more.z, rows[r].w + more.w};
-                }
+        for (int i = 0; i < 4; ++i) found[i] = {totals[tap][i / 2][i % 2 * 2], totals[tap][i / 2][i % 2 * 2 + 1]};
+        if (SHARES > 1) {
+            __syncthreads();
+#pragma unroll
+            for (int i = 0; i < 4; ++i) others[warp][i][lane] = found[i];
+            __syncthreads();
+        }
+        if (share != 0) continue;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            for (int other = 1; other < SHARES; ++other) {
+                float2 more = others[warp + other * PAIRS][i][lane];
+                found[i] = {found[i].x + more.x, found[i].y + more.y};
             }
-            if (share == 0) *reinterpret_cast<float4*>(own + ((i64)tap * g.channels + r) * outputs) = rows[r];
+            *reinterpret_cast<float2*>(own + ((i64)tap * g.channels + i % 2 * 8) * outputs + i / 2 * 8) = {
+                found[i].x * back * cotangent_back, found[i].y * back * cotangent_back};
         }
     }
 }

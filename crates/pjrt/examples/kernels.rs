@@ -2,8 +2,8 @@
 //! `cargo run --release -p octant-pjrt --example kernels [PLUGIN|auto]`.
 //!
 //! Every line is a convolution with the gradients of both operands. It names the kernels that the program calls and the
-//! greatest difference relative to the greatest value. Numbers that are rounded to TF32 have 11 bits, bf16 has 8. The last
-//! line says whether NaN stays what it is.
+//! greatest difference relative to the greatest value. Numbers that are rounded as TF32 is have 11 bits, bf16 has 8. The last
+//! lines say whether very great and very small numbers fare as well, and whether NaN stays what it is.
 
 use octant_graph::{Convolution, DType, HostTensor, Shape, Trace};
 use octant_pjrt::discover::{self, PluginKind};
@@ -31,7 +31,7 @@ const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) ->
 }
 
 /// Sizes that are no multiples of what warps take at once are among them.
-const LAYERS: [Layer; 17] = [
+const LAYERS: [Layer; 20] = [
     plain([2, 256, 256], 16, 16, 3),
     plain([3, 211, 250], 48, 16, 3),
     plain([3, 211, 250], 16, 48, 3),
@@ -41,6 +41,9 @@ const LAYERS: [Layer; 17] = [
     plain([8, 128, 131], 96, 32, 3),
     plain([33, 63, 65], 64, 64, 3),
     plain([33, 63, 65], 192, 64, 3),
+    plain([33, 63, 65], 32, 64, 3),
+    plain([33, 31, 33], 128, 128, 3),
+    plain([33, 15, 17], 256, 256, 3),
     plain([2, 65, 70], 2, 1, 7),
     plain([2, 33, 31], 4, 1, 3),
     plain([1, 20, 20], 2, 2, 5),
@@ -69,8 +72,36 @@ fn main() -> Result<(), Box<dyn Error>> {
         failed += usize::from(worst > allowed);
         println!("{verdict}: {}: {worst:.1e} by {}", layer.describe(), calls(&program)?);
     }
+    failed += usize::from(!keeps_magnitudes(&device, &cpu)?);
     failed += usize::from(!keeps_nan(&device)?);
     if failed > 0 { Err(format!("{failed} checks failed").into()) } else { Ok(()) }
+}
+
+/// Whether numbers that grow from 2^-32 to 2^31 down a picture, and weights of 1e-9, are as precise as others: tensor cores
+/// hold them as f16 numbers, whose scale must follow. Results are compared within their rows.
+fn keeps_magnitudes(device: &dyn Backend, cpu: &dyn Backend) -> Result<bool, Box<dyn Error>> {
+    const ROWS: usize = 256;
+    let (program, mut operands) = plain([2, ROWS, 256], 32, 32, 3).program()?;
+    let size = |row: usize| (row as f64 / 4.0 - 32.0).floor().exp2();
+    let by_row = |tensor: &HostTensor, factor: &dyn Fn(usize) -> f64| {
+        let row = tensor.shape().elements() / tensor.shape().dims()[0] / ROWS;
+        let values: Vec<f64> =
+            tensor.to_f64s().iter().enumerate().map(|(i, value)| value * factor(i / row % ROWS)).collect();
+        HostTensor::from_f64s(tensor.shape().clone(), &values)
+    };
+    for operand in [0, 2] {
+        operands[operand] = by_row(&operands[operand], &size)?;
+    }
+    let weights: Vec<f64> = operands[1].to_f64s().iter().map(|value| value * 1e-9).collect();
+    operands[1] = HostTensor::from_f64s(operands[1].shape().clone(), &weights)?;
+    let (ours, expected) = (run(device, &program, &operands)?, run(cpu, &program, &operands)?);
+    let mut worst = difference(&ours[2], &expected[2]);
+    for picture in 0..2 {
+        let levelled = |tensor: &HostTensor| by_row(tensor, &|row| 1.0 / size(row));
+        worst = worst.max(difference(&levelled(&ours[picture])?, &levelled(&expected[picture])?));
+    }
+    println!("{}: numbers of all sizes: {worst:.1e}", if worst <= 2e-3 { "ok" } else { "WRONG" });
+    Ok(worst <= 2e-3)
 }
 
 /// Whether the number that NVIDIA's arithmetic means by NaN, all bits of which are set, survives being rounded. One pixel

@@ -11,14 +11,18 @@
 // INPUTS is the number of input channels. A block has WARPS warps. A warp's column is EIGHTS times eight pixels wide, and as
 // high as the pictures divided by the grid's depth; STAGES rows are under way, and RESIDENT blocks share a processor.
 // TURNED is 1 if the kernel holds a row of input channels for every output channel, as it does for the gradient.
+//
+// A pointwise convolution may come along, whose kernel is one tap in the middle. If SPLIT is 1 it reads the same input and
+// has a result of its own; if JOINED is 1 it reads a second input and its result is added. It has as many channels.
 
 #include "window.h"
 #include "tensor_core.h"
 
 constexpr int TAPS = SIDE * SIDE, BLOCK = 16, BLOCKS = INPUTS / BLOCK, GROUPS = OUTPUTS / BLOCK, THREADS = 32 * WARPS;
 constexpr int COLUMN = 8 * EIGHTS, WIDE = COLUMN + SIDE - 1, COPIES = (WIDE + 7) / 8;
+constexpr int POINTWISE = SPLIT || JOINED ? BLOCKS : 0, MIDDLE = SIDE / 2, ALL_BLOCKS = BLOCKS * (1 + JOINED);
 // Weights of 16 channels fit into registers.
-constexpr bool KEPT = BLOCKS == 1 && GROUPS == 1;
+constexpr bool KEPT = BLOCKS == 1 && GROUPS == 1 && !POINTWISE;
 
 // 16 channels of a row of pixels, as the lanes copy them and as f16 numbers.
 struct Copied {
@@ -35,7 +39,8 @@ struct Weights {
 };
 
 struct Shared {
-    Weights weights[TAPS][BLOCKS][GROUPS];
+    // Those of the pointwise convolution come last.
+    Weights weights[TAPS * BLOCKS + POINTWISE][GROUPS];
     Copied ring[WARPS][STAGES];
     Row rows[WARPS];
     unsigned most;
@@ -48,13 +53,15 @@ __device__ __forceinline__ int first_output(int group, int m) {
 }
 
 // Brings the block's weights into shared memory, times `factor`. Returns the greatest magnitude that this thread met.
-__device__ unsigned load_weights(Shared& shared, const float* __restrict__ kernel, const Geometry& g, float factor) {
+__device__ unsigned load_weights(Shared& shared, const float* __restrict__ plain, const float* __restrict__ pointwise,
+                                 const Geometry& g, float factor) {
     int thread = 32 * threadIdx.y + threadIdx.x, outputs = g.output_channels;
     unsigned most = 0;
 #pragma unroll 4
-    for (int place = thread; place < TAPS * BLOCKS * GROUPS * 32; place += THREADS) {
-        int lane = place % 32, m = place / 32 % GROUPS, block = place / (32 * GROUPS) % BLOCKS;
-        int tap = place / (32 * GROUPS * BLOCKS), read = g.reversed ? TAPS - 1 - tap : tap;
+    for (int place = thread; place < (TAPS * BLOCKS + POINTWISE) * GROUPS * 32; place += THREADS) {
+        int lane = place % 32, m = place / 32 % GROUPS, unit = place / (32 * GROUPS), block = unit % BLOCKS;
+        int tap = unit / BLOCKS, read = tap == TAPS ? 0 : g.reversed ? TAPS - 1 - tap : tap;
+        const float* kernel = tap == TAPS ? pointwise : plain;
         // Four input channels of two output channels.
         int from = block * BLOCK + lane % 4 * 4, to = blockIdx.y * OUTPUTS + first_output(lane / 4, m);
         float4 rows[2];
@@ -73,7 +80,7 @@ __device__ unsigned load_weights(Shared& shared, const float* __restrict__ kerne
         most = max(most, max(magnitude(rows[0]), magnitude(rows[1])));
         Scale scale{factor};
         uint2 low = scale.apply(rows[0]), high = scale.apply(rows[1]);
-        shared.weights[tap][block][m].lanes[lane] = {low.x, high.x, low.y, high.y};
+        shared.weights[unit][m].lanes[lane] = {low.x, high.x, low.y, high.y};
     }
     return most;
 }
@@ -82,9 +89,10 @@ __device__ unsigned load_weights(Shared& shared, const float* __restrict__ kerne
 constexpr float USUAL = 0x1p10f;
 
 // The same, with the scale that suits them.
-__device__ Scale load_weights(Shared& shared, const float* __restrict__ kernel, const Geometry& g) {
+__device__ Scale load_weights(Shared& shared, const float* __restrict__ kernel, const float* __restrict__ pointwise,
+                              const Geometry& g) {
     if (threadIdx.x == 0 && threadIdx.y == 0) shared.most = 0;
-    unsigned own = load_weights(shared, kernel, g, USUAL);
+    unsigned own = load_weights(shared, kernel, pointwise, g, USUAL);
     __syncthreads();
     own = __reduce_max_sync(~0u, own);
     if (threadIdx.x == 0) atomicMax(&shared.most, own);
@@ -93,15 +101,34 @@ __device__ Scale load_weights(Shared& shared, const float* __restrict__ kernel, 
     Scale scale{USUAL};
     if (most != 0 && (most < 0x1p-6f || most >= 0x1p5f)) {
         scale = Scale::of(shared.most);
-        load_weights(shared, kernel, g, scale.factor);
+        load_weights(shared, kernel, pointwise, g, scale.factor);
         __syncthreads();
     }
     return scale;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-octant_convolution(const float* __restrict__ input, const float* __restrict__ kernel, float* __restrict__ output,
+octant_convolution(const float* __restrict__ input, const float* __restrict__ kernel,
+#if JOINED
+                   const float* __restrict__ second,
+#endif
+#if SPLIT || JOINED
+                   const float* __restrict__ pointwise,
+#endif
+                   float* __restrict__ output,
+#if SPLIT
+                   float* __restrict__ beside,
+#endif
                    Geometry g) {
+#if !SPLIT
+    float* beside = nullptr;
+#endif
+#if !SPLIT && !JOINED
+    const float* pointwise = nullptr;
+#endif
+#if !JOINED
+    const float* second = nullptr;
+#endif
     int lane = threadIdx.x, warp = threadIdx.y, group = lane / 4, t = lane % 4, outputs = g.output_channels;
     extern __shared__ uint4 memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory);
@@ -112,7 +139,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
     int job = blockIdx.x * WARPS + warp, picture = job / columns, column = job % columns * COLUMN;
     int first = blockIdx.z * rows, end = min(first + rows, g.output_height);
     // A lane copies the same places of every row.
-    const float* source = input + 4 * t +
+    i64 source = 4 * t +
         (((i64)picture * g.input_height + first - g.low_y) * g.input_width + column - g.low_x + group) * INPUTS;
     bool inside[COPIES];
 #pragma unroll
@@ -124,21 +151,21 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
     auto start = [&](Copied& to) {
         unsigned address = shared_address(&to.quads[0][lane]);
         bool there = (unsigned)started_y < g.input_height && started_y < end + SIDE - 1 - g.low_y;
+        const float* from = (started_block < BLOCKS ? input : second) + source + started_block % BLOCKS * BLOCK;
 #pragma unroll
         for (int copy = 0; copy < COPIES; ++copy)
-            start_copy(address + sizeof(to.quads[0]) * copy, source + 8 * copy * INPUTS, there && inside[copy] ? 16 : 0);
+            start_copy(address + sizeof(to.quads[0]) * copy, from + 8 * copy * INPUTS, there && inside[copy] ? 16 : 0);
         end_group();
-        source += started_block + 1 < BLOCKS ? BLOCK : g.input_width * INPUTS - (BLOCKS - 1) * BLOCK;
-        if (++started_block == BLOCKS) started_block = 0, ++started_y;
+        if (++started_block == ALL_BLOCKS) started_block = 0, ++started_y, source += g.input_width * INPUTS;
     };
 #pragma unroll
     for (int step = 0; step < STAGES - 1; ++step) start(ring[step]);
-    Scale weight_scale = load_weights(shared, kernel, g);
+    Scale weight_scale = load_weights(shared, kernel, pointwise, g);
     if (picture >= g.pictures) return;
     uint4 kept[TAPS];
     if (KEPT)
 #pragma unroll
-        for (int tap = 0; tap < TAPS; ++tap) kept[tap] = shared.weights[tap][0][0].lanes[lane];
+        for (int tap = 0; tap < TAPS; ++tap) kept[tap] = shared.weights[tap][0].lanes[lane];
 
     Scale scale;
     // Makes f16 numbers of a row. Returns whether the scale was too great.
@@ -156,76 +183,103 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
         return overflows(most);
     };
 
-    float* results = output + ((i64)picture * g.output_height * g.output_width + column + 2 * t) * outputs +
-                     blockIdx.y * OUTPUTS;
     int place = 0;
-    float totals[SIDE][EIGHTS][GROUPS][4] = {};
+    float totals[SIDE][EIGHTS][GROUPS][4] = {}, points[EIGHTS][GROUPS][4] = {};
+    // Waits for a row's next 16 channels, and starts to copy others in the place of those before them.
+    auto next_row = [&] {
+        await_copies<STAGES - 2>();
+        __syncwarp();
+        const Copied& copied = ring[place];
+        if (__any_sync(~0u, convert(copied))) {
+            unsigned most = 0;
+            for (int copy = 0; copy < COPIES; ++copy) most = max(most, magnitude(copied.quads[copy][lane]));
+            most = __reduce_max_sync(~0u, most);
+            if (!scale.suffices(most)) {
+                Scale next = Scale::of(most);
+                float change = scale.change(next);
+                scale = next;
+#pragma unroll
+                for (int i = 0; i < SIDE * EIGHTS * GROUPS * 4; ++i) (&totals[0][0][0][0])[i] *= change;
+#pragma unroll
+                for (int i = 0; i < EIGHTS * GROUPS * 4; ++i) (&points[0][0][0])[i] *= change;
+                convert(copied);
+            }
+        }
+        __syncwarp();
+        start(ring[place == 0 ? STAGES - 1 : place - 1]);
+        place = place + 1 < STAGES ? place + 1 : 0;
+    };
+    // A lane takes four neighbouring channels of the pixel g of every eight.
+    auto operand = [&](uint2 (&right)[EIGHTS], int tx) {
+#pragma unroll
+        for (int e = 0; e < EIGHTS; ++e) right[e] = row.pixels[8 * e + group + tx][t];
+    };
+    auto multiply = [&](float (&sums)[EIGHTS][GROUPS][4], int m, uint4 weight, const uint2 (&right)[EIGHTS]) {
+        unsigned left[4] = {weight.x, weight.y, weight.z, weight.w};
+#pragma unroll
+        for (int e = 0; e < EIGHTS; ++e) add_product(sums[e][m], left, right[e].x, right[e].y);
+    };
+    // A lane has two or four neighbouring channels of the pixels 2t and 2t + 1 of every eight. The sums begin anew.
+    i64 result = ((i64)picture * g.output_height * g.output_width + column + 2 * t) * outputs + blockIdx.y * OUTPUTS;
+    auto write = [&](float* to, float (&sums)[EIGHTS][GROUPS][4], int y) {
+        float back = 1 / (scale.factor * weight_scale.factor);
+        to += result + (i64)y * g.output_width * outputs;
+#pragma unroll
+        for (int i = 0; i < EIGHTS * 2; ++i) {
+            int e = i / 2, next = i % 2;
+            if (y < first || y >= end || column + 8 * e + 2 * t + next >= g.output_width) continue;
+#pragma unroll
+            for (int m = 0; m < GROUPS; m += 2) {
+                auto& a = sums[e][m];
+                auto& b = sums[e][m + 1 < GROUPS ? m + 1 : m];
+                float* here = to + (8 * e + next) * outputs + first_output(group, m);
+                if (m + 1 < GROUPS)
+                    *reinterpret_cast<float4*>(here) = {a[next] * back, a[next + 2] * back, b[next] * back,
+                                                        b[next + 2] * back};
+                else
+                    *reinterpret_cast<float2*>(here) = {a[next] * back, a[next + 2] * back};
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < EIGHTS * GROUPS * 4; ++i) (&sums[0][0][0])[i] = 0;
+    };
     // The input row at y belongs to the output rows y - SIDE + 1 to y. Their sums stay where they are: which of them a row
     // of the input meets is known to the compiler.
     for (int turn = first; turn < end + SIDE - 1; turn += SIDE) {
 #pragma unroll
         for (int phase = 0; phase < SIDE; ++phase) {
-            int y = turn + phase, done = y - SIDE + 1;
+            int y = turn + phase;
             if (y >= end + SIDE - 1) break;
+            auto& middle = totals[(phase + SIDE - 1 - MIDDLE) % SIDE];
 #pragma unroll (BLOCKS > 2 ? 1 : BLOCKS)
             for (int block = 0; block < BLOCKS; ++block) {
-                await_copies<STAGES - 2>();
-                __syncwarp();
-                const Copied& copied = ring[place];
-                if (__any_sync(~0u, convert(copied))) {
-                    unsigned most = 0;
-                    for (int copy = 0; copy < COPIES; ++copy) most = max(most, magnitude(copied.quads[copy][lane]));
-                    most = __reduce_max_sync(~0u, most);
-                    if (!scale.suffices(most)) {
-                        Scale next = Scale::of(most);
-                        float change = scale.change(next);
-                        scale = next;
-#pragma unroll
-                        for (int i = 0; i < SIDE * EIGHTS * GROUPS * 4; ++i) (&totals[0][0][0][0])[i] *= change;
-                        convert(copied);
-                    }
-                }
-                __syncwarp();
-                start(ring[place == 0 ? STAGES - 1 : place - 1]);
-                place = place + 1 < STAGES ? place + 1 : 0;
+                next_row();
 #pragma unroll
                 for (int tx = 0; tx < SIDE; ++tx) {
-                    // A lane takes four neighbouring channels of the pixel g of every eight.
                     uint2 right[EIGHTS];
-#pragma unroll
-                    for (int e = 0; e < EIGHTS; ++e) right[e] = row.pixels[8 * e + group + tx][t];
+                    operand(right, tx);
 #pragma unroll
                     for (int i = 0; i < SIDE * GROUPS; ++i) {
                         int ty = i / GROUPS, m = i % GROUPS, tap = ty * SIDE + tx;
-                        uint4 weight = KEPT ? kept[tap] : shared.weights[tap][block][m].lanes[lane];
-                        unsigned left[4] = {weight.x, weight.y, weight.z, weight.w};
-#pragma unroll
-                        for (int e = 0; e < EIGHTS; ++e)
-                            add_product(totals[(phase + SIDE - 1 - ty) % SIDE][e][m], left, right[e].x, right[e].y);
+                        uint4 weight = KEPT ? kept[tap] : shared.weights[tap * BLOCKS + block][m].lanes[lane];
+                        multiply(totals[(phase + SIDE - 1 - ty) % SIDE], m, weight, right);
                     }
+                    if (SPLIT && tx == MIDDLE)
+#pragma unroll
+                            for (int m = 0; m < GROUPS; ++m)
+                                multiply(points, m, shared.weights[TAPS * BLOCKS + block][m].lanes[lane], right);
                 }
             }
-            // A lane has two or four neighbouring channels of the pixels 2t and 2t + 1 of every eight.
-            float back = 1 / (scale.factor * weight_scale.factor);
-            float* to = results + (i64)done * g.output_width * outputs;
+            for (int block = 0; block < BLOCKS * JOINED; ++block) {
+                next_row();
+                uint2 right[EIGHTS];
+                operand(right, MIDDLE);
 #pragma unroll
-            for (int i = 0; i < EIGHTS * 2; ++i) {
-                int e = i / 2, next = i % 2;
-                if (done < first || column + 8 * e + 2 * t + next >= g.output_width) continue;
-#pragma unroll
-                for (int m = 0; m < GROUPS; m += 2) {
-                    auto& a = totals[phase][e][m];
-                    auto& b = totals[phase][e][m + 1 < GROUPS ? m + 1 : m];
-                    float* here = to + (8 * e + next) * outputs + first_output(group, m);
-                    if (m + 1 < GROUPS)
-                        *reinterpret_cast<float4*>(here) = {a[next] * back, a[next + 2] * back, b[next] * back,
-                                                            b[next + 2] * back};
-                    else
-                        *reinterpret_cast<float2*>(here) = {a[next] * back, a[next + 2] * back};
-                }
+                for (int m = 0; m < GROUPS; ++m)
+                    multiply(middle, m, shared.weights[TAPS * BLOCKS + block][m].lanes[lane], right);
             }
-#pragma unroll
-            for (int i = 0; i < EIGHTS * GROUPS * 4; ++i) (&totals[phase][0][0][0])[i] = 0;
+            write(output, totals[phase], y - SIDE + 1);
+            if (SPLIT) write(beside, points, y - MIDDLE);
         }
     }
 }

@@ -8,6 +8,9 @@
 // come through a ring in shared memory, two at once, so that several are under way, also those of the next column. The
 // thread that copied four numbers makes f16 numbers of them. Every row of blocks takes an even share of all rows of pixels
 // and writes sums of its own, which the program adds up in a fixed order.
+//
+// If SPLIT is 1 a pointwise convolution reads the same input, whose kernel is one tap in the middle. It has as many output
+// channels, a cotangent and sums of its own.
 
 #include "window.h"
 #include "tensor_core.h"
@@ -32,7 +35,7 @@ template <int PIXELS, int CHANNELS> struct Copies {
     static_assert(THREADS % QUADS == 0, "a thread's copies are of the same channels");
 
     struct Copied {
-        float4 quads[COUNT][THREADS];
+        float4 quads[ALL];
     };
 
     int width, channels, thread = 32 * threadIdx.y + threadIdx.x, pixel = thread / QUADS;
@@ -50,19 +53,20 @@ template <int PIXELS, int CHANNELS> struct Copies {
         for (int i = 0; i < COUNT; ++i) bytes[i] = (unsigned)(x + pixel + i * APART) < (unsigned)width ? 16 : 0;
     }
 
-    // Copies a row and aims at the next one.
-    __device__ __forceinline__ void start(Copied& to, bool there) {
-        unsigned address = shared_address(&to.quads[0][thread]);
+    // Copies a row of these pictures or of others that lie so far apart.
+    __device__ __forceinline__ void start(Copied& to, bool there, i64 apart = 0) const {
+        unsigned address = shared_address(&to.quads[thread]);
 #pragma unroll
         for (int i = 0; i < COUNT; ++i)
             if (has(i))
-                start_copy(address + sizeof(to.quads[0]) * i, source + i * APART * channels, there ? bytes[i] : 0);
-        source += width * channels;
+                start_copy(address + sizeof(float4) * i * THREADS, source + apart + i * APART * channels, there ? bytes[i] : 0);
     }
+
+    __device__ __forceinline__ void next() { source += width * channels; }
 
     __device__ __forceinline__ void load(float4 (&own)[COUNT], const Copied& copied) const {
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) own[i] = has(i) ? copied.quads[i][thread] : float4{};
+        for (int i = 0; i < COUNT; ++i) own[i] = has(i) ? copied.quads[i * THREADS + thread] : float4{};
     }
 
     // Makes f16 numbers. Returns the greatest magnitudes of them and of `most`.
@@ -82,14 +86,16 @@ template <int PIXELS, int CHANNELS> struct Copies {
 using Inputs = Copies<WIDE, INPUTS>;
 using Cotangents = Copies<WIDTH, OUTPUTS>;
 
+constexpr int RESULTS = 1 + SPLIT, MIDDLE = SIDE / 2;
+
 struct Row {
     Halves<WIDE, INPUTS> input;
-    Halves<WIDTH, OUTPUTS> cotangent;
+    Halves<WIDTH, OUTPUTS> cotangents[RESULTS];
 };
 
 struct Stage {
     Inputs::Copied inputs[TOGETHER];
-    Cotangents::Copied cotangents[TOGETHER];
+    Cotangents::Copied cotangents[RESULTS][TOGETHER];
 };
 
 struct Shared {
@@ -108,7 +114,18 @@ __device__ __forceinline__ void load_operand(unsigned (&operand)[4], unsigned at
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 octant_convolution_gradient(const float* __restrict__ input, const float* __restrict__ cotangent,
-                            float* __restrict__ sums, Geometry g) {
+#if SPLIT
+                            const float* __restrict__ pointwise_cotangent,
+#endif
+                            float* __restrict__ sums,
+#if SPLIT
+                            float* __restrict__ pointwise_sums,
+#endif
+                            Geometry g) {
+#if !SPLIT
+    const float* pointwise_cotangent = nullptr;
+    float* pointwise_sums = nullptr;
+#endif
     int lane = threadIdx.x, warp = threadIdx.y, pair = warp % PAIRS, share = warp / PAIRS, group = lane / 4, t = lane % 4;
     int outputs = g.output_channels, output_blocks = outputs / OUTPUTS;
     int block_input = blockIdx.x / output_blocks * INPUTS, block_output = blockIdx.x % output_blocks * OUTPUTS;
@@ -123,6 +140,8 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
 
     Inputs inputs(g.input_width, g.channels);
     Cotangents cotangents(g.output_width, outputs);
+    // The other cotangent lies in the same place.
+    i64 apart = pointwise_cotangent - cotangent;
     // The rows of the input that a span of cotangents meets begin SIDE - 1 rows before those that complete the window.
     int coming = begin, coming_y = 0, coming_step = 0, coming_steps = 0;
     auto start = [&](Stage& stage) {
@@ -139,7 +158,12 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
 #pragma unroll
             for (int row = 0; row < TOGETHER; ++row, ++coming_step) {
                 inputs.start(stage.inputs[row], (unsigned)(coming_y - g.low_y + coming_step) < g.input_height);
-                cotangents.start(stage.cotangents[row], coming_step >= SIDE - 1 && coming_step < coming_steps);
+                bool there = coming_step >= SIDE - 1 && coming_step < coming_steps;
+#pragma unroll
+                for (int result = 0; result < RESULTS; ++result)
+                    cotangents.start(stage.cotangents[result][row], there, result * apart);
+                cotangents.next();
+                inputs.next();
             }
         end_group();
     };
@@ -147,21 +171,26 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
     for (int stage = 0; stage < STAGES - 1; ++stage) start(shared.ring[stage]);
 
     Scale input_scale, cotangent_scale;
-    float totals[TAPS][2][4] = {};
+    // The pointwise kernel is one more tap.
+    float totals[TAPS + SPLIT][2][4] = {};
     unsigned window[SIDE][SIDE][4] = {};
     // Makes f16 numbers of a stage. Returns whether a scale was too great.
     auto convert = [&](const Stage& stage, Row (&rows)[TOGETHER]) {
-        float4 own_inputs[TOGETHER][Inputs::COUNT], own_cotangents[TOGETHER][Cotangents::COUNT];
+        float4 own_inputs[TOGETHER][Inputs::COUNT], own_cotangents[TOGETHER][RESULTS][Cotangents::COUNT];
 #pragma unroll
         for (int row = 0; row < TOGETHER; ++row) {
             inputs.load(own_inputs[row], stage.inputs[row]);
-            cotangents.load(own_cotangents[row], stage.cotangents[row]);
+#pragma unroll
+            for (int result = 0; result < RESULTS; ++result)
+                cotangents.load(own_cotangents[row][result], stage.cotangents[result][row]);
         }
         unsigned most = 0;
 #pragma unroll
         for (int row = 0; row < TOGETHER; ++row) {
             most = inputs.convert(rows[row].input, own_inputs[row], input_scale, most);
-            most = cotangents.convert(rows[row].cotangent, own_cotangents[row], cotangent_scale, most);
+#pragma unroll
+            for (int result = 0; result < RESULTS; ++result)
+                most = cotangents.convert(rows[row].cotangents[result], own_cotangents[row][result], cotangent_scale, most);
         }
         return overflows(most);
     };
@@ -172,9 +201,11 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
         for (int row = 0; row < TOGETHER; ++row) {
             float4 own_inputs[Inputs::COUNT], own_cotangents[Cotangents::COUNT];
             inputs.load(own_inputs, stage.inputs[row]);
-            cotangents.load(own_cotangents, stage.cotangents[row]);
             for (auto& four : own_inputs) atomicMax(&shared.most_input, magnitude(four));
-            for (auto& four : own_cotangents) atomicMax(&shared.most_cotangent, magnitude(four));
+            for (auto& copied : stage.cotangents) {
+                cotangents.load(own_cotangents, copied[row]);
+                for (auto& four : own_cotangents) atomicMax(&shared.most_cotangent, magnitude(four));
+            }
         }
         __syncthreads();
         float change = 1;
@@ -192,14 +223,14 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
             cotangent_scale = next;
         }
 #pragma unroll
-        for (int i = 0; i < TAPS * 8; ++i) (&totals[0][0][0])[i] *= change;
+        for (int i = 0; i < (TAPS + SPLIT) * 8; ++i) (&totals[0][0][0])[i] *= change;
     };
 
     // Of the left operand a lane's row is the pixel `lane % 8`, plus 8 for the upper half of the lanes; of the right one it
     // is the channels that the upper half has eight further.
     int pixel = share * COLUMN + lane % 8, odd = lane / 8 % 2 * 8, upper = lane / 16 * 8;
     unsigned at_input = shared_address(&shared.rows[0][0].input.values[pixel + upper][own_input + odd]);
-    unsigned at_output = shared_address(&shared.rows[0][0].cotangent.values[pixel + odd][own_output + upper]);
+    unsigned at_output = shared_address(&shared.rows[0][0].cotangents[0].values[pixel + odd][own_output + upper]);
     int place = 0, side = 0;
     for (int from = begin; from < end; from += span(from)) {
         int steps = span(from) + SIDE - 1;
@@ -223,8 +254,10 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
 #pragma unroll
                 for (int tx = 0; tx < SIDE; ++tx)
                     load_operand(window[phase % SIDE][tx], at_input + row + tx * sizeof(shared.rows[0][0].input.values[0]));
-                unsigned right[4];
-                load_operand(right, at_output + row);
+                unsigned right[RESULTS][4];
+#pragma unroll
+                for (int result = 0; result < RESULTS; ++result)
+                    load_operand(right[result], at_output + row + result * sizeof(shared.rows[0][0].cotangents[0]));
                 if (r == 0) {
                     start(shared.ring[place == 0 ? STAGES - 1 : place - 1]);
                     place = place + 1 < STAGES ? place + 1 : 0;
@@ -233,11 +266,13 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
                 // The window of the first rows is not complete.
                 if (turn == 0 && phase < SIDE - 1) continue;
 #pragma unroll
-                for (int tap = 0; tap < TAPS; ++tap)
+                for (int tap = 0; tap < TAPS + SPLIT; ++tap) {
+                    int result = tap / TAPS, at = result ? MIDDLE * SIDE + MIDDLE : tap;
 #pragma unroll
                     for (int j = 0; j < 2; ++j)
-                        add_product(totals[tap][j], window[(phase + 1 + tap / SIDE) % SIDE][tap % SIDE], right[2 * j],
-                                    right[2 * j + 1]);
+                        add_product(totals[tap][j], window[(phase + 1 + at / SIDE) % SIDE][at % SIDE],
+                                    right[result][2 * j], right[result][2 * j + 1]);
+                }
             }
         }
     }
@@ -245,10 +280,11 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
     // A lane holds the input channels g and g + 8 at the output channels 2t, 2t + 1, and those eight further.
     float back = 1 / input_scale.factor, cotangent_back = 1 / cotangent_scale.factor;
     float2(*others)[4][32] = reinterpret_cast<float2(*)[4][32]>(memory);
-    float* own = sums + ((i64)blockIdx.y * TAPS * g.channels + block_input + own_input + group) * outputs +
-                 block_output + own_output + 2 * t;
+    int own = (block_input + own_input + group) * outputs + block_output + own_output + 2 * t;
 #pragma unroll
-    for (int tap = 0; tap < TAPS; ++tap) {
+    for (int tap = 0; tap < TAPS + SPLIT; ++tap) {
+        i64 matrix = tap == TAPS ? blockIdx.y : (i64)blockIdx.y * TAPS + tap;
+        float* to = (tap == TAPS ? pointwise_sums : sums) + matrix * g.channels * outputs + own;
         float2 found[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) found[i] = {totals[tap][i / 2][i % 2 * 2], totals[tap][i / 2][i % 2 * 2 + 1]};
@@ -265,7 +301,7 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
                 float2 more = others[warp + other * PAIRS][i][lane];
                 found[i] = {found[i].x + more.x, found[i].y + more.y};
             }
-            *reinterpret_cast<float2*>(own + ((i64)tap * g.channels + i % 2 * 8) * outputs + i / 2 * 8) = {
+            *reinterpret_cast<float2*>(to + i % 2 * 8 * outputs + i / 2 * 8) = {
                 found[i].x * back * cotangent_back, found[i].y * back * cotangent_back};
         }
     }

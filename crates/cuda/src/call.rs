@@ -9,11 +9,14 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// A kernel that programs call with a window, two operands and a result.
+/// A kernel that programs call with a window, operands and results.
 pub trait Call {
     /// What programs call it.
     const NAME: &'static str;
     const SOURCE: Source;
+    /// Operands and results, in the order in which the kernel takes them.
+    const OPERANDS: usize = 2;
+    const RESULTS: usize = 1;
     /// Whether it computes the gradient of the kernel from input and cotangent, in as many parts as the result has, and
     /// not the output from input and kernel.
     const GRADIENT: bool;
@@ -66,19 +69,20 @@ fn compiled(source: &Source, defines: Vec<String>, shared: u32) -> Result<Kernel
 }
 
 fn start<C: Call>(frame: &CallFrame, window: &Window, kernel: Kernel) -> Result<(), String> {
-    let [first, second, result] = frame.buffers()[..] else {
-        return Err(format!("{} takes two operands and has a result", C::NAME));
-    };
-    let (input, output) = (pictures(first)?, pictures(if C::GRADIENT { second } else { result })?);
+    let buffers = frame.buffers();
+    if buffers.len() != C::OPERANDS + C::RESULTS {
+        return Err(format!("{} takes {} operands and has {} results", C::NAME, C::OPERANDS, C::RESULTS));
+    }
+    let result = buffers[C::OPERANDS];
+    let (input, output) = (pictures(buffers[0])?, pictures(if C::GRADIENT { buffers[1] } else { result })?);
     let parts = result.dims().first().copied().unwrap_or(1);
     let grid = C::grid(window, &input, &output, parts);
     let geometry = Geometry::new(&input, &output, window)?;
-    let pointers = [first.data, second.data, result.data];
-    let [a, b, c] = &pointers;
-    let parameters: [*const c_void; 4] =
-        [(&raw const *a).cast(), (&raw const *b).cast(), (&raw const *c).cast(), (&raw const geometry).cast()];
-    // SAFETY: every kernel takes three buffers and the geometry, whose sizes are those of the buffers; XLA keeps the
-    // buffers until the stream has passed.
+    let pointers: Vec<*mut c_void> = buffers.iter().map(|buffer| buffer.data).collect();
+    let parameters: Vec<*const c_void> =
+        pointers.iter().map(|pointer| (&raw const *pointer).cast()).chain([(&raw const geometry).cast()]).collect();
+    // SAFETY: every kernel takes its operands, its results and the geometry, whose sizes are those of the buffers; XLA keeps
+    // the buffers until the stream has passed.
     unsafe { driver()?.launch(kernel, grid, C::shared(window), frame.stream()?, &parameters) }
 }
 
@@ -91,13 +95,14 @@ pub fn enough(work: i64, each: i64) -> u32 {
 mod tests {
     use super::*;
     use crate::ffi::fake;
-    use crate::{depthwise, few_channels, tensor_core};
+    use crate::tensor_core::{self, Joined, Plain, Split};
+    use crate::{depthwise, few_channels};
 
     const EXECUTE: i32 = 3;
 
     #[test]
     fn handlers_speak_the_version_of_the_plugin_and_may_be_replayed() {
-        for handler in [handler::<depthwise::Convolution>, handler::<tensor_core::Gradient>] {
+        for handler in [handler::<depthwise::Convolution>, handler::<tensor_core::Gradient<Plain>>] {
             assert_eq!(fake::metadata(handler), (fake::VERSION.0, fake::VERSION.1, 1));
         }
     }
@@ -128,13 +133,16 @@ mod tests {
             defined::<depthwise::Gradient>(strided),
             defined::<few_channels::Convolution>(plain(7, 32, 2, 1)),
             defined::<few_channels::Gradient>(plain(3, 32, 4, 1)),
-            defined::<tensor_core::Convolution>(turned),
-            defined::<tensor_core::Convolution>(plain(3, 32, 48, 16)),
-            defined::<tensor_core::Convolution>(plain(3, 32, 32, 32)),
-            defined::<tensor_core::Convolution>(plain(3, 32, 16, 16)),
-            defined::<tensor_core::Gradient>(plain(3, 32, 32, 48)),
-            defined::<tensor_core::Gradient>(plain(3, 32, 48, 16)),
-            defined::<tensor_core::Gradient>(plain(3, 32, 64, 64)),
+            defined::<tensor_core::Convolution<Plain>>(turned),
+            defined::<tensor_core::Convolution<Plain>>(plain(3, 32, 48, 16)),
+            defined::<tensor_core::Convolution<Plain>>(plain(3, 32, 32, 32)),
+            defined::<tensor_core::Convolution<Plain>>(plain(3, 32, 16, 16)),
+            defined::<tensor_core::Gradient<Plain>>(plain(3, 32, 32, 48)),
+            defined::<tensor_core::Gradient<Plain>>(plain(3, 32, 48, 16)),
+            defined::<tensor_core::Gradient<Plain>>(plain(3, 32, 64, 64)),
+            defined::<tensor_core::Convolution<Split>>(plain(3, 32, 48, 16)),
+            defined::<tensor_core::Convolution<Joined>>(turned),
+            defined::<tensor_core::Gradient<Split>>(plain(3, 32, 96, 32)),
         ] {
             let code = compiler.compile(&source, 80, &defines);
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?}: {code:?}", source.name);

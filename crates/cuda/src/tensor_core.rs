@@ -10,6 +10,7 @@ use crate::call::{Call, enough};
 use crate::compiler::{Source, source};
 use crate::driver::Grid;
 use crate::window::{Pictures, Window};
+use std::marker::PhantomData;
 
 /// Channels come in blocks.
 const BLOCK: i64 = 16;
@@ -24,8 +25,34 @@ const ALIGNMENT: i64 = 16;
 /// Processors of a large GPU.
 const PROCESSORS: i64 = 132;
 
-/// `(input, kernel) -> output`, and the gradient with respect to the input.
-pub struct Convolution;
+/// Whether a pointwise convolution of as many channels comes along.
+pub trait Company {
+    const SPLIT: bool = false;
+    const JOINED: bool = false;
+}
+
+/// None does.
+pub struct Plain;
+
+/// It reads the same input, which is read once.
+pub struct Split;
+
+/// It reads an input of its own, and the results are added: the gradient of both with respect to their input.
+pub struct Joined;
+
+impl Company for Plain {}
+
+impl Company for Split {
+    const SPLIT: bool = true;
+}
+
+impl Company for Joined {
+    const JOINED: bool = true;
+}
+
+/// `(input, kernel) -> output`, and the gradient with respect to the input; split `(input, kernel, pointwise kernel) ->
+/// (output, pointwise output)`; joined `(input, kernel, pointwise input, pointwise kernel) -> output`.
+pub struct Convolution<C>(PhantomData<C>);
 
 /// How a convolution is cut: what was fastest.
 struct Tile {
@@ -63,8 +90,14 @@ impl Tile {
     }
 }
 
-impl Call for Convolution {
-    const NAME: &'static str = "octant.convolution";
+impl<C: Company> Call for Convolution<C> {
+    const NAME: &'static str = match (C::SPLIT, C::JOINED) {
+        (true, _) => "octant.convolution_split",
+        (_, true) => "octant.convolution_joined",
+        _ => "octant.convolution",
+    };
+    const OPERANDS: usize = 2 + C::SPLIT as usize + 2 * C::JOINED as usize;
+    const RESULTS: usize = 1 + C::SPLIT as usize;
     const SOURCE: Source = source!("convolution.cu", c"octant_convolution");
     const GRADIENT: bool = false;
 
@@ -79,6 +112,8 @@ impl Call for Convolution {
             ("RESIDENT", resident),
             ("WARPS", WARPS),
             ("TURNED", window.turned),
+            ("SPLIT", C::SPLIT.into()),
+            ("JOINED", C::JOINED.into()),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }
@@ -86,9 +121,10 @@ impl Call for Convolution {
     /// The weights in f16, and for every warp a ring of rows of 16 channels as they come, and one in f16.
     fn shared(window: &Window) -> u32 {
         let Tile { outputs, eights, stages, .. } = Tile::of(window);
-        let weights = 2 * window.side * window.side * window.inputs * outputs;
+        let taps = window.side * window.side + i64::from(C::SPLIT || C::JOINED);
+        let weights = 2 * taps * window.inputs * outputs;
         let copies = (8 * eights + window.side - 1 + 7) / 8;
-        (weights + WARPS * (stages + 1) * copies * COPY + ALIGNMENT) as u32
+        (weights + WARPS * (stages * COPY + COPY / 2) * copies + ALIGNMENT) as u32
     }
 
     fn grid(window: &Window, _: &Pictures, output: &Pictures, _: i64) -> Grid {
@@ -101,25 +137,27 @@ impl Call for Convolution {
     }
 }
 
-/// `(input, cotangent) -> sums`, the kernel's gradient in parts.
-pub struct Gradient;
+/// `(input, cotangent) -> sums`, the kernel's gradient in parts; split `(input, cotangent, pointwise cotangent) -> (sums,
+/// pointwise sums)`.
+pub struct Gradient<C>(PhantomData<C>);
 
-impl Gradient {
-    /// Blocks of input and of output channels that the warps of one block own, and warps that share their pixels.
-    fn shares(window: &Window) -> [i64; 3] {
-        let inputs = [2, 3].into_iter().find(|pairs| window.inputs % (pairs * BLOCK) == 0).unwrap_or(1);
-        let outputs = if window.outputs % (2 * BLOCK) == 0 { 2 } else { 1 };
-        [inputs, outputs, enough(4, inputs * outputs).into()]
-    }
+/// Blocks of input and of output channels that the warps of one block own, and warps that share their pixels.
+fn shares(window: &Window) -> [i64; 3] {
+    let inputs = [2, 3].into_iter().find(|pairs| window.inputs % (pairs * BLOCK) == 0).unwrap_or(1);
+    let outputs = if window.outputs % (2 * BLOCK) == 0 { 2 } else { 1 };
+    [inputs, outputs, (4 / (inputs * outputs)).max(1)]
 }
 
-impl Call for Gradient {
-    const NAME: &'static str = "octant.convolution_gradient";
+impl<C: Company> Call for Gradient<C> {
+    const NAME: &'static str =
+        if C::SPLIT { "octant.convolution_gradient_split" } else { "octant.convolution_gradient" };
     const SOURCE: Source = source!("convolution_gradient.cu", c"octant_convolution_gradient");
+    const OPERANDS: usize = 2 + C::SPLIT as usize;
+    const RESULTS: usize = 1 + C::SPLIT as usize;
     const GRADIENT: bool = true;
 
     fn defines(window: &Window) -> Vec<String> {
-        let [inputs, outputs, shares] = Gradient::shares(window);
+        let [inputs, outputs, shares] = shares(window);
         // Registers suffice for twelve warps; those that share pixels copy more and need more.
         let resident = if shares == 1 { 12 / (inputs * outputs) } else { 2 };
         let numbers = [
@@ -128,24 +166,22 @@ impl Call for Gradient {
             ("OUTPUT_PAIRS", outputs),
             ("SHARES", shares),
             ("RESIDENT", resident),
+            ("SPLIT", C::SPLIT.into()),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }
 
-    /// A ring of three times two rows of the input and of the cotangent as they come, and twice two in f16.
+    /// A ring of three times two rows of the input and of the cotangents as they come, and twice two in f16.
     fn shared(window: &Window) -> u32 {
-        let [inputs, outputs, shares] = Gradient::shares(window);
-        let threads = 32 * inputs * outputs * shares;
+        let [inputs, outputs, shares] = shares(window);
         let width = COLUMN * shares;
-        let row = |pixels: i64, channels: i64| {
-            let copies: i64 = enough(pixels * channels / 4, threads).into();
-            6 * copies * threads * 16 + 4 * pixels * (channels + 8) * 2
-        };
-        (row(width + window.side - 1, BLOCK * inputs) + row(width, BLOCK * outputs) + ALIGNMENT) as u32
+        let row = |pixels: i64, channels: i64| 6 * pixels * channels * 4 + 4 * pixels * (channels + 8) * 2;
+        let cotangents = (1 + i64::from(C::SPLIT)) * row(width, BLOCK * outputs);
+        (row(width + window.side - 1, BLOCK * inputs) + cotangents + ALIGNMENT) as u32
     }
 
     fn grid(window: &Window, _: &Pictures, _: &Pictures, parts: i64) -> Grid {
-        let [inputs, outputs, shares] = Gradient::shares(window);
+        let [inputs, outputs, shares] = shares(window);
         let blocks = window.inputs / (BLOCK * inputs) * (window.outputs / (BLOCK * outputs));
         Grid { blocks: [blocks as u32, parts as u32, 1], threads: [32, (inputs * outputs * shares) as u32] }
     }
@@ -159,11 +195,11 @@ mod tests {
     #[test]
     fn the_warps_of_a_block_own_different_channels_as_far_as_there_are_any() {
         let grid = |inputs, outputs| {
-            let grid = Gradient::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[0; 4], 7);
+            let grid = Gradient::<Plain>::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[0; 4], 7);
             (grid.blocks, grid.threads[1])
         };
         assert_eq!(grid(16, 16), ([1, 7, 1], 4));
-        assert_eq!(grid(48, 16), ([1, 7, 1], 6));
+        assert_eq!(grid(48, 16), ([1, 7, 1], 3));
         assert_eq!(grid(32, 32), ([1, 7, 1], 4));
         assert_eq!(grid(96, 32), ([3, 7, 1], 4));
     }
@@ -171,7 +207,7 @@ mod tests {
     #[test]
     fn pictures_are_cut_so_that_no_processor_waits_long() {
         let grid = |inputs, outputs, size| {
-            Convolution::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[32, size, size, outputs], 1).blocks
+            Convolution::<Plain>::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[32, size, size, outputs], 1).blocks
         };
         assert_eq!(grid(16, 16, 256), [128, 1, 8]);
         assert_eq!(grid(16, 48, 256), [64, 1, 8]);
@@ -187,14 +223,27 @@ mod tests {
     fn weights_and_rows_fit_into_shared_memory() {
         for (inputs, outputs) in [(16, 16), (16, 48), (16, 64), (48, 16), (48, 32), (32, 32), (96, 32), (32, 96)] {
             let window = plain(3, 32, inputs, outputs);
-            let shared = Convolution::shared(&window);
-            assert!(shared <= SHARED, "{inputs}→{outputs}: {shared}");
-            // A block takes a kilobyte for itself.
-            assert!(Tile::of(&window).resident as u32 * (shared + 1024) <= 227 << 10);
+            let needs = [
+                Convolution::<Plain>::shared(&window),
+                Convolution::<Split>::shared(&window),
+                Convolution::<Joined>::shared(&window),
+            ];
+            for shared in needs {
+                assert!(shared <= SHARED, "{inputs}→{outputs}: {shared}");
+                // A block takes a kilobyte for itself.
+                assert!(Tile::of(&window).resident as u32 * (shared + 1024) <= 227 << 10);
+            }
         }
         for (inputs, outputs) in [(16, 16), (16, 32), (48, 16), (32, 32), (48, 32), (112, 16), (256, 256)] {
-            let shared = Gradient::shared(&plain(3, 32, inputs, outputs));
+            let window = plain(3, 32, inputs, outputs);
+            let shared = Gradient::<Plain>::shared(&window);
             assert!(shared <= SHARED, "{inputs}→{outputs}: {shared}");
+            let split = Gradient::<Split>::shared(&window);
+            assert!(shares(&window)[2] > 2 || split <= SHARED, "{inputs}→{outputs}: {split}");
+            let [pairs_in, pairs_out, shares] = shares(&window);
+            let resident = if shares == 1 { 12 / (pairs_in * pairs_out) } else { 2 } as u32;
+            assert!(resident * (shared + 1024) <= 227 << 10, "{inputs}→{outputs}: {shared}");
+            assert!(shares > 2 || resident * (split + 1024) <= 227 << 10, "{inputs}→{outputs}: {split}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! greatest difference relative to the greatest value. Numbers that are rounded as TF32 is have 11 bits, bf16 has 8. The last
 //! lines say whether very great and very small numbers fare as well, and whether NaN stays what it is.
 
-use octant_graph::{Convolution, DType, HostTensor, Shape, Trace};
+use octant_graph::{Convolution, DType, HostTensor, Shape, Tensor, Trace};
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
 use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
@@ -19,11 +19,18 @@ struct Layer {
     side: usize,
     stride: usize,
     groups: usize,
+    /// Whether a pointwise layer of as many channels looks at the same pictures.
+    company: bool,
 }
 
 /// A layer in f32 without strides.
 const fn plain(pictures: [usize; 3], inputs: usize, outputs: usize, side: usize) -> Layer {
-    Layer { dtype: DType::F32, pictures, inputs, outputs, side, stride: 1, groups: 1 }
+    Layer { dtype: DType::F32, pictures, inputs, outputs, side, stride: 1, groups: 1, company: false }
+}
+
+/// The same with a pointwise layer beside it.
+const fn accompanied(pictures: [usize; 3], inputs: usize, outputs: usize) -> Layer {
+    Layer { company: true, ..plain(pictures, inputs, outputs, 3) }
 }
 
 const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) -> Layer {
@@ -31,7 +38,7 @@ const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) ->
 }
 
 /// Sizes that are no multiples of what warps take at once are among them.
-const LAYERS: [Layer; 20] = [
+const LAYERS: [Layer; 25] = [
     plain([2, 256, 256], 16, 16, 3),
     plain([3, 211, 250], 48, 16, 3),
     plain([3, 211, 250], 16, 48, 3),
@@ -44,6 +51,11 @@ const LAYERS: [Layer; 20] = [
     plain([33, 63, 65], 32, 64, 3),
     plain([33, 31, 33], 128, 128, 3),
     plain([33, 15, 17], 256, 256, 3),
+    accompanied([8, 128, 131], 16, 32),
+    accompanied([3, 211, 250], 48, 16),
+    accompanied([8, 128, 131], 96, 32),
+    accompanied([33, 63, 65], 32, 64),
+    accompanied([33, 63, 65], 192, 64),
     plain([2, 65, 70], 2, 1, 7),
     plain([2, 33, 31], 4, 1, 3),
     plain([1, 20, 20], 2, 2, 5),
@@ -126,27 +138,40 @@ fn keeps_nan(device: &dyn Backend) -> Result<bool, Box<dyn Error>> {
 impl Layer {
     fn describe(&self) -> String {
         let ([n, h, w], Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
-        format!("{inputs}→{outputs} {side}×{side} in {groups} groups, stride {stride}, {n}×{h}×{w} {dtype:?}")
+        let company = if self.company { " and 1×1" } else { "" };
+        format!("{inputs}→{outputs} {side}×{side}{company} in {groups} groups, stride {stride}, {n}×{h}×{w} {dtype:?}")
     }
 
-    /// The layer and the gradients of a weighted sum of its results, with random operands.
+    /// The layer and the gradients of a weighted sum of its results, with random operands: the pictures, the kernel, the
+    /// weights, and another kernel and weights for the layer beside it.
     fn program(&self) -> Result<(Program, Vec<HostTensor>), Box<dyn Error>> {
         let ([n, h, w], &Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
         let made = |length: usize| (length + 2 * (side / 2) - side) / stride + 1;
-        let shapes = [
+        let results = Shape::new(dtype, [n, made(h), made(w), outputs]);
+        let mut shapes = vec![
             Shape::new(dtype, [n, h, w, inputs]),
             Shape::new(dtype, [side, side, inputs / groups, outputs]),
-            Shape::new(dtype, [n, made(h), made(w), outputs]),
+            results.clone(),
         ];
+        if self.company {
+            shapes.extend([Shape::new(dtype, [1, 1, inputs, outputs]), results]);
+        }
         let trace = Trace::new();
-        let [x, kernel, weights] = shapes.clone().map(|shape| trace.input("operand", shape));
-        let padding = vec![(side as i64 / 2, side as i64 / 2); 2];
-        let strides = vec![stride; 2];
-        let conv = Convolution { feature_groups: groups, padding, strides, ..Convolution::nhwc(2, dtype) };
-        let y = x.convolution(&kernel, conv);
-        let loss = (y.convert(DType::F32) * weights.convert(DType::F32)).sum(&[0, 1, 2, 3]);
-        let gradients = trace.gradients(&loss, &[x, kernel]);
-        let graph = trace.finish(&[&[y][..], &gradients[..]].concat())?;
+        let operands: Vec<Tensor> = shapes.iter().map(|shape| trace.input("operand", shape.clone())).collect();
+        let (mut made, mut kernels, mut loss) = (Vec::new(), Vec::new(), None);
+        for pair in operands[1..].chunks(2) {
+            let padding = vec![(pair[0].dim(0) as i64 / 2, pair[0].dim(0) as i64 / 2); 2];
+            let strides = vec![stride; 2];
+            let conv = Convolution { feature_groups: groups, padding, strides, ..Convolution::nhwc(2, dtype) };
+            let y = operands[0].convolution(&pair[0], conv);
+            let part = (y.convert(DType::F32) * pair[1].convert(DType::F32)).sum(&[0, 1, 2, 3]);
+            loss = Some(loss.map_or(part.clone(), |loss: Tensor| loss + &part));
+            made.push(y);
+            kernels.push(pair[0].clone());
+        }
+        let loss = loss.ok_or("a layer has a kernel")?;
+        let gradients = trace.gradients(&loss, &[&operands[..1], &kernels].concat());
+        let graph = trace.finish(&[made, gradients].concat())?;
         let operands = shapes.iter().enumerate().map(|(seed, shape)| random(shape, seed as u32 + 1));
         Ok((Program::new("layer", graph), operands.collect::<Result<_, _>>()?))
     }

@@ -2,7 +2,7 @@
 
 use crate::module::Module;
 use crate::{constant, types};
-use octant_graph::{DType, Graph, HostTensor, Shape};
+use octant_graph::{DType, HostTensor, Shape};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -53,9 +53,9 @@ impl<'m> Function<'m> {
         Function { module, lines: Vec::new(), next: 0, indent: 2, path: "".into(), from_integers: HashSet::new() }
     }
 
-    /// What follows belongs to that layer.
-    pub fn set_path(&mut self, path: &Arc<str>) {
-        self.path = path.clone();
+    /// What follows belongs to that layer. Returns the one before.
+    pub fn set_path(&mut self, path: &Arc<str>) -> Arc<str> {
+        std::mem::replace(&mut self.path, path.clone())
     }
 
     /// A name that nothing has yet.
@@ -192,31 +192,4 @@ impl<'m> Function<'m> {
         let list = types::join(arguments.iter().map(|argument| format!("{argument}: {}", argument.ty())));
         self.open(format!("^bb0({list}):"));
     }
-
-    /// Writes a graph over these values.
-    pub fn graph(&mut self, graph: &Graph, inputs: &[Named]) -> Vec<Named> {
-        let outer = self.path.clone();
-        let mut values: Vec<Option<Named>> = vec![None; graph.values().len()];
-        for (&id, input) in graph.inputs().iter().zip(inputs) {
-            values[id.index()] = Some(input.clone());
-        }
-        let get = |values: &[Option<Named>], id: octant_graph::ValueId| {
-            values[id.index()].clone().expect("nodes are in topological order")
-        };
-        for node in graph.nodes().iter().filter(|node| !is_parameter(node)) {
-            let operands: Vec<Named> = node.inputs.iter().map(|&input| get(&values, input)).collect();
-            let shapes: Vec<&Shape> = node.outputs.iter().map(|&output| graph.shape(output)).collect();
-            self.set_path(if node.path.is_empty() { &outer } else { &node.path });
-            let results = crate::ops::lower_node(self, node, &operands, &shapes);
-            for (&output, result) in node.outputs.iter().zip(results) {
-                values[output.index()] = Some(result);
-            }
-        }
-        self.path = outer;
-        graph.outputs().iter().map(|&output| get(&values, output)).collect()
-    }
-}
-
-fn is_parameter(node: &octant_graph::Node) -> bool {
-    matches!(node.op, octant_graph::Op::Parameter { .. })
 }

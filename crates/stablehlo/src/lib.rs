@@ -9,8 +9,9 @@
 //! of the last years parses. What StableHLO does not have, such as the error function or Threefry, is written out in
 //! arithmetic, so that it means the same on every plugin.
 //!
-//! Start reading at [`lower`], then at `ops::lower_node` for the operations.
+//! Start reading at [`lower`], then at `body` for graphs and `ops::lower_node` for the operations.
 
+mod body;
 mod constant;
 mod function;
 mod module;

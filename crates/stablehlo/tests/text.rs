@@ -191,6 +191,30 @@ fn few_channels_call_kernels_that_are_exact() {
 }
 
 #[test]
+fn a_pointwise_layer_beside_another_one_is_computed_with_it() {
+    let program = |side: usize, inputs: usize, outputs: usize, padding: i64| {
+        let trace = Trace::new();
+        let x = trace.input("x", Shape::new(DType::F32, [4, side, side, inputs]));
+        let kernels = [3, 1].map(|side| trace.input("w", Shape::new(DType::F32, [side, side, inputs, outputs])));
+        let layer = |kernel: &Tensor, padding: i64| {
+            let conv = Convolution { padding: vec![(padding, padding); 2], ..Convolution::nhwc(2, DType::F32) };
+            x.convolution(kernel, conv).sin().sum(&[0, 1, 2, 3])
+        };
+        let loss = layer(&kernels[0], padding) + layer(&kernels[1], 0);
+        let gradients = trace.gradients(&loss, &[std::slice::from_ref(&x), &kernels[..]].concat());
+        Program::new("block", trace.finish(&gradients).unwrap())
+    };
+    let calls = |program: &Program| {
+        let names = ["convolution_split", "convolution_joined", "convolution_gradient_split"];
+        names.map(|name| kernel_calls(program, name, &KERNELS))
+    };
+    assert_eq!(calls(&program(256, 48, 16, 1)), [(1, 3); 3]);
+    assert_eq!(calls(&program(256, 16, 16, 1)), [(1, 3), (1, 3), (0, 3)], "warps that share pixels have no room");
+    assert_eq!(calls(&program(256, 48, 16, 0)), [(0, 3); 3], "the middle tap is another pixel's");
+    assert_eq!(calls(&program(64, 48, 16, 1)), [(0, 0); 3], "too few pixels");
+}
+
+#[test]
 fn narrow_layers_of_large_pictures_call_kernels_that_round() {
     let program = |side, inputs, outputs| {
         convolution_gradients(DType::F32, [4, side, side, inputs], [3, 3, inputs, outputs], 1, 1)

@@ -11,6 +11,8 @@ mod random;
 mod reduce;
 mod window;
 
+pub use kernels::Pairs;
+
 use crate::function::{Function, Named};
 use crate::module;
 use octant_graph::{Node, Op, Shape};

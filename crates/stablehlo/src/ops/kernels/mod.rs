@@ -4,7 +4,10 @@
 
 mod depthwise;
 mod few_channels;
+mod pairs;
 mod tensor_core;
+
+pub use pairs::Pairs;
 
 use super::reduce;
 use crate::function::{Function, Named};
@@ -17,15 +20,10 @@ const BLOCKS: usize = 396;
 
 /// The call that computes a convolution, if one of ours does.
 pub fn call(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution, shape: &Shape) -> Option<Named> {
-    let dtype = conv.dtype;
-    let same_type = input.dtype() == dtype && kernel.dtype() == dtype && matches!(dtype, DType::BF16 | DType::F32);
-    if !same_type || input.shape.rank() != 4 || shape.elements() == 0 || input.shape.elements() == 0 {
-        return None;
-    }
-    let task = Task::of(input, kernel, conv, shape)?;
+    let task = Task::of(&input.shape, &kernel.shape, conv, shape)?;
     let chosen = depthwise::choose(&task).or_else(|| few_channels::choose(&task));
     let chosen = chosen.or_else(|| tensor_core::choose(&task, f.module.options.precision))?;
-    Some(task.write(f, input, kernel, &chosen, shape))
+    task.write(f, &[input, kernel], &chosen, &[shape]).pop()
 }
 
 /// What a call computes: a convolution, or the gradient of its kernel from input and cotangent.
@@ -49,7 +47,12 @@ struct Chosen {
 }
 
 impl<'a> Task<'a> {
-    fn of(input: &'a Named, kernel: &'a Named, conv: &'a Convolution, shape: &'a Shape) -> Option<Task<'a>> {
+    fn of(input: &'a Shape, kernel: &'a Shape, conv: &'a Convolution, shape: &'a Shape) -> Option<Task<'a>> {
+        let dtype = conv.dtype;
+        let same_type = input.dtype() == dtype && kernel.dtype() == dtype && matches!(dtype, DType::BF16 | DType::F32);
+        if !same_type || input.rank() != 4 || shape.elements() == 0 || input.elements() == 0 {
+            return None;
+        }
         let pictures = ImageAxes { batch: 0, feature: 3, spatial: vec![1, 2] };
         let kernel_axes = |input, output, first| KernelAxes { input, output, spatial: vec![first, first + 1] };
         let is_gradient = conv.input == ImageAxes { batch: 3, feature: 0, spatial: vec![1, 2] }
@@ -59,14 +62,14 @@ impl<'a> Task<'a> {
         let is_forward =
             conv.input == pictures && conv.output == pictures && (is_turned || conv.kernel == kernel_axes(2, 3, 0));
         let (weights, output, groups, others) = match is_gradient {
-            true => (shape, &kernel.shape, conv.batch_groups, conv.feature_groups),
-            false => (&kernel.shape, shape, conv.feature_groups, conv.batch_groups),
+            true => (shape, kernel, conv.batch_groups, conv.feature_groups),
+            false => (kernel, shape, conv.feature_groups, conv.batch_groups),
         };
         // A gradient that reads the input with holes is one of a transposed convolution.
         let is_direct = !is_gradient || (!conv.reversed && conv.input_dilation.iter().all(|&dilation| dilation == 1));
         let [side, width, ..] = *weights.dims() else { return None };
         let known = (is_gradient || is_forward) && is_direct && others == 1 && side == width;
-        known.then_some(Task { conv, is_gradient, is_turned, groups, side, input: &input.shape, output })
+        known.then_some(Task { conv, is_gradient, is_turned, groups, side, input, output })
     }
 
     fn inputs(&self) -> usize {
@@ -100,29 +103,37 @@ impl<'a> Task<'a> {
         [head, whole(strides), low, whole(&self.conv.input_dilation), whole(dilation), tail].concat()
     }
 
-    fn write(&self, f: &mut Function, left: &Named, right: &Named, chosen: &Chosen, shape: &Shape) -> Named {
-        let mut parts = shape.clone();
-        if self.is_gradient {
-            parts = Shape::new(DType::F32, [&[chosen.parts], shape.dims()].concat());
-        }
+    /// Calls a kernel with these operands for results of these shapes.
+    fn write(&self, f: &mut Function, operands: &[&Named], chosen: &Chosen, shapes: &[&Shape]) -> Vec<Named> {
+        let made = |shape: &&Shape| match self.is_gradient {
+            true => Shape::new(DType::F32, [&[chosen.parts], shape.dims()].concat()),
+            false => (*shape).clone(),
+        };
+        let made: Vec<Shape> = shapes.iter().map(made).collect();
+        let made: Vec<&Shape> = made.iter().collect();
+        let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
         // Without stated layouts the compiler may hand over arrays in an order of its own.
-        let layouts = [&left.shape, &right.shape].map(row_major).join(", ");
+        let layouts = |shapes: &[&Shape]| types::join(shapes.iter().map(|shape| row_major(shape)));
         let text = format!(
-            "stablehlo.custom_call @{}({left}, {right}) {{api_version = 4 : i32, \
-             backend_config = {{window = array<i64: {}>}}, \
-             operand_layouts = [{layouts}], result_layouts = [{}]}} : {} -> {}",
+            "stablehlo.custom_call @{}({}) {{api_version = 4 : i32, backend_config = {{window = array<i64: {}>}}, \
+             operand_layouts = [{}], result_layouts = [{}]}} : {} -> {}",
             chosen.name,
+            types::join(operands),
             types::join(self.window()),
-            row_major(&parts),
-            types::tuple(&[&left.shape, &right.shape]),
-            types::tensor(&parts)
+            layouts(&taken),
+            layouts(&made),
+            types::tuple(&taken),
+            types::results(&made)
         );
-        let value = f.op(&parts, text);
+        let values = f.several(&made, |f, head| f.line(format!("{head} = {text}")));
         if !self.is_gradient {
-            return value;
+            return values;
         }
-        let sum = reduce::reduce(f, &value, Reduction::Sum, &[0], &Shape::new(DType::F32, shape.dims()));
-        f.convert(&sum, self.conv.dtype)
+        let mut sum = |(value, shape): (&Named, &&Shape)| {
+            let sum = reduce::reduce(f, value, Reduction::Sum, &[0], &Shape::new(DType::F32, shape.dims()));
+            f.convert(&sum, self.conv.dtype)
+        };
+        values.iter().zip(shapes).map(&mut sum).collect()
     }
 }
 

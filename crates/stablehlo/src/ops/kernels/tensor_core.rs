@@ -33,12 +33,7 @@ pub fn choose(task: &Task, precision: Precision) -> Option<Chosen> {
         let pays = inputs.min(outputs) <= NARROW && inputs.max(outputs) <= WIDE && pixels >= PIXELS;
         return pays.then_some(Chosen { name: "octant.convolution", parts: 1 });
     }
-    // Warps of a block own different channels first, and share the pixels otherwise.
-    let pairs =
-        |channels: usize, most: usize| (2..=most).find(|pairs| channels.is_multiple_of(pairs * BLOCK)).unwrap_or(1);
-    let (across_inputs, across_outputs) = (pairs(inputs, 3), pairs(outputs, 2));
-    let owners = across_inputs * across_outputs;
-    let shares = 4usize.div_ceil(owners);
+    let [owners, shares] = shares(task);
     let across = inputs * outputs / (owners * BLOCK * BLOCK);
     // As many blocks as run at once: they share the rows of pixels evenly.
     let resident = if shares == 1 { 12 / owners } else { 2 };
@@ -46,4 +41,18 @@ pub fn choose(task: &Task, precision: Precision) -> Option<Chosen> {
     let parts = (PROCESSORS * resident / across).clamp(1, rows.div_ceil(ROWS));
     let pays = pixels * inputs * outputs >= WORK * BLOCK * BLOCK;
     pays.then_some(Chosen { name: "octant.convolution_gradient", parts })
+}
+
+/// Whether there is a call that also computes a pointwise convolution of as many channels. Gradients of 16 channels on both
+/// sides, for which all warps share the pixels, have no room for another cotangent.
+pub fn serves_pairs(task: &Task, precision: Precision) -> bool {
+    choose(task, precision).is_some() && (!task.is_gradient || shares(task)[0] > 1)
+}
+
+/// Warps of a block that own different channels, as far as there are any, and warps that share the pixels.
+fn shares(task: &Task) -> [usize; 2] {
+    let pairs =
+        |channels: usize, most: usize| (2..=most).find(|pairs| channels.is_multiple_of(pairs * BLOCK)).unwrap_or(1);
+    let owners = pairs(task.inputs(), 3) * pairs(task.outputs(), 2);
+    [owners, (4 / owners).max(1)]
 }

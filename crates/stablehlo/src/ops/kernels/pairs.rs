@@ -1,0 +1,146 @@
+//! Pairs of convolutions that one call computes: a 3×3 one and a pointwise one of as many channels, which residual blocks
+//! have side by side. Together they read their input once, forward and for the gradients of their kernels, and write
+//! the gradient of their input once.
+
+use super::{Chosen, Task, tensor_core};
+use crate::Options;
+use crate::function::{Function, Named};
+use octant_graph::{Binary, Convolution, Graph, Node, Op, Shape, ValueId};
+use std::collections::HashMap;
+
+/// The pairs of a graph.
+#[derive(Default)]
+pub struct Pairs {
+    /// By each of their nodes.
+    pairs: HashMap<usize, Pair>,
+    /// The nodes that make the values of pairs.
+    makers: HashMap<ValueId, usize>,
+}
+
+/// Two nodes of a graph.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    pub plain: usize,
+    pub pointwise: usize,
+    /// The node that adds them up, if nothing else looks at them.
+    sum: Option<usize>,
+}
+
+impl Pair {
+    /// The nodes that are written together.
+    pub fn members(&self) -> impl Iterator<Item = usize> + use<> {
+        [self.plain, self.pointwise].into_iter().chain(self.sum)
+    }
+
+    /// Whether all operands of both have been made when a node is reached.
+    pub fn is_last(&self, node: usize) -> bool {
+        node == self.sum.unwrap_or(self.plain.max(self.pointwise))
+    }
+
+    /// Writes the call. Returns what it makes.
+    pub fn write(
+        &self,
+        f: &mut Function,
+        graph: &Graph,
+        plain: &[Named],
+        pointwise: &[Named],
+    ) -> Vec<(ValueId, Named)> {
+        let nodes = [self.plain, self.pointwise].map(|node| &graph.nodes()[node]);
+        let task = task(graph, nodes[0]).expect("a pair has a convolution");
+        let chosen = tensor_core::choose(&task, f.module.options.precision).expect("a pair has a call");
+        let shapes = nodes.map(|node| graph.shape(node.outputs[0]));
+        let [a, b] = [plain, pointwise];
+        if let Some(sum) = self.sum {
+            let chosen = Chosen { name: "octant.convolution_joined", ..chosen };
+            let results = task.write(f, &[&a[0], &a[1], &b[0], &b[1]], &chosen, &[shapes[0]]);
+            return graph.nodes()[sum].outputs.iter().copied().zip(results).collect();
+        }
+        let name = if task.is_gradient { "octant.convolution_gradient_split" } else { "octant.convolution_split" };
+        let results = task.write(f, &[&a[0], &a[1], &b[1]], &Chosen { name, ..chosen }, &shapes);
+        nodes.map(|node| node.outputs[0]).into_iter().zip(results).collect()
+    }
+}
+
+impl Pairs {
+    /// All pairs, if programs may call our kernels.
+    pub fn find(graph: &Graph, options: &Options) -> Pairs {
+        let mut found = Pairs::default();
+        if !options.cuda_kernels {
+            return found;
+        }
+        let mut uses = vec![0; graph.values().len()];
+        let all = graph.nodes().iter().flat_map(|node| &node.inputs).chain(graph.outputs());
+        all.for_each(|value| uses[value.index()] += 1);
+        let makers: HashMap<ValueId, usize> = graph
+            .nodes()
+            .iter()
+            .enumerate()
+            .flat_map(|(index, node)| node.outputs.iter().map(move |&id| (id, index)))
+            .collect();
+        // The pointwise convolutions by what they read.
+        let mut pointwise: HashMap<ValueId, Vec<usize>> = HashMap::new();
+        for (index, node) in graph.nodes().iter().enumerate() {
+            if task(graph, node).is_some_and(|task| task.side == 1) {
+                pointwise.entry(node.inputs[0]).or_default().push(index);
+            }
+        }
+        for (index, node) in graph.nodes().iter().enumerate() {
+            if let Op::Binary(Binary::Add) = node.op
+                && let [left, right] = node.inputs[..]
+                && [left, right].iter().all(|value| uses[value.index()] == 1)
+                && let (Some(&left), Some(&right)) = (makers.get(&left), makers.get(&right))
+            {
+                let orders = [(left, right), (right, left)].map(|(plain, pointwise)| Pair {
+                    plain,
+                    pointwise,
+                    sum: Some(index),
+                });
+                orders.into_iter().for_each(|pair| found.insert(graph, options, pair));
+            }
+            let beside = node.inputs.first().and_then(|input| pointwise.get(input)).into_iter().flatten();
+            beside.for_each(|&other| found.insert(graph, options, Pair { plain: index, pointwise: other, sum: None }));
+        }
+        found.makers = makers.into_iter().filter(|(_, node)| found.pairs.contains_key(node)).collect();
+        found
+    }
+
+    /// The pair that a node belongs to.
+    pub fn of(&self, node: usize) -> Option<&Pair> {
+        self.pairs.get(&node)
+    }
+
+    /// The node of a pair that makes a value.
+    pub fn maker(&self, value: ValueId) -> Option<usize> {
+        self.makers.get(&value).copied()
+    }
+
+    /// Takes a pair that a call computes, if its nodes are in no other.
+    fn insert(&mut self, graph: &Graph, options: &Options, pair: Pair) {
+        let [plain, pointwise] = [pair.plain, pair.pointwise].map(|node| task(graph, &graph.nodes()[node]));
+        let (Some(plain), Some(pointwise)) = (plain, pointwise) else { return };
+        let free = pair.members().all(|member| !self.pairs.contains_key(&member));
+        if free && fit(&plain, &pointwise) && tensor_core::serves_pairs(&plain, options.precision) {
+            self.pairs.extend(pair.members().map(|member| (member, pair.clone())));
+        }
+    }
+}
+
+/// The task of a node that is a convolution.
+fn task<'g>(graph: &'g Graph, node: &'g Node) -> Option<Task<'g>> {
+    let Op::Convolution(conv) = &node.op else { return None };
+    let [input, kernel] = [0, 1].map(|operand| graph.shape(node.inputs[operand]));
+    Task::of(input, kernel, conv, graph.shape(node.outputs[0]))
+}
+
+/// Whether the pointwise convolution is like one more tap in the middle of the other's.
+fn fit(plain: &Task, pointwise: &Task) -> bool {
+    let pads = |conv: &Convolution, by: i64| conv.padding.iter().all(|&padding| padding == (by, by));
+    let kinds = |task: &Task| (task.is_gradient, task.is_turned, task.groups, task.conv.dtype);
+    let pictures = |task: &Task| [task.input, task.output].map(Shape::clone);
+    pointwise.side == 1
+        && pointwise.is_plain()
+        && pads(plain.conv, plain.side as i64 / 2)
+        && pads(pointwise.conv, 0)
+        && kinds(plain) == kinds(pointwise)
+        && pictures(plain) == pictures(pointwise)
+}

@@ -14,6 +14,8 @@
 //
 // A pointwise convolution may come along, whose kernel is one tap in the middle. If SPLIT is 1 it reads the same input and
 // has a result of its own; if JOINED is 1 it reads a second input and its result is added. It has as many channels.
+//
+// If RECTIFIED is 1 the input is still to be multiplied with a factor for every channel, moved by an offset, and rectified.
 
 #include "window.h"
 #include "tensor_core.h"
@@ -43,6 +45,7 @@ struct Shared {
     Weights weights[TAPS * BLOCKS + POINTWISE][GROUPS];
     Copied ring[WARPS][STAGES];
     Row rows[WARPS];
+    float4 factors[BLOCKS][4], offsets[BLOCKS][4];
     unsigned most;
 };
 
@@ -109,6 +112,9 @@ __device__ Scale load_weights(Shared& shared, const float* __restrict__ kernel, 
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 octant_convolution(const float* __restrict__ input, const float* __restrict__ kernel,
+#if RECTIFIED
+                   const float* __restrict__ factors, const float* __restrict__ offsets,
+#endif
 #if JOINED
                    const float* __restrict__ second,
 #endif
@@ -128,6 +134,9 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #endif
 #if !JOINED
     const float* second = nullptr;
+#endif
+#if !RECTIFIED
+    const float *factors = nullptr, *offsets = nullptr;
 #endif
     int lane = threadIdx.x, warp = threadIdx.y, group = lane / 4, t = lane % 4, outputs = g.output_channels;
     extern __shared__ uint4 memory[];
@@ -160,6 +169,11 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
     };
 #pragma unroll
     for (int step = 0; step < STAGES - 1; ++step) start(ring[step]);
+    if (RECTIFIED)
+        for (int quad = 32 * warp + lane; quad < INPUTS / 4; quad += THREADS) {
+            shared.factors[quad / 4][quad % 4] = reinterpret_cast<const float4*>(factors)[quad];
+            shared.offsets[quad / 4][quad % 4] = reinterpret_cast<const float4*>(offsets)[quad];
+        }
     Scale weight_scale = load_weights(shared, kernel, pointwise, g);
     if (picture >= g.pictures) return;
     uint4 kept[TAPS];
@@ -167,12 +181,20 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #pragma unroll
         for (int tap = 0; tap < TAPS; ++tap) kept[tap] = shared.weights[tap][0].lanes[lane];
 
-    Scale scale;
-    // Makes f16 numbers of a row. Returns whether the scale was too great.
-    auto convert = [&](const Copied& copied) {
-        float4 own[COPIES];
+    // The numbers that a lane copied of a row's 16 channels, ready to be used.
+    auto load = [&](float4 (&own)[COPIES], const Copied& copied, int block, int y) {
 #pragma unroll
         for (int copy = 0; copy < COPIES; ++copy) own[copy] = copied.quads[copy][lane];
+        if (!RECTIFIED) return;
+        float4 factor = shared.factors[block][t], offset = shared.offsets[block][t];
+        bool there = (unsigned)(y - g.low_y) < g.input_height;
+#pragma unroll
+        for (int copy = 0; copy < COPIES; ++copy)
+            own[copy] = there && inside[copy] ? rectified(own[copy], factor, offset) : float4{};
+    };
+    Scale scale;
+    // Makes f16 numbers of them. Returns whether the scale was too great.
+    auto convert = [&](const float4 (&own)[COPIES]) {
         unsigned most = 0;
 #pragma unroll
         for (int copy = 0; copy < COPIES; ++copy) {
@@ -186,13 +208,15 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
     int place = 0;
     float totals[SIDE][EIGHTS][GROUPS][4] = {}, points[EIGHTS][GROUPS][4] = {};
     // Waits for a row's next 16 channels, and starts to copy others in the place of those before them.
-    auto next_row = [&] {
+    auto next_row = [&](int block, int y) {
         await_copies<STAGES - 2>();
         __syncwarp();
-        const Copied& copied = ring[place];
-        if (__any_sync(~0u, convert(copied))) {
+        float4 own[COPIES];
+        load(own, ring[place], block, y);
+        if (__any_sync(~0u, convert(own))) {
             unsigned most = 0;
-            for (int copy = 0; copy < COPIES; ++copy) most = max(most, magnitude(copied.quads[copy][lane]));
+#pragma unroll
+            for (int copy = 0; copy < COPIES; ++copy) most = max(most, magnitude(own[copy]));
             most = __reduce_max_sync(~0u, most);
             if (!scale.suffices(most)) {
                 Scale next = Scale::of(most);
@@ -202,7 +226,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
                 for (int i = 0; i < SIDE * EIGHTS * GROUPS * 4; ++i) (&totals[0][0][0][0])[i] *= change;
 #pragma unroll
                 for (int i = 0; i < EIGHTS * GROUPS * 4; ++i) (&points[0][0][0])[i] *= change;
-                convert(copied);
+                convert(own);
             }
         }
         __syncwarp();
@@ -253,7 +277,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
             auto& middle = totals[(phase + SIDE - 1 - MIDDLE) % SIDE];
 #pragma unroll (BLOCKS > 2 ? 1 : BLOCKS)
             for (int block = 0; block < BLOCKS; ++block) {
-                next_row();
+                next_row(block, y);
 #pragma unroll
                 for (int tx = 0; tx < SIDE; ++tx) {
                     uint2 right[EIGHTS];
@@ -271,7 +295,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
                 }
             }
             for (int block = 0; block < BLOCKS * JOINED; ++block) {
-                next_row();
+                next_row(block, y);
                 uint2 right[EIGHTS];
                 operand(right, MIDDLE);
 #pragma unroll

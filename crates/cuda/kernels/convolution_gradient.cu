@@ -11,6 +11,8 @@
 //
 // If SPLIT is 1 a pointwise convolution reads the same input, whose kernel is one tap in the middle. It has as many output
 // channels, a cotangent and sums of its own.
+//
+// If RECTIFIED is 1 the input is still to be multiplied with a factor for every channel, moved by an offset, and rectified.
 
 #include "window.h"
 #include "tensor_core.h"
@@ -69,6 +71,17 @@ template <int PIXELS, int CHANNELS> struct Copies {
         for (int i = 0; i < COUNT; ++i) own[i] = has(i) ? copied.quads[i * THREADS + thread] : float4{};
     }
 
+    // Stretches and rectifies what was loaded of a row that begins at `x`. Outside of the picture zeros stay.
+    __device__ __forceinline__ void rectify(float4 (&own)[COUNT], int x, bool there, const float4* factors,
+                                            const float4* offsets) const {
+        float4 factor = factors[thread % QUADS], offset = offsets[thread % QUADS];
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            bool inside = there && (unsigned)(x + pixel + i * APART) < (unsigned)width;
+            own[i] = inside ? rectified(own[i], factor, offset) : float4{};
+        }
+    }
+
     // Makes f16 numbers. Returns the greatest magnitudes of them and of `most`.
     __device__ __forceinline__ unsigned convert(Halves<PIXELS, CHANNELS>& to, const float4 (&own)[COUNT], Scale scale,
                                                 unsigned most) const {
@@ -102,6 +115,7 @@ struct Shared {
     Stage ring[STAGES];
     // One is written while the other is read.
     Row rows[2][TOGETHER];
+    float4 factors[INPUTS / 4], offsets[INPUTS / 4];
     unsigned most_input, most_cotangent;
 };
 
@@ -114,6 +128,9 @@ __device__ __forceinline__ void load_operand(unsigned (&operand)[4], unsigned at
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 octant_convolution_gradient(const float* __restrict__ input, const float* __restrict__ cotangent,
+#if RECTIFIED
+                            const float* __restrict__ factors, const float* __restrict__ offsets,
+#endif
 #if SPLIT
                             const float* __restrict__ pointwise_cotangent,
 #endif
@@ -125,6 +142,9 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
 #if !SPLIT
     const float* pointwise_cotangent = nullptr;
     float* pointwise_sums = nullptr;
+#endif
+#if !RECTIFIED
+    const float *factors = nullptr, *offsets = nullptr;
 #endif
     int lane = threadIdx.x, warp = threadIdx.y, pair = warp % PAIRS, share = warp / PAIRS, group = lane / 4, t = lane % 4;
     int outputs = g.output_channels, output_blocks = outputs / OUTPUTS;
@@ -170,6 +190,21 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) start(shared.ring[stage]);
 
+    if (RECTIFIED) {
+        for (int quad = inputs.thread; quad < INPUTS / 4; quad += THREADS) {
+            shared.factors[quad] = reinterpret_cast<const float4*>(factors + block_input)[quad];
+            shared.offsets[quad] = reinterpret_cast<const float4*>(offsets + block_input)[quad];
+        }
+        __syncthreads();
+    }
+
+    // The place of the row that comes next.
+    int at_x = 0, at_y = 0;
+    auto load = [&](float4 (&own)[Inputs::COUNT], const Stage& stage, int row) {
+        inputs.load(own, stage.inputs[row]);
+        bool there = (unsigned)(at_y + row) < g.input_height;
+        if (RECTIFIED) inputs.rectify(own, at_x, there, shared.factors, shared.offsets);
+    };
     Scale input_scale, cotangent_scale;
     // The pointwise kernel is one more tap.
     float totals[TAPS + SPLIT][2][4] = {};
@@ -179,7 +214,7 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
         float4 own_inputs[TOGETHER][Inputs::COUNT], own_cotangents[TOGETHER][RESULTS][Cotangents::COUNT];
 #pragma unroll
         for (int row = 0; row < TOGETHER; ++row) {
-            inputs.load(own_inputs[row], stage.inputs[row]);
+            load(own_inputs[row], stage, row);
 #pragma unroll
             for (int result = 0; result < RESULTS; ++result)
                 cotangents.load(own_cotangents[row][result], stage.cotangents[result][row]);
@@ -200,7 +235,7 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
         __syncthreads();
         for (int row = 0; row < TOGETHER; ++row) {
             float4 own_inputs[Inputs::COUNT], own_cotangents[Cotangents::COUNT];
-            inputs.load(own_inputs, stage.inputs[row]);
+            load(own_inputs, stage, row);
             for (auto& four : own_inputs) atomicMax(&shared.most_input, magnitude(four));
             for (auto& copied : stage.cotangents) {
                 cotangents.load(own_cotangents, copied[row]);
@@ -234,6 +269,7 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
     int place = 0, side = 0;
     for (int from = begin; from < end; from += span(from)) {
         int steps = span(from) + SIDE - 1;
+        at_x = from / height % columns * WIDTH - g.low_x, at_y = from % height - g.low_y;
 #pragma unroll 1
         for (int turn = 0; turn < steps; turn += TURN) {
 #pragma unroll
@@ -248,6 +284,7 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
                         convert(stage, shared.rows[side]);
                         __syncthreads();
                     }
+                    at_y += TOGETHER;
                 }
                 // The new row takes the place of the oldest one.
                 unsigned row = side * sizeof(shared.rows[0]) + r * sizeof(Row);

@@ -76,6 +76,17 @@ struct Scale {
     __device__ __forceinline__ float change(const Scale& next) const { return next.factor / factor; }
 };
 
+// Four numbers times factors plus offsets, and zero where that is negative. NaN stays NaN.
+__device__ __forceinline__ float4 rectified(float4 four, float4 factors, float4 offsets) {
+    auto of = [](float number, float factor, float offset) {
+        float result;
+        asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(result) : "f"(fmaf(number, factor, offset)));
+        return result;
+    };
+    return {of(four.x, factors.x, offsets.x), of(four.y, factors.y, offsets.y), of(four.z, factors.z, offsets.z),
+            of(four.w, factors.w, offsets.w)};
+}
+
 // Starts to copy 16 bytes into shared memory, or zeros where there are none to copy.
 __device__ __forceinline__ void start_copy(unsigned to, const void* from, int bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));

@@ -95,7 +95,7 @@ pub fn enough(work: i64, each: i64) -> u32 {
 mod tests {
     use super::*;
     use crate::ffi::fake;
-    use crate::tensor_core::{self, Joined, Plain, Split};
+    use crate::tensor_core::{self, Joined, Plain, Rectified, Split};
     use crate::{depthwise, few_channels};
 
     const EXECUTE: i32 = 3;
@@ -142,7 +142,9 @@ mod tests {
             defined::<tensor_core::Gradient<Plain>>(plain(3, 32, 64, 64)),
             defined::<tensor_core::Convolution<Split>>(plain(3, 32, 48, 16)),
             defined::<tensor_core::Convolution<Joined>>(turned),
+            defined::<tensor_core::Convolution<Rectified>>(plain(3, 32, 32, 32)),
             defined::<tensor_core::Gradient<Split>>(plain(3, 32, 96, 32)),
+            defined::<tensor_core::Gradient<Rectified>>(plain(3, 32, 16, 16)),
         ] {
             let code = compiler.compile(&source, 80, &defines);
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?}: {code:?}", source.name);

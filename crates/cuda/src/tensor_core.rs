@@ -25,20 +25,25 @@ const ALIGNMENT: i64 = 16;
 /// Processors of a large GPU.
 const PROCESSORS: i64 = 132;
 
-/// Whether a pointwise convolution of as many channels comes along.
+/// What a call does beside the convolution.
 pub trait Company {
     const SPLIT: bool = false;
     const JOINED: bool = false;
+    const RECTIFIED: bool = false;
 }
 
-/// None does.
+/// Nothing.
 pub struct Plain;
 
-/// It reads the same input, which is read once.
+/// A pointwise convolution of as many channels reads the same input, which is read once.
 pub struct Split;
 
-/// It reads an input of its own, and the results are added: the gradient of both with respect to their input.
+/// Such a convolution reads an input of its own, and the results are added: the gradient of both with respect to their
+/// input.
 pub struct Joined;
+
+/// The input is multiplied with a factor for every channel, moved by an offset, and rectified: a norm that was never written.
+pub struct Rectified;
 
 impl Company for Plain {}
 
@@ -50,8 +55,13 @@ impl Company for Joined {
     const JOINED: bool = true;
 }
 
+impl Company for Rectified {
+    const RECTIFIED: bool = true;
+}
+
 /// `(input, kernel) -> output`, and the gradient with respect to the input; split `(input, kernel, pointwise kernel) ->
-/// (output, pointwise output)`; joined `(input, kernel, pointwise input, pointwise kernel) -> output`.
+/// (output, pointwise output)`; joined `(input, kernel, pointwise input, pointwise kernel) -> output`; rectified `(input,
+/// kernel, factors, offsets) -> output`.
 pub struct Convolution<C>(PhantomData<C>);
 
 /// How a convolution is cut: what was fastest.
@@ -91,12 +101,13 @@ impl Tile {
 }
 
 impl<C: Company> Call for Convolution<C> {
-    const NAME: &'static str = match (C::SPLIT, C::JOINED) {
-        (true, _) => "octant.convolution_split",
-        (_, true) => "octant.convolution_joined",
+    const NAME: &'static str = match (C::SPLIT, C::JOINED, C::RECTIFIED) {
+        (true, _, _) => "octant.convolution_split",
+        (_, true, _) => "octant.convolution_joined",
+        (_, _, true) => "octant.convolution_rectified",
         _ => "octant.convolution",
     };
-    const OPERANDS: usize = 2 + C::SPLIT as usize + 2 * C::JOINED as usize;
+    const OPERANDS: usize = 2 + C::SPLIT as usize + 2 * (C::JOINED || C::RECTIFIED) as usize;
     const RESULTS: usize = 1 + C::SPLIT as usize;
     const SOURCE: Source = source!("convolution.cu", c"octant_convolution");
     const GRADIENT: bool = false;
@@ -114,6 +125,7 @@ impl<C: Company> Call for Convolution<C> {
             ("TURNED", window.turned),
             ("SPLIT", C::SPLIT.into()),
             ("JOINED", C::JOINED.into()),
+            ("RECTIFIED", C::RECTIFIED.into()),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }
@@ -124,7 +136,8 @@ impl<C: Company> Call for Convolution<C> {
         let taps = window.side * window.side + i64::from(C::SPLIT || C::JOINED);
         let weights = 2 * taps * window.inputs * outputs;
         let copies = (8 * eights + window.side - 1 + 7) / 8;
-        (weights + WARPS * (stages * COPY + COPY / 2) * copies + ALIGNMENT) as u32
+        let factors = 2 * 4 * window.inputs;
+        (weights + WARPS * (stages * COPY + COPY / 2) * copies + factors + ALIGNMENT) as u32
     }
 
     fn grid(window: &Window, _: &Pictures, output: &Pictures, _: i64) -> Grid {
@@ -138,7 +151,7 @@ impl<C: Company> Call for Convolution<C> {
 }
 
 /// `(input, cotangent) -> sums`, the kernel's gradient in parts; split `(input, cotangent, pointwise cotangent) -> (sums,
-/// pointwise sums)`.
+/// pointwise sums)`; rectified `(input, cotangent, factors, offsets) -> sums`.
 pub struct Gradient<C>(PhantomData<C>);
 
 /// Blocks of input and of output channels that the warps of one block own, and warps that share their pixels.
@@ -149,10 +162,13 @@ fn shares(window: &Window) -> [i64; 3] {
 }
 
 impl<C: Company> Call for Gradient<C> {
-    const NAME: &'static str =
-        if C::SPLIT { "octant.convolution_gradient_split" } else { "octant.convolution_gradient" };
+    const NAME: &'static str = match (C::SPLIT, C::RECTIFIED) {
+        (true, _) => "octant.convolution_gradient_split",
+        (_, true) => "octant.convolution_gradient_rectified",
+        _ => "octant.convolution_gradient",
+    };
     const SOURCE: Source = source!("convolution_gradient.cu", c"octant_convolution_gradient");
-    const OPERANDS: usize = 2 + C::SPLIT as usize;
+    const OPERANDS: usize = 2 + C::SPLIT as usize + 2 * C::RECTIFIED as usize;
     const RESULTS: usize = 1 + C::SPLIT as usize;
     const GRADIENT: bool = true;
 
@@ -167,6 +183,7 @@ impl<C: Company> Call for Gradient<C> {
             ("SHARES", shares),
             ("RESIDENT", resident),
             ("SPLIT", C::SPLIT.into()),
+            ("RECTIFIED", C::RECTIFIED.into()),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }
@@ -177,7 +194,8 @@ impl<C: Company> Call for Gradient<C> {
         let width = COLUMN * shares;
         let row = |pixels: i64, channels: i64| 6 * pixels * channels * 4 + 4 * pixels * (channels + 8) * 2;
         let cotangents = (1 + i64::from(C::SPLIT)) * row(width, BLOCK * outputs);
-        (row(width + window.side - 1, BLOCK * inputs) + cotangents + ALIGNMENT) as u32
+        let factors = 2 * 4 * BLOCK * inputs;
+        (row(width + window.side - 1, BLOCK * inputs) + cotangents + factors + ALIGNMENT) as u32
     }
 
     fn grid(window: &Window, _: &Pictures, _: &Pictures, parts: i64) -> Grid {

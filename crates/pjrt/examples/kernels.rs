@@ -19,18 +19,27 @@ struct Layer {
     side: usize,
     stride: usize,
     groups: usize,
-    /// Whether a pointwise layer of as many channels looks at the same pictures.
-    company: bool,
+    company: Company,
+}
+
+/// What belongs to a layer.
+#[derive(Clone, Copy, PartialEq)]
+enum Company {
+    Nothing,
+    /// A pointwise layer of as many channels that looks at the same pictures.
+    Pointwise,
+    /// A rectified norm before it.
+    Norm,
 }
 
 /// A layer in f32 without strides.
 const fn plain(pictures: [usize; 3], inputs: usize, outputs: usize, side: usize) -> Layer {
-    Layer { dtype: DType::F32, pictures, inputs, outputs, side, stride: 1, groups: 1, company: false }
+    Layer { dtype: DType::F32, pictures, inputs, outputs, side, stride: 1, groups: 1, company: Company::Nothing }
 }
 
-/// The same with a pointwise layer beside it.
-const fn accompanied(pictures: [usize; 3], inputs: usize, outputs: usize) -> Layer {
-    Layer { company: true, ..plain(pictures, inputs, outputs, 3) }
+/// A 3×3 layer with company.
+const fn with(company: Company, pictures: [usize; 3], inputs: usize, outputs: usize) -> Layer {
+    Layer { company, ..plain(pictures, inputs, outputs, 3) }
 }
 
 const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) -> Layer {
@@ -38,7 +47,7 @@ const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) ->
 }
 
 /// Sizes that are no multiples of what warps take at once are among them.
-const LAYERS: [Layer; 25] = [
+const LAYERS: [Layer; 29] = [
     plain([2, 256, 256], 16, 16, 3),
     plain([3, 211, 250], 48, 16, 3),
     plain([3, 211, 250], 16, 48, 3),
@@ -51,11 +60,15 @@ const LAYERS: [Layer; 25] = [
     plain([33, 63, 65], 32, 64, 3),
     plain([33, 31, 33], 128, 128, 3),
     plain([33, 15, 17], 256, 256, 3),
-    accompanied([8, 128, 131], 16, 32),
-    accompanied([3, 211, 250], 48, 16),
-    accompanied([8, 128, 131], 96, 32),
-    accompanied([33, 63, 65], 32, 64),
-    accompanied([33, 63, 65], 192, 64),
+    with(Company::Pointwise, [8, 128, 131], 16, 32),
+    with(Company::Pointwise, [3, 211, 250], 48, 16),
+    with(Company::Pointwise, [8, 128, 131], 96, 32),
+    with(Company::Pointwise, [33, 63, 65], 32, 64),
+    with(Company::Pointwise, [33, 63, 65], 192, 64),
+    with(Company::Norm, [3, 211, 250], 16, 16),
+    with(Company::Norm, [8, 128, 131], 32, 32),
+    with(Company::Norm, [8, 128, 131], 96, 32),
+    with(Company::Norm, [33, 63, 65], 64, 64),
     plain([2, 65, 70], 2, 1, 7),
     plain([2, 33, 31], 4, 1, 3),
     plain([1, 20, 20], 2, 2, 5),
@@ -138,12 +151,16 @@ fn keeps_nan(device: &dyn Backend) -> Result<bool, Box<dyn Error>> {
 impl Layer {
     fn describe(&self) -> String {
         let ([n, h, w], Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
-        let company = if self.company { " and 1×1" } else { "" };
+        let company = match self.company {
+            Company::Nothing => "",
+            Company::Pointwise => " and 1×1",
+            Company::Norm => " after a norm",
+        };
         format!("{inputs}→{outputs} {side}×{side}{company} in {groups} groups, stride {stride}, {n}×{h}×{w} {dtype:?}")
     }
 
     /// The layer and the gradients of a weighted sum of its results, with random operands: the pictures, the kernel, the
-    /// weights, and another kernel and weights for the layer beside it.
+    /// weights, and another kernel and weights for the layer beside it, or a center and a factor for the norm.
     fn program(&self) -> Result<(Program, Vec<HostTensor>), Box<dyn Error>> {
         let ([n, h, w], &Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
         let made = |length: usize| (length + 2 * (side / 2) - side) / stride + 1;
@@ -153,17 +170,24 @@ impl Layer {
             Shape::new(dtype, [side, side, inputs / groups, outputs]),
             results.clone(),
         ];
-        if self.company {
-            shapes.extend([Shape::new(dtype, [1, 1, inputs, outputs]), results]);
+        match self.company {
+            Company::Nothing => {}
+            Company::Pointwise => shapes.extend([Shape::new(dtype, [1, 1, inputs, outputs]), results]),
+            Company::Norm => shapes.extend([Shape::new(dtype, [inputs]), Shape::new(dtype, [inputs])]),
         }
         let trace = Trace::new();
         let operands: Vec<Tensor> = shapes.iter().map(|shape| trace.input("operand", shape.clone())).collect();
         let (mut made, mut kernels, mut loss) = (Vec::new(), Vec::new(), None);
-        for pair in operands[1..].chunks(2) {
+        let normed = self.company == Company::Norm;
+        let x = match normed {
+            true => ((&operands[0] - &operands[3]) * &operands[4] + 0.1).relu(),
+            false => operands[0].clone(),
+        };
+        for pair in operands[1..if normed { 3 } else { operands.len() }].chunks(2) {
             let padding = vec![(pair[0].dim(0) as i64 / 2, pair[0].dim(0) as i64 / 2); 2];
             let strides = vec![stride; 2];
             let conv = Convolution { feature_groups: groups, padding, strides, ..Convolution::nhwc(2, dtype) };
-            let y = operands[0].convolution(&pair[0], conv);
+            let y = x.convolution(&pair[0], conv);
             let part = (y.convert(DType::F32) * pair[1].convert(DType::F32)).sum(&[0, 1, 2, 3]);
             loss = Some(loss.map_or(part.clone(), |loss: Tensor| loss + &part));
             made.push(y);

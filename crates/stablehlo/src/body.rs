@@ -1,8 +1,9 @@
 //! Writing a graph into a function, node by node.
 
 use crate::function::{Function, Named};
-use crate::ops::{self, Pairs};
+use crate::ops::{self, Pairs, Rectified};
 use octant_graph::{Graph, Op, Shape, ValueId};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Function<'_> {
@@ -13,8 +14,9 @@ impl Function<'_> {
             values[id.index()] = Some(input.clone());
         }
         let pairs = Pairs::find(graph, &self.module.options);
+        let rectified = Rectified::find(graph, &self.module.options, &pairs);
         let outer = self.set_path(&"".into());
-        let mut body = Body { graph, pairs, values, outer: outer.clone() };
+        let mut body = Body { graph, pairs, rectified, factors: HashMap::new(), values, outer: outer.clone() };
         for node in 0..graph.nodes().len() {
             body.reach(self, node);
         }
@@ -27,6 +29,9 @@ impl Function<'_> {
 struct Body<'g> {
     graph: &'g Graph,
     pairs: Pairs,
+    rectified: Rectified,
+    /// Factors and offsets of the rectified norms that were met.
+    factors: HashMap<ValueId, [Named; 2]>,
     values: Vec<Option<Named>>,
     outer: Arc<str>,
 }
@@ -58,10 +63,31 @@ impl Body<'_> {
         self.enter(f, index);
         let node = &self.graph.nodes()[index];
         let shapes: Vec<&Shape> = node.outputs.iter().map(|&output| self.graph.shape(output)).collect();
-        let results = ops::lower_node(f, node, &operands, &shapes);
+        let results = match node.inputs.first().and_then(|&input| self.stretched(f, input)) {
+            Some([x, factor, offset]) => {
+                ops::rectified_call(f, self.graph, index, [&x, &operands[1], &factor, &offset])
+            }
+            None => ops::lower_node(f, node, &operands, &shapes),
+        };
         for (&output, result) in node.outputs.iter().zip(results) {
             self.values[output.index()] = Some(result);
         }
+    }
+
+    /// What a rectified norm is made from, if calls make it themselves, and its factors and offsets.
+    fn stretched(&mut self, f: &mut Function, value: ValueId) -> Option<[Named; 3]> {
+        let norm = self.rectified.of(value)?;
+        let (x, steps) = (norm.x, norm.steps.clone());
+        if !self.factors.contains_key(&value) {
+            let operands: Vec<Named> = steps.iter().map(|&(_, operand)| self.value(f, operand)).collect();
+            let shape = self.graph.shape(value);
+            let channels = Shape::new(shape.dtype(), [*shape.dims().last()?]);
+            let factors = self.rectified.of(value)?.factors(f, &operands, &channels);
+            self.factors.insert(value, factors);
+        }
+        let x = self.value(f, x);
+        let [factor, offset] = self.factors[&value].clone();
+        Some([x, factor, offset])
     }
 
     fn enter(&self, f: &mut Function, node: usize) {

@@ -215,6 +215,30 @@ fn a_pointwise_layer_beside_another_one_is_computed_with_it() {
 }
 
 #[test]
+fn a_rectified_norm_that_only_calls_look_at_is_not_written() {
+    let program = |inputs: usize, outputs: usize, seen: bool| {
+        let trace = Trace::new();
+        let x = trace.input("x", Shape::new(DType::F32, [4, 256, 256, inputs]));
+        let [mean, factor] = ["mean", "factor"].map(|name| trace.input(name, Shape::new(DType::F32, [inputs])));
+        let kernel = trace.input("w", Shape::new(DType::F32, [3, 3, inputs, outputs]));
+        let normed = ((&x - &mean) * &factor + 1.0).relu();
+        let conv = Convolution { padding: vec![(1, 1); 2], ..Convolution::nhwc(2, DType::F32) };
+        let loss = normed.convolution(&kernel, conv).sin().sum(&[0, 1, 2, 3]);
+        let gradients = trace.gradients(&loss, &[x, kernel]);
+        let outputs = [gradients, if seen { vec![normed] } else { vec![] }].concat();
+        Program::new("block", trace.finish(&outputs).unwrap())
+    };
+    let calls = |program: &Program| {
+        let names = ["convolution_rectified", "convolution_gradient_rectified"];
+        names.map(|name| kernel_calls(program, name, &KERNELS))
+    };
+    assert_eq!(calls(&program(32, 32, false)), [(1, 3); 2]);
+    assert_eq!(calls(&program(64, 64, false)), [(1, 2); 2], "worth it though cuDNN is as fast");
+    assert_eq!(calls(&program(32, 32, true)), [(0, 3); 2], "it is written anyway");
+    assert_eq!(calls(&program(128, 128, false)), [(0, 1); 2], "cuDNN needs it written");
+}
+
+#[test]
 fn narrow_layers_of_large_pictures_call_kernels_that_round() {
     let program = |side, inputs, outputs| {
         convolution_gradients(DType::F32, [4, side, side, inputs], [3, 3, inputs, outputs], 1, 1)

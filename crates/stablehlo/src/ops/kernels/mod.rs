@@ -5,15 +5,17 @@
 mod depthwise;
 mod few_channels;
 mod pairs;
+mod rectified;
 mod tensor_core;
 
 pub use pairs::Pairs;
+pub use rectified::{Rectified, call as rectified_call};
 
 use super::reduce;
 use crate::function::{Function, Named};
 use crate::types;
 use octant_graph::op::{ImageAxes, KernelAxes};
-use octant_graph::{Convolution, DType, Reduction, Shape};
+use octant_graph::{Convolution, DType, Graph, Node, Op, Reduction, Shape};
 
 /// Blocks that fill a large GPU, three on each of its processors.
 const BLOCKS: usize = 396;
@@ -47,6 +49,13 @@ struct Chosen {
 }
 
 impl<'a> Task<'a> {
+    /// The task of a node that is a convolution.
+    fn of_node(graph: &'a Graph, node: &'a Node) -> Option<Task<'a>> {
+        let Op::Convolution(conv) = &node.op else { return None };
+        let [input, kernel] = [0, 1].map(|operand| graph.shape(node.inputs[operand]));
+        Task::of(input, kernel, conv, graph.shape(node.outputs[0]))
+    }
+
     fn of(input: &'a Shape, kernel: &'a Shape, conv: &'a Convolution, shape: &'a Shape) -> Option<Task<'a>> {
         let dtype = conv.dtype;
         let same_type = input.dtype() == dtype && kernel.dtype() == dtype && matches!(dtype, DType::BF16 | DType::F32);

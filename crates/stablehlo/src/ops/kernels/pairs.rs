@@ -5,7 +5,7 @@
 use super::{Chosen, Task, tensor_core};
 use crate::Options;
 use crate::function::{Function, Named};
-use octant_graph::{Binary, Convolution, Graph, Node, Op, Shape, ValueId};
+use octant_graph::{Binary, Convolution, Graph, Op, Shape, ValueId};
 use std::collections::HashMap;
 
 /// The pairs of a graph.
@@ -46,7 +46,7 @@ impl Pair {
         pointwise: &[Named],
     ) -> Vec<(ValueId, Named)> {
         let nodes = [self.plain, self.pointwise].map(|node| &graph.nodes()[node]);
-        let task = task(graph, nodes[0]).expect("a pair has a convolution");
+        let task = Task::of_node(graph, nodes[0]).expect("a pair has a convolution");
         let chosen = tensor_core::choose(&task, f.module.options.precision).expect("a pair has a call");
         let shapes = nodes.map(|node| graph.shape(node.outputs[0]));
         let [a, b] = [plain, pointwise];
@@ -80,7 +80,7 @@ impl Pairs {
         // The pointwise convolutions by what they read.
         let mut pointwise: HashMap<ValueId, Vec<usize>> = HashMap::new();
         for (index, node) in graph.nodes().iter().enumerate() {
-            if task(graph, node).is_some_and(|task| task.side == 1) {
+            if Task::of_node(graph, node).is_some_and(|task| task.side == 1) {
                 pointwise.entry(node.inputs[0]).or_default().push(index);
             }
         }
@@ -116,20 +116,13 @@ impl Pairs {
 
     /// Takes a pair that a call computes, if its nodes are in no other.
     fn insert(&mut self, graph: &Graph, options: &Options, pair: Pair) {
-        let [plain, pointwise] = [pair.plain, pair.pointwise].map(|node| task(graph, &graph.nodes()[node]));
+        let [plain, pointwise] = [pair.plain, pair.pointwise].map(|node| Task::of_node(graph, &graph.nodes()[node]));
         let (Some(plain), Some(pointwise)) = (plain, pointwise) else { return };
         let free = pair.members().all(|member| !self.pairs.contains_key(&member));
         if free && fit(&plain, &pointwise) && tensor_core::serves_pairs(&plain, options.precision) {
             self.pairs.extend(pair.members().map(|member| (member, pair.clone())));
         }
     }
-}
-
-/// The task of a node that is a convolution.
-fn task<'g>(graph: &'g Graph, node: &'g Node) -> Option<Task<'g>> {
-    let Op::Convolution(conv) = &node.op else { return None };
-    let [input, kernel] = [0, 1].map(|operand| graph.shape(node.inputs[operand]));
-    Task::of(input, kernel, conv, graph.shape(node.outputs[0]))
 }
 
 /// Whether the pointwise convolution is like one more tap in the middle of the other's.

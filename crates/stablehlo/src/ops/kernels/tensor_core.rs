@@ -20,6 +20,15 @@ const ROWS: usize = 16;
 const PROCESSORS: usize = 132;
 
 pub fn choose(task: &Task, precision: Precision) -> Option<Chosen> {
+    choose_up_to(task, precision, NARROW)
+}
+
+/// The same for a task that spares the program to write a rectified norm, so that more of them pay.
+pub fn choose_rectified(task: &Task, precision: Precision) -> Option<Chosen> {
+    choose_up_to(task, precision, 2 * NARROW)
+}
+
+fn choose_up_to(task: &Task, precision: Precision, narrow: usize) -> Option<Chosen> {
     let (inputs, outputs) = (task.inputs(), task.outputs());
     let &[pictures, height, width, _] = task.output.dims() else { return None };
     let rounds = task.conv.dtype == DType::F32 && precision == Precision::Fast;
@@ -30,7 +39,7 @@ pub fn choose(task: &Task, precision: Precision) -> Option<Chosen> {
     }
     let pixels = pictures * height * width;
     if !task.is_gradient {
-        let pays = inputs.min(outputs) <= NARROW && inputs.max(outputs) <= WIDE && pixels >= PIXELS;
+        let pays = inputs.min(outputs) <= narrow && inputs.max(outputs) <= WIDE && pixels >= PIXELS;
         return pays.then_some(Chosen { name: "octant.convolution", parts: 1 });
     }
     let [owners, shares] = shares(task);

@@ -16,6 +16,8 @@
 // has a result of its own; if JOINED is 1 it reads a second input and its result is added. It has as many channels.
 //
 // If RECTIFIED is 1 the input is still to be multiplied with a factor for every channel, moved by an offset, and rectified.
+// If MOMENTS is 1 every warp tells for its channels how many pixels it made, the first of them as a shift, and the sums of
+// the distances from that and of their squares.
 
 #include "window.h"
 #include "tensor_core.h"
@@ -125,7 +127,13 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #if SPLIT
                    float* __restrict__ beside,
 #endif
+#if MOMENTS
+                   float* __restrict__ moments,
+#endif
                    Geometry g) {
+#if !MOMENTS
+    float* moments = nullptr;
+#endif
 #if !SPLIT
     float* beside = nullptr;
 #endif
@@ -243,6 +251,29 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #pragma unroll
         for (int e = 0; e < EIGHTS; ++e) add_product(sums[e][m], left, right[e].x, right[e].y);
     };
+    float shifts[GROUPS][2] = {}, distances[GROUPS][2] = {}, squares[GROUPS][2] = {};
+    int count = 0;
+    // Takes part of a row into the moments: the pixels that this lane makes of every eight.
+    auto take = [&](const float (&sums)[EIGHTS][GROUPS][4], float back, int y) {
+        if (y < first || y >= end) return;
+        if (y == first)
+#pragma unroll
+            for (int i = 0; i < GROUPS * 2; ++i)
+                shifts[i / 2][i % 2] = __shfl_sync(~0u, sums[0][i / 2][i % 2 * 2] * back, lane / 4 * 4);
+#pragma unroll
+        for (int i = 0; i < EIGHTS * 2; ++i) {
+            int e = i / 2, next = i % 2;
+            if (column + 8 * e + 2 * t + next >= g.output_width) continue;
+            ++count;
+#pragma unroll
+            for (int j = 0; j < GROUPS * 2; ++j) {
+                int m = j / 2, channel = j % 2;
+                float distance = sums[e][m][next + channel * 2] * back - shifts[m][channel];
+                distances[m][channel] += distance;
+                squares[m][channel] += distance * distance;
+            }
+        }
+    };
     // A lane has two or four neighbouring channels of the pixels 2t and 2t + 1 of every eight. The sums begin anew.
     i64 result = ((i64)picture * g.output_height * g.output_width + column + 2 * t) * outputs + blockIdx.y * OUTPUTS;
     auto write = [&](float* to, float (&sums)[EIGHTS][GROUPS][4], int y) {
@@ -302,8 +333,26 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
                 for (int m = 0; m < GROUPS; ++m)
                     multiply(middle, m, shared.weights[TAPS * BLOCKS + block][m].lanes[lane], right);
             }
+            if (MOMENTS) take(totals[phase], 1 / (scale.factor * weight_scale.factor), y - SIDE + 1);
             write(output, totals[phase], y - SIDE + 1);
             if (SPLIT) write(beside, points, y - MIDDLE);
         }
+    }
+    if (!MOMENTS) return;
+    // Four lanes have other pixels of the same channels.
+    auto all = [](float own) {
+        own += __shfl_xor_sync(~0u, own, 1);
+        return own + __shfl_xor_sync(~0u, own, 2);
+    };
+    float pixels = all(count);
+    i64 part = ((i64)picture * columns + job % columns) * gridDim.z + blockIdx.z;
+    float* to = moments + part * 4 * outputs + blockIdx.y * OUTPUTS;
+#pragma unroll
+    for (int i = 0; i < GROUPS * 2; ++i) {
+        int m = i / 2, channel = i % 2, at = first_output(group, m) + channel;
+        float rows[4] = {pixels, shifts[m][channel], all(distances[m][channel]), all(squares[m][channel])};
+        if (t == 0)
+#pragma unroll
+            for (int row = 0; row < 4; ++row) to[row * outputs + at] = rows[row];
     }
 }

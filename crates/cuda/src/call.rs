@@ -14,12 +14,14 @@ pub trait Call {
     /// What programs call it.
     const NAME: &'static str;
     const SOURCE: Source;
-    /// Operands and results, in the order in which the kernel takes them.
-    const OPERANDS: usize = 2;
-    const RESULTS: usize = 1;
     /// Whether it computes the gradient of the kernel from input and cotangent, in as many parts as the result has, and
     /// not the output from input and kernel.
     const GRADIENT: bool;
+
+    /// How many operands and results there are. The kernel takes them in that order.
+    fn operands(_: &Window) -> [usize; 2] {
+        [2, 1]
+    }
 
     /// The macros that its source is compiled with.
     fn defines(window: &Window) -> Vec<String>;
@@ -29,7 +31,7 @@ pub trait Call {
         0
     }
 
-    /// The blocks for the shapes of the input, of the output or its cotangent, and of the result.
+    /// The blocks for the shapes of the input and of the output or its cotangent, and for so many parts.
     fn grid(window: &Window, input: &Pictures, output: &Pictures, parts: i64) -> Grid;
 }
 
@@ -70,13 +72,15 @@ fn compiled(source: &Source, defines: Vec<String>, shared: u32) -> Result<Kernel
 
 fn start<C: Call>(frame: &CallFrame, window: &Window, kernel: Kernel) -> Result<(), String> {
     let buffers = frame.buffers();
-    if buffers.len() != C::OPERANDS + C::RESULTS {
-        return Err(format!("{} takes {} operands and has {} results", C::NAME, C::OPERANDS, C::RESULTS));
+    let [operands, results] = C::operands(window);
+    if buffers.len() != operands + results {
+        return Err(format!("{} takes {operands} operands here and has {results} results", C::NAME));
     }
-    let result = buffers[C::OPERANDS];
+    let result = buffers[operands];
     let (input, output) = (pictures(buffers[0])?, pictures(if C::GRADIENT { buffers[1] } else { result })?);
-    let parts = result.dims().first().copied().unwrap_or(1);
-    let grid = C::grid(window, &input, &output, parts);
+    // The gradient of a kernel comes in parts, and so do moments, for every picture.
+    let parts = if C::GRADIENT { result.dims().first() } else { buffers[buffers.len() - 1].dims().get(1) };
+    let grid = C::grid(window, &input, &output, parts.copied().unwrap_or(1));
     let geometry = Geometry::new(&input, &output, window)?;
     let pointers: Vec<*mut c_void> = buffers.iter().map(|buffer| buffer.data).collect();
     let parameters: Vec<*const c_void> =
@@ -95,14 +99,13 @@ pub fn enough(work: i64, each: i64) -> u32 {
 mod tests {
     use super::*;
     use crate::ffi::fake;
-    use crate::tensor_core::{self, Joined, Plain, Rectified, Split};
-    use crate::{depthwise, few_channels};
+    use crate::{depthwise, few_channels, tensor_core};
 
     const EXECUTE: i32 = 3;
 
     #[test]
     fn handlers_speak_the_version_of_the_plugin_and_may_be_replayed() {
-        for handler in [handler::<depthwise::Convolution>, handler::<tensor_core::Gradient<Plain>>] {
+        for handler in [handler::<depthwise::Convolution>, handler::<tensor_core::Gradient>] {
             assert_eq!(fake::metadata(handler), (fake::VERSION.0, fake::VERSION.1, 1));
         }
     }
@@ -133,18 +136,18 @@ mod tests {
             defined::<depthwise::Gradient>(strided),
             defined::<few_channels::Convolution>(plain(7, 32, 2, 1)),
             defined::<few_channels::Gradient>(plain(3, 32, 4, 1)),
-            defined::<tensor_core::Convolution<Plain>>(turned),
-            defined::<tensor_core::Convolution<Plain>>(plain(3, 32, 48, 16)),
-            defined::<tensor_core::Convolution<Plain>>(plain(3, 32, 32, 32)),
-            defined::<tensor_core::Convolution<Plain>>(plain(3, 32, 16, 16)),
-            defined::<tensor_core::Gradient<Plain>>(plain(3, 32, 32, 48)),
-            defined::<tensor_core::Gradient<Plain>>(plain(3, 32, 48, 16)),
-            defined::<tensor_core::Gradient<Plain>>(plain(3, 32, 64, 64)),
-            defined::<tensor_core::Convolution<Split>>(plain(3, 32, 48, 16)),
-            defined::<tensor_core::Convolution<Joined>>(turned),
-            defined::<tensor_core::Convolution<Rectified>>(plain(3, 32, 32, 32)),
-            defined::<tensor_core::Gradient<Split>>(plain(3, 32, 96, 32)),
-            defined::<tensor_core::Gradient<Rectified>>(plain(3, 32, 16, 16)),
+            defined::<tensor_core::Convolution>(turned),
+            defined::<tensor_core::Convolution>(plain(3, 32, 48, 16)),
+            defined::<tensor_core::Convolution>(plain(3, 32, 32, 32)),
+            defined::<tensor_core::Convolution>(plain(3, 32, 16, 16)),
+            defined::<tensor_core::Gradient>(plain(3, 32, 32, 48)),
+            defined::<tensor_core::Gradient>(plain(3, 32, 48, 16)),
+            defined::<tensor_core::Gradient>(plain(3, 32, 64, 64)),
+            defined::<tensor_core::Convolution>(Window { split: 1, moments: 1, ..plain(3, 32, 48, 16) }),
+            defined::<tensor_core::Convolution>(Window { joined: 1, ..turned }),
+            defined::<tensor_core::Convolution>(Window { rectified: 1, moments: 1, ..plain(3, 32, 32, 32) }),
+            defined::<tensor_core::Gradient>(Window { split: 1, ..plain(3, 32, 96, 32) }),
+            defined::<tensor_core::Gradient>(Window { rectified: 1, ..plain(3, 32, 16, 16) }),
         ] {
             let code = compiler.compile(&source, 80, &defines);
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?}: {code:?}", source.name);

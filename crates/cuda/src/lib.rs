@@ -19,7 +19,6 @@ mod tensor_core;
 mod window;
 
 use std::ffi::c_void;
-use tensor_core::{Joined, Plain, Rectified, Split};
 
 pub use store::keep_in;
 
@@ -32,7 +31,7 @@ pub struct CustomCall {
 }
 
 /// The functions that programs for NVIDIA GPUs may call, or the reason why there are none on this machine.
-pub fn custom_calls() -> Result<[CustomCall; 11], String> {
+pub fn custom_calls() -> Result<[CustomCall; 6], String> {
     let driver = driver::driver()?;
     compiler::compiler()?;
     // A driver that does not say what it drives is asked again when a kernel is compiled.
@@ -42,13 +41,8 @@ pub fn custom_calls() -> Result<[CustomCall; 11], String> {
         custom_call::<depthwise::Gradient>(),
         custom_call::<few_channels::Convolution>(),
         custom_call::<few_channels::Gradient>(),
-        custom_call::<tensor_core::Convolution<Plain>>(),
-        custom_call::<tensor_core::Convolution<Split>>(),
-        custom_call::<tensor_core::Convolution<Joined>>(),
-        custom_call::<tensor_core::Convolution<Rectified>>(),
-        custom_call::<tensor_core::Gradient<Plain>>(),
-        custom_call::<tensor_core::Gradient<Split>>(),
-        custom_call::<tensor_core::Gradient<Rectified>>(),
+        custom_call::<tensor_core::Convolution>(),
+        custom_call::<tensor_core::Gradient>(),
     ])
 }
 

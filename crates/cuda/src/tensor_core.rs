@@ -10,7 +10,6 @@ use crate::call::{Call, enough};
 use crate::compiler::{Source, source};
 use crate::driver::Grid;
 use crate::window::{Pictures, Window};
-use std::marker::PhantomData;
 
 /// Channels come in blocks.
 const BLOCK: i64 = 16;
@@ -25,44 +24,12 @@ const ALIGNMENT: i64 = 16;
 /// Processors of a large GPU.
 const PROCESSORS: i64 = 132;
 
-/// What a call does beside the convolution.
-pub trait Company {
-    const SPLIT: bool = false;
-    const JOINED: bool = false;
-    const RECTIFIED: bool = false;
-}
-
-/// Nothing.
-pub struct Plain;
-
-/// A pointwise convolution of as many channels reads the same input, which is read once.
-pub struct Split;
-
-/// Such a convolution reads an input of its own, and the results are added: the gradient of both with respect to their
-/// input.
-pub struct Joined;
-
-/// The input is multiplied with a factor for every channel, moved by an offset, and rectified: a norm that was never written.
-pub struct Rectified;
-
-impl Company for Plain {}
-
-impl Company for Split {
-    const SPLIT: bool = true;
-}
-
-impl Company for Joined {
-    const JOINED: bool = true;
-}
-
-impl Company for Rectified {
-    const RECTIFIED: bool = true;
-}
-
-/// `(input, kernel) -> output`, and the gradient with respect to the input; split `(input, kernel, pointwise kernel) ->
-/// (output, pointwise output)`; joined `(input, kernel, pointwise input, pointwise kernel) -> output`; rectified `(input,
-/// kernel, factors, offsets) -> output`.
-pub struct Convolution<C>(PhantomData<C>);
+/// `(input, kernel) -> output`, and the gradient with respect to the input.
+///
+/// More operands follow, in this order: factors and offsets if the input is to be rectified; the second input of joined
+/// convolutions; the pointwise kernel of joined and split ones. More results: the output of the split pointwise convolution;
+/// the moments, `[pictures, parts, 4, channels]`: count, shift, and the sums of distances from the shift and of their squares.
+pub struct Convolution;
 
 /// How a convolution is cut: what was fastest.
 struct Tile {
@@ -100,17 +67,15 @@ impl Tile {
     }
 }
 
-impl<C: Company> Call for Convolution<C> {
-    const NAME: &'static str = match (C::SPLIT, C::JOINED, C::RECTIFIED) {
-        (true, _, _) => "octant.convolution_split",
-        (_, true, _) => "octant.convolution_joined",
-        (_, _, true) => "octant.convolution_rectified",
-        _ => "octant.convolution",
-    };
-    const OPERANDS: usize = 2 + C::SPLIT as usize + 2 * (C::JOINED || C::RECTIFIED) as usize;
-    const RESULTS: usize = 1 + C::SPLIT as usize;
+impl Call for Convolution {
+    const NAME: &'static str = "octant.convolution";
     const SOURCE: Source = source!("convolution.cu", c"octant_convolution");
     const GRADIENT: bool = false;
+
+    fn operands(window: &Window) -> [usize; 2] {
+        let operands = 2 + 2 * window.rectified + 2 * window.joined + window.split;
+        [operands as usize, (1 + window.split + window.moments) as usize]
+    }
 
     fn defines(window: &Window) -> Vec<String> {
         let Tile { outputs, eights, stages, resident } = Tile::of(window);
@@ -123,9 +88,10 @@ impl<C: Company> Call for Convolution<C> {
             ("RESIDENT", resident),
             ("WARPS", WARPS),
             ("TURNED", window.turned),
-            ("SPLIT", C::SPLIT.into()),
-            ("JOINED", C::JOINED.into()),
-            ("RECTIFIED", C::RECTIFIED.into()),
+            ("SPLIT", window.split),
+            ("JOINED", window.joined),
+            ("RECTIFIED", window.rectified),
+            ("MOMENTS", window.moments),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }
@@ -133,26 +99,30 @@ impl<C: Company> Call for Convolution<C> {
     /// The weights in f16, and for every warp a ring of rows of 16 channels as they come, and one in f16.
     fn shared(window: &Window) -> u32 {
         let Tile { outputs, eights, stages, .. } = Tile::of(window);
-        let taps = window.side * window.side + i64::from(C::SPLIT || C::JOINED);
+        let taps = window.side * window.side + (window.split + window.joined);
         let weights = 2 * taps * window.inputs * outputs;
         let copies = (8 * eights + window.side - 1 + 7) / 8;
         let factors = 2 * 4 * window.inputs;
         (weights + WARPS * (stages * COPY + COPY / 2) * copies + factors + ALIGNMENT) as u32
     }
 
-    fn grid(window: &Window, _: &Pictures, output: &Pictures, _: i64) -> Grid {
+    fn grid(window: &Window, _: &Pictures, output: &Pictures, parts: i64) -> Grid {
         let [pictures, height, width, _] = *output;
         let tile = Tile::of(window);
-        let columns = pictures * i64::from(enough(width, 8 * tile.eights));
-        let bands = tile.bands(window, columns, height);
+        let across = i64::from(enough(width, 8 * tile.eights));
+        let columns = pictures * across;
+        // Whoever asks for moments says in how many parts, every warp's being one of them.
+        let bands = if window.moments == 1 { (parts / across).max(1) } else { tile.bands(window, columns, height) };
         let blocks = [enough(columns, WARPS), (window.outputs / tile.outputs) as u32, bands as u32];
         Grid { blocks, threads: [32, WARPS as u32] }
     }
 }
 
-/// `(input, cotangent) -> sums`, the kernel's gradient in parts; split `(input, cotangent, pointwise cotangent) -> (sums,
-/// pointwise sums)`; rectified `(input, cotangent, factors, offsets) -> sums`.
-pub struct Gradient<C>(PhantomData<C>);
+/// `(input, cotangent) -> sums`, the kernel's gradient in parts.
+///
+/// More operands follow: factors and offsets if the input is to be rectified; the cotangent of the pointwise convolution of
+/// split ones, which has sums of its own.
+pub struct Gradient;
 
 /// Blocks of input and of output channels that the warps of one block own, and warps that share their pixels.
 fn shares(window: &Window) -> [i64; 3] {
@@ -161,16 +131,14 @@ fn shares(window: &Window) -> [i64; 3] {
     [inputs, outputs, (4 / (inputs * outputs)).max(1)]
 }
 
-impl<C: Company> Call for Gradient<C> {
-    const NAME: &'static str = match (C::SPLIT, C::RECTIFIED) {
-        (true, _) => "octant.convolution_gradient_split",
-        (_, true) => "octant.convolution_gradient_rectified",
-        _ => "octant.convolution_gradient",
-    };
+impl Call for Gradient {
+    const NAME: &'static str = "octant.convolution_gradient";
     const SOURCE: Source = source!("convolution_gradient.cu", c"octant_convolution_gradient");
-    const OPERANDS: usize = 2 + C::SPLIT as usize + 2 * C::RECTIFIED as usize;
-    const RESULTS: usize = 1 + C::SPLIT as usize;
     const GRADIENT: bool = true;
+
+    fn operands(window: &Window) -> [usize; 2] {
+        [(2 + 2 * window.rectified + window.split) as usize, (1 + window.split) as usize]
+    }
 
     fn defines(window: &Window) -> Vec<String> {
         let [inputs, outputs, shares] = shares(window);
@@ -182,8 +150,8 @@ impl<C: Company> Call for Gradient<C> {
             ("OUTPUT_PAIRS", outputs),
             ("SHARES", shares),
             ("RESIDENT", resident),
-            ("SPLIT", C::SPLIT.into()),
-            ("RECTIFIED", C::RECTIFIED.into()),
+            ("SPLIT", window.split),
+            ("RECTIFIED", window.rectified),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }
@@ -193,7 +161,7 @@ impl<C: Company> Call for Gradient<C> {
         let [inputs, outputs, shares] = shares(window);
         let width = COLUMN * shares;
         let row = |pixels: i64, channels: i64| 6 * pixels * channels * 4 + 4 * pixels * (channels + 8) * 2;
-        let cotangents = (1 + i64::from(C::SPLIT)) * row(width, BLOCK * outputs);
+        let cotangents = (1 + window.split) * row(width, BLOCK * outputs);
         let factors = 2 * 4 * BLOCK * inputs;
         (row(width + window.side - 1, BLOCK * inputs) + cotangents + factors + ALIGNMENT) as u32
     }
@@ -213,7 +181,7 @@ mod tests {
     #[test]
     fn the_warps_of_a_block_own_different_channels_as_far_as_there_are_any() {
         let grid = |inputs, outputs| {
-            let grid = Gradient::<Plain>::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[0; 4], 7);
+            let grid = Gradient::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[0; 4], 7);
             (grid.blocks, grid.threads[1])
         };
         assert_eq!(grid(16, 16), ([1, 7, 1], 4));
@@ -225,7 +193,7 @@ mod tests {
     #[test]
     fn pictures_are_cut_so_that_no_processor_waits_long() {
         let grid = |inputs, outputs, size| {
-            Convolution::<Plain>::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[32, size, size, outputs], 1).blocks
+            Convolution::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[32, size, size, outputs], 1).blocks
         };
         assert_eq!(grid(16, 16, 256), [128, 1, 8]);
         assert_eq!(grid(16, 48, 256), [64, 1, 8]);
@@ -241,12 +209,7 @@ mod tests {
     fn weights_and_rows_fit_into_shared_memory() {
         for (inputs, outputs) in [(16, 16), (16, 48), (16, 64), (48, 16), (48, 32), (32, 32), (96, 32), (32, 96)] {
             let window = plain(3, 32, inputs, outputs);
-            let needs = [
-                Convolution::<Plain>::shared(&window),
-                Convolution::<Split>::shared(&window),
-                Convolution::<Joined>::shared(&window),
-            ];
-            for shared in needs {
+            for shared in [window, Window { split: 1, ..window }].map(|window| Convolution::shared(&window)) {
                 assert!(shared <= SHARED, "{inputs}→{outputs}: {shared}");
                 // A block takes a kilobyte for itself.
                 assert!(Tile::of(&window).resident as u32 * (shared + 1024) <= 227 << 10);
@@ -254,9 +217,9 @@ mod tests {
         }
         for (inputs, outputs) in [(16, 16), (16, 32), (48, 16), (32, 32), (48, 32), (112, 16), (256, 256)] {
             let window = plain(3, 32, inputs, outputs);
-            let shared = Gradient::<Plain>::shared(&window);
+            let shared = Gradient::shared(&window);
             assert!(shared <= SHARED, "{inputs}→{outputs}: {shared}");
-            let split = Gradient::<Split>::shared(&window);
+            let split = Gradient::shared(&Window { split: 1, ..window });
             assert!(shares(&window)[2] > 2 || split <= SHARED, "{inputs}→{outputs}: {split}");
             let [pairs_in, pairs_out, shares] = shares(&window);
             let resident = if shares == 1 { 12 / (pairs_in * pairs_out) } else { 2 } as u32;

@@ -1,8 +1,8 @@
 //! What a convolution's call says about itself, and what its kernel reads of that.
 //!
 //! A program says in the attribute `window` what to compute: `[side, bits, input channels, output channels, stride y, x,
-//! low padding y, x, input dilation y, x, kernel dilation y, x, reversed, turned]`, all of the convolution, or of the one
-//! whose kernel's gradient it is.
+//! low padding y, x, input dilation y, x, kernel dilation y, x, reversed, turned, split, joined, rectified, moments]`, all of
+//! the convolution, or of the one whose kernel's gradient it is.
 
 use crate::ffi::{Buffer, CallFrame};
 
@@ -23,25 +23,41 @@ pub struct Window {
     pub reversed: i64,
     /// Whether the kernel holds a row of input channels for every output channel.
     pub turned: i64,
+    /// Whether a pointwise convolution of as many channels reads the same input.
+    pub split: i64,
+    /// Whether such a convolution reads an input of its own, and the results are added: the gradient of both with respect to
+    /// their input.
+    pub joined: i64,
+    /// Whether the input is still to be multiplied with a factor for every channel, moved by an offset, and rectified: a
+    /// norm that was never written.
+    pub rectified: i64,
+    /// Whether the moments of the output's channels are a result too.
+    pub moments: i64,
 }
 
 impl Window {
     pub fn of(frame: &CallFrame) -> Result<Window, String> {
-        match *frame.integers("window")? {
-            [side, bits, inputs, outputs, sy, sx, ly, lx, iy, ix, ky, kx, reversed, turned] => Ok(Window {
-                side,
-                bits,
-                inputs,
-                outputs,
-                strides: [sy, sx],
-                low: [ly, lx],
-                input_dilation: [iy, ix],
-                kernel_dilation: [ky, kx],
-                reversed,
-                turned,
-            }),
-            _ => Err("a call has the wrong number of attributes".to_string()),
-        }
+        let numbers: [i64; 18] = (*frame.integers("window")?)
+            .try_into()
+            .map_err(|_| "a call has the wrong number of attributes".to_string())?;
+        let [side, bits, inputs, outputs, sy, sx, ly, lx, iy, ix, ky, kx, ..] = numbers;
+        let [.., reversed, turned, split, joined, rectified, moments] = numbers;
+        Ok(Window {
+            side,
+            bits,
+            inputs,
+            outputs,
+            strides: [sy, sx],
+            low: [ly, lx],
+            input_dilation: [iy, ix],
+            kernel_dilation: [ky, kx],
+            reversed,
+            turned,
+            split,
+            joined,
+            rectified,
+            moments,
+        })
     }
 
     /// Whether it has neither strides nor holes.
@@ -93,6 +109,10 @@ pub(crate) mod tests {
             kernel_dilation: ones,
             reversed: 0,
             turned: 0,
+            split: 0,
+            joined: 0,
+            rectified: 0,
+            moments: 0,
         }
     }
 

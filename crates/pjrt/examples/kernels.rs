@@ -30,6 +30,8 @@ enum Company {
     Pointwise,
     /// A rectified norm before it.
     Norm,
+    /// Sums and sums of squares of its results, over pictures and over all of them.
+    Moments,
 }
 
 /// A layer in f32 without strides.
@@ -47,7 +49,7 @@ const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) ->
 }
 
 /// Sizes that are no multiples of what warps take at once are among them.
-const LAYERS: [Layer; 29] = [
+const LAYERS: [Layer; 32] = [
     plain([2, 256, 256], 16, 16, 3),
     plain([3, 211, 250], 48, 16, 3),
     plain([3, 211, 250], 16, 48, 3),
@@ -69,6 +71,9 @@ const LAYERS: [Layer; 29] = [
     with(Company::Norm, [8, 128, 131], 32, 32),
     with(Company::Norm, [8, 128, 131], 96, 32),
     with(Company::Norm, [33, 63, 65], 64, 64),
+    with(Company::Moments, [3, 211, 250], 16, 16),
+    with(Company::Moments, [3, 211, 250], 16, 48),
+    with(Company::Moments, [8, 128, 131], 32, 32),
     plain([2, 65, 70], 2, 1, 7),
     plain([2, 33, 31], 4, 1, 3),
     plain([1, 20, 20], 2, 2, 5),
@@ -155,6 +160,7 @@ impl Layer {
             Company::Nothing => "",
             Company::Pointwise => " and 1×1",
             Company::Norm => " after a norm",
+            Company::Moments => " with moments",
         };
         format!("{inputs}→{outputs} {side}×{side}{company} in {groups} groups, stride {stride}, {n}×{h}×{w} {dtype:?}")
     }
@@ -171,7 +177,7 @@ impl Layer {
             results.clone(),
         ];
         match self.company {
-            Company::Nothing => {}
+            Company::Nothing | Company::Moments => {}
             Company::Pointwise => shapes.extend([Shape::new(dtype, [1, 1, inputs, outputs]), results]),
             Company::Norm => shapes.extend([Shape::new(dtype, [inputs]), Shape::new(dtype, [inputs])]),
         }
@@ -190,6 +196,10 @@ impl Layer {
             let y = x.convolution(&pair[0], conv);
             let part = (y.convert(DType::F32) * pair[1].convert(DType::F32)).sum(&[0, 1, 2, 3]);
             loss = Some(loss.map_or(part.clone(), |loss: Tensor| loss + &part));
+            if self.company == Company::Moments {
+                let distance = &y - 0.5;
+                made.extend([distance.sum(&[1, 2]), distance.square().sum(&[1, 2]), distance.square().sum(&[0, 1, 2])]);
+            }
             made.push(y);
             kernels.push(pair[0].clone());
         }

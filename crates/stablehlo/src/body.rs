@@ -1,7 +1,7 @@
 //! Writing a graph into a function, node by node.
 
 use crate::function::{Function, Named};
-use crate::ops::{self, Pairs, Rectified};
+use crate::ops::{self, Moments, Pairs, Rectified, Stretch};
 use octant_graph::{Graph, Op, Shape, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,17 @@ impl Function<'_> {
         let pairs = Pairs::find(graph, &self.module.options);
         let rectified = Rectified::find(graph, &self.module.options, &pairs);
         let outer = self.set_path(&"".into());
-        let mut body = Body { graph, pairs, rectified, factors: HashMap::new(), values, outer: outer.clone() };
+        let moments = Moments::find(graph, &self.module.options, &pairs, &rectified);
+        let mut body = Body {
+            graph,
+            pairs,
+            rectified,
+            factors: HashMap::new(),
+            moments,
+            taken: HashMap::new(),
+            values,
+            outer: outer.clone(),
+        };
         for node in 0..graph.nodes().len() {
             body.reach(self, node);
         }
@@ -30,8 +40,11 @@ struct Body<'g> {
     graph: &'g Graph,
     pairs: Pairs,
     rectified: Rectified,
-    /// Factors and offsets of the rectified norms that were met.
+    /// Factors and offsets of channels, by what they make.
     factors: HashMap<ValueId, [Named; 2]>,
+    moments: Moments,
+    /// The moments that calls took, by what they made.
+    taken: HashMap<ValueId, Named>,
     values: Vec<Option<Named>>,
     outer: Arc<str>,
 }
@@ -50,44 +63,71 @@ impl Body<'_> {
         } else if is_last || pair.members().all(|member| self.is_ready(member)) {
             let [plain, pointwise] = [pair.plain, pair.pointwise].map(|member| self.operands(f, member));
             self.enter(f, node);
-            let results = pair.write(f, self.graph, &plain, &pointwise);
+            let made = self.graph.nodes()[pair.plain].outputs[0];
+            let (results, moments) = pair.write(f, self.graph, [&plain, &pointwise], self.moments.parts(made));
             for (id, result) in results {
                 self.values[id.index()] = Some(result);
             }
+            self.taken.extend(moments.map(|moments| (made, moments)));
         }
     }
 
     /// Writes a node by itself.
     fn write(&mut self, f: &mut Function, index: usize) {
+        let node = &self.graph.nodes()[index];
         let operands = self.operands(f, index);
         self.enter(f, index);
-        let node = &self.graph.nodes()[index];
-        let shapes: Vec<&Shape> = node.outputs.iter().map(|&output| self.graph.shape(output)).collect();
-        let results = match node.inputs.first().and_then(|&input| self.stretched(f, input)) {
-            Some([x, factor, offset]) => {
-                ops::rectified_call(f, self.graph, index, [&x, &operands[1], &factor, &offset])
+        let mut results = match self.extended(f, index, &operands) {
+            Some(results) => results,
+            None => {
+                let shapes: Vec<&Shape> = node.outputs.iter().map(|&output| self.graph.shape(output)).collect();
+                ops::lower_node(f, node, &operands, &shapes)
             }
-            None => ops::lower_node(f, node, &operands, &shapes),
         };
+        if results.len() > node.outputs.len() {
+            self.taken.extend(results.pop().map(|moments| (node.outputs[0], moments)));
+        }
         for (&output, result) in node.outputs.iter().zip(results) {
             self.values[output.index()] = Some(result);
         }
     }
 
-    /// What a rectified norm is made from, if calls make it themselves, and its factors and offsets.
-    fn stretched(&mut self, f: &mut Function, value: ValueId) -> Option<[Named; 3]> {
-        let norm = self.rectified.of(value)?;
-        let (x, steps) = (norm.x, norm.steps.clone());
-        if !self.factors.contains_key(&value) {
-            let operands: Vec<Named> = steps.iter().map(|&(_, operand)| self.value(f, operand)).collect();
-            let shape = self.graph.shape(value);
-            let channels = Shape::new(shape.dtype(), [*shape.dims().last()?]);
-            let factors = self.rectified.of(value)?.factors(f, &operands, &channels);
-            self.factors.insert(value, factors);
+    /// A node as a call that does more than the node says, or as what follows from such a call.
+    fn extended(&mut self, f: &mut Function, index: usize, operands: &[Named]) -> Option<Vec<Named>> {
+        let node = &self.graph.nodes()[index];
+        let (&input, &output) = (node.inputs.first()?, node.outputs.first()?);
+        if let Some(sum) = self.moments.of(index).cloned()
+            && let Some(moments) = self.taken.get(&sum.moved.x).cloned()
+        {
+            let [_, offset] = self.stretched(f, input, &sum.moved);
+            return Some(vec![sum.write(f, &moments, &offset, self.graph.shape(output))]);
         }
-        let x = self.value(f, x);
-        let [factor, offset] = self.factors[&value].clone();
-        Some([x, factor, offset])
+        let parts = self.moments.parts(output);
+        match self.rectified.of(input).cloned() {
+            Some(norm) => {
+                let x = self.value(f, norm.x);
+                let [factor, offset] = self.stretched(f, input, &norm);
+                let operands = [&x, &operands[1], &factor, &offset];
+                Some(ops::extended_call(f, self.graph, node, &operands, true, parts))
+            }
+            None => {
+                let operands = [operands.first()?, operands.get(1)?];
+                parts.map(|parts| ops::extended_call(f, self.graph, node, &operands, false, Some(parts)))
+            }
+        }
+    }
+
+    /// The factors and offsets by which the channels of a value are stretched and moved.
+    fn stretched(&mut self, f: &mut Function, value: ValueId, stretch: &Stretch) -> [Named; 2] {
+        if let Some(known) = self.factors.get(&value) {
+            return known.clone();
+        }
+        let operands: Vec<Named> = stretch.steps.iter().map(|&(_, operand)| self.value(f, operand)).collect();
+        let shape = self.graph.shape(value);
+        let channels = Shape::new(shape.dtype(), [shape.dims().last().copied().unwrap_or(1)]);
+        let factors = stretch.factors(f, &operands, &channels);
+        self.factors.insert(value, factors.clone());
+        factors
     }
 
     fn enter(&self, f: &mut Function, node: usize) {

@@ -130,6 +130,20 @@ fn kernel_calls(program: &Program, name: &str, options: &Options) -> (usize, usi
     (calls.iter().filter(|line| line.contains(&named)).count(), calls.len())
 }
 
+/// The calls of 3×3 kernels, each with what it does beside its convolution.
+fn extras(program: &Program) -> Vec<String> {
+    let text = lower(program, &KERNELS).unwrap();
+    let calls = text.lines().filter_map(|line| line.split_once("custom_call @octant.")).map(|(_, call)| call);
+    let described = calls.map(|call| {
+        let window = call.split_once("array<i64: ").unwrap().1.split_once('>').unwrap().0;
+        let numbers: Vec<&str> = window.split(", ").collect();
+        let names = ["split", "joined", "rectified", "moments"].into_iter().zip(&numbers[numbers.len() - 4..]);
+        let extras = names.filter(|(_, number)| **number == "1").map(|(name, _)| format!(" {name}"));
+        format!("{}{}", call.split_once('(').unwrap().0, extras.collect::<String>())
+    });
+    described.collect()
+}
+
 const KERNELS: Options = Options {
     precision: Precision::Fast,
     without_locations: false,
@@ -204,14 +218,18 @@ fn a_pointwise_layer_beside_another_one_is_computed_with_it() {
         let gradients = trace.gradients(&loss, &[std::slice::from_ref(&x), &kernels[..]].concat());
         Program::new("block", trace.finish(&gradients).unwrap())
     };
-    let calls = |program: &Program| {
-        let names = ["convolution_split", "convolution_joined", "convolution_gradient_split"];
-        names.map(|name| kernel_calls(program, name, &KERNELS))
-    };
-    assert_eq!(calls(&program(256, 48, 16, 1)), [(1, 3); 3]);
-    assert_eq!(calls(&program(256, 16, 16, 1)), [(1, 3), (1, 3), (0, 3)], "warps that share pixels have no room");
-    assert_eq!(calls(&program(256, 48, 16, 0)), [(0, 3); 3], "the middle tap is another pixel's");
-    assert_eq!(calls(&program(64, 48, 16, 1)), [(0, 0); 3], "too few pixels");
+    assert_eq!(
+        extras(&program(256, 48, 16, 1)),
+        ["convolution split", "convolution_gradient split", "convolution joined"]
+    );
+    assert_eq!(
+        extras(&program(256, 16, 16, 1)),
+        ["convolution split", "convolution_gradient", "convolution joined"],
+        "warps that share pixels have no room"
+    );
+    let apart = ["convolution", "convolution", "convolution_gradient"];
+    assert_eq!(extras(&program(256, 48, 16, 0)), apart, "the middle tap is another pixel's");
+    assert!(extras(&program(64, 48, 16, 1)).is_empty(), "too few pixels");
 }
 
 #[test]
@@ -228,14 +246,34 @@ fn a_rectified_norm_that_only_calls_look_at_is_not_written() {
         let outputs = [gradients, if seen { vec![normed] } else { vec![] }].concat();
         Program::new("block", trace.finish(&outputs).unwrap())
     };
-    let calls = |program: &Program| {
-        let names = ["convolution_rectified", "convolution_gradient_rectified"];
-        names.map(|name| kernel_calls(program, name, &KERNELS))
+    let rectified = ["convolution rectified", "convolution_gradient rectified"];
+    assert_eq!(extras(&program(32, 32, false)), [&rectified[..1], &["convolution"], &rectified[1..]].concat());
+    assert_eq!(extras(&program(64, 64, false)), rectified, "worth it though cuDNN is as fast");
+    let plain = ["convolution", "convolution", "convolution_gradient"];
+    assert_eq!(extras(&program(32, 32, true)), plain, "it is written anyway");
+    assert_eq!(extras(&program(128, 128, false)), ["convolution_gradient"], "cuDNN needs it written");
+}
+
+#[test]
+fn calls_take_the_moments_of_what_they_make_along() {
+    let program = |outputs: usize, axes: &[usize], turn: bool| {
+        let trace = Trace::new();
+        let x = trace.input("x", Shape::new(DType::F32, [4, 256, 256, 32]));
+        let kernel = trace.input("w", Shape::new(DType::F32, [3, 3, 32, outputs]));
+        let shift = trace.input("shift", Shape::new(DType::F32, [outputs]));
+        let conv = Convolution { padding: vec![(1, 1); 2], ..Convolution::nhwc(2, DType::F32) };
+        let y = x.convolution(&kernel, conv);
+        let distance = if turn { shift - y } else { y - shift };
+        let sums = [distance.sum(axes), distance.square().sum(axes)];
+        Program::new("moments", trace.finish(&sums).unwrap())
     };
-    assert_eq!(calls(&program(32, 32, false)), [(1, 3); 2]);
-    assert_eq!(calls(&program(64, 64, false)), [(1, 2); 2], "worth it though cuDNN is as fast");
-    assert_eq!(calls(&program(32, 32, true)), [(0, 3); 2], "it is written anyway");
-    assert_eq!(calls(&program(128, 128, false)), [(0, 1); 2], "cuDNN needs it written");
+    assert_eq!(extras(&program(32, &[0, 1, 2], false)), ["convolution moments"]);
+    assert_eq!(extras(&program(32, &[1, 2], false)), ["convolution moments"]);
+    let text = lower(&program(32, &[1, 2], false), &KERNELS).unwrap();
+    assert!(text.contains("tensor<4x128x4x32xf32>"), "a part for every band of every column");
+    assert_eq!(extras(&program(32, &[2], false)), ["convolution"], "rows are not taken along");
+    assert_eq!(extras(&program(32, &[0, 1, 2], true)), ["convolution"], "only what is moved follows");
+    assert!(extras(&program(128, &[0, 1, 2], false)).is_empty(), "there is no call");
 }
 
 #[test]

@@ -4,12 +4,16 @@
 
 mod depthwise;
 mod few_channels;
+mod moments;
 mod pairs;
 mod rectified;
+mod stretch;
 mod tensor_core;
 
+pub use moments::Moments;
 pub use pairs::Pairs;
-pub use rectified::{Rectified, call as rectified_call};
+pub use rectified::Rectified;
+pub use stretch::Stretch;
 
 use super::reduce;
 use crate::function::{Function, Named};
@@ -25,7 +29,23 @@ pub fn call(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution,
     let task = Task::of(&input.shape, &kernel.shape, conv, shape)?;
     let chosen = depthwise::choose(&task).or_else(|| few_channels::choose(&task));
     let chosen = chosen.or_else(|| tensor_core::choose(&task, f.module.options.precision))?;
-    task.write(f, &[input, kernel], &chosen, &[shape]).pop()
+    task.write(f, &[input, kernel], &chosen, Extras::default(), &[shape]).pop()
+}
+
+/// The call that computes a node and more: it stretches and rectifies its input by factors and offsets, or takes the moments
+/// of its output in so many parts, which are the last result.
+pub fn extended_call(
+    f: &mut Function,
+    graph: &Graph,
+    node: &Node,
+    operands: &[&Named],
+    is_rectified: bool,
+    moments: Option<usize>,
+) -> Vec<Named> {
+    let task = Task::of_node(graph, node).expect("only convolutions are extended");
+    let chosen = tensor_core::choose_rectified(&task, f.module.options.precision).expect("only calls are extended");
+    let extras = Extras { rectified: is_rectified, moments, ..Extras::default() };
+    task.write(f, operands, &chosen, extras, &[graph.shape(node.outputs[0])])
 }
 
 /// What a call computes: a convolution, or the gradient of its kernel from input and cotangent.
@@ -46,6 +66,16 @@ struct Task<'a> {
 struct Chosen {
     name: &'static str,
     parts: usize,
+}
+
+/// What a call does beside its task; see `octant-cuda`, `window`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extras {
+    split: bool,
+    joined: bool,
+    rectified: bool,
+    /// The moments of the output, in so many parts of every picture.
+    moments: Option<usize>,
 }
 
 impl<'a> Task<'a> {
@@ -103,22 +133,32 @@ impl<'a> Task<'a> {
     }
 
     /// The attribute that tells a kernel what to compute, in the order that `octant-cuda` reads.
-    fn window(&self) -> Vec<i64> {
+    fn window(&self, extras: Extras) -> Vec<i64> {
         let [strides, dilation] = self.steps();
         let whole = |values: &[usize]| values.iter().map(|&value| value as i64).collect::<Vec<_>>();
         let head = whole(&[self.side, 8 * self.conv.dtype.size(), self.inputs(), self.outputs()]);
         let low = self.conv.padding.iter().map(|&(low, _)| low).collect();
-        let tail = vec![self.conv.reversed as i64, self.is_turned as i64];
+        let Extras { split, joined, rectified, moments } = extras;
+        let tail = [self.conv.reversed, self.is_turned, split, joined, rectified, moments.is_some()];
+        let tail = tail.map(i64::from).to_vec();
         [head, whole(strides), low, whole(&self.conv.input_dilation), whole(dilation), tail].concat()
     }
 
-    /// Calls a kernel with these operands for results of these shapes.
-    fn write(&self, f: &mut Function, operands: &[&Named], chosen: &Chosen, shapes: &[&Shape]) -> Vec<Named> {
+    /// Calls a kernel with these operands for results of these shapes. Moments are one more result.
+    fn write(
+        &self,
+        f: &mut Function,
+        operands: &[&Named],
+        chosen: &Chosen,
+        extras: Extras,
+        shapes: &[&Shape],
+    ) -> Vec<Named> {
         let made = |shape: &&Shape| match self.is_gradient {
             true => Shape::new(DType::F32, [&[chosen.parts], shape.dims()].concat()),
             false => (*shape).clone(),
         };
-        let made: Vec<Shape> = shapes.iter().map(made).collect();
+        let of_parts = |parts: usize| Shape::new(DType::F32, [self.output.dims()[0], parts, 4, self.outputs()]);
+        let made: Vec<Shape> = shapes.iter().map(made).chain(extras.moments.map(of_parts)).collect();
         let made: Vec<&Shape> = made.iter().collect();
         let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
         // Without stated layouts the compiler may hand over arrays in an order of its own.
@@ -128,7 +168,7 @@ impl<'a> Task<'a> {
              operand_layouts = [{}], result_layouts = [{}]}} : {} -> {}",
             chosen.name,
             types::join(operands),
-            types::join(self.window()),
+            types::join(self.window(extras)),
             layouts(&taken),
             layouts(&made),
             types::tuple(&taken),

@@ -2,7 +2,7 @@
 //! have side by side. Together they read their input once, forward and for the gradients of their kernels, and write
 //! the gradient of their input once.
 
-use super::{Chosen, Task, tensor_core};
+use super::{Extras, Task, tensor_core};
 use crate::Options;
 use crate::function::{Function, Named};
 use octant_graph::{Binary, Convolution, Graph, Op, Shape, ValueId};
@@ -37,27 +37,33 @@ impl Pair {
         node == self.sum.unwrap_or(self.plain.max(self.pointwise))
     }
 
-    /// Writes the call. Returns what it makes.
+    /// Whether they are only added up.
+    pub fn is_joined(&self) -> bool {
+        self.sum.is_some()
+    }
+
+    /// Writes the call. Returns what it makes, and the moments if there are parts of them.
     pub fn write(
         &self,
         f: &mut Function,
         graph: &Graph,
-        plain: &[Named],
-        pointwise: &[Named],
-    ) -> Vec<(ValueId, Named)> {
+        [plain, pointwise]: [&[Named]; 2],
+        moments: Option<usize>,
+    ) -> (Vec<(ValueId, Named)>, Option<Named>) {
         let nodes = [self.plain, self.pointwise].map(|node| &graph.nodes()[node]);
         let task = Task::of_node(graph, nodes[0]).expect("a pair has a convolution");
         let chosen = tensor_core::choose(&task, f.module.options.precision).expect("a pair has a call");
         let shapes = nodes.map(|node| graph.shape(node.outputs[0]));
-        let [a, b] = [plain, pointwise];
         if let Some(sum) = self.sum {
-            let chosen = Chosen { name: "octant.convolution_joined", ..chosen };
-            let results = task.write(f, &[&a[0], &a[1], &b[0], &b[1]], &chosen, &[shapes[0]]);
-            return graph.nodes()[sum].outputs.iter().copied().zip(results).collect();
+            let extras = Extras { joined: true, ..Extras::default() };
+            let operands = [&plain[0], &plain[1], &pointwise[0], &pointwise[1]];
+            let results = task.write(f, &operands, &chosen, extras, &[shapes[0]]);
+            return (graph.nodes()[sum].outputs.iter().copied().zip(results).collect(), None);
         }
-        let name = if task.is_gradient { "octant.convolution_gradient_split" } else { "octant.convolution_split" };
-        let results = task.write(f, &[&a[0], &a[1], &b[1]], &Chosen { name, ..chosen }, &shapes);
-        nodes.map(|node| node.outputs[0]).into_iter().zip(results).collect()
+        let extras = Extras { split: true, moments, ..Extras::default() };
+        let mut results = task.write(f, &[&plain[0], &plain[1], &pointwise[1]], &chosen, extras, &shapes);
+        let moments = moments.and_then(|_| results.pop());
+        (nodes.map(|node| node.outputs[0]).into_iter().zip(results).collect(), moments)
     }
 }
 

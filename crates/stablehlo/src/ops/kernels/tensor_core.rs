@@ -65,3 +65,12 @@ fn shares(task: &Task) -> [usize; 2] {
     let owners = pairs(task.inputs(), 3) * pairs(task.outputs(), 2);
     [owners, (4 / owners).max(1)]
 }
+
+/// The parts of every picture in which a convolution takes moments: one for every warp, whose columns are 16 pixels wide
+/// with 16 channels on both sides and 32 otherwise, and as high as keeps a large GPU busy.
+pub fn moment_parts(task: &Task) -> usize {
+    let &[_, height, width, _] = task.output.dims() else { return 1 };
+    let wide = if [task.inputs(), task.outputs()] == [BLOCK; 2] { 16 } else { 32 };
+    let most = if task.inputs() == BLOCK { 32 } else { 16 };
+    width.div_ceil(wide) * height.div_ceil((height / 8).clamp(8, most))
+}

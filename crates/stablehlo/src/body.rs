@@ -81,7 +81,7 @@ impl Body<'_> {
             Some(results) => results,
             None => {
                 let shapes: Vec<&Shape> = node.outputs.iter().map(|&output| self.graph.shape(output)).collect();
-                ops::lower_node(f, node, &operands, &shapes)
+                ops::lower_node(f, self.graph, node, &operands, &shapes)
             }
         };
         if results.len() > node.outputs.len() {

@@ -2,8 +2,8 @@
 
 use crate::module::Module;
 use crate::{constant, types};
-use octant_graph::{DType, HostTensor, Shape};
-use std::collections::HashSet;
+use octant_graph::{DType, HostTensor, Shape, Window};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// One line of a function: text and the layer it belongs to. Lines that only open or close a region have no layer.
@@ -46,11 +46,21 @@ pub struct Function<'m> {
     path: Arc<str>,
     /// Floats that were integers one operation ago.
     from_integers: HashSet<String>,
+    /// By operand: the windows of a pooling that does not overlap, and which place of each window was the greatest.
+    pub greatest_places: HashMap<String, (Window, Named)>,
 }
 
 impl<'m> Function<'m> {
     pub fn new(module: &'m mut Module) -> Function<'m> {
-        Function { module, lines: Vec::new(), next: 0, indent: 2, path: "".into(), from_integers: HashSet::new() }
+        Function {
+            module,
+            lines: Vec::new(),
+            next: 0,
+            indent: 2,
+            path: "".into(),
+            from_integers: HashSet::new(),
+            greatest_places: HashMap::new(),
+        }
     }
 
     /// What follows belongs to that layer. Returns the one before.

@@ -42,7 +42,8 @@ pub struct Options {
     /// Writes convolutions that are plain matrix products as products.
     pub pointwise_as_products: bool,
     /// Writes the gradient of a pooling whose windows do not overlap as a comparison of every element with its window's
-    /// greatest. XLA's GPU compiler otherwise writes all windows' indices to memory, axis by axis, and scatters.
+    /// greatest, whose place the pooling itself then tells. XLA's GPU compiler otherwise writes all windows' indices to
+    /// memory, axis by axis, and scatters.
     pub tiles_by_comparing: bool,
     /// Reduces over the places of few small pictures in two steps, along rows and then over them. XLA's GPU compiler
     /// otherwise starts too few threads, and writes what it reduces to memory first.

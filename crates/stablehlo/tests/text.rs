@@ -167,6 +167,26 @@ fn unpooling_scatters_only_where_windows_overlap() {
 }
 
 #[test]
+fn a_pooling_keeps_the_places_that_its_gradient_asks_for() {
+    let options = Options { tiles_by_comparing: true, ..Options::default() };
+    // Poolings, reductions that tell places in bytes, and in wider integers.
+    let forms = |size: usize, trained: bool| {
+        let trace = Trace::new();
+        let x = trace.input("x", Shape::new(DType::F32, [2, 4 * size, 4 * size, 3]));
+        let loss = x.max_pool(Pool::square(size, size)).square().sum(&[0, 1, 2, 3]);
+        let gradients = if trained { trace.gradients(&loss, &[x]) } else { vec![] };
+        let program = Program::new("pool", trace.finish(&[vec![loss], gradients].concat()).unwrap());
+        let text = lower(&program, &options).unwrap();
+        let telling =
+            |places: &str| lines_with(&text, &format!("(tensor<2x4x4x3xf32>, tensor<2x4x4x3x{places}>)")).len();
+        [lines_with(&text, "stablehlo.reduce_window").len(), telling("ui8"), telling("i32")]
+    };
+    assert_eq!(forms(2, true), [0, 1, 0]);
+    assert_eq!(forms(17, true), [0, 0, 1], "289 places do not fit a byte");
+    assert_eq!(forms(2, false), [1, 0, 0], "nothing asks");
+}
+
+#[test]
 fn places_are_reduced_in_two_steps_where_xla_would_take_one() {
     let reductions = |dims: [usize; 4], axes: &[usize]| {
         let trace = Trace::new();

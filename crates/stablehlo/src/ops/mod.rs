@@ -15,10 +15,10 @@ pub use kernels::{Moments, Pairs, Rectified, Stretch, extended_call};
 
 use crate::function::{Function, Named};
 use crate::module;
-use octant_graph::{Node, Op, Shape};
+use octant_graph::{Graph, Node, Op, Shape};
 
-/// Writes one node; returns the names of its results.
-pub fn lower_node(f: &mut Function, node: &Node, operands: &[Named], shapes: &[&Shape]) -> Vec<Named> {
+/// Writes one node of a graph; returns the names of its results.
+pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Named], shapes: &[&Shape]) -> Vec<Named> {
     let refs: Vec<&Named> = operands.iter().collect();
     let (x, shape) = (refs.as_slice(), shapes.first().copied());
     let Some(shape) = shape else { return Vec::new() };
@@ -44,6 +44,9 @@ pub fn lower_node(f: &mut Function, node: &Node, operands: &[Named], shapes: &[&
         Op::Concatenate { axis } => f.typed("concatenate", x, &format!(", dim = {axis}"), shape),
         Op::Reduce { kind, axes } => reduce::reduce(f, x[0], *kind, axes, shape),
         Op::ArgReduce { greatest, axis } => return reduce::arg_reduce(f, x[0], *greatest, *axis, shapes),
+        Op::ReduceWindow { window, .. } if window::is_undone_by_comparing(f, graph, node) => {
+            window::greatest_of_tiles(f, x[0], window, shape)
+        }
         Op::ReduceWindow { kind, window } => window::reduce_window(f, x[0], *kind, window, shape),
         Op::SelectAndScatter { window } => window::select_and_scatter(f, x[0], x[1], window),
         Op::Dot(dot) => contract::dot(f, x[0], x[1], dot, shape),

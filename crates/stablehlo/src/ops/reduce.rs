@@ -78,7 +78,7 @@ pub fn best(
 ) -> Vec<Named> {
     let kind = if greatest { Reduction::Max } else { Reduction::Min };
     let worst = f.constant(&constant::identity(kind, x.dtype()));
-    let first = f.scalar(DType::I32, 0.0);
+    let first = f.scalar(indices.dtype(), 0.0);
     let signature = types::tuple(&[&x.shape, &indices.shape, &worst.shape, &first.shape]);
     let results = types::tuple(shapes);
     let dimensions = types::array(axes);
@@ -86,15 +86,15 @@ pub fn best(
         f.open(format!(
             "{head} = \"stablehlo.reduce\"({x}, {indices}, {worst}, {first}) <{{dimensions = {dimensions}}}> ({{"
         ));
-        f.indented(|f| choose(f, x.dtype(), greatest));
+        f.indented(|f| choose(f, x.dtype(), indices.dtype(), greatest));
         f.line(format!("}}) : {signature} -> {results}"));
     })
 }
 
 /// The better of two pairs: by value, NaN before all, then by the lower index. It does not matter which pair came first,
 /// so a backend may combine them in any order.
-fn choose(f: &mut Function, dtype: DType, greatest: bool) {
-    let (value, index) = (Shape::scalar(dtype), Shape::scalar(DType::I32));
+fn choose(f: &mut Function, dtype: DType, places: DType, greatest: bool) {
+    let (value, index) = (Shape::scalar(dtype), Shape::scalar(places));
     let arguments = f.arguments(&[value.clone(), index.clone(), value, index]);
     f.block_head(&arguments);
     let [left, left_index, right, right_index] = &arguments[..] else { unreachable!("four were asked for") };

@@ -13,6 +13,11 @@ use octant_conformance::{Case, cases, random};
 use octant_runtime::Program;
 use octant_stablehlo::Options;
 
+/// What is written differently for GPUs, as far as other devices understand it.
+fn gpu_forms(options: Options) -> Options {
+    Options { pointwise_as_products: true, tiles_by_comparing: true, places_in_steps: true, ..options }
+}
+
 /// Runs cases and returns what is wrong with them.
 fn failures(python: &std::path::Path, cases: &[Case], options: Options) -> Vec<String> {
     let run = |case: &Case| {
@@ -55,7 +60,5 @@ fn the_forms_that_gpus_get_mean_the_same_to_xla() {
         ["conv", "pool", "scatter", "reduce/sum", "reduce/max"].iter().any(|part| case.name.contains(part))
     };
     let cases: Vec<Case> = cases::all().into_iter().filter(contains).collect();
-    let options =
-        Options { pointwise_as_products: true, tiles_by_comparing: true, places_in_steps: true, ..Options::default() };
-    check(&cases, options);
+    check(&cases, gpu_forms(Options::default()));
 }

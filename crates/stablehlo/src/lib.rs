@@ -16,6 +16,7 @@ mod constant;
 mod function;
 mod module;
 mod ops;
+mod sums;
 mod types;
 
 use octant_runtime::Program;
@@ -48,6 +49,9 @@ pub struct Options {
     /// Reduces over the places of few small pictures in two steps, along rows and then over them. XLA's GPU compiler
     /// otherwise starts too few threads, and writes what it reduces to memory first.
     pub places_in_steps: bool,
+    /// Gives sums over places copies of what they add up wherever making it again moves fewer bytes than sharing it. XLA's
+    /// GPU compiler otherwise writes it to memory for all who read it.
+    pub sums_with_own_operands: bool,
     /// Calls kernels of our own (`octant-cuda`) where there are better ones than the compiler's. Only programs for one
     /// device do: the compiler cannot partition a call that it knows nothing about.
     pub cuda_kernels: bool,

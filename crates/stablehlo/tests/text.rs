@@ -150,6 +150,7 @@ const KERNELS: Options = Options {
     pointwise_as_products: false,
     tiles_by_comparing: false,
     places_in_steps: false,
+    sums_with_own_operands: false,
     cuda_kernels: true,
 };
 

@@ -15,7 +15,13 @@ use octant_stablehlo::Options;
 
 /// What is written differently for GPUs, as far as other devices understand it.
 fn gpu_forms(options: Options) -> Options {
-    Options { pointwise_as_products: true, tiles_by_comparing: true, places_in_steps: true, ..options }
+    Options {
+        pointwise_as_products: true,
+        tiles_by_comparing: true,
+        places_in_steps: true,
+        sums_with_own_operands: true,
+        ..options
+    }
 }
 
 /// Runs cases and returns what is wrong with them.

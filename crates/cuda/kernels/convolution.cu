@@ -130,9 +130,15 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #if MOMENTS
                    float* __restrict__ moments,
 #endif
+#if SPLIT && MOMENTS
+                   float* __restrict__ moments_beside,
+#endif
                    Geometry g) {
 #if !MOMENTS
     float* moments = nullptr;
+#endif
+#if !SPLIT || !MOMENTS
+    float* moments_beside = nullptr;
 #endif
 #if !SPLIT
     float* beside = nullptr;
@@ -251,27 +257,49 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #pragma unroll
         for (int e = 0; e < EIGHTS; ++e) add_product(sums[e][m], left, right[e].x, right[e].y);
     };
-    float shifts[GROUPS][2] = {}, distances[GROUPS][2] = {}, squares[GROUPS][2] = {};
-    int count = 0;
-    // Takes part of a row into the moments: the pixels that this lane makes of every eight.
-    auto take = [&](const float (&sums)[EIGHTS][GROUPS][4], float back, int y) {
+    // What a lane's pixels and channels add up to.
+    struct Tally {
+        float shifts[GROUPS][2] = {}, distances[GROUPS][2] = {}, squares[GROUPS][2] = {};
+        int count = 0;
+    } own_tally, other_tally;
+    auto take = [&](Tally& tally, const float (&sums)[EIGHTS][GROUPS][4], int y) {
         if (y < first || y >= end) return;
+        float back = 1 / (scale.factor * weight_scale.factor);
         if (y == first)
 #pragma unroll
             for (int i = 0; i < GROUPS * 2; ++i)
-                shifts[i / 2][i % 2] = __shfl_sync(~0u, sums[0][i / 2][i % 2 * 2] * back, lane / 4 * 4);
+                tally.shifts[i / 2][i % 2] = __shfl_sync(~0u, sums[0][i / 2][i % 2 * 2] * back, lane / 4 * 4);
 #pragma unroll
         for (int i = 0; i < EIGHTS * 2; ++i) {
             int e = i / 2, next = i % 2;
             if (column + 8 * e + 2 * t + next >= g.output_width) continue;
-            ++count;
+            ++tally.count;
 #pragma unroll
             for (int j = 0; j < GROUPS * 2; ++j) {
                 int m = j / 2, channel = j % 2;
-                float distance = sums[e][m][next + channel * 2] * back - shifts[m][channel];
-                distances[m][channel] += distance;
-                squares[m][channel] += distance * distance;
+                float distance = sums[e][m][next + channel * 2] * back - tally.shifts[m][channel];
+                tally.distances[m][channel] += distance;
+                tally.squares[m][channel] += distance * distance;
             }
+        }
+    };
+    // Four lanes have other pixels of the same channels.
+    auto tell = [&](float* to, const Tally& tally) {
+        auto all = [](float own) {
+            own += __shfl_xor_sync(~0u, own, 1);
+            return own + __shfl_xor_sync(~0u, own, 2);
+        };
+        i64 part = ((i64)picture * columns + job % columns) * gridDim.z + blockIdx.z;
+        to += part * 4 * outputs + blockIdx.y * OUTPUTS;
+        float count = all(tally.count);
+#pragma unroll
+        for (int i = 0; i < GROUPS * 2; ++i) {
+            int m = i / 2, channel = i % 2, at = first_output(group, m) + channel;
+            float rows[4] = {count, tally.shifts[m][channel], all(tally.distances[m][channel]),
+                             all(tally.squares[m][channel])};
+            if (t == 0)
+#pragma unroll
+                for (int row = 0; row < 4; ++row) to[row * outputs + at] = rows[row];
         }
     };
     // A lane has two or four neighbouring channels of the pixels 2t and 2t + 1 of every eight. The sums begin anew.
@@ -306,7 +334,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
             int y = turn + phase;
             if (y >= end + SIDE - 1) break;
             auto& middle = totals[(phase + SIDE - 1 - MIDDLE) % SIDE];
-#pragma unroll (BLOCKS > 2 ? 1 : BLOCKS)
+#pragma unroll (BLOCKS > 2 || RECTIFIED ? 1 : BLOCKS)
             for (int block = 0; block < BLOCKS; ++block) {
                 next_row(block, y);
 #pragma unroll
@@ -333,26 +361,12 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
                 for (int m = 0; m < GROUPS; ++m)
                     multiply(middle, m, shared.weights[TAPS * BLOCKS + block][m].lanes[lane], right);
             }
-            if (MOMENTS) take(totals[phase], 1 / (scale.factor * weight_scale.factor), y - SIDE + 1);
+            if (MOMENTS) take(own_tally, totals[phase], y - SIDE + 1);
+            if (MOMENTS && SPLIT) take(other_tally, points, y - MIDDLE);
             write(output, totals[phase], y - SIDE + 1);
             if (SPLIT) write(beside, points, y - MIDDLE);
         }
     }
-    if (!MOMENTS) return;
-    // Four lanes have other pixels of the same channels.
-    auto all = [](float own) {
-        own += __shfl_xor_sync(~0u, own, 1);
-        return own + __shfl_xor_sync(~0u, own, 2);
-    };
-    float pixels = all(count);
-    i64 part = ((i64)picture * columns + job % columns) * gridDim.z + blockIdx.z;
-    float* to = moments + part * 4 * outputs + blockIdx.y * OUTPUTS;
-#pragma unroll
-    for (int i = 0; i < GROUPS * 2; ++i) {
-        int m = i / 2, channel = i % 2, at = first_output(group, m) + channel;
-        float rows[4] = {pixels, shifts[m][channel], all(distances[m][channel]), all(squares[m][channel])};
-        if (t == 0)
-#pragma unroll
-            for (int row = 0; row < 4; ++row) to[row * outputs + at] = rows[row];
-    }
+    if (MOMENTS) tell(moments, own_tally);
+    if (MOMENTS && SPLIT) tell(moments_beside, other_tally);
 }

@@ -28,7 +28,8 @@ const PROCESSORS: i64 = 132;
 ///
 /// More operands follow, in this order: factors and offsets if the input is to be rectified; the second input of joined
 /// convolutions; the pointwise kernel of joined and split ones. More results: the output of the split pointwise convolution;
-/// the moments, `[pictures, parts, 4, channels]`: count, shift, and the sums of distances from the shift and of their squares.
+/// the moments of all outputs, `[pictures, parts, 4, channels]`: count, shift, the sums of distances from the shift and of their
+/// squares.
 pub struct Convolution;
 
 /// How a convolution is cut: what was fastest.
@@ -49,6 +50,7 @@ impl Tile {
             // All weights stay in registers.
             (BLOCK, BLOCK) => Tile { outputs: 16, eights: 2, stages: 3, resident: 4 },
             (BLOCK, outputs) if outputs % 48 == 0 => Tile { outputs: 48, eights: 4, stages: 4, resident: 2 },
+            (32, outputs) if outputs % 48 == 0 => Tile { outputs: 48, eights: 4, stages: 3, resident: 2 },
             (_, outputs) if outputs % 32 == 0 => Tile { outputs: 32, eights: 4, stages: 3, resident: 2 },
             _ => Tile { outputs: 16, eights: 4, stages: 3, resident: 3 },
         }
@@ -74,7 +76,7 @@ impl Call for Convolution {
 
     fn operands(window: &Window) -> [usize; 2] {
         let operands = 2 + 2 * window.rectified + 2 * window.joined + window.split;
-        [operands as usize, (1 + window.split + window.moments) as usize]
+        [operands as usize, ((1 + window.split) * (1 + window.moments)) as usize]
     }
 
     fn defines(window: &Window) -> Vec<String> {

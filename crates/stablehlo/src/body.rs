@@ -63,12 +63,13 @@ impl Body<'_> {
         } else if is_last || pair.members().all(|member| self.is_ready(member)) {
             let [plain, pointwise] = [pair.plain, pair.pointwise].map(|member| self.operands(f, member));
             self.enter(f, node);
-            let made = self.graph.nodes()[pair.plain].outputs[0];
-            let (results, moments) = pair.write(f, self.graph, [&plain, &pointwise], self.moments.parts(made));
+            let made = [pair.plain, pair.pointwise].map(|member| self.graph.nodes()[member].outputs[0]);
+            let parts = made.iter().find_map(|&made| self.moments.parts(made));
+            let [results, moments] = pair.write(f, self.graph, [&plain, &pointwise], parts);
             for (id, result) in results {
                 self.values[id.index()] = Some(result);
             }
-            self.taken.extend(moments.map(|moments| (made, moments)));
+            self.taken.extend(moments);
         }
     }
 
@@ -108,11 +109,11 @@ impl Body<'_> {
                 let x = self.value(f, norm.x);
                 let [factor, offset] = self.stretched(f, input, &norm);
                 let operands = [&x, &operands[1], &factor, &offset];
-                Some(ops::extended_call(f, self.graph, node, &operands, true, parts))
+                ops::extended_call(f, self.graph, node, &operands, true, parts)
             }
             None => {
                 let operands = [operands.first()?, operands.get(1)?];
-                parts.map(|parts| ops::extended_call(f, self.graph, node, &operands, false, Some(parts)))
+                parts.and_then(|parts| ops::extended_call(f, self.graph, node, &operands, false, Some(parts)))
             }
         }
     }

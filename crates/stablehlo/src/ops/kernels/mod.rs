@@ -41,11 +41,11 @@ pub fn extended_call(
     operands: &[&Named],
     is_rectified: bool,
     moments: Option<usize>,
-) -> Vec<Named> {
-    let task = Task::of_node(graph, node).expect("only convolutions are extended");
-    let chosen = tensor_core::choose_rectified(&task, f.module.options.precision).expect("only calls are extended");
+) -> Option<Vec<Named>> {
+    let task = Task::of_node(graph, node)?;
+    let chosen = tensor_core::choose_rectified(&task, f.module.options.precision)?;
     let extras = Extras { rectified: is_rectified, moments, ..Extras::default() };
-    task.write(f, operands, &chosen, extras, &[graph.shape(node.outputs[0])])
+    Some(task.write(f, operands, &chosen, extras, &[graph.shape(node.outputs[0])]))
 }
 
 /// What a call computes: a convolution, or the gradient of its kernel from input and cotangent.
@@ -144,7 +144,7 @@ impl<'a> Task<'a> {
         [head, whole(strides), low, whole(&self.conv.input_dilation), whole(dilation), tail].concat()
     }
 
-    /// Calls a kernel with these operands for results of these shapes. Moments are one more result.
+    /// Calls a kernel with these operands for results of these shapes. Their moments follow.
     fn write(
         &self,
         f: &mut Function,
@@ -158,7 +158,8 @@ impl<'a> Task<'a> {
             false => (*shape).clone(),
         };
         let of_parts = |parts: usize| Shape::new(DType::F32, [self.output.dims()[0], parts, 4, self.outputs()]);
-        let made: Vec<Shape> = shapes.iter().map(made).chain(extras.moments.map(of_parts)).collect();
+        let moments = shapes.iter().filter_map(|_| extras.moments.map(of_parts));
+        let made: Vec<Shape> = shapes.iter().map(made).chain(moments).collect();
         let made: Vec<&Shape> = made.iter().collect();
         let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
         // Without stated layouts the compiler may hand over arrays in an order of its own.

@@ -3,6 +3,7 @@
 //! A call sums distances from a number among them and their squares, in parts. Sums of distances from another number follow
 //! from these: nothing is lost by it, because the two numbers are close.
 
+use super::pairs::Pair;
 use super::stretch::Stretch;
 use super::{Pairs, Rectified, Task, tensor_core};
 use crate::Options;
@@ -54,11 +55,13 @@ impl Moments {
             let value = if squared { operand.inputs[0] } else { node.inputs[0] };
             let moved = Stretch::of(graph, value, &[Binary::Add, Binary::Sub]);
             let Some(&maker) = makers.get(&moved.x) else { continue };
-            let Some(task) = Task::of_node(graph, &graph.nodes()[maker]) else { continue };
-            let is_rectified = rectified.of(graph.nodes()[maker].inputs[0]).is_some();
-            let is_joined = pairs.of(maker).is_some_and(|pair| pair.plain != maker || pair.is_joined());
-            let is_called = is_rectified || tensor_core::choose(&task, options.precision).is_some();
-            if is_called && !is_joined && !task.is_gradient {
+            let pair = pairs.of(maker);
+            let called = &graph.nodes()[pair.map_or(maker, |pair| pair.plain)];
+            let Some(task) = Task::of_node(graph, called) else { continue };
+            let is_called = pair.is_some()
+                || rectified.of(called.inputs[0]).is_some()
+                || tensor_core::choose(&task, options.precision).is_some();
+            if is_called && !pair.is_some_and(Pair::is_joined) && !task.is_gradient {
                 found.parts.insert(moved.x, tensor_core::moment_parts(&task));
                 found.sums.insert(index, Sum { moved, squared, of_each });
             }

@@ -42,14 +42,14 @@ impl Pair {
         self.sum.is_some()
     }
 
-    /// Writes the call. Returns what it makes, and the moments if there are parts of them.
+    /// Writes the call. Returns what it makes, and the moments of that if they are wanted, in so many parts.
     pub fn write(
         &self,
         f: &mut Function,
         graph: &Graph,
         [plain, pointwise]: [&[Named]; 2],
         moments: Option<usize>,
-    ) -> (Vec<(ValueId, Named)>, Option<Named>) {
+    ) -> [Vec<(ValueId, Named)>; 2] {
         let nodes = [self.plain, self.pointwise].map(|node| &graph.nodes()[node]);
         let task = Task::of_node(graph, nodes[0]).expect("a pair has a convolution");
         let chosen = tensor_core::choose(&task, f.module.options.precision).expect("a pair has a call");
@@ -58,12 +58,12 @@ impl Pair {
             let extras = Extras { joined: true, ..Extras::default() };
             let operands = [&plain[0], &plain[1], &pointwise[0], &pointwise[1]];
             let results = task.write(f, &operands, &chosen, extras, &[shapes[0]]);
-            return (graph.nodes()[sum].outputs.iter().copied().zip(results).collect(), None);
+            return [graph.nodes()[sum].outputs.iter().copied().zip(results).collect(), vec![]];
         }
         let extras = Extras { split: true, moments, ..Extras::default() };
         let mut results = task.write(f, &[&plain[0], &plain[1], &pointwise[1]], &chosen, extras, &shapes);
-        let moments = moments.and_then(|_| results.pop());
-        (nodes.map(|node| node.outputs[0]).into_iter().zip(results).collect(), moments)
+        let moments = results.split_off(nodes.len());
+        [results, moments].map(|results| nodes.map(|node| node.outputs[0]).into_iter().zip(results).collect())
     }
 }
 

@@ -19,98 +19,8 @@
 // If MOMENTS is 1 every warp tells for its channels how many pixels it made, the first of them as a shift, and the sums of
 // the distances from that and of their squares.
 
-#include "window.h"
-#include "tensor_core.h"
-
-constexpr int TAPS = SIDE * SIDE, BLOCK = 16, BLOCKS = INPUTS / BLOCK, GROUPS = OUTPUTS / BLOCK, THREADS = 32 * WARPS;
-constexpr int COLUMN = 8 * EIGHTS, WIDE = COLUMN + SIDE - 1, COPIES = (WIDE + 7) / 8;
-constexpr int POINTWISE = SPLIT || JOINED ? BLOCKS : 0, MIDDLE = SIDE / 2, ALL_BLOCKS = BLOCKS * (1 + JOINED);
-// Weights of 16 channels fit into registers.
-constexpr bool KEPT = BLOCKS == 1 && GROUPS == 1 && !POINTWISE;
-
-// 16 channels of a row of pixels, as the lanes copy them and as f16 numbers.
-struct Copied {
-    float4 quads[COPIES][32];
-};
-
-struct Row {
-    uint2 pixels[8 * COPIES][4];
-};
-
-// The weights of one tap, 16 input and 16 output channels.
-struct Weights {
-    uint4 lanes[32];
-};
-
-struct Shared {
-    // Those of the pointwise convolution come last.
-    Weights weights[TAPS * BLOCKS + POINTWISE][GROUPS];
-    Copied ring[WARPS][STAGES];
-    Row rows[WARPS];
-    float4 factors[BLOCKS][4], offsets[BLOCKS][4];
-    unsigned most;
-};
-
-// The first of the two output channels that a lane makes of sixteen `m`: as many neighbours as possible are one lane's.
-__device__ __forceinline__ int first_output(int group, int m) {
-    int pair = m / 2 * 2;
-    return BLOCK * pair + (pair + 1 < GROUPS ? 4 * group + m % 2 * 2 : 2 * group);
-}
-
-// Brings the block's weights into shared memory, times `factor`. Returns the greatest magnitude that this thread met.
-__device__ unsigned load_weights(Shared& shared, const float* __restrict__ plain, const float* __restrict__ pointwise,
-                                 const Geometry& g, float factor) {
-    int thread = 32 * threadIdx.y + threadIdx.x, outputs = g.output_channels;
-    unsigned most = 0;
-#pragma unroll 4
-    for (int place = thread; place < (TAPS * BLOCKS + POINTWISE) * GROUPS * 32; place += THREADS) {
-        int lane = place % 32, m = place / 32 % GROUPS, unit = place / (32 * GROUPS), block = unit % BLOCKS;
-        int tap = unit / BLOCKS, read = tap == TAPS ? 0 : g.reversed ? TAPS - 1 - tap : tap;
-        const float* kernel = tap == TAPS ? pointwise : plain;
-        // Four input channels of two output channels.
-        int from = block * BLOCK + lane % 4 * 4, to = blockIdx.y * OUTPUTS + first_output(lane / 4, m);
-        float4 rows[2];
-        if (TURNED) {
-#pragma unroll
-            for (int j = 0; j < 2; ++j)
-                rows[j] = *reinterpret_cast<const float4*>(kernel + ((i64)read * outputs + to + j) * INPUTS + from);
-        } else {
-            float2 pairs[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                pairs[i] = *reinterpret_cast<const float2*>(kernel + ((i64)read * INPUTS + from + i) * outputs + to);
-            rows[0] = {pairs[0].x, pairs[1].x, pairs[2].x, pairs[3].x};
-            rows[1] = {pairs[0].y, pairs[1].y, pairs[2].y, pairs[3].y};
-        }
-        most = max(most, max(magnitude(rows[0]), magnitude(rows[1])));
-        Scale scale{factor};
-        uint2 low = scale.apply(rows[0]), high = scale.apply(rows[1]);
-        shared.weights[unit][m].lanes[lane] = {low.x, high.x, low.y, high.y};
-    }
-    return most;
-}
-
-// Weights are mostly of a size for which this scale will do.
-constexpr float USUAL = 0x1p10f;
-
-// The same, with the scale that suits them.
-__device__ Scale load_weights(Shared& shared, const float* __restrict__ kernel, const float* __restrict__ pointwise,
-                              const Geometry& g) {
-    if (threadIdx.x == 0 && threadIdx.y == 0) shared.most = 0;
-    unsigned own = load_weights(shared, kernel, pointwise, g, USUAL);
-    __syncthreads();
-    own = __reduce_max_sync(~0u, own);
-    if (threadIdx.x == 0) atomicMax(&shared.most, own);
-    __syncthreads();
-    float most = __uint_as_float(shared.most);
-    Scale scale{USUAL};
-    if (most != 0 && (most < 0x1p-6f || most >= 0x1p5f)) {
-        scale = Scale::of(shared.most);
-        load_weights(shared, kernel, pointwise, g, scale.factor);
-        __syncthreads();
-    }
-    return scale;
-}
+#include "convolution.h"
+#include "tally.h"
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 octant_convolution(const float* __restrict__ input, const float* __restrict__ kernel,
@@ -257,50 +167,10 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #pragma unroll
         for (int e = 0; e < EIGHTS; ++e) add_product(sums[e][m], left, right[e].x, right[e].y);
     };
-    // What a lane's pixels and channels add up to.
-    struct Tally {
-        float shifts[GROUPS][2] = {}, distances[GROUPS][2] = {}, squares[GROUPS][2] = {};
-        int count = 0;
-    } own_tally, other_tally;
+    Tally own_tally, other_tally;
     auto take = [&](Tally& tally, const float (&sums)[EIGHTS][GROUPS][4], int y) {
         if (y < first || y >= end) return;
-        float back = 1 / (scale.factor * weight_scale.factor);
-        if (y == first)
-#pragma unroll
-            for (int i = 0; i < GROUPS * 2; ++i)
-                tally.shifts[i / 2][i % 2] = __shfl_sync(~0u, sums[0][i / 2][i % 2 * 2] * back, lane / 4 * 4);
-#pragma unroll
-        for (int i = 0; i < EIGHTS * 2; ++i) {
-            int e = i / 2, next = i % 2;
-            if (column + 8 * e + 2 * t + next >= g.output_width) continue;
-            ++tally.count;
-#pragma unroll
-            for (int j = 0; j < GROUPS * 2; ++j) {
-                int m = j / 2, channel = j % 2;
-                float distance = sums[e][m][next + channel * 2] * back - tally.shifts[m][channel];
-                tally.distances[m][channel] += distance;
-                tally.squares[m][channel] += distance * distance;
-            }
-        }
-    };
-    // Four lanes have other pixels of the same channels.
-    auto tell = [&](float* to, const Tally& tally) {
-        auto all = [](float own) {
-            own += __shfl_xor_sync(~0u, own, 1);
-            return own + __shfl_xor_sync(~0u, own, 2);
-        };
-        i64 part = ((i64)picture * columns + job % columns) * gridDim.z + blockIdx.z;
-        to += part * 4 * outputs + blockIdx.y * OUTPUTS;
-        float count = all(tally.count);
-#pragma unroll
-        for (int i = 0; i < GROUPS * 2; ++i) {
-            int m = i / 2, channel = i % 2, at = first_output(group, m) + channel;
-            float rows[4] = {count, tally.shifts[m][channel], all(tally.distances[m][channel]),
-                             all(tally.squares[m][channel])};
-            if (t == 0)
-#pragma unroll
-                for (int row = 0; row < 4; ++row) to[row * outputs + at] = rows[row];
-        }
+        tally.take(sums, 1 / (scale.factor * weight_scale.factor), y == first, g.output_width - column);
     };
     // A lane has two or four neighbouring channels of the pixels 2t and 2t + 1 of every eight. The sums begin anew.
     i64 result = ((i64)picture * g.output_height * g.output_width + column + 2 * t) * outputs + blockIdx.y * OUTPUTS;
@@ -349,8 +219,8 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
                     }
                     if (SPLIT && tx == MIDDLE)
 #pragma unroll
-                            for (int m = 0; m < GROUPS; ++m)
-                                multiply(points, m, shared.weights[TAPS * BLOCKS + block][m].lanes[lane], right);
+                        for (int m = 0; m < GROUPS; ++m)
+                            multiply(points, m, shared.weights[TAPS * BLOCKS + block][m].lanes[lane], right);
                 }
             }
             for (int block = 0; block < BLOCKS * JOINED; ++block) {
@@ -367,6 +237,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
             if (SPLIT) write(beside, points, y - MIDDLE);
         }
     }
-    if (MOMENTS) tell(moments, own_tally);
-    if (MOMENTS && SPLIT) tell(moments_beside, other_tally);
+    i64 part = ((i64)picture * columns + job % columns) * gridDim.z + blockIdx.z;
+    if (MOMENTS) own_tally.tell(moments + part * 4 * outputs, outputs);
+    if (MOMENTS && SPLIT) other_tally.tell(moments_beside + part * 4 * outputs, outputs);
 }

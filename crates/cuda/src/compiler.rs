@@ -12,7 +12,13 @@ type Program = *mut c_void;
 const LIBRARIES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
 
 /// What all sources may include.
-const HEADERS: [(&CStr, &CStr); 2] = [(c"window.h", text!("window.h")), (c"tensor_core.h", text!("tensor_core.h"))];
+const HEADERS: [(&CStr, &CStr); 5] = [
+    (c"window.h", text!("window.h")),
+    (c"tensor_core.h", text!("tensor_core.h")),
+    (c"convolution.h", text!("convolution.h")),
+    (c"tally.h", text!("tally.h")),
+    (c"convolution_gradient.h", text!("convolution_gradient.h")),
+];
 
 /// A kernel's source.
 pub struct Source {
@@ -24,8 +30,8 @@ pub struct Source {
 
 impl Source {
     /// All that the compiler reads.
-    pub fn contents(&self) -> [&'static CStr; 3] {
-        [self.text, HEADERS[0].1, HEADERS[1].1]
+    pub fn contents(&self) -> Vec<&'static CStr> {
+        std::iter::once(self.text).chain(HEADERS.map(|(_, text)| text)).collect()
     }
 }
 

@@ -46,7 +46,7 @@ pub fn custom_calls() -> Result<[CustomCall; 6], String> {
     ])
 }
 
-/// Whether a GPU has what the kernels are written for: copies that run beside the arithmetic, TF32 and bf16.
+/// Whether a GPU has what the kernels are written for: copies that run beside the arithmetic, products of f16, and bf16.
 fn suits(architecture: i32) -> Result<(), String> {
     const AMPERE: i32 = 80;
     match architecture >= AMPERE {

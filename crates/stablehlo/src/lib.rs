@@ -24,7 +24,7 @@ use octant_runtime::Program;
 /// How exactly products of floats are computed on devices that offer a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Precision {
-    /// The device's fast way: TF32 on GPUs and bf16 on TPUs for f32 operands.
+    /// The device's fast way for f32 operands: 11 bits on GPUs, as TF32 or scaled f16, and bf16 on TPUs.
     #[default]
     Fast,
     /// In between: three bf16 products on TPUs.

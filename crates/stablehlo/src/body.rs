@@ -1,7 +1,7 @@
 //! Writing a graph into a function, node by node.
 
 use crate::function::{Function, Named};
-use crate::ops::{self, Moments, Pairs, Rectified, Stretch};
+use crate::ops::{self, Plan, Stretch};
 use octant_graph::{Graph, Op, Shape, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,20 +13,10 @@ impl Function<'_> {
         for (&id, input) in graph.inputs().iter().zip(inputs) {
             values[id.index()] = Some(input.clone());
         }
-        let pairs = Pairs::find(graph, &self.module.options);
-        let rectified = Rectified::find(graph, &self.module.options, &pairs);
+        let plan = Plan::of(graph, &self.module.options);
         let outer = self.set_path(&"".into());
-        let moments = Moments::find(graph, &self.module.options, &pairs, &rectified);
-        let mut body = Body {
-            graph,
-            pairs,
-            rectified,
-            factors: HashMap::new(),
-            moments,
-            taken: HashMap::new(),
-            values,
-            outer: outer.clone(),
-        };
+        let (factors, taken) = (HashMap::new(), HashMap::new());
+        let mut body = Body { graph, plan, factors, taken, values, outer: outer.clone() };
         for node in 0..graph.nodes().len() {
             body.reach(self, node);
         }
@@ -38,11 +28,9 @@ impl Function<'_> {
 /// A graph of which some values have names already.
 struct Body<'g> {
     graph: &'g Graph,
-    pairs: Pairs,
-    rectified: Rectified,
+    plan: Plan,
     /// Factors and offsets of channels, by what they make.
     factors: HashMap<ValueId, [Named; 2]>,
-    moments: Moments,
     /// The moments that calls took, by what they made.
     taken: HashMap<ValueId, Named>,
     values: Vec<Option<Named>>,
@@ -56,7 +44,7 @@ impl Body<'_> {
         if is_input || self.is_written(node) {
             return;
         }
-        let Some(pair) = self.pairs.of(node).cloned() else { return self.write(f, node) };
+        let Some(pair) = self.plan.pairs.of(node).cloned() else { return self.write(f, node) };
         let is_last = pair.is_last(node);
         if pair.members().any(|member| member != node && self.is_written(member)) {
             self.write(f, node);
@@ -64,7 +52,7 @@ impl Body<'_> {
             let [plain, pointwise] = [pair.plain, pair.pointwise].map(|member| self.operands(f, member));
             self.enter(f, node);
             let made = [pair.plain, pair.pointwise].map(|member| self.graph.nodes()[member].outputs[0]);
-            let parts = made.iter().find_map(|&made| self.moments.parts(made));
+            let parts = made.iter().find_map(|&made| self.plan.moments.parts(made));
             let [results, moments] = pair.write(f, self.graph, [&plain, &pointwise], parts);
             for (id, result) in results {
                 self.values[id.index()] = Some(result);
@@ -97,14 +85,14 @@ impl Body<'_> {
     fn extended(&mut self, f: &mut Function, index: usize, operands: &[Named]) -> Option<Vec<Named>> {
         let node = &self.graph.nodes()[index];
         let (&input, &output) = (node.inputs.first()?, node.outputs.first()?);
-        if let Some(sum) = self.moments.of(index).cloned()
+        if let Some(sum) = self.plan.moments.of(index).cloned()
             && let Some(moments) = self.taken.get(&sum.moved.x).cloned()
         {
             let [_, offset] = self.stretched(f, input, &sum.moved);
             return Some(vec![sum.write(f, &moments, &offset, self.graph.shape(output))]);
         }
-        let parts = self.moments.parts(output);
-        match self.rectified.of(input).cloned() {
+        let parts = self.plan.moments.parts(output);
+        match self.plan.rectified.of(input).cloned() {
             Some(norm) => {
                 let x = self.value(f, norm.x);
                 let [factor, offset] = self.stretched(f, input, &norm);
@@ -143,7 +131,7 @@ impl Body<'_> {
     /// A value, whose node is written by itself if it is still waiting for another one.
     fn value(&mut self, f: &mut Function, id: ValueId) -> Named {
         if self.values[id.index()].is_none()
-            && let Some(node) = self.pairs.maker(id)
+            && let Some(node) = self.plan.pairs.maker(id)
         {
             self.write(f, node);
         }

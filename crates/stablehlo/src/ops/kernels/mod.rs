@@ -10,16 +10,18 @@ mod rectified;
 mod stretch;
 mod tensor_core;
 
-pub use moments::Moments;
-pub use pairs::Pairs;
-pub use rectified::Rectified;
 pub use stretch::Stretch;
+
+use moments::Moments;
+use pairs::Pairs;
+use rectified::Rectified;
 
 use super::reduce;
 use crate::function::{Function, Named};
-use crate::types;
+use crate::{Options, types};
 use octant_graph::op::{ImageAxes, KernelAxes};
-use octant_graph::{Convolution, DType, Graph, Node, Op, Reduction, Shape};
+use octant_graph::{Convolution, DType, Graph, Node, Op, Reduction, Shape, ValueId};
+use std::collections::HashMap;
 
 /// Blocks that fill a large GPU, three on each of its processors.
 const BLOCKS: usize = 396;
@@ -46,6 +48,33 @@ pub fn extended_call(
     let chosen = tensor_core::choose_rectified(&task, f.module.options.precision)?;
     let extras = Extras { rectified: is_rectified, moments, ..Extras::default() };
     Some(task.write(f, operands, &chosen, extras, &[graph.shape(node.outputs[0])]))
+}
+
+/// What our calls do with a graph beyond its single nodes.
+#[derive(Default)]
+pub struct Plan {
+    pub pairs: Pairs,
+    pub rectified: Rectified,
+    pub moments: Moments,
+}
+
+impl Plan {
+    /// Nothing, unless programs may call our kernels.
+    pub fn of(graph: &Graph, options: &Options) -> Plan {
+        if !options.cuda_kernels {
+            return Plan::default();
+        }
+        let pairs = Pairs::find(graph, options);
+        let rectified = Rectified::find(graph, options, &pairs);
+        let moments = Moments::find(graph, options, &pairs, &rectified);
+        Plan { pairs, rectified, moments }
+    }
+}
+
+/// Which node makes a value.
+fn makers(graph: &Graph) -> HashMap<ValueId, usize> {
+    let nodes = graph.nodes().iter().enumerate();
+    nodes.flat_map(|(index, node)| node.outputs.iter().map(move |&id| (id, index))).collect()
 }
 
 /// What a call computes: a convolution, or the gradient of its kernel from input and cotangent.

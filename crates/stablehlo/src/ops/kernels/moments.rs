@@ -5,7 +5,7 @@
 
 use super::pairs::Pair;
 use super::stretch::Stretch;
-use super::{Pairs, Rectified, Task, tensor_core};
+use super::{Pairs, Rectified, Task, makers, tensor_core};
 use crate::Options;
 use crate::function::{Function, Named};
 use crate::ops::{movement, reduce};
@@ -31,18 +31,10 @@ pub struct Sum {
 }
 
 impl Moments {
-    /// All of them, if programs may call our kernels.
+    /// All such sums of a graph.
     pub fn find(graph: &Graph, options: &Options, pairs: &Pairs, rectified: &Rectified) -> Moments {
         let mut found = Moments::default();
-        if !options.cuda_kernels {
-            return found;
-        }
-        let makers: HashMap<ValueId, usize> = graph
-            .nodes()
-            .iter()
-            .enumerate()
-            .flat_map(|(index, node)| node.outputs.iter().map(move |&id| (id, index)))
-            .collect();
+        let makers = makers(graph);
         for (index, node) in graph.nodes().iter().enumerate() {
             let Op::Reduce { kind: Reduction::Sum, axes } = &node.op else { continue };
             let of_each = match axes[..] {

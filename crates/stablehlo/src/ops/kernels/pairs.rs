@@ -2,7 +2,7 @@
 //! have side by side. Together they read their input once, forward and for the gradients of their kernels, and write
 //! the gradient of their input once.
 
-use super::{Extras, Task, tensor_core};
+use super::{Extras, Task, makers, tensor_core};
 use crate::Options;
 use crate::function::{Function, Named};
 use octant_graph::{Binary, Convolution, Graph, Op, Shape, ValueId};
@@ -68,21 +68,13 @@ impl Pair {
 }
 
 impl Pairs {
-    /// All pairs, if programs may call our kernels.
+    /// All pairs of a graph.
     pub fn find(graph: &Graph, options: &Options) -> Pairs {
         let mut found = Pairs::default();
-        if !options.cuda_kernels {
-            return found;
-        }
         let mut uses = vec![0; graph.values().len()];
         let all = graph.nodes().iter().flat_map(|node| &node.inputs).chain(graph.outputs());
         all.for_each(|value| uses[value.index()] += 1);
-        let makers: HashMap<ValueId, usize> = graph
-            .nodes()
-            .iter()
-            .enumerate()
-            .flat_map(|(index, node)| node.outputs.iter().map(move |&id| (id, index)))
-            .collect();
+        let makers = makers(graph);
         // The pointwise convolutions by what they read.
         let mut pointwise: HashMap<ValueId, Vec<usize>> = HashMap::new();
         for (index, node) in graph.nodes().iter().enumerate() {

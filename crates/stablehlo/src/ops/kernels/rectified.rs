@@ -14,12 +14,9 @@ pub struct Rectified {
 }
 
 impl Rectified {
-    /// All of them, if programs may call our kernels.
+    /// All such norms of a graph.
     pub fn find(graph: &Graph, options: &Options, pairs: &Pairs) -> Rectified {
         let mut norms = HashMap::new();
-        if !options.cuda_kernels {
-            return Rectified { norms };
-        }
         let mut users: HashMap<ValueId, Vec<usize>> = HashMap::new();
         for (index, node) in graph.nodes().iter().enumerate() {
             node.inputs.iter().for_each(|&input| users.entry(input).or_default().push(index));

@@ -26,7 +26,7 @@ struct Layer {
 #[derive(Clone, Copy, PartialEq)]
 enum Company {
     Nothing,
-    /// A pointwise layer of as many channels that looks at the same pictures.
+    /// A pointwise layer of as many channels that looks at the same pictures, and the sums of both.
     Pointwise,
     /// A rectified norm before it.
     Norm,
@@ -196,7 +196,7 @@ impl Layer {
             let y = x.convolution(&pair[0], conv);
             let part = (y.convert(DType::F32) * pair[1].convert(DType::F32)).sum(&[0, 1, 2, 3]);
             loss = Some(loss.map_or(part.clone(), |loss: Tensor| loss + &part));
-            if self.company == Company::Moments {
+            if matches!(self.company, Company::Moments | Company::Pointwise) {
                 let distance = &y - 0.5;
                 made.extend([distance.sum(&[1, 2]), distance.square().sum(&[1, 2]), distance.square().sum(&[0, 1, 2])]);
             }

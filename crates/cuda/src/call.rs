@@ -31,6 +31,11 @@ pub trait Call {
         0
     }
 
+    /// Whether a result can come in so many parts.
+    fn check(_: &Window, _output: &Pictures, _parts: i64) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The blocks for the shapes of the input and of the output or its cotangent, and for so many parts.
     fn grid(window: &Window, input: &Pictures, output: &Pictures, parts: i64) -> Grid;
 }
@@ -80,7 +85,9 @@ fn start<C: Call>(frame: &CallFrame, window: &Window, kernel: Kernel) -> Result<
     let (input, output) = (pictures(buffers[0])?, pictures(if C::GRADIENT { buffers[1] } else { result })?);
     // The gradient of a kernel comes in parts, and so do moments, for every picture.
     let parts = if C::GRADIENT { result.dims().first() } else { buffers[buffers.len() - 1].dims().get(1) };
-    let grid = C::grid(window, &input, &output, parts.copied().unwrap_or(1));
+    let parts = parts.copied().unwrap_or(1);
+    C::check(window, &output, parts)?;
+    let grid = C::grid(window, &input, &output, parts);
     let geometry = Geometry::new(&input, &output, window)?;
     let pointers: Vec<*mut c_void> = buffers.iter().map(|buffer| buffer.data).collect();
     let parameters: Vec<*const c_void> =

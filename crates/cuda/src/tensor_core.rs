@@ -56,6 +56,11 @@ impl Tile {
         }
     }
 
+    /// The columns that pictures are cut into, side by side.
+    fn across(&self, width: i64) -> i64 {
+        enough(width, 8 * self.eights).into()
+    }
+
     /// The bands that pictures are cut into, one below the other: those with which the last blocks end soonest, when each
     /// row costs the same and so do the rows that a band shares with its neighbours.
     fn bands(&self, window: &Window, columns: i64, height: i64) -> i64 {
@@ -108,10 +113,19 @@ impl Call for Convolution {
         (weights + WARPS * (stages * COPY + COPY / 2) * copies + factors + ALIGNMENT) as u32
     }
 
+    /// Every warp writes a part of the moments: columns that did not divide them would leave some unwritten.
+    fn check(window: &Window, &[_, _, width, _]: &Pictures, parts: i64) -> Result<(), String> {
+        let across = Tile::of(window).across(width);
+        match window.moments == 0 || parts % across == 0 {
+            true => Ok(()),
+            false => Err(format!("moments in {parts} parts do not fall into {across} columns of pixels")),
+        }
+    }
+
     fn grid(window: &Window, _: &Pictures, output: &Pictures, parts: i64) -> Grid {
         let [pictures, height, width, _] = *output;
         let tile = Tile::of(window);
-        let across = i64::from(enough(width, 8 * tile.eights));
+        let across = tile.across(width);
         let columns = pictures * across;
         // Whoever asks for moments says in how many parts, every warp's being one of them.
         let bands = if window.moments == 1 { (parts / across).max(1) } else { tile.bands(window, columns, height) };
@@ -209,7 +223,9 @@ mod tests {
 
     #[test]
     fn weights_and_rows_fit_into_shared_memory() {
-        for (inputs, outputs) in [(16, 16), (16, 48), (16, 64), (48, 16), (48, 32), (32, 32), (96, 32), (32, 96)] {
+        let channels = || (1..=6).map(|blocks| BLOCK * blocks);
+        let all = channels().flat_map(|inputs| channels().map(move |outputs| (inputs, outputs)));
+        for (inputs, outputs) in all.filter(|&(inputs, outputs)| inputs.min(outputs) <= 64) {
             let window = plain(3, 32, inputs, outputs);
             for shared in [window, Window { split: 1, ..window }].map(|window| Convolution::shared(&window)) {
                 assert!(shared <= SHARED, "{inputs}→{outputs}: {shared}");
@@ -228,5 +244,15 @@ mod tests {
             assert!(resident * (shared + 1024) <= 227 << 10, "{inputs}→{outputs}: {shared}");
             assert!(shares > 2 || resident * (split + 1024) <= 227 << 10, "{inputs}→{outputs}: {split}");
         }
+    }
+
+    #[test]
+    fn moments_come_in_parts_that_warps_make() {
+        let check = |inputs, outputs, width, parts| {
+            let window = Window { moments: 1, ..plain(3, 32, inputs, outputs) };
+            Convolution::check(&window, &[32, 256, width, outputs], parts).is_ok()
+        };
+        assert!(check(16, 16, 256, 128) && check(32, 32, 131, 40) && check(48, 16, 250, 8));
+        assert!(!check(16, 16, 256, 8) && !check(32, 32, 131, 32));
     }
 }

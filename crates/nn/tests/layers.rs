@@ -216,6 +216,41 @@ fn a_pending_norm_is_the_applied_one() {
     }
 }
 
+/// A bias before a norm is left out of it where the norm would take it away: same values, gradients and statistics.
+#[test]
+fn a_bias_before_a_norm_changes_the_running_mean_alone() {
+    fn block(cx: &Scope, x: &Tensor, between: fn(Tensor) -> Tensor) -> Vec<Tensor> {
+        let y = between(Conv2d::new(5, 3).apply(&cx.at("conv"), x));
+        let pending = BatchNorm::new().pending(&cx.at("pending"), &y);
+        vec![BatchNorm::new().apply(&cx.at("applied"), &y), pending.global_max_pool(), pending.global_avg_pool()]
+    }
+    let hidden = |y: Tensor| y.trace().barrier(std::slice::from_ref(&y)).swap_remove(0);
+    let modes = [
+        ("training", Mode::Train(train())),
+        ("groups of the batch", Mode::Train(Training { batch_groups: 2, ..train() })),
+        ("frozen statistics", Mode::Train(Training { frozen_statistics: true, ..train() })),
+        ("evaluation", Mode::Evaluate),
+    ];
+    for (name, mode) in modes {
+        let inputs = [numbers(&[4, 3, 5, 2])];
+        let expected = outcome(&inputs, mode.clone(), |cx, x| block(cx, &x[0], hidden));
+        assert_alike(&expected, &outcome(&inputs, mode, |cx, x| block(cx, &x[0], |y| y)), name);
+    }
+
+    let trace = Trace::new();
+    let x = trace.input("x", Shape::new(DType::BF16, [2, 4, 4, 3]));
+    let context = Context::new(&trace, Mode::Train(train()), Precision::Bf16);
+    let y = BatchNorm::new().apply(&context.root().at("bn"), &Conv2d::new(5, 3).apply(&context.root().at("conv"), &x));
+    let biases: Vec<Tensor> =
+        context.variables().iter().filter(|v| v.spec.path == "conv.bias").map(|v| v.value.clone()).collect();
+    let gradient = trace.gradients(&y.convert(DType::F32).sum_all(), &biases).swap_remove(0);
+    let graph = octant_graph::passes::optimise(trace.finish(&[gradient]).unwrap());
+    assert!(
+        graph.nodes().iter().all(|node| !matches!(node.op, octant_graph::Op::Convolution(_))),
+        "nothing to compute"
+    );
+}
+
 /// A value without places and channels is a mistake that is told, not a panic.
 #[test]
 fn a_pending_norm_of_too_few_axes_is_refused() {

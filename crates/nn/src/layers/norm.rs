@@ -1,6 +1,7 @@
 //! Norms with learned scale and shift. Statistics are f32 whatever the precision.
 
 mod pending;
+mod shift;
 
 pub use pending::PendingNorm;
 
@@ -45,21 +46,23 @@ impl BatchNorm {
     /// Normalises with the statistics of the batch in training, with the running ones otherwise.
     pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
         let _scope = cx.enter();
-        let grouped = grouped(cx, x);
+        let (x, bias) = shift::split(cx, x);
+        let grouped = grouped(cx, &x);
         // One pass over the data is exact enough when it is shifted by a value that lies among them. The running mean may
         // be far off in the first steps; the group's first element never is.
         let moments = || {
-            let axes = batch_axes(&grouped, x);
+            let axes = batch_axes(&grouped, &x);
             grouped.shifted_moments(&axes, &first_along(&grouped, &axes))
         };
-        self.norm(cx, x, moments).of(&grouped).reshape(x.dims())
+        self.norm(cx, &x, bias, moments).of(&grouped).reshape(x.dims())
     }
 
     /// The same norm, not applied yet, so that means, maxima and weights of whole channels need no pass over its result.
     pub fn pending(&self, cx: &Scope, x: &Tensor) -> PendingNorm {
         let _scope = cx.enter();
-        let grouped = grouped(cx, x);
-        let axes = batch_axes(&grouped, x);
+        let (x, bias) = shift::split(cx, x);
+        let grouped = grouped(cx, &x);
+        let axes = batch_axes(&grouped, &x);
         let (samples, places) = axes.split_at(axes.len().min(1));
         let (means, variances) = grouped.shifted_moments(places, &first_along(&grouped, &axes));
         // The variance of all is the mean of the samples' variances and the variance of their means.
@@ -68,12 +71,12 @@ impl BatchNorm {
             let variance = (variances + (&means - &mean).square()).mean_keep(samples);
             (mean, variance)
         };
-        let norm = self.norm(cx, x, moments);
-        PendingNorm::new(x, grouped, norm, means, places)
+        let norm = self.norm(cx, &x, bias, moments);
+        PendingNorm::new(&x, grouped, norm, means, places)
     }
 
     /// What is to be done to every element, with the moments of each group of the batch if they count.
-    fn norm(&self, cx: &Scope, x: &Tensor, moments: impl FnOnce() -> (Tensor, Tensor)) -> Norm {
+    fn norm(&self, cx: &Scope, x: &Tensor, bias: Option<Tensor>, moments: impl FnOnce() -> (Tensor, Tensor)) -> Norm {
         let channels = [x.channels()];
         let scale = cx.param("weight", &channels, init::Init::Constant(self.scale), Border::Same);
         let shift = cx.param("bias", &channels, init::ZEROS, Border::Same);
@@ -85,7 +88,8 @@ impl BatchNorm {
         };
         let (mean, variance) = moments();
         // The running statistics follow the groups' average, the variance without bias as in PyTorch.
-        self.follow(cx, "running_mean", &running_mean, &mean, 1.0);
+        let mean_with_bias = bias.map_or(mean.clone(), |bias| &mean + bias);
+        self.follow(cx, "running_mean", &running_mean, &mean_with_bias, 1.0);
         let count = x.shape().elements() / (x.channels() * groups).max(1);
         let unbiased = count as f64 / (count.max(2) - 1) as f64;
         self.follow(cx, "running_var", &running_variance, &variance, unbiased);

@@ -30,12 +30,11 @@ impl MshNet {
 
 /// Attention over channels: what the mean and the greatest value of every channel say, through one small network.
 fn channel_attention(cx: &Scope, x: &PendingNorm) -> Tensor {
-    let look = |pooled: Tensor| {
-        let dense = |features| Dense::new(features).bias(false).border(Border::Pointwise);
-        let reduced = dense(pooled.channels() / 16).apply(&cx.at("fc1"), &pooled).relu();
-        dense(pooled.channels()).apply(&cx.at("fc2"), &reduced)
-    };
-    (look(x.global_avg_pool()) + look(x.global_max_pool())).logistic()
+    let dense = |features| Dense::new(features).bias(false).border(Border::Pointwise);
+    let channels = x.channels();
+    let look = |pooled: Tensor| dense(channels / 16).apply(&cx.at("fc1"), &pooled).relu();
+    // The second layer adds what it makes of both, which is what it makes of their sum.
+    dense(channels).apply(&cx.at("fc2"), &(look(x.global_avg_pool()) + look(x.global_max_pool()))).logistic()
 }
 
 /// Attention over places: what the mean and the greatest value over channels say, through one 7×7 convolution.

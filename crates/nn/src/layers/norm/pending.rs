@@ -23,6 +23,11 @@ impl PendingNorm {
         PendingNorm { dims: x.dims().to_vec(), x: grouped, norm, means, places: places.to_vec() }
     }
 
+    /// How many channels the pictures have.
+    pub fn channels(&self) -> usize {
+        self.x.channels()
+    }
+
     /// The mean over all places of what the norm makes: `[n, c]`.
     pub fn global_avg_pool(&self) -> Tensor {
         self.of_channels(&self.means)

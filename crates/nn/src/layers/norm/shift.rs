@@ -1,0 +1,35 @@
+//! What a batch norm takes away again.
+
+use crate::Scope;
+use octant_graph::{Binary, DType, Graph, Op, Tensor, ValueId};
+
+/// What is to be normalised, and what was added to each of its channels, such as a convolution's bias, in f32.
+///
+/// Statistics of the batch take such a value away together with the mean. Where it never comes in, nothing is added to the
+/// data, and its gradient is zero without a sum over them, which would only say so up to rounding.
+pub(super) fn split(cx: &Scope, x: &Tensor) -> (Tensor, Option<Tensor>) {
+    let parts = x.trace().with_graph(|graph| terms(graph, x.id()?));
+    match parts.filter(|_| super::groups(cx).is_some()) {
+        Some((data, bias)) => (x.trace().handle(data), Some(x.trace().handle(bias).convert(DType::F32))),
+        None => (x.clone(), None),
+    }
+}
+
+fn terms(graph: &Graph, x: ValueId) -> Option<(ValueId, ValueId)> {
+    let node = graph.producer(x);
+    match (&node.op, &node.inputs[..]) {
+        (Op::Binary(Binary::Add), &[left, right]) => match per_channel(graph, right) {
+            Some(bias) => Some((left, bias)),
+            None => Some((right, per_channel(graph, left)?)),
+        },
+        _ => None,
+    }
+}
+
+/// The vector that a value repeats for every place, if it is one with an element per channel.
+fn per_channel(graph: &Graph, value: ValueId) -> Option<ValueId> {
+    let node = graph.producer(value);
+    let Op::Broadcast { dims, axes } = &node.op else { return None };
+    let is_channels = axes[..] == [dims.len().checked_sub(1)?] && graph.shape(node.inputs[0]).dims() == [*dims.last()?];
+    is_channels.then_some(node.inputs[0])
+}

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn handler<C: Call>(frame: *mut CallFrame) -> *mut Error {
 }
 
 /// The kernel for these macros, compiled at the first call.
-fn compiled(source: &Source, defines: Vec<String>, shared: u32) -> Result<Kernel, String> {
+pub fn compiled(source: &Source, defines: Vec<String>, shared: u32) -> Result<Kernel, String> {
     type Compiled = HashMap<(&'static CStr, Vec<String>), Kernel>;
     static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -119,6 +119,7 @@ struct Attributes {
 }
 
 const ARRAY: c_int = 1;
+const STRING: c_int = 4;
 
 #[repr(C)]
 struct Bytes {
@@ -181,18 +182,35 @@ impl CallFrame {
 
     /// The attribute of that name, an array of whole numbers.
     pub fn integers(&self, name: &str) -> Result<&[i64], String> {
-        let list = &self.attributes;
-        // SAFETY: the three lists hold as many entries as XLA says, and an entry's type says what it points to.
+        // SAFETY: an attribute of this kind is such an array, which holds as many numbers as it says.
         unsafe {
-            let names = slice(list.names, list.size);
-            let named = |&&at: &&*const Bytes| slice((*at).start, (*at).length as i64) == name.as_bytes();
-            let place = names.iter().position(|at| named(&at));
-            let types = slice(list.types, list.size);
-            let place = place.filter(|&place| types[place] == ARRAY);
-            let array = place.map(|place| &*slice(list.values, list.size)[place].cast::<Array>());
+            let array = self.attribute(name, ARRAY).map(|value| &*value.cast::<Array>());
             let array = array.filter(|array| array.dtype == S64);
             let array = array.ok_or_else(|| format!("the call has no whole numbers {name}"))?;
             Ok(slice(array.data.cast(), array.size as i64))
+        }
+    }
+
+    /// The attribute of that name, a text.
+    pub fn text(&self, name: &str) -> Result<&str, String> {
+        // SAFETY: an attribute of this kind is such bytes, of which there are as many as it says.
+        let bytes = self.attribute(name, STRING).map(|value| unsafe {
+            let bytes = &*value.cast::<Bytes>();
+            slice(bytes.start, bytes.length as i64)
+        });
+        let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
+        text.ok_or_else(|| format!("the call has no text {name}"))
+    }
+
+    /// Where the attribute of that name lies, if it is of that kind.
+    fn attribute(&self, name: &str, kind: c_int) -> Option<*const c_void> {
+        let list = &self.attributes;
+        // SAFETY: the three lists hold as many entries as XLA says.
+        unsafe {
+            let (names, types) = (slice(list.names, list.size), slice(list.types, list.size));
+            let named = |at: &*const Bytes| slice((**at).start, (**at).length as i64) == name.as_bytes();
+            let place = names.iter().position(named).filter(|&place| types[place] == kind)?;
+            Some(slice(list.values, list.size)[place])
         }
     }
 

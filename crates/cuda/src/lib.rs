@@ -16,6 +16,7 @@ mod few_channels;
 mod ffi;
 mod store;
 mod tensor_core;
+mod update;
 mod window;
 
 use std::ffi::c_void;
@@ -31,7 +32,7 @@ pub struct CustomCall {
 }
 
 /// The functions that programs for NVIDIA GPUs may call, or the reason why there are none on this machine.
-pub fn custom_calls() -> Result<[CustomCall; 6], String> {
+pub fn custom_calls() -> Result<[CustomCall; 7], String> {
     let driver = driver::driver()?;
     compiler::compiler()?;
     // A driver that does not say what it drives is asked again when a kernel is compiled.
@@ -43,6 +44,7 @@ pub fn custom_calls() -> Result<[CustomCall; 6], String> {
         custom_call::<few_channels::Gradient>(),
         custom_call::<tensor_core::Convolution>(),
         custom_call::<tensor_core::Gradient>(),
+        CustomCall { name: update::NAME, handler: update::handler as ffi::Handler as *const c_void },
     ])
 }
 

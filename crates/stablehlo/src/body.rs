@@ -1,7 +1,7 @@
 //! Writing a graph into a function, node by node.
 
 use crate::function::{Function, Named};
-use crate::ops::{self, Plan, Stretch};
+use crate::ops::{self, Group, Plan, Stretch};
 use octant_graph::{Graph, Op, Shape, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,6 +44,11 @@ impl Body<'_> {
         if is_input || self.is_written(node) {
             return;
         }
+        if let Some(group) = self.plan.updates.of(node).cloned() {
+            return if group.is_last(node) {
+                self.write_group(f, &group)
+            };
+        }
         let Some(pair) = self.plan.pairs.of(node).cloned() else { return self.write(f, node) };
         let is_last = pair.is_last(node);
         if pair.members().any(|member| member != node && self.is_written(member)) {
@@ -58,6 +63,17 @@ impl Body<'_> {
                 self.values[id.index()] = Some(result);
             }
             self.taken.extend(moments);
+        }
+    }
+
+    /// Writes what is left of a group in one call.
+    fn write_group(&mut self, f: &mut Function, group: &Group) {
+        let left: Vec<usize> = group.members.iter().copied().filter(|&member| !self.is_written(member)).collect();
+        let members: Vec<(usize, Vec<Named>)> = left.iter().map(|&member| (member, self.operands(f, member))).collect();
+        let Some(&first) = left.first() else { return };
+        self.enter(f, first);
+        for (id, result) in group.write(f, self.graph, &members) {
+            self.values[id.index()] = Some(result);
         }
     }
 
@@ -131,7 +147,7 @@ impl Body<'_> {
     /// A value, whose node is written by itself if it is still waiting for another one.
     fn value(&mut self, f: &mut Function, id: ValueId) -> Named {
         if self.values[id.index()].is_none()
-            && let Some(node) = self.plan.pairs.maker(id)
+            && let Some(node) = self.plan.maker(id)
         {
             self.write(f, node);
         }

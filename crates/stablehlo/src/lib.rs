@@ -49,6 +49,9 @@ pub struct Options {
     /// Reduces over the places of few small pictures in two steps, along rows and then over them. XLA's GPU compiler
     /// otherwise starts too few threads, and writes what it reduces to memory first.
     pub places_in_steps: bool,
+    /// Writes small products of f32 as sums. XLA's GPU compiler fuses those with what is around them; a product is a kernel
+    /// of its own, and so is whatever makes its operands.
+    pub small_products_as_sums: bool,
     /// Gives sums over places copies of what they add up wherever making it again moves fewer bytes than sharing it. XLA's
     /// GPU compiler otherwise writes it to memory for all who read it.
     pub sums_with_own_operands: bool,

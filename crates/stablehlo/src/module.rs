@@ -225,7 +225,7 @@ impl Locations {
 }
 
 /// A string literal of MLIR.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b' '..=b'~' if byte != b'"' && byte != b'\\' => (byte as char).to_string(),
         _ => format!("\\{byte:02X}"),

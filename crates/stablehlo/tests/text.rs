@@ -150,6 +150,7 @@ const KERNELS: Options = Options {
     pointwise_as_products: false,
     tiles_by_comparing: false,
     places_in_steps: false,
+    small_products_as_sums: false,
     sums_with_own_operands: false,
     cuda_kernels: true,
 };
@@ -205,6 +206,57 @@ fn places_are_reduced_in_two_steps_where_xla_would_take_one() {
     assert_eq!(reductions([2, 64, 64, 3], &[2]), (1, false), "there is one axis");
     assert_eq!(reductions([2, 64, 64, 3], &[0, 1, 2]), (1, false), "the batch is not kept");
     assert_eq!(reductions([2, 64, 64, 3], &[1, 2, 3]), (1, false), "channels are not kept");
+}
+
+#[test]
+fn small_products_are_sums_where_the_backend_asks_for_it() {
+    let products = |rows: usize, options: Options| {
+        let trace = Trace::new();
+        let [x, y] = ["x", "y"].map(|name| trace.input(name, Shape::new(DType::F32, [rows, 64])));
+        let program = Program::new("product", trace.finish(&[x.transpose(&[1, 0]).matmul(&y)]).unwrap());
+        lower(&program, &options).unwrap().contains("dot_general")
+    };
+    let options = Options { small_products_as_sums: true, ..Options::default() };
+    assert_eq!([products(32, options), products(33, options)], [false, true], "131,072 products and more");
+    assert!(products(32, Options::default()));
+}
+
+/// Variables of these sizes, each of which is moved by a call of its own.
+fn updates(sizes: &[usize], seen: bool) -> Program {
+    let trace = Trace::new();
+    let rate = trace.input("rate", Shape::scalar(DType::F32));
+    let mut results = Vec::new();
+    for &size in sizes {
+        let [value, change] = ["value", "change"].map(|name| trace.input(name, Shape::new(DType::F32, [size])));
+        let arguments = [value, change, rate.clone()];
+        let moved = trace.call(&arguments, false, |x| vec![&x[0] - &x[2] * x[1].sqrt()]).swap_remove(0);
+        results.extend(seen.then(|| moved.sum_all()));
+        results.push(moved);
+    }
+    Program::new("update", trace.finish(&results).unwrap())
+}
+
+#[test]
+fn what_is_done_to_many_small_variables_is_one_call() {
+    let calls = |program: &Program, options: &Options| {
+        let text = lower(program, options).unwrap();
+        let of = |what: &str| lines_with(&text, what).len();
+        (of("custom_call @octant.update"), of(" call @"), text)
+    };
+    let (together, alone, text) = calls(&updates(&[3, 500, 1 << 17, 4], false), &KERNELS);
+    assert_eq!((together, alone), (1, 1), "the largest stays alone");
+    assert!(text.contains("counts = array<i64: 2, 1, 1>"), "{text}");
+    let statements = "const float v0 = arrays[0][i]; const float v1 = arrays[1][i]; const float v2 = *(const float *)scalars[0]; \
+                      const float v3 = sqrtf(v1); const float v5 = v2 * v3; const float v6 = v0 - v5; arrays[0][i] = v6;";
+    assert!(text.contains(statements), "{text}");
+    assert!(text.contains("output_tuple_indices = [2], operand_index = 4"), "in place: {text}");
+
+    let many = calls(&updates(&[8; 400], false), &KERNELS);
+    assert_eq!((many.0, many.1), (3, 0), "a call holds 166 of them");
+    let seen = calls(&updates(&[8; 4], true), &KERNELS);
+    assert_eq!((seen.0, seen.1), (1, 3), "what is needed earlier does not wait");
+    let plain = calls(&updates(&[8; 4], false), &Options::default());
+    assert_eq!((plain.0, plain.1), (0, 4));
 }
 
 #[test]

@@ -30,6 +30,18 @@ fn api() -> Api {
     }
 }
 
+/// A buffer at an address that nobody reads.
+pub fn buffer(address: usize, dims: &[i64]) -> Buffer {
+    Buffer {
+        struct_size: size_of::<Buffer>(),
+        extension_start: null_mut(),
+        dtype: 0,
+        data: address as *mut c_void,
+        rank: dims.len() as i64,
+        dims: dims.as_ptr(),
+    }
+}
+
 fn buffers(list: &[*const Buffer]) -> Buffers {
     Buffers {
         struct_size: size_of::<Buffers>(),

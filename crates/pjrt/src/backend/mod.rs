@@ -180,6 +180,7 @@ fn text_options(platform: &str, plugin: &Plugin) -> octant_stablehlo::Options {
         pointwise_as_products,
         tiles_by_comparing: platform == CUDA,
         places_in_steps: platform == CUDA,
+        small_products_as_sums: platform == CUDA,
         sums_with_own_operands: platform == CUDA,
         cuda_kernels,
         ..Default::default()

@@ -11,7 +11,7 @@ mod random;
 mod reduce;
 mod window;
 
-pub use kernels::{Plan, Stretch, extended_call};
+pub use kernels::{Group, Plan, Stretch, extended_call};
 
 use crate::function::{Function, Named};
 use crate::module;

@@ -19,6 +19,7 @@ fn gpu_forms(options: Options) -> Options {
         pointwise_as_products: true,
         tiles_by_comparing: true,
         places_in_steps: true,
+        small_products_as_sums: true,
         sums_with_own_operands: true,
         ..options
     }
@@ -59,11 +60,11 @@ fn random_graphs_mean_the_same_to_xla() {
     check(&random::graphs(150), Options::default());
 }
 
-/// Convolutions as products, unpooling by comparisons, reductions in steps.
+/// Convolutions as products, small products as sums, unpooling by comparisons, reductions in steps.
 #[test]
 fn the_forms_that_gpus_get_mean_the_same_to_xla() {
     let contains = |case: &Case| {
-        ["conv", "pool", "scatter", "reduce/sum", "reduce/max"].iter().any(|part| case.name.contains(part))
+        ["conv", "dot", "pool", "scatter", "reduce/sum", "reduce/max"].iter().any(|part| case.name.contains(part))
     };
     let cases: Vec<Case> = cases::all().into_iter().filter(contains).collect();
     check(&cases, gpu_forms(Options::default()));

@@ -147,11 +147,21 @@ pub(super) fn apply(
         let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
         let parameter = &variables[index].value;
         let (number, gate) = turn(outcome.objectives[objective].every, update, gate);
-        let change = Update { parameter, gradient, slots: &slots, rate: &rate, step: &number, decay: plan.decay(spec) };
-        let (changed, next) = optimizer.update(change);
-        layout.outputs[index] = gated(&gate, changed, parameter);
-        let next: Vec<Tensor> = next.into_iter().zip(&slots).map(|(new, old)| gated(&gate, new, old)).collect();
-        layout.outputs.extend(next);
+        // What is done to all variables is one function, parameter and slots first: a backend may see to many in one go.
+        let state: Vec<Tensor> = std::iter::once(parameter).chain(&slots).cloned().collect();
+        let scalars = [rate, number].into_iter().chain(gate);
+        let arguments: Vec<Tensor> = state.iter().chain([gradient]).cloned().chain(scalars).collect();
+        let mut next = trace.call(&arguments, false, |arguments| {
+            let (state, others) = arguments.split_at(state.len());
+            let [gradient, rate, step, gate @ ..] = others else { unreachable!("these are the arguments") };
+            let (parameter, slots) = (&state[0], &state[1..]);
+            let change = Update { parameter, gradient, slots, rate, step, decay: plan.decay(spec) };
+            let (changed, next) = optimizer.update(change);
+            let all = std::iter::once(changed).chain(next).zip(state);
+            all.map(|(new, old)| gated(&gate.first().cloned(), new, old)).collect()
+        });
+        layout.outputs.extend(next.split_off(1));
+        layout.outputs[index] = next.swap_remove(0);
     }
 }
 

@@ -7,14 +7,18 @@ mod few_channels;
 mod moments;
 mod pairs;
 mod rectified;
+mod statements;
 mod stretch;
 mod tensor_core;
+mod updates;
 
 pub use stretch::Stretch;
+pub use updates::Group;
 
 use moments::Moments;
 use pairs::Pairs;
 use rectified::Rectified;
+use updates::Updates;
 
 use super::reduce;
 use crate::function::{Function, Named};
@@ -56,6 +60,7 @@ pub struct Plan {
     pub pairs: Pairs,
     pub rectified: Rectified,
     pub moments: Moments,
+    pub updates: Updates,
 }
 
 impl Plan {
@@ -67,7 +72,12 @@ impl Plan {
         let pairs = Pairs::find(graph, options);
         let rectified = Rectified::find(graph, options, &pairs);
         let moments = Moments::find(graph, options, &pairs, &rectified);
-        Plan { pairs, rectified, moments }
+        Plan { pairs, rectified, moments, updates: Updates::find(graph) }
+    }
+
+    /// The node that makes a value and may be waiting to be written with others.
+    pub fn maker(&self, value: ValueId) -> Option<usize> {
+        self.pairs.maker(value).or_else(|| self.updates.maker(value))
     }
 }
 

@@ -59,9 +59,7 @@ impl Body<'_> {
             let made = [pair.plain, pair.pointwise].map(|member| self.graph.nodes()[member].outputs[0]);
             let parts = made.iter().find_map(|&made| self.plan.moments.parts(made));
             let [results, moments] = pair.write(f, self.graph, [&plain, &pointwise], parts);
-            for (id, result) in results {
-                self.values[id.index()] = Some(result);
-            }
+            self.name(results);
             self.taken.extend(moments);
         }
     }
@@ -72,7 +70,11 @@ impl Body<'_> {
         let members: Vec<(usize, Vec<Named>)> = left.iter().map(|&member| (member, self.operands(f, member))).collect();
         let Some(&first) = left.first() else { return };
         self.enter(f, first);
-        for (id, result) in group.write(f, self.graph, &members) {
+        self.name(group.write(f, self.graph, &members));
+    }
+
+    fn name(&mut self, results: impl IntoIterator<Item = (ValueId, Named)>) {
+        for (id, result) in results {
             self.values[id.index()] = Some(result);
         }
     }
@@ -92,9 +94,7 @@ impl Body<'_> {
         if results.len() > node.outputs.len() {
             self.taken.extend(results.pop().map(|moments| (node.outputs[0], moments)));
         }
-        for (&output, result) in node.outputs.iter().zip(results) {
-            self.values[output.index()] = Some(result);
-        }
+        self.name(node.outputs.iter().copied().zip(results));
     }
 
     /// A node as a call that does more than the node says, or as what follows from such a call.
@@ -144,14 +144,12 @@ impl Body<'_> {
         self.graph.nodes()[node].inputs.iter().map(|&input| self.value(f, input)).collect()
     }
 
-    /// A value, whose node is written by itself if it is still waiting for another one.
+    /// A value, whose node is written by itself if it is still waiting for others.
     fn value(&mut self, f: &mut Function, id: ValueId) -> Named {
-        if self.values[id.index()].is_none()
-            && let Some(node) = self.plan.maker(id)
-        {
-            self.write(f, node);
+        if self.values[id.index()].is_none() {
+            self.write(f, self.graph.values()[id.index()].producer);
         }
-        self.values[id.index()].clone().expect("nodes are in topological order")
+        self.values[id.index()].clone().expect("a node makes its values")
     }
 
     fn is_written(&self, node: usize) -> bool {

@@ -4,7 +4,7 @@ use super::with_own_operands;
 use octant_graph::evaluate::evaluate;
 use octant_graph::passes::{dead_code, merge_equal};
 use octant_graph::verify::verify;
-use octant_graph::{DType, Graph, HostTensor, Op, Shape, Tensor, Trace};
+use octant_graph::{DType, Graph, HostTensor, Op, Shape, Tensor, Trace, Unary};
 
 /// One picture of 1 MiB.
 const DIMS: [usize; 4] = [1, 128, 64, 32];
@@ -44,6 +44,14 @@ fn sums_compare_for_themselves_and_nothing_changes() {
     assert_eq!(comparisons(&merge_equal(&made)), comparisons(&made), "barriers keep the copies apart");
     let inputs = inputs(&graph);
     assert_eq!(evaluate(&made, &inputs).unwrap(), evaluate(&graph, &inputs).unwrap());
+}
+
+/// The cotangent behind an exponential function is made from it, element by element.
+#[test]
+fn what_takes_a_function_is_not_made_again() {
+    let graph = rectified(|y, _| y.exp());
+    assert!(graph.nodes().iter().any(|node| matches!(node.op, Op::Unary(Unary::Exp))));
+    assert_eq!(dead_code(&with_own_operands(&graph)).nodes().len(), graph.nodes().len());
 }
 
 #[test]

@@ -74,11 +74,6 @@ impl Plan {
         let moments = Moments::find(graph, options, &pairs, &rectified);
         Plan { pairs, rectified, moments, updates: Updates::find(graph) }
     }
-
-    /// The node that makes a value and may be waiting to be written with others.
-    pub fn maker(&self, value: ValueId) -> Option<usize> {
-        self.pairs.maker(value).or_else(|| self.updates.maker(value))
-    }
 }
 
 /// Which node makes a value.

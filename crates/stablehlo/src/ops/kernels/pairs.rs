@@ -13,8 +13,6 @@ use std::collections::HashMap;
 pub struct Pairs {
     /// By each of their nodes.
     pairs: HashMap<usize, Pair>,
-    /// The nodes that make the values of pairs.
-    makers: HashMap<ValueId, usize>,
 }
 
 /// Two nodes of a graph.
@@ -98,18 +96,12 @@ impl Pairs {
             let beside = node.inputs.first().and_then(|input| pointwise.get(input)).into_iter().flatten();
             beside.for_each(|&other| found.insert(graph, options, Pair { plain: index, pointwise: other, sum: None }));
         }
-        found.makers = makers.into_iter().filter(|(_, node)| found.pairs.contains_key(node)).collect();
         found
     }
 
     /// The pair that a node belongs to.
     pub fn of(&self, node: usize) -> Option<&Pair> {
         self.pairs.get(&node)
-    }
-
-    /// The node of a pair that makes a value.
-    pub fn maker(&self, value: ValueId) -> Option<usize> {
-        self.makers.get(&value).copied()
     }
 
     /// Takes a pair that a call computes, if its nodes are in no other.

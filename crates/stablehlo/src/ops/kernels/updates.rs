@@ -19,8 +19,6 @@ pub struct Updates {
     groups: Vec<Group>,
     /// The group of a node.
     of: HashMap<usize, usize>,
-    /// The nodes that make the values of groups.
-    makers: HashMap<ValueId, usize>,
 }
 
 /// Nodes that call the same body on variables of their own and scalars that they share.
@@ -45,7 +43,6 @@ impl Updates {
             });
             found.groups[group].members.push(index);
             found.of.insert(index, group);
-            found.makers.extend(node.outputs.iter().map(|&output| (output, index)));
         }
         found
     }
@@ -53,11 +50,6 @@ impl Updates {
     /// The group that a node belongs to.
     pub fn of(&self, node: usize) -> Option<&Group> {
         self.of.get(&node).map(|&group| &self.groups[group])
-    }
-
-    /// The node of a group that makes a value.
-    pub fn maker(&self, value: ValueId) -> Option<usize> {
-        self.makers.get(&value).copied()
     }
 }
 

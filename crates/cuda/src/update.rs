@@ -133,9 +133,10 @@ mod tests {
             println!("skipped: libnvrtc is not on this machine");
             return;
         };
-        let statements =
-            "const float v0 = arrays[0][i]; const float v1 = *(const float *)scalars[0]; arrays[0][i] = v0 * v1;";
-        for (arrays, scalars) in [(2, 1), (4, 2)] {
+        let statements = "const float v0 = arrays[0][i]; const float v1 = *(const float *)scalars[0]; \
+                          const bool v2 = *(const bool *)scalars[1]; const float v3 = v2 ? sqrtf(v0) * v1 : v0; \
+                          arrays[0][i] = v3;";
+        for (arrays, scalars) in [(2, 2), (4, 3)] {
             let defines = Counts { arrays, scalars, written: 1 }.defines(statements);
             let code = compiler.compile(&SOURCE, 80, &defines);
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{code:?}");

@@ -188,8 +188,12 @@ pub(super) fn average(trace: &Trace, variables: &[Variable], decay: f64, gate: &
     for (index, variable) in variables.iter().enumerate() {
         let VariableSpec { path, shape, .. } = &variable.spec;
         let old = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
-        let new = moving_average(&old, &layout.outputs[index], &old.scalar_like(decay));
-        layout.outputs.push(gated(gate, new, &old));
+        let arguments: Vec<Tensor> = [&old, &layout.outputs[index]].into_iter().chain(gate).cloned().collect();
+        layout.outputs.extend(trace.call(&arguments, false, |arguments| {
+            let [old, value, gate @ ..] = arguments else { unreachable!("these are the arguments") };
+            let new = moving_average(old, value, &old.scalar_like(decay));
+            vec![gated(&gate.first().cloned(), new, old)]
+        }));
     }
 }
 

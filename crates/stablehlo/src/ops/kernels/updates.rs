@@ -34,7 +34,7 @@ impl Updates {
         let mut known: HashMap<(Statements, Vec<ValueId>), usize> = HashMap::new();
         for (index, node) in graph.nodes().iter().enumerate() {
             let Op::Call { body, .. } = &node.op else { continue };
-            let is_small = graph.shape(node.outputs[0]).elements() <= MOST_ELEMENTS;
+            let is_small = (1..=MOST_ELEMENTS).contains(&graph.shape(node.outputs[0]).elements());
             let Some(statements) = is_small.then(|| Statements::of(body)).flatten() else { continue };
             let scalars = statements.scalars.iter().map(|&scalar| node.inputs[scalar]).collect();
             let group = *known.entry((statements.clone(), scalars)).or_insert_with(|| {

@@ -31,8 +31,7 @@ pub unsafe extern "C" fn handler(frame: *mut CallFrame) -> *mut Error {
         let kernel = compiled(&SOURCE, defines, 0)?;
         let Stage::Execute = stage else { return Ok(()) };
         let (table, blocks) = counts.table(&frame.buffers())?;
-        let count = (table.len() - counts.scalars) / (counts.arrays + 1);
-        let count = count as i32;
+        let count = ((table.len() - counts.scalars) / (counts.arrays + 1)) as i32;
         let table: [u64; WORDS] = std::array::from_fn(|word| table.get(word).copied().unwrap_or(0));
         let parameters: [*const c_void; 2] = [(&raw const table).cast(), (&raw const count).cast()];
         let grid = Grid { blocks: [blocks, 1, 1], threads: [THREADS, 1] };

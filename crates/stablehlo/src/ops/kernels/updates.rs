@@ -35,7 +35,8 @@ impl Updates {
         for (index, node) in graph.nodes().iter().enumerate() {
             let Op::Call { body, .. } = &node.op else { continue };
             let is_small = (1..=MOST_ELEMENTS).contains(&graph.shape(node.outputs[0]).elements());
-            let Some(statements) = is_small.then(|| Statements::of(body)).flatten() else { continue };
+            let statements = is_small.then(|| Statements::of(body)).flatten();
+            let Some(statements) = statements.filter(|statements| room(statements) > 0) else { continue };
             let scalars = statements.scalars.iter().map(|&scalar| node.inputs[scalar]).collect();
             let group = *known.entry((statements.clone(), scalars)).or_insert_with(|| {
                 found.groups.push(Group { members: vec![], statements });
@@ -61,9 +62,7 @@ impl Group {
 
     /// Writes the calls for some members with their operands. Returns what they make.
     pub fn write(&self, f: &mut Function, graph: &Graph, members: &[(usize, Vec<Named>)]) -> Vec<(ValueId, Named)> {
-        let Statements { arrays, scalars, .. } = &self.statements;
-        let room = (WORDS - scalars.len()) / (arrays.len() + 1);
-        members.chunks(room).flat_map(|members| self.call(f, graph, members)).collect()
+        members.chunks(room(&self.statements)).flat_map(|members| self.call(f, graph, members)).collect()
     }
 
     fn call(&self, f: &mut Function, graph: &Graph, members: &[(usize, Vec<Named>)]) -> Vec<(ValueId, Named)> {
@@ -101,4 +100,9 @@ impl Group {
         let values = f.several(&shapes, |f, head| f.line(format!("{head} = {text}")));
         made.into_iter().zip(values).collect()
     }
+}
+
+/// How many variables one call can take.
+fn room(statements: &Statements) -> usize {
+    WORDS.saturating_sub(statements.scalars.len()) / (statements.arrays.len() + 1)
 }

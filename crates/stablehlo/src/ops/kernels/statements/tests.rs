@@ -39,13 +39,13 @@ fn others() -> Graph {
 }
 
 /// Numbers of both signs, and for the slots of optimizers, which may be sums of squares, of one.
-fn inputs(body: &Graph) -> Vec<HostTensor> {
+fn inputs(body: &Graph, gate: bool) -> Vec<HostTensor> {
     let names = body.input_names().iter();
     let values = |(shape, name): (Shape, &std::sync::Arc<str>)| {
         let signed = !matches!(&**name, "sum" | "exp_avg_sq" | "square_avg");
         let value = |i: usize| ((i * 37 + name.len() * 11) % 41) as f64 / 20.0 - if signed { 1.01 } else { -0.01 };
         match shape.dtype() {
-            DType::Bool => HostTensor::from_f64s(shape, &[1.0]).unwrap(),
+            DType::Bool => HostTensor::from_f64s(shape, &[f64::from(u8::from(gate))]).unwrap(),
             _ => HostTensor::from_f64s(shape.clone(), &(0..shape.elements()).map(value).collect::<Vec<_>>()).unwrap(),
         }
     };
@@ -85,10 +85,10 @@ fn statements_do_what_their_body_does() {
     let mut bodies: Vec<(String, Graph)> =
         known.map(|optimizer| (optimizer.name().to_string(), body(&optimizer, 0.1))).collect();
     bodies.push(("others".to_string(), others()));
-    for (name, body) in bodies {
-        let statements = Statements::of(&body).unwrap_or_else(|| panic!("{name} has no statements"));
-        let inputs = inputs(&body);
-        let expected = evaluate(&body, &inputs).unwrap();
+    for ((name, body), gate) in bodies.iter().flat_map(|body| [(body, true), (body, false)]) {
+        let statements = Statements::of(body).unwrap_or_else(|| panic!("{name} has no statements"));
+        let inputs = inputs(body, gate);
+        let expected = evaluate(body, &inputs).unwrap();
         let expected: Vec<f64> = expected.iter().flat_map(|tensor| tensor.to_f64s()).collect();
         let actual = compiled(&statements, &inputs);
         assert_eq!(actual.len(), expected.len(), "{name}");

@@ -18,9 +18,13 @@
 // If RECTIFIED is 1 the input is still to be multiplied with a factor for every channel, moved by an offset, and rectified.
 // If MOMENTS is 1 every warp tells for its channels how many pixels it made, the first of them as a shift, and the sums of
 // the distances from that and of their squares.
+//
+// If COTANGENT is 1 the output is the cotangent of a rectified norm: it becomes zero where the norm was not positive, and
+// every warp tells its sums and those of its products with what was normalised. See cotangent.h.
 
 #include "convolution.h"
 #include "tally.h"
+#include "cotangent.h"
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 octant_convolution(const float* __restrict__ input, const float* __restrict__ kernel,
@@ -33,6 +37,10 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #if SPLIT || JOINED
                    const float* __restrict__ pointwise,
 #endif
+#if COTANGENT
+                   const float* __restrict__ normed, const float* __restrict__ norm_factors,
+                   const float* __restrict__ norm_offsets, const float* __restrict__ center_offsets,
+#endif
                    float* __restrict__ output,
 #if SPLIT
                    float* __restrict__ beside,
@@ -43,7 +51,14 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #if SPLIT && MOMENTS
                    float* __restrict__ moments_beside,
 #endif
+#if COTANGENT
+                   float* __restrict__ cotangent_sums,
+#endif
                    Geometry g) {
+#if !COTANGENT
+    const float *normed = nullptr, *norm_factors = nullptr, *norm_offsets = nullptr, *center_offsets = nullptr;
+    float* cotangent_sums = nullptr;
+#endif
 #if !MOMENTS
     float* moments = nullptr;
 #endif
@@ -100,6 +115,8 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
         }
     Scale weight_scale = load_weights(shared, kernel, pointwise, g);
     if (picture >= g.pictures) return;
+    Cotangent cotangent;
+    if (COTANGENT) cotangent.begin(norm_factors, norm_offsets, center_offsets);
     uint4 kept[TAPS];
     if (KEPT)
 #pragma unroll
@@ -204,6 +221,11 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
             int y = turn + phase;
             if (y >= end + SIDE - 1) break;
             auto& middle = totals[(phase + SIDE - 1 - MIDDLE) % SIDE];
+            // The row that will be complete. It is long under way before it is needed.
+            int done = y - SIDE + 1;
+            if (COTANGENT && done >= first)
+                cotangent.read(normed + result + (i64)done * g.output_width * outputs, outputs,
+                               g.output_width - column);
 #pragma unroll (BLOCKS > 2 || RECTIFIED ? 1 : BLOCKS)
             for (int block = 0; block < BLOCKS; ++block) {
                 next_row(block, y);
@@ -231,13 +253,16 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
                 for (int m = 0; m < GROUPS; ++m)
                     multiply(middle, m, shared.weights[TAPS * BLOCKS + block][m].lanes[lane], right);
             }
-            if (MOMENTS) take(own_tally, totals[phase], y - SIDE + 1);
+            if (COTANGENT && done >= first)
+                cotangent.take(totals[phase], 1 / (scale.factor * weight_scale.factor), g.output_width - column);
+            if (MOMENTS) take(own_tally, totals[phase], done);
             if (MOMENTS && SPLIT) take(other_tally, points, y - MIDDLE);
-            write(output, totals[phase], y - SIDE + 1);
+            write(output, totals[phase], done);
             if (SPLIT) write(beside, points, y - MIDDLE);
         }
     }
     i64 part = ((i64)picture * columns + job % columns) * gridDim.z + blockIdx.z;
     if (MOMENTS) own_tally.tell(moments + part * 4 * outputs, outputs);
     if (MOMENTS && SPLIT) other_tally.tell(moments_beside + part * 4 * outputs, outputs);
+    if (COTANGENT) cotangent.tell(cotangent_sums + part * 2 * outputs, outputs);
 }

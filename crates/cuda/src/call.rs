@@ -153,6 +153,8 @@ mod tests {
             defined::<tensor_core::Convolution>(Window { split: 1, moments: 1, ..plain(3, 32, 48, 16) }),
             defined::<tensor_core::Convolution>(Window { joined: 1, ..turned }),
             defined::<tensor_core::Convolution>(Window { rectified: 1, moments: 1, ..plain(3, 32, 32, 32) }),
+            defined::<tensor_core::Convolution>(Window { cotangent: 1, ..plain(3, 32, 16, 16) }),
+            defined::<tensor_core::Convolution>(Window { cotangent: 1, turned: 1, ..plain(3, 32, 32, 32) }),
             defined::<tensor_core::Gradient>(Window { split: 1, ..plain(3, 32, 96, 32) }),
             defined::<tensor_core::Gradient>(Window { rectified: 1, ..plain(3, 32, 16, 16) }),
         ] {

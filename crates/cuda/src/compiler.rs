@@ -12,11 +12,12 @@ type Program = *mut c_void;
 const LIBRARIES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
 
 /// What all sources may include.
-const HEADERS: [(&CStr, &CStr); 5] = [
+const HEADERS: [(&CStr, &CStr); 6] = [
     (c"window.h", text!("window.h")),
     (c"tensor_core.h", text!("tensor_core.h")),
     (c"convolution.h", text!("convolution.h")),
     (c"tally.h", text!("tally.h")),
+    (c"cotangent.h", text!("cotangent.h")),
     (c"convolution_gradient.h", text!("convolution_gradient.h")),
 ];
 

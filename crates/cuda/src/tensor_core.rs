@@ -27,10 +27,17 @@ const PROCESSORS: i64 = 132;
 /// `(input, kernel) -> output`, and the gradient with respect to the input.
 ///
 /// More operands follow, in this order: factors and offsets if the input is to be rectified; the second input of joined
-/// convolutions; the pointwise kernel of joined and split ones. More results: the output of the split pointwise convolution;
-/// the moments of all outputs, `[pictures, parts, 4, channels]`: count, shift, the sums of distances from the shift and of their
-/// squares.
+/// convolutions; the pointwise kernel of joined and split ones; for the cotangent of a rectified norm what was normalised, the
+/// norm's factors and offsets, and the offsets that move what was normalised to its center. More results: the output of
+/// the split pointwise convolution; the moments of all outputs, `[pictures, parts, 4, channels]`: count, shift, the sums of
+/// distances from the shift and of their squares; of a cotangent `[pictures, parts, 2, channels]`: its sums, and those
+/// of its products with what was normalised, moved.
 pub struct Convolution;
+
+/// Whether a convolution tells sums of what it makes.
+fn tells(window: &Window) -> bool {
+    window.moments + window.cotangent > 0
+}
 
 /// How a convolution is cut: what was fastest.
 struct Tile {
@@ -80,8 +87,8 @@ impl Call for Convolution {
     const GRADIENT: bool = false;
 
     fn operands(window: &Window) -> [usize; 2] {
-        let operands = 2 + 2 * window.rectified + 2 * window.joined + window.split;
-        [operands as usize, ((1 + window.split) * (1 + window.moments)) as usize]
+        let operands = 2 + 2 * window.rectified + 2 * window.joined + window.split + 4 * window.cotangent;
+        [operands as usize, ((1 + window.split) * (1 + window.moments) + window.cotangent) as usize]
     }
 
     fn defines(window: &Window) -> Vec<String> {
@@ -99,6 +106,7 @@ impl Call for Convolution {
             ("JOINED", window.joined),
             ("RECTIFIED", window.rectified),
             ("MOMENTS", window.moments),
+            ("COTANGENT", window.cotangent),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }
@@ -113,12 +121,12 @@ impl Call for Convolution {
         (weights + WARPS * (stages * COPY + COPY / 2) * copies + factors + ALIGNMENT) as u32
     }
 
-    /// Every warp writes a part of the moments: columns that did not divide them would leave some unwritten.
+    /// Every warp writes a part of the sums: columns that did not divide them would leave some unwritten.
     fn check(window: &Window, &[_, _, width, _]: &Pictures, parts: i64) -> Result<(), String> {
         let across = Tile::of(window).across(width);
-        match window.moments == 0 || parts % across == 0 {
+        match !tells(window) || parts % across == 0 {
             true => Ok(()),
-            false => Err(format!("moments in {parts} parts do not fall into {across} columns of pixels")),
+            false => Err(format!("sums in {parts} parts do not fall into {across} columns of pixels")),
         }
     }
 
@@ -127,8 +135,8 @@ impl Call for Convolution {
         let tile = Tile::of(window);
         let across = tile.across(width);
         let columns = pictures * across;
-        // Whoever asks for moments says in how many parts, every warp's being one of them.
-        let bands = if window.moments == 1 { (parts / across).max(1) } else { tile.bands(window, columns, height) };
+        // Whoever asks for sums says in how many parts, every warp's being one of them.
+        let bands = if tells(window) { (parts / across).max(1) } else { tile.bands(window, columns, height) };
         let blocks = [enough(columns, WARPS), (window.outputs / tile.outputs) as u32, bands as u32];
         Grid { blocks, threads: [32, WARPS as u32] }
     }

@@ -1,8 +1,8 @@
 //! What a convolution's call says about itself, and what its kernel reads of that.
 //!
 //! A program says in the attribute `window` what to compute: `[side, bits, input channels, output channels, stride y, x,
-//! low padding y, x, input dilation y, x, kernel dilation y, x, reversed, turned, split, joined, rectified, moments]`, all of
-//! the convolution, or of the one whose kernel's gradient it is.
+//! low padding y, x, input dilation y, x, kernel dilation y, x, reversed, turned, split, joined, rectified, moments,
+//! cotangent]`, all of the convolution, or of the one whose kernel's gradient it is.
 
 use crate::ffi::{Buffer, CallFrame};
 
@@ -33,15 +33,17 @@ pub struct Window {
     pub rectified: i64,
     /// Whether the moments of the output's channels are a result too.
     pub moments: i64,
+    /// Whether the output is the cotangent of a rectified norm, whose sums are a result too.
+    pub cotangent: i64,
 }
 
 impl Window {
     pub fn of(frame: &CallFrame) -> Result<Window, String> {
-        let numbers: [i64; 18] = (*frame.integers("window")?)
+        let numbers: [i64; 19] = (*frame.integers("window")?)
             .try_into()
             .map_err(|_| "a call has the wrong number of attributes".to_string())?;
         let [side, bits, inputs, outputs, sy, sx, ly, lx, iy, ix, ky, kx, ..] = numbers;
-        let [.., reversed, turned, split, joined, rectified, moments] = numbers;
+        let [.., reversed, turned, split, joined, rectified, moments, cotangent] = numbers;
         Ok(Window {
             side,
             bits,
@@ -57,6 +59,7 @@ impl Window {
             joined,
             rectified,
             moments,
+            cotangent,
         })
     }
 
@@ -113,6 +116,7 @@ pub(crate) mod tests {
             joined: 0,
             rectified: 0,
             moments: 0,
+            cotangent: 0,
         }
     }
 

@@ -28,7 +28,7 @@ enum Company {
     Nothing,
     /// A pointwise layer of as many channels that looks at the same pictures, and the sums of both.
     Pointwise,
-    /// A rectified norm before it.
+    /// A rectified norm before it, with the gradients of its factor and offset.
     Norm,
     /// Sums and sums of squares of its results, over pictures and over all of them.
     Moments,
@@ -166,7 +166,7 @@ impl Layer {
     }
 
     /// The layer and the gradients of a weighted sum of its results, with random operands: the pictures, the kernel, the
-    /// weights, and another kernel and weights for the layer beside it, or a center and a factor for the norm.
+    /// weights, and another kernel and weights for the layer beside it, or a center, a factor and an offset for the norm.
     fn program(&self) -> Result<(Program, Vec<HostTensor>), Box<dyn Error>> {
         let ([n, h, w], &Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
         let made = |length: usize| (length + 2 * (side / 2) - side) / stride + 1;
@@ -179,14 +179,14 @@ impl Layer {
         match self.company {
             Company::Nothing | Company::Moments => {}
             Company::Pointwise => shapes.extend([Shape::new(dtype, [1, 1, inputs, outputs]), results]),
-            Company::Norm => shapes.extend([Shape::new(dtype, [inputs]), Shape::new(dtype, [inputs])]),
+            Company::Norm => shapes.extend(vec![Shape::new(dtype, [inputs]); 3]),
         }
         let trace = Trace::new();
         let operands: Vec<Tensor> = shapes.iter().map(|shape| trace.input("operand", shape.clone())).collect();
         let (mut made, mut kernels, mut loss) = (Vec::new(), Vec::new(), None);
         let normed = self.company == Company::Norm;
         let x = match normed {
-            true => ((&operands[0] - &operands[3]) * &operands[4] + 0.1).relu(),
+            true => ((&operands[0] - &operands[3]) * &operands[4] + &operands[5]).relu(),
             false => operands[0].clone(),
         };
         for pair in operands[1..if normed { 3 } else { operands.len() }].chunks(2) {
@@ -204,10 +204,20 @@ impl Layer {
             kernels.push(pair[0].clone());
         }
         let loss = loss.ok_or("a layer has a kernel")?;
-        let gradients = trace.gradients(&loss, &[&operands[..1], &kernels].concat());
+        let of_norm = if normed { &operands[4..] } else { &[] };
+        let gradients = trace.gradients(&loss, &[&operands[..1], &kernels, of_norm].concat());
         let graph = trace.finish(&[made, gradients].concat())?;
         let operands = shapes.iter().enumerate().map(|(seed, shape)| random(shape, seed as u32 + 1));
-        Ok((Program::new("layer", graph), operands.collect::<Result<_, _>>()?))
+        let mut operands = operands.collect::<Result<Vec<_>, _>>()?;
+        if normed {
+            // In sixteenths, and offsets in 512ths between them: whatever the order, nothing is rounded and no norm is zero.
+            for (operand, between) in [(0, 0.0), (3, 0.0), (4, 0.0), (5, 1.0 / 512.0)] {
+                let values = operands[operand].to_f64s().into_iter();
+                let values: Vec<f64> = values.map(|value| (value * 16.0).round() / 16.0 + between).collect();
+                operands[operand] = HostTensor::from_f64s(operands[operand].shape().clone(), &values)?;
+            }
+        }
+        Ok((Program::new("layer", graph), operands))
     }
 }
 

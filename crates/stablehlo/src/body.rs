@@ -1,7 +1,7 @@
 //! Writing a graph into a function, node by node.
 
 use crate::function::{Function, Named};
-use crate::ops::{self, Group, Plan, Stretch};
+use crate::ops::{self, Extras, Group, Plan, Stretch};
 use octant_graph::{Graph, Op, Shape, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Body<'g> {
     plan: Plan,
     /// Factors and offsets of channels, by what they make.
     factors: HashMap<ValueId, [Named; 2]>,
-    /// The moments that calls took, by what they made.
+    /// The moments and sums that calls took, by what they made.
     taken: HashMap<ValueId, Named>,
     values: Vec<Option<Named>>,
     outer: Arc<str>,
@@ -92,7 +92,7 @@ impl Body<'_> {
             }
         };
         if results.len() > node.outputs.len() {
-            self.taken.extend(results.pop().map(|moments| (node.outputs[0], moments)));
+            self.taken.extend(results.pop().map(|told| (node.outputs[0], told)));
         }
         self.name(node.outputs.iter().copied().zip(results));
     }
@@ -107,17 +107,39 @@ impl Body<'_> {
             let [_, offset] = self.stretched(f, input, &sum.moved);
             return Some(vec![sum.write(f, &moments, &offset, self.graph.shape(output))]);
         }
-        let parts = self.plan.moments.parts(output);
+        // The call that made the cotangent has chosen already.
+        if let Some(cotangent) = self.plan.cotangents.chosen(index) {
+            return Some(vec![self.value(f, cotangent)]);
+        }
+        if let Some((cotangent, of_products)) = self.plan.cotangents.sum(index)
+            && let Some(sums) = self.taken.get(&cotangent)
+        {
+            return Some(vec![ops::sum_of_cotangent(f, sums, of_products, self.graph.shape(output))]);
+        }
+        if let Some(norm) = self.plan.cotangents.norm(output).cloned() {
+            let x = self.value(f, norm.stretch.x);
+            let [factor, offset] = self.stretched(f, norm.value, &norm.stretch);
+            let [_, center] = self.stretched(f, norm.center, &norm.moved);
+            let operands = [&operands[0], &operands[1], &x, &factor, &offset, &center];
+            let extras = Extras { cotangent: Some(norm.parts), ..Extras::default() };
+            let mut results = ops::extended_call(f, self.graph, node, &operands, extras)?;
+            let parts = results.pop()?;
+            results.push(ops::sums_of_cotangent(f, &parts));
+            return Some(results);
+        }
+        let moments = self.plan.moments.parts(output);
         match self.plan.rectified.of(input).cloned() {
             Some(norm) => {
                 let x = self.value(f, norm.x);
                 let [factor, offset] = self.stretched(f, input, &norm);
                 let operands = [&x, &operands[1], &factor, &offset];
-                ops::extended_call(f, self.graph, node, &operands, true, parts)
+                let extras = Extras { rectified: true, moments, ..Extras::default() };
+                ops::extended_call(f, self.graph, node, &operands, extras)
             }
             None => {
                 let operands = [operands.first()?, operands.get(1)?];
-                parts.and_then(|parts| ops::extended_call(f, self.graph, node, &operands, false, Some(parts)))
+                let extras = Extras { moments, ..Extras::default() };
+                moments.and_then(|_| ops::extended_call(f, self.graph, node, &operands, extras))
             }
         }
     }

@@ -137,7 +137,8 @@ fn extras(program: &Program) -> Vec<String> {
     let described = calls.map(|call| {
         let window = call.split_once("array<i64: ").unwrap().1.split_once('>').unwrap().0;
         let numbers: Vec<&str> = window.split(", ").collect();
-        let names = ["split", "joined", "rectified", "moments"].into_iter().zip(&numbers[numbers.len() - 4..]);
+        let names = ["split", "joined", "rectified", "moments", "cotangent"];
+        let names = names.into_iter().zip(&numbers[numbers.len() - names.len()..]);
         let extras = names.filter(|(_, number)| **number == "1").map(|(name, _)| format!(" {name}"));
         format!("{}{}", call.split_once('(').unwrap().0, extras.collect::<String>())
     });
@@ -325,6 +326,55 @@ fn a_rectified_norm_that_only_calls_look_at_is_not_written() {
     let plain = ["convolution", "convolution", "convolution_gradient"];
     assert_eq!(extras(&program(32, 32, true)), plain, "it is written anyway");
     assert_eq!(extras(&program(128, 128, false)), ["convolution_gradient"], "cuDNN needs it written");
+}
+
+#[test]
+fn calls_that_make_the_cotangent_of_a_rectified_norm_take_its_sums_along() {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Change {
+        Nothing,
+        Copies,
+        Seen,
+        Unsummed,
+        Another,
+        Later,
+    }
+    let program = |channels: usize, change: Change| {
+        let trace = Trace::new();
+        let vector = |name: &str| trace.input(name, Shape::new(DType::F32, [channels]));
+        let x = trace.input("x", Shape::new(DType::F32, [4, 256, 256, channels]));
+        let [mean, factor, offset] = ["mean", "factor", "offset"].map(vector);
+        let kernel = trace.input("w", Shape::new(DType::F32, [3, 3, channels, channels]));
+        let conv = Convolution { padding: vec![(1, 1); 2], ..Convolution::nhwc(2, DType::F32) };
+        let moved = &x - &mean;
+        let cotangent = (&x * 2.0).convolution(&kernel, conv);
+        let chosen = |cotangent: &Tensor, factor: &Tensor| {
+            let zero = cotangent.scalar_like(0.0);
+            (&moved * factor + &offset).less_equal(&zero).select(&zero, cotangent)
+        };
+        let [first, second] = match change {
+            Change::Copies => [(); 2].map(|()| chosen(&cotangent, &trace.barrier(std::slice::from_ref(&factor))[0])),
+            Change::Another => [&factor, &mean].map(|factor| chosen(&cotangent, factor)),
+            _ => [chosen(&cotangent, &factor), chosen(&cotangent, &factor)],
+        };
+        let summed = change != Change::Unsummed;
+        let sum = first.sum(&[0, 1, 2]);
+        let center = if change == Change::Later { &x - &sum } else { moved.clone() };
+        let sums = if summed { vec![sum, (&second * center).sum(&[0, 1, 2])] } else { vec![] };
+        let seen = if change == Change::Seen { vec![cotangent] } else { vec![] };
+        Program::new("block", trace.finish(&[sums, seen, vec![second * 3.0]].concat()).unwrap())
+    };
+    let together = ["convolution cotangent"];
+    assert_eq!(extras(&program(32, Change::Nothing)), together);
+    assert_eq!(extras(&program(32, Change::Copies)), together, "barriers do not make another norm");
+    assert_eq!(extras(&program(64, Change::Nothing)), together, "worth it though cuDNN is as fast");
+    let text = lower(&program(32, Change::Nothing), &KERNELS).unwrap();
+    assert!(text.contains("tensor<4x128x2x32xf32>"), "a part for every band of every column");
+    assert_eq!(extras(&program(32, Change::Seen)), ["convolution"], "it is wanted as it is");
+    assert_eq!(extras(&program(32, Change::Unsummed)), ["convolution"], "nothing is spared");
+    assert_eq!(extras(&program(32, Change::Another)), ["convolution"], "there are two norms");
+    assert_eq!(extras(&program(32, Change::Later)), ["convolution"], "the center is made from it");
+    assert!(extras(&program(128, Change::Nothing)).is_empty(), "there is no call");
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod random;
 mod reduce;
 mod window;
 
-pub use kernels::{Group, Plan, Stretch, extended_call};
+pub use kernels::{Extras, Group, Plan, Stretch, extended_call, sum_of_cotangent, sums_of_cotangent};
 
 use crate::function::{Function, Named};
 use crate::module;

@@ -2,6 +2,7 @@
 //!
 //! The calls take channels-last pictures and a square kernel; everything else stays a convolution.
 
+mod cotangents;
 mod depthwise;
 mod few_channels;
 mod moments;
@@ -12,9 +13,11 @@ mod stretch;
 mod tensor_core;
 mod updates;
 
+pub use cotangents::{sum as sum_of_cotangent, sums as sums_of_cotangent};
 pub use stretch::Stretch;
 pub use updates::Group;
 
+use cotangents::Cotangents;
 use moments::Moments;
 use pairs::Pairs;
 use rectified::Rectified;
@@ -38,19 +41,16 @@ pub fn call(f: &mut Function, input: &Named, kernel: &Named, conv: &Convolution,
     task.write(f, &[input, kernel], &chosen, Extras::default(), &[shape]).pop()
 }
 
-/// The call that computes a node and more: it stretches and rectifies its input by factors and offsets, or takes the moments
-/// of its output in so many parts, which are the last result.
+/// The call that computes a node and more. What it tells beside the output is the last result.
 pub fn extended_call(
     f: &mut Function,
     graph: &Graph,
     node: &Node,
     operands: &[&Named],
-    is_rectified: bool,
-    moments: Option<usize>,
+    extras: Extras,
 ) -> Option<Vec<Named>> {
     let task = Task::of_node(graph, node)?;
     let chosen = tensor_core::choose_rectified(&task, f.module.options.precision)?;
-    let extras = Extras { rectified: is_rectified, moments, ..Extras::default() };
     Some(task.write(f, operands, &chosen, extras, &[graph.shape(node.outputs[0])]))
 }
 
@@ -60,6 +60,7 @@ pub struct Plan {
     pub pairs: Pairs,
     pub rectified: Rectified,
     pub moments: Moments,
+    pub cotangents: Cotangents,
     pub updates: Updates,
 }
 
@@ -72,7 +73,8 @@ impl Plan {
         let pairs = Pairs::find(graph, options);
         let rectified = Rectified::find(graph, options, &pairs);
         let moments = Moments::find(graph, options, &pairs, &rectified);
-        Plan { pairs, rectified, moments, updates: Updates::find(graph) }
+        let cotangents = Cotangents::find(graph, options, &pairs, &rectified);
+        Plan { pairs, rectified, moments, cotangents, updates: Updates::find(graph) }
     }
 }
 
@@ -104,12 +106,15 @@ struct Chosen {
 
 /// What a call does beside its task; see `octant-cuda`, `window`.
 #[derive(Debug, Clone, Copy, Default)]
-struct Extras {
-    split: bool,
-    joined: bool,
-    rectified: bool,
-    /// The moments of the output, in so many parts of every picture.
-    moments: Option<usize>,
+pub struct Extras {
+    pub split: bool,
+    pub joined: bool,
+    /// Stretches and rectifies its input, by factors and offsets.
+    pub rectified: bool,
+    /// Takes the moments of the output, in so many parts of every picture.
+    pub moments: Option<usize>,
+    /// Makes the cotangent of a rectified norm, and takes its sums in so many parts.
+    pub cotangent: Option<usize>,
 }
 
 impl<'a> Task<'a> {
@@ -172,13 +177,14 @@ impl<'a> Task<'a> {
         let whole = |values: &[usize]| values.iter().map(|&value| value as i64).collect::<Vec<_>>();
         let head = whole(&[self.side, 8 * self.conv.dtype.size(), self.inputs(), self.outputs()]);
         let low = self.conv.padding.iter().map(|&(low, _)| low).collect();
-        let Extras { split, joined, rectified, moments } = extras;
-        let tail = [self.conv.reversed, self.is_turned, split, joined, rectified, moments.is_some()];
+        let Extras { split, joined, rectified, moments, cotangent } = extras;
+        let told = [moments, cotangent].map(|parts| parts.is_some());
+        let tail = [self.conv.reversed, self.is_turned, split, joined, rectified, told[0], told[1]];
         let tail = tail.map(i64::from).to_vec();
         [head, whole(strides), low, whole(&self.conv.input_dilation), whole(dilation), tail].concat()
     }
 
-    /// Calls a kernel with these operands for results of these shapes. Their moments follow.
+    /// Calls a kernel with these operands for results of these shapes. What it tells about them follows.
     fn write(
         &self,
         f: &mut Function,
@@ -191,9 +197,11 @@ impl<'a> Task<'a> {
             true => Shape::new(DType::F32, [&[chosen.parts], shape.dims()].concat()),
             false => (*shape).clone(),
         };
-        let of_parts = |parts: usize| Shape::new(DType::F32, [self.output.dims()[0], parts, 4, self.outputs()]);
-        let moments = shapes.iter().filter_map(|_| extras.moments.map(of_parts));
-        let made: Vec<Shape> = shapes.iter().map(made).chain(moments).collect();
+        let of_parts =
+            |parts: usize, rows: usize| Shape::new(DType::F32, [self.output.dims()[0], parts, rows, self.outputs()]);
+        let moments = shapes.iter().filter_map(|_| Some(of_parts(extras.moments?, 4)));
+        let sums = extras.cotangent.map(|parts| of_parts(parts, 2));
+        let made: Vec<Shape> = shapes.iter().map(made).chain(moments).chain(sums).collect();
         let made: Vec<&Shape> = made.iter().collect();
         let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
         // Without stated layouts the compiler may hand over arrays in an order of its own.

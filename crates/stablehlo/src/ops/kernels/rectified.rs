@@ -56,7 +56,8 @@ fn norm(graph: &Graph, node: &Node) -> Option<Stretch> {
     (!norm.steps.is_empty()).then_some(norm)
 }
 
-fn is_zero(graph: &Graph, value: ValueId) -> bool {
+/// Whether a value is zero everywhere.
+pub fn is_zero(graph: &Graph, value: ValueId) -> bool {
     let node = graph.producer(value);
     match &node.op {
         Op::Constant(tensor) => tensor.to_f64s().iter().all(|&value| value == 0.0),

@@ -40,7 +40,8 @@ fn channel_attention(cx: &Scope, x: &PendingNorm) -> Tensor {
 /// Attention over places: what the mean and the greatest value over channels say, through one 7×7 convolution.
 fn spatial_attention(cx: &Scope, x: &Tensor) -> Tensor {
     // Both are found in one pass over `x` unless a compiler joins each of them to the concatenation instead.
-    let summary = x.trace().barrier(&[x.mean_keep(&[3]), x.max_keep(&[3])]);
+    let mut summary = x.trace().barrier(&[x.sum_keep(&[3]), x.max_keep(&[3])]);
+    summary[0] = &summary[0] * (1.0 / x.channels() as f64);
     Conv2d::new(1, 7).bias(false).apply(&cx.at("conv1"), &Tensor::concatenate(&summary, 3)).logistic()
 }
 

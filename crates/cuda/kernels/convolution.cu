@@ -19,6 +19,8 @@
 // If MOMENTS is 1 every warp tells for its channels how many pixels it made, the first of them as a shift, and the sums of
 // the distances from that and of their squares.
 //
+// If APART is not INPUTS the input lies in two arrays: so many channels in the first one, the others in the second.
+//
 // If COTANGENT is 1 the output is the cotangent of a rectified norm: it becomes zero where the norm was not positive, and
 // every warp tells its sums and those of its products with what was normalised. See cotangent.h.
 
@@ -31,7 +33,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #if RECTIFIED
                    const float* __restrict__ factors, const float* __restrict__ offsets,
 #endif
-#if JOINED
+#if JOINED || APART != INPUTS
                    const float* __restrict__ second,
 #endif
 #if SPLIT || JOINED
@@ -71,7 +73,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
 #if !SPLIT && !JOINED
     const float* pointwise = nullptr;
 #endif
-#if !JOINED
+#if !JOINED && APART == INPUTS
     const float* second = nullptr;
 #endif
 #if !RECTIFIED
@@ -87,8 +89,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
     int job = blockIdx.x * WARPS + warp, picture = job / columns, column = job % columns * COLUMN;
     int first = blockIdx.z * rows, end = min(first + rows, g.output_height);
     // A lane copies the same places of every row.
-    i64 source = 4 * t +
-        (((i64)picture * g.input_height + first - g.low_y) * g.input_width + column - g.low_x + group) * INPUTS;
+    i64 source = ((i64)picture * g.input_height + first - g.low_y) * g.input_width + column - g.low_x + group;
     bool inside[COPIES];
 #pragma unroll
     for (int copy = 0; copy < COPIES; ++copy) {
@@ -99,12 +100,15 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
     auto start = [&](Copied& to) {
         unsigned address = shared_address(&to.quads[0][lane]);
         bool there = (unsigned)started_y < g.input_height && started_y < end + SIDE - 1 - g.low_y;
-        const float* from = (started_block < BLOCKS ? input : second) + source + started_block % BLOCKS * BLOCK;
+        bool in_first = started_block < APART / BLOCK;
+        int channels = JOINED ? INPUTS : in_first ? APART : INPUTS - APART;
+        const float* from = (in_first ? input : second) + source * channels + 4 * t +
+            (in_first ? started_block : started_block - APART / BLOCK) * BLOCK;
 #pragma unroll
         for (int copy = 0; copy < COPIES; ++copy)
-            start_copy(address + sizeof(to.quads[0]) * copy, from + 8 * copy * INPUTS, there && inside[copy] ? 16 : 0);
+            start_copy(address + sizeof(to.quads[0]) * copy, from + 8 * copy * channels, there && inside[copy] ? 16 : 0);
         end_group();
-        if (++started_block == ALL_BLOCKS) started_block = 0, ++started_y, source += g.input_width * INPUTS;
+        if (++started_block == ALL_BLOCKS) started_block = 0, ++started_y, source += g.input_width;
     };
 #pragma unroll
     for (int step = 0; step < STAGES - 1; ++step) start(ring[step]);

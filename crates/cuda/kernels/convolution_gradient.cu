@@ -13,6 +13,8 @@
 // channels, a cotangent and sums of its own.
 //
 // If RECTIFIED is 1 the input is still to be multiplied with a factor for every channel, moved by an offset, and rectified.
+//
+// If APART is not zero the input lies in two arrays: so many channels in the first one, the others in the second.
 
 #include "convolution_gradient.h"
 
@@ -51,6 +53,9 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
 #if RECTIFIED
                             const float* __restrict__ factors, const float* __restrict__ offsets,
 #endif
+#if APART
+                            const float* __restrict__ second,
+#endif
 #if SPLIT
                             const float* __restrict__ pointwise_cotangent,
 #endif
@@ -62,6 +67,9 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
 #if !SPLIT
     const float* pointwise_cotangent = nullptr;
     float* pointwise_sums = nullptr;
+#endif
+#if !APART
+    const float* second = nullptr;
 #endif
 #if !RECTIFIED
     const float *factors = nullptr, *offsets = nullptr;
@@ -79,6 +87,12 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
     auto span = [&](int from) { return min(height - from % height, end - from); };
 
     Inputs inputs(g.input_width, g.channels);
+    // A thread copies the same channels of all pixels, which lie in one of the arrays.
+    const float* input_block = input + block_input;
+    if (APART && block_input + inputs.thread % Inputs::QUADS * 4 >= APART)
+        inputs.channels = g.channels - APART, input_block = second + block_input - APART;
+    else if (APART)
+        inputs.channels = APART;
     Cotangents cotangents(g.output_width, outputs);
     // The other cotangent lies in the same place.
     i64 apart = pointwise_cotangent - cotangent;
@@ -88,7 +102,7 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
         if (coming_step >= coming_steps && coming < end) {
             int picture = coming / height / columns, x = coming / height % columns * WIDTH;
             coming_y = coming % height, coming_step = 0, coming_steps = span(coming) + SIDE - 1;
-            inputs.aim(input + (i64)picture * g.input_height * g.input_width * g.channels + block_input,
+            inputs.aim(input_block + (i64)picture * g.input_height * g.input_width * inputs.channels,
                        coming_y - g.low_y, x - g.low_x);
             cotangents.aim(cotangent + (i64)picture * height * g.output_width * outputs + block_output,
                            coming_y - (SIDE - 1), x);

@@ -19,7 +19,7 @@ template <int PIXELS, int CHANNELS> struct Halves {
 // How a block copies rows of PIXELS pixels with CHANNELS channels: a thread takes the same places of every row.
 template <int PIXELS, int CHANNELS> struct Copies {
     static constexpr int QUADS = CHANNELS / 4, ALL = PIXELS * QUADS, COUNT = (ALL + THREADS - 1) / THREADS;
-    static constexpr int APART = THREADS / QUADS;
+    static constexpr int BETWEEN = THREADS / QUADS;
     static_assert(THREADS % QUADS == 0, "a thread's copies are of the same channels");
 
     struct Copied {
@@ -38,7 +38,7 @@ template <int PIXELS, int CHANNELS> struct Copies {
     __device__ __forceinline__ void aim(const float* picture, int y, int x) {
         source = picture + ((i64)y * width + x + pixel) * channels + thread % QUADS * 4;
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) bytes[i] = (unsigned)(x + pixel + i * APART) < (unsigned)width ? 16 : 0;
+        for (int i = 0; i < COUNT; ++i) bytes[i] = (unsigned)(x + pixel + i * BETWEEN) < (unsigned)width ? 16 : 0;
     }
 
     // Copies a row of these pictures or of others that lie so far apart.
@@ -47,7 +47,7 @@ template <int PIXELS, int CHANNELS> struct Copies {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i)
             if (has(i))
-                start_copy(address + sizeof(float4) * i * THREADS, source + apart + i * APART * channels, there ? bytes[i] : 0);
+                start_copy(address + sizeof(float4) * i * THREADS, source + apart + i * BETWEEN * channels, there ? bytes[i] : 0);
     }
 
     __device__ __forceinline__ void next() { source += width * channels; }
@@ -63,7 +63,7 @@ template <int PIXELS, int CHANNELS> struct Copies {
         float4 factor = factors[thread % QUADS], offset = offsets[thread % QUADS];
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
-            bool inside = there && (unsigned)(x + pixel + i * APART) < (unsigned)width;
+            bool inside = there && (unsigned)(x + pixel + i * BETWEEN) < (unsigned)width;
             own[i] = inside ? rectified(own[i], factor, offset) : float4{};
         }
     }
@@ -76,7 +76,7 @@ template <int PIXELS, int CHANNELS> struct Copies {
             if (has(i)) {
                 uint2 four = scale.apply(own[i]);
                 most = greater(greater(most, four.x), four.y);
-                *reinterpret_cast<uint2*>(&to.values[pixel + i * APART][thread % QUADS * 4]) = four;
+                *reinterpret_cast<uint2*>(&to.values[pixel + i * BETWEEN][thread % QUADS * 4]) = four;
             }
         return most;
     }

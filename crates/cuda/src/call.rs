@@ -82,7 +82,12 @@ fn start<C: Call>(frame: &CallFrame, window: &Window, kernel: Kernel) -> Result<
         return Err(format!("{} takes {operands} operands here and has {results} results", C::NAME));
     }
     let result = buffers[operands];
-    let (input, output) = (pictures(buffers[0])?, pictures(if C::GRADIENT { buffers[1] } else { result })?);
+    let (mut input, output) = (pictures(buffers[0])?, pictures(if C::GRADIENT { buffers[1] } else { result })?);
+    if input[3] != window.apart {
+        return Err(format!("{} reads {} channels of pictures that have {}", C::NAME, window.apart, input[3]));
+    }
+    // Those of the array behind it included.
+    input[3] = window.inputs;
     // The gradient of a kernel comes in parts, and so do moments, for every picture.
     let parts = if C::GRADIENT { result.dims().first() } else { buffers[buffers.len() - 1].dims().get(1) };
     let parts = parts.copied().unwrap_or(1);
@@ -157,6 +162,8 @@ mod tests {
             defined::<tensor_core::Convolution>(Window { cotangent: 1, turned: 1, ..plain(3, 32, 32, 32) }),
             defined::<tensor_core::Gradient>(Window { split: 1, ..plain(3, 32, 96, 32) }),
             defined::<tensor_core::Gradient>(Window { rectified: 1, ..plain(3, 32, 16, 16) }),
+            defined::<tensor_core::Convolution>(Window { split: 1, moments: 1, apart: 16, ..plain(3, 32, 48, 16) }),
+            defined::<tensor_core::Gradient>(Window { split: 1, apart: 32, ..plain(3, 32, 96, 32) }),
         ] {
             let code = compiler.compile(&source, 80, &defines);
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?}: {code:?}", source.name);

@@ -27,7 +27,7 @@ const PROCESSORS: i64 = 132;
 /// `(input, kernel) -> output`, and the gradient with respect to the input.
 ///
 /// More operands follow, in this order: factors and offsets if the input is to be rectified; the second input of joined
-/// convolutions; the pointwise kernel of joined and split ones; for the cotangent of a rectified norm what was normalised, the
+/// convolutions, or the second array of an input that lies in two; the pointwise kernel of joined and split ones; for the cotangent of a rectified norm what was normalised, the
 /// norm's factors and offsets, and the offsets that move what was normalised to its center. More results: the output of
 /// the split pointwise convolution; the moments of all outputs, `[pictures, parts, 4, channels]`: count, shift, the sums of
 /// distances from the shift and of their squares; of a cotangent `[pictures, parts, 2, channels]`: its sums, and those
@@ -87,7 +87,8 @@ impl Call for Convolution {
     const GRADIENT: bool = false;
 
     fn operands(window: &Window) -> [usize; 2] {
-        let operands = 2 + 2 * window.rectified + 2 * window.joined + window.split + 4 * window.cotangent;
+        let operands =
+            2 + 2 * window.rectified + 2 * window.joined + window.others() + window.split + 4 * window.cotangent;
         [operands as usize, ((1 + window.split) * (1 + window.moments) + window.cotangent) as usize]
     }
 
@@ -107,6 +108,7 @@ impl Call for Convolution {
             ("RECTIFIED", window.rectified),
             ("MOMENTS", window.moments),
             ("COTANGENT", window.cotangent),
+            ("APART", window.apart),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }
@@ -144,7 +146,8 @@ impl Call for Convolution {
 
 /// `(input, cotangent) -> sums`, the kernel's gradient in parts.
 ///
-/// More operands follow: factors and offsets if the input is to be rectified; the cotangent of the pointwise convolution of
+/// More operands follow: factors and offsets if the input is to be rectified; the second array of an input that lies in two; the
+/// cotangent of the pointwise convolution of
 /// split ones, which has sums of its own.
 pub struct Gradient;
 
@@ -161,7 +164,7 @@ impl Call for Gradient {
     const GRADIENT: bool = true;
 
     fn operands(window: &Window) -> [usize; 2] {
-        [(2 + 2 * window.rectified + window.split) as usize, (1 + window.split) as usize]
+        [(2 + 2 * window.rectified + window.others() + window.split) as usize, (1 + window.split) as usize]
     }
 
     fn defines(window: &Window) -> Vec<String> {
@@ -176,6 +179,7 @@ impl Call for Gradient {
             ("RESIDENT", resident),
             ("SPLIT", window.split),
             ("RECTIFIED", window.rectified),
+            ("APART", window.others() * window.apart),
         ];
         numbers.map(|(name, value)| format!("{name}={value}")).to_vec()
     }

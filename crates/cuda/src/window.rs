@@ -2,7 +2,7 @@
 //!
 //! A program says in the attribute `window` what to compute: `[side, bits, input channels, output channels, stride y, x,
 //! low padding y, x, input dilation y, x, kernel dilation y, x, reversed, turned, split, joined, rectified, moments,
-//! cotangent]`, all of the convolution, or of the one whose kernel's gradient it is.
+//! cotangent, apart]`, all of the convolution, or of the one whose kernel's gradient it is.
 
 use crate::ffi::{Buffer, CallFrame};
 
@@ -35,15 +35,17 @@ pub struct Window {
     pub moments: i64,
     /// Whether the output is the cotangent of a rectified norm, whose sums are a result too.
     pub cotangent: i64,
+    /// How many channels the first of two arrays has that the input lies in; all of them if there is one.
+    pub apart: i64,
 }
 
 impl Window {
     pub fn of(frame: &CallFrame) -> Result<Window, String> {
-        let numbers: [i64; 19] = (*frame.integers("window")?)
+        let numbers: [i64; 20] = (*frame.integers("window")?)
             .try_into()
             .map_err(|_| "a call has the wrong number of attributes".to_string())?;
         let [side, bits, inputs, outputs, sy, sx, ly, lx, iy, ix, ky, kx, ..] = numbers;
-        let [.., reversed, turned, split, joined, rectified, moments, cotangent] = numbers;
+        let [.., reversed, turned, split, joined, rectified, moments, cotangent, apart] = numbers;
         Ok(Window {
             side,
             bits,
@@ -60,7 +62,13 @@ impl Window {
             rectified,
             moments,
             cotangent,
+            apart,
         })
+    }
+
+    /// How many arrays the input lies in, beyond the first.
+    pub fn others(&self) -> i64 {
+        i64::from(self.apart != self.inputs)
     }
 
     /// Whether it has neither strides nor holes.
@@ -117,6 +125,7 @@ pub(crate) mod tests {
             rectified: 0,
             moments: 0,
             cotangent: 0,
+            apart: inputs,
         }
     }
 

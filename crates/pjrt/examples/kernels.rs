@@ -28,6 +28,8 @@ enum Company {
     Nothing,
     /// A pointwise layer of as many channels that looks at the same pictures, and the sums of both.
     Pointwise,
+    /// The same, and the pictures are joined from two arrays, the first of which has a third of the channels.
+    Joined,
     /// A rectified norm before it, with the gradients of its factor and offset.
     Norm,
     /// Sums and sums of squares of its results, over pictures and over all of them.
@@ -49,7 +51,7 @@ const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) ->
 }
 
 /// Sizes that are no multiples of what warps take at once are among them.
-const LAYERS: [Layer; 32] = [
+const LAYERS: [Layer; 34] = [
     plain([2, 256, 256], 16, 16, 3),
     plain([3, 211, 250], 48, 16, 3),
     plain([3, 211, 250], 16, 48, 3),
@@ -67,6 +69,8 @@ const LAYERS: [Layer; 32] = [
     with(Company::Pointwise, [8, 128, 131], 96, 32),
     with(Company::Pointwise, [33, 63, 65], 32, 64),
     with(Company::Pointwise, [33, 63, 65], 192, 64),
+    with(Company::Joined, [3, 211, 250], 48, 16),
+    with(Company::Joined, [8, 128, 131], 96, 32),
     with(Company::Norm, [3, 211, 250], 16, 16),
     with(Company::Norm, [8, 128, 131], 32, 32),
     with(Company::Norm, [8, 128, 131], 96, 32),
@@ -159,6 +163,7 @@ impl Layer {
         let company = match self.company {
             Company::Nothing => "",
             Company::Pointwise => " and 1×1",
+            Company::Joined => " and 1×1 of joined pictures",
             Company::Norm => " after a norm",
             Company::Moments => " with moments",
         };
@@ -178,16 +183,23 @@ impl Layer {
         ];
         match self.company {
             Company::Nothing | Company::Moments => {}
-            Company::Pointwise => shapes.extend([Shape::new(dtype, [1, 1, inputs, outputs]), results]),
+            Company::Pointwise | Company::Joined => {
+                shapes.extend([Shape::new(dtype, [1, 1, inputs, outputs]), results]);
+            }
             Company::Norm => shapes.extend(vec![Shape::new(dtype, [inputs]); 3]),
         }
         let trace = Trace::new();
         let operands: Vec<Tensor> = shapes.iter().map(|shape| trace.input("operand", shape.clone())).collect();
         let (mut made, mut kernels, mut loss) = (Vec::new(), Vec::new(), None);
         let normed = self.company == Company::Norm;
-        let x = match normed {
-            true => ((&operands[0] - &operands[3]) * &operands[4] + &operands[5]).relu(),
-            false => operands[0].clone(),
+        let pictures = &operands[0];
+        let x = match self.company {
+            Company::Norm => ((pictures - &operands[3]) * &operands[4] + &operands[5]).relu(),
+            Company::Joined => {
+                let part = |from, to| pictures.slice_axis(3, from, to);
+                Tensor::concatenate(&[part(0, inputs / 3) + 0.5, part(inputs / 3, inputs) * 2.0], 3)
+            }
+            _ => pictures.clone(),
         };
         for pair in operands[1..if normed { 3 } else { operands.len() }].chunks(2) {
             let padding = vec![(pair[0].dim(0) as i64 / 2, pair[0].dim(0) as i64 / 2); 2];
@@ -196,7 +208,7 @@ impl Layer {
             let y = x.convolution(&pair[0], conv);
             let part = (y.convert(DType::F32) * pair[1].convert(DType::F32)).sum(&[0, 1, 2, 3]);
             loss = Some(loss.map_or(part.clone(), |loss: Tensor| loss + &part));
-            if matches!(self.company, Company::Moments | Company::Pointwise) {
+            if matches!(self.company, Company::Moments | Company::Pointwise | Company::Joined) {
                 let distance = &y - 0.5;
                 made.extend([distance.sum(&[1, 2]), distance.square().sum(&[1, 2]), distance.square().sum(&[0, 1, 2])]);
             }

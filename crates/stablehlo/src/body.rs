@@ -54,11 +54,16 @@ impl Body<'_> {
         if pair.members().any(|member| member != node && self.is_written(member)) {
             self.write(f, node);
         } else if is_last || pair.members().all(|member| self.is_ready(member)) {
-            let [plain, pointwise] = [pair.plain, pair.pointwise].map(|member| self.operands(f, member));
+            let [mut plain, pointwise] = [pair.plain, pair.pointwise].map(|member| self.operands(f, member));
+            let apart = self.plan.apart.of(self.graph.nodes()[pair.plain].inputs[0]).filter(|_| !pair.is_joined());
+            let second = apart.map(|parts| {
+                plain[0] = self.value(f, parts[0]);
+                self.value(f, parts[1])
+            });
             self.enter(f, node);
             let made = [pair.plain, pair.pointwise].map(|member| self.graph.nodes()[member].outputs[0]);
             let parts = made.iter().find_map(|&made| self.plan.moments.parts(made));
-            let [results, moments] = pair.write(f, self.graph, [&plain, &pointwise], parts);
+            let [results, moments] = pair.write(f, self.graph, [&plain, &pointwise], parts, second.as_ref());
             self.name(results);
             self.taken.extend(moments);
         }
@@ -128,6 +133,11 @@ impl Body<'_> {
             return Some(results);
         }
         let moments = self.plan.moments.parts(output);
+        if let Some(parts) = self.plan.apart.of(input) {
+            let [first, second] = parts.map(|part| self.value(f, part));
+            let extras = Extras { moments, apart: first.shape.dims().last().copied(), ..Extras::default() };
+            return ops::extended_call(f, self.graph, node, &[&first, operands.get(1)?, &second], extras);
+        }
         match self.plan.rectified.of(input).cloned() {
             Some(norm) => {
                 let x = self.value(f, norm.x);

@@ -138,9 +138,10 @@ fn extras(program: &Program) -> Vec<String> {
         let window = call.split_once("array<i64: ").unwrap().1.split_once('>').unwrap().0;
         let numbers: Vec<&str> = window.split(", ").collect();
         let names = ["split", "joined", "rectified", "moments", "cotangent"];
-        let names = names.into_iter().zip(&numbers[numbers.len() - names.len()..]);
+        let names = names.into_iter().zip(&numbers[numbers.len() - 1 - names.len()..]);
         let extras = names.filter(|(_, number)| **number == "1").map(|(name, _)| format!(" {name}"));
-        format!("{}{}", call.split_once('(').unwrap().0, extras.collect::<String>())
+        let apart = if numbers[numbers.len() - 1] == numbers[2] { "" } else { " apart" };
+        format!("{}{}{apart}", call.split_once('(').unwrap().0, extras.collect::<String>())
     });
     described.collect()
 }
@@ -375,6 +376,32 @@ fn calls_that_make_the_cotangent_of_a_rectified_norm_take_its_sums_along() {
     assert_eq!(extras(&program(32, Change::Another)), ["convolution"], "there are two norms");
     assert_eq!(extras(&program(32, Change::Later)), ["convolution"], "the center is made from it");
     assert!(extras(&program(128, Change::Nothing)).is_empty(), "there is no call");
+}
+
+#[test]
+fn joined_maps_that_only_calls_look_at_are_read_where_they_lie() {
+    let program = |channels: [usize; 2], pointwise: bool, seen: bool| {
+        let trace = Trace::new();
+        let maps = channels.map(|channels| trace.input("x", Shape::new(DType::F32, [4, 256, 256, channels])));
+        let all = channels[0] + channels[1];
+        let kernels = [3, 1].map(|side| trace.input("w", Shape::new(DType::F32, [side, side, all, 16])));
+        let joined = Tensor::concatenate(&maps, 3);
+        let conv = |padding| Convolution { padding: vec![(padding, padding); 2], ..Convolution::nhwc(2, DType::F32) };
+        let beside = |kernel: &Tensor, padding| joined.convolution(kernel, conv(padding)).sin().sum_all();
+        let loss = beside(&kernels[0], 1);
+        let loss = if pointwise { loss + beside(&kernels[1], 0) } else { loss };
+        let gradients = trace.gradients(&loss, &kernels[..1 + usize::from(pointwise)]);
+        let outputs = [gradients, if seen { vec![joined] } else { vec![] }].concat();
+        Program::new("join", trace.finish(&outputs).unwrap())
+    };
+    let apart = ["convolution apart", "convolution_gradient apart"];
+    assert_eq!(extras(&program([16, 32], false, false)), apart);
+    let pairs = ["convolution split apart", "convolution_gradient split apart"];
+    assert_eq!(extras(&program([16, 32], true, false)), pairs);
+    assert_eq!(extras(&program([32, 64], true, false)), pairs);
+    let whole = ["convolution", "convolution_gradient"];
+    assert_eq!(extras(&program([16, 32], false, true)), whole, "they are joined anyway");
+    assert_eq!(extras(&program([24, 24], false, false)), whole, "a block of channels lies in both");
 }
 
 #[test]

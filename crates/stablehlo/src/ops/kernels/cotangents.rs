@@ -3,7 +3,7 @@
 
 use super::rectified::is_zero;
 use super::stretch::Stretch;
-use super::{Pairs, Rectified, Task, makers, tensor_core};
+use super::{Pairs, Rectified, Task, makers, tensor_core, users};
 use crate::Options;
 use crate::function::{Function, Named};
 use crate::ops::{movement, reduce};
@@ -180,14 +180,4 @@ fn behind_barriers(graph: &Graph, value: ValueId) -> ValueId {
         Node { op: Op::Barrier, inputs, .. } if inputs.len() == 1 => behind_barriers(graph, inputs[0]),
         _ => value,
     }
-}
-
-/// The nodes that read a value; none are said to if the graph returns it.
-fn users(graph: &Graph) -> HashMap<ValueId, Vec<usize>> {
-    let mut users: HashMap<ValueId, Vec<usize>> = HashMap::new();
-    for (index, node) in graph.nodes().iter().enumerate() {
-        node.inputs.iter().for_each(|&input| users.entry(input).or_default().push(index));
-    }
-    graph.outputs().iter().for_each(|output| drop(users.remove(output)));
-    users
 }

@@ -2,6 +2,7 @@
 //!
 //! The calls take channels-last pictures and a square kernel; everything else stays a convolution.
 
+mod apart;
 mod cotangents;
 mod depthwise;
 mod few_channels;
@@ -17,6 +18,7 @@ pub use cotangents::{sum as sum_of_cotangent, sums as sums_of_cotangent};
 pub use stretch::Stretch;
 pub use updates::Group;
 
+use apart::Apart;
 use cotangents::Cotangents;
 use moments::Moments;
 use pairs::Pairs;
@@ -61,6 +63,7 @@ pub struct Plan {
     pub rectified: Rectified,
     pub moments: Moments,
     pub cotangents: Cotangents,
+    pub apart: Apart,
     pub updates: Updates,
 }
 
@@ -74,7 +77,8 @@ impl Plan {
         let rectified = Rectified::find(graph, options, &pairs);
         let moments = Moments::find(graph, options, &pairs, &rectified);
         let cotangents = Cotangents::find(graph, options, &pairs, &rectified);
-        Plan { pairs, rectified, moments, cotangents, updates: Updates::find(graph) }
+        let apart = Apart::find(graph, options, &pairs, &rectified, &cotangents);
+        Plan { pairs, rectified, moments, cotangents, apart, updates: Updates::find(graph) }
     }
 }
 
@@ -82,6 +86,16 @@ impl Plan {
 fn makers(graph: &Graph) -> HashMap<ValueId, usize> {
     let nodes = graph.nodes().iter().enumerate();
     nodes.flat_map(|(index, node)| node.outputs.iter().map(move |&id| (id, index))).collect()
+}
+
+/// The nodes that read a value; none are said to if the graph returns it.
+fn users(graph: &Graph) -> HashMap<ValueId, Vec<usize>> {
+    let mut users: HashMap<ValueId, Vec<usize>> = HashMap::new();
+    for (index, node) in graph.nodes().iter().enumerate() {
+        node.inputs.iter().for_each(|&input| users.entry(input).or_default().push(index));
+    }
+    graph.outputs().iter().for_each(|output| drop(users.remove(output)));
+    users
 }
 
 /// What a call computes: a convolution, or the gradient of its kernel from input and cotangent.
@@ -115,6 +129,8 @@ pub struct Extras {
     pub moments: Option<usize>,
     /// Makes the cotangent of a rectified norm, and takes its sums in so many parts.
     pub cotangent: Option<usize>,
+    /// Reads so many channels of its input from one array, and the others from another.
+    pub apart: Option<usize>,
 }
 
 impl<'a> Task<'a> {
@@ -177,10 +193,10 @@ impl<'a> Task<'a> {
         let whole = |values: &[usize]| values.iter().map(|&value| value as i64).collect::<Vec<_>>();
         let head = whole(&[self.side, 8 * self.conv.dtype.size(), self.inputs(), self.outputs()]);
         let low = self.conv.padding.iter().map(|&(low, _)| low).collect();
-        let Extras { split, joined, rectified, moments, cotangent } = extras;
+        let Extras { split, joined, rectified, moments, cotangent, apart } = extras;
         let told = [moments, cotangent].map(|parts| parts.is_some());
         let tail = [self.conv.reversed, self.is_turned, split, joined, rectified, told[0], told[1]];
-        let tail = tail.map(i64::from).to_vec();
+        let tail = [&tail.map(i64::from)[..], &whole(&[apart.unwrap_or(self.inputs())])].concat();
         [head, whole(strides), low, whole(&self.conv.input_dilation), whole(dilation), tail].concat()
     }
 

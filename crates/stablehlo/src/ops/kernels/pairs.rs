@@ -40,13 +40,15 @@ impl Pair {
         self.sum.is_some()
     }
 
-    /// Writes the call. Returns what it makes, and the moments of that if they are wanted, in so many parts.
+    /// Writes the call. Returns what it makes, and the moments of that if they are wanted, in so many parts. The second of two
+    /// arrays that the input lies in comes as an operand of its own.
     pub fn write(
         &self,
         f: &mut Function,
         graph: &Graph,
         [plain, pointwise]: [&[Named]; 2],
         moments: Option<usize>,
+        second: Option<&Named>,
     ) -> [Vec<(ValueId, Named)>; 2] {
         let nodes = [self.plain, self.pointwise].map(|node| &graph.nodes()[node]);
         let task = Task::of_node(graph, nodes[0]).expect("a pair has a convolution");
@@ -58,8 +60,10 @@ impl Pair {
             let results = task.write(f, &operands, &chosen, extras, &[shapes[0]]);
             return [graph.nodes()[sum].outputs.iter().copied().zip(results).collect(), vec![]];
         }
-        let extras = Extras { split: true, moments, ..Extras::default() };
-        let mut results = task.write(f, &[&plain[0], &plain[1], &pointwise[1]], &chosen, extras, &shapes);
+        let apart = second.and_then(|_| plain[0].shape.dims().last().copied());
+        let extras = Extras { split: true, moments, apart, ..Extras::default() };
+        let operands: Vec<&Named> = [&plain[0], &plain[1]].into_iter().chain(second).chain([&pointwise[1]]).collect();
+        let mut results = task.write(f, &operands, &chosen, extras, &shapes);
         let moments = results.split_off(nodes.len());
         [results, moments].map(|results| nodes.map(|node| node.outputs[0]).into_iter().zip(results).collect())
     }

@@ -33,7 +33,7 @@ fn choose_up_to(task: &Task, precision: Precision, narrow: usize) -> Option<Chos
     let &[pictures, height, width, _] = task.output.dims() else { return None };
     let rounds = task.conv.dtype == DType::F32 && precision == Precision::Fast;
     let serves = task.groups == 1 && task.is_plain() && task.side == SIDE;
-    let blocks = inputs.is_multiple_of(BLOCK) && outputs.is_multiple_of(BLOCK);
+    let blocks = is_in_blocks(inputs) && is_in_blocks(outputs);
     if !rounds || !serves || !blocks {
         return None;
     }
@@ -50,6 +50,11 @@ fn choose_up_to(task: &Task, precision: Precision, narrow: usize) -> Option<Chos
     let parts = (PROCESSORS * resident / across).clamp(1, rows.div_ceil(ROWS));
     let pays = pixels * inputs * outputs >= WORK * BLOCK * BLOCK;
     pays.then_some(Chosen { name: "octant.convolution_gradient", parts })
+}
+
+/// Whether so many channels come in blocks.
+pub fn is_in_blocks(channels: usize) -> bool {
+    channels.is_multiple_of(BLOCK)
 }
 
 /// Whether there is a call that also computes a pointwise convolution of as many channels. Gradients of 16 channels on both

@@ -2,6 +2,8 @@
 //
 // ARRAYS belong to every variable and SCALARS to all of them; STATEMENTS read and write `arrays[0][i]` and so on.
 
+#include "element.h"
+
 // As much as a kernel's parameters may hold on every GPU.
 #define WORDS 500
 #define THREADS 256

@@ -12,7 +12,8 @@ type Program = *mut c_void;
 const LIBRARIES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
 
 /// What all sources may include.
-const HEADERS: [(&CStr, &CStr); 6] = [
+const HEADERS: [(&CStr, &CStr); 7] = [
+    (c"element.h", text!("element.h")),
     (c"window.h", text!("window.h")),
     (c"tensor_core.h", text!("tensor_core.h")),
     (c"convolution.h", text!("convolution.h")),

@@ -14,6 +14,7 @@ mod depthwise;
 mod driver;
 mod few_channels;
 mod ffi;
+mod small;
 mod store;
 mod tensor_core;
 mod update;
@@ -32,7 +33,7 @@ pub struct CustomCall {
 }
 
 /// The functions that programs for NVIDIA GPUs may call, or the reason why there are none on this machine.
-pub fn custom_calls() -> Result<[CustomCall; 7], String> {
+pub fn custom_calls() -> Result<[CustomCall; 8], String> {
     let driver = driver::driver()?;
     compiler::compiler()?;
     // A driver that does not say what it drives is asked again when a kernel is compiled.
@@ -44,6 +45,7 @@ pub fn custom_calls() -> Result<[CustomCall; 7], String> {
         custom_call::<few_channels::Gradient>(),
         custom_call::<tensor_core::Convolution>(),
         custom_call::<tensor_core::Gradient>(),
+        CustomCall { name: small::NAME, handler: small::handler as ffi::Handler as *const c_void },
         CustomCall { name: update::NAME, handler: update::handler as ffi::Handler as *const c_void },
     ])
 }

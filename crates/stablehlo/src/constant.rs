@@ -14,7 +14,7 @@ pub fn dense(tensor: &HostTensor) -> String {
     if count == 0 {
         return "dense<>".into();
     }
-    if bytes.chunks(size).all(|element| *element == bytes[..size]) {
+    if uniform(tensor).is_some() {
         return format!("dense<{}>", literal(tensor, 0));
     }
     // Truth values are packed into bits in raw form, which is hard to get right and to read; they stay a list.
@@ -22,6 +22,14 @@ pub fn dense(tensor: &HostTensor) -> String {
         return format!("dense<{}>", nested(tensor, 0, 0..count));
     }
     format!("dense<\"0x{}\">", hex(bytes, size))
+}
+
+/// The element that a tensor has everywhere.
+pub fn uniform(tensor: &HostTensor) -> Option<f64> {
+    let size = tensor.dtype().size();
+    let mut elements = tensor.bytes().chunks(size);
+    let first = elements.next()?;
+    elements.all(|element| element == first).then(|| tensor.to_f64s().first().copied())?
 }
 
 /// A nested list over the axes from `axis` on.

@@ -1,6 +1,7 @@
 //! Writing the body of one function line by line.
 
 use crate::module::Module;
+use crate::step::{Action, Step};
 use crate::{constant, types};
 use octant_graph::{DType, HostTensor, Shape, Window};
 use std::collections::{HashMap, HashSet};
@@ -11,6 +12,8 @@ use std::sync::Arc;
 pub struct Line {
     pub text: String,
     pub path: Option<Arc<str>>,
+    /// What it computes, if it is one of the operations that can be told so.
+    pub step: Option<Step>,
 }
 
 /// A value in the text: its name and its type.
@@ -77,13 +80,13 @@ impl<'m> Function<'m> {
     /// Appends a line that may end in a location.
     pub fn line(&mut self, text: impl AsRef<str>) {
         let text = format!("{}{}", "  ".repeat(self.indent), text.as_ref());
-        self.lines.push(Line { text, path: Some(self.path.clone()) });
+        self.lines.push(Line { text, path: Some(self.path.clone()), step: None });
     }
 
     /// Appends a line that opens or continues a region.
     pub fn open(&mut self, text: impl AsRef<str>) {
         let text = format!("{}{}", "  ".repeat(self.indent), text.as_ref());
-        self.lines.push(Line { text, path: None });
+        self.lines.push(Line { text, path: None, step: None });
     }
 
     /// Writes the lines of a region one level deeper.
@@ -100,25 +103,42 @@ impl<'m> Function<'m> {
         Named { name, shape: shape.clone() }
     }
 
+    /// Says what the line before computes, which made this result.
+    pub fn noted(&mut self, action: Action, operands: &[&Named], result: Named) -> Named {
+        let operands = operands.iter().map(|&operand| operand.clone()).collect();
+        if let Some(line) = self.lines.last_mut() {
+            line.step = Some(Step { action, operands, result: result.clone() });
+        }
+        result
+    }
+
     /// An operation whose operands and result have one type.
     pub fn same(&mut self, op: &str, operands: &[&Named]) -> Named {
         let shape = operands[0].shape.clone();
         let text = format!("stablehlo.{op} {} : {}", types::join(operands), types::tensor(&shape));
-        self.op(&shape, text)
+        let result = self.op(&shape, text);
+        self.noted(Action::Map(op.to_string()), operands, result)
     }
 
     /// An operation with a full signature; `attributes` follow the operands.
     pub fn typed(&mut self, op: &str, operands: &[&Named], attributes: &str, shape: &Shape) -> Named {
         let shapes: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
-        let operands = types::join(operands);
-        let text =
-            format!("stablehlo.{op} {operands}{attributes} : {} -> {}", types::tuple(&shapes), types::tensor(shape));
-        self.op(shape, text)
+        let (list, types, made) = (types::join(operands), types::tuple(&shapes), types::tensor(shape));
+        let result = self.op(shape, format!("stablehlo.{op} {list}{attributes} : {types} -> {made}"));
+        match op {
+            "reshape" => self.noted(Action::Reshape, operands, result),
+            "convert" | "is_finite" => self.noted(Action::Map(op.to_string()), operands, result),
+            _ => result,
+        }
     }
 
     pub fn constant(&mut self, tensor: &HostTensor) -> Named {
         let text = format!("stablehlo.constant {} : {}", constant::dense(tensor), types::tensor(tensor.shape()));
-        self.op(tensor.shape(), text)
+        let result = self.op(tensor.shape(), text);
+        match constant::uniform(tensor) {
+            Some(value) => self.noted(Action::Constant(value), &[], result),
+            None => result,
+        }
     }
 
     pub fn scalar(&mut self, dtype: DType, value: f64) -> Named {
@@ -129,7 +149,8 @@ impl<'m> Function<'m> {
     pub fn full(&mut self, shape: &Shape, value: f64) -> Named {
         let literal = constant::dense(&constant::scalar(shape.dtype(), value));
         let literal = if shape.elements() == 0 { "dense<>".to_string() } else { literal };
-        self.op(shape, format!("stablehlo.constant {literal} : {}", types::tensor(shape)))
+        let result = self.op(shape, format!("stablehlo.constant {literal} : {}", types::tensor(shape)));
+        self.noted(Action::Constant(value), &[], result)
     }
 
     pub fn convert(&mut self, operand: &Named, dtype: DType) -> Named {
@@ -150,7 +171,8 @@ impl<'m> Function<'m> {
 
     /// The same value, which the compiler must not fuse with what it is made from.
     pub fn apart(&mut self, x: &Named) -> Named {
-        self.op(&x.shape, format!("stablehlo.optimization_barrier {x} : {}", x.ty()))
+        let result = self.op(&x.shape, format!("stablehlo.optimization_barrier {x} : {}", x.ty()));
+        self.noted(Action::Reshape, &[x], result)
     }
 
     pub fn compare(&mut self, direction: &str, left: &Named, right: &Named) -> Named {
@@ -161,13 +183,17 @@ impl<'m> Function<'m> {
             () => "UNSIGNED",
         };
         let shape = left.shape.with_dtype(DType::Bool);
-        let (ty, result) = (left.ty(), types::tensor(&shape));
-        self.op(&shape, format!("stablehlo.compare {direction}, {left}, {right}, {kind} : ({ty}, {ty}) -> {result}"))
+        let (ty, made) = (left.ty(), types::tensor(&shape));
+        let text = format!("stablehlo.compare {direction}, {left}, {right}, {kind} : ({ty}, {ty}) -> {made}");
+        let result = self.op(&shape, text);
+        self.noted(Action::Map(direction.to_string()), &[left, right], result)
     }
 
     pub fn select(&mut self, condition: &Named, on_true: &Named, on_false: &Named) -> Named {
         let types = format!("{}, {}", condition.ty(), on_true.ty());
-        self.op(&on_true.shape, format!("stablehlo.select {condition}, {on_true}, {on_false} : {types}"))
+        let text = format!("stablehlo.select {condition}, {on_true}, {on_false} : {types}");
+        let result = self.op(&on_true.shape, text);
+        self.noted(Action::Map("select".to_string()), &[condition, on_true, on_false], result)
     }
 
     /// An operation with several results.

@@ -13,9 +13,12 @@
 
 mod body;
 mod constant;
+mod element;
 mod function;
 mod module;
 mod ops;
+mod regions;
+mod step;
 mod sums;
 mod types;
 

@@ -41,6 +41,15 @@ pub fn results(shapes: &[&Shape]) -> String {
     }
 }
 
+/// The layouts whose last axes are fastest. Without stated layouts the compiler may hand over arrays in an order of its own.
+pub fn row_major(shapes: &[&Shape]) -> String {
+    let layout = |shape: &&Shape| {
+        let rank = shape.rank();
+        format!("dense<[{}]> : tensor<{rank}xindex>", join((0..rank).rev()))
+    };
+    list(shapes.iter().map(layout))
+}
+
 /// With commas in between.
 pub fn join(items: impl IntoIterator<Item = impl Display>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(", ")

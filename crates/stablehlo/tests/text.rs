@@ -130,11 +130,11 @@ fn kernel_calls(program: &Program, name: &str, options: &Options) -> (usize, usi
     (calls.iter().filter(|line| line.contains(&named)).count(), calls.len())
 }
 
-/// The calls of 3×3 kernels, each with what it does beside its convolution.
+/// The calls that convolve, each with what it does beside its convolution.
 fn extras(program: &Program) -> Vec<String> {
     let text = lower(program, &KERNELS).unwrap();
     let calls = text.lines().filter_map(|line| line.split_once("custom_call @octant.")).map(|(_, call)| call);
-    let described = calls.map(|call| {
+    let described = calls.filter(|call| call.contains("{window = ")).map(|call| {
         let window = call.split_once("array<i64: ").unwrap().1.split_once('>').unwrap().0;
         let numbers: Vec<&str> = window.split(", ").collect();
         let names = ["split", "joined", "rectified", "moments", "cotangent"];

@@ -4,6 +4,15 @@ use crate::function::{Function, Named};
 use octant_graph::{Binary, Comparison, DType, Shape, Unary};
 
 pub fn unary(f: &mut Function, unary: Unary, x: &Named) -> Named {
+    match unary_name(unary) {
+        None => erf(f, x),
+        Some("is_finite") => f.typed("is_finite", &[x], "", &x.shape.with_dtype(DType::Bool)),
+        Some(name) => f.same(name, &[x]),
+    }
+}
+
+/// What StableHLO calls it; it has no error function.
+pub fn unary_name(unary: Unary) -> Option<&'static str> {
     let name = match unary {
         Unary::Neg => "negate",
         Unary::Abs => "abs",
@@ -16,16 +25,16 @@ pub fn unary(f: &mut Function, unary: Unary, x: &Named) -> Named {
         Unary::Rsqrt => "rsqrt",
         Unary::Tanh => "tanh",
         Unary::Logistic => "logistic",
-        Unary::Erf => return erf(f, x),
+        Unary::Erf => return None,
         Unary::Sin => "sine",
         Unary::Cos => "cosine",
         Unary::Floor => "floor",
         Unary::Ceil => "ceil",
         Unary::RoundEven => "round_nearest_even",
         Unary::Not => "not",
-        Unary::IsFinite => return f.typed("is_finite", &[x], "", &x.shape.with_dtype(DType::Bool)),
+        Unary::IsFinite => "is_finite",
     };
-    f.same(name, &[x])
+    Some(name)
 }
 
 pub fn binary_name(binary: Binary) -> &'static str {

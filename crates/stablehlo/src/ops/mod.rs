@@ -12,6 +12,7 @@ mod reduce;
 mod window;
 
 pub use kernels::{Extras, Group, Plan, Stretch, extended_call, sum_of_cotangent, sums_of_cotangent};
+pub use reduce::reduction_name;
 
 use crate::function::{Function, Named};
 use crate::module;

@@ -1,6 +1,7 @@
 //! Operations that move elements.
 
 use crate::function::{Function, Named};
+use crate::step::Action;
 use crate::types;
 use octant_graph::Shape;
 
@@ -9,11 +10,13 @@ pub fn iota(f: &mut Function, shape: &Shape, axis: usize) -> Named {
 }
 
 pub fn broadcast(f: &mut Function, x: &Named, axes: &[usize], shape: &Shape) -> Named {
-    f.typed("broadcast_in_dim", &[x], &format!(", dims = {}", types::list(axes)), shape)
+    let result = f.typed("broadcast_in_dim", &[x], &format!(", dims = {}", types::list(axes)), shape);
+    f.noted(Action::Broadcast { axes: axes.to_vec() }, &[x], result)
 }
 
 pub fn transpose(f: &mut Function, x: &Named, permutation: &[usize], shape: &Shape) -> Named {
-    f.typed("transpose", &[x], &format!(", dims = {}", types::list(permutation)), shape)
+    let result = f.typed("transpose", &[x], &format!(", dims = {}", types::list(permutation)), shape);
+    f.noted(Action::Transpose { permutation: permutation.to_vec() }, &[x], result)
 }
 
 pub fn reverse(f: &mut Function, x: &Named, axes: &[usize]) -> Named {
@@ -25,7 +28,8 @@ pub fn slice(f: &mut Function, x: &Named, [starts, limits, strides]: [&Vec<usize
         1 => format!("{}:{}", starts[axis], limits[axis]),
         stride => format!("{}:{}:{stride}", starts[axis], limits[axis]),
     };
-    f.typed("slice", &[x], &format!(" {}", types::list((0..shape.rank()).map(range))), shape)
+    let result = f.typed("slice", &[x], &format!(" {}", types::list((0..shape.rank()).map(range))), shape);
+    f.noted(Action::Slice { starts: starts.clone(), strides: strides.clone() }, &[x], result)
 }
 
 pub fn dynamic_slice(f: &mut Function, x: &[&Named], sizes: &[usize], shape: &Shape) -> Named {

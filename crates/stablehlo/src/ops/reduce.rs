@@ -1,6 +1,7 @@
 //! Reductions, arg-max and sorting.
 
 use crate::function::{Function, Named};
+use crate::step::Action;
 use crate::{constant, types};
 use octant_graph::{DType, Reduction, Shape};
 
@@ -37,13 +38,18 @@ fn reduce_at_once(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize]) 
     let kept = (0..x.shape.rank()).filter(|axis| !axes.contains(axis));
     let result = Shape::new(x.dtype(), kept.map(|axis| x.shape.dims()[axis]).collect::<Vec<_>>());
     let start = f.constant(&constant::identity(kind, x.dtype()));
-    let (axes, signature) = (types::list(axes), types::tuple(&[&x.shape, &start.shape]));
+    let (list, signature) = (types::list(axes), types::tuple(&[&x.shape, &start.shape]));
     let combine = reduction_name(kind);
     let text = format!(
-        "stablehlo.reduce({x} init: {start}) applies stablehlo.{combine} across dimensions = {axes} : {signature} -> {}",
+        "stablehlo.reduce({x} init: {start}) applies stablehlo.{combine} across dimensions = {list} : {signature} -> {}",
         types::tensor(&result)
     );
-    f.op(&result, text)
+    let result = f.op(&result, text);
+    let action = match result.shape.elements() == x.shape.elements() {
+        true => Action::Reshape,
+        false => Action::Reduce { kind, axes: axes.to_vec() },
+    };
+    f.noted(action, &[x], result)
 }
 
 /// Whether a reduction is one over all places of pictures whose batch and channels stay, that XLA's GPU compiler leaves whole,

@@ -220,16 +220,14 @@ impl<'a> Task<'a> {
         let made: Vec<Shape> = shapes.iter().map(made).chain(moments).chain(sums).collect();
         let made: Vec<&Shape> = made.iter().collect();
         let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
-        // Without stated layouts the compiler may hand over arrays in an order of its own.
-        let layouts = |shapes: &[&Shape]| types::join(shapes.iter().map(|shape| row_major(shape)));
         let text = format!(
             "stablehlo.custom_call @{}({}) {{api_version = 4 : i32, backend_config = {{window = array<i64: {}>}}, \
-             operand_layouts = [{}], result_layouts = [{}]}} : {} -> {}",
+             operand_layouts = {}, result_layouts = {}}} : {} -> {}",
             chosen.name,
             types::join(operands),
             types::join(self.window(extras)),
-            layouts(&taken),
-            layouts(&made),
+            types::row_major(&taken),
+            types::row_major(&made),
             types::tuple(&taken),
             types::results(&made)
         );
@@ -243,10 +241,4 @@ impl<'a> Task<'a> {
         };
         values.iter().zip(shapes).map(&mut sum).collect()
     }
-}
-
-/// The layout whose last axis is fastest.
-fn row_major(shape: &Shape) -> String {
-    let rank = shape.rank();
-    format!("dense<[{}]> : tensor<{rank}xindex>", types::join((0..rank).rev()))
 }

@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use octant_graph::{Binary, Comparison, DType, Graph, HostTensor, Node, Op, Shape, Unary, ValueId};
+use crate::constant;
+use crate::element::{c_type, expression, literal};
+use crate::ops::elementwise::{binary_name, comparison_name, unary_name};
+use octant_graph::{DType, Graph, Node, Op, Shape, ValueId};
 use std::fmt::Write;
 
 /// What a body does to element `i` of `arrays`, which may depend on `scalars`; the results are written over the first arrays.
@@ -76,78 +79,26 @@ impl Writer<'_> {
             self.names[output.index()] = operands.into_iter().next();
             return (self.body.shape(output).dims() == self.shape.dims()).then_some(());
         }
+        let operands: Vec<&str> = operands.iter().map(String::as_str).collect();
         let taken = node.inputs.first().map(|&input| self.body.shape(input).dtype());
         let expression = match (&node.op, &operands[..]) {
-            (Op::Constant(tensor), []) => literal(tensor)?,
-            (Op::Unary(op), [x]) => unary(*op, x, taken?)?,
-            (Op::Binary(op), [x, y]) => binary(*op, x, y, taken?)?,
-            (Op::Compare(comparison), [x, y]) => format!("{x} {} {y}", sign(*comparison)),
-            (Op::Select, [condition, yes, no]) => format!("{condition} ? {yes} : {no}"),
-            (Op::Convert(DType::F32), [x]) => format!("(float){x}"),
-            _ => return None,
+            (Op::Constant(tensor), _) => literal(constant::uniform(tensor)?, tensor.dtype())?,
+            (Op::Convert(dtype), [x]) if Some(*dtype) == taken => x.to_string(),
+            (op, _) => expression(name(op)?, &operands, taken?)?,
         };
         self.define(output, expression)
     }
 }
 
-fn c_type(dtype: DType) -> Option<&'static str> {
-    match dtype {
-        DType::F32 => Some("float"),
-        DType::Bool => Some("bool"),
+/// What StableHLO calls an operation on elements.
+fn name(op: &Op) -> Option<&'static str> {
+    match op {
+        Op::Unary(unary) => unary_name(*unary),
+        Op::Binary(binary) => Some(binary_name(*binary)),
+        Op::Compare(comparison) => Some(comparison_name(*comparison)),
+        Op::Select => Some("select"),
+        Op::Clamp => Some("clamp"),
+        Op::Convert(_) => Some("convert"),
         _ => None,
-    }
-}
-
-/// A constant that has the same element everywhere.
-fn literal(tensor: &HostTensor) -> Option<String> {
-    let elements = tensor.to_f64s();
-    let &first = elements.first()?;
-    let is_uniform = tensor.shape().dtype() == DType::F32 && elements.iter().all(|element| *element == first);
-    (is_uniform && first.is_finite()).then(|| format!("{:e}f", first as f32))
-}
-
-fn unary(unary: Unary, x: &str, dtype: DType) -> Option<String> {
-    let function = match unary {
-        Unary::Not if dtype == DType::Bool => return Some(format!("!{x}")),
-        _ if dtype != DType::F32 => return None,
-        Unary::Neg => return Some(format!("-{x}")),
-        Unary::Rsqrt => return Some(format!("1.0f / sqrtf({x})")),
-        Unary::Sign => return Some(format!("{x} > 0.0f ? 1.0f : {x} < 0.0f ? -1.0f : {x}")),
-        Unary::Abs => "fabsf",
-        Unary::Sqrt => "sqrtf",
-        Unary::Exp => "expf",
-        Unary::Expm1 => "expm1f",
-        Unary::Log => "logf",
-        Unary::Log1p => "log1pf",
-        Unary::Floor => "floorf",
-        _ => return None,
-    };
-    Some(format!("{function}({x})"))
-}
-
-fn binary(binary: Binary, x: &str, y: &str, dtype: DType) -> Option<String> {
-    let sign = match (binary, dtype) {
-        (Binary::And, DType::Bool) => "&&",
-        (Binary::Or, DType::Bool) => "||",
-        (Binary::Add, DType::F32) => "+",
-        (Binary::Sub, DType::F32) => "-",
-        (Binary::Mul, DType::F32) => "*",
-        (Binary::Div, DType::F32) => "/",
-        // NaN if either is.
-        (Binary::Max, DType::F32) => return Some(format!("{x} != {x} || {x} > {y} ? {x} : {y}")),
-        (Binary::Min, DType::F32) => return Some(format!("{x} != {x} || {x} < {y} ? {x} : {y}")),
-        _ => return None,
-    };
-    Some(format!("{x} {sign} {y}"))
-}
-
-fn sign(comparison: Comparison) -> &'static str {
-    match comparison {
-        Comparison::Equal => "==",
-        Comparison::NotEqual => "!=",
-        Comparison::Less => "<",
-        Comparison::LessEqual => "<=",
-        Comparison::Greater => ">",
-        Comparison::GreaterEqual => ">=",
     }
 }

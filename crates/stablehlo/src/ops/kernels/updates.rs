@@ -1,6 +1,5 @@
 //! Calls of one body for many small variables, which one kernel computes: what an optimizer does at the end of a step.
 
-use super::row_major;
 use super::statements::Statements;
 use crate::function::{Function, Named};
 use crate::{module, types};
@@ -73,7 +72,6 @@ impl Group {
         let made: Vec<ValueId> = members.iter().flat_map(|&(node, _)| graph.nodes()[node].outputs.clone()).collect();
         let shapes: Vec<&Shape> = made.iter().map(|&value| graph.shape(value)).collect();
         let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
-        let layouts = |shapes: &[&Shape]| types::join(shapes.iter().map(|shape| row_major(shape)));
         // Results take the places of the first arrays of their variable.
         let in_place = |result: usize| {
             let operand = result / results * arrays.len() + result % results;
@@ -85,15 +83,15 @@ impl Group {
         };
         let text = format!(
             "stablehlo.custom_call @octant.update({}) {{api_version = 4 : i32, backend_config = {{counts = array<i64: \
-             {}, {}, {results}>, statements = {}}}, operand_layouts = [{}], output_operand_aliases = [{}], \
-             result_layouts = [{}]}} : {} -> {}",
+             {}, {}, {results}>, statements = {}}}, operand_layouts = {}, output_operand_aliases = [{}], \
+             result_layouts = {}}} : {} -> {}",
             types::join(&operands),
             arrays.len(),
             scalars.len(),
             module::quoted(text),
-            layouts(&taken),
+            types::row_major(&taken),
             types::join((0..made.len()).map(in_place)),
-            layouts(&shapes),
+            types::row_major(&shapes),
             types::tuple(&taken),
             types::results(&shapes)
         );

@@ -169,6 +169,24 @@ fn what_is_read_only_in_a_later_region_is_made_there() {
 }
 
 #[test]
+fn large_sums_leave_parts_for_a_region() {
+    let lowered = |dims: &[usize], axes: &[usize]| {
+        let trace = Trace::new();
+        let x = input(&trace, "x", dims);
+        text(trace.finish(&[x.sum(axes).sqrt() + x.square().sum(axes)]).unwrap())
+    };
+    let sums = lowered(&[32, 64, 64, 64], &[0, 1, 2]);
+    assert!(sums.contains("tensor<256x512x64xf32>"), "{sums}");
+    assert_eq!(calls(&sums).len(), 1, "{sums}");
+    let of_pictures = lowered(&[32, 64, 64, 64], &[1, 2]);
+    assert!(of_pictures.contains("tensor<32x8x512x64xf32>"), "{of_pictures}");
+    let uneven = lowered(&[63, 65, 67, 64], &[0, 1, 2]);
+    assert!(calls(&uneven).is_empty(), "{uneven}");
+    let nothing = lowered(&[0, 64, 64, 8], &[1, 2]);
+    assert!(calls(&nothing).is_empty(), "{nothing}");
+}
+
+#[test]
 fn operations_with_regions_of_their_own_stay_whole() {
     let trace = Trace::new();
     let x = input(&trace, "x", &[32, 64]);

@@ -88,11 +88,8 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
 
     Inputs inputs(g.input_width, g.channels);
     // A thread copies the same channels of all pixels, which lie in one of the arrays.
-    const float* input_block = input + block_input;
-    if (APART && block_input + inputs.thread % Inputs::QUADS * 4 >= APART)
-        inputs.channels = g.channels - APART, input_block = second + block_input - APART;
-    else if (APART)
-        inputs.channels = APART;
+    auto in_second = [&] { return APART && block_input + inputs.thread % Inputs::QUADS * 4 >= APART; };
+    if (APART) inputs.channels = in_second() ? g.channels - APART : APART;
     Cotangents cotangents(g.output_width, outputs);
     // The other cotangent lies in the same place.
     i64 apart = pointwise_cotangent - cotangent;
@@ -102,7 +99,8 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
         if (coming_step >= coming_steps && coming < end) {
             int picture = coming / height / columns, x = coming / height % columns * WIDTH;
             coming_y = coming % height, coming_step = 0, coming_steps = span(coming) + SIDE - 1;
-            inputs.aim(input_block + (i64)picture * g.input_height * g.input_width * inputs.channels,
+            inputs.aim((in_second() ? second - APART : input) + block_input +
+                           (i64)picture * g.input_height * g.input_width * inputs.channels,
                        coming_y - g.low_y, x - g.low_x);
             cotangents.aim(cotangent + (i64)picture * height * g.output_width * outputs + block_output,
                            coming_y - (SIDE - 1), x);

@@ -44,13 +44,21 @@ template <int PIXELS, int CHANNELS> struct Copies {
     // Copies a row of these pictures or of others that lie so far apart.
     __device__ __forceinline__ void start(Copied& to, bool there, i64 apart = 0) const {
         unsigned address = shared_address(&to.quads[thread]);
+        int each = own_channels();
 #pragma unroll
         for (int i = 0; i < COUNT; ++i)
             if (has(i))
-                start_copy(address + sizeof(float4) * i * THREADS, source + apart + i * BETWEEN * channels, there ? bytes[i] : 0);
+                start_copy(address + sizeof(float4) * i * THREADS, source + apart + i * BETWEEN * each, there ? bytes[i] : 0);
     }
 
-    __device__ __forceinline__ void next() { source += width * channels; }
+    __device__ __forceinline__ void next() { source += width * own_channels(); }
+
+    // Where threads have different ones, what follows from them is to be computed again, not to be kept in registers.
+    __device__ __forceinline__ int own_channels() const {
+        int own = channels;
+        if (APART) asm volatile("" : "+r"(own));
+        return own;
+    }
 
     __device__ __forceinline__ void load(float4 (&own)[COUNT], const Copied& copied) const {
 #pragma unroll

@@ -1,6 +1,7 @@
 // One block that computes many small arrays, step after step: BODY with THREADS threads.
 //
-// It reads and writes the arrays at `places`, keeps what its steps hand on in `shared`, and waits at every `barrier`.
+// It reads and writes the arrays at `places`, keeps what its steps hand on in `shared`, and waits at every `barrier`. What it
+// needs later it begins to FETCH, and waits until that is FETCHED.
 
 #include "element.h"
 
@@ -10,6 +11,15 @@
 #define barrier __syncthreads()
 #define restrict __restrict__
 #define UNROLL _Pragma("unroll 8")
+
+#define FETCH(to, place, count) \
+    for (unsigned i = thread; i < count; i += THREADS) fetch(shared + to + i, (const float *)places[place] + i);
+#define FETCHED asm volatile("cp.async.commit_group; cp.async.wait_group 0;" ::: "memory")
+
+__device__ __forceinline__ void fetch(float *to, const float *from) {
+    unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(from));
+}
 
 // The addresses of the operands, then of the results.
 struct Table {

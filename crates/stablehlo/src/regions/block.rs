@@ -1,7 +1,8 @@
 //! The work of a thread block in C: loops over the elements of values, with barriers in between.
 //!
 //! The text knows the number of its `thread`, the addresses of operands and then results as `places`, and the floats that
-//! all threads have as `shared`. Values that are read once, or only moved, are written out where they are read.
+//! all threads have as `shared`. Values that are read once, or only moved, are written out where they are read. Operands that
+//! only later phases read are fetched while the first one works, so that these do not wait for memory, each for itself.
 
 use super::MOST_ADDED;
 use super::elements::Writer;
@@ -9,6 +10,7 @@ use super::plan::{Plan, Root};
 use crate::element::c_type;
 use crate::function::Named;
 use crate::step::Step;
+use octant_graph::DType;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
@@ -18,6 +20,9 @@ const FEWEST_THREADS: usize = 128;
 
 /// What the threads may share on every GPU that our kernels are for, in bytes.
 const MOST_SHARED: usize = 96 << 10;
+
+/// Elements of an operand that is fetched.
+const MOST_FETCHED: usize = 1 << 12;
 
 /// Addresses that fit into the kernel's parameters; see `octant-cuda`, `small`.
 const WORDS: usize = 500;
@@ -60,22 +65,39 @@ impl<'l> Block<'l> {
             writes: HashMap::new(),
         };
         let phases = plan.roots.last().map_or(0, |root| root.phase + 1);
+        let mut read_at_once = 0;
         for phase in 0..phases {
             let roots: Vec<&Root> = plan.roots.iter().filter(|root| root.phase == phase).collect();
-            if phase > 0 {
-                writer.text += "barrier; ";
-            }
+            writer.text += ["", "FETCHED; barrier; ", "barrier; "][phase.min(2)];
             writer.phase(&roots)?;
+            if phase == 0 {
+                read_at_once = writer.operands.len();
+            }
         }
         let in_place: Vec<(usize, usize)> = (0..results.len())
             .filter_map(|number| Some((number, writer.overwritten(results[number], taken_over)?)))
             .collect();
-        let (operands, shared) = (writer.operands, 4 * plan.floats);
+        let operands = writer.operands;
+        let (mut floats, mut fetched) = (plan.floats, HashMap::new());
+        for (place, operand) in operands.iter().enumerate().skip(read_at_once) {
+            let elements = operand.shape.elements();
+            if operand.dtype() == DType::F32 && elements <= MOST_FETCHED && 4 * (floats + elements) <= MOST_SHARED {
+                fetched.insert(place, floats);
+                floats += elements;
+            }
+        }
+        let shared = 4 * floats;
         let is_overwritten = |place: usize| in_place.iter().any(|&(_, operand)| operand == place);
         let overwrites = |number: usize| in_place.iter().any(|&(result, _)| result == number);
         let alone = |is_shared: bool| if is_shared { "" } else { "restrict " };
         let mut text = String::new();
         for (place, operand) in operands.iter().enumerate() {
+            if let Some(floats) = fetched.get(&place) {
+                let elements = operand.shape.elements();
+                write!(text, "FETCH({floats}, {place}, {elements}) const float *a{place} = shared + {floats}; ")
+                    .ok()?;
+                continue;
+            }
             let c_type = c_type(operand.dtype())?;
             let alone = alone(is_overwritten(place));
             write!(text, "const {c_type} *{alone}a{place} = (const {c_type} *)places[{place}]; ").ok()?;

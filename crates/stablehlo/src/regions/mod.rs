@@ -37,7 +37,7 @@ use units::{Unit, units};
 /// processor makes more elements in time than it can read.
 const MOST_ELEMENTS: usize = 1 << 13;
 const MOST_READ: usize = 1 << 14;
-const MOST_ADDED: usize = 1 << 15;
+const MOST_ADDED: usize = 1 << 14;
 
 /// Fewer than so many reductions are fused by the compiler as well.
 const FEWEST_REDUCTIONS: usize = 2;

@@ -179,7 +179,7 @@ fn large_sums_leave_parts_for_a_region() {
     assert!(sums.contains("tensor<256x512x64xf32>"), "{sums}");
     assert_eq!(calls(&sums).len(), 1, "{sums}");
     let of_pictures = lowered(&[32, 64, 64, 64], &[1, 2]);
-    assert!(of_pictures.contains("tensor<32x8x512x64xf32>"), "{of_pictures}");
+    assert!(calls(&of_pictures).is_empty(), "XLA makes more parts: {of_pictures}");
     let uneven = lowered(&[63, 65, 67, 64], &[0, 1, 2]);
     assert!(calls(&uneven).is_empty(), "{uneven}");
     let nothing = lowered(&[0, 64, 64, 8], &[1, 2]);

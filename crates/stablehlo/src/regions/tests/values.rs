@@ -44,6 +44,8 @@ fn computed(call: &str, inputs: &[HostTensor]) -> HashMap<String, Vec<f64>> {
     assert_eq!(counts[0], places.len());
     let program = format!(
         "#include <math.h>\n#include <pthread.h>\n#include <stdbool.h>\n#include <stdio.h>\n#define UNROLL\n\
+         #define FETCH(to, place, count) for (unsigned i = thread; i < count; i += {threads}) \
+         shared[to + i] = ((const float *)places[place])[i];\n#define FETCHED\n\
          #define barrier pthread_barrier_wait(&meeting)\nstatic pthread_barrier_t meeting;\n\
          {arrays}static float shared[{shared} / 4 + 1];\nstatic void *places[] = {{{places}}};\n\
          static void *work(void *argument) {{\nconst unsigned thread = (unsigned)(size_t)argument;\n{body}\nreturn 0;\n}}\n\

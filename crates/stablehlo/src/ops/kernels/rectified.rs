@@ -2,7 +2,7 @@
 //! move and rectify that themselves: forward, and for the gradients of their kernels.
 
 use super::stretch::Stretch;
-use super::{Pairs, Task, tensor_core};
+use super::{Pairs, Task, tensor_core, users};
 use crate::Options;
 use octant_graph::{Binary, Comparison, Graph, Node, Op, ValueId};
 use std::collections::HashMap;
@@ -16,11 +16,7 @@ pub struct Rectified {
 impl Rectified {
     /// All such norms of a graph.
     pub fn find(graph: &Graph, options: &Options, pairs: &Pairs) -> Rectified {
-        let mut norms = HashMap::new();
-        let mut users: HashMap<ValueId, Vec<usize>> = HashMap::new();
-        for (index, node) in graph.nodes().iter().enumerate() {
-            node.inputs.iter().for_each(|&input| users.entry(input).or_default().push(index));
-        }
+        let (mut norms, users) = (HashMap::new(), users(graph));
         let is_called = |value: ValueId, user: usize| {
             let node = &graph.nodes()[user];
             let task = Task::of_node(graph, node);
@@ -31,7 +27,7 @@ impl Rectified {
             let Some(norm) = norm(graph, node) else { continue };
             let value = node.outputs[0];
             let looks = users.get(&value).map_or(&[][..], Vec::as_slice);
-            if !graph.outputs().contains(&value) && looks.iter().all(|&user| is_called(value, user)) {
+            if !looks.is_empty() && looks.iter().all(|&user| is_called(value, user)) {
                 norms.insert(value, norm);
             }
         }

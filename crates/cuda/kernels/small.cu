@@ -5,9 +5,6 @@
 
 #include "element.h"
 
-// As much as a kernel's parameters may hold on every GPU.
-#define WORDS 500
-
 #define barrier __syncthreads()
 #define restrict __restrict__
 #define UNROLL _Pragma("unroll 8")

@@ -4,8 +4,6 @@
 
 #include "element.h"
 
-// As much as a kernel's parameters may hold on every GPU.
-#define WORDS 500
 #define THREADS 256
 #define EACH 4
 

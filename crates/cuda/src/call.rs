@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+/// Words of a table that a kernel takes by value: as much as its parameters may hold on every GPU.
+pub const WORDS: usize = 500;
+
 /// A kernel that programs call with a window, operands and results.
 pub trait Call {
     /// What programs call it.

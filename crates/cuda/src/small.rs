@@ -4,7 +4,7 @@
 //! A program says in the attribute `body` what a block of threads does, in C, and in `counts` how many operands and results
 //! there are together, how many threads, and how many bytes they share.
 
-use crate::call::compiled;
+use crate::call::{WORDS, compiled};
 use crate::compiler::{Source, source};
 use crate::driver::{Grid, driver};
 use crate::ffi::{CallFrame, Error, Stage, handle};
@@ -14,9 +14,6 @@ use std::ptr::null_mut;
 /// What programs call it.
 pub const NAME: &str = "octant.small";
 const SOURCE: Source = source!("small.cu", c"octant_small");
-
-/// Addresses that the kernel takes, as in the source.
-const WORDS: usize = 500;
 
 /// The `XLA_FFI_Handler`.
 ///

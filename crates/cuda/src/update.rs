@@ -5,7 +5,7 @@
 //! how many arrays a variable has, how many scalars all of them read, and how many of the arrays are written. Operands
 //! are the arrays of every variable in turn, then the scalars; the results are the arrays that are written, in their places.
 
-use crate::call::{compiled, enough};
+use crate::call::{WORDS, compiled, enough};
 use crate::compiler::{Source, source};
 use crate::driver::{Grid, driver};
 use crate::ffi::{Buffer, CallFrame, Error, Stage, handle};
@@ -15,8 +15,7 @@ use std::ffi::c_void;
 pub const NAME: &str = "octant.update";
 const SOURCE: Source = source!("update.cu", c"octant_update");
 
-/// Words of the table that the kernel takes, threads of a block, and elements of a block, as in the source.
-const WORDS: usize = 500;
+/// Threads of a block, and elements of a block, as in the source.
 const THREADS: u32 = 256;
 const ELEMENTS: i64 = THREADS as i64 * 4;
 

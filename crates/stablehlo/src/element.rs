@@ -2,6 +2,9 @@
 
 use octant_graph::DType;
 
+/// Words that tell such a kernel where everything lies; see `octant-cuda`, `call`.
+pub const WORDS: usize = 500;
+
 /// The type that holds an element, for those that kernels know.
 pub fn c_type(dtype: DType) -> Option<&'static str> {
     match dtype {

@@ -7,7 +7,7 @@
 use super::MOST_ADDED;
 use super::elements::Writer;
 use super::plan::{Plan, Root};
-use crate::element::c_type;
+use crate::element::{WORDS, c_type};
 use crate::function::Named;
 use crate::step::Step;
 use octant_graph::DType;
@@ -23,9 +23,6 @@ const MOST_SHARED: usize = 96 << 10;
 
 /// Elements of an operand that is fetched.
 const MOST_FETCHED: usize = 1 << 12;
-
-/// Addresses that fit into the kernel's parameters; see `octant-cuda`, `small`.
-const WORDS: usize = 500;
 
 /// What a call needs to know.
 #[derive(Debug)]

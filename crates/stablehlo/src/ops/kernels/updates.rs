@@ -1,6 +1,7 @@
 //! Calls of one body for many small variables, which one kernel computes: what an optimizer does at the end of a step.
 
 use super::statements::Statements;
+use crate::element::WORDS;
 use crate::function::{Function, Named};
 use crate::{module, types};
 use octant_graph::{Graph, Op, Shape, ValueId};
@@ -8,9 +9,6 @@ use std::collections::HashMap;
 
 /// What has more elements is worth a kernel of its own, and its gradient should not wait for the others.
 const MOST_ELEMENTS: usize = 1 << 16;
-
-/// Words that tell a kernel where everything lies; see `octant-cuda`, `update`.
-const WORDS: usize = 500;
 
 /// The updates of a graph.
 #[derive(Default)]

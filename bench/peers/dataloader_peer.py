@@ -4,7 +4,7 @@
     python dataloader_peer.py FOLDER_OF_CLASSES [--make COUNT] [--pipeline jpeg|cifar] [--rounds 3] [--floats]
 
 Two pipelines: `jpeg` decodes the JPEGs of the folder, takes a random resized crop of 224, mirrors and jitters colours;
-`cifar` takes 32x32 pictures through a padded crop, jitter, bicubic enlargement to 256, the middle 224 and two erasings.
+`cifar` takes 32x32 images through a padded crop, jitter, bicubic enlargement to 256, the middle 224 and two erasings.
 `--make` first writes COUNT JPEGs of 500x375 into the folder. Both sides deliver batches of bytes, as Octant's loader does;
 with `--floats` torchvision's side also makes normalised floats, which Octant does on the device. The first round tries
 every number of workers; the two best go on.
@@ -38,14 +38,14 @@ def make(folder, count):
 
 class Noise(Dataset):
     def __init__(self, count, transform):
-        self.pictures = np.random.default_rng(0).integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+        self.images = np.random.default_rng(0).integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
         self.transform = transform
 
     def __len__(self):
-        return len(self.pictures)
+        return len(self.images)
 
     def __getitem__(self, index):
-        return self.transform(Image.fromarray(self.pictures[index])), 0
+        return self.transform(Image.fromarray(self.images[index])), 0
 
 
 def dataset(pipeline, folder, floats):
@@ -73,7 +73,7 @@ def dataloader(data, workers):
     """One epoch. It starts its workers, as Octant's epochs do; that takes less than a hundredth of the time."""
     loader = DataLoader(data, BATCH, shuffle=True, num_workers=workers, drop_last=True)
     begun = time.perf_counter()
-    count = sum(len(pictures) for pictures, _ in loader)
+    count = sum(len(images) for images, _ in loader)
     return count / (time.perf_counter() - begun)
 
 

@@ -34,7 +34,7 @@ def centre(mass):
 
 
 def sls_iou(logits, target):
-    """MSHNet's loss after its warm-up, for all pictures at once."""
+    """MSHNet's loss after its warm-up, for all images at once."""
     mass, smooth = logits.float().sigmoid(), 1e-8
     prediction, wanted, both = mass.sum((1, 2, 3)), target.sum((1, 2, 3)), (mass * target).sum((1, 2, 3))
     distance = ((prediction - wanted) / 2) ** 2

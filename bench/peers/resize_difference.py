@@ -1,6 +1,6 @@
 """How far torchvision's resize and OpenCV's are apart, by the libraries themselves; `octant image compare` is the peer.
 
-    python resize_difference.py PICTURE WIDTHxHEIGHT
+    python resize_difference.py IMAGE WIDTHxHEIGHT
 
 Prints the maximum and the median of the absolute differences from OpenCV in single precision, in values of 0-1 and in
 levels of 0-255. torchvision antialiases unless told otherwise, OpenCV never does.
@@ -13,9 +13,9 @@ import torch
 from PIL import Image
 from torchvision.transforms.v2 import functional
 
-picture = np.array(Image.open(sys.argv[1]).convert("RGB"))
+image = np.array(Image.open(sys.argv[1]).convert("RGB"))
 width, height = map(int, sys.argv[2].split("x"))
-planes = torch.from_numpy(picture).permute(2, 0, 1)[None]
+planes = torch.from_numpy(image).permute(2, 0, 1)[None]
 
 
 def opencv(values):
@@ -27,9 +27,9 @@ def torchvision(dtype, antialias):
     return resized[0].permute(1, 2, 0).double().numpy()
 
 
-reference = opencv(picture.astype(np.float32))
+reference = opencv(image.astype(np.float32))
 for name, result in [
-    ("opencv, bytes", opencv(picture)),
+    ("opencv, bytes", opencv(image)),
     ("torchvision f32", torchvision(torch.float32, True)),
     ("torchvision f32, no antialias", torchvision(torch.float32, False)),
     ("torchvision bf16", torchvision(torch.bfloat16, True)),

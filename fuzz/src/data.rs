@@ -1,4 +1,4 @@
-//! The targets that read data sets and pictures. What is read from files is written to a scratch folder first, which is
+//! The targets that read data sets and images. What is read from files is written to a scratch folder first, which is
 //! in memory where there is `/dev/shm`.
 
 use octant_data::decode::{Channels, DecodeOptions, Limits, Orientation, decode};
@@ -31,7 +31,7 @@ fn file(name: &str, data: &[u8]) -> PathBuf {
 
 fn look_at(dataset: &dyn Dataset) {
     for index in 0..dataset.len().min(4) {
-        let _ = (dataset.get(index).map(|sample| sample.picture.dims()), dataset.location(index));
+        let _ = (dataset.get(index).map(|sample| sample.image.dims()), dataset.location(index));
     }
     let _ = dataset.class_names().len();
 }
@@ -71,7 +71,7 @@ pub fn lists(data: &[u8]) {
     let table = file("table.csv", data);
     let _ = TableDataset::open(&table, &[], DecodeOptions::default()).map(|set| look_at(&set));
     for folder in ["lists/images/x.png", "lists/masks/x.png"] {
-        file(folder, b"no picture");
+        file(folder, b"no image");
     }
     let list = file("lists/trainval.txt", data);
     let root = list.parent().expect("a file lies in a folder");
@@ -88,12 +88,12 @@ pub fn shards(data: &[u8]) {
 }
 
 /// Any bytes behind the beginning of a format, in every form that can be asked for.
-fn picture(magic: &[u8], data: &[u8]) {
+fn image(magic: &[u8], data: &[u8]) {
     let bytes = [magic, data.get(magic.len()..).unwrap_or_default()].concat();
     for channels in [Channels::Rgb, Channels::Grey, Channels::Stored] {
         let options = DecodeOptions { channels, limits: LIMITS, eight_bits: channels == Channels::Grey };
-        if let Ok(picture) = decode(&bytes, &options) {
-            let [height, width, _] = picture.dims();
+        if let Ok(image) = decode(&bytes, &options) {
+            let [height, width, _] = image.dims();
             assert!(height * width <= LIMITS.pixels);
         }
     }
@@ -101,17 +101,17 @@ fn picture(magic: &[u8], data: &[u8]) {
 
 /// JPEG.
 pub fn jpeg(data: &[u8]) {
-    picture(&[0xff, 0xd8, 0xff], data);
+    image(&[0xff, 0xd8, 0xff], data);
 }
 
 /// PNG.
 pub fn png(data: &[u8]) {
-    picture(b"\x89PNG\r\n\x1a\n", data);
+    image(b"\x89PNG\r\n\x1a\n", data);
 }
 
 /// BMP.
 pub fn bmp(data: &[u8]) {
-    picture(b"BM", data);
+    image(b"BM", data);
 }
 
 /// WebP: the size of the file in between is free.
@@ -119,12 +119,12 @@ pub fn webp(data: &[u8]) {
     let mut bytes = [b"RIFF", data.get(4..).unwrap_or_default()].concat();
     bytes.resize(bytes.len().max(12), 0);
     bytes[8..12].copy_from_slice(b"WEBP");
-    picture(b"", &bytes);
+    image(b"", &bytes);
 }
 
 /// TIFF in both byte orders, and the orientation in EXIF data, which is a TIFF inside.
 pub fn tiff(data: &[u8]) {
-    picture(&[b'I', b'I', 42, 0], data);
-    picture(&[b'M', b'M', 0, 42], data);
+    image(&[b'I', b'I', 42, 0], data);
+    image(&[b'M', b'M', 0, 42], data);
     let _ = Orientation::from_exif(data);
 }

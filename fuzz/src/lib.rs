@@ -6,7 +6,7 @@
 //! `OCTANT_FUZZ_SECONDS=600` to let it go on for ten minutes per target.
 //!
 //! A good corpus to begin with are the golden files: `cargo +nightly fuzz run torch fuzz/corpus/torch crates/archive/golden`,
-//! or `crates/data/golden` and `crates/data/golden/pictures` for the readers of data sets.
+//! or `crates/data/golden` and `crates/data/golden/images` for the readers of data sets.
 
 pub mod data;
 pub mod targets;

@@ -1,4 +1,4 @@
-//! Gaussian blur: shifted copies of the picture, weighted and added up.
+//! Gaussian blur: shifted copies of the image, weighted and added up.
 
 use crate::levels::{Rounding, are_levels, round, to_float};
 use octant_graph::{DType, Tensor};
@@ -6,13 +6,13 @@ use octant_imaging::blur::{GaussianBlur, Passes, passes};
 use octant_imaging::geometry::Border;
 use octant_imaging::{Semantics, Unsupported};
 
-/// Blurs the pictures of a batch, as [`blur_f32`](octant_imaging::blur::blur_f32) and
+/// Blurs the images of a batch, as [`blur_f32`](octant_imaging::blur::blur_f32) and
 /// [`blur_u8`](octant_imaging::blur::blur_u8) do on the host.
-pub fn blur(pictures: &Tensor, blur: GaussianBlur) -> Result<Tensor, Unsupported> {
-    let levels = are_levels(pictures);
+pub fn blur(images: &Tensor, blur: GaussianBlur) -> Result<Tensor, Unsupported> {
+    let levels = are_levels(images);
     let Passes { kernel, times, border } = passes(blur, levels)?;
-    let dtype = pictures.dtype();
-    let mut values = to_float(pictures);
+    let dtype = images.dtype();
+    let mut values = to_float(images);
     // Pillow approximates a Gaussian by several boxes and stores bytes after each of them.
     let stores_bytes = blur.semantics == Semantics::Pil;
     for axis in [2, 1] {
@@ -33,7 +33,7 @@ pub fn blur(pictures: &Tensor, blur: GaussianBlur) -> Result<Tensor, Unsupported
 fn convolve(values: &Tensor, axis: usize, kernel: &[f64], border: Border<f32>) -> Tensor {
     let length = values.dim(axis as isize);
     let padded = extend(values, axis, kernel.len() / 2, border);
-    // Summed in f32 whatever the pictures are: rounding after every tap would add up.
+    // Summed in f32 whatever the images are: rounding after every tap would add up.
     let taps = kernel
         .iter()
         .enumerate()
@@ -41,7 +41,7 @@ fn convolve(values: &Tensor, axis: usize, kernel: &[f64], border: Border<f32>) -
     taps.reduce(|sum, part| sum + part).map_or_else(|| values.clone(), |sum| sum.convert(values.dtype()))
 }
 
-/// The pictures with a border on both sides of one axis.
+/// The images with a border on both sides of one axis.
 fn extend(values: &Tensor, axis: usize, reach: usize, border: Border<f32>) -> Tensor {
     let mut extended = values.clone();
     let mut left = reach;
@@ -50,7 +50,7 @@ fn extend(values: &Tensor, axis: usize, reach: usize, border: Border<f32>) -> Te
         let first = extended.slice_axis(axis, 0, 1);
         let last = extended.slice_axis(axis, length - 1, length);
         let step = match border {
-            // Mirroring about an edge that lies a whole picture away is the same as going on mirroring.
+            // Mirroring about an edge that lies a whole image away is the same as going on mirroring.
             Border::Reflect if values.dim(axis as isize) > 1 => left.min(values.dim(axis as isize) - 1),
             _ => left,
         };

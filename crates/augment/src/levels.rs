@@ -12,13 +12,13 @@ pub(crate) enum Rounding {
 }
 
 /// True when the values are levels, not floats.
-pub(crate) fn are_levels(pictures: &Tensor) -> bool {
-    matches!(pictures.dtype(), DType::U8 | DType::U16)
+pub(crate) fn are_levels(images: &Tensor) -> bool {
+    matches!(images.dtype(), DType::U8 | DType::U16)
 }
 
 /// What is computed on: floats as they are, levels as f32, which holds them exactly.
-pub(crate) fn to_float(pictures: &Tensor) -> Tensor {
-    if are_levels(pictures) { pictures.convert(DType::F32) } else { pictures.clone() }
+pub(crate) fn to_float(images: &Tensor) -> Tensor {
+    if are_levels(images) { images.convert(DType::F32) } else { images.clone() }
 }
 
 /// The nearest level of the element type, still as a float; what lies outside its range is cut off.

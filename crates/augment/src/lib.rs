@@ -1,4 +1,4 @@
-//! Picture operations as graph composites: what `octant-imaging` does to one picture on the host, done to a whole NHWC
+//! Image operations as graph composites: what `octant-imaging` does to one image on the host, done to a whole NHWC
 //! batch on whatever device the graph is compiled for.
 //!
 //! The numbers that define an operation (filter weights, kernels, windows) come from `octant-imaging`, so host and
@@ -7,7 +7,7 @@
 //! rounds; only the host's fixed-point formats (Pillow's 22 and OpenCV's 11 bits) are not imitated, so bytes may differ
 //! by one level (two after Lanczos).
 //!
-//! What differs between the pictures of a batch (windows, shares, which are mirrored) comes in as tensors; what is the
+//! What differs between the images of a batch (windows, shares, which are mirrored) comes in as tensors; what is the
 //! same for all is a constant of the program. Start reading at [`resize`].
 
 mod blur;

@@ -5,12 +5,12 @@ use octant_graph::{DType, Tensor};
 use octant_imaging::Normalisation;
 
 /// `(value / 255 − mean) / std` per channel, in f32. Channels beyond the figures use the last of them.
-pub fn normalise(pictures: &Tensor, figures: &Normalisation) -> Tensor {
-    let channels = pictures.channels();
+pub fn normalise(images: &Tensor, figures: &Normalisation) -> Tensor {
+    let channels = images.channels();
     let per_channel = |list: &[f32], default: f32| -> Vec<f64> {
         (0..channels).map(|place| list.get(place).or(list.last()).copied().unwrap_or(default) as f64).collect()
     };
-    let row = |values: &[f64]| table(pictures, &[channels], values, DType::F32);
+    let row = |values: &[f64]| table(images, &[channels], values, DType::F32);
     let (mean, std) = (row(&per_channel(&figures.mean, 0.0)), row(&per_channel(&figures.std, 1.0)));
-    (pictures.convert(DType::F32) / 255.0 - mean) / std
+    (images.convert(DType::F32) / 255.0 - mean) / std
 }

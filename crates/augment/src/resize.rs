@@ -6,31 +6,31 @@ use octant_imaging::filters::{self, Rows};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics, Unsupported};
 
-/// The pictures of a batch in another size, as [`Resizable`](octant_imaging::resize::Resizable) gives on the host.
+/// The images of a batch in another size, as [`Resizable`](octant_imaging::resize::Resizable) gives on the host.
 ///
 /// ```
 /// # use octant_graph::{DType, Shape, Trace};
 /// # use octant_imaging::{Filter, Semantics, resize::Method};
-/// let pictures = Trace::new().input("pictures", Shape::new(DType::F32, [8, 1080, 1920, 3]));
-/// let small = octant_augment::resize(&pictures, 512, 512, Method::new(Filter::Bilinear, Semantics::Torchvision))?;
+/// let images = Trace::new().input("images", Shape::new(DType::F32, [8, 1080, 1920, 3]));
+/// let small = octant_augment::resize(&images, 512, 512, Method::new(Filter::Bilinear, Semantics::Torchvision))?;
 /// assert_eq!(small.dims(), [8, 512, 512, 3]);
 /// # Ok::<(), octant_imaging::Unsupported>(())
 /// ```
-pub fn resize(pictures: &Tensor, height: usize, width: usize, method: Method) -> Result<Tensor, Unsupported> {
+pub fn resize(images: &Tensor, height: usize, width: usize, method: Method) -> Result<Tensor, Unsupported> {
     let Method { filter, semantics, antialias } = method;
-    let (input, output) = ((pictures.dim(1), pictures.dim(2)), (height.max(1), width.max(1)));
+    let (input, output) = ((images.dim(1), images.dim(2)), (height.max(1), width.max(1)));
     let (vertical, horizontal) = filters::plan(input, output, filter, semantics, antialias)?;
     if filter == Filter::Nearest {
-        return Ok(pick(&pick(pictures, 1, &vertical), 2, &horizontal));
+        return Ok(pick(&pick(images, 1, &vertical), 2, &horizontal));
     }
-    let dtype = pictures.dtype();
+    let dtype = images.dtype();
     // Pillow stores bytes between the passes; everybody else keeps what has been computed.
-    let between_rounds = are_levels(pictures) && semantics == Semantics::Pil;
+    let between_rounds = are_levels(images) && semantics == Semantics::Pil;
     let between = |values: Tensor| match between_rounds {
         true => round(&values, Rounding::HalfUp, dtype),
         false => values,
     };
-    let mut values = to_float(pictures);
+    let mut values = to_float(images);
     let mut passes = [(2, &horizontal), (1, &vertical)];
     let begins_vertically = match between_rounds {
         true => filters::pillow_begins_vertically(&vertical, &horizontal),
@@ -44,7 +44,7 @@ pub fn resize(pictures: &Tensor, height: usize, width: usize, method: Method) ->
             values = between(multiply(&values, axis, rows));
         }
     }
-    if !are_levels(pictures) {
+    if !are_levels(images) {
         return Ok(values);
     }
     let rounding = if semantics == Semantics::OpenCv { Rounding::HalfUp } else { Rounding::HalfEven };

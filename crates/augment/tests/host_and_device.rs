@@ -13,7 +13,7 @@ use octant_imaging::{Channel, Filter, Image, Normalisation, Semantics, mix};
 use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
 use octant_tensor::Element;
 
-/// Two pictures of noise over gradients.
+/// Two images of noise over gradients.
 fn bytes(height: usize, width: usize) -> [Image<u8>; 2] {
     [7usize, 11].map(|step| {
         Image::from_fn(height, width, 3, |row, column, channel| {
@@ -69,8 +69,8 @@ fn resizes_agree_with_the_host() {
             for antialias in [false, true] {
                 let method = Method { filter, semantics, antialias };
                 for ((height, width), (to_height, to_width)) in SIZES {
-                    let pictures = bytes(height, width);
-                    let scaled = floats(&pictures);
+                    let images = bytes(height, width);
+                    let scaled = floats(&images);
                     let Ok(first) = scaled[0].resize(to_height, to_width, method) else { continue };
                     let host = [first, scaled[1].resize(to_height, to_width, method).unwrap()];
                     let resized =
@@ -86,8 +86,8 @@ fn resizes_agree_with_the_host() {
                     let difference = largest_difference(&run(&[batch(&scaled)], narrow), &host);
                     worst_bf16 = worst_bf16.max(difference);
                     assert!(difference <= BF16_BOUND, "{name} in bf16: {difference}");
-                    let host = pictures.each_ref().map(|image| image.resize(to_height, to_width, method).unwrap());
-                    let difference = largest_difference(&run(&[batch(&pictures)], resized), &host);
+                    let host = images.each_ref().map(|image| image.resize(to_height, to_width, method).unwrap());
+                    let difference = largest_difference(&run(&[batch(&images)], resized), &host);
                     // A byte between the passes that is rounded the other way counts more than once where weights are
                     // negative.
                     let levels = if filter == Filter::Lanczos { 2.0 } else { 1.0 };
@@ -104,15 +104,15 @@ fn resizes_agree_with_the_host() {
 #[test]
 fn blurs_agree_with_the_host() {
     for (height, width) in [(13, 9), (1, 9), (24, 31), (3, 2)] {
-        let pictures = bytes(height, width);
-        let scaled = floats(&pictures);
+        let images = bytes(height, width);
+        let scaled = floats(&images);
         for semantics in [Semantics::Torchvision, Semantics::OpenCv, Semantics::Pil] {
             for (size, sigma) in [(3, 0.8), (9, 2.0), (15, 4.5)] {
                 let blur = GaussianBlur { sigma, size, semantics };
                 let blurred = |inputs: &[Tensor]| octant_augment::blur(&inputs[0], blur).unwrap();
                 let name = format!("{blur:?} of {height}x{width}");
-                let host = pictures.each_ref().map(|image| blur_u8(image, blur).unwrap());
-                let difference = largest_difference(&run(&[batch(&pictures)], blurred), &host);
+                let host = images.each_ref().map(|image| blur_u8(image, blur).unwrap());
+                let difference = largest_difference(&run(&[batch(&images)], blurred), &host);
                 assert!(difference <= 1.0, "{name} in bytes: {difference}");
                 let Ok(first) = blur_f32(&scaled[0], blur) else { continue };
                 let host = [first, blur_f32(&scaled[1], blur).unwrap()];
@@ -128,27 +128,27 @@ fn blurs_agree_with_the_host() {
 
 #[test]
 fn crops_and_mirrors_move_the_same_pixels() {
-    let pictures = bytes(17, 12);
-    let input = batch(&pictures);
+    let images = bytes(17, 12);
+    let input = batch(&images);
     let window = Window { top: 3, left: 2, height: 20, width: 7 };
-    let host = pictures.each_ref().map(|image| geometry::crop(image, window));
+    let host = images.each_ref().map(|image| geometry::crop(image, window));
     let device = run(std::slice::from_ref(&input), |inputs| octant_augment::crop(&inputs[0], window));
     assert_eq!(largest_difference(&device, &host), 0.0);
 
     let windows = [(0usize, 5usize), (9, 1)].map(|(top, left)| Window { top, left, height: 8, width: 6 });
     let places = HostTensor::new([2, 2], &[0i32, 5, 9, 1]).unwrap();
     let device = run(&[input.clone(), places], |inputs| octant_augment::crop_each(&inputs[0], &inputs[1], 8, 6));
-    let host = [geometry::crop(&pictures[0], windows[0]), geometry::crop(&pictures[1], windows[1])];
+    let host = [geometry::crop(&images[0], windows[0]), geometry::crop(&images[1], windows[1])];
     assert_eq!(largest_difference(&device, &host), 0.0);
 
-    let mut host = pictures.clone();
+    let mut host = images.clone();
     geometry::flip_horizontally(&mut host[1]);
     let which = HostTensor::new([2], &[0i32, 1]).unwrap();
     let device = run(&[input.clone(), which], |inputs| {
         octant_augment::mirror_where(&inputs[0], &inputs[1].not_equal(&inputs[1].zeros_like()))
     });
     assert_eq!(largest_difference(&device, &host), 0.0);
-    let mut host = pictures.clone();
+    let mut host = images.clone();
     host.iter_mut().for_each(geometry::flip_vertically);
     let device = run(&[input], |inputs| octant_augment::flip_vertically(&inputs[0]));
     assert_eq!(largest_difference(&device, &host), 0.0);
@@ -156,10 +156,10 @@ fn crops_and_mirrors_move_the_same_pixels() {
 
 #[test]
 fn normalising_erasing_and_mixing_agree_with_the_host() {
-    let pictures = bytes(17, 12);
-    let input = batch(&pictures);
+    let images = bytes(17, 12);
+    let input = batch(&images);
     let figures = Normalisation::imagenet();
-    let host = pictures.each_ref().map(|image| figures.apply(image));
+    let host = images.each_ref().map(|image| figures.apply(image));
     let device = run(std::slice::from_ref(&input), |inputs| octant_augment::normalise(&inputs[0], &figures));
     assert!(largest_difference(&device, &host) <= 1e-5);
 
@@ -167,7 +167,7 @@ fn normalising_erasing_and_mixing_agree_with_the_host() {
     let numbers: Vec<i32> =
         windows.iter().flat_map(|w| [w.top, w.left, w.height, w.width]).map(|number| number as i32).collect();
     let numbers = HostTensor::new([2, 4], &numbers).unwrap();
-    let mut host = pictures.clone();
+    let mut host = images.clone();
     host.iter_mut().zip(windows).for_each(|(image, window)| geometry::erase(image, window, |_, _, c| 10 * c as u8));
     let fill = HostTensor::new([3], &[0u8, 10, 20]).unwrap();
     let device = run(&[input.clone(), numbers.clone(), fill], |inputs| {
@@ -175,21 +175,21 @@ fn normalising_erasing_and_mixing_agree_with_the_host() {
     });
     assert_eq!(largest_difference(&device, &host), 0.0);
 
-    let mut host = pictures.clone();
+    let mut host = images.clone();
     let cut = [windows[0], Window { height: 5, ..windows[1] }];
     for place in 0..2 {
-        let partner = pictures[1 - place].values();
+        let partner = images[1 - place].values();
         mix::paste_window(host[place].values_mut(), partner, 12, 3, cut[place]);
     }
-    let partners = batch(&[pictures[1].clone(), pictures[0].clone()]);
+    let partners = batch(&[images[1].clone(), images[0].clone()]);
     let device = run(&[input.clone(), partners.clone(), numbers], |inputs| {
         octant_augment::cutmix(&inputs[0], &inputs[1], &inputs[2])
     });
     assert_eq!(largest_difference(&device, &host), 0.0);
 
-    let mut host = pictures.clone();
+    let mut host = images.clone();
     for (place, share) in [0.3f32, 0.85].into_iter().enumerate() {
-        mix::mixup_bytes(host[place].values_mut(), pictures[1 - place].values(), share);
+        mix::mixup_bytes(host[place].values_mut(), images[1 - place].values(), share);
     }
     let shares = HostTensor::new([2], &[0.3f32, 0.85]).unwrap();
     let device = run(&[input, partners, shares], |inputs| octant_augment::mixup(&inputs[0], &inputs[1], &inputs[2]));

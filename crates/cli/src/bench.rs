@@ -27,10 +27,10 @@ pub(crate) struct Arguments {
     /// Measure single convolutions, matrix products, norms and poolings instead of a model
     #[arg(long)]
     ops: bool,
-    /// Pictures per step
+    /// Images per step
     #[arg(long, default_value_t = 32)]
     batch_size: usize,
-    /// Height and width of the pictures; the model's own size if not given
+    /// Height and width of the images; the model's own size if not given
     #[arg(long)]
     size: Option<usize>,
     /// What is measured: train or infer

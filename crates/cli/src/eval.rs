@@ -24,12 +24,12 @@ use std::sync::Arc;
                         --against ORIGINALS"
 )]
 pub(crate) struct Arguments {
-    /// A run directory, a file of weights together with --recipe, or pictures together with --against
+    /// A run directory, a file of weights together with --recipe, or images together with --against
     run: PathBuf,
-    /// Compare pictures with these, by MSE, MAE, PSNR and SSIM: a file or a folder
+    /// Compare images with these, by MSE, MAE, PSNR and SSIM: a file or a folder
     #[arg(long, value_name = "PATH")]
     against: Option<PathBuf>,
-    /// The span of values of compared pictures; what their files' type can hold if not given
+    /// The span of values of compared images; what their files' type can hold if not given
     #[arg(long, requires = "against")]
     range: Option<f64>,
     /// The data set: a folder, packed data, or either of them at s3://…, gs://… or https://…; the run's own if not given
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// Judge on the training data instead
     #[arg(long)]
     on_train: bool,
-    /// Pictures per step
+    /// Images per step
     #[arg(long)]
     batch_size: Option<usize>,
     /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let dataset = if arguments.on_train { &data.train } else { &data.valid };
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = prepare::transform(&recipe, &recipe.eval_transform, false, entry)?;
-    let task = prepare::task(&recipe, data.outputs, prepare::picture(&**dataset, &transform)?, false)?;
+    let task = prepare::task(&recipe, data.outputs, prepare::image(&**dataset, &transform)?, false)?;
     let batch_size = arguments.batch_size.unwrap_or(recipe.batch_size).min(dataset.len()).max(1);
     let backend = device::open(&arguments.device, arguments.threads)?;
     let precision = train::precision(&recipe.precision)?;
@@ -146,11 +146,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let remark = task.remark(&metrics);
     if arguments.json {
         Json::line(
-            json!({ "event": "done", "pictures": dataset.len(), "weights": weights, "metrics": as_json(&metrics), "remark": remark }),
+            json!({ "event": "done", "images": dataset.len(), "weights": weights, "metrics": as_json(&metrics), "remark": remark }),
         );
         return Ok(Ending::Done);
     }
-    let title = format!("{} on {} pictures\n  {}", weights.display(), dataset.len(), show(&metrics));
+    let title = format!("{} on {} images\n  {}", weights.display(), dataset.len(), show(&metrics));
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     remark.iter().for_each(line);
     if let Some(confusion) = findings.confusion {

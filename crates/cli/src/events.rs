@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 fn describe(value: &Value) -> String {
     match value {
         Value::Scalar(number) => number.to_string(),
-        Value::Image { height, width, png } => format!("picture of {height}×{width}, {} bytes", png.len()),
+        Value::Image { height, width, png } => format!("image of {height}×{width}, {} bytes", png.len()),
         Value::Text(text) => format!("text of {} lines", text.lines().count()),
         Value::Histogram(histogram) => format!("histogram from {} to {}", histogram.least, histogram.greatest),
         Value::Settings(settings) => format!("{} settings", settings.len()),

@@ -1,10 +1,10 @@
-//! A grid of validation pictures with what the network makes of them, as a plot and as an event.
+//! A grid of validation images with what the network makes of them, as a plot and as an event.
 
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
 use crate::{eval, train};
 use anyhow::Result;
-use octant_data::{Picture, Sample, SampleRng, Target, Transform};
+use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
 use octant_runtime::{Backend, CompileOptions};
@@ -15,7 +15,7 @@ use std::path::Path;
 
 const COLUMNS: usize = 6;
 const ROWS: usize = 3;
-/// Small pictures are enlarged to about this many pixels.
+/// Small images are enlarged to about this many pixels.
 const SIDE: usize = 168;
 const CAPTION: usize = 46;
 /// Scores from this on count as marked.
@@ -24,7 +24,7 @@ const INK: [u8; 3] = [40; 3];
 const RIGHT: [u8; 3] = [0, 120, 60];
 const WRONG: [u8; 3] = [200, 30, 30];
 
-/// Writes `plots/predictions.png` and the same picture into the event file.
+/// Writes `plots/predictions.png` and the same image into the event file.
 pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Backend, epoch: u64) -> Result<()> {
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
@@ -33,14 +33,14 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
         Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(0, 0, index as u64))?)
     });
     let samples: Vec<Sample> = prepared.collect::<Result<_>>()?;
-    let pictures: Vec<&Image<u8>> = samples
+    let images: Vec<&Image<u8>> = samples
         .iter()
-        .filter_map(|sample| match &sample.picture {
-            Picture::U8(image) => Some(image),
+        .filter_map(|sample| match &sample.image {
+            AnyImage::U8(image) => Some(image),
             _ => None,
         })
         .collect();
-    let Some(dims) = pictures.first().map(|picture| picture.dims()).filter(|_| pictures.len() == count) else {
+    let Some(dims) = images.first().map(|image| image.dims()).filter(|_| images.len() == count) else {
         return Ok(());
     };
     let task = prepare::task(recipe, data.outputs, dims, false)?;
@@ -49,9 +49,9 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     let weights = run.join("checkpoints/last/model.safetensors");
     let values = eval::values(recipe, &weights, data.outputs)?;
     let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;
-    let bytes: Vec<u8> = pictures.iter().flat_map(|picture| picture.values().iter().copied()).collect();
+    let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
     let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
-    let canvas = draw(&samples, &pictures, &answers, data.valid.class_names());
+    let canvas = draw(&samples, &images, &answers, data.valid.class_names());
     std::fs::create_dir_all(run.join("plots"))?;
     canvas.save(&run.join("plots/predictions.png"))?;
     let [width, height] = canvas.size();
@@ -59,9 +59,9 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     Ok(events.values(epoch, vec![("predictions".into(), Value::Image { height, width, png: canvas.png() })])?)
 }
 
-fn draw(samples: &[Sample], pictures: &[&Image<u8>], answers: &[f64], names: &[String]) -> Canvas {
-    let factor = (SIDE / pictures[0].width().max(1)).max(1);
-    let (width, height) = (pictures[0].width() * factor, pictures[0].height() * factor);
+fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[String]) -> Canvas {
+    let factor = (SIDE / images[0].width().max(1)).max(1);
+    let (width, height) = (images[0].width() * factor, images[0].height() * factor);
     let cell = [width.max(12 * Canvas::LETTER) + 10, height + CAPTION + 8];
     let rows = samples.len().div_ceil(COLUMNS);
     let masks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_)));
@@ -70,10 +70,10 @@ fn draw(samples: &[Sample], pictures: &[&Image<u8>], answers: &[f64], names: &[S
         canvas.letters([4, cell[1] * rows + 8], "green: found   red: marked in vain   yellow: missed", INK);
     }
     let share = answers.len() / samples.len().max(1);
-    for (index, (sample, picture)) in samples.iter().zip(pictures).enumerate() {
+    for (index, (sample, image)) in samples.iter().zip(images).enumerate() {
         let answer = &answers[index * share..(index + 1) * share];
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
-        canvas.picture(corner, width, &enlarged(picture, factor, &sample.target, answer));
+        canvas.image(corner, width, &enlarged(image, factor, &sample.target, answer));
         let (said, truth, colour) = captions(&sample.target, answer, names);
         let short = |text: String| text.chars().take((cell[0] - 8) / Canvas::LETTER).collect::<String>();
         canvas.letters([corner[0], corner[1] + height + 4], &short(said), colour);
@@ -107,15 +107,15 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
     }
 }
 
-/// Colour pixels of the enlarged picture; on masks, what was found is green, what was marked in vain red, what was missed
+/// Colour pixels of the enlarged image; on masks, what was found is green, what was marked in vain red, what was missed
 /// yellow.
-fn enlarged(picture: &Image<u8>, factor: usize, target: &Target, answer: &[f64]) -> Vec<u8> {
-    let [height, width, _] = picture.dims();
+fn enlarged(image: &Image<u8>, factor: usize, target: &Target, answer: &[f64]) -> Vec<u8> {
+    let [height, width, _] = image.dims();
     let places =
         (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));
     places
         .flat_map(|(row, column)| {
-            let pixel = picture.pixel(row, column);
+            let pixel = image.pixel(row, column);
             let plain = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);
             let Target::Mask(mask) = target else { return plain };
             let marked = answer.get(row * width + column).is_some_and(|score| *score >= MARKED);

@@ -7,7 +7,7 @@ use octant_data::{Dataset, Target};
 use octant_train::{Phase, Trainable};
 use std::collections::{HashMap, HashSet};
 
-/// How many samples are compared when looking for the same picture in both halves.
+/// How many samples are compared when looking for the same image in both halves.
 const COMPARED: usize = 64;
 
 /// All warnings about a recipe and its data.
@@ -29,7 +29,7 @@ pub(crate) fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     }
     warnings.extend(frozen(recipe, data)?);
     warnings.extend(preprocessing(recipe, data)?);
-    warnings.extend(shared_pictures(&*data.train, &*data.valid));
+    warnings.extend(shared_images(&*data.train, &*data.valid));
     warnings.extend(metric_range(recipe, &*data.train));
     Ok(warnings)
 }
@@ -45,7 +45,7 @@ fn unscaled(recipe: &Recipe) -> Option<String> {
     let is_own = written.is_ok_and(|written| rates(&written) != rates(recipe));
     (batch != reference as u64 && !is_own).then(|| {
         format!(
-            "the learning rate is meant for {reference} pictures per update, not for {batch}; give --scale-lr or --lr"
+            "the learning rate is meant for {reference} images per update, not for {batch}; give --scale-lr or --lr"
         )
     })
 }
@@ -82,15 +82,14 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     }
     let entry = octant_zoo::find(&recipe.model)?;
     if recipe.normalise == "none" && octant_train::normalise_of(&entry.preprocessing).is_some() {
-        warnings
-            .push(format!("the weights of {} expect normalised pictures; remove normalise = \"none\"", recipe.model));
+        warnings.push(format!("the weights of {} expect normalised images; remove normalise = \"none\"", recipe.model));
     }
     let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
-    let [height, width, _] = prepare::picture(&*data.valid, &transform)?;
+    let [height, width, _] = prepare::image(&*data.valid, &transform)?;
     let [expected, ..] = entry.preprocessing.input;
     if height.max(width) != expected {
         warnings.push(format!(
-            "the weights of {} are made for pictures of {expected}×{expected}, these are {height}×{width}; give \
+            "the weights of {} are made for images of {expected}×{expected}, these are {height}×{width}; give \
              --image-size {expected} and a transform that resizes",
             recipe.model
         ));
@@ -98,8 +97,8 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// Validation pictures that are also trained on make every metric a lie.
-fn shared_pictures(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
+/// Validation images that are also trained on make every metric a lie.
+fn shared_images(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
     let [trained, judged] = [train, valid].map(files);
     let known: HashSet<&String> = trained.iter().collect();
     if let Some(place) = judged.iter().find(|place| known.contains(place)) {
@@ -110,10 +109,10 @@ fn shared_pictures(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
             "{copy} of the validation data is a copy of {original}, which is trained on; split them anew"
         ));
     }
-    let picture =
-        |dataset: &dyn Dataset, index: usize| dataset.get(index).ok().map(|sample| sample.picture.bytes().to_vec());
-    let seen: HashSet<Vec<u8>> = (0..train.len().min(COMPARED)).filter_map(|index| picture(train, index)).collect();
-    let again = (0..valid.len().min(COMPARED)).find(|&index| picture(valid, index).is_some_and(|p| seen.contains(&p)));
+    let image =
+        |dataset: &dyn Dataset, index: usize| dataset.get(index).ok().map(|sample| sample.image.bytes().to_vec());
+    let seen: HashSet<Vec<u8>> = (0..train.len().min(COMPARED)).filter_map(|index| image(train, index)).collect();
+    let again = (0..valid.len().min(COMPARED)).find(|&index| image(valid, index).is_some_and(|p| seen.contains(&p)));
     again.map(|index| format!("{} of the validation data is also trained on; split them anew", valid.location(index)))
 }
 

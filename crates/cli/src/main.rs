@@ -42,11 +42,11 @@ struct Cli {
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one, for the life of the process")]
 enum Command {
-    /// Train a network; without arguments, a small one on pictures that are drawn on the fly
+    /// Train a network; without arguments, a small one on images that are drawn on the fly
     Train(train::Arguments),
     /// Judge a run or a file of weights on data
     Eval(eval::Arguments),
-    /// Ask a run, or a model with weights, about pictures or tensors
+    /// Ask a run, or a model with weights, about images or tensors
     Predict(predict::Arguments),
     /// Show, filter, merge and rewrite event files
     Events(events::Arguments),
@@ -54,7 +54,7 @@ enum Command {
     Recipes(recipes::Arguments),
     /// Get, make up, look at, check, measure and pack data sets
     Data(data::Arguments),
-    /// Resize, crop and blur pictures, and compare whose results differ
+    /// Resize, crop and blur images, and compare whose results differ
     Image(image::Arguments),
     /// Measure the speed of training steps or predictions on data in memory
     Bench(bench::Arguments),

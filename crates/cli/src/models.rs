@@ -11,7 +11,7 @@ use serde_json::json;
 /// List the models that can be trained
 #[derive(clap::Args)]
 #[command(
-    after_help = "Multiply–adds are what papers call FLOPs, for one picture of the native size. Names of timm and \
+    after_help = "Multiply–adds are what papers call FLOPs, for one image of the native size. Names of timm and \
                         torchvision are understood wherever a model is asked for."
 )]
 pub(crate) struct Arguments {
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if !arguments.json {
         let (name, input) = ("model", "input");
         println!(
-            "{name:<24} {:>8} {:>9}  {input:<9}  preparation of pictures; licence of the reference weights",
+            "{name:<24} {:>8} {:>9}  {input:<9}  preparation of images; licence of the reference weights",
             "params", "mult–adds"
         );
     }

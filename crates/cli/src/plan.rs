@@ -28,21 +28,21 @@ pub(crate) struct Arguments {
     /// Boards, separated by commas: v2-8, v3-8, v4-8, v5e-8, v6e-8 and others; cuda for the GPU of this machine
     #[arg(long, value_delimiter = ',', default_value = "v3-8,v5e-8,v6e-8")]
     on: Vec<String>,
-    /// Pictures per step over all cores; `auto` takes the largest that fits
+    /// Images per step over all cores; `auto` takes the largest that fits
     #[arg(long)]
     batch_size: Option<String>,
-    /// Height and width of the pictures
+    /// Height and width of the images
     #[arg(long)]
     size: Option<usize>,
     /// What layers compute in: f32 or bf16
     #[arg(long, default_value = "bf16")]
     precision: String,
-    /// The folder with the data set, for the size of its pictures and the number of its classes
+    /// The folder with the data set, for the size of its images and the number of its classes
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Pictures per epoch, for the time of an epoch; those of the data set where it is at hand, 50000 otherwise
+    /// Images per epoch, for the time of an epoch; those of the data set where it is at hand, 50000 otherwise
     #[arg(long)]
-    pictures: Option<usize>,
+    images: Option<usize>,
     /// The price of the board per hour, for the cost of the recipe
     #[arg(long)]
     price: Option<f64>,
@@ -95,7 +95,7 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
     recipe.data.dir = arguments.data.clone().or(recipe.data.dir);
     if arguments.size.is_some() {
         recipe.image_size = arguments.size;
-        // Where pictures are scaled and cropped, one size stands for both.
+        // Where images are scaled and cropped, one size stands for both.
         recipe.base_size = recipe.base_size.and(arguments.size);
         recipe.crop_size = recipe.crop_size.and(arguments.size);
     }

@@ -1,6 +1,6 @@
-//! The `predict` command: pictures through a run or a model, or raw tensors through a model.
+//! The `predict` command: images through a run or a model, or raw tensors through a model.
 
-mod pictures;
+mod images;
 mod tensors;
 mod writer;
 
@@ -12,13 +12,13 @@ use octant_tensor::HostTensor;
 use octant_zoo::{Entry, Model};
 use std::path::PathBuf;
 
-/// Ask a run or a model about pictures, or a model about tensors
+/// Ask a run or a model about images, or a model about tensors
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  octant predict runs/fashion-mnist-1 PICTURES\n  octant predict --model resnet50 \
+#[command(after_help = "Examples:\n  octant predict runs/fashion-mnist-1 IMAGES\n  octant predict --model resnet50 \
                         --weights pretrained cat.jpg\n  octant predict --model resnet50 --weights FILE --input x.npy \
                         --layout nchw --output y.npy")]
 pub(crate) struct Arguments {
-    /// A run directory (not with --model), then the pictures or folders of pictures to look at
+    /// A run directory (not with --model), then the images or folders of images to look at
     paths: Vec<PathBuf>,
     /// The model; `octant models` lists them
     #[arg(long)]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// With --model: names of the classes, one per line
     #[arg(long, requires = "model", value_name = "FILE")]
     names: Option<PathBuf>,
-    /// Raw tensors: a .npy file of pictures as the network sees them, after normalisation
+    /// Raw tensors: a .npy file of images as the network sees them, after normalisation
     #[arg(long, requires_all = ["model", "output"], value_name = "FILE")]
     input: Option<PathBuf>,
     /// Raw tensors: the order of axes in the input and the output, nchw or nhwc
@@ -45,10 +45,10 @@ pub(crate) struct Arguments {
     /// Raw tensors: the pooled features instead of the network's output
     #[arg(long, requires = "input")]
     features: bool,
-    /// Raw tensors: where the output goes as .npy. Pictures: the folder for masks and overlays
+    /// Raw tensors: where the output goes as .npy. Images: the folder for masks and overlays
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// How many classes are shown of each picture; 5 with --model, otherwise 1
+    /// How many classes are shown of each image; 5 with --model, otherwise 1
     #[arg(long)]
     top: Option<usize>,
     /// Which checkpoint of the run: best or last
@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     /// Threads of the CPU engine; all cores if not given
     #[arg(long)]
     threads: Option<usize>,
-    /// Print one JSON object per picture instead of CSV
+    /// Print one JSON object per image instead of CSV
     #[arg(long)]
     json: bool,
 }
@@ -76,15 +76,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         let entry = octant_zoo::find(model)?;
         return match (&arguments.input, &arguments.output, &arguments.paths[..]) {
             (Some(input), Some(output), []) => tensors::run(entry, input, output, &arguments),
-            (Some(_), _, _) => bail!("--input takes --output and no pictures"),
-            (None, _, []) => bail!("give pictures to look at, or --input x.npy and --output y.npy"),
-            (None, _, pictures) => pictures::of_model(entry, pictures, &arguments),
+            (Some(_), _, _) => bail!("--input takes --output and no images"),
+            (None, _, []) => bail!("give images to look at, or --input x.npy and --output y.npy"),
+            (None, _, images) => images::of_model(entry, images, &arguments),
         };
     }
     match &arguments.paths[..] {
-        [] => bail!("give a run directory and pictures, or --model NAME with pictures or --input and --output"),
-        [_] => bail!("give the pictures to look at after the run directory"),
-        [run, pictures @ ..] => pictures::of_run(run, pictures, &arguments),
+        [] => bail!("give a run directory and images, or --model NAME with images or --input and --output"),
+        [_] => bail!("give the images to look at after the run directory"),
+        [run, images @ ..] => images::of_run(run, images, &arguments),
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) use phases::{Facts, on_bad, phases, phases_on, rules, scaling};
 use crate::recipes::{Recipe, Transforms};
 use anyhow::{Context, Result, bail};
 use octant_archive::Archive;
-use octant_data::{Dataset, Picture, Pipeline, SampleRng, Step, Transform};
+use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Step, Transform};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
 use octant_nn::VariableSpec;
@@ -49,13 +49,13 @@ pub(crate) fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entr
     })
 }
 
-/// The size of pictures after a transform, tried on the first one.
-pub(crate) fn picture(dataset: &dyn Dataset, transform: &dyn Transform) -> Result<[usize; 3]> {
+/// The size of images after a transform, tried on the first one.
+pub(crate) fn image(dataset: &dyn Dataset, transform: &dyn Transform) -> Result<[usize; 3]> {
     let sample = transform.apply(dataset.get(0)?, &mut SampleRng::new(0, 0, 0))?;
-    match sample.picture {
-        Picture::U8(image) => Ok(image.dims()),
+    match sample.image {
+        AnyImage::U8(image) => Ok(image.dims()),
         other => {
-            bail!("pictures of {} cannot be trained on; put {{ op = \"to-u8\" }} into the transform", other.dtype())
+            bail!("images of {} cannot be trained on; put {{ op = \"to-u8\" }} into the transform", other.dtype())
         }
     }
 }
@@ -73,19 +73,13 @@ pub(crate) fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, 
 }
 
 /// The task of a recipe, as it is judged and asked.
-pub(crate) fn task(recipe: &Recipe, outputs: usize, picture: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
-    build_task(recipe, outputs, picture, warm_up, false)
+pub(crate) fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
+    build_task(recipe, outputs, image, warm_up, false)
 }
 
-fn build_task(
-    recipe: &Recipe,
-    outputs: usize,
-    picture: [usize; 3],
-    warm_up: bool,
-    mixed: bool,
-) -> Result<Box<dyn Task>> {
+fn build_task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool, mixed: bool) -> Result<Box<dyn Task>> {
     if mixed && recipe.task != "classify" {
-        bail!("only pictures of classes can be mixed; remove mix from the phases");
+        bail!("only images of classes can be mixed; remove mix from the phases");
     }
     let (model, entry) = model(recipe, outputs)?;
     let normalise = match recipe.normalise.as_str() {
@@ -95,14 +89,14 @@ fn build_task(
     };
     let loss = |default: &str| recipe.loss.clone().unwrap_or_else(|| default.to_string());
     Ok(match recipe.task.as_str() {
-        "classify" => Box::new(Classify { model, picture, normalise, smoothing: recipe.label_smoothing, mixed }),
+        "classify" => Box::new(Classify { model, image, normalise, smoothing: recipe.label_smoothing, mixed }),
         "segment" => {
             let loss = named("loss for masks", &loss("sls-iou"), &MaskLoss::NAMES)?;
-            Box::new(Segment { model, picture, normalise, loss, warm_up })
+            Box::new(Segment { model, image, normalise, loss, warm_up })
         }
         "regress" => {
             let loss = named("loss for values", &loss("mse"), &ValueLoss::NAMES)?;
-            Box::new(Regress { model, picture, normalise, loss, centre: 0.0 })
+            Box::new(Regress { model, image, normalise, loss, centre: 0.0 })
         }
         other => bail!("there is no task \"{other}\"; there are classify, segment, regress"),
     })

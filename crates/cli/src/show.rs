@@ -73,8 +73,8 @@ impl Watcher for Display {
 
     fn step(&mut self, report: &StepReport) {
         let Some(bar) = &mut self.bar else { return };
-        let pictures = (report.done - self.before) as f64 * self.batch_size as f64;
-        let speed = pictures / bar.elapsed().as_secs_f64().max(1e-9);
+        let images = (report.done - self.before) as f64 * self.batch_size as f64;
+        let speed = images / bar.elapsed().as_secs_f64().max(1e-9);
         let memory = report.memory.map(|memory| format!("  {} memory", bytes(memory.used))).unwrap_or_default();
         bar.draw(
             report.done,
@@ -91,7 +91,7 @@ impl Watcher for Display {
     fn epoch_ends(&mut self, report: &EpochReport) {
         let times = &report.times;
         let per_step = times.training / report.steps.max(1) as u32;
-        let rate = times.pictures as f64 / times.training.as_secs_f64().max(1e-9);
+        let rate = times.images as f64 / times.training.as_secs_f64().max(1e-9);
         if self.json {
             let mut object = as_json(&report.metrics);
             object.insert("event".into(), "epoch".into());

@@ -102,9 +102,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
     let summary = run::run(&plan, directory, checkpoint, &mut display).map_err(|error| way_back(error, &path))?;
     let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);
-    // A picture is worth having, but not worth failing for after hours of training.
+    // An image is worth having, but not worth failing for after hours of training.
     if is_over && let Err(error) = gallery::write(&path, &recipe, &data, &*backend, summary.progress.epoch) {
-        display.say(&format!("the picture of predictions could not be made: {error:#}"));
+        display.say(&format!("the image of predictions could not be made: {error:#}"));
     }
     finish(&recipe, &data, &path, &summary, &arguments)
 }

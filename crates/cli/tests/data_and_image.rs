@@ -1,9 +1,9 @@
-//! `octant data` and `octant image` as a person meets them: made-up data is sound, damage is found and named, pictures
+//! `octant data` and `octant image` as a person meets them: made-up data is sound, damage is found and named, images
 //! come out in the size asked for, and a run copes with what it is told to cope with.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use octant_data::decode::{DecodeOptions, read_picture};
+use octant_data::decode::{DecodeOptions, read_image};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +34,7 @@ fn last_object(text: &str) -> Value {
 }
 
 fn dims(path: &Path) -> [usize; 3] {
-    read_picture(path, &DecodeOptions::default()).unwrap().dims()
+    read_image(path, &DecodeOptions::default()).unwrap().dims()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn made_up_data_is_sound_until_it_is_damaged() {
     std::fs::copy(at.join("scenes/images/scene00004.png"), at.join("scenes/images/scene00009.png")).unwrap();
     let (code, text) = octant(at, &["data", "verify", "scenes"]);
     assert_eq!(code, Some(1));
-    for part in ["scene00002.png", "the mask is 32×32, its picture 64×64", "scene00009.png", "1 corrupt, 1 mismatched"]
+    for part in ["scene00002.png", "the mask is 32×32, its image 64×64", "scene00009.png", "1 corrupt, 1 mismatched"]
     {
         assert!(text.contains(part), "{part:?} is missing: {text}");
     }
@@ -79,7 +79,7 @@ fn fetched_files_are_verified() {
     refused(at, &["data", "get", "mnist", "--mirror", "mirror"], "mnist could not be fetched");
 }
 
-/// Packed data is trained on whatever it was before; a damaged picture ends the run or is named and left out, by choice.
+/// Packed data is trained on whatever it was before; a damaged image ends the run or is named and left out, by choice.
 #[test]
 fn training_reads_packed_data_and_survives_damage_if_told_to() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn training_reads_packed_data_and_survives_damage_if_told_to() {
     };
     let (code, text) = run("packed", &["--last-batch", "pad"]);
     assert_eq!(code, Some(0), "{text}");
-    // 24 pictures are four whole batches of five and one of four.
+    // 24 images are four whole batches of five and one of four.
     assert_eq!(last_object(&text)["steps"], 5, "{text}");
     let (code, text) = run("shapes", &["--cache", "packed"]);
     assert_eq!((code, last_object(&text)["steps"].as_u64()), (Some(0), Some(4)), "{text}");

@@ -151,7 +151,7 @@ fn the_linear_scaling_rule_is_told_when_it_applies() {
     command.args(["--set", "reference_batch=4", "--scale-lr", "--weight-decay", "0.001", "--lr", "0.0005"]);
     command.args(["--set", "phases.0.schedule.kind=\"timm-cosine\"", "--set", "phases.0.schedule.warmup=1"]);
     let told = events(&finish(command));
-    let sentence = "× 4 for 16 pictures per update instead of 4: learning rate 5e-4 → 2e-3, weight decay 1e-3 → 4e-3, \
+    let sentence = "× 4 for 16 images per update instead of 4: learning rate 5e-4 → 2e-3, weight decay 1e-3 → 4e-3, \
                     warm-up 1 → 2";
     assert!(says(&told, sentence), "{told:?}");
 }

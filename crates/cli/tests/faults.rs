@@ -123,8 +123,8 @@ fn a_mask_of_another_size_is_named() {
         std::fs::create_dir_all(data.join(part)).unwrap();
         for (number, name) in names.iter().enumerate() {
             let side = if part == "masks" && number == 2 { 20 } else { 32 };
-            let picture = Image::from_fn(side, side, 1, |row, column, _| (row * column + number) as u8);
-            write_png_u8(data.join(part).join(format!("{name}.png")), &picture).unwrap();
+            let image = Image::from_fn(side, side, 1, |row, column, _| (row * column + number) as u8);
+            write_png_u8(data.join(part).join(format!("{name}.png")), &image).unwrap();
         }
     }
     std::fs::write(data.join("trainval.txt"), names[..6].join("\n")).unwrap();
@@ -133,7 +133,7 @@ fn a_mask_of_another_size_is_named() {
     let data = data.display().to_string();
     let fixed = ["train", "mshnet-irstd", "--model", "mshnet-tiny", "--epochs", "1", "--batch-size", "2"];
     let sizes = ["--base-size", "32", "--crop-size", "32", "--data", &data, "--out", &run];
-    refuses(&[&fixed[..], &sizes].concat(), "scene2.png: the mask is 20×20, its picture 32×32");
+    refuses(&[&fixed[..], &sizes].concat(), "scene2.png: the mask is 20×20, its image 32×32");
 }
 
 /// Nothing can be written below /proc, whoever asks; permissions would not stop an administrator.

@@ -22,18 +22,8 @@ fn a_row_for_every_board_with_memory_time_and_the_largest_batch() {
         return println!("SKIPPED: OCTANT_TEST_LIBTPU does not name libtpu.so (cargo xtask test sets it)");
     }
     let boards = "v2-8,v3-8,v5e-8,v6e-8,v9-8";
-    let (out, err) = plan(&[
-        "fashion-cnn-tiny",
-        "--on",
-        boards,
-        "--batch-size",
-        "64",
-        "--pictures",
-        "640",
-        "--price",
-        "8",
-        "--json",
-    ]);
+    let (out, err) =
+        plan(&["fashion-cnn-tiny", "--on", boards, "--batch-size", "64", "--images", "640", "--price", "8", "--json"]);
     let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let targets: Vec<&str> = rows.iter().map(|row| row["target"].as_str().unwrap()).collect();
     assert_eq!(targets.join(","), boards, "{err}");

@@ -228,7 +228,7 @@ fn all_cores_train_on_a_batch_that_does_not_divide_over_them() {
     let said = succeeds(command);
     let events: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let done = events.last().unwrap();
-    // Four batches of 13 of 64 pictures, twice; three of 32 are judged after each.
+    // Four batches of 13 of 64 images, twice; three of 32 are judged after each.
     assert_eq!((&done["event"], &done["steps"]), (&json!("done"), &json!(8)));
     let [training, evaluation] = [0, 1].map(|place| &done["programs"][place]);
     assert_eq!(
@@ -240,7 +240,7 @@ fn all_cores_train_on_a_batch_that_does_not_divide_over_them() {
     let mut eval = Command::new(env!("CARGO_BIN_EXE_octant"));
     eval.arg("eval").arg(place.run()).args(["--cores", "8", "--batch-size", "13", "--device"]).arg(fake_plugin::path());
     eval.env("OCTANT_CACHE", place.0.path().join("cache")).env("OCTANT_FAKE_PLUGIN", "devices=8");
-    assert!(succeeds(eval).contains("on 32 pictures"));
+    assert!(succeeds(eval).contains("on 32 images"));
 
     let mut more = place.train("devices=8");
     more.args(["--cores", "9", "--fresh"]);

@@ -1,4 +1,4 @@
-//! What a run leaves behind is found by the real TensorBoard: every scalar of `metrics.csv`, the picture of predictions,
+//! What a run leaves behind is found by the real TensorBoard: every scalar of `metrics.csv`, the image of predictions,
 //! histograms, the configuration, the table of settings. `OCTANT_ORACLE_PYTHON` names a Python that has it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
@@ -21,8 +21,8 @@ for tag in tags['scalars']:
     for event in run.Scalars(tag):
         print('scalar', tag, event.step, '%.9g' % event.value)
 for tag in tags['images']:
-    for picture in run.Images(tag):
-        print('picture', tag, picture.width > 100, picture.encoded_image_string[1:4].decode())
+    for image in run.Images(tag):
+        print('image', tag, image.width > 100, image.encoded_image_string[1:4].decode())
 for tag in tags['histograms']:
     for event in run.Histograms(tag):
         print('histogram', tag, event.step, int(event.histogram_value.num))
@@ -69,7 +69,7 @@ fn everything_a_run_writes_is_found_by_tensorboard() {
             assert!((value - row[column]).abs() <= 1e-6 * row[column].abs(), "{prefix}is {value}, not {}", row[column]);
         }
     }
-    has("picture predictions True PNG");
+    has("image predictions True PNG");
     for epoch in [2, 4] {
         let wanted = format!(" {epoch} ");
         for kind in ["histogram weights/", "histogram gradients/"] {

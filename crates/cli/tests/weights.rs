@@ -93,13 +93,13 @@ fn tensors_go_through_a_model_in_either_layout() {
 }
 
 #[test]
-fn pictures_go_through_a_model_and_its_top_classes_are_printed() {
+fn images_go_through_a_model_and_its_top_classes_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     save("resnet-tiny", &folder.path().join("tiny.safetensors"));
-    let picture = octant_imaging::Image::from_fn(40, 50, 3, |row, column, channel| (row * column + channel) as u8);
-    octant_data::write_png_u8(folder.path().join("picture.png"), &picture).unwrap();
+    let image = octant_imaging::Image::from_fn(40, 50, 3, |row, column, channel| (row * column + channel) as u8);
+    octant_data::write_png_u8(folder.path().join("image.png"), &image).unwrap();
     let predict = ["predict", "--model", "resnet-tiny", "--weights", "tiny.safetensors", "--device", "cpu"];
-    let text = stdout(&octant(folder.path(), &[&predict[..], &["picture.png", "--top", "3"]].concat()));
+    let text = stdout(&octant(folder.path(), &[&predict[..], &["image.png", "--top", "3"]].concat()));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines[0], lines.len()), ("path,class,name,probability", 4), "{text}");
     let probability = |line: &str| line.rsplit(',').next().unwrap().parse::<f64>().unwrap();

@@ -43,19 +43,19 @@ enum Then {
 /// A convolution and what follows; with its own result as a further output nothing can run inside of it.
 fn block(dtype: DType, then: Then, hands_out: bool) -> Program {
     let trace = Trace::new();
-    let picture = trace.input("x", Shape::new(DType::F32, [2, 9, 7, CHANNELS])).convert(dtype);
+    let image = trace.input("x", Shape::new(DType::F32, [2, 9, 7, CHANNELS])).convert(dtype);
     let kernel = trace.input("kernel", Shape::new(DType::F32, [3, 3, CHANNELS, CHANNELS]));
     let vectors: [Tensor; 4] = [0; 4].map(|_| trace.input("vector", Shape::new(DType::F32, [CHANNELS])));
     let [mean, spread, scale, shift] = &vectors;
     let variance = spread * spread;
-    let result = convolution(&picture, &kernel);
+    let result = convolution(&image, &kernel);
     let normed = result.batch_norm(mean, &variance, scale, shift, 1e-3);
     let last = match then {
         Then::Nothing => normed,
         Then::Rectifier => normed.relu(),
-        Then::SumWithInput => (normed + picture).relu(),
-        Then::SumWithNorm => (picture.batch_norm(shift, &variance, scale, mean, 1e-3) + normed).relu(),
-        Then::ProductWithInput => normed * picture,
+        Then::SumWithInput => (normed + image).relu(),
+        Then::SumWithNorm => (image.batch_norm(shift, &variance, scale, mean, 1e-3) + normed).relu(),
+        Then::ProductWithInput => normed * image,
     };
     // The last value is read again, so that it is not handed out itself.
     let mut outputs = vec![convolution(&last, &kernel)];
@@ -82,10 +82,10 @@ fn norms_inside_of_convolutions_are_the_same_as_after_them() {
 /// Two layers; the parameters are `kernels` and a matrix.
 fn network() -> Program {
     let trace = Trace::new();
-    let picture = trace.input("x", Shape::new(DType::F32, [2, 6, 6, 16])).convert(DType::BF16);
+    let image = trace.input("x", Shape::new(DType::F32, [2, 6, 6, 16])).convert(DType::BF16);
     let kernel = trace.input("kernel", Shape::new(DType::F32, [3, 3, 16, 48]));
     let matrix = trace.input("matrix", Shape::new(DType::F32, [48, 20]));
-    let pooled = convolution(&picture, &kernel).relu().convert(DType::F32).mean(&[1, 2]).convert(DType::BF16);
+    let pooled = convolution(&image, &kernel).relu().convert(DType::F32).mean(&[1, 2]).convert(DType::BF16);
     let logits = pooled.matmul(&matrix.convert(DType::BF16));
     Program::new("network", trace.finish(&[logits]).unwrap())
 }
@@ -105,8 +105,8 @@ fn kept_weights_are_those_of_the_buffers_that_are_given() {
     };
     let [first, second] = [[1, 2, 3], [4, 5, 6]].map(given);
     let one_changed = vec![first[0].clone(), first[1].clone(), second[2].clone()];
-    let picture_changed = vec![second[0].clone(), first[1].clone(), first[2].clone()];
-    for inputs in [&first, &first, &picture_changed, &second, &first, &one_changed, &one_changed, &first] {
+    let image_changed = vec![second[0].clone(), first[1].clone(), first[2].clone()];
+    for inputs in [&first, &first, &image_changed, &second, &first, &one_changed, &one_changed, &first] {
         assert!(bytes(&executable.execute(inputs).unwrap()[0]) == fresh(&backend, inputs));
     }
 }

@@ -9,7 +9,7 @@
 // then an operand as they are.
 //
 // INPUTS is the number of input channels. A block has WARPS warps. A warp's column is EIGHTS times eight pixels wide, and as
-// high as the pictures divided by the grid's depth; STAGES rows are under way, and RESIDENT blocks share a processor.
+// high as the images divided by the grid's depth; STAGES rows are under way, and RESIDENT blocks share a processor.
 // TURNED is 1 if the kernel holds a row of input channels for every output channel, as it does for the gradient.
 //
 // A pointwise convolution may come along, whose kernel is one tap in the middle. If SPLIT is 1 it reads the same input and
@@ -86,15 +86,15 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
     Row& row = shared.rows[warp];
 
     int columns = (g.output_width + COLUMN - 1) / COLUMN, rows = (g.output_height + gridDim.z - 1) / gridDim.z;
-    int job = blockIdx.x * WARPS + warp, picture = job / columns, column = job % columns * COLUMN;
+    int job = blockIdx.x * WARPS + warp, image = job / columns, column = job % columns * COLUMN;
     int first = blockIdx.z * rows, end = min(first + rows, g.output_height);
     // A lane copies the same places of every row.
-    i64 source = ((i64)picture * g.input_height + first - g.low_y) * g.input_width + column - g.low_x + group;
+    i64 source = ((i64)image * g.input_height + first - g.low_y) * g.input_width + column - g.low_x + group;
     bool inside[COPIES];
 #pragma unroll
     for (int copy = 0; copy < COPIES; ++copy) {
         int pixel = 8 * copy + group, at_x = column - g.low_x + pixel;
-        inside[copy] = picture < g.pictures && pixel < WIDE && at_x >= 0 && at_x < g.input_width;
+        inside[copy] = image < g.images && pixel < WIDE && at_x >= 0 && at_x < g.input_width;
     }
     int started_y = first - g.low_y, started_block = 0;
     auto start = [&](Copied& to) {
@@ -118,7 +118,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
             shared.offsets[quad / 4][quad % 4] = reinterpret_cast<const float4*>(offsets)[quad];
         }
     Scale weight_scale = load_weights(shared, kernel, pointwise, g);
-    if (picture >= g.pictures) return;
+    if (image >= g.images) return;
     Cotangent cotangent;
     if (COTANGENT) cotangent.begin(norm_factors, norm_offsets, center_offsets);
     uint4 kept[TAPS];
@@ -194,7 +194,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
         tally.take(sums, 1 / (scale.factor * weight_scale.factor), y == first, g.output_width - column);
     };
     // A lane has two or four neighbouring channels of the pixels 2t and 2t + 1 of every eight. The sums begin anew.
-    i64 result = ((i64)picture * g.output_height * g.output_width + column + 2 * t) * outputs + blockIdx.y * OUTPUTS;
+    i64 result = ((i64)image * g.output_height * g.output_width + column + 2 * t) * outputs + blockIdx.y * OUTPUTS;
     auto write = [&](float* to, float (&sums)[EIGHTS][GROUPS][4], int y) {
         float back = 1 / (scale.factor * weight_scale.factor);
         to += result + (i64)y * g.output_width * outputs;
@@ -265,7 +265,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
             if (SPLIT) write(beside, points, y - MIDDLE);
         }
     }
-    i64 part = ((i64)picture * columns + job % columns) * gridDim.z + blockIdx.z;
+    i64 part = ((i64)image * columns + job % columns) * gridDim.z + blockIdx.z;
     if (MOMENTS) own_tally.tell(moments + part * 4 * outputs, outputs);
     if (MOMENTS && SPLIT) other_tally.tell(moments_beside + part * 4 * outputs, outputs);
     if (COTANGENT) cotangent.tell(cotangent_sums + part * 2 * outputs, outputs);

@@ -82,7 +82,7 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
     Shared& shared = *reinterpret_cast<Shared*>(memory);
 
     // The rows of all columns, one column below the other. A span is what a block takes of a column.
-    int height = g.output_height, columns = (g.output_width + WIDTH - 1) / WIDTH, all = g.pictures * columns * height;
+    int height = g.output_height, columns = (g.output_width + WIDTH - 1) / WIDTH, all = g.images * columns * height;
     int each = (all + gridDim.y - 1) / gridDim.y, begin = min(each * (int)blockIdx.y, all), end = min(begin + each, all);
     auto span = [&](int from) { return min(height - from % height, end - from); };
 
@@ -97,12 +97,12 @@ octant_convolution_gradient(const float* __restrict__ input, const float* __rest
     int coming = begin, coming_y = 0, coming_step = 0, coming_steps = 0;
     auto start = [&](Stage& stage) {
         if (coming_step >= coming_steps && coming < end) {
-            int picture = coming / height / columns, x = coming / height % columns * WIDTH;
+            int image = coming / height / columns, x = coming / height % columns * WIDTH;
             coming_y = coming % height, coming_step = 0, coming_steps = span(coming) + SIDE - 1;
             inputs.aim((in_second() ? second - APART : input) + block_input +
-                           (i64)picture * g.input_height * g.input_width * inputs.channels,
+                           (i64)image * g.input_height * g.input_width * inputs.channels,
                        coming_y - g.low_y, x - g.low_x);
-            cotangents.aim(cotangent + (i64)picture * height * g.output_width * outputs + block_output,
+            cotangents.aim(cotangent + (i64)image * height * g.output_width * outputs + block_output,
                            coming_y - (SIDE - 1), x);
             coming += span(coming);
         }

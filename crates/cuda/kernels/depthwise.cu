@@ -1,4 +1,4 @@
-// A depthwise convolution over channels-last pictures, or its gradient with respect to the input, which is one too.
+// A depthwise convolution over channels-last images, or its gradient with respect to the input, which is one too.
 //
 // A thread owns 16 bytes of neighbouring channels, so that a warp reads whole lines of memory, and sums in f32. The
 // work is bound by memory: the loops only have to take each value from the caches few enough times.
@@ -28,9 +28,9 @@ octant_depthwise(const Pixel* __restrict__ input, const Pixel* __restrict__ kern
     unsigned index = blockIdx.x * blockDim.x + threadIdx.x;
     unsigned group = index % groups, strip = index / groups, row = strip / strips;
     int x = strip % strips * PLACES, y = row % (unsigned)g.output_height;
-    unsigned picture = row / (unsigned)g.output_height;
-    if (picture >= g.pictures) return;
-    input += (i64)picture * g.input_height * g.input_width * groups + group;
+    unsigned image = row / (unsigned)g.output_height;
+    if (image >= g.images) return;
+    input += (i64)image * g.input_height * g.input_width * groups + group;
     Pixel weights[SIDE * SIDE];
 #pragma unroll
     for (int tap = 0; tap < SIDE * SIDE; ++tap)

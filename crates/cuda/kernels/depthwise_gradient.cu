@@ -17,12 +17,12 @@ extern "C" __global__ void __launch_bounds__(WARPS* LANES)
 octant_depthwise_gradient(const Pixel* __restrict__ input, const Pixel* __restrict__ cotangent,
                           float* __restrict__ sums, Geometry g) {
     int groups = g.channels / CHANNELS, group = blockIdx.x * LANES + threadIdx.x;
-    int bands = (g.output_height + ROWS - 1) / ROWS, all = group < groups ? g.pictures * bands : 0;
+    int bands = (g.output_height + ROWS - 1) / ROWS, all = group < groups ? g.images * bands : 0;
     float totals[SIDE][SIDE][CHANNELS] = {};
     for (int band = blockIdx.y * WARPS + threadIdx.y; band < all; band += gridDim.y * WARPS) {
-        int picture = band / bands, y = band % bands * ROWS;
-        const Pixel* pixels = input + (i64)picture * g.input_height * g.input_width * groups + group;
-        const Pixel* results = cotangent + ((i64)picture * g.output_height + y) * g.output_width * groups + group;
+        int image = band / bands, y = band % bands * ROWS;
+        const Pixel* pixels = input + (i64)image * g.input_height * g.input_width * groups + group;
+        const Pixel* results = cotangent + ((i64)image * g.output_height + y) * g.output_width * groups + group;
         const Pixel* lines[LINES];
         bool inside[LINES];
 #pragma unroll

@@ -1,6 +1,6 @@
 // A plain convolution of few channels into few, or its gradient with respect to the input.
 //
-// A thread walks down a band of the picture in strips of four places, and its neighbours beside it. A pixel that is read
+// A thread walks down a band of the image in strips of four places, and its neighbours beside it. A pixel that is read
 // once adds to all places of a strip, with weights that stay in registers: INPUTS * OUTPUTS * SIDE * SIDE of them. The
 // grid's depth is the number of bands.
 //
@@ -25,12 +25,12 @@ octant_few_channels(const Input* __restrict__ input, const float* __restrict__ k
                 int read = g.reversed ? TAPS - 1 - tap : tap;
                 weights[tap][i][o] = kernel[read * INPUTS * OUTPUTS + (TURNED ? o * INPUTS + i : i * OUTPUTS + o)];
             }
-    unsigned index = blockIdx.x * blockDim.x + threadIdx.x, picture = index / g.output_width;
+    unsigned index = blockIdx.x * blockDim.x + threadIdx.x, image = index / g.output_width;
     int x = index % g.output_width, rows = (g.output_height + gridDim.z - 1) / gridDim.z, first = blockIdx.z * rows;
     int end = min(first + rows, g.output_height);
-    if (picture >= g.pictures) return;
-    input += (i64)picture * g.input_height * g.input_width;
-    output += (i64)picture * g.output_height * g.output_width + x;
+    if (image >= g.images) return;
+    input += (i64)image * g.input_height * g.input_width;
+    output += (i64)image * g.output_height * g.output_width + x;
     for (int y = first; y < end; y += PLACES) {
         float sums[PLACES][OUTPUTS] = {};
 #pragma unroll

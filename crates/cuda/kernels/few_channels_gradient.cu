@@ -15,12 +15,12 @@ octant_few_channels_gradient(const Input* __restrict__ input, const Output* __re
                              float* __restrict__ sums, Geometry g) {
     float totals[TAPS][INPUTS][OUTPUTS] = {};
     int columns = (g.input_width + 31) / 32, chunks = (g.input_height + ROWS - 1) / ROWS;
-    int jobs = g.pictures * columns * chunks;
+    int jobs = g.images * columns * chunks;
     for (int job = blockIdx.x * WARPS + threadIdx.y; job < jobs; job += gridDim.x * WARPS) {
         int x = job % columns * 32 + threadIdx.x, first = job / columns % chunks * ROWS;
-        int picture = job / columns / chunks, end = min(first + ROWS, g.input_height);
-        const Input* pixels = input + (i64)picture * g.input_height * g.input_width;
-        const Output* results = cotangent + (i64)picture * g.output_height * g.output_width;
+        int image = job / columns / chunks, end = min(first + ROWS, g.input_height);
+        const Input* pixels = input + (i64)image * g.input_height * g.input_width;
+        const Output* results = cotangent + (i64)image * g.output_height * g.output_width;
         for (int y = first; y < end; y += PLACES) {
             Input places[PLACES];
 #pragma unroll

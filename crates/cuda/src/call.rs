@@ -4,7 +4,7 @@ use crate::compiler::{Source, compiler};
 use crate::driver::{Grid, Kernel, driver};
 use crate::ffi::{CallFrame, Error, Stage, handle};
 use crate::store::stored;
-use crate::window::{Geometry, Pictures, Window, pictures};
+use crate::window::{Geometry, Images, Window, images};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -35,12 +35,12 @@ pub trait Call {
     }
 
     /// Whether a result can come in so many parts.
-    fn check(_: &Window, _output: &Pictures, _parts: i64) -> Result<(), String> {
+    fn check(_: &Window, _output: &Images, _parts: i64) -> Result<(), String> {
         Ok(())
     }
 
     /// The blocks for the shapes of the input and of the output or its cotangent, and for so many parts.
-    fn grid(window: &Window, input: &Pictures, output: &Pictures, parts: i64) -> Grid;
+    fn grid(window: &Window, input: &Images, output: &Images, parts: i64) -> Grid;
 }
 
 /// The `XLA_FFI_Handler` of a call.
@@ -85,13 +85,13 @@ fn start<C: Call>(frame: &CallFrame, window: &Window, kernel: Kernel) -> Result<
         return Err(format!("{} takes {operands} operands here and has {results} results", C::NAME));
     }
     let result = buffers[operands];
-    let (mut input, output) = (pictures(buffers[0])?, pictures(if C::GRADIENT { buffers[1] } else { result })?);
+    let (mut input, output) = (images(buffers[0])?, images(if C::GRADIENT { buffers[1] } else { result })?);
     if input[3] != window.apart {
-        return Err(format!("{} reads {} channels of pictures that have {}", C::NAME, window.apart, input[3]));
+        return Err(format!("{} reads {} channels of images that have {}", C::NAME, window.apart, input[3]));
     }
     // Those of the array behind it included.
     input[3] = window.inputs;
-    // The gradient of a kernel comes in parts, and so do moments, for every picture.
+    // The gradient of a kernel comes in parts, and so do moments, for every image.
     let parts = if C::GRADIENT { result.dims().first() } else { buffers[buffers.len() - 1].dims().get(1) };
     let parts = parts.copied().unwrap_or(1);
     C::check(window, &output, parts)?;

@@ -4,7 +4,7 @@
 use crate::call::{Call, enough};
 use crate::compiler::{Source, source};
 use crate::driver::Grid;
-use crate::window::{Pictures, Window};
+use crate::window::{Images, Window};
 
 /// The widest load.
 const VECTOR_BITS: i64 = 128;
@@ -37,11 +37,11 @@ impl Call for Convolution {
         defines(window, VECTOR_BITS / window.bits)
     }
 
-    fn grid(window: &Window, _: &Pictures, output: &Pictures, _: i64) -> Grid {
-        let [pictures, height, width, channels] = *output;
+    fn grid(window: &Window, _: &Images, output: &Images, _: i64) -> Grid {
+        let [images, height, width, channels] = *output;
         let places = if window.is_plain() { PLACES } else { 1 };
         let vectors = channels * window.bits / VECTOR_BITS;
-        let threads = pictures * height * i64::from(enough(width, places)) * vectors;
+        let threads = images * height * i64::from(enough(width, places)) * vectors;
         Grid { blocks: [enough(threads, THREADS.into()), 1, 1], threads: [THREADS, 1] }
     }
 }
@@ -65,7 +65,7 @@ impl Call for Gradient {
         defines(window, Gradient::channels(window))
     }
 
-    fn grid(window: &Window, _: &Pictures, output: &Pictures, parts: i64) -> Grid {
+    fn grid(window: &Window, _: &Images, output: &Images, parts: i64) -> Grid {
         let warp = LANES * Gradient::channels(window);
         Grid { blocks: [enough(output[3], warp), parts as u32, 1], threads: [LANES as u32, WARPS] }
     }

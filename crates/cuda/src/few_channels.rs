@@ -4,7 +4,7 @@
 use crate::call::{Call, enough};
 use crate::compiler::{Source, source};
 use crate::driver::Grid;
-use crate::window::{Pictures, Window};
+use crate::window::{Images, Window};
 
 /// Threads of a block of the convolution, and rows that each of them makes at once and at most: every thread reads all
 /// weights, but few threads would leave the GPU idle.
@@ -36,9 +36,9 @@ impl Call for Convolution {
         defines(window)
     }
 
-    fn grid(_: &Window, _: &Pictures, output: &Pictures, _: i64) -> Grid {
-        let [pictures, height, width, _] = *output;
-        let columns = pictures * width;
+    fn grid(_: &Window, _: &Images, output: &Images, _: i64) -> Grid {
+        let [images, height, width, _] = *output;
+        let columns = images * width;
         let rows = (i64::from(enough(columns * height, ENOUGH * ROWS[0])) * ROWS[0]).min(ROWS[1]);
         Grid { blocks: [enough(columns, THREADS.into()), 1, enough(height, rows)], threads: [THREADS, 1] }
     }
@@ -56,7 +56,7 @@ impl Call for Gradient {
         defines(window)
     }
 
-    fn grid(_: &Window, _: &Pictures, _: &Pictures, parts: i64) -> Grid {
+    fn grid(_: &Window, _: &Images, _: &Images, parts: i64) -> Grid {
         Grid { blocks: [parts as u32, 1, 1], threads: [32, WARPS] }
     }
 }

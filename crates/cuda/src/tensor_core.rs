@@ -9,7 +9,7 @@
 use crate::call::{Call, enough};
 use crate::compiler::{Source, source};
 use crate::driver::Grid;
-use crate::window::{Pictures, Window};
+use crate::window::{Images, Window};
 
 /// Channels come in blocks.
 const BLOCK: i64 = 16;
@@ -29,8 +29,8 @@ const PROCESSORS: i64 = 132;
 /// More operands follow, in this order: factors and offsets if the input is to be rectified; the second input of joined
 /// convolutions, or the second array of an input that lies in two; the pointwise kernel of joined and split ones; for the cotangent of a rectified norm what was normalised, the
 /// norm's factors and offsets, and the offsets that move what was normalised to its center. More results: the output of
-/// the split pointwise convolution; the moments of all outputs, `[pictures, parts, 4, channels]`: count, shift, the sums of
-/// distances from the shift and of their squares; of a cotangent `[pictures, parts, 2, channels]`: its sums, and those
+/// the split pointwise convolution; the moments of all outputs, `[images, parts, 4, channels]`: count, shift, the sums of
+/// distances from the shift and of their squares; of a cotangent `[images, parts, 2, channels]`: its sums, and those
 /// of its products with what was normalised, moved.
 pub struct Convolution;
 
@@ -63,12 +63,12 @@ impl Tile {
         }
     }
 
-    /// The columns that pictures are cut into, side by side.
+    /// The columns that images are cut into, side by side.
     fn across(&self, width: i64) -> i64 {
         enough(width, 8 * self.eights).into()
     }
 
-    /// The bands that pictures are cut into, one below the other: those with which the last blocks end soonest, when each
+    /// The bands that images are cut into, one below the other: those with which the last blocks end soonest, when each
     /// row costs the same and so do the rows that a band shares with its neighbours.
     fn bands(&self, window: &Window, columns: i64, height: i64) -> i64 {
         let at_once = PROCESSORS * self.resident * WARPS;
@@ -124,7 +124,7 @@ impl Call for Convolution {
     }
 
     /// Every warp writes a part of the sums: columns that did not divide them would leave some unwritten.
-    fn check(window: &Window, &[_, _, width, _]: &Pictures, parts: i64) -> Result<(), String> {
+    fn check(window: &Window, &[_, _, width, _]: &Images, parts: i64) -> Result<(), String> {
         let across = Tile::of(window).across(width);
         match !tells(window) || parts % across == 0 {
             true => Ok(()),
@@ -132,11 +132,11 @@ impl Call for Convolution {
         }
     }
 
-    fn grid(window: &Window, _: &Pictures, output: &Pictures, parts: i64) -> Grid {
-        let [pictures, height, width, _] = *output;
+    fn grid(window: &Window, _: &Images, output: &Images, parts: i64) -> Grid {
+        let [images, height, width, _] = *output;
         let tile = Tile::of(window);
         let across = tile.across(width);
-        let columns = pictures * across;
+        let columns = images * across;
         // Whoever asks for sums says in how many parts, every warp's being one of them.
         let bands = if tells(window) { (parts / across).max(1) } else { tile.bands(window, columns, height) };
         let blocks = [enough(columns, WARPS), (window.outputs / tile.outputs) as u32, bands as u32];
@@ -194,7 +194,7 @@ impl Call for Gradient {
         (row(width + window.side - 1, BLOCK * inputs) + cotangents + factors + ALIGNMENT) as u32
     }
 
-    fn grid(window: &Window, _: &Pictures, _: &Pictures, parts: i64) -> Grid {
+    fn grid(window: &Window, _: &Images, _: &Images, parts: i64) -> Grid {
         let [inputs, outputs, shares] = shares(window);
         let blocks = window.inputs / (BLOCK * inputs) * (window.outputs / (BLOCK * outputs));
         Grid { blocks: [blocks as u32, parts as u32, 1], threads: [32, (inputs * outputs * shares) as u32] }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_cut_so_that_no_processor_waits_long() {
+    fn images_are_cut_so_that_no_processor_waits_long() {
         let grid = |inputs, outputs, size| {
             Convolution::grid(&plain(3, 32, inputs, outputs), &[0; 4], &[32, size, size, outputs], 1).blocks
         };

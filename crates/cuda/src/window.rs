@@ -77,12 +77,12 @@ impl Window {
     }
 }
 
-/// Pictures, height, width, channels.
-pub type Pictures = [i64; 4];
+/// Images, height, width, channels.
+pub type Images = [i64; 4];
 
-/// The shape of a buffer of channels-last pictures.
-pub fn pictures(buffer: &Buffer) -> Result<Pictures, String> {
-    Pictures::try_from(buffer.dims()).map_err(|_| "a convolution takes pictures".to_string())
+/// The shape of a buffer of channels-last images.
+pub fn images(buffer: &Buffer) -> Result<Images, String> {
+    Images::try_from(buffer.dims()).map_err(|_| "a convolution takes images".to_string())
 }
 
 /// What the kernels read, in the order of their header.
@@ -91,7 +91,7 @@ pub fn pictures(buffer: &Buffer) -> Result<Pictures, String> {
 pub struct Geometry([i32; 16]);
 
 impl Geometry {
-    pub fn new(input: &Pictures, output: &Pictures, window: &Window) -> Result<Geometry, String> {
+    pub fn new(input: &Images, output: &Images, window: &Window) -> Result<Geometry, String> {
         let [count, height, width, channels] = *input;
         let sizes = [count, channels, output[3], height, width, output[1], output[2]];
         let pairs = [window.strides, window.low, window.input_dilation, window.kernel_dilation];

@@ -1,4 +1,4 @@
-//! Writes the built-in data set as raw bytes (pictures, then labels), for a look at it with other tools.
+//! Writes the built-in data set as raw bytes (images, then labels), for a look at it with other tools.
 
 use octant_data::{Dataset, Glyphs, Target};
 use std::io::Write;
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut labels = Vec::new();
     for index in 0..count {
         let sample = set.get(index)?;
-        file.write_all(sample.picture.bytes())?;
+        file.write_all(sample.image.bytes())?;
         if let Target::Class(class) = sample.target {
             labels.push(class as u8);
         }

@@ -4,26 +4,26 @@
 //!         [--pipeline jpeg|cifar] [--workers 2] [--epochs 3] [--json]
 //!
 //! Two pipelines: `jpeg` decodes the JPEGs of the folder, takes a random resized crop of 224, mirrors and jitters colours;
-//! `cifar` takes made-up pictures of 32×32 through S3's fine-tuning (crop, jitter, bicubic 256, middle 224, two erasings).
+//! `cifar` takes made-up images of 32×32 through S3's fine-tuning (crop, jitter, bicubic 256, middle 224, two erasings).
 //! `bench/peers/dataloader_peer.py` does the same with PyTorch's DataLoader and torchvision, in turn with this program.
 
 use octant_data::decode::DecodeOptions;
 use octant_data::readers::FolderDataset;
-use octant_data::{DataError, Dataset, Loader, LoaderConfig, Picture, Pipeline, Sample, SampleRng, Step, Target};
+use octant_data::{AnyImage, DataError, Dataset, Loader, LoaderConfig, Pipeline, Sample, SampleRng, Step, Target};
 use octant_imaging::{Image, Semantics};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Random pictures of CIFAR's size.
+/// Random images of CIFAR's size.
 struct Noise(Vec<Sample>);
 
 impl Noise {
     fn new(count: u64) -> Noise {
         let sample = |index| {
             let mut rng = SampleRng::new(0, 0, index);
-            let picture = Image::from_fn(32, 32, 3, |_, _, _| rng.bits() as u8);
-            Sample { picture: Picture::U8(picture), target: Target::Class(0) }
+            let image = Image::from_fn(32, 32, 3, |_, _, _| rng.bits() as u8);
+            Sample { image: AnyImage::U8(image), target: Target::Class(0) }
         };
         Noise((0..count).map(sample).collect())
     }

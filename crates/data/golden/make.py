@@ -1,6 +1,6 @@
-"""Writes small pictures in every format and what Pillow and NumPy read from them.
+"""Writes small images in every format and what Pillow and NumPy read from them.
 
-Run it with a Python that has numpy and pillow. The pictures go to `pictures/`, the pixels to `decoded.npz`.
+Run it with a Python that has numpy and pillow. The images go to `images/`, the pixels to `decoded.npz`.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 HERE = Path(__file__).parent
-FOLDER = HERE / "pictures"
+FOLDER = HERE / "images"
 FOLDER.mkdir(exist_ok=True)
 
 y, x = np.mgrid[:29, :37].astype(np.float64)
@@ -31,37 +31,37 @@ def save(name, image, lossless=True, mode=None, **options):
     keep(name, back.convert(mode) if mode else back)
 
 
-picture = Image.fromarray(rgb)
-save("baseline.jpg", picture, quality=90)
-save("subsampled.jpg", picture, quality=85, subsampling="4:2:0")
-save("progressive.jpg", picture, quality=90, progressive=True)
+image = Image.fromarray(rgb)
+save("baseline.jpg", image, quality=90)
+save("subsampled.jpg", image, quality=85, subsampling="4:2:0")
+save("progressive.jpg", image, quality=90, progressive=True)
 save("grey.jpg", Image.fromarray(grey), quality=90)
 for code in range(1, 9):
     exif = Image.Exif()
     exif[0x0112] = code
     name = f"turned{code}.png"
-    picture.crop((0, 0, 7, 5)).save(FOLDER / name, exif=exif)
+    image.crop((0, 0, 7, 5)).save(FOLDER / name, exif=exif)
     from PIL import ImageOps
     keep(name, ImageOps.exif_transpose(Image.open(FOLDER / name)))
 exif = Image.Exif()
 exif[0x0112] = 6
-picture.save(FOLDER / "turned6.jpg", exif=exif, quality=95)
+image.save(FOLDER / "turned6.jpg", exif=exif, quality=95)
 keep("turned6.jpg", ImageOps.exif_transpose(Image.open(FOLDER / "turned6.jpg")))
-save("rgb.png", picture)
+save("rgb.png", image)
 save("rgba.png", Image.fromarray(rgba))
 save("grey.png", Image.fromarray(grey))
-save("palette.png", picture.quantize(17), mode="RGB")
+save("palette.png", image.quantize(17), mode="RGB")
 save("one_bit.png", Image.fromarray(grey > 128), mode="L")
 Image.fromarray(deep).save(FOLDER / "grey16.png")
 keep("grey16.png", deep)
-save("rgb.bmp", picture)
+save("rgb.bmp", image)
 save("grey.bmp", Image.fromarray(grey), mode="L")
-save("palette.bmp", picture.quantize(9), mode="RGB")
-save("lossless.webp", picture, lossless=True)
+save("palette.bmp", image.quantize(9), mode="RGB")
+save("lossless.webp", image, lossless=True)
 save("alpha.webp", Image.fromarray(rgba), lossless=True, exact=True)
-save("lossy.webp", picture, quality=90)
-save("rgb.tif", picture)
-save("lzw.tif", picture, compression="tiff_lzw")
+save("lossy.webp", image, quality=90)
+save("rgb.tif", image)
+save("lzw.tif", image, compression="tiff_lzw")
 save("deflate.tif", Image.fromarray(grey), compression="tiff_adobe_deflate")
 Image.fromarray(deep).save(FOLDER / "grey16.tif")
 keep("grey16.tif", deep)

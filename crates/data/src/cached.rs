@@ -12,7 +12,7 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// Keeps at most `limit` bytes of pictures; samples beyond that are read anew each time.
+    /// Keeps at most `limit` bytes of images; samples beyond that are read anew each time.
     pub fn new(inner: Arc<dyn Dataset>, limit: usize) -> Cached {
         let samples = (0..inner.len()).map(|_| OnceLock::new()).collect();
         Cached { inner, samples, bytes_left: AtomicUsize::new(limit) }
@@ -29,7 +29,7 @@ impl Dataset for Cached {
             return Ok(sample.clone());
         }
         let sample = self.inner.get(index)?;
-        let size = sample.picture.bytes().len();
+        let size = sample.image.bytes().len();
         let update = |left: usize| left.checked_sub(size);
         if self.bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok() {
             // Two workers may read the same sample at once; the first one's stays and both are equal.

@@ -1,12 +1,12 @@
 //! Pixels to files: PNG, which loses nothing.
 
-use crate::{DataError, Picture};
+use crate::{AnyImage, DataError};
 use octant_imaging::Image;
 use std::path::Path;
 
-/// The picture as the contents of a PNG file. Floats in 0–1 are reduced to 8 bits.
-pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, String> {
-    let [height, width, channels] = picture.dims();
+/// The image as the contents of a PNG file. Floats in 0–1 are reduced to 8 bits.
+pub fn encode_png(image: &AnyImage) -> Result<Vec<u8>, String> {
+    let [height, width, channels] = image.dims();
     let color = match channels {
         1 => png::ColorType::Grayscale,
         2 => png::ColorType::GrayscaleAlpha,
@@ -14,8 +14,8 @@ pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, String> {
         4 => png::ColorType::Rgba,
         more => return Err(format!("a PNG has at most 4 channels, not {more}")),
     };
-    let (depth, bytes) = match picture {
-        Picture::U16(image) => {
+    let (depth, bytes) = match image {
+        AnyImage::U16(image) => {
             (png::BitDepth::Sixteen, image.values().iter().flat_map(|value| value.to_be_bytes()).collect())
         }
         other => (png::BitDepth::Eight, other.clone().to_u8().into_values()),
@@ -29,14 +29,14 @@ pub fn encode_png(picture: &Picture) -> Result<Vec<u8>, String> {
     Ok(file)
 }
 
-/// Writes a picture as a PNG file.
-pub fn write_png(path: impl AsRef<Path>, picture: &Picture) -> Result<(), DataError> {
+/// Writes an image as a PNG file.
+pub fn write_png(path: impl AsRef<Path>, image: &AnyImage) -> Result<(), DataError> {
     let path = path.as_ref();
-    let bytes = encode_png(picture).map_err(|problem| DataError::malformed(path, problem))?;
+    let bytes = encode_png(image).map_err(|problem| DataError::malformed(path, problem))?;
     std::fs::write(path, bytes).map_err(|error| DataError::io(path, error))
 }
 
-/// Writes an 8-bit picture as a PNG file.
+/// Writes an 8-bit image as a PNG file.
 pub fn write_png_u8(path: impl AsRef<Path>, image: &Image<u8>) -> Result<(), DataError> {
-    write_png(path, &Picture::U8(image.clone()))
+    write_png(path, &AnyImage::U8(image.clone()))
 }

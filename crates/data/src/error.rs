@@ -21,7 +21,7 @@ pub enum DataError {
         /// What is wrong, as the rest of a sentence.
         problem: String,
     },
-    /// Two files that belong together do not fit, such as a mask and its picture.
+    /// Two files that belong together do not fit, such as a mask and its image.
     #[error("{}: {problem}", path.display())]
     Mismatch {
         /// The file that does not fit.

@@ -5,7 +5,7 @@
 //! means anything by itself. A logistic regression on pixels stays near chance; a small convolutional network gets most
 //! of it right.
 
-use crate::{DataError, Dataset, Picture, Sample, SampleRng, Target};
+use crate::{AnyImage, DataError, Dataset, Sample, SampleRng, Target};
 use octant_imaging::Image;
 use std::f32::consts::TAU;
 
@@ -36,7 +36,7 @@ impl Dataset for Glyphs {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let mut rng = SampleRng::new(self.seed, 0, index as u64);
         let class = rng.below(NAMES.len());
-        Ok(Sample { picture: Picture::U8(draw(class, &mut rng)), target: Target::Class(class as u32) })
+        Ok(Sample { image: AnyImage::U8(draw(class, &mut rng)), target: Target::Class(class as u32) })
     }
 
     fn class_names(&self) -> &[String] {

@@ -1,9 +1,9 @@
-//! Packed data sets: decoded pictures in one file that is mapped into memory, so that an epoch costs no decoding.
+//! Packed data sets: decoded images in one file that is mapped into memory, so that an epoch costs no decoding.
 //!
 //! Layout, little-endian: eight bytes of magic, the place of the index; the records (element type, size, target,
 //! pixels); the index (number of records, their places, the class names).
 
-use crate::{DataError, Dataset, LabelledBox, Picture, Sample, Target};
+use crate::{AnyImage, DataError, Dataset, LabelledBox, Sample, Target};
 use memmap2::Mmap;
 use octant_imaging::Image;
 use std::fs::File;
@@ -65,11 +65,11 @@ fn write_packed(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {
 }
 
 fn record_of(sample: &Sample) -> Vec<u8> {
-    let [height, width, channels] = sample.picture.dims();
-    let kind = match sample.picture {
-        Picture::U8(_) => 0,
-        Picture::U16(_) => 1,
-        Picture::F32(_) => 2,
+    let [height, width, channels] = sample.image.dims();
+    let kind = match sample.image {
+        AnyImage::U8(_) => 0,
+        AnyImage::U16(_) => 1,
+        AnyImage::F32(_) => 2,
     };
     let mut record = vec![kind, channels as u8];
     record.extend((height as u32).to_le_bytes());
@@ -97,7 +97,7 @@ fn record_of(sample: &Sample) -> Vec<u8> {
             }
         }
     }
-    record.extend(sample.picture.bytes());
+    record.extend(sample.image.bytes());
     record
 }
 
@@ -201,21 +201,21 @@ fn read_record(bytes: &[u8]) -> Result<Sample, String> {
         other => return Err(format!("a record has the unknown target kind {other}")),
     };
     let count = pixels.checked_mul(channels).ok_or("a size in the packed file is damaged")?;
-    let picture = match kind {
-        0 => Picture::U8(image(height, width, channels, record.take(count)?.to_vec())?),
+    let image = match kind {
+        0 => AnyImage::U8(image(height, width, channels, record.take(count)?.to_vec())?),
         1 => {
             let bytes = record.take(count.saturating_mul(2))?;
             let values = bytes.as_chunks::<2>().0.iter().map(|&value| u16::from_le_bytes(value)).collect();
-            Picture::U16(image(height, width, channels, values)?)
+            AnyImage::U16(image(height, width, channels, values)?)
         }
         2 => {
             let bytes = record.take(count.saturating_mul(4))?;
             let values = bytes.as_chunks::<4>().0.iter().map(|&value| f32::from_le_bytes(value)).collect();
-            Picture::F32(image(height, width, channels, values)?)
+            AnyImage::F32(image(height, width, channels, values)?)
         }
         other => return Err(format!("a record has the unknown element type {other}")),
     };
-    Ok(Sample { picture, target })
+    Ok(Sample { image, target })
 }
 
 fn image<T: octant_imaging::Channel>(

@@ -1,59 +1,59 @@
-//! What a data set is: numbered samples, each a picture with a target.
+//! What a data set is: numbered samples, each an image with a target.
 
 use crate::{DataError, SampleRng};
 use octant_imaging::Image;
 use octant_tensor::DType;
 
-/// A decoded picture in the precision it was stored with.
+/// A decoded image in the precision it was stored with.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Picture {
-    /// 8 bits per channel: nearly every picture.
+pub enum AnyImage {
+    /// 8 bits per channel: nearly every image.
     U8(Image<u8>),
-    /// 16 bits per channel: infrared and medical pictures.
+    /// 16 bits per channel: infrared and medical images.
     U16(Image<u16>),
     /// Floats, usually in 0–1.
     F32(Image<f32>),
 }
 
-impl Picture {
+impl AnyImage {
     /// Height, width and channels.
     pub fn dims(&self) -> [usize; 3] {
         match self {
-            Picture::U8(image) => image.dims(),
-            Picture::U16(image) => image.dims(),
-            Picture::F32(image) => image.dims(),
+            AnyImage::U8(image) => image.dims(),
+            AnyImage::U16(image) => image.dims(),
+            AnyImage::F32(image) => image.dims(),
         }
     }
 
     /// The element type of its channels.
     pub fn dtype(&self) -> DType {
         match self {
-            Picture::U8(_) => DType::U8,
-            Picture::U16(_) => DType::U16,
-            Picture::F32(_) => DType::F32,
+            AnyImage::U8(_) => DType::U8,
+            AnyImage::U16(_) => DType::U16,
+            AnyImage::F32(_) => DType::F32,
         }
     }
 
     /// The values in HWC order as raw bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Picture::U8(image) => image.values(),
-            Picture::U16(image) => bytemuck::cast_slice(image.values()),
-            Picture::F32(image) => bytemuck::cast_slice(image.values()),
+            AnyImage::U8(image) => image.values(),
+            AnyImage::U16(image) => bytemuck::cast_slice(image.values()),
+            AnyImage::F32(image) => bytemuck::cast_slice(image.values()),
         }
     }
 
-    /// This picture with 8 bits per channel: 16-bit values keep their high byte, floats in 0–1 are scaled.
+    /// This image with 8 bits per channel: 16-bit values keep their high byte, floats in 0–1 are scaled.
     pub fn to_u8(self) -> Image<u8> {
         match self {
-            Picture::U8(image) => image,
-            Picture::U16(image) => image.map(|value| (value >> 8) as u8),
-            Picture::F32(image) => image.map(|value| (value * 255.0).round_ties_even() as u8),
+            AnyImage::U8(image) => image,
+            AnyImage::U16(image) => image.map(|value| (value >> 8) as u8),
+            AnyImage::F32(image) => image.map(|value| (value * 255.0).round_ties_even() as u8),
         }
     }
 }
 
-/// One object in a picture: its class and its corners in pixels.
+/// One object in an image: its class and its corners in pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LabelledBox {
     /// The number of the class.
@@ -68,12 +68,12 @@ pub struct LabelledBox {
     pub y1: f32,
 }
 
-/// What is to be predicted about a picture.
+/// What is to be predicted about an image.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// The number of its class.
     Class(u32),
-    /// One label per pixel, as a picture of one channel and the same size.
+    /// One label per pixel, as an image of one channel and the same size.
     Mask(Image<u8>),
     /// Numbers to regress.
     Values(Vec<f32>),
@@ -81,11 +81,11 @@ pub enum Target {
     Boxes(Vec<LabelledBox>),
 }
 
-/// A picture and what is to be predicted about it.
+/// An image and what is to be predicted about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// The picture.
-    pub picture: Picture,
+    /// The image.
+    pub image: AnyImage,
     /// What is to be predicted.
     pub target: Target,
 }

@@ -1,8 +1,8 @@
 //! Decoders against Pillow's pixels, and against two thousand damaged files of every format.
 #![allow(clippy::unwrap_used)]
 
-use octant_data::decode::{Channels, DecodeOptions, Limits, decode, read_picture};
-use octant_data::{Picture, SampleRng};
+use octant_data::decode::{Channels, DecodeOptions, Limits, decode, read_image};
+use octant_data::{AnyImage, SampleRng};
 use octant_tensor::{DType, HostTensor, read_npz};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -63,15 +63,15 @@ fn every_format_gives_pillows_pixels() {
             3 => DecodeOptions::default(),
             _ => as_stored(),
         };
-        let picture = read_picture(golden().join("pictures").join(&name), &options).unwrap();
-        assert_eq!((picture.dtype(), &picture.dims()[..]), (tensor.dtype(), tensor.dims()), "{name}");
-        if picture.dtype() != DType::U8 {
-            assert_eq!(picture.bytes(), &tensor.bytes()[..], "{name}");
+        let image = read_image(golden().join("images").join(&name), &options).unwrap();
+        assert_eq!((image.dtype(), &image.dims()[..]), (tensor.dtype(), tensor.dims()), "{name}");
+        if image.dtype() != DType::U8 {
+            assert_eq!(image.bytes(), &tensor.bytes()[..], "{name}");
             continue;
         }
-        let pairs = picture.bytes().iter().zip(tensor.bytes().iter());
+        let pairs = image.bytes().iter().zip(tensor.bytes().iter());
         let largest = pairs.clone().map(|(a, b)| a.abs_diff(*b)).max().unwrap();
-        let mean = pairs.map(|(a, b)| a.abs_diff(*b) as f64).sum::<f64>() / picture.bytes().len() as f64;
+        let mean = pairs.map(|(a, b)| a.abs_diff(*b) as f64).sum::<f64>() / image.bytes().len() as f64;
         // Inverse transforms of lossy formats may round differently; everything else is exact.
         let lossy = name.ends_with("jpg") || name.starts_with("lossy");
         let allowed = if lossy { (6, 0.8) } else { (0, 0.0) };
@@ -81,14 +81,14 @@ fn every_format_gives_pillows_pixels() {
 
 #[test]
 fn channels_and_bits_come_as_asked_for() {
-    let open = |name: &str, options: DecodeOptions| read_picture(golden().join("pictures").join(name), &options);
+    let open = |name: &str, options: DecodeOptions| read_image(golden().join("images").join(name), &options);
     let grey = DecodeOptions { channels: Channels::Grey, ..DecodeOptions::default() };
     assert_eq!(open("rgba.png", grey).unwrap().dims(), [29, 37, 1]);
     assert_eq!(open("grey.jpg", DecodeOptions::default()).unwrap().dims(), [29, 37, 3]);
     let eight = DecodeOptions { eight_bits: true, ..as_stored() };
-    assert!(matches!(open("grey16.png", eight).unwrap(), Picture::U8(_)));
+    assert!(matches!(open("grey16.png", eight).unwrap(), AnyImage::U8(_)));
     assert!(
-        matches!(open("grey16.tif", DecodeOptions::default()).unwrap(), Picture::U16(image) if image.channels() == 3)
+        matches!(open("grey16.tif", DecodeOptions::default()).unwrap(), AnyImage::U16(image) if image.channels() == 3)
     );
 }
 
@@ -120,7 +120,7 @@ fn survive(extension: &str) {
     let limits = Limits { side: 20_000, pixels: 1 << 20 };
     let options = DecodeOptions { limits, ..as_stored() };
     let mut files: Vec<PathBuf> =
-        std::fs::read_dir(golden().join("pictures")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        std::fs::read_dir(golden().join("images")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|found| found == extension));
     files.sort();
     let originals: Vec<Vec<u8>> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
@@ -130,7 +130,7 @@ fn survive(extension: &str) {
         let bytes = damage(&originals[round % originals.len()], &mut rng);
         let outcome = std::panic::catch_unwind(|| decode(&bytes, &options));
         match outcome {
-            Ok(Ok(picture)) => assert!(picture.dims()[0] * picture.dims()[1] <= limits.pixels),
+            Ok(Ok(image)) => assert!(image.dims()[0] * image.dims()[1] <= limits.pixels),
             Ok(Err(problem)) => {
                 assert!(!problem.is_empty() && problem.len() < 400, "{problem}");
                 refused += 1;

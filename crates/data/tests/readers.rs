@@ -7,7 +7,7 @@ use octant_data::readers::{
     Cifar, FolderDataset, Split, TableDataset, TfRecordDataset, WebDataset, open_frames, open_irstd, read_idx,
     write_webdataset,
 };
-use octant_data::{Dataset, Glyphs, Picture, SampleRng, Target, write_png_u8};
+use octant_data::{AnyImage, Dataset, Glyphs, SampleRng, Target, write_png_u8};
 use octant_imaging::Image;
 use std::path::{Path, PathBuf};
 
@@ -19,13 +19,13 @@ fn grey() -> DecodeOptions {
     DecodeOptions { channels: Channels::Grey, ..DecodeOptions::default() }
 }
 
-/// The picture that `make.py` wrote for a batch: planes of slowly rising values.
+/// The image that `make.py` wrote for a batch: planes of slowly rising values.
 fn check_cifar(set: &Cifar, labels: &[u32], starts: &[usize]) {
     assert_eq!(set.len(), labels.len());
     for (index, (&label, &start)) in labels.iter().zip(starts).enumerate() {
         let sample = set.get(index).unwrap();
         assert_eq!(sample.target, Target::Class(label));
-        let Picture::U8(image) = sample.picture else { panic!("CIFAR has 8 bits") };
+        let AnyImage::U8(image) = sample.image else { panic!("CIFAR has 8 bits") };
         let place = index % 2;
         for (row, column, channel) in [(0, 0, 0), (3, 17, 1), (31, 31, 2)] {
             let position = place * 3072 + channel * 1024 + row * 32 + column;
@@ -60,7 +60,7 @@ fn tensorflows_records_are_read() {
         let set = TfRecordDataset::open(&[golden(name)], TfRecordKeys::default(), DecodeOptions::default()).unwrap();
         assert_eq!((set.len(), set.class_names().len()), (3, 11));
         let sample = set.get(1).unwrap();
-        assert_eq!((sample.picture.dims(), sample.target), ([29, 37, 3], Target::Class(5)));
+        assert_eq!((sample.image.dims(), sample.target), ([29, 37, 3], Target::Class(5)));
         let example = set.example(2).unwrap();
         assert_eq!(example.floats("numbers").unwrap(), [1.0, -1.25]);
         assert_eq!(example.features["negative"], Feature::Ints(vec![-7, 1 << 40]));
@@ -111,7 +111,7 @@ fn folders_are_classes() {
             write(&root.path().join(format!("train/{class}/deep/{number}.png")), &Image::filled(4, 5, 3, number));
         }
     }
-    std::fs::write(root.path().join("train/cat/notes.txt"), "no picture").unwrap();
+    std::fs::write(root.path().join("train/cat/notes.txt"), "no image").unwrap();
     let set = FolderDataset::open_split(root.path(), Split::Train, DecodeOptions::default()).unwrap();
     assert_eq!((set.len(), set.class_names()), (5, &["cat".to_string(), "dog".to_string()][..]));
     assert_eq!(set.get(4).unwrap().target, Target::Class(1));
@@ -142,7 +142,7 @@ fn infrared_sets_are_found_in_all_three_layouts() {
         let set = open_irstd(root.path(), Split::Train, DecodeOptions::default()).unwrap();
         assert_eq!((set.len(), open_irstd(root.path(), Split::Test, grey()).unwrap().len()), (2, 1));
         let sample = set.get(1).unwrap();
-        assert_eq!(sample.picture.dims(), [6, 7, 3]);
+        assert_eq!(sample.image.dims(), [6, 7, 3]);
         let Target::Mask(mask) = sample.target else { panic!("a mask is expected") };
         assert_eq!(mask.values().iter().map(|&value| value as u32).sum::<u32>(), 2);
         std::fs::remove_file(root.path().join(format!("masks/XDU1{suffix}.png"))).unwrap();
@@ -165,15 +165,15 @@ fn frames_have_masks_of_their_size() {
     assert_eq!(set.len(), 3);
     assert!(set.get(0).is_ok());
     let problem = set.get(2).unwrap_err().to_string();
-    assert!(problem.contains("the mask is 8×9, its picture 8×8"), "{problem}");
+    assert!(problem.contains("the mask is 8×9, its image 8×8"), "{problem}");
 }
 
 #[test]
 fn tables_give_numbers() {
     let root = tempfile::tempdir().unwrap();
-    write(&root.path().join("pictures/a.png"), &Image::filled(4, 4, 1, 7));
+    write(&root.path().join("images/a.png"), &Image::filled(4, 4, 1, 7));
     let table = root.path().join("targets.csv");
-    std::fs::write(&table, "path,angle,size\npictures/a.png,1.5,-2\n").unwrap();
+    std::fs::write(&table, "path,angle,size\nimages/a.png,1.5,-2\n").unwrap();
     let set = TableDataset::open(&table, &[], grey()).unwrap();
     assert_eq!(set.get(0).unwrap().target, Target::Values(vec![1.5, -2.0]));
     assert_eq!(set.columns(), ["angle", "size"]);

@@ -22,7 +22,7 @@ fn infrared_scenes_have_small_targets_that_stand_out() {
     for index in 0..set.len() {
         let sample = set.get(index).unwrap();
         let Target::Mask(mask) = &sample.target else { panic!("a mask is expected") };
-        let pairs = || sample.picture.bytes().iter().zip(mask.values());
+        let pairs = || sample.image.bytes().iter().zip(mask.values());
         let marked = pairs().filter(|(_, mask)| **mask == 1).count();
         assert!((3..=150).contains(&marked), "scene {index}: {marked} pixels");
         let mean = |wanted: u8| {
@@ -68,7 +68,7 @@ fn packed_and_cached_sets_hold_the_same_samples() {
     let path = folder.path().join("glyphs.pack");
     pack(&*glyphs, &path).unwrap();
     equal(&*glyphs, &Packed::open(&path).unwrap());
-    // Room for ten pictures only: the others are read again.
+    // Room for ten images only: the others are read again.
     let cached = Cached::new(glyphs.clone(), 10 * 28 * 28);
     equal(&*glyphs, &cached);
     equal(&*glyphs, &cached);
@@ -106,12 +106,12 @@ fn a_survey_names_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     write_shapes(folder.path(), 12, 48, 3).unwrap();
     let root = folder.path().join("train");
-    let picture = |class: &str| {
+    let image = |class: &str| {
         let mut files: Vec<_> = std::fs::read_dir(root.join(class)).unwrap().map(|e| e.unwrap().path()).collect();
         files.sort();
         files.into_iter().next()
     };
-    let source = ["disc", "ring", "square", "triangle"].iter().find_map(|class| picture(class)).unwrap();
+    let source = ["disc", "ring", "square", "triangle"].iter().find_map(|class| image(class)).unwrap();
     let other = if source.starts_with(root.join("disc")) { "ring" } else { "disc" };
     std::fs::copy(&source, root.join(other).join("copy.png")).unwrap();
     std::fs::write(root.join("square/broken.png"), &std::fs::read(&source).unwrap()[..90]).unwrap();
@@ -132,7 +132,7 @@ fn contact_sheets_show_labels() {
     let options = SheetOptions { rows: 2, columns: 3, cell: 40, overlay: true };
     let sheet = contact_sheet(&Glyphs::new(100, 1), options).unwrap();
     assert_eq!(sheet.dims(), [2 * 53, 3 * 42, 3]);
-    // Below a picture there is a dark strip with light letters in it.
+    // Below an image there is a dark strip with light letters in it.
     let strip: Vec<u8> = (41..52).flat_map(|row| sheet.row(row)[..120].to_vec()).collect();
     assert!(strip.contains(&24) && strip.contains(&230));
     assert!(to_terminal(&sheet, 30).lines().count() >= 10);

@@ -3,19 +3,19 @@
 #![allow(clippy::unwrap_used)]
 
 use octant_data::{
-    Batch, Corrupt, DataError, Dataset, Glyphs, LastBatch, Loader, LoaderConfig, Mix, Picture, Position, Sample,
+    AnyImage, Batch, Corrupt, DataError, Dataset, Glyphs, LastBatch, Loader, LoaderConfig, Mix, Position, Sample,
     SampleRng, Target, Targets, Transform,
 };
 use octant_imaging::Image;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Random noise on top of the picture: any slip in the random streams changes the hash.
+/// Random noise on top of the image: any slip in the random streams changes the hash.
 struct Noise;
 
 impl Transform for Noise {
     fn apply(&self, mut sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError> {
-        if let Picture::U8(image) = &mut sample.picture {
+        if let AnyImage::U8(image) = &mut sample.image {
             image.values_mut().iter_mut().for_each(|value| *value = value.wrapping_add(rng.bits() as u8));
         }
         Ok(sample)
@@ -109,7 +109,7 @@ impl Dataset for Faulty {
             ("panic", 13) | ("dead", 13) => panic!("sample 13 is evil"),
             _ => {
                 let side = if self.0 == "size" && index == 13 { 5 } else { 4 };
-                Ok(Sample { picture: Picture::U8(Image::filled(side, 4, 1, 9)), target: Target::Class(1) })
+                Ok(Sample { image: AnyImage::U8(Image::filled(side, 4, 1, 9)), target: Target::Class(1) })
             }
         }
     }
@@ -159,7 +159,7 @@ fn a_dead_worker_is_an_error_not_a_hang() {
 }
 
 #[test]
-fn pictures_of_another_size_are_refused_with_advice() {
+fn images_of_another_size_are_refused_with_advice() {
     let (_, batches) = faulty("size", Corrupt::Fatal);
     let message = batches[1].as_ref().unwrap_err().to_string();
     assert!(message.contains("u8[5,4,1]") && message.contains("add a resize or a crop"), "{message}");

@@ -1,18 +1,18 @@
-//! Pictures, masks and boxes stay together whatever is done to them, and recipes can be written down.
+//! Images, masks and boxes stay together whatever is done to them, and recipes can be written down.
 #![allow(clippy::unwrap_used)]
 
-use octant_data::{LabelledBox, Picture, Pipeline, Sample, SampleRng, Step, Target, Transform};
+use octant_data::{AnyImage, LabelledBox, Pipeline, Sample, SampleRng, Step, Target, Transform};
 use octant_imaging::Image;
 
 /// A white rectangle on black, with its mask and with its box.
 fn scene(height: usize, width: usize, target: &str) -> Sample {
     let inside = |row: usize, column: usize| (10..22).contains(&row) && (14..34).contains(&column);
-    let picture = Image::from_fn(height, width, 3, |row, column, _| inside(row, column) as u8 * 255);
+    let image = Image::from_fn(height, width, 3, |row, column, _| inside(row, column) as u8 * 255);
     let target = match target {
         "mask" => Target::Mask(Image::from_fn(height, width, 1, |row, column, _| inside(row, column) as u8)),
         _ => Target::Boxes(vec![LabelledBox { class: 3, x0: 14.0, y0: 10.0, x1: 34.0, y1: 22.0 }]),
     };
-    Sample { picture: Picture::U8(picture), target }
+    Sample { image: AnyImage::U8(image), target }
 }
 
 fn motions() -> Vec<Pipeline> {
@@ -30,15 +30,15 @@ fn motions() -> Vec<Pipeline> {
 }
 
 #[test]
-fn masks_move_with_their_pictures() {
+fn masks_move_with_their_images() {
     for (number, pipeline) in motions().into_iter().enumerate() {
         for index in 0..20 {
             let sample = pipeline.apply(scene(40, 48, "mask"), &mut SampleRng::new(1, 0, index)).unwrap();
             let Target::Mask(mask) = sample.target else { panic!("the mask is gone") };
-            let Picture::U8(picture) = sample.picture else { panic!("the picture is gone") };
-            assert_eq!(picture.dims()[..2], mask.dims()[..2]);
-            let pairs = picture.values().chunks_exact(3).zip(mask.values());
-            // Edges are soft in the picture and hard in the mask; away from them they agree.
+            let AnyImage::U8(image) = sample.image else { panic!("the image is gone") };
+            assert_eq!(image.dims()[..2], mask.dims()[..2]);
+            let pairs = image.values().chunks_exact(3).zip(mask.values());
+            // Edges are soft in the image and hard in the mask; away from them they agree.
             let wrong = pairs.filter(|(pixel, mask)| (pixel[0] > 230 && **mask == 0) || (pixel[0] < 25 && **mask == 1));
             assert!(wrong.count() * 50 <= mask.values().len(), "pipeline {number}, sample {index}");
         }
@@ -46,14 +46,14 @@ fn masks_move_with_their_pictures() {
 }
 
 #[test]
-fn boxes_move_with_their_pictures() {
+fn boxes_move_with_their_images() {
     for (number, pipeline) in motions().into_iter().enumerate().filter(|(number, _)| *number != 5) {
         for index in 0..20 {
             let sample = pipeline.apply(scene(40, 48, "boxes"), &mut SampleRng::new(2, 0, index)).unwrap();
             let Target::Boxes(boxes) = sample.target else { panic!("the boxes are gone") };
-            let Picture::U8(picture) = sample.picture else { panic!("the picture is gone") };
-            let white = Image::from_fn(picture.height(), picture.width(), 1, |row, column, _| {
-                (picture.pixel(row, column)[0] > 127) as u8
+            let AnyImage::U8(image) = sample.image else { panic!("the image is gone") };
+            let white = Image::from_fn(image.height(), image.width(), 1, |row, column, _| {
+                (image.pixel(row, column)[0] > 127) as u8
             });
             let Some(found) = octant_imaging::mask::bounds(&white) else { continue };
             let Some(object) = boxes.first() else { continue };
@@ -67,7 +67,7 @@ fn boxes_move_with_their_pictures() {
 }
 
 #[test]
-fn every_step_survives_a_round_trip_and_odd_pictures() {
+fn every_step_survives_a_round_trip_and_odd_images() {
     let text = r#"[
         {"op": "colour-jitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
         {"op": "grey", "p": 0.5}, {"op": "equalize"}, {"op": "auto-contrast"}, {"op": "invert"},
@@ -85,11 +85,11 @@ fn every_step_survives_a_round_trip_and_odd_pictures() {
     assert_eq!(pipeline, again);
     for (height, width, channels) in [(1, 1, 3), (1, 7, 3), (5, 1, 1), (40, 48, 3), (3, 2, 4)] {
         for index in 0..40 {
-            let picture = Image::from_fn(height, width, channels, |row, column, _| (row * 31 + column * 7) as u8);
+            let image = Image::from_fn(height, width, channels, |row, column, _| (row * 31 + column * 7) as u8);
             let mask = Image::from_fn(height, width, 1, |row, column, _| ((row + column) % 2) as u8);
-            let sample = Sample { picture: Picture::U8(picture), target: Target::Mask(mask) };
+            let sample = Sample { image: AnyImage::U8(image), target: Target::Mask(mask) };
             let sample = pipeline.apply(sample, &mut SampleRng::new(3, 0, index)).unwrap();
-            assert!(sample.picture.dims()[0].min(sample.picture.dims()[1]) == 9);
+            assert!(sample.image.dims()[0].min(sample.image.dims()[1]) == 9);
         }
     }
 }
@@ -107,7 +107,7 @@ fn a_step_does_not_disturb_the_random_numbers_of_the_next() {
 fn mistakes_are_explained() {
     let unknown = serde_json::from_str::<Pipeline>(r#"[{"op": "rotato"}]"#).unwrap_err().to_string();
     assert!(unknown.contains("rotato") && unknown.contains("random-crop"), "{unknown}");
-    let deep = Sample { picture: Picture::U16(Image::filled(4, 4, 1, 9)), target: Target::Class(0) };
+    let deep = Sample { image: AnyImage::U16(Image::filled(4, 4, 1, 9)), target: Target::Class(0) };
     let problem = Step::Invert { p: 1.0 }.apply(&mut deep.clone(), &mut SampleRng::new(0, 0, 0)).unwrap_err();
     assert!(problem.contains("to-u8"), "{problem}");
 }

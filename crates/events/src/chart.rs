@@ -122,7 +122,7 @@ impl Axis {
     }
 }
 
-/// Where values lie on the picture.
+/// Where values lie on the image.
 struct Frame {
     x: Axis,
     y: Axis,

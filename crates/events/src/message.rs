@@ -33,13 +33,13 @@ pub enum What {
 pub enum Value {
     /// A number.
     Scalar(f32),
-    /// A picture, encoded as PNG.
+    /// An image, encoded as PNG.
     Image {
         /// Rows.
         height: usize,
         /// Columns.
         width: usize,
-        /// The encoded picture.
+        /// The encoded image.
         png: Vec<u8>,
     },
     /// Markdown.

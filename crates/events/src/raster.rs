@@ -7,7 +7,7 @@ use std::path::Path;
 /// Red, green and blue.
 pub type Colour = [u8; 3];
 
-/// A picture being drawn.
+/// An image being drawn.
 pub struct Canvas {
     width: usize,
     height: usize,
@@ -68,8 +68,8 @@ impl Canvas {
         }
     }
 
-    /// A picture of three bytes per pixel with its upper left corner at a place.
-    pub fn picture(&mut self, [x, y]: [usize; 2], width: usize, pixels: &[u8]) {
+    /// An image of three bytes per pixel with its upper left corner at a place.
+    pub fn image(&mut self, [x, y]: [usize; 2], width: usize, pixels: &[u8]) {
         for (row, line) in pixels.chunks_exact(width.max(1) * 3).enumerate() {
             for (column, pixel) in line.chunks_exact(3).enumerate() {
                 self.blend((x + column) as isize, (y + row) as isize, [pixel[0], pixel[1], pixel[2]], 1.0);

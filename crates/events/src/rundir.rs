@@ -178,9 +178,9 @@ mod tests {
         ];
         run.events.settings(&settings, &["val_accuracy".into()]).unwrap();
         run.events.text("config", "a *text*").unwrap();
-        let picture = Value::Image { height: 2, width: 3, png: vec![1, 2, 3] };
+        let image = Value::Image { height: 2, width: 3, png: vec![1, 2, 3] };
         let histogram = Value::Histogram(crate::Histogram::of(&[0.0, 0.5, 0.5, 1.0]));
-        run.events.values(3, vec![("p".into(), picture.clone()), ("h".into(), histogram.clone())]).unwrap();
+        run.events.values(3, vec![("p".into(), image.clone()), ("h".into(), histogram.clone())]).unwrap();
         run.events.finished(3).unwrap();
         let values: Vec<(String, Value)> = read_run(folder.path())
             .unwrap()
@@ -193,7 +193,7 @@ mod tests {
         let found: Vec<&Value> = values.iter().map(|(_, value)| value).collect();
         let metrics = Value::Metrics(vec!["val_accuracy".into()]);
         let text = Value::Text("a *text*".into());
-        assert_eq!(found, [&metrics, &Value::Settings(settings), &text, &picture, &histogram, &Value::Finished]);
+        assert_eq!(found, [&metrics, &Value::Settings(settings), &text, &image, &histogram, &Value::Finished]);
     }
 
     #[test]

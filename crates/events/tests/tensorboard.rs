@@ -16,8 +16,8 @@ run = EventAccumulator(folder, size_guidance={'scalars': 0, 'images': 0, 'histog
 run.Reload()
 for event in run.Scalars('val_loss'):
     print('scalar', event.step, repr(event.value))
-picture, = run.Images('predictions')
-print('picture', picture.width, picture.height, picture.encoded_image_string[1:4].decode())
+image, = run.Images('predictions')
+print('image', image.width, image.height, image.encoded_image_string[1:4].decode())
 print('histogram', run.Histograms('weights')[0].histogram_value.num)
 print('text', run.Tensors('config/text_summary')[0].tensor_proto.string_val[0].decode())
 for event in EventFileLoader(path).Load():
@@ -43,12 +43,12 @@ fn the_real_tensorboard_finds_everything() {
     (1..=2).for_each(|epoch| events.scalar(epoch, "val_loss", 0.5 / epoch as f64).unwrap());
     let png = Canvas::new(30, 20).png();
     let histogram = Value::Histogram(Histogram::of(&[0.0, 1.0, 2.0]));
-    let picture = Value::Image { height: 20, width: 30, png };
-    events.values(2, vec![("predictions".into(), picture), ("weights".into(), histogram)]).unwrap();
+    let image = Value::Image { height: 20, width: 30, png };
+    events.values(2, vec![("predictions".into(), image), ("weights".into(), histogram)]).unwrap();
     events.finished(2).unwrap();
     let mut command = Command::new(python);
     let output = command.args(["-c", READER]).arg(folder.path()).arg(events.path()).output().unwrap();
     let found = String::from_utf8_lossy(&output.stdout).into_owned();
-    let expected = "scalar 1 0.5\nscalar 2 0.25\npicture 30 20 PNG\nhistogram 3.0\ntext a = 1\nsettings 0.5 tiny\n";
+    let expected = "scalar 1 0.5\nscalar 2 0.25\nimage 30 20 PNG\nhistogram 3.0\ntext a = 1\nsettings 0.5 tiny\n";
     assert_eq!(found, expected, "{}", String::from_utf8_lossy(&output.stderr));
 }

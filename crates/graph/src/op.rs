@@ -542,7 +542,7 @@ impl Window {
 }
 
 impl ImageAxes {
-    /// Batch, space, features: the layout of pictures in Octant.
+    /// Batch, space, features: the layout of images in Octant.
     pub fn nhwc(spatial: usize) -> ImageAxes {
         ImageAxes { batch: 0, feature: spatial + 1, spatial: (1..=spatial).collect() }
     }
@@ -556,7 +556,7 @@ impl KernelAxes {
 }
 
 impl Convolution {
-    /// NHWC pictures and an HWIO kernel, stride 1, no padding, one group, results of type `dtype`.
+    /// NHWC images and an HWIO kernel, stride 1, no padding, one group, results of type `dtype`.
     pub fn nhwc(spatial: usize, dtype: DType) -> Convolution {
         Convolution {
             input: ImageAxes::nhwc(spatial),

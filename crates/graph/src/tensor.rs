@@ -57,7 +57,7 @@ impl Tensor {
         usize::try_from(axis).ok().and_then(|axis| self.dims().get(axis).copied()).unwrap_or(1)
     }
 
-    /// The length of the last axis: the features of an NHWC picture or of a matrix of rows.
+    /// The length of the last axis: the features of an NHWC image or of a matrix of rows.
     pub fn channels(&self) -> usize {
         self.dim(-1)
     }

@@ -1,4 +1,4 @@
-//! Time of the four colour adjustments on a picture of 224×224, on one thread.
+//! Time of the four colour adjustments on an image of 224×224, on one thread.
 
 use octant_imaging::{Image, Semantics, colour};
 use std::time::Instant;
@@ -7,7 +7,7 @@ type Adjustment = fn(&mut Image<u8>, f64, Semantics) -> Result<(), octant_imagin
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut state = 1u32;
-    let picture = Image::from_fn(224, 224, 3, |row, column, _| {
+    let image = Image::from_fn(224, 224, 3, |row, column, _| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (row + column / 2) as u8 / 2 + (state >> 25) as u8
     });
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (name, adjust, amount) in adjustments {
             let mut best = f64::MAX;
             for _ in 0..50 {
-                let mut image = picture.clone();
+                let mut image = image.clone();
                 let start = Instant::now();
                 adjust(&mut image, amount, semantics)?;
                 best = best.min(start.elapsed().as_secs_f64() * 1e6);

@@ -5,13 +5,13 @@ use octant_imaging::{Filter, Image, Semantics};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let picture = Image::from_fn(1080, 1920, 3, |row, column, channel| (row * 7 + column * 3 + channel * 50) as u8);
+    let image = Image::from_fn(1080, 1920, 3, |row, column, channel| (row * 7 + column * 3 + channel * 50) as u8);
     for semantics in [Semantics::Pil, Semantics::OpenCv, Semantics::Torchvision] {
         let filter = if semantics == Semantics::OpenCv { Filter::Area } else { Filter::Bilinear };
         let mut times = Vec::new();
         for _ in 0..30 {
             let start = Instant::now();
-            std::hint::black_box(picture.resize(512, 512, Method::new(filter, semantics))?);
+            std::hint::black_box(image.resize(512, 512, Method::new(filter, semantics))?);
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         times.sort_by(f64::total_cmp);

@@ -1,10 +1,10 @@
-"""Writes what Pillow, torchvision, OpenCV and TensorFlow give for small pictures, as the figures the tests compare with.
+"""Writes what Pillow, torchvision, OpenCV and TensorFlow give for small images, as the figures the tests compare with.
 
 Run it with a Python that has numpy, pillow, torch, torchvision, opencv-python-headless and tensorflow-cpu:
 
     python make.py [resize] [blur] [colour] [geometry]
 
-Keys are `operation|semantics|parameters…|picture`; `inputs.npz` holds the pictures. Sizes are height x width.
+Keys are `operation|semantics|parameters…|image`; `inputs.npz` holds the images. Sizes are height x width.
 """
 
 import os
@@ -25,7 +25,7 @@ if hasattr(cv2, "ipp"):
     cv2.ipp.setUseIPP(False)
 
 
-def pictures():
+def images():
     """Noise, edges and gradients in sizes that break careless code."""
     rng = np.random.default_rng(7)
     sizes = [(1, 1, 3), (1, 9, 3), (9, 1, 3), (2, 2, 1), (5, 3, 3), (13, 9, 3), (16, 16, 1), (17, 31, 3), (32, 32, 3),
@@ -42,18 +42,18 @@ def pictures():
     return out
 
 
-PICTURES = pictures()
+IMAGES = images()
 
 
 def colourful():
-    """The pictures in colour, and further ones: saturated, pale, dark, and of few colours."""
+    """The images in colour, and further ones: saturated, pale, dark, and of few colours."""
     rng = np.random.default_rng(11)
-    out = {name: image for name, image in PICTURES.items() if image.shape[2] == 3}
+    out = {name: image for name, image in IMAGES.items() if image.shape[2] == 3}
     saturated = rng.integers(0, 2, (11, 14, 3)) * 255
     pale = 200 + rng.integers(0, 56, (19, 7, 3))
     dark = rng.integers(0, 9, (8, 21, 3))
     few = rng.integers(0, 256, (4, 3))[rng.integers(0, 4, (15, 15))]
-    for number, image in enumerate([saturated, pale, dark, few], len(PICTURES)):
+    for number, image in enumerate([saturated, pale, dark, few], len(IMAGES)):
         out[f"p{number:02}"] = image.astype(np.uint8)
     return out
 
@@ -86,7 +86,7 @@ def resize():
                    "area": PIL.Image.BOX, "lanczos": PIL.Image.LANCZOS}
     cv_filters = {"nearest": cv2.INTER_NEAREST, "bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC,
                   "area": cv2.INTER_AREA, "lanczos": cv2.INTER_LANCZOS4}
-    for name, image in PICTURES.items():
+    for name, image in IMAGES.items():
         for place, (h, w) in enumerate(sizes_for(image)):
             for filter, code in pil_filters.items():
                 result = PIL.Image.fromarray(squeeze(image)).resize((w, h), code)
@@ -126,7 +126,7 @@ def floats(out, name, image, h, w, cv_filters, pil_filters):
 
 def blur():
     out = {}
-    for name, image in PICTURES.items():
+    for name, image in IMAGES.items():
         for radius in (0.3, 1.0, 2.6, 7.0):
             result = PIL.Image.fromarray(squeeze(image)).filter(ImageFilter.GaussianBlur(radius))
             out[f"u8|pil|0|{radius}|{name}"] = hwc(result)
@@ -149,10 +149,10 @@ def blur():
 def colour():
     out = {}
     for name, image in COLOURFUL.items():
-        picture = PIL.Image.fromarray(image)
+        image = PIL.Image.fromarray(image)
         tensor = torch.from_numpy(image).permute(2, 0, 1)
         back = lambda result: hwc(result.permute(1, 2, 0).numpy() if torch.is_tensor(result) else result)
-        for kind, source in (("pil", picture), ("torchvision", tensor)):
+        for kind, source in (("pil", image), ("torchvision", tensor)):
             for factor in (0.0, 0.3, 0.85, 1.0, 1.7):
                 out[f"brightness|{kind}|{factor}|{name}"] = back(tv.adjust_brightness(source, factor))
                 out[f"contrast|{kind}|{factor}|{name}"] = back(tv.adjust_contrast(source, factor))
@@ -177,19 +177,19 @@ def geometry():
     out = {}
     cases = [(15.0, (0, 0), 1.0, (0.0, 0.0)), (0.0, (3, -2), 1.0, (0.0, 0.0)), (0.0, (0, 0), 1.0, (20.0, 0.0)),
              (-37.0, (1, 2), 1.3, (5.0, -9.0))]
-    for name, image in PICTURES.items():
+    for name, image in IMAGES.items():
         if min(image.shape[:2]) < 2 or image.size > 2000:
             continue
-        picture = PIL.Image.fromarray(squeeze(image))
+        image = PIL.Image.fromarray(squeeze(image))
         for angle, translate, scale, shear in cases:
             for filter, mode in (("nearest", tv.InterpolationMode.NEAREST), ("bilinear", tv.InterpolationMode.BILINEAR)):
-                result = tv.affine(picture, angle, list(translate), scale, list(shear), interpolation=mode, fill=9)
+                result = tv.affine(image, angle, list(translate), scale, list(shear), interpolation=mode, fill=9)
                 key = f"affine|{filter}|{angle},{translate[0]},{translate[1]},{scale},{shear[0]},{shear[1]}|{name}"
                 out[key] = hwc(result)
     np.savez_compressed(HERE / "geometry.npz", **out)
 
 
 if __name__ == "__main__":
-    np.savez_compressed(HERE / "inputs.npz", **PICTURES, **{k: v for k, v in COLOURFUL.items() if k not in PICTURES})
+    np.savez_compressed(HERE / "inputs.npz", **IMAGES, **{k: v for k, v in COLOURFUL.items() if k not in IMAGES})
     for part in sys.argv[1:] or ["resize", "blur", "colour", "geometry"]:
         globals()[part]()

@@ -2,11 +2,11 @@
 
 use crate::{Filter, Image};
 
-/// Maps a pixel of the new picture to its place in the old one: x' = a·x + b·y + c, y' = d·x + e·y + f.
+/// Maps a pixel of the new image to its place in the old one: x' = a·x + b·y + c, y' = d·x + e·y + f.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Affine(pub [f64; 6]);
 
-/// The parts of an affine motion around the centre of the picture, in torchvision's terms.
+/// The parts of an affine motion around the centre of the image, in torchvision's terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Motion {
     /// Clockwise rotation in degrees.
@@ -23,7 +23,7 @@ impl Motion {
     /// No motion at all.
     pub const NONE: Motion = Motion { angle: 0.0, translate: (0.0, 0.0), scale: 1.0, shear: (0.0, 0.0) };
 
-    /// The map from new to old pixels for a picture of that size, as torchvision's `affine` builds it.
+    /// The map from new to old pixels for an image of that size, as torchvision's `affine` builds it.
     pub fn inverse(self, height: usize, width: usize) -> Affine {
         self.inverse_around((width as f64 * 0.5, height as f64 * 0.5))
     }
@@ -47,13 +47,13 @@ impl Motion {
 }
 
 impl Affine {
-    /// Where a point of the new picture comes from.
+    /// Where a point of the new image comes from.
     pub fn source(&self, x: f64, y: f64) -> (f64, f64) {
         let [a, b, c, d, e, f] = self.0;
         (a * x + b * y + c, d * x + e * y + f)
     }
 
-    /// Where a point of the old picture goes to; `None` when the map flattens the plane.
+    /// Where a point of the old image goes to; `None` when the map flattens the plane.
     pub fn target(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         let [a, b, c, d, e, f] = self.0;
         let determinant = a * e - b * d;
@@ -62,7 +62,7 @@ impl Affine {
     }
 }
 
-/// Moves a picture; what was outside gets `fill`. Nearest neighbour uses Pillow's 16.16 fixed point, everything else its
+/// Moves an image; what was outside gets `fill`. Nearest neighbour uses Pillow's 16.16 fixed point, everything else its
 /// bilinear filter.
 pub fn transform(image: &Image<u8>, map: &Affine, filter: Filter, fill: u8) -> Image<u8> {
     match filter {

@@ -20,7 +20,7 @@ pub struct GaussianBlur {
     pub semantics: Semantics,
 }
 
-/// Blurs an 8-bit picture.
+/// Blurs an 8-bit image.
 pub fn blur_u8(image: &Image<u8>, blur: GaussianBlur) -> Result<Image<u8>, Unsupported> {
     match blur.semantics {
         Semantics::Pil => Ok(boxes::gaussian(image, blur.sigma)),
@@ -33,7 +33,7 @@ pub fn blur_u8(image: &Image<u8>, blur: GaussianBlur) -> Result<Image<u8>, Unsup
     }
 }
 
-/// Blurs a float picture. Pillow cannot; the others convolve with a sampled Gaussian, mirrored at the borders.
+/// Blurs a float image. Pillow cannot; the others convolve with a sampled Gaussian, mirrored at the borders.
 pub fn blur_f32(image: &Image<f32>, blur: GaussianBlur) -> Result<Image<f32>, Unsupported> {
     let weights: Vec<f32> = passes(blur, false)?.kernel.into_iter().map(|weight| weight as f32).collect();
     Ok(convolve(image, &weights))
@@ -69,8 +69,8 @@ pub fn passes(blur: GaussianBlur, bytes: bool) -> Result<Passes, Unsupported> {
             Ok(Passes { kernel: boxes::kernel(blur.sigma), times: boxes::PASSES, border: Border::Repeat })
         }
         Semantics::Pil => {
-            let advice = "convert the picture to 8 bits or use torchvision";
-            Err(Unsupported { semantics: Semantics::Pil, operation: "blur of float pictures".into(), advice })
+            let advice = "convert the image to 8 bits or use torchvision";
+            Err(Unsupported { semantics: Semantics::Pil, operation: "blur of float images".into(), advice })
         }
         Semantics::TensorFlow => Err(no_blur()),
     }

@@ -1,8 +1,8 @@
-//! How far two pictures are apart, and where.
+//! How far two images are apart, and where.
 
 use crate::{Channel, Image};
 
-/// Absolute differences of all values of two pictures.
+/// Absolute differences of all values of two images.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Difference {
     /// Values compared.
@@ -21,7 +21,7 @@ pub struct Difference {
     pub p999: f64,
 }
 
-/// Compares two pictures; `None` when their sizes differ.
+/// Compares two images; `None` when their sizes differ.
 pub fn compare<T: Channel, U: Channel>(first: &Image<T>, second: &Image<U>) -> Option<Difference> {
     if first.dims() != second.dims() {
         return None;
@@ -41,8 +41,8 @@ pub fn compare<T: Channel, U: Channel>(first: &Image<T>, second: &Image<U>) -> O
     })
 }
 
-/// The differences as a picture, scaled so that the largest is white; `None` when the sizes differ.
-pub fn difference_picture<T: Channel, U: Channel>(first: &Image<T>, second: &Image<U>) -> Option<Image<u8>> {
+/// The differences as an image, scaled so that the largest is white; `None` when the sizes differ.
+pub fn difference_image<T: Channel, U: Channel>(first: &Image<T>, second: &Image<U>) -> Option<Image<u8>> {
     let scale = 255.0 / compare(first, second)?.max.max(f64::MIN_POSITIVE);
     let [height, width, channels] = first.dims();
     let pairs = first.values().iter().zip(second.values());

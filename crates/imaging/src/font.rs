@@ -1,4 +1,4 @@
-//! A small bitmap font for labels on pictures: five dots wide, seven high, and two more rows for the tails of letters.
+//! A small bitmap font for labels on images: five dots wide, seven high, and two more rows for the tails of letters.
 
 /// Columns of a character, with the gap after it.
 pub const ADVANCE: usize = 6;

@@ -26,7 +26,7 @@ pub enum Border<T> {
     Repeat,
 }
 
-/// A part of the picture. Parts beyond the border are cut off; at least one pixel is returned.
+/// A part of the image. Parts beyond the border are cut off; at least one pixel is returned.
 pub fn crop<T: Channel>(image: &Image<T>, window: Window) -> Image<T> {
     let top = window.top.min(image.height() - 1);
     let left = window.left.min(image.width() - 1);
@@ -40,13 +40,13 @@ pub fn crop<T: Channel>(image: &Image<T>, window: Window) -> Image<T> {
     Image::new(height, width, channels, values).expect("the rows were cut to this size")
 }
 
-/// The middle of the picture, rounded as torchvision does. The picture must be at least that large; see [`pad_to`].
+/// The middle of the image, rounded as torchvision does. The image must be at least that large; see [`pad_to`].
 pub fn centre_window<T: Channel>(image: &Image<T>, height: usize, width: usize) -> Window {
     let offset = |outer: usize, inner: usize| ((outer.saturating_sub(inner)) as f64 / 2.0).round_ties_even() as usize;
     Window { top: offset(image.height(), height), left: offset(image.width(), width), height, width }
 }
 
-/// The picture with a border around it: pixels to add above, left, below and right.
+/// The image with a border around it: pixels to add above, left, below and right.
 pub fn pad<T: Channel>(image: &Image<T>, [top, left, bottom, right]: [usize; 4], border: Border<T>) -> Image<T> {
     let (height, width) = (image.height() + top + bottom, image.width() + left + right);
     let channels = image.channels();
@@ -72,7 +72,7 @@ pub fn pad<T: Channel>(image: &Image<T>, [top, left, bottom, right]: [usize; 4],
     Image::new(height, width, channels, values).expect("one value per channel was pushed for every pixel")
 }
 
-/// Pads below and to the right until the picture has at least this size.
+/// Pads below and to the right until the image has at least this size.
 pub fn pad_to<T: Channel>(image: &Image<T>, height: usize, width: usize, border: Border<T>) -> Image<T> {
     let bottom = height.saturating_sub(image.height());
     let right = width.saturating_sub(image.width());
@@ -118,7 +118,7 @@ pub fn transpose<T: Channel>(image: &Image<T>) -> Image<T> {
     output
 }
 
-/// Overwrites a part of the picture with values computed from (row, column, channel) in that part.
+/// Overwrites a part of the image with values computed from (row, column, channel) in that part.
 pub fn erase<T: Channel>(image: &mut Image<T>, window: Window, mut value: impl FnMut(usize, usize, usize) -> T) {
     let channels = image.channels();
     let bottom = (window.top + window.height).min(image.height());

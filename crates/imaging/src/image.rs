@@ -1,8 +1,8 @@
-//! A picture in memory: rows of pixels, channels interleaved.
+//! An image in memory: rows of pixels, channels interleaved.
 
 use std::fmt;
 
-/// Pictures have at most this many channels, so that per-pixel work can live in a fixed array.
+/// Images have at most this many channels, so that per-pixel work can live in a fixed array.
 pub const MAX_CHANNELS: usize = 16;
 
 /// A type that one channel of a pixel can have.
@@ -54,7 +54,7 @@ impl Channel for f32 {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// The number of values is not height × width × channels.
-    #[error("a picture of {height}×{width}×{channels} does not have {given} values")]
+    #[error("an image of {height}×{width}×{channels} does not have {given} values")]
     Size {
         /// Rows.
         height: usize,
@@ -65,8 +65,8 @@ pub enum ImageError {
         /// Values that came.
         given: usize,
     },
-    /// The picture has no pixels, or more channels than are supported.
-    #[error("a picture needs at least one pixel and 1 to {MAX_CHANNELS} channels, not {height}×{width}×{channels}")]
+    /// The image has no pixels, or more channels than are supported.
+    #[error("an image needs at least one pixel and 1 to {MAX_CHANNELS} channels, not {height}×{width}×{channels}")]
     Empty {
         /// Rows.
         height: usize,
@@ -77,7 +77,7 @@ pub enum ImageError {
     },
 }
 
-/// A picture: `height` rows of `width` pixels of `channels` values, row-major (HWC). It is never empty.
+/// An image: `height` rows of `width` pixels of `channels` values, row-major (HWC). It is never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Image<T> {
     height: usize,
@@ -87,7 +87,7 @@ pub struct Image<T> {
 }
 
 impl<T: Channel> Image<T> {
-    /// A picture over values that are already in HWC order.
+    /// An image over values that are already in HWC order.
     pub fn new(height: usize, width: usize, channels: usize, values: Vec<T>) -> Result<Image<T>, ImageError> {
         if height == 0 || width == 0 || channels == 0 || channels > MAX_CHANNELS {
             return Err(ImageError::Empty { height, width, channels });
@@ -99,14 +99,14 @@ impl<T: Channel> Image<T> {
         Ok(Image { height, width, channels, values })
     }
 
-    /// A picture of one value everywhere. A size of zero is taken as one.
+    /// An image of one value everywhere. A size of zero is taken as one.
     pub fn filled(height: usize, width: usize, channels: usize, value: T) -> Image<T> {
         let (height, width) = (height.max(1), width.max(1));
         let channels = channels.clamp(1, MAX_CHANNELS);
         Image { height, width, channels, values: vec![value; height * width * channels] }
     }
 
-    /// A picture whose value at (row, column, channel) is computed. A size of zero is taken as one.
+    /// An image whose value at (row, column, channel) is computed. A size of zero is taken as one.
     pub fn from_fn(
         height: usize,
         width: usize,
@@ -156,7 +156,7 @@ impl<T: Channel> Image<T> {
         &mut self.values
     }
 
-    /// All values in HWC order, without the picture.
+    /// All values in HWC order, without the image.
     pub fn into_values(self) -> Vec<T> {
         self.values
     }
@@ -177,7 +177,7 @@ impl<T: Channel> Image<T> {
         &self.row(row)[column * self.channels..][..self.channels]
     }
 
-    /// The same picture with every value converted.
+    /// The same image with every value converted.
     pub fn map<U: Channel>(&self, convert: impl Fn(T) -> U) -> Image<U> {
         Image {
             height: self.height,

@@ -1,9 +1,9 @@
-//! Picture operations whose results are *named*: each says whose semantics it follows (Pillow, torchvision, OpenCV,
+//! Image operations whose results are *named*: each says whose semantics it follows (Pillow, torchvision, OpenCV,
 //! TensorFlow) and gives what that library gives.
 //!
-//! Nothing here is random and nothing here starts a thread: functions take pictures and numbers and return pictures.
+//! Nothing here is random and nothing here starts a thread: functions take images and numbers and return images.
 //! Randomness (which crop, how much jitter) is drawn by the data crate from a counter-based generator, and parallelism
-//! is the loader's, which runs one picture per worker. Filter weights are computed in one place ([`filters`]) so that
+//! is the loader's, which runs one image per worker. Filter weights are computed in one place ([`filters`]) so that
 //! host kernels and device programs use the same numbers.
 //!
 //! Start reading at [`Image`], then [`resize`].

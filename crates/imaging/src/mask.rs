@@ -56,7 +56,7 @@ impl Rounding {
 pub struct MaskCrop {
     /// Pixels to keep around the mask.
     pub padding: usize,
-    /// The crop is at least this high and wide, where the picture allows it.
+    /// The crop is at least this high and wide, where the image allows it.
     pub min_size: usize,
     /// Width divided by height, reached by enlarging one of them; `None` keeps what the mask has.
     pub aspect: Option<f64>,
@@ -69,7 +69,7 @@ impl Default for MaskCrop {
 }
 
 impl MaskCrop {
-    /// The window around all non-zero pixels of the mask, inside the picture; `None` when the mask is empty.
+    /// The window around all non-zero pixels of the mask, inside the image; `None` when the mask is empty.
     pub fn window(&self, mask: &Image<u8>) -> Option<Window> {
         let bounds = bounds(mask)?;
         let mut height = bounds.height + 2 * self.padding;

@@ -1,4 +1,4 @@
-//! Mixing two pictures into one, for batches: mixup blends, cutmix pastes.
+//! Mixing two images into one, for batches: mixup blends, cutmix pastes.
 
 use crate::geometry::Window;
 use crate::simd::vectorised;
@@ -12,8 +12,8 @@ vectorised! {
     }
 }
 
-/// The window that cutmix pastes: its area is about 1 − `share` of the picture, its centre is (row, column), and what
-/// sticks out is cut off. Also returns the share of the first picture that is really left.
+/// The window that cutmix pastes: its area is about 1 − `share` of the image, its centre is (row, column), and what
+/// sticks out is cut off. Also returns the share of the first image that is really left.
 pub fn cutmix_window(height: usize, width: usize, share: f32, (row, column): (usize, usize)) -> (Window, f32) {
     let ratio = (1.0 - share as f64).max(0.0).sqrt();
     let half = |side: usize| (side as f64 * ratio) as usize / 2;
@@ -24,7 +24,7 @@ pub fn cutmix_window(height: usize, width: usize, share: f32, (row, column): (us
     (window, 1.0 - (window.height * window.width) as f32 / (height * width) as f32)
 }
 
-/// Copies a window of the second picture into the first; both are rows of bytes, `pixel` bytes per pixel.
+/// Copies a window of the second image into the first; both are rows of bytes, `pixel` bytes per pixel.
 pub fn paste_window(first: &mut [u8], second: &[u8], width: usize, pixel: usize, window: Window) {
     for row in window.top..window.top + window.height {
         let start = (row * width + window.left) * pixel;

@@ -41,7 +41,7 @@ macro_rules! named_enum {
 named_enum! {
     /// The library whose arithmetic is followed, down to its rounding.
     Semantics, "semantics", {
-        /// Pillow, which torchvision uses for PIL pictures: always antialiased, 22-bit fixed point.
+        /// Pillow, which torchvision uses for PIL images: always antialiased, 22-bit fixed point.
         Pil = "pil",
         /// torchvision on tensors (`torch.nn.functional.interpolate`).
         Torchvision = "torchvision",

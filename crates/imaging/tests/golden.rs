@@ -22,7 +22,7 @@ fn inputs() -> BTreeMap<String, Image<u8>> {
     load("inputs.npz").iter().map(|(name, tensor)| (name.clone(), image(tensor))).collect()
 }
 
-/// What pictures of one kind of case differ by, over all cases.
+/// What images of one kind of case differ by, over all cases.
 #[derive(Default, Debug)]
 struct Difference {
     values: usize,

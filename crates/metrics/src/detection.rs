@@ -3,7 +3,7 @@
 use crate::components::{Component, components};
 use crate::{Metric, ratio};
 
-/// Counts over pictures, by the rule of the official MSHNet and DNANet code: a target is found when a predicted
+/// Counts over images, by the rule of the official MSHNet and DNANet code: a target is found when a predicted
 /// component's centre lies within three pixels of its own; each prediction is used once.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Detection {
@@ -24,7 +24,7 @@ pub struct Detection {
 const REACH: f64 = 3.0;
 
 impl Detection {
-    /// Looks at one picture of `width` columns.
+    /// Looks at one image of `width` columns.
     pub fn observe(&mut self, predicted: &[bool], truth: &[bool], width: usize) {
         let targets = components(truth, width);
         let predictions = components(predicted, width);

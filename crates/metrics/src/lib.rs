@@ -12,8 +12,8 @@
 pub mod classes;
 mod components;
 mod detection;
+pub mod images;
 pub mod masks;
-pub mod pictures;
 pub mod roc;
 pub mod values;
 

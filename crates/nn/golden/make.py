@@ -91,7 +91,7 @@ sls = official.SLSIoULoss()
 loss('soft_iou', lambda x: official.SoftIoULoss(x, target), maps)
 loss('sls_iou_warm_up', lambda x: sls(x, target, 5, 5), maps)
 loss('sls_iou', lambda x: sls(x, target, 5, 6), maps)
-# A picture without a target: the location term meets a centre at the corner.
+# An image without a target: the location term meets a centre at the corner.
 empty = torch.zeros(2, 1, 4, 5)
 loss('sls_iou_empty', lambda x: sls(x, empty, 5, 6), maps)
 

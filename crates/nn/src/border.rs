@@ -2,7 +2,7 @@
 
 use octant_graph::{HostTensor, Shape};
 
-/// How the reference lays a variable out. Octant's side is NHWC pictures, HWIO kernels and `[inputs, outputs]` matrices.
+/// How the reference lays a variable out. Octant's side is NHWC images, HWIO kernels and `[inputs, outputs]` matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Border {
     /// As here.
@@ -15,11 +15,11 @@ pub enum Border {
     Dense,
     /// A 1×1 convolution that is a matrix here: `[O, I, 1, 1]` there, `[I, O]` here.
     Pointwise,
-    /// A matrix over flattened pictures: `[O, C·H·W]` there, `[H·W·C, O]` here.
+    /// A matrix over flattened images: `[O, C·H·W]` there, `[H·W·C, O]` here.
     Flattened {
-        /// The pictures' height.
+        /// The images' height.
         height: usize,
-        /// The pictures' width.
+        /// The images' width.
         width: usize,
     },
     /// One value per channel: `[C, 1, 1]` there, `[C]` here.
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn flattened_pictures_change_from_planes_to_pixels() {
+    fn flattened_images_change_from_planes_to_pixels() {
         // Two channels of one row with two columns: c0w0 c0w1 c1w0 c1w1.
         let there = counting(&[1, 4]);
         let here = Border::Flattened { height: 1, width: 2 }.import(&there, &[4, 1]).unwrap();

@@ -55,13 +55,13 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
     let (side, batch): (usize, usize) = (side.parse()?, batch.parse()?);
     let entry = octant_zoo::find(model)?;
     let model = (entry.build)(entry.classes);
-    let picture = [side, side, entry.preprocessing.input[2]];
+    let image = [side, side, entry.preprocessing.input[2]];
     let task: Box<dyn Task> = match entry.task {
         octant_zoo::Task::Classify => {
-            Box::new(Classify { model, picture, normalise: None, smoothing: 0.0, mixed: false })
+            Box::new(Classify { model, image, normalise: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::Task::Segment => {
-            Box::new(Segment { model, picture, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Box::new(Segment { model, image, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
     };
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
@@ -78,12 +78,12 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
     Ok((traced, inputs))
 }
 
-/// Pictures, labels and masks that differ from sample to sample; every sample counts.
+/// Images, labels and masks that differ from sample to sample; every sample counts.
 fn batch_input(name: &str, shape: &Shape) -> HostTensor {
     let side = shape.dims().get(1).copied().unwrap_or(1).max(1);
     let value = |index: usize| {
         let noise = (index as u32).wrapping_mul(2_654_435_761) >> 8;
-        // A small square target in every picture.
+        // A small square target in every image.
         let (x, y) = (index % side, index / side % side);
         match (name, shape.dtype()) {
             ("mask", _) => 1.0,

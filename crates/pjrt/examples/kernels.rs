@@ -13,7 +13,7 @@ use std::error::Error;
 
 struct Layer {
     dtype: DType,
-    pictures: [usize; 3],
+    images: [usize; 3],
     inputs: usize,
     outputs: usize,
     side: usize,
@@ -26,24 +26,24 @@ struct Layer {
 #[derive(Clone, Copy, PartialEq)]
 enum Company {
     Nothing,
-    /// A pointwise layer of as many channels that looks at the same pictures, and the sums of both.
+    /// A pointwise layer of as many channels that looks at the same images, and the sums of both.
     Pointwise,
-    /// The same, and the pictures are joined from two arrays, the first of which has a third of the channels.
+    /// The same, and the images are joined from two arrays, the first of which has a third of the channels.
     Joined,
     /// A rectified norm before it, with the gradients of its factor and offset.
     Norm,
-    /// Sums and sums of squares of its results, over pictures and over all of them.
+    /// Sums and sums of squares of its results, over images and over all of them.
     Moments,
 }
 
 /// A layer in f32 without strides.
-const fn plain(pictures: [usize; 3], inputs: usize, outputs: usize, side: usize) -> Layer {
-    Layer { dtype: DType::F32, pictures, inputs, outputs, side, stride: 1, groups: 1, company: Company::Nothing }
+const fn plain(images: [usize; 3], inputs: usize, outputs: usize, side: usize) -> Layer {
+    Layer { dtype: DType::F32, images, inputs, outputs, side, stride: 1, groups: 1, company: Company::Nothing }
 }
 
 /// A 3×3 layer with company.
-const fn with(company: Company, pictures: [usize; 3], inputs: usize, outputs: usize) -> Layer {
-    Layer { company, ..plain(pictures, inputs, outputs, 3) }
+const fn with(company: Company, images: [usize; 3], inputs: usize, outputs: usize) -> Layer {
+    Layer { company, ..plain(images, inputs, outputs, 3) }
 }
 
 const fn depthwise(dtype: DType, channels: usize, side: usize, stride: usize) -> Layer {
@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if failed > 0 { Err(format!("{failed} checks failed").into()) } else { Ok(()) }
 }
 
-/// Whether numbers that grow from 2^-32 to 2^31 down a picture, and weights of 1e-9, are as precise as others: tensor cores
+/// Whether numbers that grow from 2^-32 to 2^31 down an image, and weights of 1e-9, are as precise as others: tensor cores
 /// hold them as f16 numbers, whose scale must follow. Results are compared within their rows.
 fn keeps_magnitudes(device: &dyn Backend, cpu: &dyn Backend) -> Result<bool, Box<dyn Error>> {
     const ROWS: usize = 256;
@@ -130,9 +130,9 @@ fn keeps_magnitudes(device: &dyn Backend, cpu: &dyn Backend) -> Result<bool, Box
     operands[1] = HostTensor::from_f64s(operands[1].shape().clone(), &weights)?;
     let (ours, expected) = (run(device, &program, &operands)?, run(cpu, &program, &operands)?);
     let mut worst = difference(&ours[2], &expected[2]);
-    for picture in 0..2 {
+    for image in 0..2 {
         let levelled = |tensor: &HostTensor| by_row(tensor, &|row| 1.0 / size(row));
-        worst = worst.max(difference(&levelled(&ours[picture])?, &levelled(&expected[picture])?));
+        worst = worst.max(difference(&levelled(&ours[image])?, &levelled(&expected[image])?));
     }
     println!("{}: numbers of all sizes: {worst:.1e}", if worst <= 2e-3 { "ok" } else { "WRONG" });
     Ok(worst <= 2e-3)
@@ -159,21 +159,21 @@ fn keeps_nan(device: &dyn Backend) -> Result<bool, Box<dyn Error>> {
 
 impl Layer {
     fn describe(&self) -> String {
-        let ([n, h, w], Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
+        let ([n, h, w], Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.images, self);
         let company = match self.company {
             Company::Nothing => "",
             Company::Pointwise => " and 1×1",
-            Company::Joined => " and 1×1 of joined pictures",
+            Company::Joined => " and 1×1 of joined images",
             Company::Norm => " after a norm",
             Company::Moments => " with moments",
         };
         format!("{inputs}→{outputs} {side}×{side}{company} in {groups} groups, stride {stride}, {n}×{h}×{w} {dtype:?}")
     }
 
-    /// The layer and the gradients of a weighted sum of its results, with random operands: the pictures, the kernel, the
+    /// The layer and the gradients of a weighted sum of its results, with random operands: the images, the kernel, the
     /// weights, and another kernel and weights for the layer beside it, or a center, a factor and an offset for the norm.
     fn program(&self) -> Result<(Program, Vec<HostTensor>), Box<dyn Error>> {
-        let ([n, h, w], &Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.pictures, self);
+        let ([n, h, w], &Layer { inputs, outputs, side, stride, groups, dtype, .. }) = (self.images, self);
         let made = |length: usize| (length + 2 * (side / 2) - side) / stride + 1;
         let results = Shape::new(dtype, [n, made(h), made(w), outputs]);
         let mut shapes = vec![
@@ -192,14 +192,14 @@ impl Layer {
         let operands: Vec<Tensor> = shapes.iter().map(|shape| trace.input("operand", shape.clone())).collect();
         let (mut made, mut kernels, mut loss) = (Vec::new(), Vec::new(), None);
         let normed = self.company == Company::Norm;
-        let pictures = &operands[0];
+        let images = &operands[0];
         let x = match self.company {
-            Company::Norm => ((pictures - &operands[3]) * &operands[4] + &operands[5]).relu(),
+            Company::Norm => ((images - &operands[3]) * &operands[4] + &operands[5]).relu(),
             Company::Joined => {
-                let part = |from, to| pictures.slice_axis(3, from, to);
+                let part = |from, to| images.slice_axis(3, from, to);
                 Tensor::concatenate(&[part(0, inputs / 3) + 0.5, part(inputs / 3, inputs) * 2.0], 3)
             }
-            _ => pictures.clone(),
+            _ => images.clone(),
         };
         for pair in operands[1..if normed { 3 } else { operands.len() }].chunks(2) {
             let padding = vec![(pair[0].dim(0) as i64 / 2, pair[0].dim(0) as i64 / 2); 2];

@@ -49,7 +49,7 @@ pub struct Options {
     /// greatest, whose place the pooling itself then tells. XLA's GPU compiler otherwise writes all windows' indices to
     /// memory, axis by axis, and scatters.
     pub tiles_by_comparing: bool,
-    /// Reduces over the places of few small pictures in two steps, along rows and then over them. XLA's GPU compiler
+    /// Reduces over the places of few small images in two steps, along rows and then over them. XLA's GPU compiler
     /// otherwise starts too few threads, and writes what it reduces to memory first.
     pub places_in_steps: bool,
     /// Writes small products of f32 as sums. XLA's GPU compiler fuses those with what is around them; a product is a kernel

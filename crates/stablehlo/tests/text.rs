@@ -54,8 +54,8 @@ fn the_text_is_the_same_every_time() {
 fn donation_and_sharding_are_attributes_of_main() {
     let trace = Trace::new();
     let weight = trace.input("w", Shape::new(DType::F32, [4]));
-    let pictures = trace.input("x", Shape::new(DType::F32, [16, 4]));
-    let outputs = [&weight + &pictures.sum(&[0]), &pictures * &weight];
+    let images = trace.input("x", Shape::new(DType::F32, [16, 4]));
+    let outputs = [&weight + &images.sum(&[0]), &images * &weight];
     let mut program = Program::new("step", trace.finish(&outputs).unwrap());
     program.donated = vec![(0, 0)];
     program.mesh = Mesh::new(8);
@@ -427,7 +427,7 @@ fn calls_take_the_moments_of_what_they_make_along() {
 }
 
 #[test]
-fn narrow_layers_of_large_pictures_call_kernels_that_round() {
+fn narrow_layers_of_large_images_call_kernels_that_round() {
     let program = |side, inputs, outputs| {
         convolution_gradients(DType::F32, [4, side, side, inputs], [3, 3, inputs, outputs], 1, 1)
     };

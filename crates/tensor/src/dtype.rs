@@ -16,7 +16,7 @@ pub enum DType {
     I32,
     /// 64-bit signed integers.
     I64,
-    /// 8-bit unsigned integers: the type pictures travel in.
+    /// 8-bit unsigned integers: the type images travel in.
     U8,
     /// 16-bit unsigned integers.
     U16,

@@ -5,7 +5,7 @@
 //!     cargo run --release -p octant-train --example loop_overhead
 
 use octant_cpu::CpuBackend;
-use octant_data::{Corrupt, DataError, Dataset, LastBatch, Loader, LoaderConfig, Picture, Sample, Target};
+use octant_data::{AnyImage, Corrupt, DataError, Dataset, LastBatch, Loader, LoaderConfig, Sample, Target};
 use octant_events::RunDirectory;
 use octant_imaging::Image;
 use octant_nn::schedule::Schedule;
@@ -28,9 +28,9 @@ struct Ready(Vec<Sample>);
 
 impl Ready {
     fn new(count: usize) -> Ready {
-        let picture = |index: usize| Image::from_fn(28, 28, 1, |row, column, _| (row * column + index) as u8);
+        let image = |index: usize| Image::from_fn(28, 28, 1, |row, column, _| (row * column + index) as u8);
         let sample =
-            |index: usize| Sample { picture: Picture::U8(picture(index)), target: Target::Class(index as u32 % 10) };
+            |index: usize| Sample { image: AnyImage::U8(image(index)), target: Target::Class(index as u32 % 10) };
         Ready((0..count).map(sample).collect())
     }
 }
@@ -97,7 +97,7 @@ type Failure = Box<dyn std::error::Error>;
 
 fn task() -> Result<Box<Classify>, Failure> {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10))?;
-    Ok(Box::new(Classify { model, picture: [28, 28, 1], normalise: None, smoothing: 0.0, mixed: false }))
+    Ok(Box::new(Classify { model, image: [28, 28, 1], normalise: None, smoothing: 0.0, mixed: false }))
 }
 
 /// Milliseconds per step: by the clock, and of all threads together.

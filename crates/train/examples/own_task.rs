@@ -1,4 +1,4 @@
-//! A model and a task of your own: a network that tells the missing middle of a picture from its border.
+//! A model and a task of your own: a network that tells the missing middle of an image from its border.
 //!
 //!     cargo run --release -p octant-train --example own_task
 
@@ -14,9 +14,9 @@ use octant_train::{Metric, Outcome, Session, Task, TrainError};
 use std::sync::Arc;
 
 /// The model: an ordinary function. Variables are declared where they are used.
-fn inpaint(cx: &Context, pictures: &Tensor) -> Tensor {
+fn inpaint(cx: &Context, images: &Tensor) -> Tensor {
     let root = cx.root();
-    let features = Conv2d::new(16, 5).apply(&root.at("see"), pictures).relu();
+    let features = Conv2d::new(16, 5).apply(&root.at("see"), images).relu();
     let features = Conv2d::new(16, 5).apply(&root.at("think"), &features).relu();
     Conv2d::new(1, 5).apply(&root.at("paint"), &features)
 }
@@ -26,10 +26,10 @@ struct Inpaint;
 
 impl Inpaint {
     /// 1 in the middle third, 0 around it.
-    fn hole(pictures: &Tensor) -> Tensor {
+    fn hole(images: &Tensor) -> Tensor {
         let hidden = |row: usize, column: usize| (10..18).contains(&row) && (10..18).contains(&column);
         let values: Vec<f32> = (0..28 * 28).map(|place| hidden(place / 28, place % 28) as u8 as f32).collect();
-        pictures.trace().constant(HostTensor::new([1, 28, 28, 1], &values).expect("784 values"))
+        images.trace().constant(HostTensor::new([1, 28, 28, 1], &values).expect("784 values"))
     }
 }
 
@@ -51,10 +51,10 @@ impl Task for Inpaint {
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let pictures = batch[0].convert(DType::F32) / 255.0;
-        let hole = Inpaint::hole(&pictures);
+        let images = batch[0].convert(DType::F32) / 255.0;
+        let hole = Inpaint::hole(&images);
         let painted = self.predict(cx, &batch[0]);
-        let losses = loss::squared_error(&(&painted * &hole), &(&pictures * &hole));
+        let losses = loss::squared_error(&(&painted * &hole), &(&images * &hole));
         let sums = vector(&[losses.sum_all(), losses.full_like(1.0).sum_all()]);
         Outcome::new(losses.mean_all(), sums)
     }
@@ -64,9 +64,9 @@ impl Task for Inpaint {
     }
 
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
-        let pictures = images.convert(DType::F32) / 255.0;
-        let hole = Inpaint::hole(&pictures);
-        inpaint(cx, &(&pictures * (1.0 - hole)))
+        let images = images.convert(DType::F32) / 255.0;
+        let hole = Inpaint::hole(&images);
+        inpaint(cx, &(&images * (1.0 - hole)))
     }
 
     fn head_paths(&self) -> Vec<String> {

@@ -4,7 +4,7 @@
     git clone https://github.com/Lliu666/MSHNet
     MSHNET_DIR=MSHNet python make.py > figures.txt
 
-Weights are those of the zoo's golden figures (a function of name and index), pictures are bytes that follow from the
+Weights are those of the zoo's golden figures (a function of name and index), images are bytes that follow from the
 number of the step, so only figures are stored. PyTorch runs in double precision. Lines:
 
     loss CASE value…            the loss of every step
@@ -24,8 +24,8 @@ spec.loader.exec_module(zoo)
 STEPS = 20
 
 
-def pictures(step, batch, channels, side):
-    u = zoo.units(f'pictures {step}', batch * channels * side * side).reshape(batch, channels, side, side)
+def images(step, batch, channels, side):
+    u = zoo.units(f'images {step}', batch * channels * side * side).reshape(batch, channels, side, side)
     return (torch.floor(u * 256) - 127.5) / 127.5
 
 
@@ -99,7 +99,7 @@ def combinations():
             zoo.fill(model)
             optimizer = make(model.parameters(), lr)
             scheduler = schedules(optimizer, lr)[schedule]()
-            forward = lambda step: F.cross_entropy(model(pictures(step, 8, 1, 28)), labels(step, 8, 10))
+            forward = lambda step: F.cross_entropy(model(images(step, 8, 1, 28)), labels(step, 8, 10))
             losses, rates = train(model, optimizer, scheduler, forward, range(STEPS))
             report(f'{name}/{schedule}', losses, rates, model)
 
@@ -110,7 +110,7 @@ def phases():
     model = zoo.tf_efficientnetv2_tiny()
     zoo.fill(model)
     model.train()
-    forward = lambda step: F.cross_entropy(model(pictures(step, 8, 3, 32)), labels(step, 8, 10))
+    forward = lambda step: F.cross_entropy(model(images(step, 8, 3, 32)), labels(step, 8, 10))
     head = list(model.get_classifier().parameters())
     for parameter in model.parameters():
         parameter.requires_grad = False
@@ -144,7 +144,7 @@ def mshnet(rate=0.0002, dtype=torch.float64):
         # Ten steps of warm-up, ten after it; epochs are counted against a warm-up of 5.
         epoch = 1 if step < 10 else 10
         target = zoo.masks(2, 64).to(dtype)
-        maps, final = model(pictures(step, 2, 3, 64).to(dtype), epoch > 5)
+        maps, final = model(images(step, 2, 3, 64).to(dtype), epoch > 5)
         loss = sls(final, target, 5, epoch)
         for i, small in enumerate(maps):
             if i > 0:

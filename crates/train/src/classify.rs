@@ -1,4 +1,4 @@
-//! Pictures into classes.
+//! Images into classes.
 
 use crate::{Findings, Metric, Normalise, Outcome, Task, TrainError, normalised};
 use octant_data::{Batch, Targets};
@@ -11,13 +11,13 @@ use octant_zoo::Model;
 pub struct Classify {
     /// The network.
     pub model: Box<dyn Model>,
-    /// `[height, width, channels]` of the pictures, which travel as u8.
-    pub picture: [usize; 3],
-    /// Per-channel mean and standard deviation in units of the 0–255 scale; none leaves pictures as they are.
+    /// `[height, width, channels]` of the images, which travel as u8.
+    pub image: [usize; 3],
+    /// Per-channel mean and standard deviation in units of the 0–255 scale; none leaves images as they are.
     pub normalise: Option<Normalise>,
     /// Label smoothing.
     pub smoothing: f64,
-    /// Pictures come mixed in pairs: every one has two labels and the share of the first.
+    /// Images come mixed in pairs: every one has two labels and the share of the first.
     pub mixed: bool,
 }
 
@@ -36,7 +36,7 @@ impl Task for Classify {
     }
 
     fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        let [height, width, channels] = self.picture;
+        let [height, width, channels] = self.image;
         let row = |name: &str, dtype: DType| (name.to_string(), Shape::new(dtype, [batch_size]));
         let mut shapes = vec![
             ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
@@ -50,7 +50,7 @@ impl Task for Classify {
     }
 
     fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        // What is judged on is never mixed: there, every picture is its own partner.
+        // What is judged on is never mixed: there, every image is its own partner.
         let (labels, partners, shares) = match &batch.targets {
             Targets::Classes(labels) => (labels, labels, &batch.mask),
             Targets::Mixed { classes, partners, shares } if self.mixed => (classes, partners, shares),
@@ -157,7 +157,7 @@ impl Classify {
         match labels.iter().find(|&&label| label < 0 || label as usize >= classes) {
             None => Ok(()),
             Some(label) => Err(TrainError::Data(format!(
-                "a picture has the label {label}, but the model has {classes} classes; give --classes or mend the labels"
+                "an image has the label {label}, but the model has {classes} classes; give --classes or mend the labels"
             ))),
         }
     }

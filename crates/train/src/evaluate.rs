@@ -68,7 +68,7 @@ pub struct Predictor<'a> {
 }
 
 impl<'a> Predictor<'a> {
-    /// Compiles what the task makes of pictures alone, in batches of the plan's size.
+    /// Compiles what the task makes of images alone, in batches of the plan's size.
     pub fn new(
         backend: &'a dyn Backend,
         plan: &StepPlan,
@@ -81,7 +81,7 @@ impl<'a> Predictor<'a> {
         Ok(Predictor { backend, program, variables })
     }
 
-    /// What the network makes of a batch of pictures.
+    /// What the network makes of a batch of images.
     pub fn predict(&self, images: &HostTensor) -> Result<HostTensor, TrainError> {
         let mut inputs = self.variables.clone();
         inputs.push(self.backend.upload(images, &Mesh::single(), &Sharding::Replicated)?);

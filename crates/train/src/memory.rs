@@ -96,7 +96,7 @@ impl Needs {
         if !self.recompute {
             remedies.push("--recompute keeps less of it".into());
         }
-        if remedies.is_empty() { "take a smaller model or smaller pictures".into() } else { remedies.join(", ") }
+        if remedies.is_empty() { "take a smaller model or smaller images".into() } else { remedies.join(", ") }
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     fn remedies_that_are_used_up_are_not_named() {
         let lean = Needs { precision: Precision::Bf16, recompute: true, ..needs(1) };
         let error = lean.too_large(Some(33 * GIB), None).to_string();
-        assert!(error.ends_with("take a smaller model or smaller pictures"), "{error}");
+        assert!(error.ends_with("take a smaller model or smaller images"), "{error}");
         assert_eq!(needs(256).batch_that_fits(Some(33 * GIB), Some(GIB / 2)), None, "the state alone is too much");
     }
 

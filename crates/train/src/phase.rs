@@ -121,7 +121,7 @@ pub struct Phase {
     pub rate: Rate,
     /// What happens to training samples.
     pub transform: Arc<dyn Transform>,
-    /// Pictures of a batch are mixed with each other.
+    /// Images of a batch are mixed with each other.
     pub mix: Option<Mix>,
     /// The optimizer's state of the phase before is taken over.
     pub keeps_optimizer: bool,

@@ -1,4 +1,4 @@
-//! Pictures into numbers.
+//! Images into numbers.
 
 use crate::{Metric, Normalise, Outcome, Task, TrainError, normalised};
 use octant_data::{Batch, Targets};
@@ -28,8 +28,8 @@ impl ValueLoss {
 pub struct Regress {
     /// The network, with one output per number.
     pub model: Box<dyn Model>,
-    /// `[height, width, channels]` of the pictures, which travel as u8.
-    pub picture: [usize; 3],
+    /// `[height, width, channels]` of the images, which travel as u8.
+    pub image: [usize; 3],
     /// As in [`Classify`](crate::Classify).
     pub normalise: Option<Normalise>,
     /// What is minimised.
@@ -46,7 +46,7 @@ impl Task for Regress {
     }
 
     fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        let [height, width, channels] = self.picture;
+        let [height, width, channels] = self.image;
         vec![
             ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
             ("values".into(), Shape::new(DType::F32, [batch_size, self.model.classes()])),
@@ -60,7 +60,7 @@ impl Task for Regress {
                 Ok(vec![batch.images.clone(), values.clone(), batch.mask.clone()])
             }
             Targets::Values(values) => Err(TrainError::Data(format!(
-                "every picture has {} numbers, but the model makes {}; give --classes or name the columns",
+                "every image has {} numbers, but the model makes {}; give --classes or name the columns",
                 values.dims().get(1).copied().unwrap_or(0),
                 self.model.classes()
             ))),

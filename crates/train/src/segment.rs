@@ -1,4 +1,4 @@
-//! Pictures into masks of one class.
+//! Images into masks of one class.
 
 use crate::{Findings, Metric, Normalise, Observer, Outcome, Task, TrainError, normalised};
 use octant_data::{Batch, Targets};
@@ -47,8 +47,8 @@ impl MaskLoss {
 pub struct Segment {
     /// The network.
     pub model: Box<dyn Model>,
-    /// `[height, width, channels]` of the pictures, which travel as u8.
-    pub picture: [usize; 3],
+    /// `[height, width, channels]` of the images, which travel as u8.
+    pub image: [usize; 3],
     /// As in [`Classify`](crate::Classify).
     pub normalise: Option<Normalise>,
     /// What is minimised.
@@ -66,7 +66,7 @@ impl Task for Segment {
     }
 
     fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        let [height, width, channels] = self.picture;
+        let [height, width, channels] = self.image;
         vec![
             ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
             ("masks".into(), Shape::new(DType::U8, [batch_size, height, width, 1])),

@@ -39,7 +39,7 @@ pub struct StepPlan<'a, 'f> {
     pub decay_all: bool,
     /// What layers compute in.
     pub precision: Precision,
-    /// Pictures per step, over all devices.
+    /// Images per step, over all devices.
     pub batch_size: usize,
     /// The devices.
     pub mesh: Mesh,

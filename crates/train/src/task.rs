@@ -52,7 +52,7 @@ pub trait Task {
     /// The name of the task, such as `classify`.
     fn name(&self) -> &'static str;
 
-    /// Names and shapes of the tensors that a batch brings to the device. The first one is the pictures.
+    /// Names and shapes of the tensors that a batch brings to the device. The first one is the images.
     fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)>;
 
     /// The tensors of a batch, in that order.
@@ -67,7 +67,7 @@ pub trait Task {
     /// The metrics that follow from sums over any number of batches.
     fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric>;
 
-    /// What is asked of pictures alone: class probabilities, masks, values.
+    /// What is asked of images alone: class probabilities, masks, values.
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor;
 
     /// Paths below which the variables of the head lie, as in [`octant_zoo::Model::head_paths`].

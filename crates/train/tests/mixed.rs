@@ -1,4 +1,4 @@
-//! Pictures that were mixed in pairs: the loss is that of both labels, by their shares.
+//! Images that were mixed in pairs: the loss is that of both labels, by their shares.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 fn task(mixed: bool) -> Classify {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
-    Classify { model, picture: [28, 28, 1], normalise: None, smoothing: 0.1, mixed }
+    Classify { model, image: [28, 28, 1], normalise: None, smoothing: 0.1, mixed }
 }
 
 fn loader(mix: Option<Mix>) -> Loader {

@@ -30,12 +30,12 @@ fn figures(words: &str) -> Vec<f64> {
 }
 
 /// Bytes that follow from the step, in NHWC; the reference counts in NCHW.
-fn pictures(step: usize, batch: usize, channels: usize, side: usize) -> HostTensor {
-    let hash = path_hash(&format!("pictures {step}"));
+fn images(step: usize, batch: usize, channels: usize, side: usize) -> HostTensor {
+    let hash = path_hash(&format!("images {step}"));
     let byte = |index: usize| {
         let (channel, place) = (index % channels, index / channels);
-        let (picture, place) = (place / (side * side), place % (side * side));
-        let index = (picture * channels + channel) * side * side + place;
+        let (image, place) = (place / (side * side), place % (side * side));
+        let index = (image * channels + channel) * side * side + place;
         let z = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(hash);
         (deterministic::mix(z) >> 56) as u8
     };
@@ -51,17 +51,17 @@ fn batch(images: HostTensor, targets: Targets) -> Batch {
 }
 
 fn labelled(step: usize, channels: usize, side: usize) -> Batch {
-    let labels: Vec<i32> = (0..8).map(|picture| ((7 * picture + 3 + step) % 10) as i32).collect();
-    batch(pictures(step, 8, channels, side), Targets::Classes(HostTensor::new([8], &labels).unwrap()))
+    let labels: Vec<i32> = (0..8).map(|image| ((7 * image + 3 + step) % 10) as i32).collect();
+    batch(images(step, 8, channels, side), Targets::Classes(HostTensor::new([8], &labels).unwrap()))
 }
 
-fn classifier(name: &str, picture: [usize; 3]) -> Classify {
+fn classifier(name: &str, image: [usize; 3]) -> Classify {
     let mut model = octant_zoo::build(name, Some(10)).unwrap();
     model.set_drop(0.0, 0.0);
-    let channels = picture[2];
+    let channels = image[2];
     Classify {
         model,
-        picture,
+        image,
         normalise: Some((vec![127.5; channels], vec![127.5; channels])),
         smoothing: 0.0,
         mixed: false,
@@ -216,7 +216,7 @@ fn two_phases_with_a_frozen_body() {
 fn mshnet<'a>(backend: &'a CpuBackend, [warm, full]: [&'a Segment; 2], rate: f64) -> (Vec<f64>, Session<'a>) {
     let masks: Vec<u8> = deterministic::masks(2, 64).to_f64s().iter().map(|value| *value as u8).collect();
     let masks = HostTensor::new([2, 64, 64, 1], &masks).unwrap();
-    let batch = |number: usize| batch(pictures(number, 2, 3, 64), Targets::Masks(masks.clone()));
+    let batch = |number: usize| batch(images(number, 2, 3, 64), Targets::Masks(masks.clone()));
     let optimizer = Optimizer::named("adagrad").unwrap();
     let mut first = session(backend, &StepPlan { optimizer, ..StepPlan::new(warm, 2) }, None);
     let mut losses: Vec<f64> = (0..10).map(|number| step(&mut first, &batch(number), rate)).collect();
@@ -229,7 +229,7 @@ fn mshnet<'a>(backend: &'a CpuBackend, [warm, full]: [&'a Segment; 2], rate: f64
 fn infrared(warm_up: bool) -> Segment {
     Segment {
         model: octant_zoo::build("mshnet", Some(1)).unwrap(),
-        picture: [64, 64, 3],
+        image: [64, 64, 3],
         normalise: Some((vec![127.5; 3], vec![127.5; 3])),
         loss: MaskLoss::SlsIou,
         warm_up,

@@ -12,7 +12,7 @@ use octant_runtime::CompileOptions;
 use octant_train::step::StepPlan;
 use octant_train::{Metric, Objective, Outcome, Session, Task, TrainError};
 
-/// A generator that makes one number of a picture's mean and a critic that judges it. Both are one factor, so that what a
+/// A generator that makes one number of an image's mean and a critic that judges it. Both are one factor, so that what a
 /// step should do can be computed by hand.
 struct Duel {
     /// The generator moves at every this many steps.
@@ -68,12 +68,12 @@ fn batch(byte: u8) -> Batch {
 }
 
 /// The same steps by hand: SGD for the generator, Adagrad for the critic.
-fn by_hand(steps: u64, generator_every: u64, picture: f64, rate: f64) -> [f64; 2] {
+fn by_hand(steps: u64, generator_every: u64, image: f64, rate: f64) -> [f64; 2] {
     let (mut generator, mut critic, mut squares) = (0.5, 0.5, 0.0);
     for step in 1..=steps {
-        let verdict = picture * generator * critic;
-        let to_critic = 2.0 * (verdict - 1.0) * picture * generator;
-        let to_generator = 2.0 * verdict * picture * critic;
+        let verdict = image * generator * critic;
+        let to_critic = 2.0 * (verdict - 1.0) * image * generator;
+        let to_generator = 2.0 * verdict * image * critic;
         squares += to_critic * to_critic;
         critic -= rate * to_critic / (f64::sqrt(squares) + 1e-10);
         if step % generator_every == 0 {

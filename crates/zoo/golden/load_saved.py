@@ -21,7 +21,7 @@ def model_of(name):
 
 
 def outputs(name, model, batch, side):
-    answer = model(make.pictures(name, batch, side))
+    answer = model(make.images(name, batch, side))
     return answer[1] if name == 'mshnet' else answer
 
 

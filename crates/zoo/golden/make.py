@@ -4,7 +4,7 @@
     git clone https://github.com/Lliu666/MSHNet; git clone https://github.com/mateuszbuda/brain-segmentation-pytorch
     MSHNET_DIR=MSHNet UNET_DIR=brain-segmentation-pytorch python make.py [NAME...]
 
-Weights and pictures are a function of name and index (see `value`), which the tests repeat in Rust, so that only figures
+Weights and images are a function of name and index (see `value`), which the tests repeat in Rust, so that only figures
 are stored: for every tensor its size, its sum, its norm and a few elements. The references run in double precision.
 One file per model: `figures/NAME.txt`, a line per tensor: `what name size sum norm element…`.
 """
@@ -232,9 +232,9 @@ REAL = {
 }
 
 
-def pictures(name, batch, side):
+def images(name, batch, side):
     channels = 1 if name.startswith('fashion') else 3
-    u = units('pictures', batch * channels * side * side).reshape(batch, channels, side, side)
+    u = units('images', batch * channels * side * side).reshape(batch, channels, side, side)
     return torch.floor(u * 256) if channels == 1 else (4 * u - 2).float().double()
 
 
@@ -246,13 +246,13 @@ def masks(batch, side):
 
 
 class Case:
-    """Calls a reference as a trainer would: pictures to outputs, outputs to the loss."""
+    """Calls a reference as a trainer would: images to outputs, outputs to the loss."""
 
     def __init__(self, name, entry):
         make, self.side, self.batch, self.optimizer = entry
         self.name, self.model = name, make()
         fill(self.model)
-        self.images = pictures(name, self.batch, self.side)
+        self.images = images(name, self.batch, self.side)
         self.segments = name.startswith(('mshnet', 'unet'))
         if name.startswith('mshnet'):
             loss = read_module(os.path.join(os.environ['MSHNET_DIR'], 'model', 'loss.py'))

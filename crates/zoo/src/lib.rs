@@ -1,7 +1,7 @@
 //! The model zoo: the networks of the references, with their names, their numbers and their preprocessing.
 //!
 //! One file per family in [`families`], all with the same surface, [`Model`]. The [`registry`] is an explicit list: a
-//! name, its aliases in timm and torchvision, what its weights expect of a picture, and how to build it.
+//! name, its aliases in timm and torchvision, what its weights expect of an image, and how to build it.
 //! [`weights`] moves variables between an archive of the reference's layout and Octant's.
 //!
 //! ```

@@ -32,7 +32,7 @@ pub trait Model {
     /// which a burn-in phase freezes.
     fn head_paths(&self) -> Vec<String>;
 
-    /// From pictures `[n, h, w, c]` to the last feature map, `[n, h', w', features]` (tokens for transformers).
+    /// From images `[n, h, w, c]` to the last feature map, `[n, h', w', features]` (tokens for transformers).
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor;
 
     /// From the last feature map to the pooled features, `[n, features]`, that the last linear layer sees.
@@ -41,7 +41,7 @@ pub trait Model {
     /// From the last feature map to the output.
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor;
 
-    /// From pictures to the output.
+    /// From images to the output.
     fn forward(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let features = self.features(cx, images);
         self.head(cx, &features)
@@ -55,11 +55,11 @@ pub trait Model {
     }
 }
 
-/// The variables of a model, in the order of declaration, and the multiply–adds of one forward pass over a picture of
+/// The variables of a model, in the order of declaration, and the multiply–adds of one forward pass over an image of
 /// `[height, width, channels]`. The model is traced and thrown away.
-pub fn describe(model: &dyn Model, picture: [usize; 3]) -> Result<(Vec<VariableSpec>, u64), GraphError> {
+pub fn describe(model: &dyn Model, image: [usize; 3]) -> Result<(Vec<VariableSpec>, u64), GraphError> {
     let trace = Trace::new();
-    let images = trace.input("images", Shape::new(DType::F32, [1, picture[0], picture[1], picture[2]]));
+    let images = trace.input("images", Shape::new(DType::F32, [1, image[0], image[1], image[2]]));
     let context = Context::new(&trace, Mode::Evaluate, Precision::F32);
     let output = model.forward(&context.root(), &images);
     let specs = context.variables().into_iter().map(|variable| variable.spec).collect();

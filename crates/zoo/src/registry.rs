@@ -6,7 +6,7 @@ use octant_graph::{DType, HostTensor, Shape, Tensor};
 mod entries;
 mod published;
 
-/// How pictures are brought to a model's size.
+/// How images are brought to a model's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Interpolation {
     /// The nearest pixel.
@@ -28,7 +28,7 @@ impl Interpolation {
     }
 }
 
-/// What the reference weights expect of a picture. Values are scaled to `0..=range`, then `(value - mean) / deviation`.
+/// What the reference weights expect of an image. Values are scaled to `0..=range`, then `(value - mean) / deviation`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Preprocessing {
     /// Height, width and channels.
@@ -39,14 +39,14 @@ pub struct Preprocessing {
     pub mean: [f64; 3],
     /// Per channel.
     pub deviation: [f64; 3],
-    /// How pictures are resized.
+    /// How images are resized.
     pub interpolation: Interpolation,
-    /// In evaluation, the part of the resized picture's side that is kept, around the centre.
+    /// In evaluation, the part of the resized image's side that is kept, around the centre.
     pub crop: f64,
 }
 
 impl Preprocessing {
-    /// The graph's part of the preprocessing: pictures with values from 0 to 255, of any element type, become what the
+    /// The graph's part of the preprocessing: images with values from 0 to 255, of any element type, become what the
     /// network expects, in f32.
     pub fn normalize(&self, images: &Tensor) -> Tensor {
         let channels = self.input[2];

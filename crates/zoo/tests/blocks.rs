@@ -12,7 +12,7 @@ use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_nn::layers::BatchNorm;
 use octant_nn::{Context, Kind, Mode, Precision, Scope, Training};
 
-/// A shortcut with its own norm beside a branch weighted per channel by what the whole picture shows.
+/// A shortcut with its own norm beside a branch weighted per channel by what the whole image shows.
 fn channel_attention(cx: &Scope, x: &Tensor) -> Tensor {
     let shortcut = BatchNorm::new().apply(&cx.at("shortcut"), &(x * x));
     let y = BatchNorm::new().apply(&cx.at("norm"), x);

@@ -62,7 +62,7 @@ fn main() -> Result<(), String> {
 fn measure<N: Network>(model: N, optimizer: ModuleOptimizer, device: &Device, arguments: &Arguments, started: f64) {
     let (batch, size) = (arguments.batch_size, arguments.size);
     let images = Tensor::<4>::random([batch, N::CHANNELS, size, size], Distribution::Default, device);
-    let labels: Vec<i64> = (0..batch).map(|picture| (picture % N::CLASSES) as i64).collect();
+    let labels: Vec<i64> = (0..batch).map(|image| (image % N::CLASSES) as i64).collect();
     let labels = Tensor::<2, Int>::from_data(TensorData::new(labels, [batch, 1]), device);
     let mut state = Some((model, optimizer));
     let mut step = || {

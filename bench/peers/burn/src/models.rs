@@ -7,9 +7,9 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, PaddingConfig2d
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 
-/// A classifier of pictures.
+/// A classifier of images.
 pub trait Network: Module {
-    /// Channels of its pictures.
+    /// Channels of its images.
     const CHANNELS: usize;
     /// Classes that it tells apart.
     const CLASSES: usize;

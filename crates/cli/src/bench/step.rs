@@ -33,9 +33,9 @@ struct Measured {
 pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Result<()> {
     let [height, _, channels] = entry.preprocessing.input;
     let size = arguments.size.unwrap_or(height);
-    let picture = [size, size, channels];
+    let image = [size, size, channels];
     let recipe = Recipe { label_smoothing: 0.0, ..recipe_of(entry)? };
-    let task = prepare::task(&recipe, entry.classes, picture, false)?;
+    let task = prepare::task(&recipe, entry.classes, image, false)?;
     let precision = train::precision(&arguments.precision)?;
     let optimizer = optimizer(&recipe, arguments.optimizer.as_deref())?;
     let backend = device::open(&arguments.device, arguments.threads)?;
@@ -44,7 +44,7 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
         bail!("predictions run on one device; leave --cores away");
     }
     let plan = StepPlan { precision, optimizer, mesh, ..StepPlan::new(&*task, arguments.batch_size) };
-    let batch = synthetic(arguments.batch_size, picture, entry);
+    let batch = synthetic(arguments.batch_size, image, entry);
     let mut work: Box<dyn Steps> = match arguments.mode.as_str() {
         "train" => Box::new(Training::new(&*backend, &plan, &batch, arguments.profile)?),
         "infer" => Box::new(Predicting::new(&*backend, &plan, &batch, arguments.profile)?),
@@ -210,7 +210,7 @@ fn show(
     }
     let with = if arguments.mode == "train" { format!(" with {optimizer}") } else { String::new() };
     println!(
-        "{} {} in {}{with}: {} pictures of {size}×{size} per step on {}",
+        "{} {} in {}{with}: {} images of {size}×{size} per step on {}",
         entry.name,
         arguments.mode,
         arguments.precision,

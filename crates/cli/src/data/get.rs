@@ -38,7 +38,7 @@ struct Published {
 const PUBLISHED: [Published; 5] = [
     Published {
         name: "fashion-mnist",
-        about: "70,000 grey pictures of clothes, 28×28, 10 classes, 29 MiB",
+        about: "70,000 grey images of clothes, 28×28, 10 classes, 29 MiB",
         base: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         files: &[
             ("train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
@@ -50,7 +50,7 @@ const PUBLISHED: [Published; 5] = [
     },
     Published {
         name: "mnist",
-        about: "70,000 grey pictures of handwritten digits, 28×28, 10 classes, 11 MiB",
+        about: "70,000 grey images of handwritten digits, 28×28, 10 classes, 11 MiB",
         base: "https://ossci-datasets.s3.amazonaws.com/mnist/",
         files: &[
             ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
@@ -62,7 +62,7 @@ const PUBLISHED: [Published; 5] = [
     },
     Published {
         name: "kmnist",
-        about: "70,000 grey pictures of Japanese characters, 28×28, 10 classes, 20 MiB",
+        about: "70,000 grey images of Japanese characters, 28×28, 10 classes, 20 MiB",
         base: "http://codh.rois.ac.jp/kmnist/dataset/kmnist/",
         files: &[
             ("train-images-idx3-ubyte.gz", "bdb82020997e1d708af4cf47b453dcf7"),
@@ -74,14 +74,14 @@ const PUBLISHED: [Published; 5] = [
     },
     Published {
         name: "cifar10",
-        about: "60,000 pictures, 32×32, 10 classes, 163 MiB; read without unpacking",
+        about: "60,000 images, 32×32, 10 classes, 163 MiB; read without unpacking",
         base: "https://www.cs.toronto.edu/~kriz/",
         files: &[("cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a")],
         recipe: "cifar100-efficientnetv2",
     },
     Published {
         name: "cifar100",
-        about: "60,000 pictures, 32×32, 100 classes, 161 MiB; read without unpacking",
+        about: "60,000 images, 32×32, 100 classes, 161 MiB; read without unpacking",
         base: "https://www.cs.toronto.edu/~kriz/",
         files: &[("cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85")],
         recipe: "cifar100-efficientnetv2",
@@ -97,7 +97,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let Some(set) = PUBLISHED.iter().find(|set| set.name == name) else {
         bail!(
             "there is no address for {name:?}; there are {}. IRSTD-1k and other sets that ask for consent have to be \
-             fetched by hand; `octant data synth irstd DIR` makes up pictures of that kind",
+             fetched by hand; `octant data synth irstd DIR` makes up images of that kind",
             names.join(", ")
         );
     };

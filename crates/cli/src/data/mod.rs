@@ -30,7 +30,7 @@ enum Command {
     Get(get::Arguments),
     /// Write a data set that is made up from a seed: infrared scenes, shapes, or discs to count
     Synth(synth::Arguments),
-    /// Show samples with their labels, masks or boxes as one picture
+    /// Show samples with their labels, masks or boxes as one image
     Show(show::Arguments),
     /// Decode every file; list what is corrupt, does not match, contradicts or is there twice
     Verify(verify::Arguments),

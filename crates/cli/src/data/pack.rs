@@ -37,7 +37,7 @@ pub(super) struct Arguments {
 enum Form {
     /// Pixels as they are, mapped into memory when read: nothing is decoded any more
     Packed,
-    /// WebDataset: tar files of PNG pictures and labels
+    /// WebDataset: tar files of PNG images and labels
     Webdataset,
 }
 

@@ -1,4 +1,4 @@
-//! `octant data show`: samples as one picture.
+//! `octant data show`: samples as one image.
 
 use super::opened::{self, Which};
 use crate::Ending;
@@ -10,12 +10,12 @@ use serde_json::json;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// Show samples with their labels, masks or boxes as one picture
+/// Show samples with their labels, masks or boxes as one image
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The folder or file of a data set, in any layout that can be read
     dir: PathBuf,
-    /// The picture to write
+    /// The image to write
     #[arg(long, default_value = "sheet.png", value_name = "FILE")]
     out: PathBuf,
     /// Which samples

@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     /// Threads that read; one per core if not given
     #[arg(long, default_value_t = 0)]
     workers: usize,
-    /// Write the balance of the classes as a picture
+    /// Write the balance of the classes as an image
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print one JSON object

@@ -14,13 +14,13 @@ pub(super) struct Arguments {
     kind: Kind,
     /// The folder to write into
     out: PathBuf,
-    /// How many pictures; every fifth goes into the test split
+    /// How many images; every fifth goes into the test split
     #[arg(long, default_value_t = 500)]
     count: usize,
-    /// The same seed gives the same pictures; a larger set begins with the smaller one
+    /// The same seed gives the same images; a larger set begins with the smaller one
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Height and width of a picture; 256 for irstd, 128 for the others if not given
+    /// Height and width of an image; 256 for irstd, 128 for the others if not given
     #[arg(long)]
     side: Option<usize>,
     /// Print one JSON object
@@ -32,9 +32,9 @@ pub(super) struct Arguments {
 enum Kind {
     /// Infrared scenes (clouds, sea, ground) with small dim targets and their masks
     Irstd,
-    /// Discs, rings, squares and triangles: class folders, and pictures with boxes
+    /// Discs, rings, squares and triangles: class folders, and images with boxes
     Shapes,
-    /// Discs to count: a table with two numbers per picture
+    /// Discs to count: a table with two numbers per image
     Regression,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("{} is not empty; give a new folder", out.display());
     }
     if count < 2 {
-        bail!("--count must be at least 2: one picture to learn from, one to be judged on");
+        bail!("--count must be at least 2: one image to learn from, one to be judged on");
     }
     let usual = if matches!(kind, Kind::Irstd) { 256 } else { 128 };
     let side = side.unwrap_or(usual);
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--side {side} is out of range; choose 32 to 4096");
     }
     if !as_json {
-        eprintln!("writing {count} pictures of {side}×{side} …");
+        eprintln!("writing {count} images of {side}×{side} …");
     }
     let (write, recipe): (fn(&std::path::Path, usize, usize, u64) -> _, _) = match kind {
         Kind::Irstd => (write_infrared, "mshnet-irstd"),
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         true => Json::line(json!({ "event": "done", "out": out, "count": count, "side": side, "seed": seed })),
         false => {
             let out = out.display();
-            println!("{count} pictures in {out}");
+            println!("{count} images in {out}");
             println!("next: octant data show {out}, or octant train {recipe} --data {out}");
         }
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Decode every file of a data set; list what is corrupt, does not match, contradicts or is there twice
 ///
 /// Ends with an error when anything has to be repaired: files that cannot be decoded, masks that do not fit their
-/// pictures, equal pictures with different labels. Duplicates, empty masks and empty classes are only listed.
+/// images, equal images with different labels. Duplicates, empty masks and empty classes are only listed.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The folder or file of a data set, in any layout that can be read
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     /// Findings listed per kind
     #[arg(long, default_value_t = 20)]
     show: usize,
-    /// Duplicates, pictures in both splits and empty masks are errors too
+    /// Duplicates, images in both splits and empty masks are errors too
     #[arg(long)]
     strict: bool,
     /// Print one JSON object per finding
@@ -81,10 +81,10 @@ fn kinds(survey: &Survey, dataset: &Joined) -> Vec<Kind> {
     let kind = |name, about, is_error, lines| Kind { name, about, is_error, lines };
     vec![
         kind("corrupt", "cannot be decoded", true, reasons(&survey.corrupt)),
-        kind("mismatched", "mask and picture do not belong together", true, reasons(&survey.mismatched)),
-        kind("contradicting", "equal pictures with different targets", true, contradictions),
-        kind("in both splits", "equal pictures to learn from and to be judged on", false, leaks),
-        kind("duplicate", "equal pictures", false, duplicates),
+        kind("mismatched", "mask and image do not belong together", true, reasons(&survey.mismatched)),
+        kind("contradicting", "equal images with different targets", true, contradictions),
+        kind("in both splits", "equal images to learn from and to be judged on", false, leaks),
+        kind("duplicate", "equal images", false, duplicates),
         kind("empty masks", "nothing is marked", false, survey.empty_masks.clone()),
         kind("empty classes", "no sample has this class", false, survey.empty_classes.clone()),
     ]

@@ -1,17 +1,17 @@
-//! Pictures against pictures: how alike what was made is to what should have been made.
+//! Images against images: how alike what was made is to what should have been made.
 
 use crate::Ending;
 use crate::output::{Json, line};
 use crate::show::{as_json, show};
 use anyhow::{Context, Result, bail};
-use octant_data::Picture;
-use octant_data::decode::{DecodeOptions, Format, read_picture};
-use octant_metrics::{Metric, pictures, values};
+use octant_data::AnyImage;
+use octant_data::decode::{DecodeOptions, Format, read_image};
+use octant_metrics::{Metric, images, values};
 use octant_tensor::DType;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Sums over all pairs of pictures.
+/// Sums over all pairs of images.
 #[derive(Default)]
 struct Likeness {
     squared: f64,
@@ -35,8 +35,8 @@ impl Likeness {
         };
         for number in 0..channels {
             let (made, wanted) = (channel(&made.values, number), channel(&wanted.values, number));
-            let alike = pictures::ssim(&made, &wanted, width, range);
-            self.ssim += alike.context("pictures must have 11 pixels at least in both directions")? / channels as f64;
+            let alike = images::ssim(&made, &wanted, width, range);
+            self.ssim += alike.context("images must have 11 pixels at least in both directions")? / channels as f64;
         }
         self.pairs += 1.0;
         Ok(())
@@ -44,26 +44,26 @@ impl Likeness {
 
     fn metrics(&self, range: f64) -> Vec<Metric> {
         let (mse, mae) = (self.squared / self.values, self.absolute / self.values);
-        let numbers = [("mse", mse), ("mae", mae), ("rmse", mse.sqrt()), ("psnr", pictures::psnr(mse, range))];
+        let numbers = [("mse", mse), ("mae", mae), ("rmse", mse.sqrt()), ("psnr", images::psnr(mse, range))];
         let all = numbers.into_iter().chain([("ssim", self.ssim / self.pairs)]);
         all.map(|(name, value)| (name.to_string(), value)).collect()
     }
 }
 
-/// The numbers of a picture as they are in its file.
+/// The numbers of an image as they are in its file.
 struct Values {
     dims: [usize; 3],
     values: Vec<f64>,
 }
 
 fn read(path: &Path) -> Result<Values> {
-    let picture = read_picture(path, &DecodeOptions::default())?;
-    let values = match &picture {
-        Picture::U8(image) => image.values().iter().map(|&value| value.into()).collect(),
-        Picture::U16(image) => image.values().iter().map(|&value| value.into()).collect(),
-        Picture::F32(image) => image.values().iter().map(|&value| value.into()).collect(),
+    let image = read_image(path, &DecodeOptions::default())?;
+    let values = match &image {
+        AnyImage::U8(image) => image.values().iter().map(|&value| value.into()).collect(),
+        AnyImage::U16(image) => image.values().iter().map(|&value| value.into()).collect(),
+        AnyImage::F32(image) => image.values().iter().map(|&value| value.into()).collect(),
     };
-    Ok(Values { dims: picture.dims(), values })
+    Ok(Values { dims: image.dims(), values })
 }
 
 /// The range that the element type of files suggests.
@@ -75,16 +75,14 @@ fn usual_range(dtype: DType) -> f64 {
     }
 }
 
-/// A picture, or all pictures of a folder in the order of their names.
+/// An image, or all images of a folder in the order of their names.
 fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
     let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut files: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| Format::has_picture_extension(path))
-        .collect();
+    let mut files: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| Format::has_image_extension(path)).collect();
     files.sort();
     Ok(files)
 }
@@ -93,9 +91,9 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bool) -> Result<Ending> {
     let (made, wanted) = (files(made)?, files(wanted)?);
     if made.len() != wanted.len() || made.is_empty() {
-        bail!("there are {} pictures to judge and {} to judge them by; both must be as many", made.len(), wanted.len());
+        bail!("there are {} images to judge and {} to judge them by; both must be as many", made.len(), wanted.len());
     }
-    let dtype = read_picture(&made[0], &DecodeOptions::default())?.dtype();
+    let dtype = read_image(&made[0], &DecodeOptions::default())?.dtype();
     let range = range.unwrap_or_else(|| usual_range(dtype));
     let mut likeness = Likeness::default();
     let (mut least, mut greatest) = (f64::MAX, f64::MIN);
@@ -111,16 +109,16 @@ pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bo
         }
     }
     let metrics = likeness.metrics(range);
-    let mut remarks: Vec<String> = pictures::range_warning(least, greatest, range).into_iter().collect();
+    let mut remarks: Vec<String> = images::range_warning(least, greatest, range).into_iter().collect();
     remarks.extend(values::scale_warning(metrics[0].1, metrics[1].1));
     if as_objects {
         let metrics = as_json(&metrics);
         Json::line(
-            json!({ "event": "done", "pictures": made.len(), "range": range, "metrics": metrics, "remarks": remarks }),
+            json!({ "event": "done", "images": made.len(), "range": range, "metrics": metrics, "remarks": remarks }),
         );
         return Ok(Ending::Done);
     }
-    line(format_args!("{} pictures, values that span {range}\n  {}", made.len(), show(&metrics)));
+    line(format_args!("{} images, values that span {range}\n  {}", made.len(), show(&metrics)));
     remarks.iter().for_each(line);
     Ok(Ending::Done)
 }

@@ -8,23 +8,23 @@ use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use octant_data::{Picture, write_png_u8};
-use octant_imaging::compare::{Difference, compare, difference_picture};
+use octant_data::{AnyImage, write_png_u8};
+use octant_imaging::compare::{Difference, compare, difference_image};
 use octant_imaging::{Filter, Image, Semantics};
 use serde_json::json;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How far apart two pictures are, or what libraries, precisions and devices make of one
+/// How far apart two images are, or what libraries, precisions and devices make of one
 ///
-/// With two pictures (or folders with the same names), their differences. With one and --size or --sigma, the results of
+/// With two images (or folders with the same names), their differences. With one and --size or --sigma, the results of
 /// several variants, each against the first. A variant is SEMANTICS[:PRECISION[:DEVICE]], such as opencv,
 /// torchvision:f32 or torchvision:bf16:cpu.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A picture or a folder of pictures
+    /// An image or a folder of images
     input: PathBuf,
-    /// The picture or folder to compare it with
+    /// The image or folder to compare it with
     other: Option<PathBuf>,
     /// Compare resizes to this width and height
     #[arg(long, conflicts_with = "other")]
@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     /// The filter of resizes
     #[arg(long, default_value = "bilinear")]
     filter: Filter,
-    /// Whether filters widen when pictures shrink; what each library does if not given
+    /// Whether filters widen when images shrink; what each library does if not given
     #[arg(long)]
     antialias: Option<bool>,
     /// What is compared; the first is what the others are compared with
@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     /// What white is called: 255 for levels, 1 for shares of the range
     #[arg(long, default_value_t = 255.0)]
     white: f64,
-    /// Write the differences of the last pair as a picture, the largest white
+    /// Write the differences of the last pair as an image, the largest white
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print one JSON object per pair
@@ -76,16 +76,16 @@ impl FromStr for Variant {
     }
 }
 
-/// Results under the name of who made them, all pictures in one list.
+/// Results under the name of who made them, all images in one list.
 struct Results {
     name: String,
-    pictures: Vec<Image<f32>>,
+    images: Vec<Image<f32>>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let results = match (&arguments.other, arguments.size, arguments.sigma) {
         (Some(_), _, _) => two_sources(&arguments)?,
-        (None, None, None) => bail!("give a second picture, or --size or --sigma to compare variants of one"),
+        (None, None, None) => bail!("give a second image, or --size or --sigma to compare variants of one"),
         (None, _, _) => variants(&arguments)?,
     };
     let (reference, others) = results.split_first().context("there is nothing to compare")?;
@@ -94,17 +94,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         println!("{:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}", "", "max", "median", "mean", "99 %", "99.9 %", "equal");
     }
     for other in others {
-        let (first, second) = (stacked(&reference.pictures)?, stacked(&other.pictures)?);
+        let (first, second) = (stacked(&reference.images)?, stacked(&other.images)?);
         let difference = compare(&first, &second)
             .with_context(|| format!("{} and {} have different sizes", reference.name, other.name))?;
         show(&arguments, reference, other, difference);
         if let Some(path) = &arguments.out {
-            let picture = difference_picture(&reference.pictures[0], &other.pictures[0]).context("the sizes differ")?;
-            write_png_u8(path, &picture)?;
+            let image = difference_image(&reference.images[0], &other.images[0]).context("the sizes differ")?;
+            write_png_u8(path, &image)?;
         }
     }
     if let (Some(path), false) = (&arguments.out, arguments.json) {
-        println!("the last row's differences in the first picture, the largest white: {}", path.display());
+        println!("the last row's differences in the first image, the largest white: {}", path.display());
     }
     Ok(Ending::Done)
 }
@@ -125,29 +125,25 @@ fn show(arguments: &Arguments, reference: &Results, other: &Results, difference:
     }
 }
 
-/// The pictures of two files or folders.
+/// The images of two files or folders.
 fn two_sources(arguments: &Arguments) -> Result<Vec<Results>> {
     let mut results = Vec::new();
     for path in [Some(&arguments.input), arguments.other.as_ref()].into_iter().flatten() {
-        let pictures = read(path)?;
-        results.push(Results { name: path.display().to_string(), pictures: pictures.iter().map(in_levels).collect() });
+        let images = read(path)?;
+        results.push(Results { name: path.display().to_string(), images: images.iter().map(in_levels).collect() });
     }
-    if results[0].pictures.len() != results[1].pictures.len() {
-        bail!(
-            "there are {} pictures in the one and {} in the other",
-            results[0].pictures.len(),
-            results[1].pictures.len()
-        );
+    if results[0].images.len() != results[1].images.len() {
+        bail!("there are {} images in the one and {} in the other", results[0].images.len(), results[1].images.len());
     }
     Ok(results)
 }
 
-/// What every variant makes of the pictures.
+/// What every variant makes of the images.
 fn variants(arguments: &Arguments) -> Result<Vec<Results>> {
     if arguments.variants.len() < 2 {
         bail!("--variants needs at least two, such as opencv,torchvision:f32");
     }
-    let pictures = read(&arguments.input)?;
+    let images = read(&arguments.input)?;
     let result = |variant: &Variant| -> Result<Results> {
         let operation = match (arguments.size, arguments.sigma) {
             (Some(size), _) => {
@@ -158,34 +154,34 @@ fn variants(arguments: &Arguments) -> Result<Vec<Results>> {
         };
         let place =
             Place { device: variant.device.clone(), precision: variant.precision, batch: 16, cores: 1, runs: 1 };
-        let (results, _) = Engine::open(&place)?.run(&pictures, &vec![operation; pictures.len()], &place)?;
-        let scaled = results.iter().zip(&pictures).map(|(result, original)| scaled(to_floats(result), original));
-        Ok(Results { name: variant.name.clone(), pictures: scaled.collect() })
+        let (results, _) = Engine::open(&place)?.run(&images, &vec![operation; images.len()], &place)?;
+        let scaled = results.iter().zip(&images).map(|(result, original)| scaled(to_floats(result), original));
+        Ok(Results { name: variant.name.clone(), images: scaled.collect() })
     };
     arguments.variants.iter().map(|variant| result(variant).with_context(|| variant.name.clone())).collect()
 }
 
-fn read(path: &std::path::Path) -> Result<Vec<Picture>> {
+fn read(path: &std::path::Path) -> Result<Vec<AnyImage>> {
     let jobs = files::jobs(path, std::path::Path::new("unused.png"), None)?;
-    jobs.iter().map(|job| files::read(&job.picture)).collect()
+    jobs.iter().map(|job| files::read(&job.image)).collect()
 }
 
-/// A picture in units of which white has 255.
-fn in_levels(picture: &Picture) -> Image<f32> {
-    scaled(to_floats(picture), picture)
+/// An image in units of which white has 255.
+fn in_levels(image: &AnyImage) -> Image<f32> {
+    scaled(to_floats(image), image)
 }
 
-fn scaled(image: Image<f32>, original: &Picture) -> Image<f32> {
+fn scaled(image: Image<f32>, original: &AnyImage) -> Image<f32> {
     let factor = match original {
-        Picture::U8(_) => return image,
-        Picture::U16(_) => 255.0 / 65535.0,
-        Picture::F32(_) => 255.0,
+        AnyImage::U8(_) => return image,
+        AnyImage::U16(_) => 255.0 / 65535.0,
+        AnyImage::F32(_) => 255.0,
     };
     image.map(|value| value * factor)
 }
 
-/// All values of several pictures as one row.
-fn stacked(pictures: &[Image<f32>]) -> Result<Image<f32>> {
-    let values: Vec<f32> = pictures.iter().flat_map(|picture| picture.values().iter().copied()).collect();
+/// All values of several images as one row.
+fn stacked(images: &[Image<f32>]) -> Result<Image<f32>> {
+    let values: Vec<f32> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
     Ok(Image::new(1, values.len(), 1, values)?)
 }

@@ -5,23 +5,23 @@ use super::operation::{Operation, Precision};
 use crate::device;
 use crate::output::{Json, duration};
 use anyhow::{Result, bail};
-use octant_data::Picture;
+use octant_data::AnyImage;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// How and where an operation runs.
 #[derive(clap::Args, Clone)]
 pub(super) struct Place {
-    /// Where: host (one picture at a time), or a device (batches): auto, cpu, cuda, tpu or the path of a PJRT plugin
+    /// Where: host (one image at a time), or a device (batches): auto, cpu, cuda, tpu or the path of a PJRT plugin
     #[arg(long, default_value = "host")]
     pub device: String,
     /// What is computed in
     #[arg(long, value_enum, default_value_t = Precision::Stored)]
     pub precision: Precision,
-    /// Pictures per call of a device
+    /// Images per call of a device
     #[arg(long, default_value_t = 16)]
     pub batch: usize,
-    /// Devices that share the pictures of a batch
+    /// Devices that share the images of a batch
     #[arg(long, default_value_t = 1)]
     pub cores: usize,
     /// Repeat this often and print the first run apart from the others
@@ -35,7 +35,7 @@ pub(super) enum Engine {
     Device(Device),
 }
 
-/// The times of several runs over the same pictures.
+/// The times of several runs over the same images.
 pub(super) struct Times {
     /// Making the program for a device; nothing on the host.
     pub preparation: Duration,
@@ -60,49 +60,49 @@ impl Engine {
         }
     }
 
-    /// The results of one operation per picture, run `runs` times.
+    /// The results of one operation per image, run `runs` times.
     pub fn run(
         &mut self,
-        pictures: &[Picture],
+        images: &[AnyImage],
         operations: &[Operation],
         place: &Place,
-    ) -> Result<(Vec<Picture>, Times)> {
+    ) -> Result<(Vec<AnyImage>, Times)> {
         match self {
             Engine::Host => {
                 let mut times = Times { preparation: Duration::ZERO, runs: Vec::new() };
                 let mut results = Vec::new();
                 for _ in 0..place.runs {
                     let begun = Instant::now();
-                    results = pictures
+                    results = images
                         .iter()
                         .zip(operations)
-                        .map(|(picture, operation)| operation.on_host(picture, place.precision))
+                        .map(|(image, operation)| operation.on_host(image, place.precision))
                         .collect::<Result<_>>()?;
                     times.runs.push(begun.elapsed());
                 }
                 Ok((results, times))
             }
-            Engine::Device(device) => device.run(pictures, operations, place),
+            Engine::Device(device) => device.run(images, operations, place),
         }
     }
 }
 
 impl Times {
     /// The first run with everything that happens once, and the median of the others.
-    pub fn print(&self, what: &str, pictures: usize, as_json: bool) {
+    pub fn print(&self, what: &str, images: usize, as_json: bool) {
         let first = self.preparation + self.runs.first().copied().unwrap_or_default();
         let mut others: Vec<Duration> = self.runs.iter().skip(1).copied().collect();
         others.sort();
         let median = others.get(others.len() / 2);
         if as_json {
             return Json::line(json!({
-                "event": "times", "what": what, "pictures": pictures, "first_run_s": first.as_secs_f64(),
+                "event": "times", "what": what, "images": images, "first_run_s": first.as_secs_f64(),
                 "trace_and_compile_s": self.preparation.as_secs_f64(),
                 "other_runs_s": self.runs.iter().skip(1).map(Duration::as_secs_f64).collect::<Vec<_>>(),
                 "median_s": median.map(Duration::as_secs_f64),
             }));
         }
-        println!("{what}: {pictures} picture(s)");
+        println!("{what}: {images} image(s)");
         match self.preparation.is_zero() {
             true => println!("  first run   {}", duration(first)),
             false => {

@@ -1,9 +1,9 @@
 //! Which files are read, and where the results go.
 
 use anyhow::{Context, Result, bail};
-use octant_data::decode::{Channels, DecodeOptions, read_picture};
-use octant_data::readers::pictures_below;
-use octant_data::{Picture, write_png};
+use octant_data::decode::{Channels, DecodeOptions, read_image};
+use octant_data::readers::images_below;
+use octant_data::{AnyImage, write_png};
 use octant_imaging::Image;
 use octant_imaging::mask::Threshold;
 use std::collections::HashMap;
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 const FRAMES: [&str; 3] = ["video", "frames", "images"];
 const MASKS: [&str; 2] = ["mask", "masks"];
 
-/// A picture to work on, its mask if there is one, and where both go.
+/// An image to work on, its mask if there is one, and where both go.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
-    pub picture: PathBuf,
+    pub image: PathBuf,
     pub out: PathBuf,
     pub mask: Option<(PathBuf, Option<PathBuf>)>,
 }
 
-/// One job for a file; for a folder, one for every picture below it. A folder with `video/` and `mask/` is frames with
+/// One job for a file; for a folder, one for every image below it. A folder with `video/` and `mask/` is frames with
 /// masks, and its result is laid out the same way.
 pub(super) fn jobs(input: &Path, out: &Path, masks: Option<&Path>) -> Result<Vec<Job>> {
     if !input.exists() {
@@ -28,10 +28,10 @@ pub(super) fn jobs(input: &Path, out: &Path, masks: Option<&Path>) -> Result<Vec
     }
     if input.is_file() {
         if out.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("png")) {
-            bail!("pictures are written as PNG; give an OUT that ends in .png, not {}", out.display());
+            bail!("images are written as PNG; give an OUT that ends in .png, not {}", out.display());
         }
         let mask = masks.map(|mask| (mask.to_path_buf(), None));
-        return Ok(vec![Job { picture: input.to_path_buf(), out: out.to_path_buf(), mask }]);
+        return Ok(vec![Job { image: input.to_path_buf(), out: out.to_path_buf(), mask }]);
     }
     let inside = |names: &[&str]| names.iter().map(|name| input.join(name)).find(|path| path.is_dir());
     let (frames, own_masks) = (inside(&FRAMES), inside(&MASKS));
@@ -40,50 +40,50 @@ pub(super) fn jobs(input: &Path, out: &Path, masks: Option<&Path>) -> Result<Vec
         (Some(frames), Some(masks), None) => (frames, Some(masks)),
         (_, _, None) => (input.to_path_buf(), None),
     };
-    let pictures = pictures_below(&frames)?;
-    if pictures.is_empty() {
-        bail!("there are no pictures in {}", frames.display());
+    let images = images_below(&frames)?;
+    if images.is_empty() {
+        bail!("there are no images in {}", frames.display());
     }
     let by_stem = match &mask_folder {
         Some(folder) if folder.is_dir() => {
-            let masks = pictures_below(folder)?;
+            let masks = images_below(folder)?;
             masks.into_iter().filter_map(|path| Some((path.file_stem()?.to_os_string(), path))).collect()
         }
-        Some(file) => bail!("{} is not a folder, but the pictures are in one", file.display()),
+        Some(file) => bail!("{} is not a folder, but the images are in one", file.display()),
         None => HashMap::new(),
     };
-    let job = |picture: PathBuf| {
-        let relative = picture.strip_prefix(&frames).unwrap_or(&picture).with_extension("png");
-        let stem = picture.file_stem().unwrap_or_default();
-        let (out_picture, mask) = match &mask_folder {
+    let job = |image: PathBuf| {
+        let relative = image.strip_prefix(&frames).unwrap_or(&image).with_extension("png");
+        let stem = image.file_stem().unwrap_or_default();
+        let (out_image, mask) = match &mask_folder {
             None => (out.join(&relative), None),
             Some(folder) => {
                 let mask = by_stem.get(stem);
-                let mask = mask
-                    .with_context(|| format!("there is no mask for {} in {}", picture.display(), folder.display()))?;
+                let mask =
+                    mask.with_context(|| format!("there is no mask for {} in {}", image.display(), folder.display()))?;
                 (out.join("video").join(&relative), Some((mask.clone(), Some(out.join("mask").join(&relative)))))
             }
         };
-        Ok(Job { out: out_picture, mask, picture })
+        Ok(Job { out: out_image, mask, image })
     };
-    pictures.into_iter().map(job).collect()
+    images.into_iter().map(job).collect()
 }
 
-/// A picture as it is stored.
-pub(super) fn read(path: &Path) -> Result<Picture> {
-    Ok(read_picture(path, &DecodeOptions { channels: Channels::Stored, ..DecodeOptions::default() })?)
+/// An image as it is stored.
+pub(super) fn read(path: &Path) -> Result<AnyImage> {
+    Ok(read_image(path, &DecodeOptions { channels: Channels::Stored, ..DecodeOptions::default() })?)
 }
 
 /// A mask of 0 and 1, thresholded in the units of 0–255.
 pub(super) fn read_mask(path: &Path, threshold: Threshold) -> Result<Image<u8>> {
     let options = DecodeOptions { channels: Channels::Grey, eight_bits: true, ..DecodeOptions::default() };
-    Ok(threshold.apply(&read_picture(path, &options)?.to_u8()))
+    Ok(threshold.apply(&read_image(path, &options)?.to_u8()))
 }
 
-/// Writes a picture; folders on the way are created.
-pub(super) fn write(path: &Path, picture: &Picture) -> Result<()> {
+/// Writes an image; folders on the way are created.
+pub(super) fn write(path: &Path, image: &AnyImage) -> Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    Ok(write_png(path, picture)?)
+    Ok(write_png(path, image)?)
 }

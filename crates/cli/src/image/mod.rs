@@ -13,7 +13,7 @@ mod process;
 use crate::Ending;
 use anyhow::Result;
 
-/// Resize, crop and blur pictures, and compare whose results differ
+/// Resize, crop and blur images, and compare whose results differ
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant image resize IN OUT --size 512x384 --semantics opencv\n  octant image crop CLIP OUT \
@@ -27,13 +27,13 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Bring pictures to another size
+    /// Bring images to another size
     Resize(process::Resize),
     /// Cut out what a mask marks, or a fixed window
     Crop(process::Crop),
     /// Gaussian blur
     Blur(process::Blur),
-    /// How far apart two pictures are, or what libraries, precisions and devices make of one
+    /// How far apart two images are, or what libraries, precisions and devices make of one
     Compare(compare::Arguments),
 }
 

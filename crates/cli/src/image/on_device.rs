@@ -1,10 +1,10 @@
-//! Operations as programs: pictures of one size form batches, and a program is compiled once for each kind of batch.
+//! Operations as programs: images of one size form batches, and a program is compiled once for each kind of batch.
 
 use super::engine::{Place, Times};
 use super::operation::{Operation, Precision};
 use anyhow::{Context, Result, bail};
 use octant_augment as augment;
-use octant_data::Picture;
+use octant_data::AnyImage;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_imaging::Image;
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Program, Sharding};
@@ -18,7 +18,7 @@ pub(super) struct Device {
     mesh: Mesh,
 }
 
-/// What has to be equal for pictures to be computed on together.
+/// What has to be equal for images to be computed on together.
 #[derive(PartialEq)]
 struct Kind {
     dims: [usize; 3],
@@ -26,7 +26,7 @@ struct Kind {
     operation: String,
 }
 
-/// Pictures of one kind, by number, and the program for them.
+/// Images of one kind, by number, and the program for them.
 struct Group {
     kind: Kind,
     members: Vec<usize>,
@@ -46,21 +46,21 @@ impl Device {
 
     pub fn run(
         &mut self,
-        pictures: &[Picture],
+        images: &[AnyImage],
         operations: &[Operation],
         place: &Place,
-    ) -> Result<(Vec<Picture>, Times)> {
+    ) -> Result<(Vec<AnyImage>, Times)> {
         let mut times = Times { preparation: Duration::ZERO, runs: vec![Duration::ZERO; place.runs] };
-        let mut results: Vec<Option<Picture>> = pictures.iter().map(|_| None).collect();
-        for group in groups(pictures, operations) {
+        let mut results: Vec<Option<AnyImage>> = images.iter().map(|_| None).collect();
+        for group in groups(images, operations) {
             let batch = group.members.len().min(self.batch).next_multiple_of(self.mesh.devices());
             let begun = Instant::now();
             let executable = self.compile(&group.kind, &operations[group.members[0]], batch, place.precision)?;
             times.preparation += begun.elapsed();
             for members in group.members.chunks(batch) {
-                // The last batch is filled up with its first picture: programs have one shape.
+                // The last batch is filled up with its first image: programs have one shape.
                 let rows: Vec<usize> = (0..batch).map(|row| members.get(row).copied().unwrap_or(members[0])).collect();
-                let inputs = self.upload(&rows, pictures, operations, &group.kind)?;
+                let inputs = self.upload(&rows, images, operations, &group.kind)?;
                 let mut output = None;
                 for time in &mut times.runs {
                     let begun = Instant::now();
@@ -71,12 +71,12 @@ impl Device {
                 }
                 let output = output.context("there was no run")?.to_host()?;
                 for (row, &number) in members.iter().enumerate() {
-                    results[number] = Some(picture_of(&output, row)?);
+                    results[number] = Some(image_of(&output, row)?);
                 }
             }
         }
-        let results: Option<Vec<Picture>> = results.into_iter().collect();
-        Ok((results.context("a picture was left out")?, times))
+        let results: Option<Vec<AnyImage>> = results.into_iter().collect();
+        Ok((results.context("an image was left out")?, times))
     }
 
     fn compile(
@@ -88,7 +88,7 @@ impl Device {
     ) -> Result<Box<dyn Executable>> {
         let trace = Trace::new();
         let [height, width, channels] = kind.dims;
-        let input = trace.input("pictures", Shape::new(kind.dtype, [batch, height, width, channels]));
+        let input = trace.input("images", Shape::new(kind.dtype, [batch, height, width, channels]));
         let places = trace.input("places", Shape::new(DType::I32, [batch, 2]));
         let values = match precision {
             Precision::Stored => input,
@@ -113,12 +113,12 @@ impl Device {
     fn upload(
         &self,
         rows: &[usize],
-        pictures: &[Picture],
+        images: &[AnyImage],
         operations: &[Operation],
         kind: &Kind,
     ) -> Result<Vec<Buffer>> {
         let [height, width, channels] = kind.dims;
-        let bytes: Vec<u8> = rows.iter().flat_map(|&row| pictures[row].bytes().iter().copied()).collect();
+        let bytes: Vec<u8> = rows.iter().flat_map(|&row| images[row].bytes().iter().copied()).collect();
         let shape = Shape::new(kind.dtype, [rows.len(), height, width, channels]);
         let batch = HostTensor::from_bytes(shape, Bytes::new(AlignedBytes::copy_of(&bytes)))?;
         let corners = rows.iter().flat_map(|&row| match operations[row] {
@@ -132,15 +132,15 @@ impl Device {
     }
 }
 
-/// Pictures that one program can do. Crops of the same size are one kind: where they lie is an input of the program.
-fn groups(pictures: &[Picture], operations: &[Operation]) -> Vec<Group> {
+/// Images that one program can do. Crops of the same size are one kind: where they lie is an input of the program.
+fn groups(images: &[AnyImage], operations: &[Operation]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for (number, (picture, operation)) in pictures.iter().zip(operations).enumerate() {
+    for (number, (image, operation)) in images.iter().zip(operations).enumerate() {
         let operation = match operation {
             Operation::Crop(window) => format!("crop {}x{}", window.height, window.width),
             other => format!("{other:?}"),
         };
-        let kind = Kind { dims: picture.dims(), dtype: picture.dtype(), operation };
+        let kind = Kind { dims: image.dims(), dtype: image.dtype(), operation };
         match groups.iter_mut().find(|group| group.kind == kind) {
             Some(group) => group.members.push(number),
             None => groups.push(Group { kind, members: vec![number] }),
@@ -149,21 +149,21 @@ fn groups(pictures: &[Picture], operations: &[Operation]) -> Vec<Group> {
     groups
 }
 
-/// One row of a batch as a picture.
-fn picture_of(batch: &HostTensor, row: usize) -> Result<Picture> {
-    let &[count, height, width, channels] = batch.dims() else { bail!("a batch of pictures has four axes") };
+/// One row of a batch as an image.
+fn image_of(batch: &HostTensor, row: usize) -> Result<AnyImage> {
+    let &[count, height, width, channels] = batch.dims() else { bail!("a batch of images has four axes") };
     let size = batch.bytes().len() / count;
     let bytes = &batch.bytes()[row * size..][..size];
     Ok(match batch.dtype() {
-        DType::U8 => Picture::U8(Image::new(height, width, channels, bytes.to_vec())?),
+        DType::U8 => AnyImage::U8(Image::new(height, width, channels, bytes.to_vec())?),
         DType::U16 => {
             let values = bytes.as_chunks::<2>().0.iter().map(|&value| u16::from_ne_bytes(value)).collect();
-            Picture::U16(Image::new(height, width, channels, values)?)
+            AnyImage::U16(Image::new(height, width, channels, values)?)
         }
         DType::F32 => {
             let values = bytes.as_chunks::<4>().0.iter().map(|&value| f32::from_ne_bytes(value)).collect();
-            Picture::F32(Image::new(height, width, channels, values)?)
+            AnyImage::F32(Image::new(height, width, channels, values)?)
         }
-        other => bail!("pictures of {other} cannot be written"),
+        other => bail!("images of {other} cannot be written"),
     })
 }

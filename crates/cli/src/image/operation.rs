@@ -1,14 +1,14 @@
-//! What is done to pictures, and how the host does it.
+//! What is done to images, and how the host does it.
 
 use anyhow::{Context, Result, bail};
-use octant_data::Picture;
+use octant_data::AnyImage;
 use octant_imaging::blur::{GaussianBlur, blur_f32, blur_u8};
 use octant_imaging::geometry::{self, Window};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Channel, Image};
 use std::str::FromStr;
 
-/// What is done to a picture.
+/// What is done to an image.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operation {
     Resize { height: usize, width: usize, method: Method },
@@ -19,7 +19,7 @@ pub(super) enum Operation {
 /// What is computed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Precision {
-    /// The type that pictures are stored in, with the fixed-point arithmetic that the libraries use for bytes
+    /// The type that images are stored in, with the fixed-point arithmetic that the libraries use for bytes
     Stored,
     /// Single precision, rounded once at the end
     F32,
@@ -49,48 +49,48 @@ impl FromStr for Size {
 }
 
 impl Operation {
-    /// The result on the host. In f32 it is a float picture in the units of the original, not rounded yet.
-    pub fn on_host(&self, picture: &Picture, precision: Precision) -> Result<Picture> {
+    /// The result on the host. In f32 it is a float image in the units of the original, not rounded yet.
+    pub fn on_host(&self, image: &AnyImage, precision: Precision) -> Result<AnyImage> {
         if precision == Precision::Bf16 {
             bail!("the host computes in stored or f32 precision; add --device cpu (or another) for bf16");
         }
         let floats = precision == Precision::F32;
-        Ok(match (self, picture) {
-            (Operation::Crop(window), Picture::U8(image)) => Picture::U8(geometry::crop(image, *window)),
-            (Operation::Crop(window), Picture::U16(image)) => Picture::U16(geometry::crop(image, *window)),
-            (Operation::Crop(window), Picture::F32(image)) => Picture::F32(geometry::crop(image, *window)),
-            (Operation::Resize { height, width, method }, Picture::U8(image)) if !floats => {
-                Picture::U8(image.resize(*height, *width, *method)?)
+        Ok(match (self, image) {
+            (Operation::Crop(window), AnyImage::U8(image)) => AnyImage::U8(geometry::crop(image, *window)),
+            (Operation::Crop(window), AnyImage::U16(image)) => AnyImage::U16(geometry::crop(image, *window)),
+            (Operation::Crop(window), AnyImage::F32(image)) => AnyImage::F32(geometry::crop(image, *window)),
+            (Operation::Resize { height, width, method }, AnyImage::U8(image)) if !floats => {
+                AnyImage::U8(image.resize(*height, *width, *method)?)
             }
-            (Operation::Resize { height, width, method }, Picture::U16(image)) if !floats => {
-                Picture::U16(image.resize(*height, *width, *method)?)
+            (Operation::Resize { height, width, method }, AnyImage::U16(image)) if !floats => {
+                AnyImage::U16(image.resize(*height, *width, *method)?)
             }
-            (Operation::Resize { height, width, method }, picture) => {
-                Picture::F32(to_floats(picture).resize(*height, *width, *method)?)
+            (Operation::Resize { height, width, method }, image) => {
+                AnyImage::F32(to_floats(image).resize(*height, *width, *method)?)
             }
-            (Operation::Blur(blur), Picture::U8(image)) if !floats => Picture::U8(blur_u8(image, *blur)?),
-            (Operation::Blur(blur), Picture::U16(image)) if !floats => {
-                Picture::U16(blur_f32(&image.to_f32(), *blur)?.map(u16::from_f32))
+            (Operation::Blur(blur), AnyImage::U8(image)) if !floats => AnyImage::U8(blur_u8(image, *blur)?),
+            (Operation::Blur(blur), AnyImage::U16(image)) if !floats => {
+                AnyImage::U16(blur_f32(&image.to_f32(), *blur)?.map(u16::from_f32))
             }
-            (Operation::Blur(blur), picture) => Picture::F32(blur_f32(&to_floats(picture), *blur)?),
+            (Operation::Blur(blur), image) => AnyImage::F32(blur_f32(&to_floats(image), *blur)?),
         })
     }
 }
 
 /// The same numbers as floats: 0–255 stays 0–255.
-pub(super) fn to_floats(picture: &Picture) -> Image<f32> {
-    match picture {
-        Picture::U8(image) => image.to_f32(),
-        Picture::U16(image) => image.to_f32(),
-        Picture::F32(image) => image.clone(),
+pub(super) fn to_floats(image: &AnyImage) -> Image<f32> {
+    match image {
+        AnyImage::U8(image) => image.to_f32(),
+        AnyImage::U16(image) => image.to_f32(),
+        AnyImage::F32(image) => image.clone(),
     }
 }
 
 /// Floats rounded to the type that the original was stored in.
-pub(super) fn stored_like(result: Picture, original: &Picture) -> Picture {
+pub(super) fn stored_like(result: AnyImage, original: &AnyImage) -> AnyImage {
     match (result, original) {
-        (Picture::F32(image), Picture::U8(_)) => Picture::U8(image.map(u8::from_f32)),
-        (Picture::F32(image), Picture::U16(_)) => Picture::U16(image.map(u16::from_f32)),
+        (AnyImage::F32(image), AnyImage::U8(_)) => AnyImage::U8(image.map(u8::from_f32)),
+        (AnyImage::F32(image), AnyImage::U16(_)) => AnyImage::U16(image.map(u16::from_f32)),
         (result, _) => result,
     }
 }

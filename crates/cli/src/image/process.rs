@@ -6,7 +6,7 @@ use super::operation::{Operation, Precision, Size, stored_like, window};
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
-use octant_data::Picture;
+use octant_data::AnyImage;
 use octant_imaging::blur::GaussianBlur;
 use octant_imaging::geometry::{Window, centre_window};
 use octant_imaging::mask::{MaskCrop, Threshold, bounds};
@@ -18,11 +18,11 @@ use std::path::PathBuf;
 /// What is read and written.
 #[derive(clap::Args)]
 pub(super) struct Files {
-    /// A picture, a folder of pictures, or a folder with video/ and mask/
+    /// An image, a folder of images, or a folder with video/ and mask/
     input: PathBuf,
-    /// The picture or folder to write; pictures are written as PNG
+    /// The image or folder to write; images are written as PNG
     out: PathBuf,
-    /// The mask, or the folder of masks with the pictures' names
+    /// The mask, or the folder of masks with the images' names
     #[arg(long, value_name = "PATH")]
     masks: Option<PathBuf>,
     /// Print one JSON object per line
@@ -30,7 +30,7 @@ pub(super) struct Files {
     json: bool,
 }
 
-/// Bring pictures to another size
+/// Bring images to another size
 #[derive(clap::Args)]
 pub(super) struct Resize {
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(super) struct Resize {
     /// Whose results: pil, torchvision, opencv or tensorflow
     #[arg(long, default_value = "pil")]
     semantics: Semantics,
-    /// Whether the filter widens when pictures shrink; what the library does if not given
+    /// Whether the filter widens when images shrink; what the library does if not given
     #[arg(long)]
     antialias: Option<bool>,
     #[command(flatten)]
@@ -65,13 +65,13 @@ pub(super) struct Crop {
     /// Pixels to keep around what the mask marks
     #[arg(long, default_value_t = 0)]
     padding: usize,
-    /// The crop is at least this high and wide, where the picture allows it
+    /// The crop is at least this high and wide, where the image allows it
     #[arg(long, default_value_t = 1)]
     min_size: usize,
     /// Width divided by height, reached by enlarging one of them
     #[arg(long)]
     aspect: Option<f64>,
-    /// One window for all pictures, around everything that any mask marks
+    /// One window for all images, around everything that any mask marks
     #[arg(long)]
     steady: bool,
     /// A mask marks where it is at least this
@@ -108,10 +108,10 @@ pub(super) fn resize(arguments: Resize) -> Result<Ending> {
     let of = |method| Operation::Resize { height: size.height, width: size.width, method };
     let what = format!("resize to {}×{}, {filter}, {semantics}", size.width, size.height);
     let jobs = files::jobs(&files.input, &files.out, files.masks.as_deref())?;
-    let pictures = read_all(&jobs)?;
+    let images = read_all(&jobs)?;
     // Masks hold labels, which must not be mixed.
     let for_masks = of(Method::new(Filter::Nearest, semantics));
-    process(&files, &place, &what, &jobs, &pictures, &vec![of(method); jobs.len()], Some(&vec![for_masks; jobs.len()]))
+    process(&files, &place, &what, &jobs, &images, &vec![of(method); jobs.len()], Some(&vec![for_masks; jobs.len()]))
 }
 
 pub(super) fn blur(arguments: Blur) -> Result<Ending> {
@@ -122,16 +122,16 @@ pub(super) fn blur(arguments: Blur) -> Result<Ending> {
     let operation = Operation::Blur(gaussian(sigma, kernel, semantics)?);
     let what = format!("blur with sigma {sigma}, {semantics}");
     let jobs = files::jobs(&files.input, &files.out, files.masks.as_deref())?;
-    let pictures = read_all(&jobs)?;
-    process(&files, &place, &what, &jobs, &pictures, &vec![operation; jobs.len()], None)
+    let images = read_all(&jobs)?;
+    process(&files, &place, &what, &jobs, &images, &vec![operation; jobs.len()], None)
 }
 
 pub(super) fn crop(arguments: Crop) -> Result<Ending> {
     let jobs = files::jobs(&arguments.files.input, &arguments.files.out, arguments.files.masks.as_deref())?;
-    let pictures = read_all(&jobs)?;
-    let windows = windows(&arguments, &jobs, &pictures)?;
+    let images = read_all(&jobs)?;
+    let windows = windows(&arguments, &jobs, &images)?;
     let operations: Vec<Operation> = windows.into_iter().map(Operation::Crop).collect();
-    process(&arguments.files, &arguments.place, "crop", &jobs, &pictures, &operations, Some(&operations))
+    process(&arguments.files, &arguments.place, "crop", &jobs, &images, &operations, Some(&operations))
 }
 
 pub(super) fn method(filter: Filter, semantics: Semantics, antialias: Option<bool>) -> Method {
@@ -152,29 +152,29 @@ pub(super) fn gaussian(sigma: f32, kernel: Option<usize>, semantics: Semantics) 
     Ok(GaussianBlur { sigma, size, semantics })
 }
 
-/// The window of every picture.
-fn windows(arguments: &Crop, jobs: &[Job], pictures: &[Picture]) -> Result<Vec<Window>> {
+/// The window of every image.
+fn windows(arguments: &Crop, jobs: &[Job], images: &[AnyImage]) -> Result<Vec<Window>> {
     if let Some(text) = &arguments.window {
-        return Ok(vec![window(text)?; pictures.len()]);
+        return Ok(vec![window(text)?; images.len()]);
     }
     if let Some(size) = arguments.centre {
-        let window = |picture: &Picture| {
-            let [height, width, _] = picture.dims();
+        let window = |image: &AnyImage| {
+            let [height, width, _] = image.dims();
             centre_window(&Image::filled(height, width, 1, 0u8), size.height.min(height), size.width.min(width))
         };
-        return Ok(pictures.iter().map(window).collect());
+        return Ok(images.iter().map(window).collect());
     }
     let threshold = match arguments.above {
         true => Threshold::Above(arguments.threshold),
         false => Threshold::AtLeast(arguments.threshold),
     };
     let mut masks = Vec::new();
-    for (job, picture) in jobs.iter().zip(pictures) {
+    for (job, image) in jobs.iter().zip(images) {
         let (path, _) =
             job.mask.as_ref().context("give --masks, a folder with video/ and mask/, --window or --centre")?;
         let mask = files::read_mask(path, threshold)?;
-        if mask.dims()[..2] != picture.dims()[..2] {
-            bail!("{} and its mask have different sizes", job.picture.display());
+        if mask.dims()[..2] != image.dims()[..2] {
+            bail!("{} and its mask have different sizes", job.image.display());
         }
         masks.push(mask);
     }
@@ -183,7 +183,7 @@ fn windows(arguments: &Crop, jobs: &[Job], pictures: &[Picture]) -> Result<Vec<W
         masks.fill(all);
     }
     let crop = MaskCrop { padding: arguments.padding, min_size: arguments.min_size, aspect: arguments.aspect };
-    // A mask that marks nothing keeps its whole picture.
+    // A mask that marks nothing keeps its whole image.
     let window = |mask: &Image<u8>| {
         crop.window(mask).unwrap_or(Window { top: 0, left: 0, height: mask.height(), width: mask.width() })
     };
@@ -194,7 +194,7 @@ fn windows(arguments: &Crop, jobs: &[Job], pictures: &[Picture]) -> Result<Vec<W
 fn together(masks: &[Image<u8>]) -> Result<Image<u8>> {
     let first = masks.first().context("there are no masks")?;
     if masks.iter().any(|mask| mask.dims() != first.dims()) {
-        bail!("--steady needs pictures of one size");
+        bail!("--steady needs images of one size");
     }
     let mut all = Image::filled(first.height(), first.width(), 1, 0u8);
     for window in masks.iter().filter_map(bounds) {
@@ -204,30 +204,28 @@ fn together(masks: &[Image<u8>]) -> Result<Image<u8>> {
     Ok(all)
 }
 
-fn read_all(jobs: &[Job]) -> Result<Vec<Picture>> {
-    jobs.iter().map(|job| files::read(&job.picture)).collect()
+fn read_all(jobs: &[Job]) -> Result<Vec<AnyImage>> {
+    jobs.iter().map(|job| files::read(&job.image)).collect()
 }
 
-/// Runs the operations, writes pictures and masks, and says how long it took.
+/// Runs the operations, writes images and masks, and says how long it took.
 fn process(
     files: &Files,
     place: &Place,
     what: &str,
     jobs: &[Job],
-    pictures: &[Picture],
+    images: &[AnyImage],
     operations: &[Operation],
     for_masks: Option<&[Operation]>,
 ) -> Result<Ending> {
     let mut engine = Engine::open(place)?;
-    let (results, times) = engine.run(pictures, operations, place)?;
-    for ((job, result), original) in jobs.iter().zip(results).zip(pictures) {
+    let (results, times) = engine.run(images, operations, place)?;
+    for ((job, result), original) in jobs.iter().zip(results).zip(images) {
         let result = stored_like(result, original);
         let [height, width, _] = result.dims();
         files::write(&job.out, &result)?;
         if files.json {
-            Json::line(
-                json!({ "event": "picture", "in": job.picture, "out": job.out, "width": width, "height": height }),
-            );
+            Json::line(json!({ "event": "image", "in": job.image, "out": job.out, "width": width, "height": height }));
         }
     }
     for (number, job) in jobs.iter().enumerate() {

@@ -1,10 +1,10 @@
 use super::*;
-use octant_data::{DataError, Picture, Sample};
+use octant_data::{AnyImage, DataError, Sample};
 use octant_imaging::Image;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Pictures that differ by their first pixel, with any target.
+/// Images that differ by their first pixel, with any target.
 struct Few {
     first: u8,
     count: usize,
@@ -19,9 +19,9 @@ impl Dataset for Few {
     }
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
-        let picture =
+        let image =
             Image::from_fn(8, 8, 3, |row, column, _| if row + column == 0 { self.first + index as u8 } else { 7 });
-        Ok(Sample { picture: Picture::U8(picture), target: self.target.clone() })
+        Ok(Sample { image: AnyImage::U8(image), target: self.target.clone() })
     }
 
     fn class_names(&self) -> &[String] {
@@ -80,7 +80,7 @@ fn nothing_or_everything_frozen() {
 
 #[test]
 fn a_learning_rate_for_batches_of_another_size() {
-    let sentence = "meant for 256 pictures per update, not for 1024";
+    let sentence = "meant for 256 images per update, not for 1024";
     warns("imagenet-resnet50", &["batch_size=1024"], &classes(), sentence);
     warns("imagenet-resnet50", &["batch_size=256", "phases.0.accumulate=4"], &classes(), sentence);
     let scaled = warnings("imagenet-resnet50", &["batch_size=1024", "scale_lr=true"], &classes());
@@ -97,8 +97,8 @@ fn targets_on_a_scale_that_flatters() {
 #[test]
 fn preprocessing_other_than_the_weights_were_made_with() {
     let changes = ["weights=\"w.safetensors\"", "normalise=\"none\"", "model=\"resnet18\""];
-    warns("demo-finetune", &changes, &classes(), "expect normalised pictures");
-    warns("demo-finetune", &changes, &classes(), "made for pictures of 224×224, these are 8×8");
+    warns("demo-finetune", &changes, &classes(), "expect normalised images");
+    warns("demo-finetune", &changes, &classes(), "made for images of 224×224, these are 8×8");
 }
 
 #[test]

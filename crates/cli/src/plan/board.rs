@@ -73,7 +73,7 @@ struct Outcome {
     cost: Option<Cost>,
     step: Option<f64>,
     evaluation: Option<u64>,
-    pictures: usize,
+    images: usize,
     /// How many programs were kept, where that was asked for.
     saved: Option<usize>,
 }
@@ -90,7 +90,7 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str) -> Result<Outcome
     let asked = asked(arguments, recipe)?;
     let first_batch = asked.unwrap_or(8 * devices);
     let first = attempt(first_batch)?;
-    let most = steps.pictures.next_multiple_of(devices);
+    let most = steps.images.next_multiple_of(devices);
     let fixed = state_bytes(&steps.training(first_batch)?);
     let search = |batch: usize| Ok(attempt(batch)?.size());
     let tries = if arguments.quick { 0 } else { 3 };
@@ -116,7 +116,7 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str) -> Result<Outcome
         _ => None,
     };
     let step = cost.and_then(|cost| target.step_seconds(&cost));
-    let pictures = steps.pictures;
+    let images = steps.images;
     Ok(Outcome {
         batch,
         fits: size.fits,
@@ -126,7 +126,7 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str) -> Result<Outcome
         cost,
         step,
         evaluation: evaluation_bytes,
-        pictures,
+        images,
         saved,
     })
 }
@@ -223,7 +223,7 @@ impl Verdict {
             Ok(outcome) => outcome,
             Err(error) => return Verdict::failed(&self.target, format!("{error:#}")),
         };
-        let epoch = outcome.step.map(|step| step * outcome.pictures.div_ceil(outcome.batch) as f64);
+        let epoch = outcome.step.map(|step| step * outcome.images.div_ceil(outcome.batch) as f64);
         let epochs: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum();
         let all = epoch.map(|epoch| epoch * epochs as f64);
         let price = all.zip(arguments.price).map(|(seconds, price)| seconds / 3600.0 * price);

@@ -9,33 +9,33 @@ use octant_runtime::{Mesh, Program};
 use octant_train::step::{self, StepPlan};
 use octant_train::{Phase, Rules};
 
-/// Pictures of an epoch where nobody knows.
-const PICTURES: usize = 50_000;
+/// Images of an epoch where nobody knows.
+const IMAGES: usize = 50_000;
 
 /// The recipe's phases, and what their steps have in common.
 pub(super) struct Steps {
     phases: Vec<Phase>,
     rules: Rules,
-    /// Pictures of an epoch.
-    pub pictures: usize,
+    /// Images of an epoch.
+    pub images: usize,
 }
 
 impl Steps {
-    /// On the data where it is at hand, otherwise on pictures and classes as far as the recipe and the model tell them.
+    /// On the data where it is at hand, otherwise on images and classes as far as the recipe and the model tell them.
     pub fn new(arguments: &Arguments, recipe: &Recipe, devices: usize) -> Result<Steps> {
         let is_at_hand = recipe.data.dir.is_some() || recipe.data.is_made_up();
         if arguments.save.is_some() && !is_at_hand {
-            bail!("--save needs --data DIR: programs depend on the size of the pictures and the number of classes");
+            bail!("--save needs --data DIR: programs depend on the size of the images and the number of classes");
         }
         let (phases, samples) = match is_at_hand {
             true => {
                 let data = prepare::data(recipe)?;
                 (prepare::phases(recipe, &data, recipe.steps_per_epoch)?, data.train.len())
             }
-            false => (guessed(recipe)?, PICTURES),
+            false => (guessed(recipe)?, IMAGES),
         };
         let rules = prepare::rules(recipe, Mesh::new(devices))?;
-        Ok(Steps { phases, rules, pictures: arguments.pictures.unwrap_or(samples) })
+        Ok(Steps { phases, rules, images: arguments.images.unwrap_or(samples) })
     }
 
     /// The learning step of the phase that lasts longest.
@@ -71,12 +71,12 @@ impl Steps {
     }
 }
 
-/// The phases on pictures of the size that the recipe or the model names.
+/// The phases on images of the size that the recipe or the model names.
 fn guessed(recipe: &Recipe) -> Result<Vec<Phase>> {
     let entry = octant_zoo::find(&recipe.model)?;
     let [height, width, channels] = entry.preprocessing.input;
     let wanted = recipe.crop_size.or(recipe.image_size);
     let size = wanted.map_or([height, width, channels], |side| [side, side, channels]);
-    let picture = |_: &Pipeline| Ok(size);
-    prepare::phases_on(recipe, &Facts { samples: PICTURES, outputs: entry.classes, picture: &picture }, None)
+    let image = |_: &Pipeline| Ok(size);
+    prepare::phases_on(recipe, &Facts { samples: IMAGES, outputs: entry.classes, image: &image }, None)
 }

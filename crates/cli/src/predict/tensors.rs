@@ -18,7 +18,7 @@ pub(super) fn run(entry: &Entry, input: &Path, output: &Path, arguments: &Argume
         "nhwc" => false,
         other => bail!("there is no layout \"{other}\"; use nchw or nhwc"),
     };
-    let images = pictures(input, is_nchw, entry)?;
+    let images = images(input, is_nchw, entry)?;
     let classes = arguments.classes_of(entry)?;
     let model = (entry.build)(classes);
     let trace = Trace::new();
@@ -38,7 +38,7 @@ pub(super) fn run(entry: &Entry, input: &Path, output: &Path, arguments: &Argume
     let program = Program::new("prediction", trace.finish(&[result.convert(DType::F32)])?);
     let executable = backend.compile(&program, &CompileOptions::default())?;
     let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);
-    // The trace declared the pictures first, then the variables in their order.
+    // The trace declared the images first, then the variables in their order.
     let inputs: Result<Vec<_>, _> = std::iter::once(&images).chain(&values).map(upload).collect();
     let answer = executable.execute(&inputs?)?.remove(0).to_host()?;
     let answer = match is_nchw && answer.dims().len() == 4 {
@@ -54,11 +54,11 @@ pub(super) fn run(entry: &Entry, input: &Path, output: &Path, arguments: &Argume
 }
 
 /// The tensor in the network's layout, as f32.
-fn pictures(input: &Path, is_nchw: bool, entry: &Entry) -> Result<HostTensor> {
+fn images(input: &Path, is_nchw: bool, entry: &Entry) -> Result<HostTensor> {
     let tensor = read_npy(input)?;
     let [_, _, channels] = entry.preprocessing.input;
     let &[_, second, _, last] = tensor.dims() else {
-        bail!("{} is {}; pictures have four axes: {}", input.display(), tensor.shape(), axes(is_nchw));
+        bail!("{} is {}; images have four axes: {}", input.display(), tensor.shape(), axes(is_nchw));
     };
     let (found, other) = if is_nchw { (second, last) } else { (last, second) };
     if found != channels {
@@ -74,7 +74,7 @@ fn pictures(input: &Path, is_nchw: bool, entry: &Entry) -> Result<HostTensor> {
 }
 
 fn axes(is_nchw: bool) -> &'static str {
-    if is_nchw { "pictures, channels, rows, columns" } else { "pictures, rows, columns, channels" }
+    if is_nchw { "images, channels, rows, columns" } else { "images, rows, columns, channels" }
 }
 
 fn reordered(tensor: &HostTensor, axes: &[usize]) -> Result<HostTensor> {

@@ -14,7 +14,7 @@ pub(super) struct Writer {
     pub task: String,
     /// The names of classes, as far as they are known.
     pub names: Vec<String>,
-    /// How many classes are shown of each picture.
+    /// How many classes are shown of each image.
     pub top: usize,
     /// Where masks go.
     pub folder: PathBuf,
@@ -73,12 +73,12 @@ impl Writer {
         }
     }
 
-    /// A mask of 0 and 255, and the picture with what was marked in red.
+    /// A mask of 0 and 255, and the image with what was marked in red.
     fn mask(&self, path: &Path, image: &Image<u8>, answer: &HostTensor) -> Result<()> {
         std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
         let (height, width) = (image.height(), image.width());
         let marked: Vec<bool> = answer.bytes().iter().map(|&score| score >= 128).collect();
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("picture");
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("image");
         let [mask_path, overlay_path] = ["mask", "overlay"].map(|kind| self.folder.join(format!("{stem}-{kind}.png")));
         write_png_u8(
             &mask_path,

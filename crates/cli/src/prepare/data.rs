@@ -6,7 +6,7 @@ use crate::recipes::{DataSource, Recipe, nearest};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::DecodeOptions;
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
-use octant_data::{Cached, DataError, Dataset, Glyphs, Picture, Sample, SampleRng, Target, pack_once, synth};
+use octant_data::{AnyImage, Cached, DataError, Dataset, Glyphs, Sample, SampleRng, Target, pack_once, synth};
 use octant_pjrt::discover::cache_folder;
 use std::sync::Arc;
 
@@ -45,19 +45,19 @@ impl Dataset for MadeUp {
 }
 
 fn scene(side: usize, rng: &mut SampleRng) -> Sample {
-    let (picture, mask) = synth::infrared(side, rng);
-    Sample { picture: Picture::U8(picture), target: Target::Mask(mask) }
+    let (image, mask) = synth::infrared(side, rng);
+    Sample { image: AnyImage::U8(image), target: Target::Mask(mask) }
 }
 
 fn shape(side: usize, rng: &mut SampleRng) -> Sample {
-    let (picture, objects) = synth::shapes(side, 1, rng);
+    let (image, objects) = synth::shapes(side, 1, rng);
     let class = objects.first().map_or(0, |object| object.class);
-    Sample { picture: Picture::U8(picture), target: Target::Class(class) }
+    Sample { image: AnyImage::U8(image), target: Target::Class(class) }
 }
 
 fn discs(side: usize, rng: &mut SampleRng) -> Sample {
-    let (picture, [count, _]) = synth::regression(side, rng);
-    Sample { picture: Picture::U8(picture), target: Target::Values(vec![count]) }
+    let (image, [count, _]) = synth::regression(side, rng);
+    Sample { image: AnyImage::U8(image), target: Target::Values(vec![count]) }
 }
 
 const KINDS: [&str; 9] = ["glyphs", "infrared", "shapes", "discs", "idx", "cifar", "folder", "irstd", "table"];
@@ -91,7 +91,7 @@ pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
         },
     };
     if train.is_empty() || valid.is_empty() {
-        bail!("the data set has no pictures to {}", if train.is_empty() { "learn from" } else { "validate on" });
+        bail!("the data set has no images to {}", if train.is_empty() { "learn from" } else { "validate on" });
     }
     let outputs = match train.get(0)?.target {
         Target::Class(_) => train.class_names().len(),

@@ -1,6 +1,6 @@
 //! Phases with their optimizers, learning rates and transforms.
 
-use super::{Data, build_task, picture, smaller_is_better, transform};
+use super::{Data, build_task, image, smaller_is_better, transform};
 use crate::recipes::{GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe};
 use crate::train;
 use anyhow::{Context, Result, bail};
@@ -19,14 +19,14 @@ pub(crate) struct Facts<'a> {
     pub samples: usize,
     /// How large a head the data asks for.
     pub outputs: usize,
-    /// The size of pictures after a transform.
-    pub picture: &'a dyn Fn(&Pipeline) -> Result<[usize; 3]>,
+    /// The size of images after a transform.
+    pub image: &'a dyn Fn(&Pipeline) -> Result<[usize; 3]>,
 }
 
 /// All phases of a recipe that last at least one epoch.
 pub(crate) fn phases(recipe: &Recipe, data: &Data, steps: Option<u64>) -> Result<Vec<Phase>> {
-    let picture = |transform: &Pipeline| picture(&*data.train, transform);
-    phases_on(recipe, &Facts { samples: data.train.len(), outputs: data.outputs, picture: &picture }, steps)
+    let image = |transform: &Pipeline| image(&*data.train, transform);
+    phases_on(recipe, &Facts { samples: data.train.len(), outputs: data.outputs, image: &image }, steps)
 }
 
 /// The same for data that need not be here.
@@ -75,11 +75,11 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
     let scaling = scaling(recipe, phase)?;
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = transform(recipe, &phase.transform, true, entry)?;
-    let picture = (data.picture)(&transform)?;
+    let image = (data.image)(&transform)?;
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
-        task: build_task(recipe, data.outputs, picture, phase.warm_up, phase.mix.is_some())?,
+        task: build_task(recipe, data.outputs, image, phase.warm_up, phase.mix.is_some())?,
         trainable: match &phase.train {
             Learns::Named(name) if name == "all" => Trainable::All,
             Learns::Named(name) if name == "head" => Trainable::Head,

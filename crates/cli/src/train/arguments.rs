@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// The size of the head; what the data says if not given
     #[arg(long)]
     classes: Option<i64>,
-    /// Pictures per step
+    /// Images per step
     #[arg(long)]
     batch_size: Option<i64>,
     /// Passes over the data, burn-in not counted
@@ -96,16 +96,16 @@ pub(crate) struct Arguments {
     /// Scale learning rate, weight decay and warm-up with the batch size
     #[arg(long)]
     scale_lr: bool,
-    /// Mix pictures with each other, with shares from Beta(ALPHA, ALPHA)
+    /// Mix images with each other, with shares from Beta(ALPHA, ALPHA)
     #[arg(long, value_name = "ALPHA")]
     mixup: Option<f64>,
-    /// Paste rectangles of pictures into each other, with areas from Beta(ALPHA, ALPHA)
+    /// Paste rectangles of images into each other, with areas from Beta(ALPHA, ALPHA)
     #[arg(long, value_name = "ALPHA")]
     cutmix: Option<f64>,
-    /// Height and width of pictures
+    /// Height and width of images
     #[arg(long)]
     image_size: Option<i64>,
-    /// Segmentation: the size that pictures are scaled to
+    /// Segmentation: the size that images are scaled to
     #[arg(long)]
     base_size: Option<i64>,
     /// Segmentation: the size of training crops
@@ -132,10 +132,10 @@ pub(crate) struct Arguments {
     /// What happens when the loss is not finite: stop or skip
     #[arg(long)]
     on_nan: Option<String>,
-    /// A picture that cannot be read: fatal (the run ends), or skip (it is named and left out)
+    /// An image that cannot be read: fatal (the run ends), or skip (it is named and left out)
     #[arg(long)]
     on_corrupt: Option<String>,
-    /// The pictures that do not fill the last batch: drop, or pad (rows are added that do not count)
+    /// The images that do not fill the last batch: drop, or pad (rows are added that do not count)
     #[arg(long)]
     last_batch: Option<String>,
     /// End cleanly after this time, such as 9h, 30m or 90s; the same command goes on

@@ -17,7 +17,7 @@ use std::path::Path;
 /// What the linear scaling rule changes, in one line.
 fn scaled(recipe: &Recipe, phase: &PhaseRecipe, factor: f64, warmup: u64) -> String {
     let mut text = format!(
-        "linear scaling in phase {}: × {factor} for {} pictures per update instead of {}: learning rate {:e} → {:e}",
+        "linear scaling in phase {}: × {factor} for {} images per update instead of {}: learning rate {:e} → {:e}",
         phase.name,
         recipe.batch_size as u64 * phase.accumulate.max(1),
         recipe.reference_batch.unwrap_or(recipe.batch_size),
@@ -55,7 +55,7 @@ pub(super) fn introduce(
             checkpoint.path.display()
         ),
         None => {
-            format!("{} on {} training and {} validation pictures", recipe.model, data.train.len(), data.valid.len())
+            format!("{} on {} training and {} validation images", recipe.model, data.train.len(), data.valid.len())
         }
     };
     directory.log(&text)?;
@@ -164,8 +164,8 @@ fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)
         return next;
     }
     add(format!("octant eval {run}"), "judges the best checkpoint");
-    add(format!("octant predict {run} PICTURES"), "asks it about pictures of yours");
-    add(format!("tensorboard --logdir {run}"), "shows curves, pictures and settings");
+    add(format!("octant predict {run} IMAGES"), "asks it about images of yours");
+    add(format!("tensorboard --logdir {run}"), "shows curves, images and settings");
     // As `--epochs` counts them.
     let ran: u64 = recipe.phases.iter().filter(|phase| phase.name != "burn-in").map(|phase| phase.epochs).sum();
     match &progress.best {

@@ -127,8 +127,8 @@ fn mixed_precision() -> Case {
         values::ordinary(DType::F32, &[10]),
     ];
     Case::new("composite/mixed-precision", inputs, Tolerance { roundings: 2e5, scale: 0.5, terms: 0.0 }, |_, x| {
-        let pictures = (x[0].convert(DType::F32) / 9.0 - 0.5).convert(DType::BF16);
-        let made = pictures.convolution(&x[1].convert(DType::BF16), same(DType::F32));
+        let images = (x[0].convert(DType::F32) / 9.0 - 0.5).convert(DType::BF16);
+        let made = images.convolution(&x[1].convert(DType::BF16), same(DType::F32));
         let biased = (made.convert(DType::BF16) + &x[2].convert(DType::BF16)).convert(DType::F32);
         vec![biased.mean(&[0, 1, 2])]
     })

@@ -42,12 +42,12 @@ fn case((name, input, kernel, conv): Form, dtype: DType, result: DType) -> Case 
     })
 }
 
-fn pictures() -> Convolution {
+fn images() -> Convolution {
     Convolution::nhwc(2, DType::F32)
 }
 
 fn padded(by: i64) -> Convolution {
-    Convolution { padding: vec![(by, by); 2], ..pictures() }
+    Convolution { padding: vec![(by, by); 2], ..images() }
 }
 
 fn forms() -> Vec<Form> {
@@ -59,27 +59,22 @@ fn forward_forms() -> Vec<Form> {
         ("same-3x3", vec![2, 7, 6, 5], vec![3, 3, 5, 4], padded(1)),
         ("wide-features", vec![1, 9, 7, 17], vec![3, 3, 17, 37], padded(1)),
         ("many-features", vec![2, 5, 5, 64], vec![3, 3, 64, 48], padded(1)),
-        ("pointwise", vec![3, 5, 6, 9], vec![1, 1, 9, 35], pictures()),
-        ("pointwise-stride-2", vec![2, 6, 7, 9], vec![1, 1, 9, 5], Convolution { strides: vec![2, 2], ..pictures() }),
+        ("pointwise", vec![3, 5, 6, 9], vec![1, 1, 9, 35], images()),
+        ("pointwise-stride-2", vec![2, 6, 7, 9], vec![1, 1, 9, 5], Convolution { strides: vec![2, 2], ..images() }),
         ("stride-2", vec![2, 8, 9, 3], vec![3, 3, 3, 8], Convolution { strides: vec![2, 2], ..padded(1) }),
         ("stem-7x7", vec![1, 15, 14, 3], vec![7, 7, 3, 6], Convolution { strides: vec![2, 2], ..padded(3) }),
-        (
-            "stride-beyond-kernel",
-            vec![1, 11, 10, 2],
-            vec![2, 2, 2, 3],
-            Convolution { strides: vec![4, 3], ..pictures() },
-        ),
+        ("stride-beyond-kernel", vec![1, 11, 10, 2], vec![2, 2, 2, 3], Convolution { strides: vec![4, 3], ..images() }),
         (
             "uneven-padding",
             vec![1, 6, 5, 2],
             vec![3, 2, 2, 3],
-            Convolution { padding: vec![(0, 2), (3, 1)], ..pictures() },
+            Convolution { padding: vec![(0, 2), (3, 1)], ..images() },
         ),
         (
             "negative-padding",
             vec![1, 9, 8, 2],
             vec![2, 3, 2, 3],
-            Convolution { padding: vec![(-2, 1), (1, -3)], ..pictures() },
+            Convolution { padding: vec![(-2, 1), (1, -3)], ..images() },
         ),
         (
             "kernel-dilation",
@@ -97,7 +92,7 @@ fn forward_forms() -> Vec<Form> {
                 kernel_dilation: vec![2, 2],
                 strides: vec![1, 2],
                 padding: vec![(1, 0), (-1, 2)],
-                ..pictures()
+                ..images()
             },
         ),
         ("reversed", vec![1, 6, 5, 2], vec![3, 2, 2, 3], Convolution { reversed: true, ..padded(1) }),
@@ -112,11 +107,11 @@ fn shape_forms() -> Vec<Form> {
         ..Convolution::nhwc(3, DType::F32)
     };
     vec![
-        ("one-element", vec![1, 1, 1, 1], vec![1, 1, 1, 1], pictures()),
-        ("no-pictures", vec![0, 5, 5, 3], vec![3, 3, 3, 4], padded(1)),
+        ("one-element", vec![1, 1, 1, 1], vec![1, 1, 1, 1], images()),
+        ("no-images", vec![0, 5, 5, 3], vec![3, 3, 3, 4], padded(1)),
         ("no-features-out", vec![2, 5, 5, 3], vec![3, 3, 3, 0], padded(1)),
         ("no-features-in", vec![2, 4, 5, 0], vec![3, 3, 0, 3], padded(1)),
-        ("kernel-beyond-input", vec![1, 2, 2, 3], vec![3, 3, 3, 2], pictures()),
+        ("kernel-beyond-input", vec![1, 2, 2, 3], vec![3, 3, 3, 2], images()),
         ("line", vec![2, 12, 3], vec![5, 3, 4], line),
         ("volume", vec![1, 4, 5, 6, 2], vec![2, 3, 3, 2, 3], volume),
         (
@@ -188,7 +183,7 @@ fn gradient_forms() -> Vec<Form> {
         input_dilation: vec![2, 2],
         padding: vec![(1, 2), (1, 1)],
         reversed: true,
-        ..pictures()
+        ..images()
     };
     // dw of the same: x with batch and features exchanged, dy as the kernel with holes, HWIO out.
     let of_kernel = Convolution {
@@ -197,13 +192,13 @@ fn gradient_forms() -> Vec<Form> {
         output: axes(2, 3, &[0, 1]),
         kernel_dilation: vec![2, 2],
         padding: vec![(1, 0), (1, 1)],
-        ..pictures()
+        ..images()
     };
     let pointwise_of_kernel = Convolution {
         input: axes(3, 0, &[1, 2]),
         kernel: kernel_axes(0, 3, &[1, 2]),
         output: axes(2, 3, &[0, 1]),
-        ..pictures()
+        ..images()
     };
     // Depthwise: each feature stays alone, by feature groups for dx and by batch groups for dw.
     let depthwise_of_input = Convolution { kernel: kernel_axes(2, 3, &[0, 1]), feature_groups: 6, ..of_input.clone() };

@@ -32,8 +32,8 @@ fn line_windows() -> Vec<Window> {
     ]
 }
 
-/// The windows of pooling over NHWC pictures.
-fn picture_windows() -> Vec<Window> {
+/// The windows of pooling over NHWC images.
+fn image_windows() -> Vec<Window> {
     let pool = |size: usize, stride: usize, padding: i64| Window {
         strides: vec![1, stride, stride, 1],
         padding: vec![(0, 0), (padding, padding), (padding, padding), (0, 0)],
@@ -58,7 +58,7 @@ fn reduce_window(kind: Reduction, dtype: DType) -> Option<Case> {
     Case::if_typed(name, inputs, tolerance, |trace, x| {
         let apply = |x: &Tensor, window: Window| trace.emit_one(Op::ReduceWindow { kind, window }, &[x]);
         let mut results: Vec<Tensor> = line_windows().into_iter().map(|window| apply(&x[0], window)).collect();
-        results.extend(picture_windows().into_iter().map(|window| apply(&x[1], window)));
+        results.extend(image_windows().into_iter().map(|window| apply(&x[1], window)));
         results.push(apply(
             &x[1].transpose(&[0, 2, 3, 1]),
             Window { padding: vec![(0, 0), (1, 0), (2, 1), (0, 1)], ..Window::new([2, 3, 2, 2]) },
@@ -79,21 +79,21 @@ fn select_and_scatter(dtype: DType) -> Case {
     let line =
         [overlapping(2, 2, (0, 0)), overlapping(3, 1, (1, 1)), overlapping(2, 3, (0, 0)), overlapping(3, 2, (-1, 2))];
     let sources = [5, 11, 4, 5].map(|count| values::ordinary(dtype, &[count]));
-    let pictures = picture_windows();
-    let picture_sources = [[2, 4, 3, 5], [2, 5, 4, 5], [2, 9, 7, 5]].map(|dims| values::ordinary(dtype, &dims));
+    let images = image_windows();
+    let image_sources = [[2, 4, 3, 5], [2, 5, 4, 5], [2, 9, 7, 5]].map(|dims| values::ordinary(dtype, &dims));
     // Every element in exactly one window.
     let tiles = [Window::new([1, 2, 2, 1]), Window::new([2, 4, 3, 1])];
     let tile_sources = [[2, 4, 3, 5], [1, 2, 2, 5]].map(|dims| values::ordinary(dtype, &dims));
     let mut inputs = vec![values::with_ties(dtype, &[11]), values::with_ties(dtype, &[2, 9, 7, 5])];
     inputs.extend(sources);
-    inputs.extend(picture_sources);
+    inputs.extend(image_sources);
     inputs.push(values::with_ties(dtype, &[2, 8, 6, 5]));
     inputs.extend(tile_sources);
     Case::new(format!("window/select-and-scatter/{dtype}"), inputs, Tolerance::chain(8.0, 8.0), |_, x| {
         let lines = line.iter().zip(&x[2..6]).map(|(window, source)| x[0].select_and_scatter(source, window.clone()));
-        let pictures =
-            pictures.iter().zip(&x[6..9]).map(|(window, source)| x[1].select_and_scatter(source, window.clone()));
+        let images =
+            images.iter().zip(&x[6..9]).map(|(window, source)| x[1].select_and_scatter(source, window.clone()));
         let tiles = tiles.iter().zip(&x[10..]).map(|(window, source)| x[9].select_and_scatter(source, window.clone()));
-        lines.chain(pictures).chain(tiles).collect()
+        lines.chain(images).chain(tiles).collect()
     })
 }

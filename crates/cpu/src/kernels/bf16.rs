@@ -4,7 +4,7 @@ use super::{Machine, Shared, scratch};
 use crate::simd::{Kernel, Simd, Vector};
 use half::bf16;
 
-/// A number as pictures hold it; kernels that do not multiply are written once for all of them and compute in f32.
+/// A number as images hold it; kernels that do not multiply are written once for all of them and compute in f32.
 pub trait Stored: Copy + Send + Sync + 'static {
     /// Its exact value.
     fn wide(self) -> f32;

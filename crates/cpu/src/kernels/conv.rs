@@ -28,7 +28,7 @@ pub use gradient::{WeightsGradient, conv2d_weights_gradient};
 /// Arrays hold the vertical axis first. The padding on the high side is implied by `output`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Conv2d {
-    /// Pictures.
+    /// Images.
     pub batch: usize,
     /// Height and width of the input.
     pub input: [usize; 2],

@@ -1,6 +1,6 @@
 //! Matrix products of bf16 operands with f32 sums.
 //!
-//! A matrix with contiguous rows is a picture one pixel wide, so with AMX the product is a 1×1 convolution. Without it
+//! A matrix with contiguous rows is an image one pixel wide, so with AMX the product is a 1×1 convolution. Without it
 //! both operands are widened.
 
 use super::bf16::{Output, narrow, widen_all};

@@ -9,11 +9,11 @@
 //! | [`Convolution::new`] then [`Convolution::run`] | y = conv(x, w), NHWC × HWIO, any strides, padding (also negative), both dilations, groups, reversal; an optional epilogue sees finished pixels |
 //! | [`Conv2d::backward_data`] with [`Weights::transposed`] | describes the gradient of the input as a convolution, to be run like any other |
 //! | [`WeightsGradient::new`] then [`WeightsGradient::run`] | dw = Σ x·dy for the same description |
-//! | [`Convolution::run_bf16`], [`WeightsGradient::run_bf16`] | the same for bf16 pictures, with f32 sums |
+//! | [`Convolution::run_bf16`], [`WeightsGradient::run_bf16`] | the same for bf16 images, with f32 sums |
 //! | [`gemm`], [`gemm_bf16`] | C = A·B with any strides and a batch |
 //! | [`pool2d`] | maximum, minimum or sum over windows |
 //! | [`max_pool2d_gradient`], [`sum_pool2d_gradient`] | their gradients (select-and-scatter, spreading) |
-//! | [`Convolution::run_pooled`], [`WeightsGradient::run_unpooled`] | a convolution and the maximum pooling after it, without the picture between them |
+//! | [`Convolution::run_pooled`], [`WeightsGradient::run_unpooled`] | a convolution and the maximum pooling after it, without the image between them |
 //!
 //! How work is cut into chunks, and the order in which partial sums are added, depends on shapes only: results are
 //! bitwise the same for any number of threads.

@@ -1,7 +1,7 @@
-//! Pooling: maximum, minimum or sum over windows of NHWC pictures, and their gradients.
+//! Pooling: maximum, minimum or sum over windows of NHWC images, and their gradients.
 //!
 //! Vectors run across channels. Loops are plain Rust over slices of channels: compiled inside a [`Kernel`] they use the
-//! whole instruction set. Pictures are f32 or bf16, sums are f32. `gradient` is the way back for any windows; `tiling`
+//! whole instruction set. Images are f32 or bf16, sums are f32. `gradient` is the way back for any windows; `tiling`
 //! has the faster ways for windows that lie side by side, as those of most networks do.
 
 mod gradient;
@@ -18,10 +18,10 @@ use crate::simd::{Kernel, Vector};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A pooling window moving over NHWC pictures; the padding on the high side is implied by `output`.
+/// A pooling window moving over NHWC images; the padding on the high side is implied by `output`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pool2d {
-    /// Pictures.
+    /// Images.
     pub batch: usize,
     /// Height and width of the input.
     pub input: [usize; 2],
@@ -65,7 +65,7 @@ impl Pool2d {
         Pool2d { batch, input, output, channels, window: [window; 2], stride: [stride; 2], dilation: [1; 2], pad_low }
     }
 
-    /// Whether windows lie side by side and inside of the picture, so that an element belongs to one of them or none.
+    /// Whether windows lie side by side and inside of the image, so that an element belongs to one of them or none.
     pub fn is_tiling(&self) -> bool {
         let side_by_side = |axis: usize| {
             self.window[axis] == self.stride[axis]
@@ -93,7 +93,7 @@ impl Pool2d {
         positions.filter(move |position| (0..input).contains(position)).map(|position| position as usize)
     }
 
-    /// Writes the pixels (counted within the picture) that a window covers to `pixels`; returns those written.
+    /// Writes the pixels (counted within the image) that a window covers to `pixels`; returns those written.
     #[inline(always)]
     fn pixels<'a>(&self, window: [usize; 2], pixels: &'a mut [u32]) -> &'a [u32] {
         let mut count = 0;
@@ -188,11 +188,11 @@ impl<'a, R: Reduce, T: Stored> Kernel for Forward<'a, R, T> {
     unsafe fn run<V: Vector>(work: ForwardRows<'a, T>) {
         let ForwardRows { pool, initial, x, y, rows } = work;
         let channels = pool.channels;
-        let picture_len = pool.input[0] * pool.input[1] * channels;
+        let image_len = pool.input[0] * pool.input[1] * channels;
         scratch::borrow(pool.window[0] * pool.window[1], |pixels: &mut [u32]| {
             for (index, y) in y.chunks_exact_mut(channels).enumerate() {
                 let row = rows.start + index / pool.output[1];
-                let x = &x[row / pool.output[0] * picture_len..][..picture_len];
+                let x = &x[row / pool.output[0] * image_len..][..image_len];
                 let pixels = pool.pixels([row % pool.output[0], index % pool.output[1]], pixels);
                 let (whole, rest) = y.as_chunks_mut::<LANES>();
                 for (block, y) in whole.iter_mut().enumerate() {

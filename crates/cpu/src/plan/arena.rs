@@ -55,7 +55,7 @@ mod tests {
     use octant_graph::{DType, Graph, Shape, Tensor, Trace};
     use octant_nn::{Context, Kind, Mode, Precision, Training};
 
-    /// The gradients of all parameters of a network of the zoo, for a batch of pictures.
+    /// The gradients of all parameters of a network of the zoo, for a batch of images.
     fn gradients(model: &str, images: [usize; 4], precision: Precision) -> Graph {
         let model = octant_zoo::build(model, None).expect("the model is in the zoo");
         let trace = Trace::new();

@@ -80,8 +80,8 @@ fn small_ones_first(steps: Vec<Step>, values: &StoredValues) -> Vec<Step> {
     first.into_iter().chain(rest).collect()
 }
 
-/// Whether the step is a convolution from pictures to pictures, all of one type.
-pub(super) fn is_pictures(conv: &KernelStep, dtype: DType) -> bool {
+/// Whether the step is a convolution from images to images, all of one type.
+pub(super) fn is_images(conv: &KernelStep, dtype: DType) -> bool {
     let Op::Convolution(attributes) = &conv.op else { return false };
     let plain = ImageAxes::nhwc(2);
     let of_one_type = conv.inputs.iter().chain(&conv.outputs[..1]).all(|(_, shape)| shape.dtype() == dtype);
@@ -90,7 +90,7 @@ pub(super) fn is_pictures(conv: &KernelStep, dtype: DType) -> bool {
 
 /// Whether loops can be run inside of the step.
 fn hands_out_pixels(conv: &KernelStep) -> bool {
-    is_pictures(conv, DType::F32) || is_pictures(conv, DType::BF16)
+    is_images(conv, DType::F32) || is_images(conv, DType::BF16)
 }
 
 /// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same way, and

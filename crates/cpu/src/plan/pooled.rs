@@ -1,12 +1,12 @@
 //! Convolutions whose results are only pooled.
 //!
-//! The picture between a convolution and a maximum pooling is the largest value of many small networks, and nobody needs
+//! The image between a convolution and a maximum pooling is the largest value of many small networks, and nobody needs
 //! it: the convolution pools its rows while they are in the cache, and keeps one byte per window, the tap that was
 //! selected. The pooling's gradient follows from that byte; if it is only wanted for the gradient of the kernel, it is made
 //! row by row there.
 
 use super::StoredValues;
-use super::epilogue::is_pictures;
+use super::epilogue::is_images;
 use super::kernel::BufferId;
 use super::steps::{KernelStep, Pooling, Step};
 use octant_graph::op::ImageAxes;
@@ -65,7 +65,7 @@ impl Found {
         let step = kernel(steps, conv)?;
         let joins = step.epilogue.is_none()
             && step.pooling.is_none()
-            && is_pictures(step, shape.dtype())
+            && is_images(step, shape.dtype())
             && tiles(window, shape)
             && matches!(shape.dtype(), DType::F32 | DType::BF16);
         if !joins {
@@ -129,7 +129,7 @@ fn kernel_mut(steps: &mut [Option<Step>], at: usize) -> Option<&mut KernelStep> 
     }
 }
 
-/// Whether windows lie side by side and inside of the pictures.
+/// Whether windows lie side by side and inside of the images.
 fn tiles(window: &Window, shape: &Shape) -> bool {
     let still = |axis: usize| window.size[axis] == 1 && window.strides[axis] == 1;
     shape.rank() == 4

@@ -1,7 +1,7 @@
-//! BMP: uncompressed pictures of 8 bits with a palette, 24 and 32 bits.
+//! BMP: uncompressed images of 8 bits with a palette, 24 and 32 bits.
 
 use super::{Decoded, Limits, Orientation, image};
-use crate::Picture;
+use crate::AnyImage;
 
 /// Little-endian numbers at fixed places.
 struct Header<'a>(&'a [u8]);
@@ -32,7 +32,7 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
     let (height, width) = (rows.unsigned_abs() as usize, width as usize);
     limits.check(height, width)?;
     let (bits, compression) = (header.u16(28)?, header.u32(30)?);
-    // 3 says that masks follow, which nearly always are those of plain 32-bit pictures.
+    // 3 says that masks follow, which nearly always are those of plain 32-bit images.
     if !matches!((bits, compression), (8, 0) | (24, 0) | (32, 0 | 3)) {
         return Err(format!("its BMP pixels have {bits} bits and compression {compression}, which is not read"));
     }
@@ -55,11 +55,11 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
         }
     }
     let is_grey = palette.is_some_and(|colours| colours.iter().all(|[r, g, b]| r == g && g == b));
-    let picture = match is_grey {
+    let image = match is_grey {
         true => image(height, width, 1, values.into_iter().step_by(3).collect())?,
         false => image(height, width, 3, values)?,
     };
-    Ok(Decoded { picture: Picture::U8(picture), orientation: Orientation::default() })
+    Ok(Decoded { image: AnyImage::U8(image), orientation: Orientation::default() })
 }
 
 fn palette(bytes: &[u8], start: usize, announced: Result<u32, String>) -> Result<Vec<[u8; 3]>, String> {

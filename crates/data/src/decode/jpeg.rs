@@ -1,7 +1,7 @@
 //! JPEG, baseline and progressive.
 
 use super::{Channels, Decoded, Limits, Orientation, image};
-use crate::Picture;
+use crate::AnyImage;
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
@@ -19,14 +19,14 @@ pub(super) fn decode(bytes: &[u8], channels: Channels, limits: &Limits) -> Resul
     decoder.decode_headers().map_err(problem)?;
     let (width, height) = decoder.info().map(|info| (info.width as usize, info.height as usize)).unwrap_or_default();
     limits.check(height, width)?;
-    // The decoder makes grey from luma at no cost, but its grey of colour pictures must not differ from ours.
+    // The decoder makes grey from luma at no cost, but its grey of colour images must not differ from ours.
     let is_grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
     let as_grey = is_grey && channels != Channels::Rgb;
     let (colorspace, count) = if as_grey { (ColorSpace::Luma, 1) } else { (ColorSpace::RGB, 3) };
     decoder.set_options(options.jpeg_set_out_colorspace(colorspace));
     let orientation = decoder.exif().map(|exif| Orientation::from_exif(exif)).unwrap_or_default();
     let pixels = decoder.decode().map_err(problem)?;
-    Ok(Decoded { picture: Picture::U8(image(height, width, count, pixels)?), orientation })
+    Ok(Decoded { image: AnyImage::U8(image(height, width, count, pixels)?), orientation })
 }
 
 /// True when nothing ends the last scan. Decoders fill the missing part with grey, which would go unnoticed.

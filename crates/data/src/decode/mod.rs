@@ -1,7 +1,7 @@
 //! Files to pixels: JPEG, PNG, BMP, WebP and TIFF, recognised by content.
 //!
 //! Sizes are checked against [`Limits`] before anything is allocated for them, so a file of a hundred bytes cannot ask
-//! for gigabytes. Pictures are turned upright as their EXIF data says.
+//! for gigabytes. Images are turned upright as their EXIF data says.
 
 mod bmp;
 mod jpeg;
@@ -10,12 +10,12 @@ mod png;
 mod tiff;
 mod webp;
 
-use crate::{DataError, Picture};
+use crate::{AnyImage, DataError};
 use octant_imaging::{Channel, Image, Semantics, colour};
 pub use orientation::Orientation;
 use std::path::Path;
 
-/// A picture format, told by the first bytes of a file.
+/// An image format, told by the first bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Format {
@@ -39,15 +39,15 @@ impl Format {
         }
     }
 
-    /// True when a file name ends like that of a picture.
-    pub fn has_picture_extension(path: &Path) -> bool {
+    /// True when a file name ends like that of an image.
+    pub fn has_image_extension(path: &Path) -> bool {
         let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
         let known = ["jpg", "jpeg", "jpe", "png", "bmp", "webp", "tif", "tiff"];
         extension.is_some_and(|extension| known.contains(&extension.as_str()))
     }
 }
 
-/// The channels a picture should come in.
+/// The channels an image should come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Channels {
@@ -60,7 +60,7 @@ pub enum Channels {
     Stored,
 }
 
-/// How large a picture may be.
+/// How large an image may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Rows and columns.
@@ -97,27 +97,27 @@ impl Limits {
 pub struct DecodeOptions {
     /// The channels wanted.
     pub channels: Channels,
-    /// How large the picture may be.
+    /// How large the image may be.
     pub limits: Limits,
-    /// Reduce 16-bit pictures to 8 bits.
+    /// Reduce 16-bit images to 8 bits.
     pub eight_bits: bool,
 }
 
-/// A picture as its decoder gives it, with the turn that makes it upright.
+/// An image as its decoder gives it, with the turn that makes it upright.
 struct Decoded {
-    picture: Picture,
+    image: AnyImage,
     orientation: Orientation,
 }
 
 /// Reads and decodes a file.
-pub fn read_picture(path: impl AsRef<Path>, options: &DecodeOptions) -> Result<Picture, DataError> {
+pub fn read_image(path: impl AsRef<Path>, options: &DecodeOptions) -> Result<AnyImage, DataError> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| DataError::io(path, error))?;
     decode(&bytes, options).map_err(|problem| DataError::malformed(path, problem))
 }
 
 /// Decodes the contents of a file. The error is the rest of a sentence that starts with the file's name.
-pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<Picture, String> {
+pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<AnyImage, String> {
     let limits = &options.limits;
     let decoded = match Format::detect(bytes) {
         Some(Format::Jpeg) => jpeg::decode(bytes, options.channels, limits),
@@ -125,13 +125,13 @@ pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<Picture, String> 
         Some(Format::Bmp) => bmp::decode(bytes, limits),
         Some(Format::WebP) => webp::decode(bytes, limits),
         Some(Format::Tiff) => tiff::decode(bytes, limits),
-        None => Err("it is not a JPEG, PNG, BMP, WebP or TIFF picture".to_string()),
+        None => Err("it is not a JPEG, PNG, BMP, WebP or TIFF image".to_string()),
     }?;
-    let picture = if options.eight_bits { Picture::U8(decoded.picture.to_u8()) } else { decoded.picture };
-    Ok(match picture {
-        Picture::U8(image) => Picture::U8(decoded.orientation.apply(channels_u8(image, options.channels))),
-        Picture::U16(image) => Picture::U16(decoded.orientation.apply(channels_of(image, options.channels))),
-        Picture::F32(image) => Picture::F32(decoded.orientation.apply(channels_of(image, options.channels))),
+    let image = if options.eight_bits { AnyImage::U8(decoded.image.to_u8()) } else { decoded.image };
+    Ok(match image {
+        AnyImage::U8(image) => AnyImage::U8(decoded.orientation.apply(channels_u8(image, options.channels))),
+        AnyImage::U16(image) => AnyImage::U16(decoded.orientation.apply(channels_of(image, options.channels))),
+        AnyImage::F32(image) => AnyImage::F32(decoded.orientation.apply(channels_of(image, options.channels))),
     })
 }
 
@@ -142,7 +142,7 @@ fn channels_u8(image: Image<u8>, wanted: Channels) -> Image<u8> {
     }
 }
 
-/// Brings a picture to the channels wanted; colour becomes grey by the usual weights, unrounded.
+/// Brings an image to the channels wanted; colour becomes grey by the usual weights, unrounded.
 fn channels_of<T: Channel>(image: Image<T>, wanted: Channels) -> Image<T> {
     let channels = image.channels();
     let convert: fn(&[T]) -> [T; 3] = match (wanted, channels) {

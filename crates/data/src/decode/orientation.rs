@@ -1,4 +1,4 @@
-//! How a picture has to be turned to be upright, as its EXIF data says.
+//! How an image has to be turned to be upright, as its EXIF data says.
 
 use octant_imaging::geometry::{flip_horizontally, flip_vertically, transpose};
 use octant_imaging::{Channel, Image};
@@ -34,7 +34,7 @@ impl Orientation {
         Orientation::from_code(orientation_code(exif).unwrap_or(1))
     }
 
-    /// The picture upright.
+    /// The image upright.
     pub fn apply<T: Channel>(self, image: Image<T>) -> Image<T> {
         let mut image = if self.transposed { transpose(&image) } else { image };
         if self.flipped_horizontally {

@@ -1,7 +1,7 @@
 //! PNG: grey, colour, palette and alpha, 1 to 16 bits.
 
 use super::{Decoded, Limits, Orientation, image};
-use crate::Picture;
+use crate::AnyImage;
 use png::{BitDepth, Transformations};
 use std::io::Cursor;
 
@@ -20,12 +20,12 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
     let info = reader.next_frame(&mut buffer).map_err(problem)?;
     buffer.truncate(info.buffer_size());
     let channels = info.color_type.samples();
-    let picture = match info.bit_depth {
+    let image = match info.bit_depth {
         BitDepth::Sixteen => {
             let values = buffer.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair)).collect();
-            Picture::U16(image(height, width, channels, values)?)
+            AnyImage::U16(image(height, width, channels, values)?)
         }
-        _ => Picture::U8(image(height, width, channels, buffer)?),
+        _ => AnyImage::U8(image(height, width, channels, buffer)?),
     };
-    Ok(Decoded { picture, orientation })
+    Ok(Decoded { image, orientation })
 }

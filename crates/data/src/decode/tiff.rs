@@ -1,7 +1,7 @@
 //! TIFF: grey and colour, 8 and 16 bits and floats, plain or compressed with LZW, deflate or packbits.
 
 use super::{Decoded, Limits, Orientation, image};
-use crate::Picture;
+use crate::AnyImage;
 use std::io::Cursor;
 use tiff::ColorType;
 use tiff::decoder::{Decoder, DecodingResult};
@@ -21,13 +21,13 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
     limits.check(height, width)?;
     let channels = channels(decoder.colortype().map_err(problem)?)?;
     let orientation = decoder.find_tag_unsigned::<u16>(Tag::Orientation).ok().flatten();
-    let picture = match decoder.read_image().map_err(problem)? {
-        DecodingResult::U8(values) => Picture::U8(image(height, width, channels, values)?),
-        DecodingResult::U16(values) => Picture::U16(image(height, width, channels, values)?),
-        DecodingResult::F32(values) => Picture::F32(image(height, width, channels, values)?),
+    let image = match decoder.read_image().map_err(problem)? {
+        DecodingResult::U8(values) => AnyImage::U8(image(height, width, channels, values)?),
+        DecodingResult::U16(values) => AnyImage::U16(image(height, width, channels, values)?),
+        DecodingResult::F32(values) => AnyImage::F32(image(height, width, channels, values)?),
         _ => return Err("its TIFF values are neither 8 nor 16 bits nor single-precision floats".to_string()),
     };
-    Ok(Decoded { picture, orientation: Orientation::from_code(orientation.unwrap_or(1)) })
+    Ok(Decoded { image, orientation: Orientation::from_code(orientation.unwrap_or(1)) })
 }
 
 fn channels(kind: ColorType) -> Result<usize, String> {

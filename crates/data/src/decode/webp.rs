@@ -1,7 +1,7 @@
-//! WebP, lossy and lossless; of animations, the first picture.
+//! WebP, lossy and lossless; of animations, the first image.
 
 use super::{Decoded, Limits, Orientation, image};
-use crate::Picture;
+use crate::AnyImage;
 use image_webp::WebPDecoder;
 use std::io::Cursor;
 
@@ -17,5 +17,5 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
     let channels = if decoder.has_alpha() { 4 } else { 3 };
     let mut pixels = vec![0; decoder.output_buffer_size().ok_or("its size overflows")?];
     decoder.read_image(&mut pixels).map_err(problem)?;
-    Ok(Decoded { picture: Picture::U8(image(height, width, channels, pixels)?), orientation })
+    Ok(Decoded { image: AnyImage::U8(image(height, width, channels, pixels)?), orientation })
 }

@@ -1,16 +1,16 @@
-//! Rows become a batch: one block for the pictures, one for the targets.
+//! Rows become a batch: one block for the images, one for the targets.
 
 use super::mix::mix_rows;
 use super::pool::Block;
 use super::{Batch, Job, Targets};
-use crate::{DataError, Picture, Position, Sample, Target};
+use crate::{AnyImage, DataError, Position, Sample, Target};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
 use std::fmt;
 
 /// What every row of every batch looks like.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RowLayout {
-    picture: Shape,
+    image: Shape,
     target: TargetLayout,
 }
 
@@ -30,7 +30,7 @@ impl RowLayout {
             Target::Values(values) => TargetLayout::Values(values.len()),
             Target::Boxes(_) => TargetLayout::Boxes,
         };
-        RowLayout { picture: picture_shape(&sample.picture), target }
+        RowLayout { image: image_shape(&sample.image), target }
     }
 
     fn target_bytes(&self, max_boxes: usize) -> usize {
@@ -43,8 +43,8 @@ impl RowLayout {
     }
 }
 
-fn picture_shape(picture: &Picture) -> Shape {
-    Shape::new(picture.dtype(), picture.dims())
+fn image_shape(image: &AnyImage) -> Shape {
+    Shape::new(image.dtype(), image.dims())
 }
 
 impl fmt::Display for RowLayout {
@@ -55,7 +55,7 @@ impl fmt::Display for RowLayout {
             TargetLayout::Values(count) => format!("{count} values"),
             TargetLayout::Boxes => "boxes".to_string(),
         };
-        write!(f, "{} with {target}", self.picture)
+        write!(f, "{} with {target}", self.image)
     }
 }
 
@@ -131,11 +131,11 @@ impl Assembly {
         let max_boxes = job.config.max_boxes;
         let rows = self.indices.len();
         let blocks = self.blocks.get_or_insert_with(|| Blocks {
-            images: job.pool.take(rows * layout.picture.bytes()),
+            images: job.pool.take(rows * layout.image.bytes()),
             targets: job.pool.take(rows * layout.target_bytes(max_boxes)),
             box_classes: Vec::new(),
         });
-        row_of(&mut blocks.images, row, layout.picture.bytes()).copy_from_slice(sample.picture.bytes());
+        row_of(&mut blocks.images, row, layout.image.bytes()).copy_from_slice(sample.image.bytes());
         let target = row_of(&mut blocks.targets, row, layout.target_bytes(max_boxes));
         match sample.target {
             Target::Class(class) => target.copy_from_slice(&(class as i32).to_ne_bytes()),
@@ -161,14 +161,14 @@ impl Assembly {
     /// Mixes rows where that was asked for and makes sense; the share that each row keeps.
     fn mix(&self, blocks: &mut Blocks, layout: &RowLayout, job: &Job) -> Option<Vec<f32>> {
         let mix = job.config.mix.as_ref()?;
-        let dims = layout.picture.dims().try_into().ok()?;
-        let fits = layout.target == TargetLayout::Class && layout.picture.dtype() == DType::U8;
+        let dims = layout.image.dims().try_into().ok()?;
+        let fits = layout.target == TargetLayout::Class && layout.image.dtype() == DType::U8;
         let (seed, rows) = (job.config.seed, self.indices.len());
         fits.then(|| mix_rows(mix, seed, self.position, &mut blocks.images, rows, dims))
     }
 
     /// The finished batch. Rows that do not count repeat the first one that does, so that no statistics over the
-    /// batch ever meet values that no picture has.
+    /// batch ever meet values that no image has.
     pub fn finish(&mut self, job: &Job) -> Result<Batch, DataError> {
         if let Some((_, error)) = self.failure.take() {
             return Err(error);
@@ -181,18 +181,18 @@ impl Assembly {
         let (rows, max_boxes) = (self.indices.len(), job.config.max_boxes);
         let source = self.filled.iter().position(|&filled| filled).unwrap_or(0);
         for row in (0..rows).filter(|&row| !self.filled[row]) {
-            repeat_row(&mut blocks.images, layout.picture.bytes(), source, row);
+            repeat_row(&mut blocks.images, layout.image.bytes(), source, row);
             repeat_row(&mut blocks.targets, layout.target_bytes(max_boxes), source, row);
         }
         let counts = self.filled.iter().zip(&self.indices).map(|(&filled, index)| filled && index.is_some());
         let mask: Vec<f32> = counts.map(|counts| counts as u8 as f32).collect();
         let shares = self.mix(&mut blocks, layout, job);
         let mut dims = vec![rows];
-        dims.extend(layout.picture.dims());
+        dims.extend(layout.image.dims());
         let targets = targets(&layout.target, rows, max_boxes, blocks.targets, &blocks.box_classes);
         Ok(Batch {
             position: self.position,
-            images: tensor(layout.picture.dtype(), dims, blocks.images.freeze()),
+            images: tensor(layout.image.dtype(), dims, blocks.images.freeze()),
             targets: mixed(targets, shares),
             valid: mask.iter().filter(|&&counts| counts > 0.0).count(),
             mask: copied(DType::F32, vec![rows], bytemuck::cast_slice(&mask)),

@@ -4,7 +4,7 @@ use super::pool::Block;
 use crate::{Position, SampleRng};
 use octant_imaging::mix::{cutmix_window, mixup_bytes, paste_window};
 
-/// How pictures of a batch are mixed with each other.
+/// How images of a batch are mixed with each other.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Mix {

@@ -50,9 +50,9 @@ pub struct LoaderConfig {
     pub corrupt: Corrupt,
     /// Which shard of every batch to prepare, and of how many.
     pub shard: (usize, usize),
-    /// Places for boxes per picture; further boxes are an error.
+    /// Places for boxes per image; further boxes are an error.
     pub max_boxes: usize,
-    /// Mixup and cutmix, for 8-bit pictures with classes.
+    /// Mixup and cutmix, for 8-bit images with classes.
     pub mix: Option<Mix>,
 }
 
@@ -73,25 +73,25 @@ impl Default for LoaderConfig {
     }
 }
 
-/// The targets of a batch, one row per picture.
+/// The targets of a batch, one row per image.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Targets {
     /// Class numbers: i32 `[n]`.
     Classes(HostTensor),
-    /// Class numbers of pictures that were mixed in pairs.
+    /// Class numbers of images that were mixed in pairs.
     Mixed {
-        /// The class of the picture itself: i32 `[n]`.
+        /// The class of the image itself: i32 `[n]`.
         classes: HostTensor,
-        /// The class of the picture mixed in: i32 `[n]`.
+        /// The class of the image mixed in: i32 `[n]`.
         partners: HostTensor,
-        /// How much of the picture itself is left: f32 `[n]`.
+        /// How much of the image itself is left: f32 `[n]`.
         shares: HostTensor,
     },
-    /// Label pictures: u8 `[n, h, w, 1]`.
+    /// Label images: u8 `[n, h, w, 1]`.
     Masks(HostTensor),
     /// Numbers to regress: f32 `[n, k]`.
     Values(HostTensor),
-    /// Boxes, padded to the same number per picture.
+    /// Boxes, padded to the same number per image.
     Boxes {
         /// Left, top, right, bottom in pixels: f32 `[n, max_boxes, 4]`.
         corners: HostTensor,
@@ -100,12 +100,12 @@ pub enum Targets {
     },
 }
 
-/// Pictures and targets that are computed on together.
+/// Images and targets that are computed on together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     /// Where in the stream this batch is.
     pub position: Position,
-    /// `[n, h, w, c]` in the element type of the pictures, nearly always u8.
+    /// `[n, h, w, c]` in the element type of the images, nearly always u8.
     pub images: HostTensor,
     /// What is to be predicted.
     pub targets: Targets,

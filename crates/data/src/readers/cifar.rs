@@ -1,7 +1,7 @@
 //! CIFAR-10 and CIFAR-100: the binary version and the Python archives, unpacked or as the tar.gz they come in.
 
 use super::{Split, listing, tar};
-use crate::{DataError, Dataset, Picture, Sample, Target};
+use crate::{AnyImage, DataError, Dataset, Sample, Target};
 use flate2::read::GzDecoder;
 use octant_archive::numpy_array;
 use octant_archive::pickle::{self, Pickle, globals};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 const SIDE: usize = 32;
 const PIXELS: usize = SIDE * SIDE;
-const PICTURE: usize = 3 * PIXELS;
+const IMAGE: usize = 3 * PIXELS;
 /// No member of the archives is larger than the 154 MB of CIFAR-100's training part.
 const LARGEST_MEMBER: u64 = 256 << 20;
 
@@ -25,7 +25,7 @@ pub struct Cifar {
     path: PathBuf,
 }
 
-/// Pictures in one file, at equal distances: planes of red, green and blue.
+/// Images in one file, at equal distances: planes of red, green and blue.
 struct Part {
     bytes: Bytes,
     count: usize,
@@ -77,7 +77,7 @@ impl Cifar {
     /// CIFAR-100 has a coarse label before the fine one.
     fn add_binary(&mut self, bytes: Bytes, has_coarse: bool) -> Result<(), String> {
         let first = if has_coarse { 2 } else { 1 };
-        let stride = first + PICTURE;
+        let stride = first + IMAGE;
         if bytes.is_empty() || !bytes.len().is_multiple_of(stride) {
             return Err(format!("{} bytes are not a whole number of records of {stride} bytes", bytes.len()));
         }
@@ -90,15 +90,15 @@ impl Cifar {
         let root = pickle.root();
         let data = root.get("data").ok_or("there is no entry \"data\"")?;
         let labels = root.get("fine_labels").or_else(|| root.get("labels")).ok_or("there are no labels")?;
-        let pictures = numpy_array(data, &self.path).map_err(|error| error.to_string())?;
+        let images = numpy_array(data, &self.path).map_err(|error| error.to_string())?;
         let labels = labels.items().ok_or("the labels are not a list")?.map(|label| label.as_usize());
         let labels: Option<Vec<u32>> =
             labels.map(|label| label.filter(|&label| label < 256).map(|l| l as u32)).collect();
         let labels = labels.ok_or("a label is not a small number")?;
-        if pictures.dims() != [labels.len(), PICTURE] || pictures.dtype() != octant_tensor::DType::U8 {
-            return Err(format!("{} do not fit {} labels", pictures.shape(), labels.len()));
+        if images.dims() != [labels.len(), IMAGE] || images.dtype() != octant_tensor::DType::U8 {
+            return Err(format!("{} do not fit {} labels", images.shape(), labels.len()));
         }
-        self.parts.push(Part { bytes: pictures.bytes().clone(), count: labels.len(), stride: PICTURE, first: 0 });
+        self.parts.push(Part { bytes: images.bytes().clone(), count: labels.len(), stride: IMAGE, first: 0 });
         self.labels.extend(labels);
         Ok(())
     }
@@ -186,13 +186,13 @@ impl Dataset for Cifar {
             place -= if found { 0 } else { part.count };
             found
         });
-        let part = part.ok_or_else(|| DataError::malformed(&self.path, format!("there is no picture {index}")))?;
-        let planes = &part.bytes[place * part.stride + part.first..][..PICTURE];
+        let part = part.ok_or_else(|| DataError::malformed(&self.path, format!("there is no image {index}")))?;
+        let planes = &part.bytes[place * part.stride + part.first..][..IMAGE];
         let mut image = Image::filled(SIDE, SIDE, 3, 0);
         for (pixel, values) in image.values_mut().as_chunks_mut::<3>().0.iter_mut().enumerate() {
             *values = [planes[pixel], planes[PIXELS + pixel], planes[2 * PIXELS + pixel]];
         }
-        Ok(Sample { picture: Picture::U8(image), target: Target::Class(self.labels[index]) })
+        Ok(Sample { image: AnyImage::U8(image), target: Target::Class(self.labels[index]) })
     }
 
     fn class_names(&self) -> &[String] {
@@ -200,6 +200,6 @@ impl Dataset for Cifar {
     }
 
     fn location(&self, index: usize) -> String {
-        format!("picture {index} of {}", self.path.display())
+        format!("image {index} of {}", self.path.display())
     }
 }

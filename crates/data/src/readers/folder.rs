@@ -1,11 +1,11 @@
-//! A folder per class, pictures inside.
+//! A folder per class, images inside.
 
 use super::{Split, listing};
-use crate::decode::{DecodeOptions, read_picture};
+use crate::decode::{DecodeOptions, read_image};
 use crate::{DataError, Dataset, Sample, Target};
 use std::path::{Path, PathBuf};
 
-/// Pictures whose class is the folder they lie in.
+/// Images whose class is the folder they lie in.
 pub struct FolderDataset {
     samples: Vec<(PathBuf, u32)>,
     classes: Vec<String>,
@@ -13,18 +13,18 @@ pub struct FolderDataset {
 }
 
 impl FolderDataset {
-    /// The classes and pictures of `root`. Classes are numbered in the order of their names.
+    /// The classes and images of `root`. Classes are numbered in the order of their names.
     pub fn open(root: impl AsRef<Path>, options: DecodeOptions) -> Result<FolderDataset, DataError> {
         let root = root.as_ref();
         let folders: Vec<PathBuf> = listing::entries(root)?.into_iter().filter(|path| path.is_dir()).collect();
         let (mut samples, mut classes) = (Vec::new(), Vec::new());
         for folder in folders {
             let class = classes.len() as u32;
-            samples.extend(listing::pictures_below(&folder)?.into_iter().map(|path| (path, class)));
+            samples.extend(listing::images_below(&folder)?.into_iter().map(|path| (path, class)));
             classes.push(folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
         if samples.is_empty() {
-            return Err(DataError::malformed(root, "there are no class folders with pictures in it"));
+            return Err(DataError::malformed(root, "there are no class folders with images in it"));
         }
         Ok(FolderDataset { samples, classes, options })
     }
@@ -61,7 +61,7 @@ impl Dataset for FolderDataset {
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (path, class) = &self.samples[index];
-        Ok(Sample { picture: read_picture(path, &self.options)?, target: Target::Class(*class) })
+        Ok(Sample { image: read_image(path, &self.options)?, target: Target::Class(*class) })
     }
 
     fn class_names(&self) -> &[String] {

@@ -9,9 +9,9 @@ use std::path::Path;
 /// Opens such a folder; frames are in the order of their names.
 pub fn open_frames(root: impl AsRef<Path>, options: DecodeOptions) -> Result<MaskedDataset, DataError> {
     let root = root.as_ref();
-    let frames = listing::pictures_below(&listing::folder_named(root, &["video", "frames", "images"])?)?;
+    let frames = listing::images_below(&listing::folder_named(root, &["video", "frames", "images"])?)?;
     let mask_folder = listing::folder_named(root, &["mask", "masks"])?;
-    let masks = listing::pictures_below(&mask_folder)?;
+    let masks = listing::images_below(&mask_folder)?;
     let by_stem: HashMap<_, _> = masks.iter().filter_map(|path| Some((path.file_stem()?, path))).collect();
     let (mut pairs, mut missing) = (Vec::new(), Vec::new());
     for frame in frames {

@@ -1,6 +1,6 @@
 //! IDX, the format of MNIST and its successors: a big-endian header and plain values, often gzipped.
 
-use crate::{DataError, Dataset, Picture, Sample, Target};
+use crate::{AnyImage, DataError, Dataset, Sample, Target};
 use flate2::read::MultiGzDecoder;
 use octant_imaging::Image;
 use std::fs::File;
@@ -46,7 +46,7 @@ fn parse_plain(mut source: impl Read) -> Result<IdxArray, String> {
         return Err("it is not an IDX file (those begin with two zero bytes, a type and a rank)".to_string());
     }
     if kind != 0x08 {
-        return Err(format!("its IDX values have type {kind:#04x}; only unsigned bytes (0x08) are pictures"));
+        return Err(format!("its IDX values have type {kind:#04x}; only unsigned bytes (0x08) are images"));
     }
     let mut dims = Vec::new();
     for _ in 0..rank {
@@ -73,7 +73,7 @@ fn parse_plain(mut source: impl Read) -> Result<IdxArray, String> {
     Ok(IdxArray { dims, values })
 }
 
-/// Pictures and labels in two IDX files.
+/// Images and labels in two IDX files.
 pub struct IdxDataset {
     images: IdxArray,
     labels: IdxArray,
@@ -95,17 +95,17 @@ impl IdxDataset {
         Ok(dataset)
     }
 
-    /// Pictures in one file, labels in the other.
+    /// Images in one file, labels in the other.
     pub fn from_files(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<IdxDataset, DataError> {
         let (images_path, labels_path) = (images.as_ref(), labels.as_ref());
         let images = read_idx(images_path)?;
         let labels = read_idx(labels_path)?;
         if !matches!(images.dims.len(), 3 | 4) || images.dims[1..].contains(&0) {
-            let problem = format!("it holds an array of {:?}, not pictures (count × height × width)", images.dims);
+            let problem = format!("it holds an array of {:?}, not images (count × height × width)", images.dims);
             return Err(DataError::malformed(images_path, problem));
         }
         if labels.dims != [images.dims[0]] {
-            let problem = format!("it holds labels of {:?} for {} pictures", labels.dims, images.dims[0]);
+            let problem = format!("it holds labels of {:?} for {} images", labels.dims, images.dims[0]);
             return Err(DataError::malformed(labels_path, problem));
         }
         let classes = labels.values.iter().max().map_or(0, |&last| last as usize + 1);
@@ -134,7 +134,7 @@ impl Dataset for IdxDataset {
         let values = self.images.values[index * size..][..size].to_vec();
         let image = Image::new(height, width, channels, values)
             .map_err(|error| DataError::malformed(&self.path, error.to_string()))?;
-        Ok(Sample { picture: Picture::U8(image), target: Target::Class(self.labels.values[index] as u32) })
+        Ok(Sample { image: AnyImage::U8(image), target: Target::Class(self.labels.values[index] as u32) })
     }
 
     fn class_names(&self) -> &[String] {
@@ -142,7 +142,7 @@ impl Dataset for IdxDataset {
     }
 
     fn location(&self, index: usize) -> String {
-        format!("picture {index} of {}", self.path.display())
+        format!("image {index} of {}", self.path.display())
     }
 }
 
@@ -188,8 +188,8 @@ mod tests {
         let dataset = IdxDataset::open(folder.path(), true).unwrap();
         assert_eq!((dataset.len(), dataset.class_names().len()), (2, 10));
         let sample = dataset.get(1).unwrap();
-        assert_eq!(sample.picture.dims(), [3, 4, 1]);
-        assert_eq!((sample.picture.bytes()[0], sample.target), (12, Target::Class(1)));
+        assert_eq!(sample.image.dims(), [3, 4, 1]);
+        assert_eq!((sample.image.bytes()[0], sample.target), (12, Target::Class(1)));
         let missing = IdxDataset::open(folder.path(), false).map(|_| ()).unwrap_err().to_string();
         assert!(missing.contains("t10k-images-idx3-ubyte"), "{missing}");
     }

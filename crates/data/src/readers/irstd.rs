@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 /// Opens one part of such a data set.
 pub fn open_irstd(root: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<MaskedDataset, DataError> {
     let root = root.as_ref();
-    let pictures = by_name(&listing::folder_named(root, &["images", "image", "imgs"])?)?;
+    let images = by_name(&listing::folder_named(root, &["images", "image", "imgs"])?)?;
     let masks = by_name(&listing::folder_named(root, &["masks", "mask", "labels"])?)?;
     let list = find_list(root, split)?;
     let (mut pairs, mut missing) = (Vec::new(), Vec::new());
     for name in listing::names_in(&list)? {
-        let picture = pictures.get(stem(&name));
+        let image = images.get(stem(&name));
         // NUAA-SIRST calls the mask of `Misc_1` `Misc_1_pixels0`.
         let mask = masks.get(stem(&name)).or_else(|| masks.get(format!("{}_pixels0", stem(&name)).as_str()));
-        match (picture, mask) {
-            (Some(picture), Some(mask)) => pairs.push((picture.clone(), mask.clone())),
-            (None, _) => missing.push(format!("picture for {name:?}")),
+        match (image, mask) {
+            (Some(image), Some(mask)) => pairs.push((image.clone(), mask.clone())),
+            (None, _) => missing.push(format!("image for {name:?}")),
             (_, None) => missing.push(format!("mask for {name:?}")),
         }
     }
@@ -27,17 +27,17 @@ pub fn open_irstd(root: impl AsRef<Path>, split: Split, options: DecodeOptions) 
     Ok(MaskedDataset::new(pairs, options))
 }
 
-/// The name without the ending of a picture; other dots belong to the name.
+/// The name without the ending of an image; other dots belong to the name.
 fn stem(name: &str) -> &str {
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     match name.rsplit_once('.') {
-        Some((stem, _)) if Format::has_picture_extension(Path::new(name)) => stem,
+        Some((stem, _)) if Format::has_image_extension(Path::new(name)) => stem,
         _ => name,
     }
 }
 
 fn by_name(folder: &Path) -> Result<HashMap<String, PathBuf>, DataError> {
-    let files = listing::entries(folder)?.into_iter().filter(|path| Format::has_picture_extension(path));
+    let files = listing::entries(folder)?.into_iter().filter(|path| Format::has_image_extension(path));
     let named = files.map(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         (stem(&name).to_string(), path)
@@ -68,5 +68,5 @@ fn find_list(root: &Path, split: Split) -> Result<PathBuf, DataError> {
             return Ok(list);
         }
     }
-    Err(DataError::malformed(root, format!("there is no list of pictures such as {}", names[0])))
+    Err(DataError::malformed(root, format!("there is no list of images such as {}", names[0])))
 }

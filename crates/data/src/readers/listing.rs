@@ -15,22 +15,22 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(found)
 }
 
-/// The pictures in a folder and in the folders below it, in the order of names.
-pub fn pictures_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let mut pictures = Vec::new();
+/// The images in a folder and in the folders below it, in the order of names.
+pub fn images_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let mut images = Vec::new();
     let mut open = vec![folder.to_path_buf()];
     while let Some(next) = open.pop() {
         for path in entries(&next)? {
             // Links to folders are not followed: they may lead back up.
             if path.is_dir() && !path.is_symlink() {
                 open.push(path);
-            } else if Format::has_picture_extension(&path) {
-                pictures.push(path);
+            } else if Format::has_image_extension(&path) {
+                images.push(path);
             }
         }
     }
-    pictures.sort();
-    Ok(pictures)
+    images.sort();
+    Ok(images)
 }
 
 /// The names in a list file: one per line, blank lines left out.
@@ -38,7 +38,7 @@ pub(crate) fn names_in(list: &Path) -> Result<Vec<String>, DataError> {
     let text = std::fs::read_to_string(list).map_err(|error| DataError::io(list, error))?;
     let names: Vec<String> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_string).collect();
     if names.is_empty() {
-        return Err(DataError::malformed(list, "this list names no pictures"));
+        return Err(DataError::malformed(list, "this list names no images"));
     }
     Ok(names)
 }

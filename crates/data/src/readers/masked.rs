@@ -1,11 +1,11 @@
-//! Pictures with masks: pairs of files.
+//! Images with masks: pairs of files.
 
-use crate::decode::{Channels, DecodeOptions, read_picture};
+use crate::decode::{Channels, DecodeOptions, read_image};
 use crate::{DataError, Dataset, Sample, Target};
 use octant_imaging::Image;
 use std::path::PathBuf;
 
-/// Pairs of picture and mask files.
+/// Pairs of image and mask files.
 pub struct MaskedDataset {
     pub(super) pairs: Vec<(PathBuf, PathBuf)>,
     pub(super) options: DecodeOptions,
@@ -18,7 +18,7 @@ impl MaskedDataset {
         MaskedDataset { pairs, options, classes: vec!["background".to_string(), "target".to_string()] }
     }
 
-    /// The picture and the mask file of every sample.
+    /// The image and the mask file of every sample.
     pub fn pairs(&self) -> &[(PathBuf, PathBuf)] {
         &self.pairs
     }
@@ -30,16 +30,16 @@ impl Dataset for MaskedDataset {
     }
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
-        let (picture_path, mask_path) = &self.pairs[index];
-        let picture = read_picture(picture_path, &self.options)?;
+        let (image_path, mask_path) = &self.pairs[index];
+        let image = read_image(image_path, &self.options)?;
         let options = DecodeOptions { channels: Channels::Grey, eight_bits: true, ..self.options };
-        let mask = binary(read_picture(mask_path, &options)?.to_u8());
-        let (size, mask_size) = (&picture.dims()[..2], &mask.dims()[..2]);
+        let mask = binary(read_image(mask_path, &options)?.to_u8());
+        let (size, mask_size) = (&image.dims()[..2], &mask.dims()[..2]);
         if size != mask_size {
-            let problem = format!("the mask is {}×{}, its picture {}×{}", mask_size[0], mask_size[1], size[0], size[1]);
+            let problem = format!("the mask is {}×{}, its image {}×{}", mask_size[0], mask_size[1], size[0], size[1]);
             return Err(DataError::Mismatch { path: mask_path.clone(), problem });
         }
-        Ok(Sample { picture, target: Target::Mask(mask) })
+        Ok(Sample { image, target: Target::Mask(mask) })
     }
 
     fn class_names(&self) -> &[String] {

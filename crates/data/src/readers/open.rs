@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens a data set, recognising its layout by its files: a packed file, IDX, CIFAR, infrared, frames with masks, a
-/// table, TFRecord files, WebDataset shards, a folder per class, or just pictures.
+/// table, TFRecord files, WebDataset shards, a folder per class, or just images.
 pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
     let path = path.as_ref();
     if path.is_file() {

@@ -1,12 +1,12 @@
-//! A table of picture paths and numbers: CSV or TSV with a header line, for regression.
+//! A table of image paths and numbers: CSV or TSV with a header line, for regression.
 
-use crate::decode::{DecodeOptions, read_picture};
+use crate::decode::{DecodeOptions, read_image};
 use crate::{DataError, Dataset, Sample, Target};
 use std::path::{Path, PathBuf};
 
 const PATH_NAMES: [&str; 7] = ["path", "image", "file", "filename", "file_name", "image_path", "picture"];
 
-/// Pictures with one or more numbers each.
+/// Images with one or more numbers each.
 pub struct TableDataset {
     samples: Vec<(PathBuf, Vec<f32>)>,
     columns: Vec<String>,
@@ -26,13 +26,13 @@ impl TableDataset {
         Ok(TableDataset { samples, columns, options })
     }
 
-    /// The pictures in a folder and below it, with nothing to predict about them.
+    /// The images in a folder and below it, with nothing to predict about them.
     pub fn unlabelled(root: &Path, options: DecodeOptions) -> Result<TableDataset, DataError> {
-        let pictures = super::pictures_below(root)?;
-        if pictures.is_empty() {
-            return Err(DataError::malformed(root, "there are no pictures in it"));
+        let images = super::images_below(root)?;
+        if images.is_empty() {
+            return Err(DataError::malformed(root, "there are no images in it"));
         }
-        let samples = pictures.into_iter().map(|path| (path, Vec::new())).collect();
+        let samples = images.into_iter().map(|path| (path, Vec::new())).collect();
         Ok(TableDataset { samples, columns: Vec::new(), options })
     }
 
@@ -111,7 +111,7 @@ impl Dataset for TableDataset {
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (path, values) = &self.samples[index];
-        Ok(Sample { picture: read_picture(path, &self.options)?, target: Target::Values(values.clone()) })
+        Ok(Sample { image: read_image(path, &self.options)?, target: Target::Values(values.clone()) })
     }
 
     fn location(&self, index: usize) -> String {

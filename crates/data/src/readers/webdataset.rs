@@ -19,7 +19,7 @@ struct Span {
 struct Entry {
     shard: u32,
     key: String,
-    picture: Option<Span>,
+    image: Option<Span>,
     label: Option<Label>,
 }
 
@@ -39,16 +39,16 @@ pub struct WebDataset {
 }
 
 impl WebDataset {
-    /// Opens shards. A sample is a picture with `.cls` (a class number), `.mask.png` or `.seg.png` (a mask), or
+    /// Opens shards. A sample is an image with `.cls` (a class number), `.mask.png` or `.seg.png` (a mask), or
     /// `.txt` (numbers to regress).
     pub fn open(paths: &[PathBuf], options: DecodeOptions) -> Result<WebDataset, DataError> {
         let mut set = WebDataset { shards: Vec::new(), entries: Vec::new(), options, classes: Vec::new() };
         for path in paths {
             set.add_shard(path)?;
         }
-        set.entries.retain(|entry| entry.picture.is_some());
+        set.entries.retain(|entry| entry.image.is_some());
         if set.entries.is_empty() {
-            return Err(DataError::request("the shards hold no pictures"));
+            return Err(DataError::request("the shards hold no images"));
         }
         let mut classes = 0;
         for index in 0..set.entries.len() {
@@ -75,14 +75,14 @@ impl WebDataset {
             }
             let (key, kind) = split_name(&member.name);
             if !entries.last().is_some_and(|entry| entry.shard == shard && entry.key == key) {
-                entries.push(Entry { shard, key: key.to_string(), picture: None, label: None });
+                entries.push(Entry { shard, key: key.to_string(), image: None, label: None });
             }
             let entry = entries.last_mut().expect("one was just pushed");
             match kind {
                 "cls" => entry.label = Some(Label::Class(span)),
                 "txt" => entry.label = Some(Label::Values(span)),
                 "mask.png" | "seg.png" => entry.label = Some(Label::Mask(span)),
-                _ if Format::has_picture_extension(Path::new(&member.name)) => entry.picture = Some(span),
+                _ if Format::has_image_extension(Path::new(&member.name)) => entry.image = Some(span),
                 _ => {}
             }
             Ok(())
@@ -119,7 +119,7 @@ impl WebDataset {
                 let values: Result<Vec<f32>, _> = text.split_whitespace().map(str::parse).collect();
                 Ok(Target::Values(values.map_err(|_| self.problem(index, format!("{text:?} are not numbers")))?))
             }
-            None => Err(self.problem(index, "it has a picture but no .cls, .txt or .mask.png")),
+            None => Err(self.problem(index, "it has an image but no .cls, .txt or .mask.png")),
         }
     }
 }
@@ -139,10 +139,10 @@ impl Dataset for WebDataset {
     }
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
-        let span = self.entries[index].picture.ok_or_else(|| self.problem(index, "it has no picture"))?;
-        let picture = decode(self.contents(index, span), &self.options);
-        let picture = picture.map_err(|problem| self.problem(index, problem))?;
-        Ok(Sample { picture, target: self.target(index)? })
+        let span = self.entries[index].image.ok_or_else(|| self.problem(index, "it has no image"))?;
+        let image = decode(self.contents(index, span), &self.options);
+        let image = image.map_err(|problem| self.problem(index, problem))?;
+        Ok(Sample { image, target: self.target(index)? })
     }
 
     fn class_names(&self) -> &[String] {
@@ -155,7 +155,7 @@ impl Dataset for WebDataset {
     }
 }
 
-/// Writes a data set as shards `NAME-00000.tar` and so on of at most `per_shard` samples, pictures as PNG; returns
+/// Writes a data set as shards `NAME-00000.tar` and so on of at most `per_shard` samples, images as PNG; returns
 /// their paths.
 pub fn write_webdataset(
     dataset: &dyn Dataset,
@@ -174,7 +174,7 @@ pub fn write_webdataset(
             let mut put = |ending: &str, contents: &[u8]| {
                 tar::member_bytes(&format!("{index:08}.{ending}"), contents).map(|bytes| shard.extend(bytes))
             };
-            put("png", &encode_png(&sample.picture).map_err(problem)?).map_err(problem)?;
+            put("png", &encode_png(&sample.image).map_err(problem)?).map_err(problem)?;
             match sample.target {
                 Target::Class(class) => put("cls", class.to_string().as_bytes()).map_err(problem)?,
                 Target::Values(values) => {
@@ -182,7 +182,7 @@ pub fn write_webdataset(
                     put("txt", text.join(" ").as_bytes()).map_err(problem)?;
                 }
                 Target::Mask(mask) => {
-                    let mask = encode_png(&crate::Picture::U8(mask)).map_err(problem)?;
+                    let mask = encode_png(&crate::AnyImage::U8(mask)).map_err(problem)?;
                     put("mask.png", &mask).map_err(problem)?;
                 }
                 Target::Boxes(_) => return Err(DataError::request("boxes cannot be written to WebDataset shards yet")),

@@ -15,7 +15,7 @@ pub struct SheetOptions {
     pub columns: usize,
     /// Pixels per sample, each way.
     pub cell: usize,
-    /// Draw masks and boxes over the pictures.
+    /// Draw masks and boxes over the images.
     pub overlay: bool,
 }
 
@@ -25,11 +25,11 @@ impl Default for SheetOptions {
     }
 }
 
-/// Space below a picture for its label.
+/// Space below an image for its label.
 const LABEL: usize = font::HEIGHT + 4;
 const GAP: usize = 2;
 
-/// Samples at equal distances over the whole set, as an RGB picture. Samples that cannot be read are named in place.
+/// Samples at equal distances over the whole set, as an RGB image. Samples that cannot be read are named in place.
 pub fn contact_sheet(dataset: &dyn Dataset, options: SheetOptions) -> Result<Image<u8>, DataError> {
     if dataset.is_empty() {
         return Err(DataError::request("there is nothing to show: the data set is empty"));
@@ -65,8 +65,8 @@ fn label(target: &Target, classes: &[String]) -> String {
 /// One sample at the size of a cell, in colour, with what is to be predicted drawn over it.
 fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
     let side = options.cell;
-    let rgb = to_rgb(&sample.picture.clone().to_u8());
-    // Tiny pictures look better with their pixels visible.
+    let rgb = to_rgb(&sample.image.clone().to_u8());
+    // Tiny images look better with their pixels visible.
     let filter = if rgb.height().max(rgb.width()) * 2 <= side { Filter::Nearest } else { Filter::Bilinear };
     let method = Method::new(filter, Semantics::Pil);
     let (mut cell, placement) = resize_with_pad(&rgb, side, side, method, 0).expect("Pillow has both filters");
@@ -76,7 +76,7 @@ fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
             let inner = Method::new(Filter::Area, Semantics::Pil);
             let height = (mask.height() as f64 * placement.scale_y).round() as usize;
             let width = (mask.width() as f64 * placement.scale_x).round() as usize;
-            // Averaged, so that targets of a few pixels stay visible when the picture shrinks.
+            // Averaged, so that targets of a few pixels stay visible when the image shrinks.
             let visible = mask.map(|value| if value != 0 { 255u8 } else { 0 }).resize(height, width, inner);
             overlay(&mut cell, &visible.expect("Pillow averages areas"), placement.top, placement.left);
         }

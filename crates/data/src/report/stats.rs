@@ -1,6 +1,6 @@
 //! The figures of a data set.
 
-use crate::{Picture, Sample, Target};
+use crate::{AnyImage, Sample, Target};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Statistics {
     /// Samples counted.
     pub samples: usize,
-    /// How many pictures have which height, width and channels.
+    /// How many images have which height, width and channels.
     pub sizes: BTreeMap<[usize; 3], usize>,
     /// How many samples (or boxes) have which class.
     pub classes: BTreeMap<u32, usize>,
@@ -23,7 +23,7 @@ impl Statistics {
     /// Counts a sample.
     pub fn add(&mut self, sample: &Sample) {
         self.samples += 1;
-        *self.sizes.entry(sample.picture.dims()).or_default() += 1;
+        *self.sizes.entry(sample.image.dims()).or_default() += 1;
         match &sample.target {
             Target::Class(class) => *self.classes.entry(*class).or_default() += 1,
             Target::Boxes(boxes) => boxes.iter().for_each(|object| *self.classes.entry(object.class).or_default() += 1),
@@ -33,10 +33,10 @@ impl Statistics {
             }
             Target::Values(_) => {}
         }
-        match &sample.picture {
-            Picture::U8(image) => self.add_values(image.values(), image.channels(), |v| v as f64 / 255.0),
-            Picture::U16(image) => self.add_values(image.values(), image.channels(), |v| v as f64 / 65535.0),
-            Picture::F32(image) => self.add_values(image.values(), image.channels(), f64::from),
+        match &sample.image {
+            AnyImage::U8(image) => self.add_values(image.values(), image.channels(), |v| v as f64 / 255.0),
+            AnyImage::U16(image) => self.add_values(image.values(), image.channels(), |v| v as f64 / 65535.0),
+            AnyImage::F32(image) => self.add_values(image.values(), image.channels(), f64::from),
         }
     }
 

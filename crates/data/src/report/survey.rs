@@ -1,7 +1,7 @@
 //! Every sample read once: what is broken, what is there twice, and the figures of the rest.
 
 use super::Statistics;
-use crate::{DataError, Dataset, Picture, Sample, Target};
+use crate::{AnyImage, DataError, Dataset, Sample, Target};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
@@ -45,7 +45,7 @@ impl Survey {
 /// What is remembered of a sample.
 struct Finding {
     index: usize,
-    picture: u64,
+    image: u64,
     target: u64,
     empty_mask: bool,
 }
@@ -100,7 +100,7 @@ fn conclude(
         list.push((dataset.location(index), error.to_string()));
     }
     let mut groups: HashMap<u64, Vec<&Finding>> = HashMap::new();
-    findings.iter().for_each(|finding| groups.entry(finding.picture).or_default().push(finding));
+    findings.iter().for_each(|finding| groups.entry(finding.image).or_default().push(finding));
     let mut groups: Vec<Vec<&Finding>> = groups.into_values().filter(|group| group.len() > 1).collect();
     groups.sort_by_key(|group| group[0].index);
     let twins = |group: &Vec<&Finding>| Twins {
@@ -122,9 +122,9 @@ fn conclude(
 }
 
 fn finding(index: usize, sample: &Sample) -> Finding {
-    let mut picture = DefaultHasher::new();
-    sample.picture.dims().hash(&mut picture);
-    sample.picture.bytes().hash(&mut picture);
+    let mut pixels = DefaultHasher::new();
+    sample.image.dims().hash(&mut pixels);
+    sample.image.bytes().hash(&mut pixels);
     let mut target = DefaultHasher::new();
     let mut empty_mask = false;
     match &sample.target {
@@ -139,11 +139,11 @@ fn finding(index: usize, sample: &Sample) -> Finding {
             [object.x0, object.y0, object.x1, object.y1].map(f32::to_bits).hash(&mut target);
         }),
     }
-    // A picture of one colour says nothing; without the kind of picture many masks' blank pictures would be "equal".
-    if let Picture::U8(image) = &sample.picture
+    // An image of one colour says nothing; without the kind of image many masks' blank images would be "equal".
+    if let AnyImage::U8(image) = &sample.image
         && image.values().iter().all(|value| *value == image.values()[0])
     {
-        index.hash(&mut picture);
+        index.hash(&mut pixels);
     }
-    Finding { index, picture: picture.finish(), target: target.finish(), empty_mask }
+    Finding { index, image: pixels.finish(), target: target.finish(), empty_mask }
 }

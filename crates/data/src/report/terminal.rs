@@ -1,6 +1,6 @@
-//! Pictures in a terminal.
+//! Images in a terminal.
 
-use crate::{DataError, Picture, encode_png};
+use crate::{AnyImage, DataError, encode_png};
 use octant_imaging::Image;
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Filter, Semantics};
@@ -9,9 +9,9 @@ use std::fmt::Write;
 /// What a terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Graphics {
-    /// Whole pictures, by the protocol of kitty (also Ghostty, WezTerm, Konsole).
+    /// Whole images, by the protocol of kitty (also Ghostty, WezTerm, Konsole).
     Kitty,
-    /// Whole pictures, by the protocol of iTerm2.
+    /// Whole images, by the protocol of iTerm2.
     Iterm,
     /// Colours: two pixels per character.
     Blocks,
@@ -34,10 +34,10 @@ impl Graphics {
         }
     }
 
-    /// The picture as text for such a terminal, `columns` characters wide where that can be chosen.
+    /// The image as text for such a terminal, `columns` characters wide where that can be chosen.
     pub fn show(self, image: &Image<u8>, columns: usize) -> Result<String, DataError> {
         let contents = || {
-            let png = encode_png(&Picture::U8(image.clone())).map_err(DataError::request)?;
+            let png = encode_png(&AnyImage::U8(image.clone())).map_err(DataError::request)?;
             Ok::<String, DataError>(base64(&png))
         };
         Ok(match self {
@@ -77,7 +77,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The picture as coloured half blocks, `columns` characters wide: two pixels per character, one above the other.
+/// The image as coloured half blocks, `columns` characters wide: two pixels per character, one above the other.
 pub fn to_terminal(image: &Image<u8>, columns: usize) -> String {
     let columns = columns.clamp(1, image.width());
     let rows = (image.height() * columns).div_ceil(image.width()).next_multiple_of(2);
@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(with(&[("TERM", "xterm-kitty"), ("TMUX", "1")]), Graphics::Blocks);
         assert_eq!(with(&[("TERM_PROGRAM", "iTerm.app"), ("TERM", "xterm-256color")]), Graphics::Iterm);
         assert_eq!(with(&[("TERM", "xterm-256color")]), Graphics::Blocks);
-        let picture = Image::filled(200, 200, 3, 7u8);
-        assert!(Graphics::Kitty.show(&picture, 40).unwrap().starts_with("\x1b_Ga=T,f=100,c=40,m="));
-        assert!(Graphics::Iterm.show(&picture, 40).unwrap().starts_with("\x1b]1337;File=inline=1;width=40:iVBOR"));
+        let image = Image::filled(200, 200, 3, 7u8);
+        assert!(Graphics::Kitty.show(&image, 40).unwrap().starts_with("\x1b_Ga=T,f=100,c=40,m="));
+        assert!(Graphics::Iterm.show(&image, 40).unwrap().starts_with("\x1b]1337;File=inline=1;width=40:iVBOR"));
     }
 }

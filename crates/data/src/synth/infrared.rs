@@ -16,17 +16,17 @@ pub enum Scene {
 /// A grey scene and its mask of 0 and 1.
 pub fn infrared(side: usize, rng: &mut SampleRng) -> (Image<u8>, Image<u8>) {
     let scene = [Scene::Clouds, Scene::Sea, Scene::Ground][rng.below(3)];
-    let mut picture = match scene {
+    let mut image = match scene {
         Scene::Clouds => clouds(side, rng),
         Scene::Sea => sea(side, rng),
         Scene::Ground => ground(side, rng),
     };
     let mut mask = Image::filled(side, side, 1, 0u8);
     for _ in 0..1 + rng.below(3) {
-        add_target(&mut picture, &mut mask, rng);
+        add_target(&mut image, &mut mask, rng);
     }
-    add_sensor_noise(&mut picture, rng);
-    (to_bytes(&picture), mask)
+    add_sensor_noise(&mut image, rng);
+    (to_bytes(&image), mask)
 }
 
 /// Bright, soft-edged patches over a dark sky.
@@ -39,7 +39,7 @@ fn clouds(side: usize, rng: &mut SampleRng) -> Image<f32> {
         let density = 1.0 / (1.0 + (-3.0 * (shape - cover)).exp());
         sky + cloud * density * (1.0 + 0.12 * texture) + 0.01 * texture
     });
-    Image::new(side, side, 1, values.collect()).expect("fields have the size of the picture")
+    Image::new(side, side, 1, values.collect()).expect("fields have the size of the image")
 }
 
 /// Long horizontal waves that shrink towards a horizon, glints, and sky above.
@@ -63,39 +63,39 @@ fn sea(side: usize, rng: &mut SampleRng) -> Image<f32> {
 fn ground(side: usize, rng: &mut SampleRng) -> Image<f32> {
     let terrain = field(side, (3, 3), 6, 0.6, rng);
     let level = rng.between(0.2, 0.4);
-    let mut picture = terrain.map(|value| level + 0.06 * value);
+    let mut image = terrain.map(|value| level + 0.06 * value);
     for _ in 0..3 + rng.below(8) {
         let heat = rng.between(-0.12, 0.16);
         let (height, width) = (4 + rng.below(side / 6), 4 + rng.below(side / 6));
         let (top, left) = (rng.below(side), rng.below(side));
         for row in top..(top + height).min(side) {
-            picture.row_mut(row)[left..(left + width).min(side)].iter_mut().for_each(|value| *value += heat);
+            image.row_mut(row)[left..(left + width).min(side)].iter_mut().for_each(|value| *value += heat);
         }
     }
     for _ in 0..rng.below(3) {
         let (start, slope) = (rng.between(0.0, side as f32), rng.between(-0.8, 0.8));
         let (heat, half_width) = (rng.between(0.04, 0.12), rng.between(0.8, 2.5));
         for row in 0..side {
-            for (column, value) in picture.row_mut(row).iter_mut().enumerate() {
+            for (column, value) in image.row_mut(row).iter_mut().enumerate() {
                 let distance = (column as f32 - start - slope * row as f32).abs();
                 *value += heat * (half_width + 0.5 - distance).clamp(0.0, 1.0);
             }
         }
     }
-    picture
+    image
 }
 
 /// A blurred spot that stands out from what is around it by a few standard deviations. The mask is where it has at
 /// least a third of its height.
-fn add_target(picture: &mut Image<f32>, mask: &mut Image<u8>, rng: &mut SampleRng) {
+fn add_target(image: &mut Image<f32>, mask: &mut Image<u8>, rng: &mut SampleRng) {
     const MARGIN: usize = 8;
-    let side = picture.height();
+    let side = image.height();
     let room = side.saturating_sub(2 * MARGIN).max(1);
     let (row, column) = (MARGIN + rng.below(room), MARGIN + rng.below(room));
     let (row, column) = (row.min(side - 1) as f32 + rng.uniform(), column.min(side - 1) as f32 + rng.uniform());
     let (along, across) = (rng.between(0.9, 2.4), rng.between(0.8, 1.5));
     let (sin, cos) = rng.between(0.0, std::f32::consts::PI).sin_cos();
-    let contrast = (rng.between(3.0, 7.0) * local_deviation(picture, row as usize, column as usize)).clamp(0.13, 0.5);
+    let contrast = (rng.between(3.0, 7.0) * local_deviation(image, row as usize, column as usize)).clamp(0.13, 0.5);
     let reach = 9.0;
     let span = |centre: f32| (centre - reach).max(0.0) as usize..((centre + reach) as usize).min(side);
     for y in span(row) {
@@ -103,7 +103,7 @@ fn add_target(picture: &mut Image<f32>, mask: &mut Image<u8>, rng: &mut SampleRn
             let (dx, dy) = (x as f32 + 0.5 - column, y as f32 + 0.5 - row);
             let (u, v) = ((cos * dx + sin * dy) / along, (cos * dy - sin * dx) / across);
             let height = (-0.5 * (u * u + v * v)).exp();
-            picture.row_mut(y)[x] += contrast * height;
+            image.row_mut(y)[x] += contrast * height;
             if height >= 1.0 / 3.0 {
                 mask.row_mut(y)[x] = 1;
             }
@@ -111,23 +111,23 @@ fn add_target(picture: &mut Image<f32>, mask: &mut Image<u8>, rng: &mut SampleRn
     }
 }
 
-fn local_deviation(picture: &Image<f32>, row: usize, column: usize) -> f32 {
-    let side = picture.height();
+fn local_deviation(image: &Image<f32>, row: usize, column: usize) -> f32 {
+    let side = image.height();
     let rows = row.saturating_sub(12)..(row + 12).min(side);
     let values: Vec<f32> = rows
-        .flat_map(|row| picture.row(row)[column.saturating_sub(12)..(column + 12).min(side)].iter().copied())
+        .flat_map(|row| image.row(row)[column.saturating_sub(12)..(column + 12).min(side)].iter().copied())
         .collect();
     let mean = values.iter().sum::<f32>() / values.len().max(1) as f32;
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f32>() / values.len().max(1) as f32).sqrt()
 }
 
 /// Read-out noise, faint column stripes, and darker corners.
-fn add_sensor_noise(picture: &mut Image<f32>, rng: &mut SampleRng) {
-    let side = picture.height();
+fn add_sensor_noise(image: &mut Image<f32>, rng: &mut SampleRng) {
+    let side = image.height();
     let (noise, stripes, vignette) = (rng.between(0.004, 0.016), rng.between(0.0, 0.006), rng.between(0.0, 0.2));
     let offsets: Vec<f32> = (0..side).map(|_| stripes * rng.normal()).collect();
     for row in 0..side {
-        for (column, value) in picture.row_mut(row).iter_mut().enumerate() {
+        for (column, value) in image.row_mut(row).iter_mut().enumerate() {
             let [x, y] = [column, row].map(|place| 2.0 * place as f32 / side as f32 - 1.0);
             *value = *value * (1.0 - vignette * (x * x + y * y) / 2.0) + offsets[column] + noise * rng.normal();
         }

@@ -1,7 +1,7 @@
 //! Data sets made up from a seed, written as real ones are: infrared scenes with small targets, shapes to classify and
 //! to detect, and a regression task.
 //!
-//! They let every recipe run without a download. A picture depends on (seed, number) alone, so a larger set begins with
+//! They let every recipe run without a download. An image depends on (seed, number) alone, so a larger set begins with
 //! the smaller one.
 
 mod infrared;
@@ -26,8 +26,8 @@ pub fn write_infrared(folder: &Path, count: usize, side: usize, seed: u64) -> Re
     create(&folder.join("masks"))?;
     let names: Vec<String> = (0..count).map(|number| format!("scene{number:05}")).collect();
     for (number, name) in names.iter().enumerate() {
-        let (picture, mask) = infrared(side, &mut SampleRng::new(seed, 0, number as u64));
-        write_png_u8(folder.join(format!("images/{name}.png")), &picture)?;
+        let (image, mask) = infrared(side, &mut SampleRng::new(seed, 0, number as u64));
+        write_png_u8(folder.join(format!("images/{name}.png")), &image)?;
         write_png_u8(folder.join(format!("masks/{name}.png")), &mask.map(|value| value * 255))?;
     }
     let first_test = count - (count as f32 * TEST_SHARE).round() as usize;
@@ -35,8 +35,8 @@ pub fn write_infrared(folder: &Path, count: usize, side: usize, seed: u64) -> Re
     write_text(&folder.join("test.txt"), &names[first_test..].join("\n"))
 }
 
-/// Writes pictures with several shapes each: `images/` with `labels/` (class, centre and size as shares of the
-/// picture, one object per line) for detection, and `train/CLASS/` and `val/CLASS/` with single shapes.
+/// Writes images with several shapes each: `images/` with `labels/` (class, centre and size as shares of the
+/// image, one object per line) for detection, and `train/CLASS/` and `val/CLASS/` with single shapes.
 pub fn write_shapes(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
     for part in ["images", "labels"] {
         create(&folder.join(part))?;
@@ -47,8 +47,8 @@ pub fn write_shapes(folder: &Path, count: usize, side: usize, seed: u64) -> Resu
     }
     let first_test = count - (count as f32 * TEST_SHARE).round() as usize;
     for number in 0..count {
-        let (picture, objects) = shapes(side, 1 + number % 4, &mut SampleRng::new(seed, 0, number as u64));
-        write_png_u8(folder.join(format!("images/{number:05}.png")), &picture)?;
+        let (image, objects) = shapes(side, 1 + number % 4, &mut SampleRng::new(seed, 0, number as u64));
+        write_png_u8(folder.join(format!("images/{number:05}.png")), &image)?;
         let mut lines = String::new();
         for object in &objects {
             let [x0, y0, x1, y1] = [object.x0, object.y0, object.x1, object.y1].map(|corner| corner / side as f32);
@@ -72,8 +72,8 @@ pub fn write_regression(folder: &Path, count: usize, side: usize, seed: u64) -> 
     let first_test = count - (count as f32 * TEST_SHARE).round() as usize;
     let mut tables = [String::from("path,discs,covered\n"), String::from("path,discs,covered\n")];
     for number in 0..count {
-        let (picture, [discs, covered]) = regression(side, &mut SampleRng::new(seed, 0, number as u64));
-        write_png_u8(folder.join(format!("images/{number:05}.png")), &picture)?;
+        let (image, [discs, covered]) = regression(side, &mut SampleRng::new(seed, 0, number as u64));
+        write_png_u8(folder.join(format!("images/{number:05}.png")), &image)?;
         let _ = writeln!(tables[(number >= first_test) as usize], "images/{number:05}.png,{discs},{covered:.6}");
     }
     write_text(&folder.join("train.csv"), &tables[0])?;

@@ -1,10 +1,10 @@
-//! A regression task that needs the whole picture: counting discs and measuring what they cover.
+//! A regression task that needs the whole image: counting discs and measuring what they cover.
 
 use super::{noise::field, to_bytes};
 use crate::SampleRng;
 use octant_imaging::Image;
 
-/// A grey picture with up to twelve discs, their number and the share of the picture that they cover together.
+/// A grey image with up to twelve discs, their number and the share of the image that they cover together.
 pub fn regression(side: usize, rng: &mut SampleRng) -> (Image<u8>, [f32; 2]) {
     let ground = field(side, (3, 3), 4, 0.5, rng);
     let level = rng.between(0.2, 0.5);
@@ -17,7 +17,7 @@ pub fn regression(side: usize, rng: &mut SampleRng) -> (Image<u8>, [f32; 2]) {
         })
         .collect();
     let mut covered = 0usize;
-    let picture = Image::from_fn(side, side, 1, |row, column, _| {
+    let image = Image::from_fn(side, side, 1, |row, column, _| {
         let depth = discs.iter().map(|[x, y, radius, heat]| {
             let (dx, dy) = (column as f32 + 0.5 - x, row as f32 + 0.5 - y);
             let inside = (radius + 0.5 - (dx * dx + dy * dy).sqrt()).clamp(0.0, 1.0);
@@ -27,5 +27,5 @@ pub fn regression(side: usize, rng: &mut SampleRng) -> (Image<u8>, [f32; 2]) {
         covered += (inside >= 0.5) as usize;
         level + 0.05 * ground.pixel(row, column)[0] + heat + 0.02 * rng.normal()
     });
-    (to_bytes(&picture), [count as f32, covered as f32 / (side * side) as f32])
+    (to_bytes(&image), [count as f32, covered as f32 / (side * side) as f32])
 }

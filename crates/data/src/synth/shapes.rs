@@ -6,11 +6,11 @@ use octant_imaging::Image;
 
 pub(super) const NAMES: [&str; 4] = ["disc", "ring", "square", "triangle"];
 
-/// A colour picture with `count` shapes (fewer where there is no room) and their boxes.
+/// A colour image with `count` shapes (fewer where there is no room) and their boxes.
 pub fn shapes(side: usize, count: usize, rng: &mut SampleRng) -> (Image<u8>, Vec<LabelledBox>) {
     let ground = field(side, (3, 3), 4, 0.6, rng);
     let base: [f32; 3] = std::array::from_fn(|_| rng.between(0.2, 0.8));
-    let mut picture =
+    let mut image =
         Image::from_fn(side, side, 3, |row, column, channel| base[channel] + 0.07 * ground.pixel(row, column)[0]);
     let mut objects: Vec<LabelledBox> = Vec::new();
     for _ in 0..count {
@@ -21,10 +21,10 @@ pub fn shapes(side: usize, count: usize, rng: &mut SampleRng) -> (Image<u8>, Vec
         let loud = rng.below(3);
         colour[loud] = (base[loud] + 0.5).rem_euclid(1.0);
         let turn = rng.between(-0.6, 0.6).sin_cos();
-        objects.push(paint(&mut picture, class, &object, colour, turn));
+        objects.push(paint(&mut image, class, &object, colour, turn));
     }
-    picture.values_mut().iter_mut().for_each(|value| *value += 0.02 * rng.normal());
-    (to_bytes(&picture), objects)
+    image.values_mut().iter_mut().for_each(|value| *value += 0.02 * rng.normal());
+    (to_bytes(&image), objects)
 }
 
 /// A place that no other shape touches; ten attempts.
@@ -42,7 +42,7 @@ fn place(side: usize, class: usize, others: &[LabelledBox], rng: &mut SampleRng)
 
 /// Paints a shape and returns the box that fits it tightly: turned squares and triangles do not fill their place.
 fn paint(
-    picture: &mut Image<f32>,
+    image: &mut Image<f32>,
     class: usize,
     object: &LabelledBox,
     colour: [f32; 3],
@@ -51,9 +51,9 @@ fn paint(
     let mut tight = LabelledBox { x0: f32::MAX, y0: f32::MAX, x1: 0.0, y1: 0.0, ..*object };
     let radius = (object.x1 - object.x0) / 2.0;
     let centre = ((object.x0 + object.x1) / 2.0, (object.y0 + object.y1) / 2.0);
-    let side = picture.width();
+    let side = image.width();
     for row in object.y0 as usize..(object.y1.ceil() as usize).min(side) {
-        let line = picture.row_mut(row);
+        let line = image.row_mut(row);
         for column in object.x0 as usize..(object.x1.ceil() as usize).min(side) {
             let (dx, dy) = (column as f32 + 0.5 - centre.0, row as f32 + 0.5 - centre.1);
             let (u, v) = (cos * dx + sin * dy, cos * dy - sin * dx);

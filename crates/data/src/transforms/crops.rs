@@ -60,7 +60,7 @@ pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Re
             let Target::Mask(mask) = &sample.target else {
                 return Err("a crop driven by a mask needs a data set with masks".to_string());
             };
-            // Without anything in the mask the whole picture is as good as any part of it.
+            // Without anything in the mask the whole image is as good as any part of it.
             if let Some(window) = crop.window(mask) {
                 joint::crop(sample, window);
             }
@@ -103,7 +103,7 @@ fn centre_crop(sample: &mut Sample, (height, width): (usize, usize)) {
     joint::crop(sample, Window { top: middle(old_height, height), left: middle(old_width, width), height, width });
 }
 
-/// Anywhere; pictures that are too small are padded below and right first.
+/// Anywhere; images that are too small are padded below and right first.
 fn random_crop(sample: &mut Sample, (height, width): (usize, usize), fill: u8, rng: &mut SampleRng) {
     let (old_height, old_width) = joint::size(sample);
     joint::pad(sample, [0, 0, height.saturating_sub(old_height), width.saturating_sub(old_width)], fill);

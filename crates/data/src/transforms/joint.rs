@@ -1,32 +1,32 @@
-//! Motions of a whole sample: picture, mask and boxes together.
+//! Motions of a whole sample: image, mask and boxes together.
 
-use crate::{LabelledBox, Picture, Sample, Target};
+use crate::{AnyImage, LabelledBox, Sample, Target};
 use octant_imaging::affine::{Affine, transform};
 use octant_imaging::geometry::{self, Border, Window};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Channel, Filter, Image, Unsupported};
 
-/// Runs the same code for a picture of any element type.
+/// Runs the same code for an image of any element type.
 macro_rules! with_image {
-    ($picture:expr, $image:ident => $body:expr) => {
-        match $picture {
-            Picture::U8($image) => $body,
-            Picture::U16($image) => $body,
-            Picture::F32($image) => $body,
+    ($any:expr, $image:ident => $body:expr) => {
+        match $any {
+            AnyImage::U8($image) => $body,
+            AnyImage::U16($image) => $body,
+            AnyImage::F32($image) => $body,
         }
     };
 }
 
-/// The size of the picture, (height, width).
+/// The size of the image, (height, width).
 pub(super) fn size(sample: &Sample) -> (usize, usize) {
-    let [height, width, _] = sample.picture.dims();
+    let [height, width, _] = sample.image.dims();
     (height, width)
 }
 
 pub(super) fn resize(sample: &mut Sample, height: usize, width: usize, method: Method) -> Result<(), String> {
     let (old_height, old_width) = size(sample);
     let problem = |error: Unsupported| error.to_string();
-    with_image!(&mut sample.picture, image => *image = image.resize(height, width, method).map_err(problem)?);
+    with_image!(&mut sample.image, image => *image = image.resize(height, width, method).map_err(problem)?);
     let (scale_y, scale_x) = (height as f32 / old_height as f32, width as f32 / old_width as f32);
     match &mut sample.target {
         Target::Mask(mask) => *mask = mask.resize(height, width, mask_method(method)).map_err(problem)?,
@@ -42,7 +42,7 @@ fn mask_method(method: Method) -> Method {
 }
 
 pub(super) fn crop(sample: &mut Sample, window: Window) {
-    with_image!(&mut sample.picture, image => *image = geometry::crop(image, window));
+    with_image!(&mut sample.image, image => *image = geometry::crop(image, window));
     let (dx, dy) = (window.left as f32, window.top as f32);
     match &mut sample.target {
         Target::Mask(mask) => *mask = geometry::crop(mask, window),
@@ -61,7 +61,7 @@ pub(super) fn pad(sample: &mut Sample, around: [usize; 4], fill: u8) {
         let value = T::from_f32(fill as f32 / 255.0 * T::FULL.to_f32());
         geometry::pad(image, around, Border::Constant(value))
     }
-    with_image!(&mut sample.picture, image => *image = filled(image, around, fill));
+    with_image!(&mut sample.image, image => *image = filled(image, around, fill));
     let (height, width) = size(sample);
     match &mut sample.target {
         Target::Mask(mask) => *mask = geometry::pad(mask, around, Border::Constant(0)),
@@ -74,7 +74,7 @@ pub(super) fn pad(sample: &mut Sample, around: [usize; 4], fill: u8) {
 
 pub(super) fn flip_horizontally(sample: &mut Sample) {
     let (height, width) = size(sample);
-    with_image!(&mut sample.picture, image => geometry::flip_horizontally(image));
+    with_image!(&mut sample.image, image => geometry::flip_horizontally(image));
     match &mut sample.target {
         Target::Mask(mask) => geometry::flip_horizontally(mask),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (width as f32 - x, y), height, width),
@@ -84,7 +84,7 @@ pub(super) fn flip_horizontally(sample: &mut Sample) {
 
 pub(super) fn flip_vertically(sample: &mut Sample) {
     let (height, width) = size(sample);
-    with_image!(&mut sample.picture, image => geometry::flip_vertically(image));
+    with_image!(&mut sample.image, image => geometry::flip_vertically(image));
     match &mut sample.target {
         Target::Mask(mask) => geometry::flip_vertically(mask),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x, height as f32 - y), height, width),
@@ -92,7 +92,7 @@ pub(super) fn flip_vertically(sample: &mut Sample) {
     }
 }
 
-/// Rotation and the like, for 8-bit pictures.
+/// Rotation and the like, for 8-bit images.
 pub(super) fn affine(sample: &mut Sample, map: &Affine, filter: Filter, fill: u8) -> Result<(), String> {
     let image = super::eight_bit(sample)?;
     *image = transform(image, map, filter, fill);

@@ -9,7 +9,7 @@ mod crops;
 mod joint;
 mod presets;
 
-use crate::{DataError, Picture, Sample, SampleRng, Transform};
+use crate::{AnyImage, DataError, Sample, SampleRng, Transform};
 pub use automatic::Policy;
 use octant_imaging::mask::MaskCrop;
 use octant_imaging::resize::Method;
@@ -87,11 +87,11 @@ pub enum Step {
         #[serde(default = "pil_bilinear")]
         method: Method,
     },
-    /// The middle; smaller pictures are padded with zeros.
+    /// The middle; smaller images are padded with zeros.
     CentreCrop {
         size: (usize, usize),
     },
-    /// Somewhere, after padding by `padding` on all sides; smaller pictures are padded further.
+    /// Somewhere, after padding by `padding` on all sides; smaller images are padded further.
     RandomCrop {
         size: (usize, usize),
         #[serde(default)]
@@ -223,7 +223,7 @@ pub enum Step {
         #[serde(default)]
         with: Eraser,
     },
-    /// 16-bit and float pictures become 8-bit ones.
+    /// 16-bit and float images become 8-bit ones.
     ToU8,
 }
 
@@ -273,18 +273,18 @@ impl Step {
                 automatic::apply(self, sample, rng)
             }
             Step::ToU8 => {
-                let empty = Picture::U8(octant_imaging::Image::filled(1, 1, 1, 0));
-                sample.picture = Picture::U8(std::mem::replace(&mut sample.picture, empty).to_u8());
+                let empty = AnyImage::U8(octant_imaging::Image::filled(1, 1, 1, 0));
+                sample.image = AnyImage::U8(std::mem::replace(&mut sample.image, empty).to_u8());
                 Ok(())
             }
         }
     }
 }
 
-/// The picture of a sample, which the step needs in 8 bits.
+/// The image of a sample, which the step needs in 8 bits.
 fn eight_bit(sample: &mut Sample) -> Result<&mut octant_imaging::Image<u8>, String> {
-    match &mut sample.picture {
-        Picture::U8(image) => Ok(image),
-        other => Err(format!("a step needs 8-bit pictures, but this one is {}; put to-u8 before it", other.dtype())),
+    match &mut sample.image {
+        AnyImage::U8(image) => Ok(image),
+        other => Err(format!("a step needs 8-bit images, but this one is {}; put to-u8 before it", other.dtype())),
     }
 }

@@ -1,4 +1,4 @@
-//! Changing the size of NHWC pictures inside the graph.
+//! Changing the size of NHWC images inside the graph.
 //!
 //! Enlarging by a whole factor, which is what decoders do, is written as shifted copies times constant weights: no
 //! gather, no matrix product, and a gradient that is again shifts and small sums. Anything else multiplies with the
@@ -21,7 +21,7 @@ impl Tensor {
     }
 
     /// Bilinear interpolation to another height and width, as PyTorch's `interpolate(mode="bilinear")`. With
-    /// `align_corners` the corner elements keep their places, otherwise the picture's edges do.
+    /// `align_corners` the corner elements keep their places, otherwise the image's edges do.
     ///
     /// ```
     /// # use octant_graph::{DType, Shape, Trace};

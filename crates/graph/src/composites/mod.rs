@@ -4,7 +4,7 @@
 //! through the primitives it is made of. Where several formulas mean the same, the one is chosen whose gradient equals
 //! PyTorch's at the edges too (the slope of ReLU at 0 is 0) and which no backend has to materialise.
 //!
-//! Pictures are NHWC throughout.
+//! Images are NHWC throughout.
 
 mod activation;
 mod interpolate;

@@ -1,4 +1,4 @@
-//! Pooling of NHWC pictures.
+//! Pooling of NHWC images.
 
 use crate::{DType, HostTensor, Reduction, Shape, Tensor, Window};
 
@@ -18,7 +18,7 @@ pub struct Pool {
 pub enum PaddingCounts {
     /// Every window is divided by its full size (PyTorch's default).
     Yes,
-    /// Every window is divided by the number of places inside the picture (TensorFlow's rule).
+    /// Every window is divided by the number of places inside the image (TensorFlow's rule).
     No,
 }
 
@@ -44,15 +44,15 @@ impl Pool {
         }
     }
 
-    /// One over the number of places inside the picture, per window: `[1, windows, windows, 1]`.
-    fn reciprocal_counts(&self, picture: [usize; 2]) -> HostTensor {
+    /// One over the number of places inside the image, per window: `[1, windows, windows, 1]`.
+    fn reciprocal_counts(&self, image: [usize; 2]) -> HostTensor {
         let along = [0, 1].map(|axis| {
             let (before, after) = self.padding[axis];
             let windows =
-                (picture[axis] + before + after + 1).saturating_sub(self.size[axis]).div_ceil(self.stride[axis]);
+                (image[axis] + before + after + 1).saturating_sub(self.size[axis]).div_ceil(self.stride[axis]);
             let inside = |window: usize| {
                 let start = window * self.stride[axis];
-                let end = (start + self.size[axis]).min(before + picture[axis]);
+                let end = (start + self.size[axis]).min(before + image[axis]);
                 end.saturating_sub(start.max(before)) as f64
             };
             (0..windows).map(inside).collect::<Vec<f64>>()
@@ -96,7 +96,7 @@ impl Tensor {
         self.reduce_max(&[1, 2])
     }
 
-    /// Averages so that `height` × `width` places remain; they must divide the picture's.
+    /// Averages so that `height` × `width` places remain; they must divide the image's.
     pub fn adaptive_avg_pool(&self, height: usize, width: usize) -> Tensor {
         let (from_height, from_width) = (self.dim(1), self.dim(2));
         let divides = |to: usize, from: usize| to > 0 && from.is_multiple_of(to);

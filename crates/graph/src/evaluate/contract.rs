@@ -76,10 +76,10 @@ pub fn convolution(input: &HostTensor, kernel: &HostTensor, conv: &Convolution, 
         let output = index[conv.output.feature];
         // Output features fall into consecutive groups, each reading its own input features or its own part of the batch.
         let first_feature = output / (outputs / conv.feature_groups) * features;
-        let first_picture = output / (outputs / conv.batch_groups) * (batch / conv.batch_groups);
-        let picture = first_picture + index[conv.output.batch];
+        let first_image = output / (outputs / conv.batch_groups) * (batch / conv.batch_groups);
+        let image = first_image + index[conv.output.batch];
         for_each_index(&kernel_space, |within| {
-            let mut from = picture * input_strides[conv.input.batch];
+            let mut from = image * input_strides[conv.input.batch];
             let mut with = output * kernel_strides[conv.kernel.output];
             for axis in 0..within.len() {
                 let window = index[conv.output.spatial[axis]];

@@ -166,9 +166,9 @@ fn empty_tensors_reduce_to_identities() {
 #[test]
 fn wrong_inputs_are_named() {
     let trace = Trace::new();
-    let x = trace.input("pictures", Shape::new(DType::F32, [2]));
+    let x = trace.input("images", Shape::new(DType::F32, [2]));
     let graph = trace.finish(&[x]).unwrap();
     assert_eq!(evaluate(&graph, &[]).unwrap_err().to_string(), "the graph takes 1 inputs, it was given 0");
     let error = evaluate(&graph, &[f32s(&[3], &[0.0; 3])]).unwrap_err();
-    assert_eq!(error.to_string(), "input 0 (pictures) should be f32[2], it is f32[3]");
+    assert_eq!(error.to_string(), "input 0 (images) should be f32[2], it is f32[3]");
 }

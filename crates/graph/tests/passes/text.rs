@@ -4,7 +4,7 @@ use octant_graph::{Convolution, DType, HostTensor, Reduction, Shape, Trace, Wind
 #[test]
 fn a_graph_as_text() {
     let trace = Trace::new();
-    let x = trace.input("pictures", floats(&[8, 28, 28, 1]));
+    let x = trace.input("images", floats(&[8, 28, 28, 1]));
     let w = trace.input("features.0.weight", floats(&[3, 3, 1, 64]));
     let scope = trace.scope("features.0");
     let conv = Convolution { strides: vec![2, 2], padding: vec![(1, 1); 2], ..Convolution::nhwc(2, DType::F32) };
@@ -20,7 +20,7 @@ fn a_graph_as_text() {
     let table = trace.constant(HostTensor::zeros(Shape::new(DType::I32, [100])));
     let graph = trace.finish(&[pooled, loops[0].clone(), table]).unwrap();
     let expected = "\
-%0 f32[8,28,28,1] = parameter() {0 \"pictures\"}
+%0 f32[8,28,28,1] = parameter() {0 \"images\"}
 %1 f32[3,3,1,64] = parameter() {1 \"features.0.weight\"}
 %2 f32[8,14,14,64] = convolution(%0, %1) {b01f_01io->b01f strides=[2, 2] padding=[(1, 1), (1, 1)]}  # features.0
 %3 f32[8,7,7,64] = reduce_window(%2) {Max size=[1, 2, 2, 1] strides=[1, 2, 2, 1]}

@@ -60,7 +60,7 @@ impl Operation {
         matches!(self, ShearX | ShearY | TranslateX | TranslateY | Rotate)
     }
 
-    /// The motion of a geometric operation, with the point it turns around, for a picture of that size.
+    /// The motion of a geometric operation, with the point it turns around, for an image of that size.
     pub fn motion(self, magnitude: f64, height: usize, width: usize) -> Option<(Motion, (f64, f64))> {
         let centre = (width as f64 * 0.5, height as f64 * 0.5);
         let slanted = magnitude.atan().to_degrees();
@@ -75,7 +75,7 @@ impl Operation {
         })
     }
 
-    /// Applies the operation as torchvision does to PIL pictures: nearest neighbour, what was outside becomes `fill`.
+    /// Applies the operation as torchvision does to PIL images: nearest neighbour, what was outside becomes `fill`.
     pub fn apply(self, image: &mut Image<u8>, magnitude: f64, fill: u8) {
         if let Some((motion, centre)) = self.motion(magnitude, image.height(), image.width()) {
             *image = transform(image, &motion.inverse_around(centre), Filter::Nearest, fill);
@@ -123,7 +123,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// The magnitude at `level` of `levels`, for a picture of that size.
+    /// The magnitude at `level` of `levels`, for an image of that size.
     pub fn magnitude(self, operation: Operation, level: usize, levels: usize, height: usize, width: usize) -> f64 {
         let share = level as f64 / (levels.max(2) - 1) as f64;
         let wide = self == Space::Wide;

@@ -36,7 +36,7 @@ fn luma(semantics: Semantics) -> fn([u8; 3]) -> u8 {
     }
 }
 
-/// The picture in one channel. Alpha is ignored; grey pictures stay as they are.
+/// The image in one channel. Alpha is ignored; grey images stay as they are.
 pub fn grey(image: &Image<u8>, semantics: Semantics) -> Image<u8> {
     let channels = image.channels();
     let luma = luma(semantics);
@@ -51,7 +51,7 @@ pub fn grey(image: &Image<u8>, semantics: Semantics) -> Image<u8> {
     output
 }
 
-/// The picture in grey, in as many channels as before.
+/// The image in grey, in as many channels as before.
 pub fn grey_in_place(image: &mut Image<u8>, semantics: Semantics) {
     let luma = luma(semantics);
     if image.channels() == 3 {
@@ -59,7 +59,7 @@ pub fn grey_in_place(image: &mut Image<u8>, semantics: Semantics) {
     }
 }
 
-/// The mean grey of a picture.
+/// The mean grey of an image.
 pub(super) fn mean(image: &Image<u8>, semantics: Semantics) -> f64 {
     let count = (image.height() * image.width()) as f64;
     let sum: f64 = match (image.channels(), semantics) {

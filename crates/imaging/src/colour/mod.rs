@@ -1,8 +1,8 @@
-//! Colour and tone of 8-bit pictures, as torchvision changes them: on PIL pictures (`pil`) or on tensors
+//! Colour and tone of 8-bit images, as torchvision changes them: on PIL images (`pil`) or on tensors
 //! (`torchvision`), which round differently.
 //!
 //! Factors are double precision because Python's are: 1 − factor is rounded to single precision only afterwards.
-//! Pictures of one channel are grey; colour operations other than brightness and contrast leave them as they are.
+//! Images of one channel are grey; colour operations other than brightness and contrast leave them as they are.
 
 mod grey;
 mod hue;
@@ -22,7 +22,7 @@ pub fn adjust_brightness(image: &mut Image<u8>, factor: f64, semantics: Semantic
     Ok(())
 }
 
-/// Mixes with the mean grey of the picture. A factor of 1 changes nothing, 0 gives that grey.
+/// Mixes with the mean grey of the image. A factor of 1 changes nothing, 0 gives that grey.
 pub fn adjust_contrast(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {
     check(semantics, "contrast adjustment")?;
     let mean = grey::mean(image, semantics);
@@ -37,7 +37,7 @@ pub fn adjust_contrast(image: &mut Image<u8>, factor: f64, semantics: Semantics)
     Ok(())
 }
 
-/// Mixes with the grey version of the picture. A factor of 1 changes nothing, 0 gives grey.
+/// Mixes with the grey version of the image. A factor of 1 changes nothing, 0 gives grey.
 pub fn adjust_saturation(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {
     check(semantics, "saturation adjustment")?;
     if image.channels() == 3 {

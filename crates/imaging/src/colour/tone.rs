@@ -1,4 +1,4 @@
-//! Operations on tone: tables computed from the picture or from a number.
+//! Operations on tone: tables computed from the image or from a number.
 
 use super::apply_table;
 use crate::{Image, Semantics};

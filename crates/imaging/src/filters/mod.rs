@@ -144,7 +144,7 @@ pub fn weights(
         (Semantics::Torchvision, Filter::Nearest, _) => interpolation::nearest_torch(input, output),
         (Semantics::Torchvision, Filter::Area, _) => area::torch(input, output),
         (Semantics::Torchvision, Filter::Lanczos, _) => {
-            return unsupported("lanczos on tensors".to_string(), "use pil, as torchvision does for PIL pictures");
+            return unsupported("lanczos on tensors".to_string(), "use pil, as torchvision does for PIL images");
         }
         (Semantics::Torchvision, _, true) => convolution::torch(input, output, filter),
         (Semantics::Torchvision, Filter::Bilinear, false) => interpolation::bilinear_torch(input, output),

@@ -1,6 +1,6 @@
 //! Resizing, with the results of a named library.
 //!
-//! | semantics | 8-bit pictures | float pictures |
+//! | semantics | 8-bit images | float images |
 //! |---|---|---|
 //! | `pil` | 22-bit fixed point, rounded after each axis | floats |
 //! | `opencv` | 11-bit fixed point, rounded once (floats for `area`) | floats |
@@ -20,7 +20,7 @@ pub struct Method {
     pub filter: Filter,
     /// Whose arithmetic.
     pub semantics: Semantics,
-    /// Whether the filter widens when the picture shrinks.
+    /// Whether the filter widens when the image shrinks.
     pub antialias: bool,
 }
 
@@ -31,9 +31,9 @@ impl Method {
     }
 }
 
-/// A picture type that can be resized.
+/// An image type that can be resized.
 pub trait Resizable: Sized {
-    /// The picture in another size. A size of zero is taken as one.
+    /// The image in another size. A size of zero is taken as one.
     fn resize(&self, height: usize, width: usize, method: Method) -> Result<Self, Unsupported>;
 }
 
@@ -63,7 +63,7 @@ impl Resizable for Image<f32> {
     }
 }
 
-/// 16-bit pictures are computed in floats, which hold them exactly, and rounded half to even.
+/// 16-bit images are computed in floats, which hold them exactly, and rounded half to even.
 impl Resizable for Image<u16> {
     fn resize(&self, height: usize, width: usize, method: Method) -> Result<Image<u16>, Unsupported> {
         let (vertical, horizontal) = plan(self, height.max(1), width.max(1), method)?;
@@ -111,7 +111,7 @@ pub fn fit_short_side(height: usize, width: usize, short: usize) -> (usize, usiz
 }
 
 /// Resizes into a frame without changing the shape of what is seen, filling the rest with `fill` on both sides, as
-/// `tf.image.resize_with_pad` does. Returns the picture with the place and the scale of the old one in it.
+/// `tf.image.resize_with_pad` does. Returns the image with the place and the scale of the old one in it.
 pub fn resize_with_pad<T: Channel>(
     image: &Image<T>,
     height: usize,
@@ -141,7 +141,7 @@ where
     Ok((output, placement))
 }
 
-/// Where an old picture lies in a new one: new = scale × old + offset. Boxes are moved with it.
+/// Where an old image lies in a new one: new = scale × old + offset. Boxes are moved with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
     /// Rows above it.

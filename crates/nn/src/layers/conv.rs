@@ -1,9 +1,9 @@
-//! Convolutions of NHWC pictures.
+//! Convolutions of NHWC images.
 
 use crate::{Border, Fans, Init, Scope, init};
 use octant_graph::{Convolution, Tensor};
 
-/// What is added around the pictures.
+/// What is added around the images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Padding {
     /// Nothing.
@@ -78,7 +78,7 @@ impl Conv2d {
         Conv2d { groups, ..self }
     }
 
-    /// What is added around the pictures.
+    /// What is added around the images.
     pub fn padding(self, padding: Padding) -> Conv2d {
         Conv2d { padding, ..self }
     }
@@ -117,7 +117,7 @@ impl Conv2d {
     }
 }
 
-/// A transposed convolution whose kernel equals its stride, as decoders use it to enlarge pictures without overlap.
+/// A transposed convolution whose kernel equals its stride, as decoders use it to enlarge images without overlap.
 #[derive(Debug, Clone, Copy)]
 pub struct ConvTranspose2d {
     features: usize,

@@ -108,7 +108,7 @@ impl BatchNorm {
     }
 }
 
-/// `(x - mean) · factor + shift`, all of which broadcast against the grouped pictures.
+/// `(x - mean) · factor + shift`, all of which broadcast against the grouped images.
 struct Norm {
     mean: Tensor,
     factor: Tensor,
@@ -163,7 +163,7 @@ pub fn layer_norm(cx: &Scope, x: &Tensor, epsilon: f64) -> Tensor {
     x.layer_norm(&scale, &shift, epsilon)
 }
 
-/// Group norm of NHWC pictures, with `weight` and `bias`.
+/// Group norm of NHWC images, with `weight` and `bias`.
 pub fn group_norm(cx: &Scope, x: &Tensor, groups: usize, epsilon: f64) -> Tensor {
     let _scope = cx.enter();
     let (scale, shift) = scale_and_shift(cx, x);

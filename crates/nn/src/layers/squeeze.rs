@@ -1,4 +1,4 @@
-//! Squeeze and excitation (Hu et al., 2017): channels weighted by what the whole picture shows.
+//! Squeeze and excitation (Hu et al., 2017): channels weighted by what the whole image shows.
 
 use crate::{Border, Fans, Init, Scope, init, layers::Dense};
 use octant_graph::Tensor;

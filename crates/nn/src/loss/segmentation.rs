@@ -9,7 +9,7 @@ pub fn binary_cross_entropy_map(logits: &Tensor, targets: &Tensor) -> Tensor {
     classification::binary_cross_entropy(logits, targets)
 }
 
-/// Sums over a picture that overlap losses are made of.
+/// Sums over an image that overlap losses are made of.
 struct Overlap {
     prediction: Tensor,
     target: Tensor,

@@ -40,7 +40,7 @@ pub fn reduce(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize], shap
 
 /// In how many parts a reduction over neighbouring axes is made, if XLA's GPU compiler would divide it into about as many by
 /// itself. Of these parts, our kernel for small arrays makes the result together with what follows from it. Where XLA makes
-/// more parts fewer of them cost more than is won: sums of 32 channels over every picture of 128² took 80 µs, not 53.
+/// more parts fewer of them cost more than is won: sums of 32 channels over every image of 128² took 80 µs, not 53.
 fn parts(f: &Function, x: &Shape, axes: &[usize]) -> Option<usize> {
     /// Results of the first step: as many as fill a large GPU about twice, as XLA's own division does, and as our kernel reads.
     const FEWEST_RESULTS: usize = 14 << 10;
@@ -92,8 +92,8 @@ fn reduce_at_once(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize]) 
     f.noted(action, &[x], result)
 }
 
-/// Whether a reduction is one over all places of pictures whose batch and channels stay, that XLA's GPU compiler leaves whole,
-/// and that keeps few threads busy. The compiler knows the latter: it does not fuse what makes the pictures into the
+/// Whether a reduction is one over all places of images whose batch and channels stay, that XLA's GPU compiler leaves whole,
+/// and that keeps few threads busy. The compiler knows the latter: it does not fuse what makes the images into the
 /// reduction, but writes them to memory first.
 fn is_left_whole(x: &Shape, axes: &[usize]) -> bool {
     /// With more results there are threads enough, and a second step only costs time. By what compiled training steps move:

@@ -85,7 +85,7 @@ pub fn is_undone_by_comparing(f: &Function, graph: &Graph, pooling: &Node) -> bo
 }
 
 /// The greatest element of every window, and on the way its place for the gradient, which then reads one byte per window
-/// instead of the pictures.
+/// instead of the images.
 pub fn greatest_of_tiles(f: &mut Function, x: &Named, window: &Window, shape: &Shape) -> Named {
     let [greatest, place] = best_of_tiles(f, x, window, shape);
     f.greatest_places.insert(x.name.clone(), (window.clone(), place));

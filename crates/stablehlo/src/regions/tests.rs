@@ -128,7 +128,7 @@ fn a_call_comes_after_all_that_it_reads_and_before_all_that_reads_it() {
     // In the order of writing: a member, its large reader, what the other member needs, and the other member.
     let first = x.sum(&[0]);
     let read = &large * &first;
-    let needed = convolved(&trace, &input(&trace, "pictures", &[4, 64, 64, 64]), "kernel").sum(&[1, 2]);
+    let needed = convolved(&trace, &input(&trace, "images", &[4, 64, 64, 64]), "kernel").sum(&[1, 2]);
     let other = (&first * 2.0 + needed.sum(&[0])).sum_all();
     let more = first.square().sum_all();
     let text = text(trace.finish(&[read, other, more]).unwrap());
@@ -178,8 +178,8 @@ fn large_sums_leave_parts_for_a_region() {
     let sums = lowered(&[32, 64, 64, 64], &[0, 1, 2]);
     assert!(sums.contains("tensor<256x512x64xf32>"), "{sums}");
     assert_eq!(calls(&sums).len(), 1, "{sums}");
-    let of_pictures = lowered(&[32, 64, 64, 64], &[1, 2]);
-    assert!(calls(&of_pictures).is_empty(), "XLA makes more parts: {of_pictures}");
+    let of_images = lowered(&[32, 64, 64, 64], &[1, 2]);
+    assert!(calls(&of_images).is_empty(), "XLA makes more parts: {of_images}");
     let uneven = lowered(&[63, 65, 67, 64], &[0, 1, 2]);
     assert!(calls(&uneven).is_empty(), "{uneven}");
     let nothing = lowered(&[0, 64, 64, 8], &[1, 2]);

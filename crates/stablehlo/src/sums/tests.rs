@@ -6,19 +6,19 @@ use octant_graph::passes::{dead_code, merge_equal};
 use octant_graph::verify::verify;
 use octant_graph::{DType, Graph, HostTensor, Op, Shape, Tensor, Trace, Unary};
 
-/// One picture of 1 MiB.
+/// One image of 1 MiB.
 const DIMS: [usize; 4] = [1, 128, 64, 32];
 
 /// The gradients of a learned scale and shift and of what comes before, with a rectifier behind them.
 fn rectified(add: impl Fn(Tensor, &Tensor) -> Tensor) -> Graph {
     let trace = Trace::new();
-    let [pictures, others] = ["x", "others"].map(|name| trace.input(name, Shape::new(DType::F32, DIMS)));
+    let [images, others] = ["x", "others"].map(|name| trace.input(name, Shape::new(DType::F32, DIMS)));
     let [scale, shift] = ["scale", "shift"].map(|name| trace.input(name, Shape::new(DType::F32, [DIMS[3]])));
     let kernel = trace.input("kernel", Shape::new(DType::F32, [1, 1, DIMS[3], DIMS[3]]));
     let through = |x: &Tensor| x.convolution(&kernel, octant_graph::Convolution::nhwc(2, DType::F32));
-    let y = add(&scale * through(&pictures) + &shift, &others).relu();
-    let loss = (through(&y) * &pictures).sum_all();
-    let gradients = trace.gradients(&loss, &[pictures, scale, shift]);
+    let y = add(&scale * through(&images) + &shift, &others).relu();
+    let loss = (through(&y) * &images).sum_all();
+    let gradients = trace.gradients(&loss, &[images, scale, shift]);
     merge_equal(&dead_code(&trace.finish(&gradients).unwrap()))
 }
 

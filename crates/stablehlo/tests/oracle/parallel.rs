@@ -6,17 +6,17 @@ use octant_graph::{Convolution, DType, Graph, HostTensor, Reduction, Shape, Tens
 use octant_runtime::{Mesh, Program, Sharding};
 
 /// A training step of a small convolutional network: forward, loss, gradients, momentum, statistics.
-/// Inputs: two parameters, their momenta, pictures, labels, key. Outputs: parameters, momenta, loss, correct answers.
+/// Inputs: two parameters, their momenta, images, labels, key. Outputs: parameters, momenta, loss, correct answers.
 fn training_step(batch: usize) -> Graph {
     let trace = Trace::new();
     let shapes = [vec![3, 3, 3, 8], vec![8, 5]];
     let input = |name: &str, dims: &[usize]| trace.input(name, Shape::new(DType::F32, dims));
     let parameters: Vec<Tensor> = shapes.iter().map(|dims| input("parameter", dims)).collect();
     let momenta: Vec<Tensor> = shapes.iter().map(|dims| input("momentum", dims)).collect();
-    let pictures = trace.input("pictures", Shape::new(DType::U8, [batch, 8, 8, 3]));
+    let images = trace.input("images", Shape::new(DType::U8, [batch, 8, 8, 3]));
     let labels = trace.input("labels", Shape::new(DType::I32, [batch]));
     let key = trace.input("key", Shape::new(DType::U32, [2]));
-    let logits = network(&pictures, &parameters, &key);
+    let logits = network(&images, &parameters, &key);
     let right = labels.one_hot(5, DType::F32);
     let loss = -(&logits.log_softmax(1) * &right).sum_all() / batch as f64;
     let correct = logits.arg_max(1).1.equal(&labels).convert(DType::I32).sum_all();
@@ -28,10 +28,10 @@ fn training_step(batch: usize) -> Graph {
     trace.finish(&outputs).unwrap()
 }
 
-fn network(pictures: &Tensor, parameters: &[Tensor], key: &Tensor) -> Tensor {
-    let trace = pictures.trace();
+fn network(images: &Tensor, parameters: &[Tensor], key: &Tensor) -> Tensor {
+    let trace = images.trace();
     let _scope = trace.scope("stem");
-    let x = pictures.convert(DType::F32) / 9.0 - 0.5;
+    let x = images.convert(DType::F32) / 9.0 - 0.5;
     let conv = Convolution { padding: vec![(1, 1); 2], ..Convolution::nhwc(2, DType::F32) };
     let x = x.convolution(&parameters[0], conv);
     // Statistics over the whole batch, so that the devices must talk to each other in the forward pass too.

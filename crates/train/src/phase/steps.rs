@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// What is the same in the steps of all phases of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Pictures per step, over all devices.
+    /// Images per step, over all devices.
     pub batch_size: usize,
     /// The devices.
     pub mesh: Mesh,

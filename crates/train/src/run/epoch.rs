@@ -53,7 +53,7 @@ impl<'p> Runner<'p, '_> {
             training,
             input: train.stats().waited.saturating_sub(waited),
             validation: began_validation.elapsed(),
-            pictures: (steps - first) * self.plan.batch_size as u64,
+            images: (steps - first) * self.plan.batch_size as u64,
             ..self.times
         };
         let times = self.times;

@@ -33,7 +33,7 @@ impl Runner<'_, '_> {
             ("validation", times.validation.as_secs_f64()),
             ("checkpoint", times.checkpoint.as_secs_f64()),
             ("compile", times.compile.as_secs_f64()),
-            ("images_per_second", times.pictures as f64 / times.training.as_secs_f64().max(1e-9)),
+            ("images_per_second", times.images as f64 / times.training.as_secs_f64().max(1e-9)),
         ];
         self.directory.timing.row(&seconds.map(|(name, value)| (name.to_string(), value)))?;
         let numbers: Vec<String> = row.iter().map(|(name, value)| format!("{name} {value:.6}")).collect();

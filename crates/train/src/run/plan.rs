@@ -47,7 +47,7 @@ pub struct Plan<'a> {
     pub precision: Precision,
     /// The seed of weights, order and augmentation.
     pub seed: u64,
-    /// Pictures per step.
+    /// Images per step.
     pub batch_size: usize,
     /// Parts of a batch that batch norms look at separately.
     pub batch_groups: usize,

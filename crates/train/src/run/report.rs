@@ -80,8 +80,8 @@ pub struct Times {
     pub checkpoint: Duration,
     /// Compilation before the first step.
     pub compile: Duration,
-    /// Pictures that were learned from.
-    pub pictures: u64,
+    /// Images that were learned from.
+    pub images: u64,
 }
 
 impl Times {
@@ -100,7 +100,7 @@ impl Times {
         let others = parts.iter().filter(|(other, time)| *other != name && share(*time) >= 1.0);
         let others: Vec<String> = others.map(|(name, time)| format!("{name} {:.0} %", share(*time))).collect();
         let remedy = match name {
-            "input" => "; more --workers, --cache ram or smaller pictures would help",
+            "input" => "; more --workers, --cache ram or smaller images would help",
             "checkpoints" => "; --checkpoint-every less often would help",
             _ => "",
         };

@@ -23,7 +23,7 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new() })
 }
 
-/// Traces what is asked of pictures alone: variables and pictures in, predictions out.
+/// Traces what is asked of images alone: variables and images in, predictions out.
 pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
     let (name, shape) = plan.task.batch_shapes(plan.batch_size).swap_remove(0);

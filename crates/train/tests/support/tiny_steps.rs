@@ -69,22 +69,22 @@ fn task(model: &str) -> Box<dyn Task> {
     let entry = octant_zoo::find(model).unwrap();
     let model = (entry.build)(entry.classes);
     let [height, width, channels] = entry.preprocessing.input;
-    // Networks for masks take pictures of any size; small ones compile in seconds instead of minutes.
-    let picture = match entry.task {
+    // Networks for masks take images of any size; small ones compile in seconds instead of minutes.
+    let image = match entry.task {
         octant_zoo::Task::Classify => [height, width, channels],
         octant_zoo::Task::Segment => [32, 32, channels],
     };
     match entry.task {
         octant_zoo::Task::Classify => {
-            Box::new(Classify { model, picture, normalise: None, smoothing: 0.0, mixed: false })
+            Box::new(Classify { model, image, normalise: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::Task::Segment => {
-            Box::new(Segment { model, picture, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Box::new(Segment { model, image, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
     }
 }
 
-/// Pictures, labels and masks that differ from sample to sample; every sample counts.
+/// Images, labels and masks that differ from sample to sample; every sample counts.
 fn batch_input(name: &str, shape: &Shape) -> HostTensor {
     let scrambled = (0..shape.elements() as u32).map(|index| index.wrapping_mul(2_654_435_761) >> 8);
     let value = |number: u32| match (name, shape.dtype()) {

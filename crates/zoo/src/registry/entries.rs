@@ -25,7 +25,7 @@ const RAW_28: Preprocessing = Preprocessing {
     crop: 1.0,
 };
 
-/// ImageNet's mean and deviation, a square picture, resized to `resized` and cropped to `side`.
+/// ImageNet's mean and deviation, a square image, resized to `resized` and cropped to `side`.
 const fn imagenet(side: usize, resized: usize, interpolation: Interpolation) -> Preprocessing {
     Preprocessing {
         input: [side, side, 3],
@@ -95,7 +95,7 @@ const fn augreg(name: &'static str, aliases: Names, build: Builder) -> Entry {
 const XL_NAMES: Names =
     &["efficientnet_v2_xl", "efficientnetv2_xl", "tf_efficientnetv2_xl.in21k_ft_in1k", "tf_efficientnetv2_xl_in21ft1k"];
 
-/// A small network for tests and demonstrations, on pictures of `side` × `side`.
+/// A small network for tests and demonstrations, on images of `side` × `side`.
 const fn tiny(name: &'static str, family: &'static str, side: usize, build: Builder) -> Entry {
     Entry {
         name,

@@ -1,4 +1,4 @@
-//! Weights, pictures and targets as functions of name and index, equal to those of `golden/make.py`.
+//! Weights, images and targets as functions of name and index, equal to those of `golden/make.py`.
 
 use octant_nn::VariableSpec;
 use octant_nn::threefry::path_hash;
@@ -43,30 +43,29 @@ pub fn weight(spec: &VariableSpec) -> HostTensor {
     spec.border.import(&reference, spec.shape.dims()).unwrap()
 }
 
-/// Pictures in NHWC; the function counts in NCHW, as the references do.
-pub fn pictures(batch: usize, side: usize, channels: usize) -> HostTensor {
-    let hash = path_hash("pictures");
+/// Images in NHWC; the function counts in NCHW, as the references do.
+pub fn images(batch: usize, side: usize, channels: usize) -> HostTensor {
+    let hash = path_hash("images");
     tensor(&[batch, side, side, channels], |index| {
         let (channel, place) = (index % channels, index / channels);
-        let (picture, place) = (place / (side * side), place % (side * side));
-        let u = unit(hash, (picture * channels + channel) * side * side + place);
+        let (image, place) = (place / (side * side), place % (side * side));
+        let u = unit(hash, (image * channels + channel) * side * side + place);
         if channels == 1 { (u * 256.0).floor() } else { 4.0 * u - 2.0 }
     })
 }
 
-/// A rectangle per picture.
+/// A rectangle per image.
 pub fn masks(batch: usize, side: usize) -> HostTensor {
     tensor(&[batch, side, side, 1], |index| {
-        let (picture, place) = (index / (side * side), index % (side * side));
+        let (image, place) = (index / (side * side), index % (side * side));
         let (row, column) = (place / side, place % side);
-        let inside =
-            (5 + 3 * picture..9 + 5 * picture).contains(&row) && (8 + picture..14 + 2 * picture).contains(&column);
+        let inside = (5 + 3 * image..9 + 5 * image).contains(&row) && (8 + image..14 + 2 * image).contains(&column);
         f64::from(u8::from(inside))
     })
 }
 
-/// A label per picture.
+/// A label per image.
 pub fn labels(batch: usize, classes: usize) -> HostTensor {
-    let values: Vec<i32> = (0..batch).map(|picture| ((7 * picture + 3) % classes) as i32).collect();
+    let values: Vec<i32> = (0..batch).map(|image| ((7 * image + 3) % classes) as i32).collect();
     HostTensor::new([batch], &values).unwrap()
 }

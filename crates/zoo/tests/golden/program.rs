@@ -25,7 +25,7 @@ pub struct Case {
     specs: Vec<VariableSpec>,
 }
 
-/// A traced program and the variables that are its inputs after the pictures and targets.
+/// A traced program and the variables that are its inputs after the images and targets.
 struct Program {
     graph: Graph,
     variables: Vec<Variable>,
@@ -47,7 +47,7 @@ impl Case {
             Task::Classify => deterministic::labels(batch, model.classes()),
             Task::Segment => deterministic::masks(batch, side),
         };
-        let images = deterministic::pictures(batch, side, channels);
+        let images = deterministic::images(batch, side, channels);
         let mut case =
             Case { engine, recompute: false, model, deep, optimizer, rate, decay, images, targets, specs: vec![] };
         case.specs = case.trace(Mode::Evaluate, false, |_, outputs, _| outputs[..1].to_vec()).specs();
@@ -236,7 +236,7 @@ fn constant(shape: &Shape, value: f64) -> HostTensor {
     HostTensor::from_f64s(shape.clone(), &vec![value; shape.elements()]).unwrap()
 }
 
-/// Pictures in the references' order of elements; everything else as it is.
+/// Images in the references' order of elements; everything else as it is.
 fn to_nchw(tensor: &HostTensor) -> Vec<f64> {
     let values = tensor.to_f64s();
     let &[batch, height, width, channels] = tensor.dims() else { return values };

@@ -1,6 +1,6 @@
-//! Convolutions of bf16 pictures with f32 sums.
+//! Convolutions of bf16 images with f32 sums.
 //!
-//! With AMX the pictures are multiplied as they are. Its tiles want rows of A equally far apart, so a chunk's input rows
+//! With AMX the images are multiplied as they are. Its tiles want rows of A equally far apart, so a chunk's input rows
 //! are copied once with the zeros of the padding around them (unless there is no padding), and the outputs are
 //! enumerated in an order in which windows are equally spaced: either row by row, or straight through the padded rows,
 //! computing a few positions that are no outputs. Without AMX everything is widened to f32 first.
@@ -30,7 +30,7 @@ pub(super) use gradient::TiledGradient;
 pub(super) use tiled::TiledPlan;
 
 impl Convolution {
-    /// [`Convolution::run`] for bf16 pictures and weights; `finished` is told of every part of the result once it is stored.
+    /// [`Convolution::run`] for bf16 images and weights; `finished` is told of every part of the result once it is stored.
     ///
     /// # Panics
     /// When a slice does not have the size that the description says.
@@ -102,7 +102,7 @@ impl Convolution {
         self.tiled.as_deref().filter(|_| has_tiles)
     }
 
-    /// Pictures are widened where they are copied onto planes.
+    /// Images are widened where they are copied onto planes.
     fn run_planar(
         &self,
         machine: &Machine,
@@ -168,7 +168,7 @@ impl Convolution {
 }
 
 impl WeightsGradient {
-    /// [`WeightsGradient::run`] for bf16 pictures; the gradient stays f32.
+    /// [`WeightsGradient::run`] for bf16 images; the gradient stays f32.
     ///
     /// # Panics
     /// When a slice does not have the size that the description says.

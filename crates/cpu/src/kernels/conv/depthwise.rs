@@ -16,7 +16,7 @@ pub(super) fn is_depthwise(conv: &Conv2d) -> bool {
     conv.groups > 1 && conv.in_channels == conv.groups && conv.out_channels == conv.groups
 }
 
-/// Whether kernel rows are single segments: in narrow pictures most windows cross an edge and would be copied for it.
+/// Whether kernel rows are single segments: in narrow images most windows cross an edge and would be copied for it.
 pub(super) fn merges_rows(conv: &Conv2d) -> bool {
     const NARROW: usize = 16;
     conv.output[1] > NARROW

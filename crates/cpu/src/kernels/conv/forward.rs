@@ -14,14 +14,14 @@ use std::ops::Range;
 #[derive(Debug, Clone)]
 pub struct Convolution {
     pub(super) conv: Conv2d,
-    /// The plan for bf16 pictures on AMX.
+    /// The plan for bf16 images on AMX.
     pub(super) tiled: Option<Box<super::bf16::TiledPlan>>,
     sweeps: Vec<Sweep>,
     depthwise: bool,
     planar: bool,
     /// Runs as [`winograd`]; its rows apart run as tiles all the same.
     turned: bool,
-    /// Output rows (counted through all pictures) in a chunk.
+    /// Output rows (counted through all images) in a chunk.
     chunk_rows: usize,
 }
 
@@ -169,7 +169,7 @@ impl Convolution {
         });
     }
 
-    /// Computes some output rows, counted through all pictures, of the result that begins at `y`.
+    /// Computes some output rows, counted through all images, of the result that begins at `y`.
     pub(super) fn run_rows(&self, simd: Simd, x: &[f32], packed: &[f32], y: Shared<f32>, rows: Range<usize>) {
         if self.planar {
             return planar_rows(simd, &self.conv, x, packed, y, rows);

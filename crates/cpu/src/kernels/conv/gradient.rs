@@ -22,7 +22,7 @@ use block::Block;
 #[derive(Debug, Clone)]
 pub struct WeightsGradient {
     pub(super) conv: Conv2d,
-    /// The plan for bf16 pictures on AMX.
+    /// The plan for bf16 images on AMX.
     #[cfg(target_arch = "x86_64")]
     pub(super) tiled: Option<super::bf16::TiledGradient>,
     /// Each with the rows of the gradient that its windows' numbers belong to.

@@ -1,4 +1,4 @@
-//! Convolutions into very few channels: lanes run along the rows of the picture instead of its channels.
+//! Convolutions into very few channels: lanes run along the rows of the image instead of its channels.
 //!
 //! A tile across output channels would leave most lanes of its registers empty. So a few rows of the input are copied with
 //! each channel on a plane of its own and zeros around them; there, the pixels that meet the same weight lie side by side.
@@ -31,7 +31,7 @@ pub(super) fn is_planar(conv: &Conv2d) -> bool {
         && conv.output[1] >= 8
 }
 
-/// Some rows of a picture, each channel on a plane of its own: `[channel][line][width]`.
+/// Some rows of an image, each channel on a plane of its own: `[channel][line][width]`.
 struct Planes {
     channels: usize,
     lines: usize,
@@ -47,7 +47,7 @@ impl Planes {
     fn fill<T: Stored>(
         &self,
         simd: Simd,
-        picture: &[T],
+        image: &[T],
         size: [usize; 2],
         first_line: i64,
         first_column: i64,
@@ -64,7 +64,7 @@ impl Planes {
                 continue;
             }
             let start = (source as usize * width + from) * self.channels;
-            let pixels = &picture[start..][..(end - begin) * self.channels];
+            let pixels = &image[start..][..(end - begin) * self.channels];
             for channel in 0..self.channels {
                 let to = &mut to[(channel * self.lines + line) * self.width..][begin..end];
                 // SAFETY: the entry was chosen for this machine.
@@ -117,7 +117,7 @@ pub(super) fn pack(conv: &Conv2d, w: Weights<'_>, packed: &mut [f32]) {
 /// Output rows that are computed from one copy of the input.
 pub(super) const BAND_ROWS: usize = 16;
 
-/// Computes some output rows, counted through all pictures, of the result that begins at `y`.
+/// Computes some output rows, counted through all images, of the result that begins at `y`.
 pub(super) fn planar_rows<T: Stored>(
     simd: Simd,
     conv: &Conv2d,
@@ -126,10 +126,10 @@ pub(super) fn planar_rows<T: Stored>(
     y: Shared<f32>,
     rows: Range<usize>,
 ) {
-    let (height, picture_len) = (conv.output[0], conv.input[0] * conv.input[1] * conv.in_channels);
+    let (height, image_len) = (conv.output[0], conv.input[0] * conv.input[1] * conv.in_channels);
     let mut first = rows.start;
     while first < rows.end {
-        let (picture, row) = (first / height, first % height);
+        let (image, row) = (first / height, first % height);
         let count = BAND_ROWS.min(rows.end - first).min(height - row);
         // Whole tiles are read, whether all of their rows and columns exist or not.
         let tile_rows = TILE / conv.out_channels;
@@ -138,7 +138,7 @@ pub(super) fn planar_rows<T: Stored>(
             lines: count.next_multiple_of(tile_rows) + conv.kernel[0] - 1,
             width: conv.output[1].next_multiple_of(VECTORS * simd.lanes()) + conv.kernel[1] - 1,
         };
-        let x = &x[picture * picture_len..][..picture_len];
+        let x = &x[image * image_len..][..image_len];
         scratch::borrow(planes.len(), |copy: &mut [f32]| {
             planes.fill(simd, x, conv.input, row as i64 - conv.pad_low[0], -conv.pad_low[1], copy);
             let entry = match conv.out_channels {

@@ -1,4 +1,4 @@
-//! A convolution and the maximum pooling after it in one go: the picture between them never goes through memory.
+//! A convolution and the maximum pooling after it in one go: the image between them never goes through memory.
 //!
 //! A few rows at a time are convolved into working memory that stays in the first-level cache and pooled from there. What
 //! the way back needs to know of them is one byte per window, the tap that was selected: from it the gradient of those few
@@ -109,7 +109,7 @@ impl Convolution {
         });
     }
 
-    /// [`Convolution::run_pooled`] for bf16 pictures; the tap is selected among the f32 sums.
+    /// [`Convolution::run_pooled`] for bf16 images; the tap is selected among the f32 sums.
     ///
     /// # Panics
     /// As [`Convolution::run_pooled`].
@@ -173,7 +173,7 @@ impl Convolution {
         Target { pool, y: Shared(y.as_mut_ptr()), selected: Shared(selected.as_mut_ptr()), finished }
     }
 
-    /// Calls `body` with some rows of windows and the convolution's rows that they cover, all pictures counted through.
+    /// Calls `body` with some rows of windows and the convolution's rows that they cover, all images counted through.
     fn run_bands(&self, machine: &Machine, pool: &Pool2d, body: impl Fn(Range<usize>, Range<usize>) + Sync) {
         let band_bytes = 4 * pool.stride[0] * pool.input[1] * pool.channels;
         let per_band = (BAND_BYTES / band_bytes.max(1)).clamp(1, pool.output[0]);
@@ -181,10 +181,10 @@ impl Convolution {
         let step = (pool.batch * bands).div_ceil(MANY_CHUNKS);
         machine.pool.run((pool.batch * bands).div_ceil(step), &|chunk| {
             for band in chunk * step..((chunk + 1) * step).min(pool.batch * bands) {
-                let (picture, first) = (band / bands, band % bands * per_band);
+                let (image, first) = (band / bands, band % bands * per_band);
                 let last = (first + per_band).min(pool.output[0]);
-                let row = |window_row: usize| picture * pool.input[0] + window_row * pool.stride[0];
-                let windows = picture * pool.output[0] + first..picture * pool.output[0] + last;
+                let row = |window_row: usize| image * pool.input[0] + window_row * pool.stride[0];
+                let windows = image * pool.output[0] + first..image * pool.output[0] + last;
                 body(windows, row(first)..row(last));
             }
         });
@@ -216,19 +216,19 @@ impl WeightsGradient {
         }
         let row_len = pool.output[1] * pool.channels;
         let unpool = |row: usize, dy: &mut [f32]| {
-            let (picture, row) = (row / pool.input[0], row % pool.input[0]);
+            let (image, row) = (row / pool.input[0], row % pool.input[0]);
             let (window_row, line) = (row / pool.stride[0], row % pool.stride[0]);
             if window_row >= pool.output[0] {
                 return dy.fill(0.0);
             }
-            let windows = (picture * pool.output[0] + window_row) * row_len..;
+            let windows = (image * pool.output[0] + window_row) * row_len..;
             let (selected, pooled) = (&selected[windows.clone()][..row_len], &pooled[windows][..row_len]);
             unpool_row(machine.simd, pool, line, selected, pooled, dy);
         };
         self.run_with(machine, x, &super::gradient::Gradients::Made(&unpool), dw);
     }
 
-    /// [`WeightsGradient::run_unpooled`] for bf16 pictures.
+    /// [`WeightsGradient::run_unpooled`] for bf16 images.
     ///
     /// # Panics
     /// As [`WeightsGradient::run_unpooled`].

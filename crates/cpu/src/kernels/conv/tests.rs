@@ -99,7 +99,7 @@ fn check_bf16(conv: &Conv2d) {
 
 /// One column is a whole phase of every second one, too: its pixels are still a row apart.
 #[test]
-fn a_picture_of_one_column_between_the_pixels_of_a_dilated_one() {
+fn an_image_of_one_column_between_the_pixels_of_a_dilated_one() {
     check_bf16(&Conv2d {
         batch: 1,
         input: [5, 1],

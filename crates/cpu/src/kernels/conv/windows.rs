@@ -2,7 +2,7 @@
 //!
 //! A window is a few *segments*: stretches of memory that the tiles read with one pointer. If neighbouring taps hit
 //! neighbouring pixels, a whole kernel row is one segment of `taps × channels` numbers, because NHWC stores them side by
-//! side; otherwise each tap is one. Segments outside the picture point to zeros, segments that cross its left or right
+//! side; otherwise each tap is one. Segments outside the image point to zeros, segments that cross its left or right
 //! edge are copied with their zeros into the thread's scratch memory.
 
 use super::Conv2d;
@@ -66,13 +66,13 @@ impl Sweep {
         self.vertical.taps.iter().flat_map(move |row| columns.iter().map(move |column| (row.kernel, column.kernel)))
     }
 
-    /// Output rows of `rows` (counted through all pictures) that belong to this sweep: (picture, index in the phase).
+    /// Output rows of `rows` (counted through all images) that belong to this sweep: (image, index in the phase).
     fn own_rows<'a>(&'a self, conv: &Conv2d, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + 'a {
         let height = conv.output[0];
         rows.filter_map(move |row| {
-            let (picture, row) = (row / height, row % height);
+            let (image, row) = (row / height, row % height);
             let index = row.checked_sub(self.vertical.first)?;
-            index.is_multiple_of(self.vertical.step).then_some((picture, index / self.vertical.step))
+            index.is_multiple_of(self.vertical.step).then_some((image, index / self.vertical.step))
         })
     }
 
@@ -138,8 +138,8 @@ impl Filler<'_> {
     fn fill(&mut self, rows: Range<usize>) {
         let (sweep, conv) = (self.sweep, self.conv);
         let mut pixel = 0;
-        for (picture, index) in sweep.own_rows(conv, rows) {
-            let row = picture * conv.output[0] + sweep.vertical.first + index * sweep.vertical.step;
+        for (image, index) in sweep.own_rows(conv, rows) {
+            let row = image * conv.output[0] + sweep.vertical.first + index * sweep.vertical.step;
             let place = row * conv.output[1] + sweep.horizontal.first;
             for column in 0..sweep.horizontal.count {
                 self.places[pixel + column] = (place + column * sweep.horizontal.step) as u32;
@@ -149,7 +149,7 @@ impl Filler<'_> {
                 let vertical = sweep.vertical.taps[segment / per_row];
                 let line = vertical.input + index as i64 * sweep.vertical.input_step;
                 let inside = (0..sweep.vertical.input).contains(&line);
-                let line = inside.then(|| self.line(picture, line as usize));
+                let line = inside.then(|| self.line(image, line as usize));
                 match sweep.merged {
                     true => self.merged_row(pixel, segment, line),
                     false => self.single_tap(pixel, segment, segment % per_row, line),
@@ -161,10 +161,10 @@ impl Filler<'_> {
     }
 
     /// The first pixel of an input row.
-    fn line(&self, picture: usize, row: usize) -> *const f32 {
+    fn line(&self, image: usize, row: usize) -> *const f32 {
         let [height, width] = self.conv.input;
         // SAFETY: the caller only asks for rows of the input.
-        unsafe { self.input.add((picture * height + row) * width * self.conv.in_channels) }
+        unsafe { self.input.add((image * height + row) * width * self.conv.in_channels) }
     }
 
     /// One segment per pixel of an output row; `line` is the input row, none when it lies outside.
@@ -181,7 +181,7 @@ impl Filler<'_> {
         }
     }
 
-    /// A window row that crosses an edge, with zeros where the picture ends.
+    /// A window row that crosses an edge, with zeros where the image ends.
     fn copy_with_zeros(&mut self, line: *const f32, origin: i64) -> *const f32 {
         let (channels, width) = (self.conv.in_channels, self.sweep.horizontal.input);
         let (copy, rest) = std::mem::take(&mut self.copies).split_at_mut(self.sweep.length);

@@ -47,19 +47,19 @@ fn run_gradient<T: Stored, const SELECT: bool>(
     let row_len = pool.input[1] * pool.channels;
     // Whole multiples of the stride keep windows from being cut more often than needed.
     let step = (128 * 1024 / (4 * row_len)).next_multiple_of(pool.stride[0]).max(4 * pool.stride[0]);
-    let per_picture = pool.input[0].div_ceil(step);
+    let per_image = pool.input[0].div_ceil(step);
     let target = Shared(dx.as_mut_ptr());
-    machine.pool.run(pool.batch * per_picture, &|chunk| {
-        let (picture, first) = (chunk / per_picture, chunk % per_picture * step);
+    machine.pool.run(pool.batch * per_image, &|chunk| {
+        let (image, first) = (chunk / per_image, chunk % per_image * step);
         let rows = first..(first + step).min(pool.input[0]);
-        let start = (picture * pool.input[0] + rows.start) * row_len;
+        let start = (image * pool.input[0] + rows.start) * row_len;
         // SAFETY: chunks are disjoint ranges of input rows.
         let dx = unsafe { std::slice::from_raw_parts_mut(target.at(start), rows.len() * row_len) };
         T::from_sums(machine.simd, dx, |dx| {
             // SAFETY: the entry was chosen for this machine.
             unsafe {
                 let entry = machine.simd.entry::<Gradient<'_, T, SELECT>>();
-                entry(GradientRows { pool, initial, x, dy, dx, picture, rows });
+                entry(GradientRows { pool, initial, x, dy, dx, image, rows });
             }
         });
     });
@@ -72,7 +72,7 @@ struct GradientRows<'a, T> {
     dy: &'a [T],
     /// The rows of `dx` that the chunk owns.
     dx: &'a mut [f32],
-    picture: usize,
+    image: usize,
     rows: Range<usize>,
 }
 
@@ -87,17 +87,17 @@ impl<'a, T: Stored, const SELECT: bool> Kernel for Gradient<'a, T, SELECT> {
 
     #[inline(always)]
     unsafe fn run<V: Vector>(work: GradientRows<'a, T>) {
-        let GradientRows { pool, initial, x, dy, dx, picture, rows } = work;
+        let GradientRows { pool, initial, x, dy, dx, image, rows } = work;
         dx.fill(initial);
         let channels = pool.channels;
         let first_pixel = rows.start * pool.input[1];
-        let from = picture * pool.input[0] * pool.input[1] * channels;
+        let from = image * pool.input[0] * pool.input[1] * channels;
         let x = if SELECT { &x[from..] } else { x };
         scratch::borrow(pool.window[0] * pool.window[1], |pixels: &mut [u32]| {
             for row in (0..pool.output[0]).filter(|&row| pool.covered(0, row).any(|line| rows.contains(&line))) {
                 for column in 0..pool.output[1] {
                     let pixels = pool.pixels([row, column], pixels);
-                    let place = (picture * pool.output[0] + row) * pool.output[1] + column;
+                    let place = (image * pool.output[0] + row) * pool.output[1] + column;
                     let dy = &dy[place * channels..][..channels];
                     for (block, dy) in dy.chunks(BLOCK).enumerate() {
                         scatter::<T, SELECT>(x, dy, dx, pixels, first_pixel, channels, block * BLOCK);

@@ -45,7 +45,7 @@ fn windows(pool: &Pool2d) -> Vec<Vec<usize>> {
     let [rows, columns] = pool.output;
     for index in 0..pool.output_len() {
         let (channel, pixel) = (index % pool.channels, index / pool.channels);
-        let (picture, row, column) = (pixel / columns / rows, pixel / columns % rows, pixel % columns);
+        let (image, row, column) = (pixel / columns / rows, pixel / columns % rows, pixel % columns);
         let mut window = Vec::new();
         for tap in 0..pool.window[0] * pool.window[1] {
             let at = |axis: usize, output: usize, tap: usize| {
@@ -53,7 +53,7 @@ fn windows(pool: &Pool2d) -> Vec<Vec<usize>> {
             };
             let (line, across) = (at(0, row, tap / pool.window[1]), at(1, column, tap % pool.window[1]));
             if (0..pool.input[0] as i64).contains(&line) && (0..pool.input[1] as i64).contains(&across) {
-                let pixel = (picture * pool.input[0] + line as usize) * pool.input[1] + across as usize;
+                let pixel = (image * pool.input[0] + line as usize) * pool.input[1] + across as usize;
                 window.push(pixel * pool.channels + channel);
             }
         }

@@ -1,6 +1,6 @@
 //! Windows that lie side by side: each element belongs to one window at most, so that gradients are written, not summed.
 //!
-//! Which element a window selected can be remembered in one byte, which spares the way back from reading the pictures
+//! Which element a window selected can be remembered in one byte, which spares the way back from reading the images
 //! themselves.
 
 use super::super::{Machine, Shared, Stored};
@@ -130,17 +130,17 @@ fn each_band<T: Stored>(
         }
     });
     let covered = pool.output[0] * pool.stride[0] * line_len;
-    let picture_len = pool.input[0] * line_len;
-    for picture in dx.chunks_exact_mut(picture_len) {
-        picture[covered..].fill(T::rounded(uncovered));
+    let image_len = pool.input[0] * line_len;
+    for image in dx.chunks_exact_mut(image_len) {
+        image[covered..].fill(T::rounded(uncovered));
     }
 }
 
 impl Pool2d {
-    /// Where the input rows of a row of windows (counted through all pictures) begin.
+    /// Where the input rows of a row of windows (counted through all images) begin.
     fn band_start(&self, window_row: usize) -> usize {
-        let (picture, row) = (window_row / self.output[0], window_row % self.output[0]);
-        (picture * self.input[0] + row * self.stride[0]) * self.input[1] * self.channels
+        let (image, row) = (window_row / self.output[0], window_row % self.output[0]);
+        (image * self.input[0] + row * self.stride[0]) * self.input[1] * self.channels
     }
 }
 

@@ -12,11 +12,11 @@ use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
 
 pub(super) enum Way {
-    /// Pictures in, pictures out; also the gradient with respect to the input.
-    Pictures { kernel: Kernel, strides: KernelStrides },
+    /// Images in, images out; also the gradient with respect to the input.
+    Images { kernel: Kernel, strides: KernelStrides },
     /// The gradient with respect to the kernel.
     Gradient(WeightsGradient),
-    /// Loops over every index, for what networks for pictures do not need.
+    /// Loops over every index, for what networks for images do not need.
     General(Convolution),
 }
 
@@ -52,7 +52,7 @@ impl Way {
                 reversed: conv.reversed,
             };
             let strides = KernelStrides::of(conv, kernel);
-            return Way::Pictures { kernel: Kernel::new(&description), strides };
+            return Way::Images { kernel: Kernel::new(&description), strides };
         }
         let is_gradient = conv.input == ImageAxes { batch: 3, feature: 0, spatial: vec![1, 2] }
             && conv.kernel == KernelAxes { input: 0, output: 3, spatial: vec![1, 2] }
@@ -94,7 +94,7 @@ impl Way {
             }
         };
         match self {
-            Way::Pictures { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
+            Way::Images { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
                 with_bf16(memory, [input, kernel, output], |x, w, y| {
                     let w = strides.view(w);
                     match (kept, plan.packed_bf16_len(machine)) {
@@ -109,7 +109,7 @@ impl Way {
             Way::Gradient(plan) if is_bf16(&input.1, &output.1) => {
                 with_bf16(memory, [input, kernel, output], |x, dy, dw| plan.run_bf16(machine, x, dy, dw));
             }
-            Way::Pictures { kernel: plan, strides } => with_f32(memory, machine, input, |x| {
+            Way::Images { kernel: plan, strides } => with_f32(memory, machine, input, |x| {
                 with_f32(memory, machine, kernel, |w| {
                     let follow = |first: usize, pixels: &mut [f32]| follow(first, pixels.len());
                     let follow: Option<&Epilogue> = epilogue.is_some().then_some(&follow);

@@ -45,7 +45,7 @@ impl Way {
         }
     }
 
-    /// The same product as a 1×1 convolution of a picture one pixel wide, which knows how to keep its weights: where a bf16 unit
+    /// The same product as a 1×1 convolution of an image one pixel wide, which knows how to keep its weights: where a bf16 unit
     /// computes it anyway, and rows lie in order.
     pub fn as_convolution(&self, arguments: &Arguments, simd: Simd) -> Option<convolution::Way> {
         let Way::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
@@ -54,7 +54,7 @@ impl Way {
             && a == Matrix::row_major(m, k)
             && k > 0;
         let kernel = || Convolution::new(&Conv2d::new(1, [m, 1], [k, n], [1, 1]));
-        fits.then(|| convolution::Way::Pictures { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
+        fits.then(|| convolution::Way::Images { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
     }
 
     pub fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {

@@ -4,7 +4,7 @@ use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
 use super::Arguments;
 use super::convolution::{self, KernelStrides};
-use super::window::over_pictures;
+use super::window::over_images;
 use crate::kernels::{Convolution, Finished, Machine, Output, Pool2d, Stored, WeightsGradient, scatter_selected};
 use crate::plan::{KernelStep, Pooling};
 use octant_graph::{DType, Op};
@@ -23,12 +23,12 @@ impl Way {
         let Pooling { window, between } = step.pooling.as_ref()?;
         let is_forward = step.outputs.len() == 2;
         let (_, pooled) = if is_forward { &step.outputs[0] } else { &step.inputs[1] };
-        let pool = over_pictures(window, between, pooled).expect("only poolings of pictures are joined");
+        let pool = over_images(window, between, pooled).expect("only poolings of images are joined");
         Some(match &step.op {
             Op::Convolution(conv) => match convolution::Way::choose(conv, step.convolution_shapes()) {
-                convolution::Way::Pictures { kernel, strides } => Way::Forward { kernel, strides, pool },
+                convolution::Way::Images { kernel, strides } => Way::Forward { kernel, strides, pool },
                 convolution::Way::Gradient(plan) => Way::Gradient { plan, pool },
-                convolution::Way::General(_) => unreachable!("only convolutions of pictures are joined"),
+                convolution::Way::General(_) => unreachable!("only convolutions of images are joined"),
             },
             _ => Way::Scatter(pool),
         })

@@ -21,8 +21,8 @@ fn source(window: &Window, shape: &Shape, strides: &[usize], place: &[usize], ta
         .sum()
 }
 
-/// The window as one that moves over NHWC pictures of floats, if it is one.
-pub(super) fn over_pictures(window: &Window, input: &Shape, output: &Shape) -> Option<Pool2d> {
+/// The window as one that moves over NHWC images of floats, if it is one.
+pub(super) fn over_images(window: &Window, input: &Shape, output: &Shape) -> Option<Pool2d> {
     let still = |axis: usize| window.size[axis] == 1 && window.strides[axis] == 1 && window.padding[axis] == (0, 0);
     let floats = matches!(input.dtype(), DType::F32 | DType::BF16 | DType::F16);
     if !floats || input.rank() != 4 || !still(0) || !still(3) || window.base_dilation.iter().any(|&d| d != 1) {
@@ -49,7 +49,7 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
         Reduction::Min => Some((Pooling::Min, f32::INFINITY)),
         Reduction::Product | Reduction::And | Reduction::Or => None,
     };
-    if let (Some(pool), Some((pooling, initial))) = (over_pictures(window, shape, result), pooling) {
+    if let (Some(pool), Some((pooling, initial))) = (over_images(window, shape, result), pooling) {
         if shape.dtype() == DType::BF16 {
             // SAFETY: both are stored as bf16; no step writes the operand now, this step owns the result.
             let (x, y) = unsafe {
@@ -103,7 +103,7 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
 
 pub(super) fn select_and_scatter(window: &Window, arguments: &Arguments, memory: &Memory, machine: &Machine) {
     let [(operand, shape), (source_buffer, source_shape)] = [&arguments.inputs[0], &arguments.inputs[1]];
-    if let Some(pool) = over_pictures(window, shape, source_shape) {
+    if let Some(pool) = over_images(window, shape, source_shape) {
         if shape.dtype() == DType::BF16 {
             let result = arguments.outputs[0].0;
             // SAFETY: all three are stored as bf16; no step writes the operands now, this step owns the result.

@@ -16,8 +16,8 @@ const LARGEST_UNPACKED: u64 = 4 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TfRecordKeys {
-    /// The encoded picture.
-    pub picture: String,
+    /// The encoded image.
+    pub image: String,
     /// The class (an integer); ignored when `values` is given.
     pub class: String,
     /// Numbers to regress.
@@ -26,7 +26,7 @@ pub struct TfRecordKeys {
 
 impl Default for TfRecordKeys {
     fn default() -> TfRecordKeys {
-        TfRecordKeys { picture: "image/encoded".into(), class: "image/class/label".into(), values: None }
+        TfRecordKeys { image: "image/encoded".into(), class: "image/class/label".into(), values: None }
     }
 }
 
@@ -108,8 +108,8 @@ impl Dataset for TfRecordDataset {
             let names: Vec<&str> = example.features.keys().map(String::as_str).collect();
             DataError::malformed(path, format!("a record has no usable {name:?}; it has {}", names.join(", ")))
         };
-        let encoded = example.bytes(&self.keys.picture).ok_or_else(|| missing(&self.keys.picture))?;
-        let picture = decode(encoded, &self.options).map_err(|problem| DataError::malformed(path, problem))?;
+        let encoded = example.bytes(&self.keys.image).ok_or_else(|| missing(&self.keys.image))?;
+        let image = decode(encoded, &self.options).map_err(|problem| DataError::malformed(path, problem))?;
         let target = match &self.keys.values {
             Some(name) => Target::Values(example.floats(name).ok_or_else(|| missing(name))?),
             None => {
@@ -117,7 +117,7 @@ impl Dataset for TfRecordDataset {
                 Target::Class(class.ok_or_else(|| missing(&self.keys.class))?)
             }
         };
-        Ok(Sample { picture, target })
+        Ok(Sample { image, target })
     }
 
     fn class_names(&self) -> &[String] {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// One named list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Feature {
-    /// Byte strings, for instance encoded pictures.
+    /// Byte strings, for instance encoded images.
     Bytes(Vec<Vec<u8>>),
     /// Floats.
     Floats(Vec<f32>),

@@ -21,7 +21,7 @@ struct WeightGroup {
     lower: u64,
 }
 
-/// The weights of a whole axis, made ready once per picture.
+/// The weights of a whole axis, made ready once per image.
 pub(super) struct RgbRows<'a> {
     rows: &'a Rows,
     groups: Vec<WeightGroup>,
@@ -55,7 +55,7 @@ impl<'a> RgbRows<'a> {
     }
 
     /// Convolves one row. `source` begins with it and may go on with the rows below. False, and nothing done, when too
-    /// little follows: the last rows of a picture.
+    /// little follows: the last rows of an image.
     pub fn convolve(&self, source: &[u8], target: &mut [u8]) -> bool {
         if source.len() < self.reach || target.len() != 3 * self.rows.output() {
             return false;

@@ -3,14 +3,14 @@
 use super::Norm;
 use octant_graph::{DType, Tensor};
 
-/// Pictures and the batch norm that is still to be applied to them.
+/// Images and the batch norm that is still to be applied to them.
 ///
-/// A norm moves and stretches whole channels, so their means and maxima follow from those of the pictures, the means from
+/// A norm moves and stretches whole channels, so their means and maxima follow from those of the images, the means from
 /// the norm's own statistics; and weights per channel, which attention makes of these, become a part of the norm's factor.
 /// Backward the sums that weights, scale and shift need are then the same two.
 pub struct PendingNorm {
     dims: Vec<usize>,
-    /// The pictures, groups of the batch on an axis of their own if there are several.
+    /// The images, groups of the batch on an axis of their own if there are several.
     x: Tensor,
     norm: Norm,
     /// Of every sample's channels, the places kept with length 1.
@@ -23,7 +23,7 @@ impl PendingNorm {
         PendingNorm { dims: x.dims().to_vec(), x: grouped, norm, means, places: places.to_vec() }
     }
 
-    /// How many channels the pictures have.
+    /// How many channels the images have.
     pub fn channels(&self) -> usize {
         self.x.channels()
     }

@@ -28,7 +28,7 @@ pub struct Norm {
     pub stretch: Stretch,
     pub center: ValueId,
     pub moved: Stretch,
-    /// In how many parts of every picture the sums come.
+    /// In how many parts of every image the sums come.
     pub parts: usize,
 }
 
@@ -98,12 +98,12 @@ impl Cotangents {
 
 /// Writes the sums of all channels, a row of each kind, from the parts that a call took along.
 pub fn sums(f: &mut Function, parts: &Named) -> Named {
-    let [pictures, _, kinds, channels] = *parts.shape.dims() else { unreachable!("parts have four axes") };
-    let of_pictures = parts.shape.with_dims([pictures, kinds, channels]);
-    let of_pictures = reduce::reduce(f, parts, Reduction::Sum, &[1], &of_pictures);
+    let [images, _, kinds, channels] = *parts.shape.dims() else { unreachable!("parts have four axes") };
+    let of_images = parts.shape.with_dims([images, kinds, channels]);
+    let of_images = reduce::reduce(f, parts, Reduction::Sum, &[1], &of_images);
     // In one step XLA would start as few threads as there are channels.
-    let of_pictures = f.apart(&of_pictures);
-    reduce::reduce(f, &of_pictures, Reduction::Sum, &[0], &parts.shape.with_dims([kinds, channels]))
+    let of_images = f.apart(&of_images);
+    reduce::reduce(f, &of_images, Reduction::Sum, &[0], &parts.shape.with_dims([kinds, channels]))
 }
 
 /// One kind of these sums.

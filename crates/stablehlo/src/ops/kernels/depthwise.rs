@@ -18,9 +18,9 @@ pub fn choose(task: &Task) -> Option<Chosen> {
         return None;
     }
     if task.is_gradient {
-        let &[pictures, height, ..] = task.output.dims() else { return None };
+        let &[images, height, ..] = task.output.dims() else { return None };
         // A warp of a plain gradient takes two rows at once.
-        let bands = pictures * if task.is_plain() { height.div_ceil(2) } else { height };
+        let bands = images * if task.is_plain() { height.div_ceil(2) } else { height };
         // Every block takes as many turns of rows as keep the GPU full, so that there are few parts to add up.
         let turns = (bands * channels.div_ceil(WARP_CHANNELS)).div_ceil(BLOCKS * WARPS);
         let parts = bands.div_ceil(WARPS * turns);

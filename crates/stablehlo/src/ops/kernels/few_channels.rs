@@ -20,7 +20,7 @@ pub fn choose(task: &Task) -> Option<Chosen> {
     if !task.is_gradient {
         return Some(Chosen { name: "octant.few_channels", parts: 1 });
     }
-    let &[pictures, height, width, _] = task.input.dims() else { return None };
-    let jobs = pictures * width.div_ceil(COLUMN) * height.div_ceil(ROWS);
+    let &[images, height, width, _] = task.input.dims() else { return None };
+    let jobs = images * width.div_ceil(COLUMN) * height.div_ceil(ROWS);
     Some(Chosen { name: "octant.few_channels_gradient", parts: jobs.div_ceil(WARPS).min(BLOCKS) })
 }

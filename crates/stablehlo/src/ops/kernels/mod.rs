@@ -1,6 +1,6 @@
 //! Convolutions and the gradients of their kernels as calls of kernels of our own (`octant-cuda`), where those are faster.
 //!
-//! The calls take channels-last pictures and a square kernel; everything else stays a convolution.
+//! The calls take channels-last images and a square kernel; everything else stays a convolution.
 
 mod apart;
 mod cotangents;
@@ -107,7 +107,7 @@ struct Task<'a> {
     /// How many groups of channels see nothing of each other.
     groups: usize,
     side: usize,
-    /// The pictures that the convolution reads, and those that it makes or their cotangents.
+    /// The images that the convolution reads, and those that it makes or their cotangents.
     input: &'a Shape,
     output: &'a Shape,
 }
@@ -125,7 +125,7 @@ pub struct Extras {
     pub joined: bool,
     /// Stretches and rectifies its input, by factors and offsets.
     pub rectified: bool,
-    /// Takes the moments of the output, in so many parts of every picture.
+    /// Takes the moments of the output, in so many parts of every image.
     pub moments: Option<usize>,
     /// Makes the cotangent of a rectified norm, and takes its sums in so many parts.
     pub cotangent: Option<usize>,
@@ -147,14 +147,14 @@ impl<'a> Task<'a> {
         if !same_type || input.rank() != 4 || shape.elements() == 0 || input.elements() == 0 {
             return None;
         }
-        let pictures = ImageAxes { batch: 0, feature: 3, spatial: vec![1, 2] };
+        let images = ImageAxes { batch: 0, feature: 3, spatial: vec![1, 2] };
         let kernel_axes = |input, output, first| KernelAxes { input, output, spatial: vec![first, first + 1] };
         let is_gradient = conv.input == ImageAxes { batch: 3, feature: 0, spatial: vec![1, 2] }
             && conv.kernel == kernel_axes(0, 3, 1)
             && conv.output == ImageAxes { batch: 2, feature: 3, spatial: vec![0, 1] };
         let is_turned = conv.kernel == kernel_axes(3, 2, 0);
         let is_forward =
-            conv.input == pictures && conv.output == pictures && (is_turned || conv.kernel == kernel_axes(2, 3, 0));
+            conv.input == images && conv.output == images && (is_turned || conv.kernel == kernel_axes(2, 3, 0));
         let (weights, output, groups, others) = match is_gradient {
             true => (shape, kernel, conv.batch_groups, conv.feature_groups),
             false => (kernel, shape, conv.feature_groups, conv.batch_groups),

@@ -1,4 +1,4 @@
-//! Sums over the places of pictures that a call has just made, which the call takes along: those of a norm's statistics.
+//! Sums over the places of images that a call has just made, which the call takes along: those of a norm's statistics.
 //!
 //! A call sums distances from a number among them and their squares, in parts. Sums of distances from another number follow
 //! from these: nothing is lost by it, because the two numbers are close.
@@ -17,16 +17,16 @@ use std::collections::HashMap;
 pub struct Moments {
     /// By the nodes that reduce.
     sums: HashMap<usize, Sum>,
-    /// The pictures that calls make, and in how many parts of each they take the moments.
+    /// The images that calls make, and in how many parts of each they take the moments.
     parts: HashMap<ValueId, usize>,
 }
 
-/// A sum over the places of pictures, of numbers that are moved or of their squares.
+/// A sum over the places of images, of numbers that are moved or of their squares.
 #[derive(Debug, Clone)]
 pub struct Sum {
     pub moved: Stretch,
     squared: bool,
-    /// Whether there is one for every picture.
+    /// Whether there is one for every image.
     of_each: bool,
 }
 
@@ -75,11 +75,11 @@ impl Moments {
 impl Sum {
     /// Writes it, from the moments and from what every channel is moved by.
     pub fn write(&self, f: &mut Function, moments: &Named, offset: &Named, shape: &Shape) -> Named {
-        let [pictures, parts, _, channels] = *moments.shape.dims() else { unreachable!("moments have four axes") };
-        let part = Shape::new(moments.dtype(), [pictures, parts, channels]);
+        let [images, parts, _, channels] = *moments.shape.dims() else { unreachable!("moments have four axes") };
+        let part = Shape::new(moments.dtype(), [images, parts, channels]);
         let mut row = |row: usize| {
-            let (starts, limits) = (vec![0, 0, row, 0], vec![pictures, parts, row + 1, channels]);
-            let slice = moments.shape.with_dims([pictures, parts, 1, channels]);
+            let (starts, limits) = (vec![0, 0, row, 0], vec![images, parts, row + 1, channels]);
+            let slice = moments.shape.with_dims([images, parts, 1, channels]);
             let slice = movement::slice(f, moments, [&starts, &limits, &vec![1; 4]], &slice);
             f.typed("reshape", &[&slice], "", &part)
         };
@@ -95,8 +95,8 @@ impl Sum {
             let product = f.same("multiply", &[&away, &twice]);
             sums = f.same("add", &[&squares, &product]);
         }
-        let of_pictures = Shape::new(sums.dtype(), [pictures, channels]);
-        let sums = reduce::reduce(f, &sums, Reduction::Sum, &[1], &of_pictures);
+        let of_images = Shape::new(sums.dtype(), [images, channels]);
+        let sums = reduce::reduce(f, &sums, Reduction::Sum, &[1], &of_images);
         if self.of_each {
             return sums;
         }

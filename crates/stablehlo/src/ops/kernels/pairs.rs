@@ -123,11 +123,11 @@ impl Pairs {
 fn fit(plain: &Task, pointwise: &Task) -> bool {
     let pads = |conv: &Convolution, by: i64| conv.padding.iter().all(|&padding| padding == (by, by));
     let kinds = |task: &Task| (task.is_gradient, task.is_turned, task.groups, task.conv.dtype);
-    let pictures = |task: &Task| [task.input, task.output].map(Shape::clone);
+    let images = |task: &Task| [task.input, task.output].map(Shape::clone);
     pointwise.side == 1
         && pointwise.is_plain()
         && pads(plain.conv, plain.side as i64 / 2)
         && pads(pointwise.conv, 0)
         && kinds(plain) == kinds(pointwise)
-        && pictures(plain) == pictures(pointwise)
+        && images(plain) == images(pointwise)
 }

@@ -30,14 +30,14 @@ pub fn choose_rectified(task: &Task, precision: Precision) -> Option<Chosen> {
 
 fn choose_up_to(task: &Task, precision: Precision, narrow: usize) -> Option<Chosen> {
     let (inputs, outputs) = (task.inputs(), task.outputs());
-    let &[pictures, height, width, _] = task.output.dims() else { return None };
+    let &[images, height, width, _] = task.output.dims() else { return None };
     let rounds = task.conv.dtype == DType::F32 && precision == Precision::Fast;
     let serves = task.groups == 1 && task.is_plain() && task.side == SIDE;
     let blocks = is_in_blocks(inputs) && is_in_blocks(outputs);
     if !rounds || !serves || !blocks {
         return None;
     }
-    let pixels = pictures * height * width;
+    let pixels = images * height * width;
     if !task.is_gradient {
         let pays = inputs.min(outputs) <= narrow && inputs.max(outputs) <= WIDE && pixels >= PIXELS;
         return pays.then_some(Chosen { name: "octant.convolution", parts: 1 });
@@ -46,7 +46,7 @@ fn choose_up_to(task: &Task, precision: Precision, narrow: usize) -> Option<Chos
     let across = inputs * outputs / (owners * BLOCK * BLOCK);
     // As many blocks as run at once: they share the rows of pixels evenly.
     let resident = if shares == 1 { 12 / owners } else { 2 };
-    let rows = pictures * width.div_ceil(COLUMN * shares) * height;
+    let rows = images * width.div_ceil(COLUMN * shares) * height;
     let parts = (PROCESSORS * resident / across).clamp(1, rows.div_ceil(ROWS));
     let pays = pixels * inputs * outputs >= WORK * BLOCK * BLOCK;
     pays.then_some(Chosen { name: "octant.convolution_gradient", parts })
@@ -71,7 +71,7 @@ fn shares(task: &Task) -> [usize; 2] {
     [owners, (4 / owners).max(1)]
 }
 
-/// The parts of every picture in which a convolution takes moments: one for every warp, whose columns are 16 pixels wide
+/// The parts of every image in which a convolution takes moments: one for every warp, whose columns are 16 pixels wide
 /// with 16 channels on both sides and 32 otherwise, and as high as keeps a large GPU busy.
 pub fn moment_parts(task: &Task) -> usize {
     let &[_, height, width, _] = task.output.dims() else { return 1 };

@@ -150,14 +150,9 @@ fn comparisons_and_choices_are_right() {
 
 #[test]
 fn attention_over_channels_and_its_gradients_are_right() {
-    for [pictures, channels, hidden] in [[32, 64, 4], [3, 16, 1], [32, 32, 2]] {
-        let shapes: [&[usize]; 5] = [
-            &[pictures, channels],
-            &[pictures, channels],
-            &[channels, hidden],
-            &[hidden, channels],
-            &[pictures, channels],
-        ];
+    for [images, channels, hidden] in [[32, 64, 4], [3, 16, 1], [32, 32, 2]] {
+        let shapes: [&[usize]; 5] =
+            [&[images, channels], &[images, channels], &[channels, hidden], &[hidden, channels], &[images, channels]];
         check(&format!("attention of {channels}"), &shapes, |trace, x| {
             let dense = |pooled: &Tensor| pooled.matmul(&x[2]).relu().matmul(&x[3]);
             let attention = (dense(&x[0]) + dense(&x[1])).logistic();

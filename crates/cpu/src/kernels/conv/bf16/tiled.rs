@@ -27,7 +27,7 @@ pub(in crate::kernels::conv) struct TiledPlan {
     /// Picks the pixels out that `conv` reads one after the other.
     gather: Option<Gather>,
     sweeps: Vec<TiledSweep>,
-    /// Output rows (counted through all pictures) in a chunk.
+    /// Output rows (counted through all images) in a chunk.
     chunk_rows: usize,
 }
 
@@ -140,7 +140,7 @@ impl TiledPlan {
         });
     }
 
-    /// Computes some output rows, counted through all pictures, the first of which begins at `to`.
+    /// Computes some output rows, counted through all images, the first of which begins at `to`.
     ///
     /// # Safety
     /// The rows must exist behind `to` and belong to the calling chunk.
@@ -158,7 +158,7 @@ impl TiledPlan {
         });
     }
 
-    /// Computes some output rows picture by picture.
+    /// Computes some output rows image by image.
     ///
     /// # Safety
     /// As [`TiledPlan::run_rows`].
@@ -179,9 +179,9 @@ impl TiledPlan {
             // SAFETY: this plan only runs where AMX was granted.
             let tiles = unsafe { Tiles::configure(sweep.steps) };
             let height = conv.output[0];
-            for picture in rows.start / height..rows.end.div_ceil(height) {
-                let own = rows.start.max(picture * height)..rows.end.min((picture + 1) * height);
-                let span = Span::new(conv, sweep, picture, own.start - picture * height..own.end - picture * height);
+            for image in rows.start / height..rows.end.div_ceil(height) {
+                let own = rows.start.max(image * height)..rows.end.min((image + 1) * height);
+                let span = Span::new(conv, sweep, image, own.start - image * height..own.end - image * height);
                 // SAFETY: these rows are among the caller's.
                 unsafe { span.run(x, packed, &tiles, to.after((own.start - rows.start) * row_len)) };
             }

@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Clone, Copy)]
 pub(in crate::kernels::conv) enum Gradients<'a> {
     Stored(&'a [f32]),
-    /// Called with a row, counted through all pictures, when it is wanted.
+    /// Called with a row, counted through all images, when it is wanted.
     Made(&'a (dyn Fn(usize, &mut [f32]) + Sync)),
 }
 

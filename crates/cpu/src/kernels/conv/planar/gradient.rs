@@ -21,30 +21,30 @@ pub(in crate::kernels::conv) fn planar_gradient<T: Stored>(
     dw: &mut [f32],
 ) {
     let height = conv.output[0];
-    let per_picture = height.div_ceil(SLICE_ROWS);
+    let per_image = height.div_ceil(SLICE_ROWS);
     let len = conv.weights_len();
-    if conv.batch * per_picture == 0 {
+    if conv.batch * per_image == 0 {
         return dw.fill(0.0);
     }
-    scratch::borrow(conv.batch * per_picture * len, |partial: &mut [f32]| {
+    scratch::borrow(conv.batch * per_image * len, |partial: &mut [f32]| {
         let target = Shared(partial.as_mut_ptr());
-        machine.pool.run(conv.batch * per_picture, &|slice| {
-            let (picture, first) = (slice / per_picture, slice % per_picture * SLICE_ROWS);
+        machine.pool.run(conv.batch * per_image, &|slice| {
+            let (image, first) = (slice / per_image, slice % per_image * SLICE_ROWS);
             // SAFETY: every slice has a partial gradient of its own.
             let dw = unsafe { std::slice::from_raw_parts_mut(target.at(slice * len), len) };
-            add_slice(machine, conv, x, dy, picture, first..(first + SLICE_ROWS).min(height), dw);
+            add_slice(machine, conv, x, dy, image, first..(first + SLICE_ROWS).min(height), dw);
         });
         add_up(machine, partial, Shared(dw.as_mut_ptr()), 1, len, len);
     });
 }
 
-/// The gradient that some rows of one picture make.
+/// The gradient that some rows of one image make.
 fn add_slice<T: Stored>(
     machine: &Machine,
     conv: &Conv2d,
     x: &[T],
     dy: &[T],
-    picture: usize,
+    image: usize,
     rows: std::ops::Range<usize>,
     dw: &mut [f32],
 ) {
@@ -56,12 +56,12 @@ fn add_slice<T: Stored>(
         width: width + conv.kernel[1] - 1,
     };
     let outputs = Planes { channels: conv.out_channels, lines: rows.len(), width };
-    let picture_of = |size: [usize; 2], channels: usize| {
+    let image_of = |size: [usize; 2], channels: usize| {
         let len = size[0] * size[1] * channels;
-        picture * len..(picture + 1) * len
+        image * len..(image + 1) * len
     };
-    let x = &x[picture_of(conv.input, conv.in_channels)];
-    let dy = &dy[picture_of(conv.output, conv.out_channels)];
+    let x = &x[image_of(conv.input, conv.in_channels)];
+    let dy = &dy[image_of(conv.output, conv.out_channels)];
     scratch::borrow(inputs.len() + outputs.len(), |planes: &mut [f32]| {
         let (x_planes, dy_planes) = planes.split_at_mut(inputs.len());
         inputs.fill(simd, x, conv.input, rows.start as i64 - conv.pad_low[0], -conv.pad_low[1], x_planes);

@@ -79,7 +79,7 @@ impl Short {
         })
     }
 
-    /// Lends the input rows that a row of pooling windows (counted through all pictures) needs, with zeros around them.
+    /// Lends the input rows that a row of pooling windows (counted through all images) needs, with zeros around them.
     fn with_lines<R>(
         &self,
         conv: &Conv2d,
@@ -89,10 +89,10 @@ impl Short {
         body: impl FnOnce(&[f32]) -> R,
     ) -> R {
         let ([height, width], channels) = (conv.input, conv.in_channels);
-        let (picture, row) = (window_row / pool.output[0], window_row % pool.output[0]);
-        let x = &x[picture * height * width * channels..][..height * width * channels];
+        let (image, row) = (window_row / pool.output[0], window_row % pool.output[0]);
+        let x = &x[image * height * width * channels..][..height * width * channels];
         let first = (row * self.line_step) as i64 - conv.pad_low[0];
-        // Columns of the copy that lie inside of the picture.
+        // Columns of the copy that lie inside of the image.
         let begin = conv.pad_low[1].clamp(0, self.width as i64);
         let end = (width as i64 + conv.pad_low[1]).clamp(begin, self.width as i64);
         let from = (begin - conv.pad_low[1]) as usize * channels;

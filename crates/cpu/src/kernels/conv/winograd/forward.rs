@@ -1,7 +1,7 @@
 //! The convolution: windows into planes, sixteen products, planes into outputs, block of tiles by block of tiles.
 
 use super::PLANES;
-use super::tiles::{Pictures, Tiles};
+use super::tiles::{Images, Tiles};
 use super::turn::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
 use crate::kernels::conv::{Conv2d, Epilogue, Weights};
 use crate::kernels::panels::{pack_rows, packed_len, panels};
@@ -133,12 +133,12 @@ fn run_block(simd: Simd, conv: &Conv2d, tiles: &Tiles, x: &[f32], turned: &[f32]
         let windows = Planes { first: windows.as_mut_ptr(), plane: plane_in, tile: tile_in };
         let sums = Planes { first: sums.as_mut_ptr(), plane: plane_out, tile: tile_out };
         let into = simd.entry::<IntoPlanes<Window, 4>>();
-        let source = Pictures { first: x.as_ptr().cast_mut(), channels: conv.in_channels };
+        let source = Images { first: x.as_ptr().cast_mut(), channels: conv.in_channels };
         // SAFETY: the strips' pixels lie in the input, their planes in this block's memory.
         tiles.windows(source, outside.as_mut_ptr(), range.clone(), windows, |strip| unsafe { into(strip) });
         products(simd, conv, range.len(), height, windows, turned, sums);
         let from = simd.entry::<FromPlanes<Tile, 2>>();
-        let target = Pictures { first: y.at(0), channels: conv.out_channels };
+        let target = Images { first: y.at(0), channels: conv.out_channels };
         // SAFETY: the strips' pixels are those of this block alone.
         tiles.outputs(target, outside.as_mut_ptr(), range, sums, |strip| unsafe { from(strip) });
     });

@@ -1,11 +1,11 @@
 //! The gradient of the weights: for each plane, the windows' part times the output gradients' part, summed over tiles.
 //!
-//! A small gradient is summed slice by slice of the pictures, each by one thread that keeps planes and sums in its cache;
+//! A small gradient is summed slice by slice of the images, each by one thread that keeps planes and sums in its cache;
 //! the slices' sums are added in order. For a large one, all threads turn a block of tiles into planes, then each job
 //! sums some rows of one plane's gradient.
 
 use super::PLANES;
-use super::tiles::{Pictures, Tiles};
+use super::tiles::{Images, Tiles};
 use super::turn::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
 use crate::kernels::conv::Conv2d;
 use crate::kernels::panels::panels;
@@ -152,9 +152,9 @@ impl Work<'_> {
         scratch::borrow(inputs.max(outputs), |zeros: &mut [f32]| {
             zeros.fill(0.0);
             let zeros = zeros.as_mut_ptr();
-            let x = Pictures { first: self.x.as_ptr().cast_mut(), channels: inputs };
-            let dy = Pictures { first: self.dy.as_ptr().cast_mut(), channels: outputs };
-            // SAFETY: the strips' pixels are only read and lie in the pictures; each job writes its own tiles.
+            let x = Images { first: self.x.as_ptr().cast_mut(), channels: inputs };
+            let dy = Images { first: self.dy.as_ptr().cast_mut(), channels: outputs };
+            // SAFETY: the strips' pixels are only read and lie in the images; each job writes its own tiles.
             unsafe {
                 self.tiles.windows(x, zeros, range.clone(), block.windows().at_tile(first), |strip| into_x(strip));
                 self.tiles.outputs(dy, zeros, range, block.gradients().at_tile(first), |strip| into_dy(strip));

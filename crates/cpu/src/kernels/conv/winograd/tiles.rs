@@ -1,23 +1,23 @@
-//! Where the tiles of a convolution lie, counted row by row through all pictures.
+//! Where the tiles of a convolution lie, counted row by row through all images.
 
 use super::turn::{Line, Planes, Strip, TILE};
 use crate::kernels::conv::Conv2d;
 use std::ops::Range;
 
-/// The tiles of all pictures.
+/// The tiles of all images.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tiles {
     pub batch: usize,
-    /// Rows of tiles in a picture, and tiles in a row.
+    /// Rows of tiles in an image, and tiles in a row.
     pub grid: [usize; 2],
     output: [usize; 2],
     input: [usize; 2],
     pad_low: [i64; 2],
 }
 
-/// Pictures and their channels.
+/// Images and their channels.
 #[derive(Clone, Copy)]
-pub(super) struct Pictures {
+pub(super) struct Images {
     pub first: *mut f32,
     pub channels: usize,
 }
@@ -28,12 +28,12 @@ impl Tiles {
         Tiles { batch: conv.batch, grid, output: conv.output, input: conv.input, pad_low: conv.pad_low }
     }
 
-    /// Rows of tiles in all pictures.
+    /// Rows of tiles in all images.
     pub fn rows(&self) -> usize {
         self.batch * self.grid[0]
     }
 
-    /// The first line of the output that belongs to a row of tiles, counted through all pictures.
+    /// The first line of the output that belongs to a row of tiles, counted through all images.
     pub fn output_line(&self, row: usize) -> usize {
         row / self.grid[0] * self.output[0] + row % self.grid[0] * TILE as usize
     }
@@ -54,7 +54,7 @@ impl Tiles {
     /// The windows of some tiles.
     pub fn windows(
         &self,
-        x: Pictures,
+        x: Images,
         outside: *mut f32,
         range: Range<usize>,
         planes: Planes,
@@ -67,7 +67,7 @@ impl Tiles {
     /// The pixels of some tiles themselves.
     pub fn outputs(
         &self,
-        y: Pictures,
+        y: Images,
         outside: *mut f32,
         range: Range<usize>,
         planes: Planes,
@@ -80,18 +80,18 @@ impl Tiles {
         &self,
         extents: [usize; 2],
         origin: [i64; 2],
-        pictures: Pictures,
+        images: Images,
         outside: *mut f32,
         range: Range<usize>,
         planes: Planes,
         visit: impl Fn(&Strip<N>),
     ) {
-        let Pictures { first, channels } = pictures;
+        let Images { first, channels } = images;
         self.strips(range, |row, column, tiles, before| {
-            let (picture, row) = (row / self.grid[0], row % self.grid[0]);
+            let (image, row) = (row / self.grid[0], row % self.grid[0]);
             let line = |index: usize| {
                 let at = origin[0] + row as i64 * TILE + index as i64;
-                let start = |at: i64| (picture * extents[0] + at as usize) * extents[1] * channels;
+                let start = |at: i64| (image * extents[0] + at as usize) * extents[1] * channels;
                 match (0..extents[0] as i64).contains(&at) {
                     true => Line { first: first.wrapping_add(start(at)), step: channels as isize },
                     false => Line { first: outside, step: 0 },

@@ -115,7 +115,7 @@ pub(super) struct Strip<const N: usize> {
     pub column: i64,
     pub tiles: usize,
     pub channels: usize,
-    /// Stands for every pixel outside the picture: zeros when they are read, room for all channels when they are written.
+    /// Stands for every pixel outside the image: zeros when they are read, room for all channels when they are written.
     pub outside: *mut f32,
     pub planes: Planes,
 }

@@ -28,7 +28,7 @@ struct Step {
     mask: u64,
 }
 
-/// The weights of a whole axis, made ready once per picture.
+/// The weights of a whole axis, made ready once per image.
 pub(in super::super) struct HorizontalPass {
     steps: Vec<Step>,
     places: Vec<Places>,
@@ -47,7 +47,7 @@ impl HorizontalPass {
         if !is_available() || channels > 4 {
             return None;
         }
-        // The more a picture shrinks, the farther apart the taps of neighbours lie, and the fewer can be loaded at once.
+        // The more an image shrinks, the farther apart the taps of neighbours lie, and the fewer can be loaded at once.
         let widest = LANES / padded(channels);
         [widest, widest / 2, widest / 4].into_iter().filter(|&pixels| pixels > 0).find_map(|pixels| {
             let (mut steps, mut places) = (Vec::new(), Vec::new());
@@ -96,7 +96,7 @@ impl HorizontalPass {
         let order = unsafe { _mm512_load_si512(self.order.0.as_ptr().cast()) };
         let last_row = (ROWS - 1) * self.source_stride;
         for (group, steps) in self.steps.chunks_exact(self.steps_per_group).enumerate() {
-            // Masked loads cost an operation more than plain ones, and few places need them: the end of the picture.
+            // Masked loads cost an operation more than plain ones, and few places need them: the end of the image.
             let reach = steps.iter().map(|step| step.first as usize).max().unwrap_or(0) + WIDTH;
             let sums = match last_row + reach <= source.len() {
                 // SAFETY: plain loads reach as far as was just compared.

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Weights of four rows, four bytes for each digit.
 type Quad = [i32; DIGITS];
 
-/// The weights of a whole axis, made ready once per picture.
+/// The weights of a whole axis, made ready once per image.
 pub(in super::super) struct VerticalPass {
     quads: Vec<Quad>,
     /// Where the quads of every output begin, and where the last ones end.

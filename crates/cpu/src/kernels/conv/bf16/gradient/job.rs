@@ -78,11 +78,11 @@ impl Job<'_> {
         let [first_row, first_column] = sweep.classes[class].map(|first| first as i64);
         let [height, width] = self.conv.input;
         let mut slots = pointers.iter_mut();
-        for (picture, rows) in spans.map(|span| sweep.span(span)) {
+        for (image, rows) in spans.map(|span| sweep.span(span)) {
             for row in rows.start..rows.end + sweep.extra_rows {
                 let line = vertical.origin(row) + first_row;
                 let inside = (0..vertical.input).contains(&line);
-                let line = (picture * height + line.max(0) as usize) * width;
+                let line = (image * height + line.max(0) as usize) * width;
                 for (column, slot) in (0..sweep.width).zip(&mut slots) {
                     let at = horizontal.origin(column) + first_column;
                     *slot = match inside && (0..horizontal.input).contains(&at) {
@@ -105,9 +105,9 @@ impl Job<'_> {
     ) {
         let (vertical, horizontal) = (&sweep.sweep.vertical, &sweep.sweep.horizontal);
         let mut slots = pointers.iter_mut();
-        for (picture, rows) in spans.map(|span| sweep.span(span)) {
+        for (image, rows) in spans.map(|span| sweep.span(span)) {
             for row in rows.start..rows.end + sweep.extra_rows {
-                let line = picture * self.conv.output[0] + vertical.first + row * vertical.step;
+                let line = image * self.conv.output[0] + vertical.first + row * vertical.step;
                 for (column, slot) in (0..sweep.width).zip(&mut slots) {
                     let place = line * self.conv.output[1] + horizontal.first + column * horizontal.step;
                     *slot = match row < rows.end && column < horizontal.count {

@@ -58,24 +58,24 @@ impl ShiftedSweep {
                 taps.push(ShiftedTap { kernel, class, shift: ahead[0] / steps[0] * width + ahead[1] / steps[1] });
             }
         }
-        let picture = (sweep.vertical.count + extra_rows) * width;
-        let (span_rows, block_spans) = match picture <= POSITIONS {
-            true => (sweep.vertical.count.max(1), POSITIONS / picture.max(1)),
+        let image = (sweep.vertical.count + extra_rows) * width;
+        let (span_rows, block_spans) = match image <= POSITIONS {
+            true => (sweep.vertical.count.max(1), POSITIONS / image.max(1)),
             false => ((POSITIONS / width).max(1), 1),
         };
         ShiftedSweep { sweep, classes, taps, width, extra_rows, span_rows, block_spans: block_spans.max(1) }
     }
 
-    /// Spans of all pictures.
+    /// Spans of all images.
     pub fn spans(&self, conv: &Conv2d) -> usize {
         conv.batch * self.sweep.vertical.count.div_ceil(self.span_rows)
     }
 
-    /// The picture and the rows of a span.
+    /// The image and the rows of a span.
     pub fn span(&self, index: usize) -> (usize, Range<usize>) {
-        let per_picture = self.sweep.vertical.count.div_ceil(self.span_rows);
-        let first = index % per_picture * self.span_rows;
-        (index / per_picture, first..(first + self.span_rows).min(self.sweep.vertical.count))
+        let per_image = self.sweep.vertical.count.div_ceil(self.span_rows);
+        let first = index % per_image * self.span_rows;
+        (index / per_image, first..(first + self.span_rows).min(self.sweep.vertical.count))
     }
 
     pub fn max_shift(&self) -> usize {

@@ -1,23 +1,23 @@
 //! Convolutions whose windows are single pixels.
 //!
-//! All their pictures are one: tiles need not end where a row or a picture does. With strides, the pixels that are read are
+//! All their images are one: tiles need not end where a row or an image does. With strides, the pixels that are read are
 //! copied next to each other first, since tiles would compute those between them, too.
 
 use super::super::super::Conv2d;
 use half::bf16;
 use std::ops::Range;
 
-/// Which pixels of the pictures are read.
+/// Which pixels of the images are read.
 #[derive(Debug, Clone)]
 pub(super) struct Gather {
-    /// Height and width of the pictures.
+    /// Height and width of the images.
     input: [usize; 2],
     channels: usize,
     stride: [usize; 2],
     output: [usize; 2],
 }
 
-/// A convolution with single pixels as windows, as one of a single picture without strides, and what that reads.
+/// A convolution with single pixels as windows, as one of a single image without strides, and what that reads.
 pub(super) fn single_pixels(conv: &Conv2d) -> Option<(Option<Gather>, Conv2d)> {
     let inside = |axis: usize| (conv.output[axis].max(1) - 1) * conv.stride[axis] < conv.input[axis];
     let is_plain =
@@ -30,7 +30,7 @@ pub(super) fn single_pixels(conv: &Conv2d) -> Option<(Option<Gather>, Conv2d)> {
 }
 
 impl Gather {
-    /// Copies the pixels of some output rows, counted through all pictures.
+    /// Copies the pixels of some output rows, counted through all images.
     pub fn rows(&self, x: &[bf16], rows: Range<usize>, dense: &mut [bf16]) {
         let [height, width] = self.output;
         for (row, dense) in rows.zip(dense.chunks_exact_mut(width * self.channels)) {

@@ -1,4 +1,4 @@
-//! Some rows of one picture: windows in an order in which they are equally far apart, tile after tile.
+//! Some rows of one image: windows in an order in which they are equally far apart, tile after tile.
 
 use super::super::super::Conv2d;
 use super::super::super::phases::Tap;
@@ -21,16 +21,16 @@ pub(super) struct Stretch {
     pub place: usize,
 }
 
-/// The outputs of one sweep in some rows of one picture.
+/// The outputs of one sweep in some rows of one image.
 pub(super) struct Span<'a> {
     pub conv: &'a Conv2d,
     pub tiled: &'a TiledSweep,
-    picture: usize,
-    /// The picture's output rows of the chunk.
+    image: usize,
+    /// The image's output rows of the chunk.
     rows: Range<usize>,
     /// Those of the sweep, as indices of its vertical phase.
     indices: Range<usize>,
-    /// Input rows and columns that their windows cover, also outside the picture.
+    /// Input rows and columns that their windows cover, also outside the image.
     lines: Range<i64>,
     columns: Range<i64>,
 }
@@ -46,14 +46,14 @@ pub(super) struct Order {
 }
 
 impl<'a> Span<'a> {
-    pub fn new(conv: &'a Conv2d, tiled: &'a TiledSweep, picture: usize, rows: Range<usize>) -> Span<'a> {
+    pub fn new(conv: &'a Conv2d, tiled: &'a TiledSweep, image: usize, rows: Range<usize>) -> Span<'a> {
         let (vertical, horizontal) = (&tiled.sweep.vertical, &tiled.sweep.horizontal);
         let index = |row: usize| row.saturating_sub(vertical.first).div_ceil(vertical.step).min(vertical.count);
         let indices = index(rows.start)..index(rows.end);
         let reach = |taps: &[Tap]| taps[taps.len() - 1].input - taps[0].input + 1;
         let lines = vertical.origin(indices.start)..vertical.origin(indices.end.max(1) - 1) + reach(&vertical.taps);
         let columns = horizontal.origin(0)..horizontal.origin(horizontal.count.max(1) - 1) + reach(&horizontal.taps);
-        Span { conv, tiled, picture, rows, indices, lines, columns }
+        Span { conv, tiled, image, rows, indices, lines, columns }
     }
 
     /// Computes the span; `to` is where its first row begins.
@@ -72,7 +72,7 @@ impl<'a> Span<'a> {
             && self.tiled.channels == conv.in_channels;
         if inside {
             let order = self.order(conv.input[1]);
-            let line = self.picture * conv.input[0] + self.lines.start as usize;
+            let line = self.image * conv.input[0] + self.lines.start as usize;
             let first = (line * conv.input[1] + self.columns.start as usize) * conv.in_channels;
             if first + self.extent(&order) <= x.len() {
                 // SAFETY: the extent was checked; the caller vouches for the target.
@@ -171,7 +171,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Copies the covered input with zeros around the picture.
+    /// Copies the covered input with zeros around the image.
     fn copy_input(&self, x: &[bf16], copy: &mut [u16], width: usize) {
         let (channels, padded) = (self.conv.in_channels, self.tiled.channels);
         let [height, input_width] = self.conv.input;
@@ -184,7 +184,7 @@ impl<'a> Span<'a> {
             if !(0..height as i64).contains(&line) {
                 continue;
             }
-            let line = (self.picture * height + line as usize) * input_width;
+            let line = (self.image * height + line as usize) * input_width;
             let source = &x[(line + from) * channels..(line + to) * channels];
             // SAFETY: bf16 is a transparent wrapper of u16.
             let source: &[u16] = unsafe { std::slice::from_raw_parts(source.as_ptr().cast(), source.len()) };

@@ -142,7 +142,7 @@ impl<'a, T: Stored> Kernel for Gradient<'a, T> {
         for first in (0..row.short.numbers).step_by(GRADIENTS) {
             let mut column = 0;
             while column < row.channels {
-                // Two registers across share what is read of the picture, where sums for both fit.
+                // Two registers across share what is read of the image, where sums for both fit.
                 let wide = V::LANES == 16 && row.channels - column >= 32;
                 // SAFETY: the caller's promise; the columns exist.
                 column += unsafe {

@@ -1,4 +1,4 @@
-//! Pictures on their way into the network.
+//! Images on their way into the network.
 
 use octant_graph::{DType, HostTensor, Tensor};
 use octant_zoo::Preprocessing;
@@ -6,7 +6,7 @@ use octant_zoo::Preprocessing;
 /// Per-channel mean and standard deviation in units of the 0–255 scale.
 pub type Normalise = (Vec<f32>, Vec<f32>);
 
-/// Pictures as the network wants them: floats, with the mean taken off and divided by the deviation. Grey pictures become
+/// Images as the network wants them: floats, with the mean taken off and divided by the deviation. Grey images become
 /// coloured ones where the network expects three channels.
 pub fn normalised(images: &Tensor, normalise: &Option<Normalise>) -> Tensor {
     let images = images.convert(DType::F32);

@@ -1,13 +1,13 @@
-//! How alike two pictures are, with the range of values always said.
+//! How alike two images are, with the range of values always said.
 
 /// The peak signal-to-noise ratio in decibels of values that span `range`.
 pub fn psnr(mse: f64, range: f64) -> f64 {
     10.0 * (range * range / mse.max(f64::MIN_POSITIVE)).log10()
 }
 
-/// The structural similarity (Wang et al., 2004) of two pictures of one channel, with Gaussian weights of standard
+/// The structural similarity (Wang et al., 2004) of two images of one channel, with Gaussian weights of standard
 /// deviation 1.5 over 11 × 11 pixels and the constants 0.01 and 0.03; the mean over all places where the window fits.
-/// `None` when the pictures are smaller than the window or differ in size.
+/// `None` when the images are smaller than the window or differ in size.
 pub fn ssim(left: &[f64], right: &[f64], width: usize, range: f64) -> Option<f64> {
     const WINDOW: usize = 11;
     let height = left.len().checked_div(width)?;
@@ -58,16 +58,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_pictures_are_perfectly_alike() {
-        let picture: Vec<f64> = (0..400).map(|place| ((place * 37) % 255) as f64).collect();
-        assert!((ssim(&picture, &picture, 20, 255.0).unwrap() - 1.0).abs() < 1e-12);
-        let other: Vec<f64> = picture.iter().rev().copied().collect();
-        assert!(ssim(&picture, &other, 20, 255.0).unwrap() < 0.3);
-        assert_eq!(ssim(&picture, &other, 400, 255.0), None);
+    fn equal_images_are_perfectly_alike() {
+        let image: Vec<f64> = (0..400).map(|place| ((place * 37) % 255) as f64).collect();
+        assert!((ssim(&image, &image, 20, 255.0).unwrap() - 1.0).abs() < 1e-12);
+        let other: Vec<f64> = image.iter().rev().copied().collect();
+        assert!(ssim(&image, &other, 20, 255.0).unwrap() < 0.3);
+        assert_eq!(ssim(&image, &other, 400, 255.0), None);
         assert!((psnr(1.0, 255.0) - 48.130_803_6).abs() < 1e-6);
     }
 
-    /// `tf.image.ssim` and `tf.image.psnr` (TensorFlow 2) of the same two pictures: 0.950039 and 18.46323.
+    /// `tf.image.ssim` and `tf.image.psnr` (TensorFlow 2) of the same two images: 0.950039 and 18.46323.
     #[test]
     fn figures_are_those_of_tensorflow() {
         let left: Vec<f64> = (0..24 * 20).map(|place| ((place * 37 + place / 20 * 11) % 256) as f64).collect();

@@ -1,4 +1,4 @@
-//! Pictures through a network, one at a time.
+//! Images through a network, one at a time.
 
 use super::writer::Writer;
 use super::{Arguments, load};
@@ -6,8 +6,8 @@ use crate::recipes::Recipe;
 use crate::{Ending, device, eval, plan, prepare, train};
 use anyhow::{Context, Result, bail};
 use octant_archive::Archive;
-use octant_data::decode::{Channels, DecodeOptions, Format, read_picture};
-use octant_data::{Picture, Pipeline, Sample, SampleRng, Step, Target, Transform};
+use octant_data::decode::{Channels, DecodeOptions, Format, read_image};
+use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Step, Target, Transform};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
 use octant_runtime::CompileOptions;
@@ -18,7 +18,7 @@ use octant_zoo::Entry;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// A network with its weights, and how pictures are made ready for it.
+/// A network with its weights, and how images are made ready for it.
 struct Asked {
     recipe: Recipe,
     outputs: usize,
@@ -63,11 +63,11 @@ pub(super) fn of_model(entry: &Entry, paths: &[PathBuf], arguments: &Arguments) 
 fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending> {
     let recipe = &asked.recipe;
     let entry = octant_zoo::find(&recipe.model)?;
-    let files = pictures(paths)?;
+    let files = images(paths)?;
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let first = files.first().with_context(|| {
-        format!("there are no pictures in {}; folders inside of it are not looked into: name them too", given())
+        format!("there are no images in {}; folders inside of it are not looked into: name them too", given())
     })?;
     let dims = prepared(first, &transform, entry)?.dims();
     let task = prepare::task(recipe, asked.outputs, dims, false)?;
@@ -82,7 +82,7 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
         let image = prepared(path, &transform, entry)?;
         if image.dims() != dims {
             bail!(
-                "{} is {:?} after the transform, the first picture {dims:?}; the recipe needs a resize for that",
+                "{} is {:?} after the transform, the first image {dims:?}; the recipe needs a resize for that",
                 path.display(),
                 image.dims()
             );
@@ -96,7 +96,7 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
 fn transform(recipe: &Recipe, entry: &Entry) -> Result<Pipeline> {
     let mut transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
     if transform.steps.is_empty() {
-        // The recipe's own pictures are all of one size; others must be brought to it.
+        // The recipe's own images are all of one size; others must be brought to it.
         let side = recipe.image_size.or(recipe.data.side).unwrap_or(entry.preprocessing.input[0]);
         let method = Method::new(Filter::Bilinear, Semantics::Pil);
         transform.steps.push(Step::Resize { size: (side, side), method });
@@ -110,9 +110,9 @@ fn prepared(path: &Path, transform: &Pipeline, entry: &Entry) -> Result<Image<u8
         _ => Channels::Rgb,
     };
     let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
-    let sample = Sample { picture: read_picture(path, &options)?, target: Target::Class(0) };
-    match transform.apply(sample, &mut SampleRng::new(0, 0, 0))?.picture {
-        Picture::U8(image) => Ok(image),
+    let sample = Sample { image: read_image(path, &options)?, target: Target::Class(0) };
+    match transform.apply(sample, &mut SampleRng::new(0, 0, 0))?.image {
+        AnyImage::U8(image) => Ok(image),
         other => bail!("{} has elements of {}; put to-u8 into the recipe's transform", path.display(), other.dtype()),
     }
 }
@@ -137,8 +137,8 @@ fn head(recipe: &Recipe, weights: &Path) -> Result<(usize, Vec<String>)> {
     Ok((bias.dims()[0], Vec::new()))
 }
 
-/// All pictures among files and folders, folders in the order of names.
-fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// All images among files and folders, folders in the order of names.
+fn images(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -148,7 +148,7 @@ fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut inside: Vec<PathBuf> = entries
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| Format::has_picture_extension(path))
+            .filter(|path| Format::has_image_extension(path))
             .collect();
         inside.sort();
         files.extend(inside);

@@ -90,8 +90,8 @@ pub fn shards(data: &[u8]) {
 /// Any bytes behind the beginning of a format, in every form that can be asked for.
 fn image(magic: &[u8], data: &[u8]) {
     let bytes = [magic, data.get(magic.len()..).unwrap_or_default()].concat();
-    for channels in [Channels::Rgb, Channels::Grey, Channels::Stored] {
-        let options = DecodeOptions { channels, limits: LIMITS, eight_bits: channels == Channels::Grey };
+    for channels in [Channels::Rgb, Channels::Gray, Channels::Stored] {
+        let options = DecodeOptions { channels, limits: LIMITS, eight_bits: channels == Channels::Gray };
         if let Ok(image) = decode(&bytes, &options) {
             let [height, width, _] = image.dims();
             assert!(height * width <= LIMITS.pixels);

@@ -5,7 +5,7 @@
 //! sentence. Files are memory-mapped and tensors share the mapped bytes wherever they lie in row-major order, so
 //! opening a file costs little more memory than the tensors that are looked at.
 //!
-//! - [`Archive::open`] recognises the format by content and returns names, tensors and metadata.
+//! - [`Archive::open`] recognizes the format by content and returns names, tensors and metadata.
 //! - [`save_safetensors`] and [`save_torch`] write.
 //! - [`Matching`] compares an archive with what a model wants.
 //! - [`pickle`] is the safe pickle reader underneath, also for NumPy pickles such as CIFAR's batches (with

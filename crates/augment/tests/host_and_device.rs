@@ -9,7 +9,7 @@ use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_imaging::blur::{GaussianBlur, blur_f32, blur_u8};
 use octant_imaging::geometry::{self, Window};
 use octant_imaging::resize::{Method, Resizable};
-use octant_imaging::{Channel, Filter, Image, Normalisation, Semantics, mix};
+use octant_imaging::{Channel, Filter, Image, Normalization, Semantics, mix};
 use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
 use octant_tensor::Element;
 
@@ -155,12 +155,12 @@ fn crops_and_mirrors_move_the_same_pixels() {
 }
 
 #[test]
-fn normalising_erasing_and_mixing_agree_with_the_host() {
+fn normalizing_erasing_and_mixing_agree_with_the_host() {
     let images = bytes(17, 12);
     let input = batch(&images);
-    let figures = Normalisation::imagenet();
+    let figures = Normalization::imagenet();
     let host = images.each_ref().map(|image| figures.apply(image));
-    let device = run(std::slice::from_ref(&input), |inputs| octant_augment::normalise(&inputs[0], &figures));
+    let device = run(std::slice::from_ref(&input), |inputs| octant_augment::normalize(&inputs[0], &figures));
     assert!(largest_difference(&device, &host) <= 1e-5);
 
     let windows = [Window { top: 2, left: 3, height: 9, width: 4 }, Window { top: 12, left: 0, height: 30, width: 12 }];

@@ -74,15 +74,15 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
         let answer = &answers[index * share..(index + 1) * share];
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
         canvas.image(corner, width, &enlarged(image, factor, &sample.target, answer));
-        let (said, truth, colour) = captions(&sample.target, answer, names);
+        let (said, truth, color) = captions(&sample.target, answer, names);
         let short = |text: String| text.chars().take((cell[0] - 8) / Canvas::LETTER).collect::<String>();
-        canvas.letters([corner[0], corner[1] + height + 4], &short(said), colour);
+        canvas.letters([corner[0], corner[1] + height + 4], &short(said), color);
         canvas.letters([corner[0], corner[1] + height + 24], &short(truth), [60; 3]);
     }
     canvas
 }
 
-/// What was predicted, what is true, and the colour that says whether they agree.
+/// What was predicted, what is true, and the color that says whether they agree.
 fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, String, [u8; 3]) {
     let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
     match target {
@@ -107,7 +107,7 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
     }
 }
 
-/// Colour pixels of the enlarged image; on masks, what was found is green, what was marked in vain red, what was missed
+/// Color pixels of the enlarged image; on masks, what was found is green, what was marked in vain red, what was missed
 /// yellow.
 fn enlarged(image: &Image<u8>, factor: usize, target: &Target, answer: &[f64]) -> Vec<u8> {
     let [height, width, _] = image.dims();

@@ -81,8 +81,8 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         return Ok(warnings);
     }
     let entry = octant_zoo::find(&recipe.model)?;
-    if recipe.normalise == "none" && octant_train::normalise_of(&entry.preprocessing).is_some() {
-        warnings.push(format!("the weights of {} expect normalised images; remove normalise = \"none\"", recipe.model));
+    if recipe.normalize == "none" && octant_train::normalize_of(&entry.preprocessing).is_some() {
+        warnings.push(format!("the weights of {} expect normalized images; remove normalize = \"none\"", recipe.model));
     }
     let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
     let [height, width, _] = prepare::image(&*data.valid, &transform)?;

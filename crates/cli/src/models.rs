@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if !arguments.json {
         let (name, input) = ("model", "input");
         println!(
-            "{name:<24} {:>8} {:>9}  {input:<9}  preparation of images; licence of the reference weights",
+            "{name:<24} {:>8} {:>9}  {input:<9}  preparation of images; license of the reference weights",
             "params", "mult–adds"
         );
     }
@@ -74,7 +74,7 @@ fn as_json(entry: &Entry, size: &Size) -> serde_json::Value {
         "classes": entry.classes, "parameters": size.parameters, "multiply_adds": size.multiply_adds,
         "input": preprocessing.input, "range": preprocessing.range, "mean": preprocessing.mean,
         "deviation": preprocessing.deviation, "interpolation": preprocessing.interpolation.name(),
-        "crop": preprocessing.crop, "licence": entry.licence, "weights": entry.published().map(|published| published.url),
+        "crop": preprocessing.crop, "license": entry.license, "weights": entry.published().map(|published| published.url),
     })
 }
 
@@ -101,7 +101,7 @@ fn line(entry: &Entry, size: &Size) -> String {
         entry.name,
         short(size.parameters as f64),
         short(size.multiply_adds as f64),
-        entry.licence,
+        entry.license,
     )
 }
 

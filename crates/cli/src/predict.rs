@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// With --model: names of the classes, one per line
     #[arg(long, requires = "model", value_name = "FILE")]
     names: Option<PathBuf>,
-    /// Raw tensors: a .npy file of images as the network sees them, after normalisation
+    /// Raw tensors: a .npy file of images as the network sees them, after normalization
     #[arg(long, requires_all = ["model", "output"], value_name = "FILE")]
     input: Option<PathBuf>,
     /// Raw tensors: the order of axes in the input and the output, nchw or nhwc

@@ -13,7 +13,7 @@ use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Step, Transform};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
 use octant_nn::VariableSpec;
-use octant_train::{Classify, MaskLoss, Regress, Segment, Task, ValueLoss, normalise_of};
+use octant_train::{Classify, MaskLoss, Regress, Segment, Task, ValueLoss, normalize_of};
 use octant_zoo::{Entry, Interpolation, Model};
 use std::path::Path;
 
@@ -82,21 +82,21 @@ fn build_task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool,
         bail!("only images of classes can be mixed; remove mix from the phases");
     }
     let (model, entry) = model(recipe, outputs)?;
-    let normalise = match recipe.normalise.as_str() {
-        "model" => normalise_of(&entry.preprocessing),
+    let normalize = match recipe.normalize.as_str() {
+        "model" => normalize_of(&entry.preprocessing),
         "none" => None,
-        other => bail!("there is no normalise = \"{other}\"; use model or none"),
+        other => bail!("there is no normalize = \"{other}\"; use model or none"),
     };
     let loss = |default: &str| recipe.loss.clone().unwrap_or_else(|| default.to_string());
     Ok(match recipe.task.as_str() {
-        "classify" => Box::new(Classify { model, image, normalise, smoothing: recipe.label_smoothing, mixed }),
+        "classify" => Box::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed }),
         "segment" => {
             let loss = named("loss for masks", &loss("sls-iou"), &MaskLoss::NAMES)?;
-            Box::new(Segment { model, image, normalise, loss, warm_up })
+            Box::new(Segment { model, image, normalize, loss, warm_up })
         }
         "regress" => {
             let loss = named("loss for values", &loss("mse"), &ValueLoss::NAMES)?;
-            Box::new(Regress { model, image, normalise, loss, centre: 0.0 })
+            Box::new(Regress { model, image, normalize, loss, center: 0.0 })
         }
         other => bail!("there is no task \"{other}\"; there are classify, segment, regress"),
     })

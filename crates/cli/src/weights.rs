@@ -115,11 +115,11 @@ fn get(name: &str, mirror: Option<&str>, to: Option<&Path>, as_json: bool) -> Re
     match as_json {
         true => Json::line(json!({
             "event": "done", "model": entry.name, "path": path, "url": published.url, "tensors": matching.matched.len(),
-            "sha256_start": published.sha256_start, "licence": entry.licence,
+            "sha256_start": published.sha256_start, "license": entry.license,
         })),
         false => {
             let verified = published.sha256_start.map_or(String::new(), |digits| format!(", SHA-256 {digits}…"));
-            eprintln!("{}: all {} tensors fit{verified}; {}", entry.name, matching.matched.len(), entry.licence);
+            eprintln!("{}: all {} tensors fit{verified}; {}", entry.name, matching.matched.len(), entry.license);
             println!("{}", path.display());
         }
     }

@@ -29,7 +29,7 @@ fn refuses(arguments: &[&str], sentence: &str) {
 fn misspelled_words_are_answered_with_a_suggestion() {
     refuses(&["train", "glyhps"], "did you mean glyphs?");
     refuses(&["train", "glyphs", "--set", "batchsize=4"], "did you mean \"batch_size\"?");
-    refuses(&["train", "glyphs", "--set", "phases.0.optimiser=\"sgd\""], "did you mean \"optimizer\"?");
+    refuses(&["train", "glyphs", "--set", "phases.0.optimizer=\"sgd\""], "did you mean \"optimizer\"?");
     refuses(&["train", "glyphs", "--optimizer", "adamm"], "there is no optimizer \"adamm\"");
     refuses(&["train", "glyphs", "--model", "fashion-cn"], "fashion-cnn");
     refuses(&["train", "glyphs", "--data", "/tmp"], "take no --data");

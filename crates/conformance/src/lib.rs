@@ -20,7 +20,7 @@
 //! A program that is not a test runs everything with [`Suite::run`] and prints the [`Report`]. Start reading at
 //! [`cases`], where a new primitive gets its case.
 
-mod behaviour;
+mod behavior;
 mod case;
 pub mod cases;
 pub mod coverage;
@@ -70,8 +70,8 @@ macro_rules! conformance {
             )*
 
             #[test]
-            fn behaviour() {
-                suite().run_behaviour().assert_passed();
+            fn behavior() {
+                suite().run_behavior().assert_passed();
             }
 
             #[test]

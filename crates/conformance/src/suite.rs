@@ -1,6 +1,6 @@
 //! Running cases on a backend.
 
-use crate::{Case, behaviour, cases, random};
+use crate::{Case, behavior, cases, random};
 use octant_runtime::{Backend, CompileOptions, HostTensor, Mesh, Program, RuntimeError, Sharding};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ impl Suite {
     /// Runs everything.
     pub fn run(&self) -> Report {
         let groups = cases::GROUPS.iter().map(|(name, _)| self.run_group(name));
-        let reports = groups.chain([self.run_behaviour(), self.run_random()]);
+        let reports = groups.chain([self.run_behavior(), self.run_random()]);
         reports.fold(Report::default(), Report::and)
     }
 
@@ -57,9 +57,9 @@ impl Suite {
     }
 
     /// Checks donation, repeated use and errors.
-    pub fn run_behaviour(&self) -> Report {
-        Report::of(behaviour::CHECKS.to_vec(), |(name, check)| {
-            let name = format!("behaviour/{name}");
+    pub fn run_behavior(&self) -> Report {
+        Report::of(behavior::CHECKS.to_vec(), |(name, check)| {
+            let name = format!("behavior/{name}");
             let outcome = self.allowing(&name, check(self.backend()));
             (name, outcome)
         })

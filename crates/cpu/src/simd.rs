@@ -2,7 +2,7 @@
 //!
 //! A loop is written once as a [`Kernel`], generic over a [`Vector`]. [`Simd::entry`] gives the instance of it that was
 //! compiled for the chosen level: inside it the compiler may use the whole instruction set, also for plain loops that
-//! it vectorises on its own. A [`Simd`] exists only for a level that the machine was seen to have; that is what makes
+//! it vectorizes on its own. A [`Simd`] exists only for a level that the machine was seen to have; that is what makes
 //! calling such a function sound.
 
 mod vector;

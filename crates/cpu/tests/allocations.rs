@@ -51,9 +51,9 @@ fn step(dtype: DType) -> Program {
         x = x.convolution(&kernel.convert(dtype), conv);
         let wide = x.convert(DType::F32);
         let mean = wide.mean(&[0, 1, 2]);
-        let centred = &wide - &mean;
-        let variance = (&centred * &centred).mean(&[0, 1, 2]);
-        x = (centred * (variance + 1e-5).rsqrt()).relu().convert(dtype);
+        let centered = &wide - &mean;
+        let variance = (&centered * &centered).mean(&[0, 1, 2]);
+        x = (centered * (variance + 1e-5).rsqrt()).relu().convert(dtype);
     }
     let logits = x.convert(DType::F32).mean(&[1, 2]).matmul(&parameters[2]);
     let loss = logits.exp().sum_all().log();

@@ -22,7 +22,7 @@ fn f64_becomes_f16_in_one_rounding() {
     use octant_conformance::{Case, Tolerance, values};
     use octant_graph::{DType, HostTensor, Op};
     use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
-    // Just off the middle between two neighbours in f16, which is where f32 would put them.
+    // Just off the middle between two neighbors in f16, which is where f32 would put them.
     let near = [1.0 + 2f64.powi(-11) + 2f64.powi(-40), 35.421875 - 2f64.powi(-30), -2049.0 - 2f64.powi(-35)];
     let twice = near.map(|x| values::tensor(DType::F16, &[], &[f64::from(x as f32)]).to_f64s()[0]);
     let once = near.map(|x| values::tensor(DType::F16, &[], &[x]).to_f64s()[0]);

@@ -18,9 +18,9 @@ fn step() -> Program {
         (conv.strides, conv.padding) = (vec![2, 1], vec![(1, 1), (1, 1)]);
         x = x.convolution(kernel, conv);
         let mean = x.mean(&[0, 1, 2]);
-        let centred = &x - &mean;
-        let variance = (&centred * &centred).mean(&[0, 1, 2]);
-        let normal = centred * (variance + 1e-5).rsqrt();
+        let centered = &x - &mean;
+        let variance = (&centered * &centered).mean(&[0, 1, 2]);
+        let normal = centered * (variance + 1e-5).rsqrt();
         x = normal.max(&normal.zeros_like());
     }
     let logits = x.mean(&[1, 2]).matmul(&dense);

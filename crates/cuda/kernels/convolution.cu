@@ -22,7 +22,7 @@
 // If APART is not INPUTS the input lies in two arrays: so many channels in the first one, the others in the second.
 //
 // If COTANGENT is 1 the output is the cotangent of a rectified norm: it becomes zero where the norm was not positive, and
-// every warp tells its sums and those of its products with what was normalised. See cotangent.h.
+// every warp tells its sums and those of its products with what was normalized. See cotangent.h.
 
 #include "convolution.h"
 #include "tally.h"
@@ -178,7 +178,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
         start(ring[place == 0 ? STAGES - 1 : place - 1]);
         place = place + 1 < STAGES ? place + 1 : 0;
     };
-    // A lane takes four neighbouring channels of the pixel g of every eight.
+    // A lane takes four neighboring channels of the pixel g of every eight.
     auto operand = [&](uint2 (&right)[EIGHTS], int tx) {
 #pragma unroll
         for (int e = 0; e < EIGHTS; ++e) right[e] = row.pixels[8 * e + group + tx][t];
@@ -193,7 +193,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
         if (y < first || y >= end) return;
         tally.take(sums, 1 / (scale.factor * weight_scale.factor), y == first, g.output_width - column);
     };
-    // A lane has two or four neighbouring channels of the pixels 2t and 2t + 1 of every eight. The sums begin anew.
+    // A lane has two or four neighboring channels of the pixels 2t and 2t + 1 of every eight. The sums begin anew.
     i64 result = ((i64)image * g.output_height * g.output_width + column + 2 * t) * outputs + blockIdx.y * OUTPUTS;
     auto write = [&](float* to, float (&sums)[EIGHTS][GROUPS][4], int y) {
         float back = 1 / (scale.factor * weight_scale.factor);

@@ -1,6 +1,6 @@
 // A depthwise convolution over channels-last images, or its gradient with respect to the input, which is one too.
 //
-// A thread owns 16 bytes of neighbouring channels, so that a warp reads whole lines of memory, and sums in f32. The
+// A thread owns 16 bytes of neighboring channels, so that a warp reads whole lines of memory, and sums in f32. The
 // work is bound by memory: the loops only have to take each value from the caches few enough times.
 //
 // NUMBER is bf16 or float, CHANNELS how many a thread reads at once. PLAIN is 1 without strides and holes. Then a thread

@@ -1,7 +1,7 @@
 // The gradient of a depthwise convolution's kernel. `cotangent` has the size of the convolution's output, and strides
 // and dilations are the convolution's own.
 //
-// A lane owns neighbouring channels; the 8 warps of a block and the rows of blocks take turns at rows of pixels. Every
+// A lane owns neighboring channels; the 8 warps of a block and the rows of blocks take turns at rows of pixels. Every
 // row of blocks writes sums of its own, which the program adds up: the order of additions is fixed, so that runs repeat
 // bit by bit.
 //

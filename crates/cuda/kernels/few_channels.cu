@@ -1,6 +1,6 @@
 // A plain convolution of few channels into few, or its gradient with respect to the input.
 //
-// A thread walks down a band of the image in strips of four places, and its neighbours beside it. A pixel that is read
+// A thread walks down a band of the image in strips of four places, and its neighbors beside it. A pixel that is read
 // once adds to all places of a strip, with weights that stay in registers: INPUTS * OUTPUTS * SIDE * SIDE of them. The
 // grid's depth is the number of bands.
 //

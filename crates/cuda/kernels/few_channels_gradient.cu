@@ -1,6 +1,6 @@
 // The gradient of a kernel of few channels. `cotangent` has the size of the convolution's output.
 //
-// A thread holds a sum for every weight, and goes through pixels of the input, its neighbours through those beside
+// A thread holds a sum for every weight, and goes through pixels of the input, its neighbors through those beside
 // them. A value of the cotangent that is read once meets all places that a thread holds at once. Every block writes
 // sums of its own, which the program adds up in a fixed order.
 

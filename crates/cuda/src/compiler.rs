@@ -85,7 +85,7 @@ pub fn compiler() -> Result<&'static Compiler, String> {
 
 impl Compiler {
     fn load() -> Result<Compiler, String> {
-        // SAFETY: loading runs the initialisers of NVIDIA's compiler, which cuDNN would run later anyway.
+        // SAFETY: loading runs the initializers of NVIDIA's compiler, which cuDNN would run later anyway.
         let found = LIBRARIES.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
         let library = found.ok_or("NVIDIA's run-time compiler (libnvrtc) is not there")?;
         let library: &'static Library = Box::leak(Box::new(library));

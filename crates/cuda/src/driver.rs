@@ -68,7 +68,7 @@ pub fn driver() -> Result<&'static Driver, String> {
 
 impl Driver {
     fn load() -> Result<Driver, String> {
-        // SAFETY: loading runs the initialisers of NVIDIA's driver, which the plugin has loaded before.
+        // SAFETY: loading runs the initializers of NVIDIA's driver, which the plugin has loaded before.
         let library =
             unsafe { Library::new("libcuda.so.1") }.map_err(|_| "NVIDIA's driver is not there".to_string())?;
         // The functions must outlive everything.

@@ -27,11 +27,11 @@ const PROCESSORS: i64 = 132;
 /// `(input, kernel) -> output`, and the gradient with respect to the input.
 ///
 /// More operands follow, in this order: factors and offsets if the input is to be rectified; the second input of joined
-/// convolutions, or the second array of an input that lies in two; the pointwise kernel of joined and split ones; for the cotangent of a rectified norm what was normalised, the
-/// norm's factors and offsets, and the offsets that move what was normalised to its center. More results: the output of
+/// convolutions, or the second array of an input that lies in two; the pointwise kernel of joined and split ones; for the cotangent of a rectified norm what was normalized, the
+/// norm's factors and offsets, and the offsets that move what was normalized to its center. More results: the output of
 /// the split pointwise convolution; the moments of all outputs, `[images, parts, 4, channels]`: count, shift, the sums of
 /// distances from the shift and of their squares; of a cotangent `[images, parts, 2, channels]`: its sums, and those
-/// of its products with what was normalised, moved.
+/// of its products with what was normalized, moved.
 pub struct Convolution;
 
 /// Whether a convolution tells sums of what it makes.
@@ -69,7 +69,7 @@ impl Tile {
     }
 
     /// The bands that images are cut into, one below the other: those with which the last blocks end soonest, when each
-    /// row costs the same and so do the rows that a band shares with its neighbours.
+    /// row costs the same and so do the rows that a band shares with its neighbors.
     fn bands(&self, window: &Window, columns: i64, height: i64) -> i64 {
         let at_once = PROCESSORS * self.resident * WARPS;
         let cost = |rows: i64| {

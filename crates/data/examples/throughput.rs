@@ -3,7 +3,7 @@
 //!     cargo run --release -p octant-data --example throughput -- FOLDER_OF_CLASSES
 //!         [--pipeline jpeg|cifar] [--workers 2] [--epochs 3] [--json]
 //!
-//! Two pipelines: `jpeg` decodes the JPEGs of the folder, takes a random resized crop of 224, mirrors and jitters colours;
+//! Two pipelines: `jpeg` decodes the JPEGs of the folder, takes a random resized crop of 224, mirrors and jitters colors;
 //! `cifar` takes made-up images of 32×32 through S3's fine-tuning (crop, jitter, bicubic 256, middle 224, two erasings).
 //! `bench/peers/dataloader_peer.py` does the same with PyTorch's DataLoader and torchvision, in turn with this program.
 
@@ -72,14 +72,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
 fn imagenet() -> Pipeline {
     let mut pipeline = Pipeline::imagenet_train(224);
     let (brightness, contrast, saturation, hue) = (0.4, 0.4, 0.4, 0.1);
-    pipeline.steps.push(Step::ColourJitter {
-        brightness,
-        contrast,
-        saturation,
-        hue,
-        semantics: Semantics::Pil,
-        p: 1.0,
-    });
+    pipeline.steps.push(Step::ColorJitter { brightness, contrast, saturation, hue, semantics: Semantics::Pil, p: 1.0 });
     pipeline
 }
 

@@ -3,7 +3,7 @@
 //! Layout, little-endian: eight bytes of magic, the place of the index; the records (element type, size, target,
 //! pixels); the index (number of records, their places, the class names).
 
-use crate::{AnyImage, DataError, Dataset, LabelledBox, Sample, Target};
+use crate::{AnyImage, DataError, Dataset, LabeledBox, Sample, Target};
 use memmap2::Mmap;
 use octant_imaging::Image;
 use std::fs::File;
@@ -194,7 +194,7 @@ fn read_record(bytes: &[u8]) -> Result<Sample, String> {
             for _ in 0..record.u32()? {
                 let class = record.u32()?;
                 let [x0, y0, x1, y1] = [record.f32()?, record.f32()?, record.f32()?, record.f32()?];
-                boxes.push(LabelledBox { class, x0, y0, x1, y1 });
+                boxes.push(LabeledBox { class, x0, y0, x1, y1 });
             }
             Target::Boxes(boxes)
         }

@@ -55,7 +55,7 @@ impl AnyImage {
 
 /// One object in an image: its class and its corners in pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LabelledBox {
+pub struct LabeledBox {
     /// The number of the class.
     pub class: u32,
     /// Left edge.
@@ -78,7 +78,7 @@ pub enum Target {
     /// Numbers to regress.
     Values(Vec<f32>),
     /// The objects in it.
-    Boxes(Vec<LabelledBox>),
+    Boxes(Vec<LabeledBox>),
 }
 
 /// An image and what is to be predicted about it.

@@ -169,23 +169,23 @@ mod tests {
         }
     }
 
-    /// Each item lands on each place about equally often, and neighbours do not stay together.
+    /// Each item lands on each place about equally often, and neighbors do not stay together.
     #[test]
     fn the_order_looks_random() {
         let (len, epochs) = (10u64, 20_000u64);
         let mut counts = vec![0u32; (len * len) as usize];
-        let mut neighbours = 0u32;
+        let mut neighbors = 0u32;
         for epoch in 0..epochs {
             let order = Permutation::new(len, 3, epoch);
             let items: Vec<u64> = (0..len).map(|position| order.at(position)).collect();
             items.iter().enumerate().for_each(|(place, &item)| counts[place * len as usize + item as usize] += 1);
-            neighbours += items.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() as u32;
+            neighbors += items.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() as u32;
         }
         let expected = (epochs / len) as f64;
         let chi_square: f64 = counts.iter().map(|&count| (count as f64 - expected).powi(2) / expected).sum();
         assert!(chi_square < 140.0, "81 degrees of freedom: {chi_square}");
-        // One of the nine neighbouring pairs is expected to be consecutive nine times in ten: 0.9 per epoch.
-        assert!((neighbours as f64 / epochs as f64 - 0.9).abs() < 0.05);
+        // One of the nine neighboring pairs is expected to be consecutive nine times in ten: 0.9 per epoch.
+        assert!((neighbors as f64 / epochs as f64 - 0.9).abs() < 0.05);
     }
 
     #[test]

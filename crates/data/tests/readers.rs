@@ -15,8 +15,8 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
 
-fn grey() -> DecodeOptions {
-    DecodeOptions { channels: Channels::Grey, ..DecodeOptions::default() }
+fn gray() -> DecodeOptions {
+    DecodeOptions { channels: Channels::Gray, ..DecodeOptions::default() }
 }
 
 /// The image that `make.py` wrote for a batch: planes of slowly rising values.
@@ -91,7 +91,7 @@ fn webdataset_shards_hold_what_was_written() {
     let glyphs = Glyphs::new(25, 3);
     let shards = write_webdataset(&glyphs, folder.path(), "shard", 10).unwrap();
     assert_eq!(shards.len(), 3);
-    let set = WebDataset::open(&shards, grey()).unwrap();
+    let set = WebDataset::open(&shards, gray()).unwrap();
     assert_eq!((set.len(), set.class_names().len()), (25, 10));
     for index in [0, 9, 10, 24] {
         assert_eq!(set.get(index).unwrap(), glyphs.get(index).unwrap());
@@ -140,13 +140,13 @@ fn infrared_sets_are_found_in_all_three_layouts() {
             std::fs::write(path, names.iter().map(|name| format!("{name}{ending}\n")).collect::<String>()).unwrap();
         }
         let set = open_irstd(root.path(), Split::Train, DecodeOptions::default()).unwrap();
-        assert_eq!((set.len(), open_irstd(root.path(), Split::Test, grey()).unwrap().len()), (2, 1));
+        assert_eq!((set.len(), open_irstd(root.path(), Split::Test, gray()).unwrap().len()), (2, 1));
         let sample = set.get(1).unwrap();
         assert_eq!(sample.image.dims(), [6, 7, 3]);
         let Target::Mask(mask) = sample.target else { panic!("a mask is expected") };
         assert_eq!(mask.values().iter().map(|&value| value as u32).sum::<u32>(), 2);
         std::fs::remove_file(root.path().join(format!("masks/XDU1{suffix}.png"))).unwrap();
-        let problem = open_irstd(root.path(), Split::Test, grey()).map(|_| ()).unwrap_err().to_string();
+        let problem = open_irstd(root.path(), Split::Test, gray()).map(|_| ()).unwrap_err().to_string();
         assert!(problem.contains("no mask for \"XDU1"), "{problem}");
     }
 }
@@ -174,7 +174,7 @@ fn tables_give_numbers() {
     write(&root.path().join("images/a.png"), &Image::filled(4, 4, 1, 7));
     let table = root.path().join("targets.csv");
     std::fs::write(&table, "path,angle,size\nimages/a.png,1.5,-2\n").unwrap();
-    let set = TableDataset::open(&table, &[], grey()).unwrap();
+    let set = TableDataset::open(&table, &[], gray()).unwrap();
     assert_eq!(set.get(0).unwrap().target, Target::Values(vec![1.5, -2.0]));
     assert_eq!(set.columns(), ["angle", "size"]);
 }
@@ -219,9 +219,9 @@ fn damaged_files_are_survived() {
             let outcome = match kind {
                 "idx" => read_idx(&path).map(|_| ()),
                 "cifar" => Cifar::open(&path, Split::Train).and_then(|set| everything(&set)),
-                "tar" => WebDataset::open(&paths, grey()).and_then(|set| everything(&set)),
-                "csv" => TableDataset::open(&path, &[], grey()).map(|_| ()),
-                _ => TfRecordDataset::open(&paths, TfRecordKeys::default(), grey()).and_then(|set| everything(&set)),
+                "tar" => WebDataset::open(&paths, gray()).and_then(|set| everything(&set)),
+                "csv" => TableDataset::open(&path, &[], gray()).map(|_| ()),
+                _ => TfRecordDataset::open(&paths, TfRecordKeys::default(), gray()).and_then(|set| everything(&set)),
             };
             if let Err(error) = outcome {
                 let text = error.to_string();
@@ -235,7 +235,7 @@ fn damaged_files_are_survived() {
 }
 
 #[test]
-fn layouts_are_recognised() {
+fn layouts_are_recognized() {
     use octant_data::readers::open;
     use octant_data::synth::{write_infrared, write_regression, write_shapes};
     let root = tempfile::tempdir().unwrap();

@@ -9,16 +9,16 @@ use octant_data::{Cached, Dataset, Glyphs, Packed, SampleRng, Target, pack};
 use std::path::Path;
 use std::sync::Arc;
 
-fn grey() -> DecodeOptions {
-    DecodeOptions { channels: Channels::Grey, ..DecodeOptions::default() }
+fn gray() -> DecodeOptions {
+    DecodeOptions { channels: Channels::Gray, ..DecodeOptions::default() }
 }
 
 #[test]
 fn infrared_scenes_have_small_targets_that_stand_out() {
     let folder = tempfile::tempdir().unwrap();
     write_infrared(folder.path(), 20, 128, 5).unwrap();
-    let set = open_irstd(folder.path(), Split::Train, grey()).unwrap();
-    assert_eq!((set.len(), open_irstd(folder.path(), Split::Test, grey()).unwrap().len()), (16, 4));
+    let set = open_irstd(folder.path(), Split::Train, gray()).unwrap();
+    assert_eq!((set.len(), open_irstd(folder.path(), Split::Test, gray()).unwrap().len()), (16, 4));
     for index in 0..set.len() {
         let sample = set.get(index).unwrap();
         let Target::Mask(mask) = &sample.target else { panic!("a mask is expected") };
@@ -49,7 +49,7 @@ fn shapes_and_regression_are_real_sets() {
         assert!(numbers.len() == 5 && numbers[1..].iter().all(|number| (0.0..=1.0).contains(number)), "{line}");
     }
     write_regression(folder.path(), 10, 48, 1).unwrap();
-    let table = TableDataset::open(folder.path().join("train.csv"), &[], grey()).unwrap();
+    let table = TableDataset::open(folder.path().join("train.csv"), &[], gray()).unwrap();
     let Target::Values(values) = table.get(3).unwrap().target else { panic!("numbers are expected") };
     assert!((0.0..=12.0).contains(&values[0]) && (0.0..1.0).contains(&values[1]));
 }
@@ -73,7 +73,7 @@ fn packed_and_cached_sets_hold_the_same_samples() {
     equal(&*glyphs, &cached);
     equal(&*glyphs, &cached);
     write_infrared(folder.path(), 5, 64, 2).unwrap();
-    let masked = open_irstd(folder.path(), Split::Train, grey()).unwrap();
+    let masked = open_irstd(folder.path(), Split::Train, gray()).unwrap();
     pack(&masked, &path).unwrap();
     equal(&masked, &Packed::open(&path).unwrap());
 }

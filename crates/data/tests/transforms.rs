@@ -1,7 +1,7 @@
 //! Images, masks and boxes stay together whatever is done to them, and recipes can be written down.
 #![allow(clippy::unwrap_used)]
 
-use octant_data::{AnyImage, LabelledBox, Pipeline, Sample, SampleRng, Step, Target, Transform};
+use octant_data::{AnyImage, LabeledBox, Pipeline, Sample, SampleRng, Step, Target, Transform};
 use octant_imaging::Image;
 
 /// A white rectangle on black, with its mask and with its box.
@@ -10,7 +10,7 @@ fn scene(height: usize, width: usize, target: &str) -> Sample {
     let image = Image::from_fn(height, width, 3, |row, column, _| inside(row, column) as u8 * 255);
     let target = match target {
         "mask" => Target::Mask(Image::from_fn(height, width, 1, |row, column, _| inside(row, column) as u8)),
-        _ => Target::Boxes(vec![LabelledBox { class: 3, x0: 14.0, y0: 10.0, x1: 34.0, y1: 22.0 }]),
+        _ => Target::Boxes(vec![LabeledBox { class: 3, x0: 14.0, y0: 10.0, x1: 34.0, y1: 22.0 }]),
     };
     Sample { image: AnyImage::U8(image), target }
 }
@@ -24,7 +24,7 @@ fn motions() -> Vec<Pipeline> {
         parse(r#"[{"op": "resize-with-pad", "size": [50, 50]}]"#),
         parse(r#"[{"op": "random-resized-crop", "size": [64, 64], "scale": [0.4, 1.0]}]"#),
         parse(r#"[{"op": "affine", "degrees": 20, "translate": [0.1, 0.1], "scale": [0.8, 1.2]}]"#),
-        parse(r#"[{"op": "centre-crop", "size": [80, 33]}]"#),
+        parse(r#"[{"op": "center-crop", "size": [80, 33]}]"#),
         Pipeline::irstd_train(64, 48),
     ]
 }
@@ -69,8 +69,8 @@ fn boxes_move_with_their_images() {
 #[test]
 fn every_step_survives_a_round_trip_and_odd_images() {
     let text = r#"[
-        {"op": "colour-jitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
-        {"op": "grey", "p": 0.5}, {"op": "equalize"}, {"op": "auto-contrast"}, {"op": "invert"},
+        {"op": "color-jitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
+        {"op": "gray", "p": 0.5}, {"op": "equalize"}, {"op": "auto-contrast"}, {"op": "invert"},
         {"op": "posterize", "bits": 3}, {"op": "solarize", "threshold": 100}, {"op": "sharpness", "factor": 1.8},
         {"op": "gaussian-blur", "sigma": [0.1, 2.0]},
         {"op": "gaussian-blur", "sigma": [0.1, 2.0], "size": 5, "semantics": "opencv"},

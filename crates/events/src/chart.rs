@@ -1,7 +1,7 @@
 //! Charts of curves.
 
 use crate::pen::{Anchor, Drawing, Pen};
-use crate::raster::Colour;
+use crate::raster::Color;
 
 /// One curve.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,12 +30,12 @@ pub struct Chart {
 const SIZE: [usize; 2] = [960, 560];
 /// Room left of, above, right of and below the curves.
 const MARGIN: [f64; 4] = [112.0, 76.0, 28.0, 62.0];
-/// Distinguishable without colour vision too (after Okabe and Ito).
-const COLOURS: [Colour; 6] =
+/// Distinguishable without color vision too (after Okabe and Ito).
+const COLOURS: [Color; 6] =
     [[0, 114, 178], [230, 120, 0], [0, 158, 115], [204, 51, 119], [86, 180, 233], [110, 110, 110]];
-const GRID: Colour = [225, 225, 225];
-const INK: Colour = [40, 40, 40];
-const FAINT: Colour = [150, 150, 150];
+const GRID: Color = [225, 225, 225];
+const INK: Color = [40, 40, 40];
+const FAINT: Color = [150, 150, 150];
 /// Positive values that span more than this are shown on a logarithmic axis: otherwise a large first value flattens all
 /// others.
 const WIDE: f64 = 30.0;
@@ -75,15 +75,15 @@ impl Drawing for Chart {
 fn draw_curve(pen: &mut dyn Pen, frame: &Frame, curve: &Curve, index: usize) {
     /// More points than this would grow together.
     const DOTTED: usize = 40;
-    let colour = COLOURS[index % COLOURS.len()];
+    let color = COLOURS[index % COLOURS.len()];
     let points: Vec<[f64; 2]> = finite(curve).map(|point| frame.place(point)).collect();
-    pen.path(&points, colour);
+    pen.path(&points, color);
     if points.len() <= DOTTED {
-        points.iter().for_each(|&[x, y]| pen.fill([x - 3.0, y - 3.0, 6.0, 6.0], colour));
+        points.iter().for_each(|&[x, y]| pen.fill([x - 3.0, y - 3.0, 6.0, 6.0], color));
     }
     let [left, top, _, _] = frame.edges();
     let x = left + 260.0 * index as f64;
-    pen.fill([x, top - 24.0, 22.0, 6.0], colour);
+    pen.fill([x, top - 24.0, 22.0, 6.0], color);
     pen.text([x + 30.0, top - 30.0], Anchor::Start, &curve.name, INK);
 }
 

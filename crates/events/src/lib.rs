@@ -26,7 +26,7 @@ pub use error::EventsError;
 pub use matrix::Matrix;
 pub use message::{Event, Histogram, Setting, Value, What};
 pub use pen::{Anchor, Drawing, Pen};
-pub use raster::{Canvas, Colour};
+pub use raster::{Canvas, Color};
 pub use reader::{read_events, read_run};
 pub use record::{masked, read_record, write_record};
 pub use rundir::{Lengths, RunDirectory};

@@ -1,7 +1,7 @@
-//! Tables of counts as coloured squares.
+//! Tables of counts as colored squares.
 
 use crate::pen::{Anchor, Drawing, Pen};
-use crate::raster::{Canvas, Colour};
+use crate::raster::{Canvas, Color};
 
 /// A square table of counts: what was (rows) and what it was taken for (columns).
 #[derive(Debug, Clone, PartialEq)]
@@ -14,8 +14,8 @@ pub struct Matrix {
     pub counts: Vec<f64>,
 }
 
-const INK: Colour = [40, 40, 40];
-const PALE: Colour = [110, 110, 110];
+const INK: Color = [40, 40, 40];
+const PALE: Color = [110, 110, 110];
 /// Longer names are cut.
 const LONGEST: usize = 16;
 const TOP: f64 = 116.0;
@@ -76,8 +76,8 @@ impl Drawing for Matrix {
 }
 
 /// Darker is more of the row: green where it is right, red where it is a mistake.
-fn shade(share: f64, right: bool) -> Colour {
-    let full: Colour = if right { [0, 110, 60] } else { [190, 30, 20] };
+fn shade(share: f64, right: bool) -> Color {
+    let full: Color = if right { [0, 110, 60] } else { [190, 30, 20] };
     full.map(|channel| (255.0 - (255.0 - channel as f64) * share.sqrt()).round() as u8)
 }
 

@@ -1,7 +1,7 @@
 //! Drawings are made once, with a pen; whether they become dots or SVG is the pen's business.
 
 use crate::EventsError;
-use crate::raster::{Canvas, Colour};
+use crate::raster::{Canvas, Color};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -19,13 +19,13 @@ pub enum Anchor {
 /// Something to draw with. Places are in pixels from the upper left corner.
 pub trait Pen {
     /// A filled box: left, top, width, height.
-    fn fill(&mut self, area: [f64; 4], colour: Colour);
+    fn fill(&mut self, area: [f64; 4], color: Color);
 
     /// Straight lines through all points.
-    fn path(&mut self, points: &[[f64; 2]], colour: Colour);
+    fn path(&mut self, points: &[[f64; 2]], color: Color);
 
     /// A line of text.
-    fn text(&mut self, place: [f64; 2], anchor: Anchor, text: &str, colour: Colour);
+    fn text(&mut self, place: [f64; 2], anchor: Anchor, text: &str, color: Color);
 }
 
 /// Something that can be drawn.
@@ -66,24 +66,24 @@ pub trait Drawing {
 }
 
 impl Pen for Canvas {
-    fn fill(&mut self, area: [f64; 4], colour: Colour) {
+    fn fill(&mut self, area: [f64; 4], color: Color) {
         let [left, top, width, height] = area.map(|length| length.max(0.0).round() as usize);
-        self.block([left, top, width.max(1), height.max(1)], colour);
+        self.block([left, top, width.max(1), height.max(1)], color);
     }
 
-    fn path(&mut self, points: &[[f64; 2]], colour: Colour) {
+    fn path(&mut self, points: &[[f64; 2]], color: Color) {
         let point = |point: [f64; 2]| point.map(|place| place as f32);
-        points.windows(2).for_each(|pair| self.line(point(pair[0]), point(pair[1]), colour));
+        points.windows(2).for_each(|pair| self.line(point(pair[0]), point(pair[1]), color));
     }
 
-    fn text(&mut self, [x, y]: [f64; 2], anchor: Anchor, text: &str, colour: Colour) {
+    fn text(&mut self, [x, y]: [f64; 2], anchor: Anchor, text: &str, color: Color) {
         let width = (text.chars().count() * Canvas::LETTER) as f64;
         let left = match anchor {
             Anchor::Start => x,
             Anchor::Middle => x - width / 2.0,
             Anchor::End => x - width,
         };
-        self.letters([left.max(0.0) as usize, y.max(0.0) as usize], text, colour);
+        self.letters([left.max(0.0) as usize, y.max(0.0) as usize], text, color);
     }
 }
 
@@ -100,38 +100,38 @@ impl Svg {
 
 // Writing to a string cannot fail, so its results are dropped.
 impl Pen for Svg {
-    fn fill(&mut self, [x, y, width, height]: [f64; 4], colour: Colour) {
-        let colour = hex(colour);
+    fn fill(&mut self, [x, y, width, height]: [f64; 4], color: Color) {
+        let color = hex(color);
         let _ = writeln!(
             self.body,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{color}\"/>"
         );
     }
 
-    fn path(&mut self, points: &[[f64; 2]], colour: Colour) {
+    fn path(&mut self, points: &[[f64; 2]], color: Color) {
         let points: Vec<String> = points.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
-        let (points, colour) = (points.join(" "), hex(colour));
+        let (points, color) = (points.join(" "), hex(color));
         let _ = writeln!(
             self.body,
-            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.5\" stroke-linejoin=\"round\"/>"
+            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2.5\" stroke-linejoin=\"round\"/>"
         );
     }
 
-    fn text(&mut self, [x, y]: [f64; 2], anchor: Anchor, text: &str, colour: Colour) {
+    fn text(&mut self, [x, y]: [f64; 2], anchor: Anchor, text: &str, color: Color) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
         let text = text.replace('&', "&amp;").replace('<', "&lt;");
-        let (y, colour) = (y + 0.8 * Svg::LETTERS, hex(colour));
+        let (y, color) = (y + 0.8 * Svg::LETTERS, hex(color));
         let _ = writeln!(
             self.body,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{color}\">{text}</text>"
         );
     }
 }
 
-fn hex([red, green, blue]: Colour) -> String {
+fn hex([red, green, blue]: Color) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }

@@ -5,7 +5,7 @@ use octant_imaging::font::{ADVANCE, dots};
 use std::path::Path;
 
 /// Red, green and blue.
-pub type Colour = [u8; 3];
+pub type Color = [u8; 3];
 
 /// An image being drawn.
 pub struct Canvas {
@@ -25,26 +25,26 @@ impl Canvas {
         Canvas { width, height, pixels: vec![255; width * height * 3] }
     }
 
-    /// Mixes a colour into a pixel; outside of the canvas nothing happens.
-    fn blend(&mut self, x: isize, y: isize, colour: Colour, share: f32) {
+    /// Mixes a color into a pixel; outside of the canvas nothing happens.
+    fn blend(&mut self, x: isize, y: isize, color: Color, share: f32) {
         if x < 0 || y < 0 || x as usize >= self.width || y as usize >= self.height {
             return;
         }
         let place = (y as usize * self.width + x as usize) * 3;
-        for (pixel, colour) in self.pixels[place..place + 3].iter_mut().zip(colour) {
-            *pixel = (*pixel as f32 + (colour as f32 - *pixel as f32) * share.clamp(0.0, 1.0)) as u8;
+        for (pixel, color) in self.pixels[place..place + 3].iter_mut().zip(color) {
+            *pixel = (*pixel as f32 + (color as f32 - *pixel as f32) * share.clamp(0.0, 1.0)) as u8;
         }
     }
 
     /// A filled box: left, top, width, height.
-    pub fn block(&mut self, [x, y, width, height]: [usize; 4], colour: Colour) {
+    pub fn block(&mut self, [x, y, width, height]: [usize; 4], color: Color) {
         for row in y..y + height {
-            (x..x + width).for_each(|column| self.blend(column as isize, row as isize, colour, 1.0));
+            (x..x + width).for_each(|column| self.blend(column as isize, row as isize, color, 1.0));
         }
     }
 
     /// A line two pixels thick with soft edges.
-    pub fn line(&mut self, from: [f32; 2], to: [f32; 2], colour: Colour) {
+    pub fn line(&mut self, from: [f32; 2], to: [f32; 2], color: Color) {
         let [dx, dy] = [to[0] - from[0], to[1] - from[1]];
         let length = (dx * dx + dy * dy).max(1e-6);
         let span = |a: f32, b: f32| (a.min(b).floor() as isize - 2)..=(a.max(b).ceil() as isize + 2);
@@ -53,17 +53,17 @@ impl Canvas {
                 let [px, py] = [x as f32 - from[0], y as f32 - from[1]];
                 let along = ((px * dx + py * dy) / length).clamp(0.0, 1.0);
                 let [ox, oy] = [px - along * dx, py - along * dy];
-                self.blend(x, y, colour, 1.5 - (ox * ox + oy * oy).sqrt());
+                self.blend(x, y, color, 1.5 - (ox * ox + oy * oy).sqrt());
             }
         }
     }
 
     /// Text with its upper left corner at a place.
-    pub fn letters(&mut self, [x, y]: [usize; 2], text: &str, colour: Colour) {
+    pub fn letters(&mut self, [x, y]: [usize; 2], text: &str, color: Color) {
         for (index, letter) in text.chars().enumerate() {
             for (row, column) in dots(letter) {
                 let left = x + index * Canvas::LETTER + column * Canvas::DOT;
-                self.block([left, y + row * Canvas::DOT, Canvas::DOT, Canvas::DOT], colour);
+                self.block([left, y + row * Canvas::DOT, Canvas::DOT, Canvas::DOT], color);
             }
         }
     }

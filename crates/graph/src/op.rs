@@ -80,7 +80,7 @@ pub enum Op {
         low: Vec<i64>,
         /// After the last element, per axis.
         high: Vec<i64>,
-        /// Between neighbours, per axis.
+        /// Between neighbors, per axis.
         interior: Vec<usize>,
     },
     /// Operands one after another along an axis.

@@ -4,7 +4,7 @@
 //! their number and order, because donated buffers are named by them. Rewrites of floating-point arithmetic are exact,
 //! up to the sign of zero.
 //!
-//! Start reading at [`optimise`].
+//! Start reading at [`optimize`].
 
 mod dead_code;
 mod fold;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// A rewriting of one graph, whose bodies have been rewritten already.
 pub type Pass = fn(&Graph) -> Graph;
 
-/// The passes of [`optimise`] with their names, in order.
+/// The passes of [`optimize`] with their names, in order.
 pub const PASSES: [(&str, Pass); 4] = [
     ("simplify", simplify),
     ("fold_constants", fold_constants),
@@ -38,7 +38,7 @@ pub const PASSES: [(&str, Pass); 4] = [
 const ROUNDS: usize = 10;
 
 /// Runs all passes until nothing changes any more.
-pub fn optimise(graph: Graph) -> Graph {
+pub fn optimize(graph: Graph) -> Graph {
     let mut graph = graph;
     for _ in 0..ROUNDS {
         let mut next: Option<Graph> = None;

@@ -6,7 +6,7 @@ use crate::{Filter, Image};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Affine(pub [f64; 6]);
 
-/// The parts of an affine motion around the centre of the image, in torchvision's terms.
+/// The parts of an affine motion around the center of the image, in torchvision's terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Motion {
     /// Clockwise rotation in degrees.
@@ -28,8 +28,8 @@ impl Motion {
         self.inverse_around((width as f64 * 0.5, height as f64 * 0.5))
     }
 
-    /// The same around another centre, (x, y).
-    pub fn inverse_around(self, (centre_x, centre_y): (f64, f64)) -> Affine {
+    /// The same around another center, (x, y).
+    pub fn inverse_around(self, (center_x, center_y): (f64, f64)) -> Affine {
         let rotation = self.angle.to_radians();
         let (shear_x, shear_y) = (self.shear.0.to_radians(), self.shear.1.to_radians());
         let (turned_sin, turned_cos) = (rotation - shear_y).sin_cos();
@@ -39,9 +39,9 @@ impl Motion {
         let d = -turned_sin * shear_x.tan() / shear_y.cos() + rotation.cos();
         // The inverse of rotation and shear, whose determinant is one.
         let mut matrix = [d, -b, 0.0, -c, a, 0.0].map(|value| value / self.scale);
-        let (shift_x, shift_y) = (centre_x + self.translate.0, centre_y + self.translate.1);
-        matrix[2] = centre_x - matrix[0] * shift_x - matrix[1] * shift_y;
-        matrix[5] = centre_y - matrix[3] * shift_x - matrix[4] * shift_y;
+        let (shift_x, shift_y) = (center_x + self.translate.0, center_y + self.translate.1);
+        matrix[2] = center_x - matrix[0] * shift_x - matrix[1] * shift_y;
+        matrix[5] = center_y - matrix[3] * shift_x - matrix[4] * shift_y;
         Affine(matrix)
     }
 }
@@ -62,7 +62,7 @@ impl Affine {
     }
 }
 
-/// Moves an image; what was outside gets `fill`. Nearest neighbour uses Pillow's 16.16 fixed point, everything else its
+/// Moves an image; what was outside gets `fill`. Nearest neighbor uses Pillow's 16.16 fixed point, everything else its
 /// bilinear filter.
 pub fn transform(image: &Image<u8>, map: &Affine, filter: Filter, fill: u8) -> Image<u8> {
     match filter {

@@ -5,7 +5,7 @@ mod boxes;
 mod kernel;
 
 use crate::geometry::Border;
-use crate::simd::vectorised;
+use crate::simd::vectorized;
 use crate::{Channel, Image, Semantics, Unsupported};
 pub use kernel::{gaussian_kernel, opencv_kernel_size};
 
@@ -116,7 +116,7 @@ fn convolve(image: &Image<f32>, weights: &[f32]) -> Image<f32> {
     output
 }
 
-vectorised! {
+vectorized! {
     fn add_scaled(sums: &mut [f32], values: &[f32], weight: f32) {
         sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += weight * value);
     }
@@ -152,7 +152,7 @@ fn blur_fixed_point(image: &Image<u8>, weights: &[u32]) -> Image<u8> {
     output
 }
 
-vectorised! {
+vectorized! {
     fn add_scaled_integers(sums: &mut [u32], values: &[u32], weight: u32) {
         sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += weight * value);
     }

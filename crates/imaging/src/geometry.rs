@@ -41,7 +41,7 @@ pub fn crop<T: Channel>(image: &Image<T>, window: Window) -> Image<T> {
 }
 
 /// The middle of the image, rounded as torchvision does. The image must be at least that large; see [`pad_to`].
-pub fn centre_window<T: Channel>(image: &Image<T>, height: usize, width: usize) -> Window {
+pub fn center_window<T: Channel>(image: &Image<T>, height: usize, width: usize) -> Window {
     let offset = |outer: usize, inner: usize| ((outer.saturating_sub(inner)) as f64 / 2.0).round_ties_even() as usize;
     Window { top: offset(image.height(), height), left: offset(image.width(), width), height, width }
 }

@@ -131,7 +131,7 @@ impl<T: Channel> Image<T> {
         self.width
     }
 
-    /// Values per pixel: 1 is grey, 3 is RGB, 4 is RGB with alpha.
+    /// Values per pixel: 1 is gray, 3 is RGB, 4 is RGB with alpha.
     pub fn channels(&self) -> usize {
         self.channels
     }

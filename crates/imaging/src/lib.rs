@@ -11,7 +11,7 @@
 pub mod affine;
 pub mod augment;
 pub mod blur;
-pub mod colour;
+pub mod color;
 pub mod compare;
 pub mod filters;
 pub mod font;
@@ -19,11 +19,11 @@ pub mod geometry;
 mod image;
 pub mod mask;
 pub mod mix;
-mod normalise;
+mod normalize;
 pub mod resize;
 mod semantics;
 mod simd;
 
 pub use image::{Channel, Image, ImageError, MAX_CHANNELS};
-pub use normalise::Normalisation;
+pub use normalize::Normalization;
 pub use semantics::{Filter, Semantics, Unsupported};

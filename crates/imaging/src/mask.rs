@@ -35,7 +35,7 @@ pub enum Rounding {
     Floor,
     /// Towards zero: what a cast to an integer does.
     Truncate,
-    /// To the nearest, ties to the even neighbour: `tf.round`, `torch.round`, `numpy.round`.
+    /// To the nearest, ties to the even neighbor: `tf.round`, `torch.round`, `numpy.round`.
     HalfEven,
 }
 

@@ -1,9 +1,9 @@
 //! Mixing two images into one, for batches: mixup blends, cutmix pastes.
 
 use crate::geometry::Window;
-use crate::simd::vectorised;
+use crate::simd::vectorized;
 
-vectorised! {
+vectorized! {
     /// `share` of the first and the rest of the second, in the values of the first (mixup). Bytes are rounded to even.
     pub fn mixup_bytes(first: &mut [u8], second: &[u8], share: f32) {
         for (a, &b) in first.iter_mut().zip(second) {
@@ -12,12 +12,12 @@ vectorised! {
     }
 }
 
-/// The window that cutmix pastes: its area is about 1 − `share` of the image, its centre is (row, column), and what
+/// The window that cutmix pastes: its area is about 1 − `share` of the image, its center is (row, column), and what
 /// sticks out is cut off. Also returns the share of the first image that is really left.
 pub fn cutmix_window(height: usize, width: usize, share: f32, (row, column): (usize, usize)) -> (Window, f32) {
     let ratio = (1.0 - share as f64).max(0.0).sqrt();
     let half = |side: usize| (side as f64 * ratio) as usize / 2;
-    let span = |centre: usize, half: usize, side: usize| (centre.saturating_sub(half), (centre + half).min(side));
+    let span = |center: usize, half: usize, side: usize| (center.saturating_sub(half), (center + half).min(side));
     let (top, bottom) = span(row, half(height), height);
     let (left, right) = span(column, half(width), width);
     let window = Window { top, left, height: bottom - top, width: right - left };
@@ -39,8 +39,8 @@ mod tests {
 
     #[test]
     fn cutmix_counts_the_pixels_that_are_left() {
-        for (share, centre) in [(0.5, (5, 5)), (0.1, (0, 19)), (1.0, (3, 3)), (0.0, (10, 10))] {
-            let (window, left) = cutmix_window(20, 20, share, centre);
+        for (share, center) in [(0.5, (5, 5)), (0.1, (0, 19)), (1.0, (3, 3)), (0.0, (10, 10))] {
+            let (window, left) = cutmix_window(20, 20, share, center);
             let mut first = vec![0u8; 1200];
             paste_window(&mut first, &vec![1; 1200], 20, 3, window);
             let pasted = first.iter().map(|&value| value as f32).sum::<f32>() / 1200.0;

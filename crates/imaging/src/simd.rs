@@ -1,9 +1,9 @@
 //! Compiling a loop for the vector units that are really there.
 
 /// Defines a function whose body is compiled for the baseline and, on x86-64, once more for AVX2 and FMA; the better one
-/// is chosen at run time. The body is ordinary Rust that the compiler vectorises; it must not depend on which one runs,
+/// is chosen at run time. The body is ordinary Rust that the compiler vectorizes; it must not depend on which one runs,
 /// and it does not, because Rust never contracts or reorders floating-point operations by itself.
-macro_rules! vectorised {
+macro_rules! vectorized {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block) => {
         $(#[$meta])*
         $vis fn $name($($arg: $type),*) {
@@ -26,4 +26,4 @@ macro_rules! vectorised {
     };
 }
 
-pub(crate) use vectorised;
+pub(crate) use vectorized;

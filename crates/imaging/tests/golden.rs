@@ -4,7 +4,7 @@
 use octant_imaging::affine::{Motion, transform};
 use octant_imaging::blur::{GaussianBlur, blur_f32, blur_u8};
 use octant_imaging::resize::{Method, Resizable};
-use octant_imaging::{Channel, Image, Semantics, colour};
+use octant_imaging::{Channel, Image, Semantics, color};
 use octant_tensor::{HostTensor, read_npz};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -126,17 +126,17 @@ fn blur_gives_what_the_libraries_give() {
 
 fn recolour(image: &mut Image<u8>, operation: &str, amount: f64, semantics: Semantics) {
     match operation {
-        "brightness" => colour::adjust_brightness(image, amount, semantics).unwrap(),
-        "contrast" => colour::adjust_contrast(image, amount, semantics).unwrap(),
-        "saturation" => colour::adjust_saturation(image, amount, semantics).unwrap(),
-        "hue" => colour::adjust_hue(image, amount, semantics).unwrap(),
-        "sharpness" => colour::adjust_sharpness(image, amount, semantics).unwrap(),
-        "posterize" => colour::posterize(image, amount as u32),
-        "solarize" => colour::solarize(image, amount as u32),
-        "equalize" => colour::equalize(image),
-        "autocontrast" => colour::autocontrast(image, semantics),
-        "invert" => colour::invert(image),
-        "grey" => *image = colour::grey(image, semantics),
+        "brightness" => color::adjust_brightness(image, amount, semantics).unwrap(),
+        "contrast" => color::adjust_contrast(image, amount, semantics).unwrap(),
+        "saturation" => color::adjust_saturation(image, amount, semantics).unwrap(),
+        "hue" => color::adjust_hue(image, amount, semantics).unwrap(),
+        "sharpness" => color::adjust_sharpness(image, amount, semantics).unwrap(),
+        "posterize" => color::posterize(image, amount as u32),
+        "solarize" => color::solarize(image, amount as u32),
+        "equalize" => color::equalize(image),
+        "autocontrast" => color::autocontrast(image, semantics),
+        "invert" => color::invert(image),
+        "grey" => *image = color::gray(image, semantics),
         other => panic!("{other} is not a colour operation"),
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Metric, ratio};
 use octant_graph::{DType, Tensor};
 
-/// How many rows have the label among their `k` greatest logits; ties count in the label's favour only when it comes
+/// How many rows have the label among their `k` greatest logits; ties count in the label's favor only when it comes
 /// first, as sorting would have it. `weights` is 0 for rows that do not count.
 pub fn among_greatest(logits: &Tensor, labels: &Tensor, weights: &Tensor, k: usize) -> Tensor {
     let rows = logits.dim(0);

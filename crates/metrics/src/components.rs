@@ -6,7 +6,7 @@ pub struct Component {
     /// How many pixels.
     pub area: usize,
     /// Their mean row and column.
-    pub centre: [f64; 2],
+    pub center: [f64; 2],
 }
 
 /// The components of a mask of `width` columns in the order of their first pixels, as scikit-image's `label` with
@@ -25,18 +25,18 @@ pub fn components(mask: &[bool], width: usize) -> Vec<Component> {
         while let Some(place) = open.pop() {
             let (row, column) = (place / width, place % width);
             (area, rows, columns) = (area + 1, rows + row, columns + column);
-            for neighbour_row in row.saturating_sub(1)..=row + 1 {
-                for neighbour_column in column.saturating_sub(1)..=(column + 1).min(width - 1) {
-                    let neighbour = neighbour_row * width + neighbour_column;
-                    if neighbour < mask.len() && mask[neighbour] && !seen[neighbour] {
-                        seen[neighbour] = true;
-                        open.push(neighbour);
+            for neighbor_row in row.saturating_sub(1)..=row + 1 {
+                for neighbor_column in column.saturating_sub(1)..=(column + 1).min(width - 1) {
+                    let neighbor = neighbor_row * width + neighbor_column;
+                    if neighbor < mask.len() && mask[neighbor] && !seen[neighbor] {
+                        seen[neighbor] = true;
+                        open.push(neighbor);
                     }
                 }
             }
         }
-        let centre = [rows, columns].map(|sum| sum as f64 / area as f64);
-        found.push(Component { area, centre });
+        let center = [rows, columns].map(|sum| sum as f64 / area as f64);
+        found.push(Component { area, center });
     }
     found
 }
@@ -50,6 +50,6 @@ mod tests {
         let mask: Vec<bool> = ["#..#", ".#..", "....", "#..#"].concat().chars().map(|c| c == '#').collect();
         let found = components(&mask, 4);
         assert_eq!(found.iter().map(|component| component.area).collect::<Vec<_>>(), [2, 1, 1, 1]);
-        assert_eq!(found[0].centre, [0.5, 0.5]);
+        assert_eq!(found[0].center, [0.5, 0.5]);
     }
 }

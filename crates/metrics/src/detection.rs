@@ -4,7 +4,7 @@ use crate::components::{Component, components};
 use crate::{Metric, ratio};
 
 /// Counts over images, by the rule of the official MSHNet and DNANet code: a target is found when a predicted
-/// component's centre lies within three pixels of its own; each prediction is used once.
+/// component's center lies within three pixels of its own; each prediction is used once.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Detection {
     /// Targets there were.
@@ -20,7 +20,7 @@ pub struct Detection {
     pub pixels: usize,
 }
 
-/// Centres this far apart no longer belong to each other.
+/// Centers this far apart no longer belong to each other.
 const REACH: f64 = 3.0;
 
 impl Detection {
@@ -32,7 +32,7 @@ impl Detection {
         let mut matched_areas = Vec::new();
         for target in &targets {
             let near = |candidate: &&Component| {
-                let [dy, dx] = [0, 1].map(|axis| candidate.centre[axis] - target.centre[axis]);
+                let [dy, dx] = [0, 1].map(|axis| candidate.center[axis] - target.center[axis]);
                 dx.hypot(dy) < REACH
             };
             if let Some(place) = free.iter().position(near) {

@@ -7,16 +7,16 @@ use octant_graph::{DType, Tensor};
 pub const SUMS: usize = 5;
 
 /// Of a batch of predictions and targets `[n, k]`: sums of squared and absolute errors, of the targets and of their
-/// squares, and the number of values. Targets are shifted by `centre` first: without that, the variance of targets far
+/// squares, and the number of values. Targets are shifted by `center` first: without that, the variance of targets far
 /// from 0 drowns in f32.
-pub fn errors(predictions: &Tensor, targets: &Tensor, weights: &Tensor, centre: f64) -> Tensor {
+pub fn errors(predictions: &Tensor, targets: &Tensor, weights: &Tensor, center: f64) -> Tensor {
     let rows = predictions.dim(0);
     let weights = weights.reshape(&[rows, 1]).broadcast_to(predictions.dims());
     let (predictions, targets) = (predictions.convert(DType::F32), targets.convert(DType::F32));
     let error = &predictions - &targets;
-    let centred = targets - centre;
+    let centered = targets - center;
     let sum = |tensor: Tensor| (tensor * &weights).sum_all();
-    vector(&[sum(error.square()), sum(error.abs()), sum(centred.clone()), sum(centred.square()), weights.sum_all()])
+    vector(&[sum(error.square()), sum(error.abs()), sum(centered.clone()), sum(centered.square()), weights.sum_all()])
 }
 
 /// MSE, MAE, RMSE and R² (the share of the targets' variance that is explained).
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn r_squared_of_the_mean_is_zero_and_of_the_truth_is_one() {
-        // Targets 1, 2, 3: centred at 0, sums 6 and 14.
+        // Targets 1, 2, 3: centered at 0, sums 6 and 14.
         let truth = metrics(&[0.0, 0.0, 6.0, 14.0, 3.0]);
         assert_eq!(truth[3], ("r2".to_string(), 1.0));
         let mean = metrics(&[2.0, 2.0, 6.0, 14.0, 3.0]);

@@ -41,7 +41,7 @@ pub struct Training {
     /// `u32[2]` holding the seed and the step number, an input of the program. Dropout derives its bits from it and from
     /// the path of the layer. Without it, training has no dropout and no stochastic depth.
     pub key: Option<Tensor>,
-    /// Batch norm takes its statistics over this many equal parts of the batch: 1 is synchronised over all devices, the
+    /// Batch norm takes its statistics over this many equal parts of the batch: 1 is synchronized over all devices, the
     /// number of cores is what separate replicas do.
     pub batch_groups: usize,
     /// Batch norms use and keep their running statistics, as in evaluation.
@@ -51,7 +51,7 @@ pub struct Training {
 }
 
 impl Training {
-    /// Training with dropout from `key` and synchronised batch norm.
+    /// Training with dropout from `key` and synchronized batch norm.
     pub fn new(key: &Tensor) -> Training {
         Training { key: Some(key.clone()), ..Training::without_randomness() }
     }

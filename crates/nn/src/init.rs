@@ -1,4 +1,4 @@
-//! Initialisers: the references' distributions, drawn by counter from (seed, path), so that a variable's first value
+//! Initializers: the references' distributions, drawn by counter from (seed, path), so that a variable's first value
 //! depends on nothing else.
 
 use crate::draw::{Distribution, fill, normal_pair};

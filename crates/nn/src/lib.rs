@@ -4,7 +4,7 @@
 //! A model is a function that builds a graph. It receives a [`Scope`], which knows the path of the layer being built,
 //! and declares its variables where it uses them; the path of a variable is its key in the reference's state dict.
 //! Everything declared is collected in the [`Context`], from which the trainer reads the list of [`Variable`]s: what to
-//! feed, what to differentiate, how to initialise, and how the reference lays it out in files ([`Border`]).
+//! feed, what to differentiate, how to initialize, and how the reference lays it out in files ([`Border`]).
 //!
 //! ```
 //! use octant_graph::{DType, Shape, Trace};

@@ -244,7 +244,7 @@ fn a_bias_before_a_norm_changes_the_running_mean_alone() {
     let biases: Vec<Tensor> =
         context.variables().iter().filter(|v| v.spec.path == "conv.bias").map(|v| v.value.clone()).collect();
     let gradient = trace.gradients(&y.convert(DType::F32).sum_all(), &biases).swap_remove(0);
-    let graph = octant_graph::passes::optimise(trace.finish(&[gradient]).unwrap());
+    let graph = octant_graph::passes::optimize(trace.finish(&[gradient]).unwrap());
     assert!(
         graph.nodes().iter().all(|node| !matches!(node.op, octant_graph::Op::Convolution(_))),
         "nothing to compute"

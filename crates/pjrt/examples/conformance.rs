@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if !wanted.is_empty() {
         return Ok(());
     }
-    println!("behaviour: {}", suite.run_behaviour());
+    println!("behavior: {}", suite.run_behavior());
     println!("random graphs: {}", suite.run_random());
     Ok(())
 }

@@ -58,10 +58,10 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
     let image = [side, side, entry.preprocessing.input[2]];
     let task: Box<dyn Task> = match entry.task {
         octant_zoo::Task::Classify => {
-            Box::new(Classify { model, image, normalise: None, smoothing: 0.0, mixed: false })
+            Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::Task::Segment => {
-            Box::new(Segment { model, image, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
     };
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });

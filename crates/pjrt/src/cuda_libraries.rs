@@ -63,7 +63,7 @@ fn cuda_root_in(nvidia: &Path) -> Option<PathBuf> {
 /// the plugin itself says precisely what it misses once it needs it.
 fn load_for_everybody(path: &Path) {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
-    // SAFETY: loading runs the initialisers of NVIDIA's libraries, which the plugin would run a moment later anyway.
+    // SAFETY: loading runs the initializers of NVIDIA's libraries, which the plugin would run a moment later anyway.
     if let Ok(library) = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_GLOBAL) } {
         std::mem::forget(library);
     }

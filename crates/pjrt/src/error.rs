@@ -179,7 +179,7 @@ impl PjrtError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // The names are the documentation.
 pub enum Code {
-    Cancelled,
+    Canceled,
     Unknown,
     InvalidArgument,
     DeadlineExceeded,
@@ -202,7 +202,7 @@ impl Code {
         use Code::*;
         let codes = [
             Unknown,
-            Cancelled,
+            Canceled,
             Unknown,
             InvalidArgument,
             DeadlineExceeded,
@@ -225,7 +225,7 @@ impl Code {
     /// The code in words.
     pub fn words(self) -> &'static str {
         match self {
-            Code::Cancelled => "cancelled",
+            Code::Canceled => "canceled",
             Code::Unknown => "unknown error",
             Code::InvalidArgument => "invalid argument",
             Code::DeadlineExceeded => "deadline exceeded",
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn codes_have_the_numbers_of_the_interface() {
-        assert_eq!(Code::from_raw(1), Code::Cancelled);
+        assert_eq!(Code::from_raw(1), Code::Canceled);
         assert_eq!(Code::from_raw(3), Code::InvalidArgument);
         assert_eq!(Code::from_raw(8), Code::ResourceExhausted);
         assert_eq!(Code::from_raw(12), Code::Unimplemented);

@@ -137,7 +137,7 @@ fn run_pip(package: &str, target: &Path, wheels: Option<&Path>) -> Result<(), In
     Err(InstallError::Pip { package: package.to_string(), reason: reason.to_string() })
 }
 
-/// A hidden neighbour of `folder`, on the same disk, so that renaming is atomic. Processes do not share it.
+/// A hidden neighbor of `folder`, on the same disk, so that renaming is atomic. Processes do not share it.
 fn sibling(folder: &Path, role: &str) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     folder.with_file_name(format!(".{name}.{role}.{}", std::process::id()))

@@ -47,7 +47,7 @@ impl fmt::Display for OutOfMemory {
             (Some(needed), None) => write!(f, "out of device memory: {subject} needs {} more", in_gib(needed))?,
             _ => write!(f, "out of device memory ({})", first_line(&self.message))?,
         }
-        f.write_str("; a smaller batch, bf16 precision or rematerialisation needs less")
+        f.write_str("; a smaller batch, bf16 precision or rematerialization needs less")
     }
 }
 

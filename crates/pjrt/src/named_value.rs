@@ -114,7 +114,7 @@ pub(crate) unsafe fn text(start: *const std::ffi::c_char, size: usize) -> String
 /// A slice over what a plugin points to; unlike Rust, C may use null for an empty one.
 ///
 /// # Safety
-/// `start` must be null or point to `size` initialised, aligned elements that live as long as the slice.
+/// `start` must be null or point to `size` initialized, aligned elements that live as long as the slice.
 pub(crate) unsafe fn slice<'a, T>(start: *const T, size: usize) -> &'a [T] {
     if start.is_null() || size == 0 {
         return &[];

@@ -49,7 +49,7 @@ impl fmt::Display for ApiVersion {
 }
 
 impl Plugin {
-    /// Loads the plugin at `path`, checks that both sides understand each other, and initialises it. Loading a path
+    /// Loads the plugin at `path`, checks that both sides understand each other, and initializes it. Loading a path
     /// again answers the plugin that is already there.
     pub fn load(path: impl AsRef<Path>) -> Result<Plugin> {
         static LOADED: Mutex<Option<HashMap<PathBuf, Plugin>>> = Mutex::new(None);
@@ -74,7 +74,7 @@ impl Plugin {
             path: path.to_path_buf(),
             reason: loader_reason(&reason),
         };
-        // SAFETY: loading a library runs its initialisers. That is what the caller asked for by naming it a plugin;
+        // SAFETY: loading a library runs its initializers. That is what the caller asked for by naming it a plugin;
         // there is no way to look inside first.
         let library = unsafe { libloading::Library::new(path) }.map_err(not_a_library)?;
         // SAFETY: the interface fixes the type of a symbol of this name.

@@ -35,7 +35,7 @@ impl Program {
 pub struct CompileOptions {
     /// Results must not depend on the number of threads, bit for bit.
     pub deterministic: bool,
-    /// Write graph, lowered and optimised program into this folder.
+    /// Write graph, lowered and optimized program into this folder.
     pub dump: Option<PathBuf>,
     /// Measure the parts of every run, for [`Executable::profile`].
     pub profile: bool,

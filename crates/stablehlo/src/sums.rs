@@ -248,7 +248,7 @@ impl Copies<'_> {
         made
     }
 
-    /// A parameter that no other copy reads, without which the compiler would recognise the copies as equal. It sees through
+    /// A parameter that no other copy reads, without which the compiler would recognize the copies as equal. It sees through
     /// two barriers around one value, so every barrier is put around the one before.
     fn hold(&mut self, parameter: ValueId) -> ValueId {
         let before = self.held.get(&parameter).copied().unwrap_or(self.made[&parameter]);

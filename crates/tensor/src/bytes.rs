@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A fixed, zero-initialised block of bytes whose start is aligned to 64 bytes: a cache line and an AVX-512 register.
+/// A fixed, zero-initialized block of bytes whose start is aligned to 64 bytes: a cache line and an AVX-512 register.
 pub struct AlignedBytes {
     start: NonNull<u8>,
     len: usize,
@@ -84,7 +84,7 @@ impl Drop for AlignedBytes {
 impl Deref for AlignedBytes {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` points to `len` initialised bytes that this value owns (or is dangling and aligned when empty).
+        // SAFETY: `start` points to `len` initialized bytes that this value owns (or is dangling and aligned when empty).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -115,7 +115,7 @@ fn from_row_major(shape: Shape, bytes: Bytes) -> Result<HostTensor, Fault> {
     HostTensor::from_bytes(shape, bytes).map_err(|error| Fault::Format(error.to_string()))
 }
 
-/// In Fortran order the first axis is the one whose neighbours touch.
+/// In Fortran order the first axis is the one whose neighbors touch.
 fn from_fortran_order(shape: Shape, bytes: Bytes) -> Result<HostTensor, Fault> {
     let mut strides = vec![1; shape.rank()];
     for axis in 1..shape.rank() {

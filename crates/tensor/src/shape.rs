@@ -54,7 +54,7 @@ impl Shape {
         addressable.then(|| if self.dims.contains(&0) { 0 } else { laid_out })
     }
 
-    /// The distance in elements between neighbours along every axis.
+    /// The distance in elements between neighbors along every axis.
     pub fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1; self.rank()];
         for axis in (1..self.rank()).rev() {

@@ -97,7 +97,7 @@ type Failure = Box<dyn std::error::Error>;
 
 fn task() -> Result<Box<Classify>, Failure> {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10))?;
-    Ok(Box::new(Classify { model, image: [28, 28, 1], normalise: None, smoothing: 0.0, mixed: false }))
+    Ok(Box::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false }))
 }
 
 /// Milliseconds per step: by the clock, and of all threads together.

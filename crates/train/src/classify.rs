@@ -1,6 +1,6 @@
 //! Images into classes.
 
-use crate::{Findings, Metric, Normalise, Outcome, Task, TrainError, normalised};
+use crate::{Findings, Metric, Normalize, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
 use octant_metrics::{Roc, classes, roc, vector};
@@ -14,7 +14,7 @@ pub struct Classify {
     /// `[height, width, channels]` of the images, which travel as u8.
     pub image: [usize; 3],
     /// Per-channel mean and standard deviation in units of the 0–255 scale; none leaves images as they are.
-    pub normalise: Option<Normalise>,
+    pub normalize: Option<Normalize>,
     /// Label smoothing.
     pub smoothing: f64,
     /// Images come mixed in pairs: every one has two labels and the share of the first.
@@ -140,7 +140,7 @@ impl Task for Classify {
 
 impl Classify {
     fn logits(&self, cx: &Context, images: &Tensor) -> Tensor {
-        let images = normalised(images, &self.normalise).convert(cx.precision().dtype());
+        let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
         self.model.forward(&cx.root(), &images).convert(DType::F32)
     }
 

@@ -4,13 +4,13 @@ use octant_graph::{DType, HostTensor, Tensor};
 use octant_zoo::Preprocessing;
 
 /// Per-channel mean and standard deviation in units of the 0–255 scale.
-pub type Normalise = (Vec<f32>, Vec<f32>);
+pub type Normalize = (Vec<f32>, Vec<f32>);
 
-/// Images as the network wants them: floats, with the mean taken off and divided by the deviation. Grey images become
-/// coloured ones where the network expects three channels.
-pub fn normalised(images: &Tensor, normalise: &Option<Normalise>) -> Tensor {
+/// Images as the network wants them: floats, with the mean taken off and divided by the deviation. Gray images become
+/// colored ones where the network expects three channels.
+pub fn normalized(images: &Tensor, normalize: &Option<Normalize>) -> Tensor {
     let images = images.convert(DType::F32);
-    let Some((mean, deviation)) = normalise else { return images };
+    let Some((mean, deviation)) = normalize else { return images };
     let constant = |values: Vec<f32>| {
         let tensor = HostTensor::new([values.len()], &values).expect("as many values as the shape says");
         images.trace().constant(tensor)
@@ -21,7 +21,7 @@ pub fn normalised(images: &Tensor, normalise: &Option<Normalise>) -> Tensor {
 }
 
 /// What a model's published weights expect, or nothing where they take bytes as they are.
-pub fn of_model(preprocessing: &Preprocessing) -> Option<Normalise> {
+pub fn of_model(preprocessing: &Preprocessing) -> Option<Normalize> {
     let channels = preprocessing.input[2].min(3);
     let bytes =
         |values: &[f64; 3]| values[..channels].iter().map(|v| (v * 255.0 / preprocessing.range) as f32).collect();

@@ -34,7 +34,7 @@ pub use ahead::Ahead;
 pub use classify::Classify;
 pub use error::TrainError;
 pub use evaluate::{Evaluator, Predictor};
-pub use images::{Normalise, normalised, of_model as normalise_of};
+pub use images::{Normalize, normalized, of_model as normalize_of};
 pub use phase::{Group, Pace, Phase, Rate, Rules, Trainable};
 pub use progress::{Best, Progress};
 pub use regress::{Regress, ValueLoss};

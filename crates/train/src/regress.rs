@@ -1,13 +1,13 @@
 //! Images into numbers.
 
-use crate::{Metric, Normalise, Outcome, Task, TrainError, normalised};
+use crate::{Metric, Normalize, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
 use octant_metrics::{values, vector};
 use octant_nn::{Context, loss};
 use octant_zoo::Model;
 
-/// What is minimised over numbers.
+/// What is minimized over numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ValueLoss {
     /// The squared error.
@@ -31,11 +31,11 @@ pub struct Regress {
     /// `[height, width, channels]` of the images, which travel as u8.
     pub image: [usize; 3],
     /// As in [`Classify`](crate::Classify).
-    pub normalise: Option<Normalise>,
-    /// What is minimised.
+    pub normalize: Option<Normalize>,
+    /// What is minimized.
     pub loss: ValueLoss,
     /// About where the targets lie; keeps R² exact for targets far from 0.
-    pub centre: f64,
+    pub center: f64,
 }
 
 const SUMS: usize = 2 + values::SUMS;
@@ -81,7 +81,7 @@ impl Task for Regress {
             ValueLoss::Huber => loss::huber(&predicted, targets, 1.0),
         };
         let own = vector(&[(&losses * mask).sum_all(), mask.sum_all()]);
-        let sums = Tensor::concatenate(&[own, values::errors(&predicted, targets, mask, self.centre)], 0);
+        let sums = Tensor::concatenate(&[own, values::errors(&predicted, targets, mask, self.center)], 0);
         Outcome::new(loss::mean(&losses, Some(mask)), sums)
     }
 
@@ -97,7 +97,7 @@ impl Task for Regress {
     }
 
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
-        let images = normalised(images, &self.normalise).convert(cx.precision().dtype());
+        let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
         self.model.forward(&cx.root(), &images).convert(DType::F32)
     }
 

@@ -1,13 +1,13 @@
 //! Images into masks of one class.
 
-use crate::{Findings, Metric, Normalise, Observer, Outcome, Task, TrainError, normalised};
+use crate::{Findings, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor, composites::Pool};
 use octant_metrics::{Detection, Roc, masks, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
 
-/// What is minimised over masks.
+/// What is minimized over masks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaskLoss {
     /// MSHNet's scale- and location-sensitive loss; plain 1 − IoU during warm-up.
@@ -50,8 +50,8 @@ pub struct Segment {
     /// `[height, width, channels]` of the images, which travel as u8.
     pub image: [usize; 3],
     /// As in [`Classify`](crate::Classify).
-    pub normalise: Option<Normalise>,
-    /// What is minimised.
+    pub normalize: Option<Normalize>,
+    /// What is minimized.
     pub loss: MaskLoss,
     /// The network's and the loss's warm-up: only the finest head learns.
     pub warm_up: bool,
@@ -87,7 +87,7 @@ impl Task for Segment {
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
         let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `batch_shapes`") };
-        let images = normalised(images, &self.normalise).convert(cx.precision().dtype());
+        let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
         let outputs = self.model.outputs(&cx.root(), &images, self.warm_up);
         let evaluates = matches!(cx.mode(), Mode::Evaluate);
         let mut targets = targets.convert(DType::F32);
@@ -114,7 +114,7 @@ impl Task for Segment {
     }
 
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
-        let images = normalised(images, &self.normalise).convert(cx.precision().dtype());
+        let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
         scores(&self.model.outputs(&cx.root(), &images, self.warm_up)[0])
     }
 

@@ -48,7 +48,7 @@ pub struct Usage {
 }
 
 impl<'a> Session<'a> {
-    /// Traces the training and the evaluation step, compiles the first and initialises the state from the seed.
+    /// Traces the training and the evaluation step, compiles the first and initializes the state from the seed.
     pub fn new(
         backend: &'a dyn Backend,
         plan: &StepPlan<'a, '_>,

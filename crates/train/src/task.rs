@@ -9,10 +9,10 @@ use octant_nn::{Context, Optimizer};
 
 pub use octant_metrics::Metric;
 
-/// Something that is minimised. Tasks with several networks, such as a generator and its critic, have one for each:
+/// Something that is minimized. Tasks with several networks, such as a generator and its critic, have one for each:
 /// each loss moves only the parameters of its own scope, all in the same step.
 pub struct Objective {
-    /// The scalar that is minimised.
+    /// The scalar that is minimized.
     pub loss: Tensor,
     /// The path below which the parameters lie that it moves; empty for all.
     pub scope: &'static str,
@@ -32,7 +32,7 @@ impl Objective {
 
 /// What a task makes of one batch.
 pub struct Outcome {
-    /// What is minimised. The first one's loss is watched for values that are not finite.
+    /// What is minimized. The first one's loss is watched for values that are not finite.
     pub objectives: Vec<Objective>,
     /// What this batch adds to the running sums: f32 `[sums]`.
     pub sums: Tensor,
@@ -47,7 +47,7 @@ impl Outcome {
     }
 }
 
-/// A kind of learning: how a batch enters the graph, what is minimised, what is counted.
+/// A kind of learning: how a batch enters the graph, what is minimized, what is counted.
 pub trait Task {
     /// The name of the task, such as `classify`.
     fn name(&self) -> &'static str;

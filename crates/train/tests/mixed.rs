@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 fn task(mixed: bool) -> Classify {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
-    Classify { model, image: [28, 28, 1], normalise: None, smoothing: 0.1, mixed }
+    Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.1, mixed }
 }
 
 fn loader(mix: Option<Mix>) -> Loader {
@@ -36,8 +36,8 @@ fn the_loss_of_a_mixed_batch_is_that_of_both_labels_by_their_shares() {
         let Targets::Mixed { classes, partners, shares } = &batch.targets else { panic!("{:?}", batch.targets) };
         let share = shares.to_f64s()[0];
         assert!((0.01..0.99).contains(&share), "{share}");
-        let labelled = |labels: &HostTensor| Batch { targets: Targets::Classes(labels.clone()), ..batch.clone() };
-        let [own, others] = [classes, partners].map(|labels| judged(&task(false), &labelled(labels)));
+        let labeled = |labels: &HostTensor| Batch { targets: Targets::Classes(labels.clone()), ..batch.clone() };
+        let [own, others] = [classes, partners].map(|labels| judged(&task(false), &labeled(labels)));
         let found = judged(&task(true), &batch);
         for (found, (own, others)) in found.into_iter().zip(own.into_iter().zip(others)) {
             let expected = share * own + (1.0 - share) * others;

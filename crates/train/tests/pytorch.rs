@@ -50,7 +50,7 @@ fn batch(images: HostTensor, targets: Targets) -> Batch {
     Batch { position, images, targets, mask, valid: count, indices }
 }
 
-fn labelled(step: usize, channels: usize, side: usize) -> Batch {
+fn labeled(step: usize, channels: usize, side: usize) -> Batch {
     let labels: Vec<i32> = (0..8).map(|image| ((7 * image + 3 + step) % 10) as i32).collect();
     batch(images(step, 8, channels, side), Targets::Classes(HostTensor::new([8], &labels).unwrap()))
 }
@@ -62,7 +62,7 @@ fn classifier(name: &str, image: [usize; 3]) -> Classify {
     Classify {
         model,
         image,
-        normalise: Some((vec![127.5; channels], vec![127.5; channels])),
+        normalize: Some((vec![127.5; channels], vec![127.5; channels])),
         smoothing: 0.0,
         mixed: false,
     }
@@ -156,7 +156,7 @@ fn schedule_of(name: &str, rate: f64) -> Schedule {
 fn every_optimizer_with_every_schedule() {
     let backend = CpuBackend::with_threads(2).unwrap();
     let task = classifier("fashion-cnn-tiny", [28, 28, 1]);
-    let batches: Vec<Batch> = (0..STEPS).map(|step| labelled(step, 1, 28)).collect();
+    let batches: Vec<Batch> = (0..STEPS).map(|step| labeled(step, 1, 28)).collect();
     let schedules = ["constant", "step", "multi-step", "polynomial", "cosine", "one-cycle", "warmup-cosine", "plateau"];
     for name in Optimizer::NAMES {
         let optimizer = match Optimizer::named(name).unwrap() {
@@ -200,14 +200,14 @@ fn two_phases_with_a_frozen_body() {
     let (mut losses, mut rates) = (Vec::new(), Vec::new());
     for number in 0..10 {
         rates.push(cycle(0.1, 10, 0).rate(number));
-        losses.push(step(&mut first, &labelled(number as usize, 3, 32), rates[number as usize]));
+        losses.push(step(&mut first, &labeled(number as usize, 3, 32), rates[number as usize]));
     }
     let known: Values = first.values().unwrap().into_iter().filter(|(name, _)| !name.contains('#')).collect();
     let everything = StepPlan { optimizer, ..StepPlan::new(&task, 8) };
     let mut second = session(&backend, &everything, Some(&known));
     for number in 10..STEPS {
         rates.push(cycle(0.01, 11, 5).rate(number as u64 - 10));
-        losses.push(step(&mut second, &labelled(number, 3, 32), rates[number]));
+        losses.push(step(&mut second, &labeled(number, 3, 32), rates[number]));
     }
     compare("phases", &losses, &rates, &second, 0.0, |_| false);
 }
@@ -230,7 +230,7 @@ fn infrared(warm_up: bool) -> Segment {
     Segment {
         model: octant_zoo::build("mshnet", Some(1)).unwrap(),
         image: [64, 64, 3],
-        normalise: Some((vec![127.5; 3], vec![127.5; 3])),
+        normalize: Some((vec![127.5; 3], vec![127.5; 3])),
         loss: MaskLoss::SlsIou,
         warm_up,
     }

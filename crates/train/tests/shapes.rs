@@ -19,7 +19,7 @@ fn batch_of(batch_size: usize) -> Batch {
 #[test]
 fn a_batch_of_another_size_is_refused_with_both_shapes() {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
-    let task = Classify { model, image: [28, 28, 1], normalise: None, smoothing: 0.0, mixed: false };
+    let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
     let backend = CpuBackend::with_threads(1).unwrap();
     let plan = StepPlan { optimizer: Optimizer::named("sgd").unwrap(), ..StepPlan::new(&task, 16) };
     let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 4).unwrap();

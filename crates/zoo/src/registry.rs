@@ -41,7 +41,7 @@ pub struct Preprocessing {
     pub deviation: [f64; 3],
     /// How images are resized.
     pub interpolation: Interpolation,
-    /// In evaluation, the part of the resized image's side that is kept, around the centre.
+    /// In evaluation, the part of the resized image's side that is kept, around the center.
     pub crop: f64,
 }
 
@@ -81,8 +81,8 @@ pub struct Entry {
     pub classes: usize,
     /// What the reference weights expect.
     pub preprocessing: Preprocessing,
-    /// The licence of the reference weights, or "none published".
-    pub licence: &'static str,
+    /// The license of the reference weights, or "none published".
+    pub license: &'static str,
     /// Builds the network with a head of that size.
     pub build: fn(usize) -> Box<dyn Model>,
 }

@@ -17,7 +17,7 @@ pub struct Loaded {
     pub matching: Matching,
 }
 
-/// Reads a model's variables from an archive. What is not there is initialised from `seed`.
+/// Reads a model's variables from an archive. What is not there is initialized from `seed`.
 pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: u64) -> Loaded {
     let archive = with_current_names(archive, specs);
     let wanted: Vec<(String, Shape)> = specs.iter().map(reference_shape).collect();

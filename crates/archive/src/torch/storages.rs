@@ -144,12 +144,12 @@ impl<'a> Storages<'a> {
     /// The tensor that a value stands for; `None` when it stands for something else.
     pub fn tensor(&mut self, value: Value) -> Result<Option<HostTensor>, Fault> {
         match tensor_record(value) {
-            Some((name, args)) => self.materialise(describe(name, args)?).map(Some),
+            Some((name, args)) => self.materialize(describe(name, args)?).map(Some),
             None => Ok(None),
         }
     }
 
-    fn materialise(&mut self, wanted: Description) -> Result<HostTensor, Fault> {
+    fn materialize(&mut self, wanted: Description) -> Result<HostTensor, Fault> {
         let Description { stored, shape, offset, strides } = wanted;
         let place = self.places.get(stored.key).cloned();
         let place = place.ok_or_else(|| Fault::Damaged(format!("its storage {:?} is missing", stored.key)))?;

@@ -38,7 +38,7 @@ struct Published {
 const PUBLISHED: [Published; 5] = [
     Published {
         name: "fashion-mnist",
-        about: "70,000 grey images of clothes, 28×28, 10 classes, 29 MiB",
+        about: "70,000 gray images of clothes, 28×28, 10 classes, 29 MiB",
         base: "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         files: &[
             ("train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
@@ -50,7 +50,7 @@ const PUBLISHED: [Published; 5] = [
     },
     Published {
         name: "mnist",
-        about: "70,000 grey images of handwritten digits, 28×28, 10 classes, 11 MiB",
+        about: "70,000 gray images of handwritten digits, 28×28, 10 classes, 11 MiB",
         base: "https://ossci-datasets.s3.amazonaws.com/mnist/",
         files: &[
             ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
@@ -62,7 +62,7 @@ const PUBLISHED: [Published; 5] = [
     },
     Published {
         name: "kmnist",
-        about: "70,000 grey images of Japanese characters, 28×28, 10 classes, 20 MiB",
+        about: "70,000 gray images of Japanese characters, 28×28, 10 classes, 20 MiB",
         base: "http://codh.rois.ac.jp/kmnist/dataset/kmnist/",
         files: &[
             ("train-images-idx3-ubyte.gz", "bdb82020997e1d708af4cf47b453dcf7"),

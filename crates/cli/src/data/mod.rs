@@ -17,7 +17,7 @@ pub(crate) use opened::Ticking;
 #[command(
     after_help = "Examples:\n  octant data get fashion-mnist\n  octant data synth irstd scenes --count 100\n  octant \
                         data show scenes --out sheet.png\n  octant data verify s3://bucket/imagenet/train\n\nA data set is a \
-                        folder or a file, or either of them at s3://…, gs://… or https://…; its layout is recognised."
+                        folder or a file, or either of them at s3://…, gs://… or https://…; its layout is recognized."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]

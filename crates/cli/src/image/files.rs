@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path) -> Result<AnyImage> {
 
 /// A mask of 0 and 1, thresholded in the units of 0–255.
 pub(super) fn read_mask(path: &Path, threshold: Threshold) -> Result<Image<u8>> {
-    let options = DecodeOptions { channels: Channels::Grey, eight_bits: true, ..DecodeOptions::default() };
+    let options = DecodeOptions { channels: Channels::Gray, eight_bits: true, ..DecodeOptions::default() };
     Ok(threshold.apply(&read_image(path, &options)?.to_u8()))
 }
 

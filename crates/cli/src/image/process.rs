@@ -8,7 +8,7 @@ use crate::output::Json;
 use anyhow::{Context, Result, bail};
 use octant_data::AnyImage;
 use octant_imaging::blur::GaussianBlur;
-use octant_imaging::geometry::{Window, centre_window};
+use octant_imaging::geometry::{Window, center_window};
 use octant_imaging::mask::{MaskCrop, Threshold, bounds};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
@@ -57,11 +57,11 @@ pub(super) struct Crop {
     #[command(flatten)]
     files: Files,
     /// A fixed window instead of a mask's: left,top,width,height
-    #[arg(long, conflicts_with = "centre")]
+    #[arg(long, conflicts_with = "center")]
     window: Option<String>,
     /// The middle instead of a mask's window: width and height
     #[arg(long)]
-    centre: Option<Size>,
+    center: Option<Size>,
     /// Pixels to keep around what the mask marks
     #[arg(long, default_value_t = 0)]
     padding: usize,
@@ -157,10 +157,10 @@ fn windows(arguments: &Crop, jobs: &[Job], images: &[AnyImage]) -> Result<Vec<Wi
     if let Some(text) = &arguments.window {
         return Ok(vec![window(text)?; images.len()]);
     }
-    if let Some(size) = arguments.centre {
+    if let Some(size) = arguments.center {
         let window = |image: &AnyImage| {
             let [height, width, _] = image.dims();
-            centre_window(&Image::filled(height, width, 1, 0u8), size.height.min(height), size.width.min(width))
+            center_window(&Image::filled(height, width, 1, 0u8), size.height.min(height), size.width.min(width))
         };
         return Ok(images.iter().map(window).collect());
     }
@@ -171,7 +171,7 @@ fn windows(arguments: &Crop, jobs: &[Job], images: &[AnyImage]) -> Result<Vec<Wi
     let mut masks = Vec::new();
     for (job, image) in jobs.iter().zip(images) {
         let (path, _) =
-            job.mask.as_ref().context("give --masks, a folder with video/ and mask/, --window or --centre")?;
+            job.mask.as_ref().context("give --masks, a folder with video/ and mask/, --window or --center")?;
         let mask = files::read_mask(path, threshold)?;
         if mask.dims()[..2] != image.dims()[..2] {
             bail!("{} and its mask have different sizes", job.image.display());

@@ -96,8 +96,8 @@ fn targets_on_a_scale_that_flatters() {
 
 #[test]
 fn preprocessing_other_than_the_weights_were_made_with() {
-    let changes = ["weights=\"w.safetensors\"", "normalise=\"none\"", "model=\"resnet18\""];
-    warns("demo-finetune", &changes, &classes(), "expect normalised images");
+    let changes = ["weights=\"w.safetensors\"", "normalize=\"none\"", "model=\"resnet18\""];
+    warns("demo-finetune", &changes, &classes(), "expect normalized images");
     warns("demo-finetune", &changes, &classes(), "made for images of 224×224, these are 8×8");
 }
 

@@ -106,7 +106,7 @@ fn transform(recipe: &Recipe, entry: &Entry) -> Result<Pipeline> {
 
 fn prepared(path: &Path, transform: &Pipeline, entry: &Entry) -> Result<Image<u8>> {
     let channels = match entry.preprocessing.input[2] {
-        1 => Channels::Grey,
+        1 => Channels::Gray,
         _ => Channels::Rgb,
     };
     let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };

@@ -35,7 +35,7 @@ pub(crate) struct Recipe {
     /// Blocks of the network are computed again in the backward pass instead of being kept.
     #[serde(default)]
     pub recompute: bool,
-    /// Parts of a batch that batch norms look at separately; 1 is synchronised.
+    /// Parts of a batch that batch norms look at separately; 1 is synchronized.
     #[serde(default = "one")]
     pub batch_groups: usize,
     /// Threads that prepare batches; 0 for one per core.
@@ -56,7 +56,7 @@ pub(crate) struct Recipe {
     pub crop_size: Option<usize>,
     /// model or none.
     #[serde(default = "model_name")]
-    pub normalise: String,
+    pub normalize: String,
     #[serde(default)]
     pub eval_transform: Transforms,
     #[serde(default = "one_epoch")]

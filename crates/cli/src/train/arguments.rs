@@ -150,7 +150,7 @@ pub(crate) struct Arguments {
     /// Start over even if the run directory holds a run
     #[arg(long)]
     pub fresh: bool,
-    /// Write the graph, what it is lowered to, and the optimised program of every step into this folder
+    /// Write the graph, what it is lowered to, and the optimized program of every step into this folder
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
     /// Record what the device does in a few steps: a table, and trace.json in the run directory

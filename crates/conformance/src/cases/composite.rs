@@ -9,7 +9,7 @@ pub fn cases() -> Vec<Case> {
     for dtype in FLOATS {
         cases.extend([
             softmax(dtype),
-            normalised(dtype),
+            normalized(dtype),
             gelu(dtype),
             attention(dtype),
             convolutional(dtype),
@@ -39,22 +39,22 @@ fn softmax_of(x: &Tensor) -> Tensor {
     &powers / &powers.sum(&[last]).reshape(&kept)
 }
 
-fn normalise(x: &Tensor, axes: &[usize], scale: &Tensor, shift: &Tensor) -> Tensor {
+fn normalize(x: &Tensor, axes: &[usize], scale: &Tensor, shift: &Tensor) -> Tensor {
     let mut kept = x.dims().to_vec();
     axes.iter().for_each(|&axis| kept[axis] = 1);
-    let centred = x - &x.mean(axes).reshape(&kept);
-    let variance = (&centred * &centred).mean(axes).reshape(&kept);
-    &(&centred * &(variance + 1e-3).rsqrt()) * scale + shift
+    let centered = x - &x.mean(axes).reshape(&kept);
+    let variance = (&centered * &centered).mean(axes).reshape(&kept);
+    &(&centered * &(variance + 1e-3).rsqrt()) * scale + shift
 }
 
-fn normalised(dtype: DType) -> Case {
+fn normalized(dtype: DType) -> Case {
     let inputs =
         vec![values::ordinary(dtype, &[4, 5, 6, 7]), values::ordinary(dtype, &[7]), values::ordinary(dtype, &[7])];
-    Case::new(format!("composite/normalised/{dtype}"), inputs, Tolerance::chain(30.0, 2.0), |_, x| {
+    Case::new(format!("composite/normalized/{dtype}"), inputs, Tolerance::chain(30.0, 2.0), |_, x| {
         vec![
-            normalise(&x[0], &[0, 1, 2], &x[1], &x[2]),
-            normalise(&x[0], &[3], &x[1], &x[2]),
-            normalise(&x[0], &[1, 2], &x[1], &x[2]),
+            normalize(&x[0], &[0, 1, 2], &x[1], &x[2]),
+            normalize(&x[0], &[3], &x[1], &x[2]),
+            normalize(&x[0], &[1, 2], &x[1], &x[2]),
         ]
     })
 }

@@ -181,9 +181,9 @@ fn reductions() -> Vec<Differentiable> {
         }),
         differentiable("softmax", vec![numbers(&[3, 5])], |x| x[0].softmax(1)),
         differentiable("standardised", vec![numbers(&[3, 5])], |x| {
-            let centred = &x[0] - &x[0].mean(&[1]).reshape(&[3, 1]);
-            let variance = (&centred * &centred).mean(&[1]).reshape(&[3, 1]);
-            &centred * &(variance + 1e-3).rsqrt()
+            let centered = &x[0] - &x[0].mean(&[1]).reshape(&[3, 1]);
+            let variance = (&centered * &centered).mean(&[1]).reshape(&[3, 1]);
+            &centered * &(variance + 1e-3).rsqrt()
         }),
     ]
 }

@@ -51,7 +51,7 @@ pub fn search(count: u32, check: impl Fn(&Case) -> Result<(), String>) -> Result
     match outcome {
         Ok(()) => Ok(()),
         Err(TestError::Fail(_, recipe)) => {
-            let smallest = minimise(recipe, |recipe| check(&recipe.grow()).is_err()).grow();
+            let smallest = minimize(recipe, |recipe| check(&recipe.grow()).is_err()).grow();
             Err(format!("{}\n    {}", check(&smallest).err().unwrap_or_default(), show(&smallest)))
         }
         Err(TestError::Abort(reason)) => Err(reason.to_string()),
@@ -60,7 +60,7 @@ pub fn search(count: u32, check: impl Fn(&Case) -> Result<(), String>) -> Result
 
 /// Leaves out steps and sets numbers to zero as long as the recipe still fails: the shrinking of proptest stops at the
 /// first obstacle, which in a graph is soon met.
-fn minimise(mut recipe: Recipe, fails: impl Fn(&Recipe) -> bool) -> Recipe {
+fn minimize(mut recipe: Recipe, fails: impl Fn(&Recipe) -> bool) -> Recipe {
     loop {
         match recipe.simpler().into_iter().find(&fails) {
             Some(simpler) => recipe = simpler,

@@ -128,7 +128,7 @@ pub(crate) struct Fold {
 }
 
 /// A loop over `dims` in which every place loads, computes, stores and folds. Dimensions of length 1 are gone and
-/// neighbouring ones are merged where every operand allows it.
+/// neighboring ones are merged where every operand allows it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Loop {
     pub dims: Vec<usize>,
@@ -153,7 +153,7 @@ impl Loop {
         loads.chain(stores).chain(folds).collect()
     }
 
-    /// Drops dimensions of length 1 and merges neighbours that every operand walks through without a jump.
+    /// Drops dimensions of length 1 and merges neighbors that every operand walks through without a jump.
     pub fn collapse(&mut self) {
         let mut dims = std::mem::take(&mut self.dims);
         let mut strides = self.strides_mut();

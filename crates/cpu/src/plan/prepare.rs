@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// The graph simplified, without calls, and with negative padding expressed as slices.
 pub(crate) fn prepare(graph: &Graph) -> Graph {
     let graph = passes::apply(passes::inline_calls, graph);
-    passes::optimise(rewritten(&graph))
+    passes::optimize(rewritten(&graph))
 }
 
 /// * Negative padding becomes slices.

@@ -1,4 +1,4 @@
-//! Elementary functions of f32 without branches, so that the compiler vectorises the loops that call them.
+//! Elementary functions of f32 without branches, so that the compiler vectorizes the loops that call them.
 //!
 //! Errors are a few units in the last place over the whole range; each function says what it is made of. The functions are
 //! generic over the vector only to know whether a multiplication and an addition are one instruction.

@@ -50,12 +50,12 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
         let row = if rows > 0 { height - 1 - row } else { row };
         let line = &bytes[start + row * stride..][..width * bytes_per_pixel];
         match &palette {
-            Some(colours) => line.iter().for_each(|&place| values.extend(colours[place as usize])),
+            Some(colors) => line.iter().for_each(|&place| values.extend(colors[place as usize])),
             None => line.chunks_exact(bytes_per_pixel).for_each(|pixel| values.extend([pixel[2], pixel[1], pixel[0]])),
         }
     }
-    let is_grey = palette.is_some_and(|colours| colours.iter().all(|[r, g, b]| r == g && g == b));
-    let image = match is_grey {
+    let is_gray = palette.is_some_and(|colors| colors.iter().all(|[r, g, b]| r == g && g == b));
+    let image = match is_gray {
         true => image(height, width, 1, values.into_iter().step_by(3).collect())?,
         false => image(height, width, 3, values)?,
     };
@@ -68,7 +68,7 @@ fn palette(bytes: &[u8], start: usize, announced: Result<u32, String>) -> Result
         count => (count as usize).min(256),
     };
     let entries = bytes.get(start..start + 4 * count).ok_or("its BMP palette is cut off")?;
-    let mut colours: Vec<[u8; 3]> = entries.chunks_exact(4).map(|entry| [entry[2], entry[1], entry[0]]).collect();
-    colours.resize(256, [0; 3]);
-    Ok(colours)
+    let mut colors: Vec<[u8; 3]> = entries.chunks_exact(4).map(|entry| [entry[2], entry[1], entry[0]]).collect();
+    colors.resize(256, [0; 3]);
+    Ok(colors)
 }

@@ -19,17 +19,17 @@ pub(super) fn decode(bytes: &[u8], channels: Channels, limits: &Limits) -> Resul
     decoder.decode_headers().map_err(problem)?;
     let (width, height) = decoder.info().map(|info| (info.width as usize, info.height as usize)).unwrap_or_default();
     limits.check(height, width)?;
-    // The decoder makes grey from luma at no cost, but its grey of colour images must not differ from ours.
-    let is_grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
-    let as_grey = is_grey && channels != Channels::Rgb;
-    let (colorspace, count) = if as_grey { (ColorSpace::Luma, 1) } else { (ColorSpace::RGB, 3) };
+    // The decoder makes gray from luma at no cost, but its gray of color images must not differ from ours.
+    let is_gray = decoder.input_colorspace() == Some(ColorSpace::Luma);
+    let as_gray = is_gray && channels != Channels::Rgb;
+    let (colorspace, count) = if as_gray { (ColorSpace::Luma, 1) } else { (ColorSpace::RGB, 3) };
     decoder.set_options(options.jpeg_set_out_colorspace(colorspace));
     let orientation = decoder.exif().map(|exif| Orientation::from_exif(exif)).unwrap_or_default();
     let pixels = decoder.decode().map_err(problem)?;
     Ok(Decoded { image: AnyImage::U8(image(height, width, count, pixels)?), orientation })
 }
 
-/// True when nothing ends the last scan. Decoders fill the missing part with grey, which would go unnoticed.
+/// True when nothing ends the last scan. Decoders fill the missing part with gray, which would go unnoticed.
 fn is_cut_off(bytes: &[u8]) -> bool {
     let last = |marker: u8| bytes.windows(2).rposition(|pair| pair == [0xff, marker]);
     match (last(0xda), last(0xd9)) {

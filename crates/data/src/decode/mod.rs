@@ -1,4 +1,4 @@
-//! Files to pixels: JPEG, PNG, BMP, WebP and TIFF, recognised by content.
+//! Files to pixels: JPEG, PNG, BMP, WebP and TIFF, recognized by content.
 //!
 //! Sizes are checked against [`Limits`] before anything is allocated for them, so a file of a hundred bytes cannot ask
 //! for gigabytes. Images are turned upright as their EXIF data says.
@@ -11,7 +11,7 @@ mod tiff;
 mod webp;
 
 use crate::{AnyImage, DataError};
-use octant_imaging::{Channel, Image, Semantics, colour};
+use octant_imaging::{Channel, Image, Semantics, color};
 pub use orientation::Orientation;
 use std::path::Path;
 
@@ -51,11 +51,11 @@ impl Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Channels {
-    /// Red, green, blue; alpha is dropped, grey is repeated.
+    /// Red, green, blue; alpha is dropped, gray is repeated.
     #[default]
     Rgb,
     /// One channel.
-    Grey,
+    Gray,
     /// As many as the file has.
     Stored,
 }
@@ -137,20 +137,20 @@ pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<AnyImage, String>
 
 fn channels_u8(image: Image<u8>, wanted: Channels) -> Image<u8> {
     match (wanted, image.channels()) {
-        (Channels::Grey, 3 | 4) => colour::grey(&image, Semantics::Pil),
+        (Channels::Gray, 3 | 4) => color::gray(&image, Semantics::Pil),
         _ => channels_of(image, wanted),
     }
 }
 
-/// Brings an image to the channels wanted; colour becomes grey by the usual weights, unrounded.
+/// Brings an image to the channels wanted; color becomes gray by the usual weights, unrounded.
 fn channels_of<T: Channel>(image: Image<T>, wanted: Channels) -> Image<T> {
     let channels = image.channels();
     let convert: fn(&[T]) -> [T; 3] = match (wanted, channels) {
-        (Channels::Stored, _) | (Channels::Rgb, 3) | (Channels::Grey, 1) => return image,
+        (Channels::Stored, _) | (Channels::Rgb, 3) | (Channels::Gray, 1) => return image,
         (Channels::Rgb, 1 | 2) => |pixel| [pixel[0]; 3],
         (Channels::Rgb, _) => |pixel| [pixel[0], pixel[1], pixel[2]],
-        (Channels::Grey, 2) => |pixel| [pixel[0]; 3],
-        (Channels::Grey, _) => |pixel| {
+        (Channels::Gray, 2) => |pixel| [pixel[0]; 3],
+        (Channels::Gray, _) => |pixel| {
             let [r, g, b] = [pixel[0].to_f32(), pixel[1].to_f32(), pixel[2].to_f32()];
             [T::from_f32(0.299 * r + 0.587 * g + 0.114 * b); 3]
         },

@@ -1,4 +1,4 @@
-//! PNG: grey, colour, palette and alpha, 1 to 16 bits.
+//! PNG: gray, color, palette and alpha, 1 to 16 bits.
 
 use super::{Decoded, Limits, Orientation, image};
 use crate::AnyImage;

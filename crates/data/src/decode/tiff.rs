@@ -1,4 +1,4 @@
-//! TIFF: grey and colour, 8 and 16 bits and floats, plain or compressed with LZW, deflate or packbits.
+//! TIFF: gray and color, 8 and 16 bits and floats, plain or compressed with LZW, deflate or packbits.
 
 use super::{Decoded, Limits, Orientation, image};
 use crate::AnyImage;
@@ -37,7 +37,7 @@ fn channels(kind: ColorType) -> Result<usize, String> {
         ColorType::RGB(8 | 16 | 32) => Ok(3),
         ColorType::RGBA(8 | 16 | 32) => Ok(4),
         ColorType::Multiband { num_samples, .. } => Ok(num_samples as usize),
-        other => Err(format!("its TIFF colours are of the kind {other:?}, which is not read")),
+        other => Err(format!("its TIFF colors are of the kind {other:?}, which is not read")),
     }
 }
 

@@ -32,7 +32,7 @@ impl Dataset for MaskedDataset {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (image_path, mask_path) = &self.pairs[index];
         let image = read_image(image_path, &self.options)?;
-        let options = DecodeOptions { channels: Channels::Grey, eight_bits: true, ..self.options };
+        let options = DecodeOptions { channels: Channels::Gray, eight_bits: true, ..self.options };
         let mask = binary(read_image(mask_path, &options)?.to_u8());
         let (size, mask_size) = (&image.dims()[..2], &mask.dims()[..2]);
         if size != mask_size {

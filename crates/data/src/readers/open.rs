@@ -6,7 +6,7 @@ use crate::{DataError, Dataset, Packed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens a data set, recognising its layout by its files: a packed file, IDX, CIFAR, infrared, frames with masks, a
+/// Opens a data set, recognizing its layout by its files: a packed file, IDX, CIFAR, infrared, frames with masks, a
 /// table, TFRecord files, WebDataset shards, a folder per class, or just images.
 pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
     let path = path.as_ref();
@@ -94,7 +94,7 @@ fn open_shards(
         return Ok(Arc::new(WebDataset::open(&shards, options)?));
     }
     if !entries.iter().any(|path| path.is_dir()) {
-        return Ok(Arc::new(TableDataset::unlabelled(path, options)?));
+        return Ok(Arc::new(TableDataset::unlabeled(path, options)?));
     }
     Ok(Arc::new(FolderDataset::open_split(path, split, options)?))
 }

@@ -27,7 +27,7 @@ impl TableDataset {
     }
 
     /// The images in a folder and below it, with nothing to predict about them.
-    pub fn unlabelled(root: &Path, options: DecodeOptions) -> Result<TableDataset, DataError> {
+    pub fn unlabeled(root: &Path, options: DecodeOptions) -> Result<TableDataset, DataError> {
         let images = super::images_below(root)?;
         if images.is_empty() {
             return Err(DataError::malformed(root, "there are no images in it"));

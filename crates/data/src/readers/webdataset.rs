@@ -110,7 +110,7 @@ impl WebDataset {
         match self.entries[index].label {
             Some(Label::Class(span)) => Ok(Target::Class(self.class(index, span)?)),
             Some(Label::Mask(span)) => {
-                let options = DecodeOptions { channels: Channels::Grey, eight_bits: true, ..self.options };
+                let options = DecodeOptions { channels: Channels::Gray, eight_bits: true, ..self.options };
                 let mask = decode(self.contents(index, span), &options);
                 Ok(Target::Mask(mask.map_err(|problem| self.problem(index, problem))?.to_u8()))
             }

@@ -1,7 +1,7 @@
 //! A contact sheet: samples in a grid, with their labels, masks and boxes.
 
 use super::font;
-use crate::{DataError, Dataset, LabelledBox, Sample, Target};
+use crate::{DataError, Dataset, LabeledBox, Sample, Target};
 use octant_imaging::Image;
 use octant_imaging::resize::{Method, Resizable, resize_with_pad};
 use octant_imaging::{Filter, Semantics};
@@ -62,7 +62,7 @@ fn label(target: &Target, classes: &[String]) -> String {
     }
 }
 
-/// One sample at the size of a cell, in colour, with what is to be predicted drawn over it.
+/// One sample at the size of a cell, in color, with what is to be predicted drawn over it.
 fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
     let side = options.cell;
     let rgb = to_rgb(&sample.image.clone().to_u8());
@@ -113,15 +113,15 @@ fn overlay(cell: &mut Image<u8>, mask: &Image<u8>, top: usize, left: usize) {
     }
 }
 
-fn draw_box(cell: &mut Image<u8>, object: &LabelledBox, [x0, y0, x1, y1]: [usize; 4]) {
+fn draw_box(cell: &mut Image<u8>, object: &LabeledBox, [x0, y0, x1, y1]: [usize; 4]) {
     const COLOURS: [[u8; 3]; 6] =
         [[255, 80, 80], [80, 220, 80], [90, 140, 255], [255, 210, 60], [230, 90, 230], [80, 220, 220]];
-    let colour = COLOURS[object.class as usize % COLOURS.len()];
+    let color = COLOURS[object.class as usize % COLOURS.len()];
     let (right, bottom) = (x1.clamp(1, cell.width()) - 1, y1.clamp(1, cell.height()) - 1);
     for y in y0.min(bottom)..=bottom {
         for x in x0.min(right)..=right {
             if y == y0 || y == bottom || x == x0 || x == right {
-                cell.row_mut(y)[x * 3..][..3].copy_from_slice(&colour);
+                cell.row_mut(y)[x * 3..][..3].copy_from_slice(&color);
             }
         }
     }

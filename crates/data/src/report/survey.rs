@@ -139,7 +139,7 @@ fn finding(index: usize, sample: &Sample) -> Finding {
             [object.x0, object.y0, object.x1, object.y1].map(f32::to_bits).hash(&mut target);
         }),
     }
-    // An image of one colour says nothing; without the kind of image many masks' blank images would be "equal".
+    // An image of one color says nothing; without the kind of image many masks' blank images would be "equal".
     if let AnyImage::U8(image) = &sample.image
         && image.values().iter().all(|value| *value == image.values()[0])
     {

@@ -13,7 +13,7 @@ pub enum Graphics {
     Kitty,
     /// Whole images, by the protocol of iTerm2.
     Iterm,
-    /// Colours: two pixels per character.
+    /// Colors: two pixels per character.
     Blocks,
 }
 
@@ -77,13 +77,13 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The image as coloured half blocks, `columns` characters wide: two pixels per character, one above the other.
+/// The image as colored half blocks, `columns` characters wide: two pixels per character, one above the other.
 pub fn to_terminal(image: &Image<u8>, columns: usize) -> String {
     let columns = columns.clamp(1, image.width());
     let rows = (image.height() * columns).div_ceil(image.width()).next_multiple_of(2);
     let method = Method::new(Filter::Bilinear, Semantics::Pil);
     let small = image.resize(rows, columns, method).expect("Pillow has bilinear");
-    let colour = |row: usize, column: usize| match small.pixel(row, column) {
+    let color = |row: usize, column: usize| match small.pixel(row, column) {
         [r, g, b, ..] => format!("{r};{g};{b}"),
         [value, ..] => format!("{value};{value};{value}"),
         [] => String::new(),
@@ -91,7 +91,7 @@ pub fn to_terminal(image: &Image<u8>, columns: usize) -> String {
     let mut text = String::new();
     for row in (0..rows).step_by(2) {
         for column in 0..columns {
-            let (upper, lower) = (colour(row, column), colour(row + 1, column));
+            let (upper, lower) = (color(row, column), color(row + 1, column));
             // Writing to a string cannot fail.
             let _ = write!(text, "\x1b[38;2;{upper};48;2;{lower}m▀");
         }

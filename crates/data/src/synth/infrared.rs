@@ -13,7 +13,7 @@ pub enum Scene {
     Ground,
 }
 
-/// A grey scene and its mask of 0 and 1.
+/// A gray scene and its mask of 0 and 1.
 pub fn infrared(side: usize, rng: &mut SampleRng) -> (Image<u8>, Image<u8>) {
     let scene = [Scene::Clouds, Scene::Sea, Scene::Ground][rng.below(3)];
     let mut image = match scene {
@@ -97,7 +97,7 @@ fn add_target(image: &mut Image<f32>, mask: &mut Image<u8>, rng: &mut SampleRng)
     let (sin, cos) = rng.between(0.0, std::f32::consts::PI).sin_cos();
     let contrast = (rng.between(3.0, 7.0) * local_deviation(image, row as usize, column as usize)).clamp(0.13, 0.5);
     let reach = 9.0;
-    let span = |centre: f32| (centre - reach).max(0.0) as usize..((centre + reach) as usize).min(side);
+    let span = |center: f32| (center - reach).max(0.0) as usize..((center + reach) as usize).min(side);
     for y in span(row) {
         for x in span(column) {
             let (dx, dy) = (x as f32 + 0.5 - column, y as f32 + 0.5 - row);

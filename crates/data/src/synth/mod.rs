@@ -35,7 +35,7 @@ pub fn write_infrared(folder: &Path, count: usize, side: usize, seed: u64) -> Re
     write_text(&folder.join("test.txt"), &names[first_test..].join("\n"))
 }
 
-/// Writes images with several shapes each: `images/` with `labels/` (class, centre and size as shares of the
+/// Writes images with several shapes each: `images/` with `labels/` (class, center and size as shares of the
 /// image, one object per line) for detection, and `train/CLASS/` and `val/CLASS/` with single shapes.
 pub fn write_shapes(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
     for part in ["images", "labels"] {
@@ -52,10 +52,10 @@ pub fn write_shapes(folder: &Path, count: usize, side: usize, seed: u64) -> Resu
         let mut lines = String::new();
         for object in &objects {
             let [x0, y0, x1, y1] = [object.x0, object.y0, object.x1, object.y1].map(|corner| corner / side as f32);
-            let (centre_x, centre_y) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0);
+            let (center_x, center_y) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0);
             let class = object.class;
             // Writing to a string cannot fail.
-            let _ = writeln!(lines, "{class} {centre_x:.6} {centre_y:.6} {:.6} {:.6}", x1 - x0, y1 - y0);
+            let _ = writeln!(lines, "{class} {center_x:.6} {center_y:.6} {:.6} {:.6}", x1 - x0, y1 - y0);
         }
         write_text(&folder.join(format!("labels/{number:05}.txt")), &lines)?;
         let (single, object) = shapes(side, 1, &mut SampleRng::new(seed, 1, number as u64));

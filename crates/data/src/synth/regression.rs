@@ -4,7 +4,7 @@ use super::{noise::field, to_bytes};
 use crate::SampleRng;
 use octant_imaging::Image;
 
-/// A grey image with up to twelve discs, their number and the share of the image that they cover together.
+/// A gray image with up to twelve discs, their number and the share of the image that they cover together.
 pub fn regression(side: usize, rng: &mut SampleRng) -> (Image<u8>, [f32; 2]) {
     let ground = field(side, (3, 3), 4, 0.5, rng);
     let level = rng.between(0.2, 0.5);

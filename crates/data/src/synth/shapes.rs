@@ -1,39 +1,39 @@
-//! Coloured shapes on a textured ground.
+//! Colored shapes on a textured ground.
 
 use super::{noise::field, to_bytes};
-use crate::{LabelledBox, SampleRng};
+use crate::{LabeledBox, SampleRng};
 use octant_imaging::Image;
 
 pub(super) const NAMES: [&str; 4] = ["disc", "ring", "square", "triangle"];
 
-/// A colour image with `count` shapes (fewer where there is no room) and their boxes.
-pub fn shapes(side: usize, count: usize, rng: &mut SampleRng) -> (Image<u8>, Vec<LabelledBox>) {
+/// A color image with `count` shapes (fewer where there is no room) and their boxes.
+pub fn shapes(side: usize, count: usize, rng: &mut SampleRng) -> (Image<u8>, Vec<LabeledBox>) {
     let ground = field(side, (3, 3), 4, 0.6, rng);
     let base: [f32; 3] = std::array::from_fn(|_| rng.between(0.2, 0.8));
     let mut image =
         Image::from_fn(side, side, 3, |row, column, channel| base[channel] + 0.07 * ground.pixel(row, column)[0]);
-    let mut objects: Vec<LabelledBox> = Vec::new();
+    let mut objects: Vec<LabeledBox> = Vec::new();
     for _ in 0..count {
         let class = rng.below(NAMES.len());
         let Some(object) = place(side, class, &objects, rng) else { continue };
         // Far from the ground in at least one channel, or the shape could not be seen.
-        let mut colour: [f32; 3] = std::array::from_fn(|_| rng.between(0.0, 1.0));
+        let mut color: [f32; 3] = std::array::from_fn(|_| rng.between(0.0, 1.0));
         let loud = rng.below(3);
-        colour[loud] = (base[loud] + 0.5).rem_euclid(1.0);
+        color[loud] = (base[loud] + 0.5).rem_euclid(1.0);
         let turn = rng.between(-0.6, 0.6).sin_cos();
-        objects.push(paint(&mut image, class, &object, colour, turn));
+        objects.push(paint(&mut image, class, &object, color, turn));
     }
     image.values_mut().iter_mut().for_each(|value| *value += 0.02 * rng.normal());
     (to_bytes(&image), objects)
 }
 
 /// A place that no other shape touches; ten attempts.
-fn place(side: usize, class: usize, others: &[LabelledBox], rng: &mut SampleRng) -> Option<LabelledBox> {
+fn place(side: usize, class: usize, others: &[LabeledBox], rng: &mut SampleRng) -> Option<LabeledBox> {
     (0..10).find_map(|_| {
         let size = rng.between(0.16, 0.4) * side as f32;
         let (x0, y0) = (rng.between(1.0, side as f32 - size - 1.0), rng.between(1.0, side as f32 - size - 1.0));
-        let object = LabelledBox { class: class as u32, x0, y0, x1: x0 + size, y1: y0 + size };
-        let apart = |other: &LabelledBox| {
+        let object = LabeledBox { class: class as u32, x0, y0, x1: x0 + size, y1: y0 + size };
+        let apart = |other: &LabeledBox| {
             object.x0 > other.x1 || other.x0 > object.x1 || object.y0 > other.y1 || other.y0 > object.y1
         };
         others.iter().all(apart).then_some(object)
@@ -44,18 +44,18 @@ fn place(side: usize, class: usize, others: &[LabelledBox], rng: &mut SampleRng)
 fn paint(
     image: &mut Image<f32>,
     class: usize,
-    object: &LabelledBox,
-    colour: [f32; 3],
+    object: &LabeledBox,
+    color: [f32; 3],
     (sin, cos): (f32, f32),
-) -> LabelledBox {
-    let mut tight = LabelledBox { x0: f32::MAX, y0: f32::MAX, x1: 0.0, y1: 0.0, ..*object };
+) -> LabeledBox {
+    let mut tight = LabeledBox { x0: f32::MAX, y0: f32::MAX, x1: 0.0, y1: 0.0, ..*object };
     let radius = (object.x1 - object.x0) / 2.0;
-    let centre = ((object.x0 + object.x1) / 2.0, (object.y0 + object.y1) / 2.0);
+    let center = ((object.x0 + object.x1) / 2.0, (object.y0 + object.y1) / 2.0);
     let side = image.width();
     for row in object.y0 as usize..(object.y1.ceil() as usize).min(side) {
         let line = image.row_mut(row);
         for column in object.x0 as usize..(object.x1.ceil() as usize).min(side) {
-            let (dx, dy) = (column as f32 + 0.5 - centre.0, row as f32 + 0.5 - centre.1);
+            let (dx, dy) = (column as f32 + 0.5 - center.0, row as f32 + 0.5 - center.1);
             let (u, v) = (cos * dx + sin * dy, cos * dy - sin * dx);
             let cover = (0.5 - distance(class, u, v, radius)).clamp(0.0, 1.0);
             if cover >= 0.5 {
@@ -63,8 +63,8 @@ fn paint(
                 (tight.x0, tight.y0) = (tight.x0.min(x), tight.y0.min(y));
                 (tight.x1, tight.y1) = (tight.x1.max(x + 1.0), tight.y1.max(y + 1.0));
             }
-            for (value, colour) in line[3 * column..3 * column + 3].iter_mut().zip(colour) {
-                *value += cover * (colour - *value);
+            for (value, color) in line[3 * column..3 * column + 3].iter_mut().zip(color) {
+                *value += cover * (color - *value);
             }
         }
     }

@@ -71,7 +71,7 @@ fn perform(
     let magnitude = space.magnitude(operation, level, levels, height, width);
     let magnitude = if operation.is_signed() && rng.chance(0.5) { -magnitude } else { magnitude };
     match operation.motion(magnitude, height, width) {
-        Some((motion, centre)) => joint::affine(sample, &motion.inverse_around(centre), Filter::Nearest, 0),
+        Some((motion, center)) => joint::affine(sample, &motion.inverse_around(center), Filter::Nearest, 0),
         None => {
             operation.apply(super::eight_bit(sample)?, magnitude, 0);
             Ok(())

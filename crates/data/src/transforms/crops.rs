@@ -44,7 +44,7 @@ pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Re
             joint::resize(sample, height, width, method)?;
         }
         Step::ResizeWithPad { size, fill, method } => joint::resize_with_pad(sample, size, method, fill)?,
-        Step::CentreCrop { size } => centre_crop(sample, size),
+        Step::CenterCrop { size } => center_crop(sample, size),
         Step::RandomCrop { size, padding, fill } => {
             joint::pad(sample, [padding; 4], fill);
             random_crop(sample, size, fill, rng);
@@ -92,7 +92,7 @@ pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Re
     Ok(())
 }
 
-fn centre_crop(sample: &mut Sample, (height, width): (usize, usize)) {
+fn center_crop(sample: &mut Sample, (height, width): (usize, usize)) {
     let (old_height, old_width) = joint::size(sample);
     // As torchvision does: what is missing is added on both sides, the odd pixel below and right.
     let missing = |wanted: usize, there: usize| wanted.saturating_sub(there);

@@ -1,6 +1,6 @@
 //! Motions of a whole sample: image, mask and boxes together.
 
-use crate::{AnyImage, LabelledBox, Sample, Target};
+use crate::{AnyImage, LabeledBox, Sample, Target};
 use octant_imaging::affine::{Affine, transform};
 use octant_imaging::geometry::{self, Border, Window};
 use octant_imaging::resize::{Method, Resizable};
@@ -113,9 +113,9 @@ pub(super) fn affine(sample: &mut Sample, map: &Affine, filter: Filter, fill: u8
 
 /// Moves the corners, takes the upright box around them, cuts it at the border and drops boxes of which less than a
 /// pixel is left.
-fn move_boxes(boxes: &mut Vec<LabelledBox>, corner: impl Fn(f32, f32) -> (f32, f32), height: usize, width: usize) {
+fn move_boxes(boxes: &mut Vec<LabeledBox>, corner: impl Fn(f32, f32) -> (f32, f32), height: usize, width: usize) {
     for object in boxes.iter_mut() {
-        let LabelledBox { x0, y0, x1, y1, .. } = *object;
+        let LabeledBox { x0, y0, x1, y1, .. } = *object;
         let corners = [(x0, y0), (x1, y0), (x0, y1), (x1, y1)].map(|(x, y)| corner(x, y));
         let bounds = |values: [f32; 4], limit: usize| {
             let low = values.into_iter().fold(f32::INFINITY, f32::min);

@@ -4,7 +4,7 @@
 //! step added or removed does not change what the others do.
 
 mod automatic;
-mod colour;
+mod color;
 mod crops;
 mod joint;
 mod presets;
@@ -28,15 +28,15 @@ pub struct Pipeline {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Eraser {
-    /// One colour; the mean of ImageNet becomes zero after normalisation.
-    Colour(Vec<u8>),
+    /// One color; the mean of ImageNet becomes zero after normalization.
+    Color(Vec<u8>),
     /// A random value for every channel of every pixel.
     Noise,
 }
 
 impl Default for Eraser {
     fn default() -> Eraser {
-        Eraser::Colour(vec![124, 116, 104])
+        Eraser::Color(vec![124, 116, 104])
     }
 }
 
@@ -88,7 +88,7 @@ pub enum Step {
         method: Method,
     },
     /// The middle; smaller images are padded with zeros.
-    CentreCrop {
+    CenterCrop {
         size: (usize, usize),
     },
     /// Somewhere, after padding by `padding` on all sides; smaller images are padded further.
@@ -144,7 +144,7 @@ pub enum Step {
         fill: u8,
     },
     /// Random brightness, contrast and saturation (factors within 1 ± x) and hue (± x), in random order.
-    ColourJitter {
+    ColorJitter {
         #[serde(default)]
         brightness: f32,
         #[serde(default)]
@@ -158,7 +158,7 @@ pub enum Step {
         #[serde(default = "one")]
         p: f32,
     },
-    Grey {
+    Gray {
         #[serde(default = "one")]
         p: f32,
     },
@@ -251,7 +251,7 @@ impl Step {
             | Step::ResizeShort { .. }
             | Step::ResizeLong { .. }
             | Step::ResizeWithPad { .. }
-            | Step::CentreCrop { .. }
+            | Step::CenterCrop { .. }
             | Step::RandomCrop { .. }
             | Step::RandomResizedCrop { .. }
             | Step::ScaleJitterCrop { .. }
@@ -259,8 +259,8 @@ impl Step {
             | Step::FlipHorizontally { .. }
             | Step::FlipVertically { .. }
             | Step::Affine { .. } => crops::apply(self, sample, rng),
-            Step::ColourJitter { .. }
-            | Step::Grey { .. }
+            Step::ColorJitter { .. }
+            | Step::Gray { .. }
             | Step::Equalize { .. }
             | Step::AutoContrast { .. }
             | Step::Invert { .. }
@@ -268,7 +268,7 @@ impl Step {
             | Step::Solarize { .. }
             | Step::Sharpness { .. }
             | Step::GaussianBlur { .. }
-            | Step::RandomErasing { .. } => colour::apply(self, eight_bit(sample)?, rng),
+            | Step::RandomErasing { .. } => color::apply(self, eight_bit(sample)?, rng),
             Step::RandAugment { .. } | Step::TrivialAugment { .. } | Step::AutoAugment { .. } => {
                 automatic::apply(self, sample, rng)
             }

@@ -26,17 +26,17 @@ impl Pipeline {
         let short = (side as f32 / share).floor() as usize;
         Pipeline::new([
             Step::ResizeShort { side: short, method: Method::new(filter, Semantics::Pil) },
-            Step::CentreCrop { size: (side, side) },
+            Step::CenterCrop { size: (side, side) },
         ])
     }
 
-    /// Fine-tuning on CIFAR: mirror, padded crop, colour jitter, enlargement, two erasings.
+    /// Fine-tuning on CIFAR: mirror, padded crop, color jitter, enlargement, two erasings.
     pub fn cifar_finetune_train(side: usize) -> Pipeline {
         let erasing = Step::RandomErasing { p: 0.5, scale: (0.02, 0.33), ratio: (0.3, 3.3), with: Eraser::default() };
         Pipeline::new([
             Step::FlipHorizontally { p: 0.5 },
             Step::RandomCrop { size: (32, 32), padding: 4, fill: 0 },
-            Step::ColourJitter {
+            Step::ColorJitter {
                 brightness: 0.2,
                 contrast: 0.2,
                 saturation: 0.5,
@@ -45,7 +45,7 @@ impl Pipeline {
                 p: 1.0,
             },
             Step::ResizeShort { side: (side as f32 / 0.875).floor() as usize, method: BICUBIC },
-            Step::CentreCrop { size: (side, side) },
+            Step::CenterCrop { size: (side, side) },
             erasing.clone(),
             erasing,
         ])

@@ -2,7 +2,7 @@
 //!
 //! One small file per theme. Nothing here knows of gradients or backends: a composite is differentiated and lowered
 //! through the primitives it is made of. Where several formulas mean the same, the one is chosen whose gradient equals
-//! PyTorch's at the edges too (the slope of ReLU at 0 is 0) and which no backend has to materialise.
+//! PyTorch's at the edges too (the slope of ReLU at 0 is 0) and which no backend has to materialize.
 //!
 //! Images are NHWC throughout.
 

@@ -1,4 +1,4 @@
-//! Normalisation without learned parameters: what batch, layer and group norms have in common.
+//! Normalization without learned parameters: what batch, layer and group norms have in common.
 
 use crate::{DType, Tensor};
 
@@ -42,7 +42,7 @@ impl Tensor {
         (normal * scale + shift).convert(self.dtype())
     }
 
-    /// Group norm of NHWC images: each sample's channels fall into `groups`, each normalised over its channels and
+    /// Group norm of NHWC images: each sample's channels fall into `groups`, each normalized over its channels and
     /// all places; scale and shift are per channel.
     pub fn group_norm(&self, groups: usize, scale: &Tensor, shift: &Tensor, epsilon: f64) -> Tensor {
         let channels = self.channels();

@@ -79,9 +79,9 @@ pub fn compare(points: &[HostTensor], model: impl Fn(&Trace, &[Tensor]) -> Tenso
 /// Gradient graphs are a good exercise for the verifier and the passes, so all of them go through.
 fn same_after_passes(graph: &Graph, points: &[HostTensor], expected: &[HostTensor]) -> Result<(), String> {
     verify(graph).map_err(|error| error.to_string())?;
-    let optimised = passes::optimise(graph.clone());
-    let inlined = passes::optimise(passes::apply(passes::inline_calls, graph));
-    for graph in [optimised, inlined] {
+    let optimized = passes::optimize(graph.clone());
+    let inlined = passes::optimize(passes::apply(passes::inline_calls, graph));
+    for graph in [optimized, inlined] {
         for (found, expected) in run(&graph, points)?.iter().zip(expected) {
             let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * (1.0 + b.abs()) || (a.is_nan() && b.is_nan());
             if !found.to_f64s().iter().zip(&expected.to_f64s()).all(close) {

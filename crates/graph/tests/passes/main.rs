@@ -13,7 +13,7 @@ fn left_of(shape: Shape, model: impl Fn(&Trace, &Tensor) -> Vec<Tensor>) -> Vec<
     let trace = Trace::new();
     let x = trace.input("x", shape);
     let outputs = model(&trace, &x);
-    names(&passes::optimise(trace.finish(&outputs).unwrap()))
+    names(&passes::optimize(trace.finish(&outputs).unwrap()))
 }
 
 fn names(graph: &Graph) -> Vec<&'static str> {

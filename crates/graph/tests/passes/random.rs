@@ -121,8 +121,8 @@ proptest! {
             prop_assert_eq!(verify(&rewritten), Ok(()), "after {}", name);
             prop_assert!(same(&evaluate(&rewritten, &inputs()).unwrap(), &expected), "{}:\n{}\n{}", name, graph, rewritten);
         }
-        let optimised = passes::optimise(graph.clone());
-        prop_assert!(same(&evaluate(&optimised, &inputs()).unwrap(), &expected), "{}\n{}", graph, optimised);
-        prop_assert_eq!(&passes::optimise(optimised.clone()), &optimised);
+        let optimized = passes::optimize(graph.clone());
+        prop_assert!(same(&evaluate(&optimized, &inputs()).unwrap(), &expected), "{}\n{}", graph, optimized);
+        prop_assert_eq!(&passes::optimize(optimized.clone()), &optimized);
     }
 }

@@ -113,14 +113,14 @@ fn adding_a_window_touches_only_the_window() {
     let round = trace.input("round", Shape::scalar(DType::I32));
     let written = stack.zeros_like().dynamic_update_slice(&part, &[round.clone(), round.scalar_like(0.0)]);
     let graph = trace.finish(&[&stack + written]).unwrap();
-    let optimised = passes::optimise(graph.clone());
-    assert_eq!(names(&optimised), ["constant", "dynamic_slice", "add", "dynamic_update_slice"]);
+    let optimized = passes::optimize(graph.clone());
+    assert_eq!(names(&optimized), ["constant", "dynamic_slice", "add", "dynamic_update_slice"]);
     let inputs = [
         HostTensor::from_f64s(floats(&[5, 2]), &(0..10).map(f64::from).collect::<Vec<_>>()).unwrap(),
         HostTensor::new([1, 2], &[10f32, 20.0]).unwrap(),
         HostTensor::scalar(3i32),
     ];
-    assert_eq!(evaluate(&graph, &inputs), evaluate(&optimised, &inputs));
+    assert_eq!(evaluate(&graph, &inputs), evaluate(&optimized, &inputs));
 }
 
 /// Donated buffers are named by the numbers of inputs and outputs.
@@ -129,7 +129,7 @@ fn inputs_and_outputs_keep_number_and_order() {
     let trace = Trace::new();
     let x: Vec<Tensor> = (0..4).map(|i| trace.input(&format!("x{i}"), floats(&[i + 1]))).collect();
     let outputs = [x[2].clone(), &x[3] + 0.0, x[2].clone(), trace.scalar(DType::F32, 1.0)];
-    let graph = passes::optimise(trace.finish(&outputs).unwrap());
+    let graph = passes::optimize(trace.finish(&outputs).unwrap());
     assert_eq!(graph.input_names().iter().map(|name| &**name).collect::<Vec<_>>(), ["x0", "x1", "x2", "x3"]);
     assert_eq!(graph.input_shapes(), (0..4).map(|i| floats(&[i + 1])).collect::<Vec<_>>());
     assert_eq!(graph.outputs()[..3], [graph.inputs()[2], graph.inputs()[3], graph.inputs()[2]]);
@@ -143,7 +143,7 @@ fn bodies_are_simplified_and_shared_bodies_stay_shared() {
     let call = octant_graph::Op::Call { body, recompute: false };
     let once = trace.emit_one(call.clone(), &[&x]);
     let twice = trace.emit_one(call, &[&once]);
-    let graph = passes::optimise(trace.finish(&[twice]).unwrap());
+    let graph = passes::optimize(trace.finish(&[twice]).unwrap());
     let bodies: Vec<_> = graph
         .nodes()
         .iter()
@@ -154,6 +154,6 @@ fn bodies_are_simplified_and_shared_bodies_stay_shared() {
         .collect();
     assert_eq!(names(&bodies[0]), ["exp"]);
     assert!(std::sync::Arc::ptr_eq(&bodies[0], &bodies[1]));
-    let inlined = passes::optimise(passes::apply(passes::inline_calls, &graph));
+    let inlined = passes::optimize(passes::apply(passes::inline_calls, &graph));
     assert_eq!(names(&inlined), ["exp", "exp"]);
 }

@@ -5,7 +5,7 @@
 mod policies;
 
 use crate::affine::{Motion, transform};
-use crate::{Filter, Image, Semantics, colour};
+use crate::{Filter, Image, Semantics, color};
 pub use policies::{CIFAR10, IMAGENET, SVHN, Step};
 
 /// One operation. Magnitudes mean different things for each; see [`Space::magnitude`].
@@ -62,49 +62,49 @@ impl Operation {
 
     /// The motion of a geometric operation, with the point it turns around, for an image of that size.
     pub fn motion(self, magnitude: f64, height: usize, width: usize) -> Option<(Motion, (f64, f64))> {
-        let centre = (width as f64 * 0.5, height as f64 * 0.5);
+        let center = (width as f64 * 0.5, height as f64 * 0.5);
         let slanted = magnitude.atan().to_degrees();
         Some(match self {
             Operation::ShearX => (Motion { shear: (slanted, 0.0), ..Motion::NONE }, (0.0, 0.0)),
             Operation::ShearY => (Motion { shear: (0.0, slanted), ..Motion::NONE }, (0.0, 0.0)),
-            Operation::TranslateX => (Motion { translate: (magnitude.trunc(), 0.0), ..Motion::NONE }, centre),
-            Operation::TranslateY => (Motion { translate: (0.0, magnitude.trunc()), ..Motion::NONE }, centre),
+            Operation::TranslateX => (Motion { translate: (magnitude.trunc(), 0.0), ..Motion::NONE }, center),
+            Operation::TranslateY => (Motion { translate: (0.0, magnitude.trunc()), ..Motion::NONE }, center),
             // torchvision's rotate turns the other way than its affine.
-            Operation::Rotate => (Motion { angle: -magnitude, ..Motion::NONE }, centre),
+            Operation::Rotate => (Motion { angle: -magnitude, ..Motion::NONE }, center),
             _ => return None,
         })
     }
 
-    /// Applies the operation as torchvision does to PIL images: nearest neighbour, what was outside becomes `fill`.
+    /// Applies the operation as torchvision does to PIL images: nearest neighbor, what was outside becomes `fill`.
     pub fn apply(self, image: &mut Image<u8>, magnitude: f64, fill: u8) {
-        if let Some((motion, centre)) = self.motion(magnitude, image.height(), image.width()) {
-            *image = transform(image, &motion.inverse_around(centre), Filter::Nearest, fill);
+        if let Some((motion, center)) = self.motion(magnitude, image.height(), image.width()) {
+            *image = transform(image, &motion.inverse_around(center), Filter::Nearest, fill);
             return;
         }
         let pil = Semantics::Pil;
         let outcome = match self {
-            Operation::Brightness => colour::adjust_brightness(image, 1.0 + magnitude, pil),
-            Operation::Color => colour::adjust_saturation(image, 1.0 + magnitude, pil),
-            Operation::Contrast => colour::adjust_contrast(image, 1.0 + magnitude, pil),
-            Operation::Sharpness => colour::adjust_sharpness(image, 1.0 + magnitude, pil),
+            Operation::Brightness => color::adjust_brightness(image, 1.0 + magnitude, pil),
+            Operation::Color => color::adjust_saturation(image, 1.0 + magnitude, pil),
+            Operation::Contrast => color::adjust_contrast(image, 1.0 + magnitude, pil),
+            Operation::Sharpness => color::adjust_sharpness(image, 1.0 + magnitude, pil),
             Operation::Posterize => {
-                colour::posterize(image, magnitude as u32);
+                color::posterize(image, magnitude as u32);
                 Ok(())
             }
             Operation::Solarize => {
-                colour::solarize(image, magnitude.ceil() as u32);
+                color::solarize(image, magnitude.ceil() as u32);
                 Ok(())
             }
             Operation::AutoContrast => {
-                colour::autocontrast(image, pil);
+                color::autocontrast(image, pil);
                 Ok(())
             }
             Operation::Equalize => {
-                colour::equalize(image);
+                color::equalize(image);
                 Ok(())
             }
             Operation::Invert => {
-                colour::invert(image);
+                color::invert(image);
                 Ok(())
             }
             _ => Ok(()),

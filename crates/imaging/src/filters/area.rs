@@ -62,7 +62,7 @@ pub(super) fn opencv_enlarge(input: usize, output: usize) -> Rows {
     Rows::new(input, rows)
 }
 
-/// The left neighbour of an output and the share of the right one.
+/// The left neighbor of an output and the share of the right one.
 pub(crate) fn opencv_enlarge_coordinate(input: usize, output: usize, place: usize) -> (isize, f32) {
     let inverse = output as f64 / input as f64;
     let first = (place as f64 * (1.0 / inverse)).floor();

@@ -54,11 +54,11 @@ pub(super) fn pil(input: usize, output: usize, filter: Filter) -> Rows {
     let filter_scale = scale.max(1.0);
     let support = radius * filter_scale;
     let rows = (0..output).map(|place| {
-        let centre = (place as f64 + 0.5) * scale;
-        let first = ((centre - support + 0.5) as isize).max(0);
-        let end = ((centre + support + 0.5) as isize).min(input as isize);
-        let weights = (first..end).map(|x| value((x as f64 - centre + 0.5) * (1.0 / filter_scale))).collect();
-        (first, normalised(weights))
+        let center = (place as f64 + 0.5) * scale;
+        let first = ((center - support + 0.5) as isize).max(0);
+        let end = ((center + support + 0.5) as isize).min(input as isize);
+        let weights = (first..end).map(|x| value((x as f64 - center + 0.5) * (1.0 / filter_scale))).collect();
+        (first, normalized(weights))
     });
     Rows::new(input, rows)
 }
@@ -70,12 +70,12 @@ pub(super) fn torch(input: usize, output: usize, filter: Filter) -> Rows {
     let filter_scale = scale.max(1.0);
     let support = radius as f32 * filter_scale;
     let rows = (0..output).map(|place| {
-        let centre = scale * (place as f32 + 0.5);
-        let first = ((centre - support + 0.5) as isize).max(0);
-        let end = ((centre + support + 0.5) as isize).min(input as isize);
+        let center = scale * (place as f32 + 0.5);
+        let first = ((center - support + 0.5) as isize).max(0);
+        let end = ((center + support + 0.5) as isize).min(input as isize);
         let inverse = 1.0 / filter_scale;
-        let weights = (first..end).map(|x| value(((x as f32 - centre + 0.5) * inverse) as f64)).collect();
-        (first, normalised(weights))
+        let weights = (first..end).map(|x| value(((x as f32 - center + 0.5) * inverse) as f64)).collect();
+        (first, normalized(weights))
     });
     Rows::new(input, rows)
 }
@@ -87,18 +87,18 @@ pub(super) fn tensorflow(input: usize, output: usize, filter: Filter, antialias:
     let kernel_scale = if antialias { inverse_scale.max(1.0) } else { 1.0 };
     let last = input as isize - 1;
     let rows = (0..output).map(|place| {
-        let centre = (place as f32 + 0.5) * inverse_scale;
+        let center = (place as f32 + 0.5) * inverse_scale;
         let reach = radius as f32 * kernel_scale;
-        let first = ((centre - reach - 0.5).ceil() as isize).clamp(0, last);
-        let end = ((centre + reach - 0.5).floor() as isize).clamp(0, last) + 1;
+        let first = ((center - reach - 0.5).ceil() as isize).clamp(0, last);
+        let end = ((center + reach - 0.5).floor() as isize).clamp(0, last) + 1;
         let one_over_scale = 1.0 / kernel_scale;
-        let weights = (first..end).map(|x| value(((x as f32 + 0.5 - centre) * one_over_scale) as f64)).collect();
-        (first, normalised(weights))
+        let weights = (first..end).map(|x| value(((x as f32 + 0.5 - center) * one_over_scale) as f64)).collect();
+        (first, normalized(weights))
     });
     Rows::new(input, rows)
 }
 
-fn normalised(mut weights: Vec<f64>) -> Vec<f64> {
+fn normalized(mut weights: Vec<f64>) -> Vec<f64> {
     let sum: f64 = weights.iter().sum();
     if sum != 0.0 {
         weights.iter_mut().for_each(|weight| *weight /= sum);

@@ -1,4 +1,4 @@
-//! Filters that look at a fixed number of neighbours whatever the reduction: no antialias.
+//! Filters that look at a fixed number of neighbors whatever the reduction: no antialias.
 
 use super::Rows;
 use std::f64::consts::FRAC_PI_4;
@@ -34,9 +34,9 @@ pub(super) fn nearest_tensorflow(input: usize, output: usize) -> Rows {
 pub(super) fn bilinear_torch(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
     let rows = (0..output).map(|place| {
-        let centre = (scale * (place as f32 + 0.5) - 0.5).max(0.0);
-        let share = centre - centre.floor();
-        (centre.floor() as isize, vec![(1.0 - share) as f64, share as f64])
+        let center = (scale * (place as f32 + 0.5) - 0.5).max(0.0);
+        let share = center - center.floor();
+        (center.floor() as isize, vec![(1.0 - share) as f64, share as f64])
     });
     Rows::new(input, rows)
 }
@@ -44,9 +44,9 @@ pub(super) fn bilinear_torch(input: usize, output: usize) -> Rows {
 pub(super) fn bilinear_tensorflow(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
     let rows = (0..output).map(|place| {
-        let centre = (place as f32 + 0.5) * scale - 0.5;
-        let share = centre - centre.floor();
-        (centre.floor() as isize, vec![(1.0 - share) as f64, share as f64])
+        let center = (place as f32 + 0.5) * scale - 0.5;
+        let share = center - center.floor();
+        (center.floor() as isize, vec![(1.0 - share) as f64, share as f64])
     });
     Rows::new(input, rows)
 }
@@ -66,11 +66,11 @@ pub(super) fn bilinear_opencv(input: usize, output: usize) -> Rows {
 
 pub(crate) fn opencv_coordinate(input: usize, output: usize, place: usize) -> (isize, f32) {
     let scale = 1.0 / (output as f64 / input as f64);
-    let centre = ((place as f64 + 0.5) * scale - 0.5) as f32;
-    (centre.floor() as isize, centre - centre.floor())
+    let center = ((place as f64 + 0.5) * scale - 0.5) as f32;
+    (center.floor() as isize, center - center.floor())
 }
 
-/// The four weights of a cubic through neighbours at −1, 0, 1, 2 for a point at `x` in 0–1.
+/// The four weights of a cubic through neighbors at −1, 0, 1, 2 for a point at `x` in 0–1.
 fn cubic_weights(x: f32, a: f32) -> [f32; 4] {
     let near = |x: f32| ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
     let far = |x: f32| ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
@@ -80,9 +80,9 @@ fn cubic_weights(x: f32, a: f32) -> [f32; 4] {
 pub(super) fn bicubic_torch(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
     let rows = (0..output).map(|place| {
-        let centre = scale * (place as f32 + 0.5) - 0.5;
-        let weights = cubic_weights(centre - centre.floor(), -0.75);
-        (centre.floor() as isize - 1, weights.map(f64::from).to_vec())
+        let center = scale * (place as f32 + 0.5) - 0.5;
+        let weights = cubic_weights(center - center.floor(), -0.75);
+        (center.floor() as isize - 1, weights.map(f64::from).to_vec())
     });
     Rows::new(input, rows)
 }
@@ -128,14 +128,14 @@ pub(crate) fn lanczos4_weights(x: f32) -> [f32; 8] {
     weights.map(|weight| weight * (1.0 / sum))
 }
 
-/// TensorFlow reads the cubic from a table of 1024 steps and gives neighbours outside no weight at all.
+/// TensorFlow reads the cubic from a table of 1024 steps and gives neighbors outside no weight at all.
 pub(super) fn bicubic_tensorflow(input: usize, output: usize) -> Rows {
     const STEPS: f32 = 1024.0;
     let scale = input as f32 / output as f32;
     let rows = (0..output).map(|place| {
-        let centre = (place as f32 + 0.5) * scale - 0.5;
-        let first = centre.floor() as isize - 1;
-        let step = ((centre - centre.floor()) * STEPS).round_ties_even();
+        let center = (place as f32 + 0.5) * scale - 0.5;
+        let first = center.floor() as isize - 1;
+        let step = ((center - center.floor()) * STEPS).round_ties_even();
         let mut weights = cubic_weights(step / STEPS, -0.5);
         for (tap, weight) in weights.iter_mut().enumerate() {
             if !(0..input as isize).contains(&(first + tap as isize)) {

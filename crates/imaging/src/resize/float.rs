@@ -2,7 +2,7 @@
 
 use crate::Image;
 use crate::filters::Rows;
-use crate::simd::vectorised;
+use crate::simd::vectorized;
 
 pub(super) fn resize(image: &Image<f32>, vertical: &Rows, horizontal: &Rows) -> Image<f32> {
     let wide = if horizontal.is_identity() { image.clone() } else { resize_horizontally(image, horizontal) };
@@ -57,7 +57,7 @@ fn resize_vertically(image: &Image<f32>, rows: &Rows) -> Image<f32> {
     output
 }
 
-vectorised! {
+vectorized! {
     fn add_scaled(sums: &mut [f32], values: &[f32], weight: f32) {
         sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += weight * value);
     }

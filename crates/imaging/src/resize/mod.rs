@@ -84,7 +84,7 @@ fn plan<T: Channel>(
     filters::plan(input, (height, width), method.filter, method.semantics, method.antialias)
 }
 
-/// Copies pixels: nearest neighbour.
+/// Copies pixels: nearest neighbor.
 fn pick<T: Channel>(image: &Image<T>, vertical: &Rows, horizontal: &Rows) -> Image<T> {
     let channels = image.channels();
     let mut output = Image::filled(vertical.output(), horizontal.output(), channels, T::ZERO);

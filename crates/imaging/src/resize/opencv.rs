@@ -3,7 +3,7 @@
 use crate::filters::Rows;
 use crate::filters::area::{opencv_enlarge_coordinate, opencv_shrink};
 use crate::filters::interpolation::{lanczos4_weights, opencv_coordinate, opencv_cubic_weights};
-use crate::simd::vectorised;
+use crate::simd::vectorized;
 use crate::{Channel, Filter, Image};
 
 const FRACTION_BITS: u32 = 11;
@@ -16,8 +16,8 @@ pub(super) fn resize(image: &Image<u8>, height: usize, width: usize, filter: Fil
     if filter == Filter::Area && shrinks {
         return shrink_area(image, height, width);
     }
-    let horizontal = Neighbours::new(image.width(), width, filter, true);
-    let vertical = Neighbours::new(image.height(), height, filter, false);
+    let horizontal = Neighbors::new(image.width(), width, filter, true);
+    let vertical = Neighbors::new(image.height(), height, filter, false);
     let sums = resize_horizontally(image, &horizontal);
     match vertical.taps {
         2 => resize_vertically(image, &sums, &vertical, combine_two),
@@ -25,17 +25,17 @@ pub(super) fn resize(image: &Image<u8>, height: usize, width: usize, filter: Fil
     }
 }
 
-/// The neighbours of every output along one axis. Neighbours outside are the border pixel, each with its own rounded
+/// The neighbors of every output along one axis. Neighbors outside are the border pixel, each with its own rounded
 /// weight: adding them up first would round differently.
-struct Neighbours {
+struct Neighbors {
     taps: usize,
     places: Vec<usize>,
     weights: Vec<i32>,
 }
 
-impl Neighbours {
-    fn new(input: usize, output: usize, filter: Filter, horizontal: bool) -> Neighbours {
-        let mut neighbours = Neighbours { taps: 0, places: Vec::new(), weights: Vec::new() };
+impl Neighbors {
+    fn new(input: usize, output: usize, filter: Filter, horizontal: bool) -> Neighbors {
+        let mut neighbors = Neighbors { taps: 0, places: Vec::new(), weights: Vec::new() };
         for place in 0..output {
             let (first, weights): (isize, Vec<f32>) = match filter {
                 Filter::Bicubic => {
@@ -51,17 +51,17 @@ impl Neighbours {
                     linear(input, opencv_coordinate(input, output, place), horizontal)
                 }
             };
-            neighbours.taps = weights.len();
+            neighbors.taps = weights.len();
             for (tap, weight) in weights.into_iter().enumerate() {
-                neighbours.places.push((first + tap as isize).clamp(0, input as isize - 1) as usize);
-                neighbours.weights.push((weight * (1 << FRACTION_BITS) as f32).round_ties_even() as i32);
+                neighbors.places.push((first + tap as isize).clamp(0, input as isize - 1) as usize);
+                neighbors.weights.push((weight * (1 << FRACTION_BITS) as f32).round_ties_even() as i32);
             }
         }
-        neighbours
+        neighbors
     }
 }
 
-/// Left and right neighbour. Along rows OpenCV does not interpolate beyond the border; along columns it interpolates
+/// Left and right neighbor. Along rows OpenCV does not interpolate beyond the border; along columns it interpolates
 /// between the border and itself, which is the same but for the rounding.
 fn linear(input: usize, (first, share): (isize, f32), horizontal: bool) -> (isize, Vec<f32>) {
     match first {
@@ -71,12 +71,12 @@ fn linear(input: usize, (first, share): (isize, f32), horizontal: bool) -> (isiz
     }
 }
 
-fn resize_horizontally(image: &Image<u8>, neighbours: &Neighbours) -> Vec<i32> {
-    let (channels, taps) = (image.channels(), neighbours.taps);
-    let mut sums = Vec::with_capacity(image.height() * neighbours.places.len() / taps * channels);
+fn resize_horizontally(image: &Image<u8>, neighbors: &Neighbors) -> Vec<i32> {
+    let (channels, taps) = (image.channels(), neighbors.taps);
+    let mut sums = Vec::with_capacity(image.height() * neighbors.places.len() / taps * channels);
     for row in 0..image.height() {
         let source = image.row(row);
-        let outputs = neighbours.places.chunks_exact(taps).zip(neighbours.weights.chunks_exact(taps));
+        let outputs = neighbors.places.chunks_exact(taps).zip(neighbors.weights.chunks_exact(taps));
         for (places, weights) in outputs {
             sums.extend((0..channels).map(|channel| {
                 let terms = places.iter().zip(weights);
@@ -90,23 +90,23 @@ fn resize_horizontally(image: &Image<u8>, neighbours: &Neighbours) -> Vec<i32> {
 fn resize_vertically(
     image: &Image<u8>,
     sums: &[i32],
-    neighbours: &Neighbours,
+    neighbors: &Neighbors,
     combine: fn(&[&[i32]], &[i32], &mut [u8]),
 ) -> Image<u8> {
-    let taps = neighbours.taps;
+    let taps = neighbors.taps;
     let stride = sums.len() / image.height();
-    let height = neighbours.places.len() / taps;
+    let height = neighbors.places.len() / taps;
     let mut output = Image::filled(height, stride / image.channels(), image.channels(), 0);
     for row in 0..height {
-        let places = &neighbours.places[row * taps..][..taps];
+        let places = &neighbors.places[row * taps..][..taps];
         let rows: Vec<&[i32]> = places.iter().map(|&place| &sums[place * stride..][..stride]).collect();
-        combine(&rows, &neighbours.weights[row * taps..][..taps], output.row_mut(row));
+        combine(&rows, &neighbors.weights[row * taps..][..taps], output.row_mut(row));
     }
     output
 }
 
-vectorised! {
-    /// Two neighbours: each product keeps 2 fractional bits, as in OpenCV's vector code.
+vectorized! {
+    /// Two neighbors: each product keeps 2 fractional bits, as in OpenCV's vector code.
     fn combine_two(rows: &[&[i32]], weights: &[i32], target: &mut [u8]) {
         let pairs = rows[0].iter().zip(rows[1]);
         for (value, (&upper, &lower)) in target.iter_mut().zip(pairs) {
@@ -117,8 +117,8 @@ vectorised! {
     }
 }
 
-vectorised! {
-    /// Four or eight neighbours: everything is kept until the end.
+vectorized! {
+    /// Four or eight neighbors: everything is kept until the end.
     fn combine_many(rows: &[&[i32]], weights: &[i32], target: &mut [u8]) {
         for (column, value) in target.iter_mut().enumerate() {
             let sum: i32 = rows.iter().zip(weights).map(|(row, &weight)| row[column] * weight).sum();

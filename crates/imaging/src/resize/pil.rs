@@ -11,7 +11,7 @@ mod rgb_avx2;
 
 use crate::Image;
 use crate::filters::{Rows, pillow_begins_vertically};
-use crate::simd::vectorised;
+use crate::simd::vectorized;
 
 /// 32 bits, less 8 for the pixel and 2 for the overshoot of filters with negative weights.
 const FRACTION_BITS: u32 = 22;
@@ -189,7 +189,7 @@ impl<'a> VerticalPass<'a> {
     }
 }
 
-vectorised! {
+vectorized! {
     /// A weighted sum of rows, in strips that stay in registers.
     fn convolve_columns(sources: &[&[u8]], weights: &[i32], target: &mut [u8]) {
         const STRIP: usize = 32;

@@ -73,7 +73,7 @@ fn the_whole_distribution_is_a_bell() {
 fn numbers_do_not_know_of_each_other() {
     let values = normals(1 << 20);
     let wide: Vec<f64> = values.iter().map(|&value| value as f64).collect();
-    // Neighbours, the two of one counter, and the same place of the next block.
+    // Neighbors, the two of one counter, and the same place of the next block.
     for distance in [1, 2, 16, COUNTERS, 2 * COUNTERS] {
         let pairs = || wide.iter().zip(&wide[distance..]);
         let product = mean(pairs().map(|(a, b)| a * b));

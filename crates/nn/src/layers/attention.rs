@@ -17,7 +17,7 @@ impl SelfAttention {
         SelfAttention { heads, joint: Dense::new(3 * width), output: Dense::new(width) }
     }
 
-    /// The layers of the joint projection and of the output, for other initialisers.
+    /// The layers of the joint projection and of the output, for other initializers.
     pub fn projections(self, joint: Dense, output: Dense) -> SelfAttention {
         SelfAttention { joint, output, ..self }
     }

@@ -48,7 +48,7 @@ pub struct Conv2d {
 }
 
 impl Conv2d {
-    /// A square kernel making `features` channels: stride 1, half padding, one group, a bias, PyTorch's initialisers.
+    /// A square kernel making `features` channels: stride 1, half padding, one group, a bias, PyTorch's initializers.
     pub fn new(features: usize, kernel: usize) -> Conv2d {
         Conv2d {
             features,
@@ -88,7 +88,7 @@ impl Conv2d {
         Conv2d { bias, ..self }
     }
 
-    /// The initialisers of the kernel and of the bias.
+    /// The initializers of the kernel and of the bias.
     pub fn init(self, init: fn(Fans) -> Init, bias_init: fn(Fans) -> Init) -> Conv2d {
         Conv2d { init, bias_init, ..self }
     }
@@ -125,7 +125,7 @@ pub struct ConvTranspose2d {
 }
 
 impl ConvTranspose2d {
-    /// Enlarges height and width by `factor` and makes `features` channels; with a bias, PyTorch's initialisers.
+    /// Enlarges height and width by `factor` and makes `features` channels; with a bias, PyTorch's initializers.
     pub fn new(features: usize, factor: usize) -> ConvTranspose2d {
         ConvTranspose2d { features, factor }
     }

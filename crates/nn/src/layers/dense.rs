@@ -14,7 +14,7 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// A layer with `features` results, a bias and PyTorch's initialisers.
+    /// A layer with `features` results, a bias and PyTorch's initializers.
     pub fn new(features: usize) -> Dense {
         let init = init::pytorch_default;
         Dense { features, bias: true, border: Border::Dense, init, bias_init: init }
@@ -30,7 +30,7 @@ impl Dense {
         Dense { border, ..self }
     }
 
-    /// The initialisers of the matrix and of the bias.
+    /// The initializers of the matrix and of the bias.
     pub fn init(self, init: fn(Fans) -> Init, bias_init: fn(Fans) -> Init) -> Dense {
         Dense { init, bias_init, ..self }
     }

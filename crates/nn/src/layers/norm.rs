@@ -43,7 +43,7 @@ impl BatchNorm {
         BatchNorm { scale, ..self }
     }
 
-    /// Normalises with the statistics of the batch in training, with the running ones otherwise.
+    /// Normalizes with the statistics of the batch in training, with the running ones otherwise.
     pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
         let _scope = cx.enter();
         let (x, bias) = shift::split(cx, x);

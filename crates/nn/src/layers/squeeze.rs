@@ -35,7 +35,7 @@ impl SqueezeExcite {
         SqueezeExcite { activation, gate, ..self }
     }
 
-    /// The initialisers of both kernels and of both biases.
+    /// The initializers of both kernels and of both biases.
     pub fn init(self, init: fn(Fans) -> Init, bias_init: fn(Fans) -> Init) -> SqueezeExcite {
         SqueezeExcite { init: [init, bias_init], ..self }
     }

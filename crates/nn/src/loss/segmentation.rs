@@ -44,7 +44,7 @@ pub fn soft_iou(logits: &Tensor, targets: &Tensor) -> Tensor {
 }
 
 /// The scale- and location-sensitive loss of MSHNet (Liu et al., CVPR 2024). During warm-up it is 1 − IoU; afterwards
-/// the IoU is weighted by how alike the areas are, and the distance of the centres is added.
+/// the IoU is weighted by how alike the areas are, and the distance of the centers is added.
 pub fn sls_iou(logits: &Tensor, targets: &Tensor, warm_up: bool) -> Tensor {
     let (probabilities, targets) = probabilities(logits, targets);
     let overlap = Overlap::new(&probabilities, &targets);
@@ -58,8 +58,8 @@ pub fn sls_iou(logits: &Tensor, targets: &Tensor, warm_up: bool) -> Tensor {
     1.0 - alike * iou + location(&probabilities, &targets)
 }
 
-/// How far the centres lie apart as seen from the corner (0, 0): by angle and by length. The centres are means over all
-/// places, not over the mask, so a larger mask has a farther centre; that is how the reference defines them.
+/// How far the centers lie apart as seen from the corner (0, 0): by angle and by length. The centers are means over all
+/// places, not over the mask, so a larger mask has a farther center; that is how the reference defines them.
 fn location(probabilities: &Tensor, targets: &Tensor) -> Tensor {
     const SMOOTH: f64 = 1e-8;
     let [(x, y), (target_x, target_y)] = [center(probabilities), center(targets)];

@@ -145,7 +145,7 @@ impl runtime::Backend for PjrtBackend {
                     options.write_dump(program, &ending, || optimized.code)?;
                 }
                 // It is a wish, and the plugin's to grant.
-                Err(error) => self.say(&format!("{}: no optimised program to dump ({error})", program.name)),
+                Err(error) => self.say(&format!("{}: no optimized program to dump ({error})", program.name)),
             }
         }
         let executable = PjrtExecutable::new(loaded, program, start.elapsed(), from_cache)?;

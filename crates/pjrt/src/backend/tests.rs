@@ -139,7 +139,7 @@ fn dumps_are_written() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let options = runtime::CompileOptions { dump: Some(folder.path().join("dump")), ..Default::default() };
-    // The fake has no optimised program, which is no reason to fail.
+    // The fake has no optimized program, which is no reason to fail.
     backend().compile(&program(), &options).unwrap();
     assert!(folder.path().join("dump/step.graph.txt").exists());
     let text = fs::read_to_string(folder.path().join("dump/step.stablehlo.mlir")).unwrap();

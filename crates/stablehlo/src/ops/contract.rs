@@ -105,7 +105,7 @@ pub fn convolution(f: &mut Function, input: &Named, kernel: &Named, conv: &Convo
         return called;
     }
     let (input, kernel) = (widened(f, input, conv.dtype), widened(f, kernel, conv.dtype));
-    // A reversal of its own is the form in which XLA recognises the gradient with respect to the input.
+    // A reversal of its own is the form in which XLA recognizes the gradient with respect to the input.
     let mut spatial = conv.kernel.spatial.clone();
     spatial.sort_unstable();
     let kernel = if conv.reversed && !spatial.is_empty() { movement::reverse(f, &kernel, &spatial) } else { kernel };

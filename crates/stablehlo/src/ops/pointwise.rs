@@ -1,7 +1,7 @@
 //! Convolutions that are plain matrix products.
 //!
 //! A 1×1 convolution multiplies every pixel's channels by one matrix; the gradient of its kernel is one product over all
-//! pixels. Written as products, GPUs compile them to matrix kernels that take neighbouring element-wise work along, and
+//! pixels. Written as products, GPUs compile them to matrix kernels that take neighboring element-wise work along, and
 //! need no convolution plan that would have to be built at the first step.
 
 use octant_graph::{Convolution, DotGeneral, Shape};

@@ -38,7 +38,7 @@ pub fn reduce(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize], shap
     f.convert(&reduced, shape.dtype())
 }
 
-/// In how many parts a reduction over neighbouring axes is made, if XLA's GPU compiler would divide it into about as many by
+/// In how many parts a reduction over neighboring axes is made, if XLA's GPU compiler would divide it into about as many by
 /// itself. Of these parts, our kernel for small arrays makes the result together with what follows from it. Where XLA makes
 /// more parts fewer of them cost more than is won: sums of 32 channels over every image of 128² took 80 µs, not 53.
 fn parts(f: &Function, x: &Shape, axes: &[usize]) -> Option<usize> {
@@ -47,11 +47,11 @@ fn parts(f: &Function, x: &Shape, axes: &[usize]) -> Option<usize> {
     const MOST_RESULTS: usize = 16 << 10;
     const FEWEST_PARTS: usize = 1 << 8;
     const MOST_PARTS: usize = 1 << 10;
-    let neighbours = axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    let neighbors = axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
     let places: usize = axes.iter().map(|&axis| x.dims()[axis]).product();
     let is_divided = places > LONGEST;
     let is_known = x.dtype() == DType::F32 && x.elements() > 0;
-    if !f.module.options.cuda_kernels || !is_known || !neighbours || !is_divided {
+    if !f.module.options.cuda_kernels || !is_known || !neighbors || !is_divided {
         return None;
     }
     let results = x.elements() / places;
@@ -99,10 +99,10 @@ fn is_left_whole(x: &Shape, axes: &[usize]) -> bool {
     /// With more results there are threads enough, and a second step only costs time. By what compiled training steps move:
     /// MSHNet at batch 32, with up to 8,192 results, gains 3.8 %; EfficientNetV2-S at batch 64, with more, would lose 0.7 %.
     const MOST_RESULTS: usize = 8192;
-    let neighbours = axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    let neighbors = axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
     let between = axes[0] > 0 && axes[axes.len() - 1] + 1 < x.rank();
     let places: usize = axes.iter().map(|&axis| x.dims()[axis]).product();
-    axes.len() > 1 && neighbours && between && places <= LONGEST && x.elements() <= places * MOST_RESULTS
+    axes.len() > 1 && neighbors && between && places <= LONGEST && x.elements() <= places * MOST_RESULTS
 }
 
 /// The greatest or least values along an axis, and where they are.

@@ -103,7 +103,7 @@ impl<'l> Writer<'_, 'l> {
         is_safe.then(|| self.operands.iter().position(|known| known.name == *operand))?
     }
 
-    /// How many pieces of memory the threads of a warp read at once, if neighbours add up the same or different outputs.
+    /// How many pieces of memory the threads of a warp read at once, if neighbors add up the same or different outputs.
     pub fn sectors(&self, roots: &[&Root<'l>], axes: &[usize], lanes: usize, is_along: bool) -> usize {
         const WARP: usize = 32;
         let step = roots[0].step;

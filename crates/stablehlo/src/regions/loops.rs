@@ -45,7 +45,7 @@ impl<'l> Writer<'_, 'l> {
         write!(self.text, "for (unsigned i = thread; i < {elements}; i += {threads}) {{ {}}} ", pass.text).ok()
     }
 
-    /// Sums over the parts that threads take. Neighbours take neighbouring elements of what they read, as far as they can.
+    /// Sums over the parts that threads take. Neighbors take neighboring elements of what they read, as far as they can.
     fn reductions(&mut self, roots: &[&Root<'l>], axes: &[usize]) -> Option<()> {
         let step = roots[0].step;
         let (operand, outputs) = (step.operands.first()?, step.result.shape.elements());

@@ -55,7 +55,7 @@ fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
     Phase {
         name: name.into(),
         epochs,
-        task: Box::new(Classify { model, image: [28, 28, 1], normalise: None, smoothing: 0.1, mixed: false }),
+        task: Box::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.1, mixed: false }),
         trainable,
         frozen_statistics: false,
         optimizer: Optimizer::named("adamw").unwrap(),

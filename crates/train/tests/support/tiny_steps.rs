@@ -76,10 +76,10 @@ fn task(model: &str) -> Box<dyn Task> {
     };
     match entry.task {
         octant_zoo::Task::Classify => {
-            Box::new(Classify { model, image, normalise: None, smoothing: 0.0, mixed: false })
+            Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::Task::Segment => {
-            Box::new(Segment { model, image, normalise: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
     }
 }

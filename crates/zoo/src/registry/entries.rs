@@ -66,7 +66,7 @@ const fn torchvision(
         task: Task::Classify,
         classes: 1000,
         preprocessing: imagenet(side, resized, interpolation),
-        licence: TORCHVISION_LICENCE,
+        license: TORCHVISION_LICENCE,
         build,
     }
 }
@@ -78,7 +78,7 @@ const fn timm(
     preprocessing: Preprocessing,
     build: Builder,
 ) -> Entry {
-    Entry { name, family, aliases, task: Task::Classify, classes: 1000, preprocessing, licence: TIMM_LICENCE, build }
+    Entry { name, family, aliases, task: Task::Classify, classes: 1000, preprocessing, license: TIMM_LICENCE, build }
 }
 
 /// The weights that Google trained with TensorFlow, as timm publishes them.
@@ -104,7 +104,7 @@ const fn tiny(name: &'static str, family: &'static str, side: usize, build: Buil
         task: Task::Classify,
         classes: 10,
         preprocessing: imagenet(side, side, Bilinear),
-        licence: UNPUBLISHED,
+        license: UNPUBLISHED,
         build,
     }
 }
@@ -113,10 +113,10 @@ const fn segmenter(
     name: &'static str,
     family: &'static str,
     side: usize,
-    licence: &'static str,
+    license: &'static str,
     build: Builder,
 ) -> Entry {
-    Entry { task: Task::Segment, classes: 1, licence, ..tiny(name, family, side, build) }
+    Entry { task: Task::Segment, classes: 1, license, ..tiny(name, family, side, build) }
 }
 
 const fn fashion(name: &'static str, build: Builder) -> Entry {

@@ -74,7 +74,7 @@ impl Entry {
 pub fn published(name: &str) -> Result<(&'static Entry, Published), ZooError> {
     let entry = find(name)?;
     let none = |what: String| ZooError::Unpublished { name: name.to_string(), what };
-    let published = entry.published().ok_or_else(|| none(format!("licence: {}", entry.licence)))?;
+    let published = entry.published().ok_or_else(|| none(format!("license: {}", entry.license)))?;
     match entry.tag_of(name) {
         Some(tag) if !entry.aliases.iter().any(|alias| alias.ends_with(&format!(".{tag}"))) => {
             Err(none(format!("those of {} are {}", entry.name, published.file)))

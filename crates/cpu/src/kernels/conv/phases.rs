@@ -16,7 +16,7 @@ pub(super) struct Phase {
     pub step: usize,
     /// Number of outputs.
     pub count: usize,
-    /// Distance between the windows of neighbouring outputs, in input pixels.
+    /// Distance between the windows of neighboring outputs, in input pixels.
     pub input_step: i64,
     /// Length of the input.
     pub input: i64,
@@ -39,7 +39,7 @@ impl Phase {
         self.taps.first().map_or(0, |tap| tap.input) + index as i64 * self.input_step
     }
 
-    /// Whether neighbouring taps hit neighbouring pixels.
+    /// Whether neighboring taps hit neighboring pixels.
     pub fn is_dense(&self) -> bool {
         self.taps.windows(2).all(|pair| pair[1].input == pair[0].input + 1)
     }

@@ -1,7 +1,7 @@
 //! Where the windows of a run of output pixels lie in the input.
 //!
-//! A window is a few *segments*: stretches of memory that the tiles read with one pointer. If neighbouring taps hit
-//! neighbouring pixels, a whole kernel row is one segment of `taps × channels` numbers, because NHWC stores them side by
+//! A window is a few *segments*: stretches of memory that the tiles read with one pointer. If neighboring taps hit
+//! neighboring pixels, a whole kernel row is one segment of `taps × channels` numbers, because NHWC stores them side by
 //! side; otherwise each tap is one. Segments outside the image point to zeros, segments that cross its left or right
 //! edge are copied with their zeros into the thread's scratch memory.
 

@@ -7,7 +7,7 @@
 //! turned back into taps.
 //!
 //! All factors are 1 and ½, and each sum is a ninth as long, so results are no further from the exact ones than those of
-//! the definition, with one exception: an infinite number spreads to its neighbours within the tile as NaN.
+//! the definition, with one exception: an infinite number spreads to its neighbors within the tile as NaN.
 //!
 //! `turn` holds the five small transforms, `tiles` the places of tiles in images, `forward` and `gradient` the
 //! products.

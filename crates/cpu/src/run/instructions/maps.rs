@@ -6,7 +6,7 @@ use super::Operands;
 const GROUP: usize = 32;
 
 /// The same number, of which the compiler knows nothing. Without it the compiler takes the loop over groups for the one
-/// to vectorise, and gathers the first elements of many groups, then their second elements, and so on.
+/// to vectorize, and gathers the first elements of many groups, then their second elements, and so on.
 #[inline(always)]
 pub(super) fn opaque(done: usize) -> usize {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

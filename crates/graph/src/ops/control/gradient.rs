@@ -37,7 +37,7 @@ pub(crate) fn call(body: &Graph, recompute: bool, step: &Step) -> Gradients {
         true => {
             let (used, backward) = joint.recomputing();
             let inputs: Vec<Tensor> = used.iter().map(|&input| step.inputs[input].clone()).collect();
-            // Without the barrier the values computed again would be recognised as those of the forward pass and kept.
+            // Without the barrier the values computed again would be recognized as those of the forward pass and kept.
             (backward, trace.barrier(&[inputs, cotangents(step)].concat()))
         }
         false => {

@@ -14,7 +14,7 @@ const GROUP: usize = 4;
 /// Bytes loaded per step; the last four belong to pixels beyond the group and are ignored.
 const LOADED: usize = 16;
 
-/// Weights of four neighbouring inputs: two pairs of upper halves, two pairs of lower halves.
+/// Weights of four neighboring inputs: two pairs of upper halves, two pairs of lower halves.
 #[derive(Clone, Copy)]
 struct WeightGroup {
     upper: u64,

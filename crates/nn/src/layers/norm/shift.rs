@@ -3,7 +3,7 @@
 use crate::Scope;
 use octant_graph::{Binary, DType, Graph, Op, Tensor, ValueId};
 
-/// What is to be normalised, and what was added to each of its channels, such as a convolution's bias, in f32.
+/// What is to be normalized, and what was added to each of its channels, such as a convolution's bias, in f32.
 ///
 /// Statistics of the batch take such a value away together with the mean. Where it never comes in, nothing is added to the
 /// data, and its gradient is zero without a sum over them, which would only say so up to rounding.

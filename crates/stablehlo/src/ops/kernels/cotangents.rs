@@ -1,5 +1,5 @@
 //! Cotangents of rectified norms. The call that makes one also makes it zero where the norm was not positive, and takes the
-//! sums along from which the norm's own gradient follows: of the cotangent, and of its products with what was normalised.
+//! sums along from which the norm's own gradient follows: of the cotangent, and of its products with what was normalized.
 
 use super::rectified::is_zero;
 use super::stretch::Stretch;

@@ -1,4 +1,4 @@
-//! The horizontal pass: a permutation of bytes brings the taps of neighbouring outputs side by side.
+//! The horizontal pass: a permutation of bytes brings the taps of neighboring outputs side by side.
 //!
 //! A register has sixteen sums of four taps, for instance of the three channels of four pixels. Further taps take further
 //! steps, which add to the same sums.
@@ -47,7 +47,7 @@ impl HorizontalPass {
         if !is_available() || channels > 4 {
             return None;
         }
-        // The more an image shrinks, the farther apart the taps of neighbours lie, and the fewer can be loaded at once.
+        // The more an image shrinks, the farther apart the taps of neighbors lie, and the fewer can be loaded at once.
         let widest = LANES / padded(channels);
         [widest, widest / 2, widest / 4].into_iter().filter(|&pixels| pixels > 0).find_map(|pixels| {
             let (mut steps, mut places) = (Vec::new(), Vec::new());

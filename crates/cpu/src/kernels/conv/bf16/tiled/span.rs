@@ -191,7 +191,7 @@ impl<'a> Span<'a> {
             let copy = &mut copy[before * padded..];
             match channels == padded {
                 true => copy[..source.len()].copy_from_slice(source),
-                // Colours are so few that a call for every pixel would take longer than the rest of the layer.
+                // Colors are so few that a call for every pixel would take longer than the rest of the layer.
                 false if channels == 3 => spread(source.as_chunks::<3>().0.iter(), copy, padded),
                 false => spread(source.chunks_exact(channels), copy, padded),
             }

@@ -54,7 +54,7 @@ fn compile(
     graph: Graph,
     donated: &[(usize, usize)],
 ) -> Result<Box<dyn Executable>, RuntimeError> {
-    let program = Program { donated: donated.to_vec(), ..Program::new("behaviour", graph) };
+    let program = Program { donated: donated.to_vec(), ..Program::new("behavior", graph) };
     backend.compile(&program, &CompileOptions::default())
 }
 

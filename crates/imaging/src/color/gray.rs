@@ -1,4 +1,4 @@
-//! Grey from colour: the same weights everywhere, rounded differently.
+//! Gray from color: the same weights everywhere, rounded differently.
 
 use crate::{Image, Semantics};
 
@@ -36,8 +36,8 @@ fn luma(semantics: Semantics) -> fn([u8; 3]) -> u8 {
     }
 }
 
-/// The image in one channel. Alpha is ignored; grey images stay as they are.
-pub fn grey(image: &Image<u8>, semantics: Semantics) -> Image<u8> {
+/// The image in one channel. Alpha is ignored; gray images stay as they are.
+pub fn gray(image: &Image<u8>, semantics: Semantics) -> Image<u8> {
     let channels = image.channels();
     let luma = luma(semantics);
     let mut output = Image::filled(image.height(), image.width(), 1, 0);
@@ -51,15 +51,15 @@ pub fn grey(image: &Image<u8>, semantics: Semantics) -> Image<u8> {
     output
 }
 
-/// The image in grey, in as many channels as before.
-pub fn grey_in_place(image: &mut Image<u8>, semantics: Semantics) {
+/// The image in gray, in as many channels as before.
+pub fn gray_in_place(image: &mut Image<u8>, semantics: Semantics) {
     let luma = luma(semantics);
     if image.channels() == 3 {
         image.values_mut().as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| *pixel = [luma(*pixel); 3]);
     }
 }
 
-/// The mean grey of an image.
+/// The mean gray of an image.
 pub(super) fn mean(image: &Image<u8>, semantics: Semantics) -> f64 {
     let count = (image.height() * image.width()) as f64;
     let sum: f64 = match (image.channels(), semantics) {

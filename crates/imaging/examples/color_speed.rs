@@ -1,6 +1,6 @@
-//! Time of the four colour adjustments on an image of 224×224, on one thread.
+//! Time of the four color adjustments on an image of 224×224, on one thread.
 
-use octant_imaging::{Image, Semantics, colour};
+use octant_imaging::{Image, Semantics, color};
 use std::time::Instant;
 
 type Adjustment = fn(&mut Image<u8>, f64, Semantics) -> Result<(), octant_imaging::Unsupported>;
@@ -12,10 +12,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         (row + column / 2) as u8 / 2 + (state >> 25) as u8
     });
     let adjustments: [(&str, Adjustment, f64); 4] = [
-        ("brightness", colour::adjust_brightness, 1.2),
-        ("contrast", colour::adjust_contrast, 1.2),
-        ("saturation", colour::adjust_saturation, 1.2),
-        ("hue", colour::adjust_hue, 0.07),
+        ("brightness", color::adjust_brightness, 1.2),
+        ("contrast", color::adjust_contrast, 1.2),
+        ("saturation", color::adjust_saturation, 1.2),
+        ("hue", color::adjust_hue, 0.07),
     ];
     for semantics in [Semantics::Pil, Semantics::Torchvision] {
         for (name, adjust, amount) in adjustments {

@@ -4,17 +4,17 @@ use crate::Image;
 
 /// Mean and standard deviation per channel, in units of the full range (0–1).
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Normalisation {
+pub struct Normalization {
     /// Means.
     pub mean: Vec<f32>,
     /// Standard deviations.
     pub std: Vec<f32>,
 }
 
-impl Normalisation {
+impl Normalization {
     /// The figures of ImageNet, which most published weights expect.
-    pub fn imagenet() -> Normalisation {
-        Normalisation { mean: vec![0.485, 0.456, 0.406], std: vec![0.229, 0.224, 0.225] }
+    pub fn imagenet() -> Normalization {
+        Normalization { mean: vec![0.485, 0.456, 0.406], std: vec![0.229, 0.224, 0.225] }
     }
 
     /// `(value / 255 − mean) / std`. Channels beyond the figures use the last of them.

@@ -1,7 +1,7 @@
 //! Turning the hue, through HSV: in bytes as Pillow does, or in floats as torchvision does.
 
 use super::check;
-use crate::simd::vectorised;
+use crate::simd::vectorized;
 use crate::{Image, Semantics, Unsupported};
 
 /// Turns the hue by a share of the full circle, −0.5 to 0.5.
@@ -25,7 +25,7 @@ pub fn adjust_hue(image: &mut Image<u8>, turn: f64, semantics: Semantics) -> Res
 /// Pixels per step. Each part of the work is a loop of its own over arrays, so that it runs in vectors.
 const STRIP: usize = 64;
 
-vectorised! {
+vectorized! {
     /// Pillow's way: to HSV in bytes, the hue turned, and back; the roundings on the way are the point.
     fn turn_bytes(pixels: &mut [[u8; 3]], steps: u8) {
         // Where each channel is found among the largest, lowest, falling and rising level, by sector.
@@ -86,7 +86,7 @@ fn to_hsv([r, g, b]: [f32; 3]) -> (i32, f32, f32) {
     } else {
         blue_start
     };
-    // Even sectors run towards the next colour, odd ones away from it.
+    // Even sectors run towards the next color, odd ones away from it.
     let rises = if is_red {
         green_lowest
     } else if is_green {
@@ -132,10 +132,10 @@ fn in_sector<T>(sector: i32, v: T, p: T, q: T, t: T) -> [T; 3] {
 fn turn_floats(pixel: [u8; 3], turn: f32) -> [u8; 3] {
     let [r, g, b] = pixel.map(|value| value as f32 / 255.0);
     let (largest, smallest) = (r.max(g).max(b), r.min(g).min(b));
-    let grey = largest == smallest;
+    let gray = largest == smallest;
     let range = largest - smallest;
-    let saturation = range / if grey { 1.0 } else { largest };
-    let divisor = if grey { 1.0 } else { range };
+    let saturation = range / if gray { 1.0 } else { largest };
+    let divisor = if gray { 1.0 } else { range };
     let [rc, gc, bc] = [r, g, b].map(|value| (largest - value) / divisor);
     let sector = match largest {
         _ if largest == r => bc - gc,

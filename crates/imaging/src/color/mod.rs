@@ -1,16 +1,16 @@
-//! Colour and tone of 8-bit images, as torchvision changes them: on PIL images (`pil`) or on tensors
+//! Color and tone of 8-bit images, as torchvision changes them: on PIL images (`pil`) or on tensors
 //! (`torchvision`), which round differently.
 //!
 //! Factors are double precision because Python's are: 1 − factor is rounded to single precision only afterwards.
-//! Images of one channel are grey; colour operations other than brightness and contrast leave them as they are.
+//! Images of one channel are gray; color operations other than brightness and contrast leave them as they are.
 
-mod grey;
+mod gray;
 mod hue;
 mod tone;
 
-use crate::simd::vectorised;
+use crate::simd::vectorized;
 use crate::{Image, Semantics, Unsupported};
-pub use grey::{grey, grey_in_place};
+pub use gray::{gray, gray_in_place};
 pub use hue::adjust_hue;
 pub use tone::{autocontrast, equalize, invert, posterize, solarize};
 
@@ -22,14 +22,14 @@ pub fn adjust_brightness(image: &mut Image<u8>, factor: f64, semantics: Semantic
     Ok(())
 }
 
-/// Mixes with the mean grey of the image. A factor of 1 changes nothing, 0 gives that grey.
+/// Mixes with the mean gray of the image. A factor of 1 changes nothing, 0 gives that gray.
 pub fn adjust_contrast(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {
     check(semantics, "contrast adjustment")?;
-    let mean = grey::mean(image, semantics);
+    let mean = gray::mean(image, semantics);
     let table = match semantics {
         Semantics::Pil => {
-            let grey = (mean + 0.5).floor() as f32;
-            std::array::from_fn(|value| blend_pil(grey, value as f32, factor))
+            let gray = (mean + 0.5).floor() as f32;
+            std::array::from_fn(|value| blend_pil(gray, value as f32, factor))
         }
         _ => std::array::from_fn(|value| blend_torch(value as f32, mean as f32, factor)),
     };
@@ -37,7 +37,7 @@ pub fn adjust_contrast(image: &mut Image<u8>, factor: f64, semantics: Semantics)
     Ok(())
 }
 
-/// Mixes with the grey version of the image. A factor of 1 changes nothing, 0 gives grey.
+/// Mixes with the gray version of the image. A factor of 1 changes nothing, 0 gives gray.
 pub fn adjust_saturation(image: &mut Image<u8>, factor: f64, semantics: Semantics) -> Result<(), Unsupported> {
     check(semantics, "saturation adjustment")?;
     if image.channels() == 3 {
@@ -50,27 +50,27 @@ pub fn adjust_saturation(image: &mut Image<u8>, factor: f64, semantics: Semantic
     Ok(())
 }
 
-/// Pixels per step: their greys are computed first, so that the mixing runs over plain rows of values.
+/// Pixels per step: their grays are computed first, so that the mixing runs over plain rows of values.
 const STRIP: usize = 32;
 
-vectorised! {
+vectorized! {
     fn saturate_pil(pixels: &mut [[u8; 3]], factor: f64) {
         for strip in pixels.chunks_mut(STRIP) {
-            let mut greys = [[0.0f32; 3]; STRIP];
-            greys.iter_mut().zip(&*strip).for_each(|(slot, &pixel)| *slot = [grey::luma_pil(pixel) as f32; 3]);
+            let mut grays = [[0.0f32; 3]; STRIP];
+            grays.iter_mut().zip(&*strip).for_each(|(slot, &pixel)| *slot = [gray::luma_pil(pixel) as f32; 3]);
             let values = strip.as_flattened_mut().iter_mut();
-            values.zip(greys.as_flattened()).for_each(|(value, &grey)| *value = blend_pil(grey, *value as f32, factor));
+            values.zip(grays.as_flattened()).for_each(|(value, &gray)| *value = blend_pil(gray, *value as f32, factor));
         }
     }
 }
 
-vectorised! {
+vectorized! {
     fn saturate_torch(pixels: &mut [[u8; 3]], factor: f64) {
         for strip in pixels.chunks_mut(STRIP) {
-            let mut greys = [[0.0f32; 3]; STRIP];
-            greys.iter_mut().zip(&*strip).for_each(|(slot, &pixel)| *slot = [grey::luma_torch(pixel).floor(); 3]);
+            let mut grays = [[0.0f32; 3]; STRIP];
+            grays.iter_mut().zip(&*strip).for_each(|(slot, &pixel)| *slot = [gray::luma_torch(pixel).floor(); 3]);
             let values = strip.as_flattened_mut().iter_mut();
-            values.zip(greys.as_flattened()).for_each(|(value, &grey)| *value = blend_torch(*value as f32, grey, factor));
+            values.zip(grays.as_flattened()).for_each(|(value, &gray)| *value = blend_torch(*value as f32, gray, factor));
         }
     }
 }

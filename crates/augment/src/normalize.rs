@@ -2,10 +2,10 @@
 
 use crate::resize::table;
 use octant_graph::{DType, Tensor};
-use octant_imaging::Normalisation;
+use octant_imaging::Normalization;
 
 /// `(value / 255 − mean) / std` per channel, in f32. Channels beyond the figures use the last of them.
-pub fn normalise(images: &Tensor, figures: &Normalisation) -> Tensor {
+pub fn normalize(images: &Tensor, figures: &Normalization) -> Tensor {
     let channels = images.channels();
     let per_channel = |list: &[f32], default: f32| -> Vec<f64> {
         (0..channels).map(|place| list.get(place).or(list.last()).copied().unwrap_or(default) as f64).collect()

@@ -4,11 +4,11 @@ use super::{Eraser, Step};
 use crate::SampleRng;
 use octant_imaging::blur::{GaussianBlur, blur_u8};
 use octant_imaging::geometry::{Window, erase};
-use octant_imaging::{Image, Semantics, Unsupported, colour};
+use octant_imaging::{Image, Semantics, Unsupported, color};
 
 pub(super) fn apply(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) -> Result<(), String> {
     let outcome = match *step {
-        Step::ColourJitter { brightness, contrast, saturation, hue, semantics, p } => {
+        Step::ColorJitter { brightness, contrast, saturation, hue, semantics, p } => {
             let strength = [brightness, contrast, saturation, hue];
             if rng.chance(p) { jitter(image, strength, semantics, rng) } else { Ok(()) }
         }
@@ -17,7 +17,7 @@ pub(super) fn apply(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) -> 
             false => Ok(()),
         },
         Step::Sharpness { factor, p } => match rng.chance(p) {
-            true => colour::adjust_sharpness(image, factor as f64, Semantics::Pil),
+            true => color::adjust_sharpness(image, factor as f64, Semantics::Pil),
             false => Ok(()),
         },
         Step::RandomErasing { p, scale, ratio, ref with } => {
@@ -36,17 +36,17 @@ pub(super) fn apply(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) -> 
 
 fn retone(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) {
     match *step {
-        Step::Grey { p } if rng.chance(p) => colour::grey_in_place(image, Semantics::Pil),
-        Step::Equalize { p } if rng.chance(p) => colour::equalize(image),
-        Step::AutoContrast { p } if rng.chance(p) => colour::autocontrast(image, Semantics::Pil),
-        Step::Invert { p } if rng.chance(p) => colour::invert(image),
-        Step::Posterize { bits, p } if rng.chance(p) => colour::posterize(image, bits),
-        Step::Solarize { threshold, p } if rng.chance(p) => colour::solarize(image, threshold),
+        Step::Gray { p } if rng.chance(p) => color::gray_in_place(image, Semantics::Pil),
+        Step::Equalize { p } if rng.chance(p) => color::equalize(image),
+        Step::AutoContrast { p } if rng.chance(p) => color::autocontrast(image, Semantics::Pil),
+        Step::Invert { p } if rng.chance(p) => color::invert(image),
+        Step::Posterize { bits, p } if rng.chance(p) => color::posterize(image, bits),
+        Step::Solarize { threshold, p } if rng.chance(p) => color::solarize(image, threshold),
         _ => {}
     }
 }
 
-/// torchvision's colour jitter: the order of the four adjustments is drawn too.
+/// torchvision's color jitter: the order of the four adjustments is drawn too.
 fn jitter(
     image: &mut Image<u8>,
     [brightness, contrast, saturation, hue]: [f32; 4],
@@ -60,10 +60,10 @@ fn jitter(
     let turn = rng.between(-hue, hue) as f64;
     for adjustment in order {
         match adjustment {
-            0 if brightness > 0.0 => colour::adjust_brightness(image, factors[0], semantics)?,
-            1 if contrast > 0.0 => colour::adjust_contrast(image, factors[1], semantics)?,
-            2 if saturation > 0.0 => colour::adjust_saturation(image, factors[2], semantics)?,
-            3 if hue > 0.0 => colour::adjust_hue(image, turn, semantics)?,
+            0 if brightness > 0.0 => color::adjust_brightness(image, factors[0], semantics)?,
+            1 if contrast > 0.0 => color::adjust_contrast(image, factors[1], semantics)?,
+            2 if saturation > 0.0 => color::adjust_saturation(image, factors[2], semantics)?,
+            3 if hue > 0.0 => color::adjust_hue(image, turn, semantics)?,
             _ => {}
         }
     }
@@ -88,8 +88,8 @@ fn random_erasing(image: &mut Image<u8>, scale: (f32, f32), ratio: (f32, f32), w
             let window = Window { top, left, height: tall, width: wide };
             match with {
                 Eraser::Noise => erase(image, window, |_, _, _| rng.bits() as u8),
-                Eraser::Colour(colour) => {
-                    erase(image, window, |_, _, channel| colour.get(channel).or(colour.last()).copied().unwrap_or(0))
+                Eraser::Color(color) => {
+                    erase(image, window, |_, _, channel| color.get(channel).or(color.last()).copied().unwrap_or(0))
                 }
             }
             return;

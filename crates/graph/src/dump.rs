@@ -108,7 +108,11 @@ fn attributes(op: &Op) -> String {
         Op::Sort { axis, descending } => format!("axis={axis}{}", if *descending { " descending" } else { "" }),
         Op::While { bound, .. } => bound.map_or(String::new(), |bound| format!("bound={bound}")),
         Op::If { .. } => String::new(),
-        Op::Call { recompute, .. } => if *recompute { "recompute" } else { "" }.into(),
+        Op::Call { recompute, kernel, .. } => {
+            let kernel = kernel.as_ref().map(|kernel| format!("kernel={} {:?}", kernel.name, kernel.integers));
+            let words = recompute.then(|| "recompute".to_string()).into_iter().chain(kernel);
+            words.collect::<Vec<_>>().join(" ")
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub mod evaluate;
 mod flops;
 mod gradient;
 pub mod graph;
+mod kernel;
 pub mod op;
 pub mod ops;
 pub mod passes;
@@ -27,6 +28,7 @@ pub mod verify;
 
 pub use builder::GraphBuilder;
 pub use graph::{Graph, Node, NodeId, Value, ValueId};
+pub use kernel::KernelHint;
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use op::{Binary, Comparison, Convolution, DotGeneral, Gather, Op, Reduction, Scatter, ScatterKind, Unary, Window};
 pub use tensor::Tensor;

@@ -1,6 +1,6 @@
 //! The primitives. Their semantics are StableHLO's unless a comment says otherwise.
 
-use crate::Graph;
+use crate::{Graph, KernelHint};
 use octant_tensor::{DType, HostTensor, Shape};
 use std::sync::Arc;
 
@@ -153,6 +153,8 @@ pub enum Op {
         body: Arc<Graph>,
         /// In the backward pass, compute the body again from its inputs instead of keeping its intermediate values.
         recompute: bool,
+        /// A kernel that a backend may run instead of the body.
+        kernel: Option<Arc<KernelHint>>,
     },
     /// Hands its operands through and keeps passes from moving or merging computation across it.
     Barrier,

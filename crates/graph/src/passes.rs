@@ -14,7 +14,7 @@ mod simplify;
 
 pub use dead_code::dead_code;
 pub use fold::fold_constants;
-pub use inline::inline_calls;
+pub use inline::{inline_calls, inline_unless};
 pub use merge::merge_equal;
 pub use simplify::simplify;
 
@@ -60,14 +60,14 @@ pub fn optimize(graph: Graph) -> Graph {
 }
 
 /// Applies a pass to a graph and all bodies inside, innermost first. A body that several nodes share stays shared.
-pub fn apply(pass: Pass, graph: &Graph) -> Graph {
-    apply_to(pass, graph, &mut HashMap::new())
+pub fn apply(pass: impl Fn(&Graph) -> Graph, graph: &Graph) -> Graph {
+    apply_to(&pass, graph, &mut HashMap::new())
 }
 
 /// Rewritten bodies by the address of the original, which `graph` keeps alive.
 type Rewritten = HashMap<*const Graph, Arc<Graph>>;
 
-fn apply_to(pass: Pass, graph: &Graph, rewritten: &mut Rewritten) -> Graph {
+fn apply_to(pass: &dyn Fn(&Graph) -> Graph, graph: &Graph, rewritten: &mut Rewritten) -> Graph {
     if graph.nodes().iter().all(|node| bodies(&node.op).is_empty()) {
         return pass(graph);
     }

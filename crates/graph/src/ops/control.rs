@@ -2,7 +2,7 @@
 
 pub(super) mod gradient;
 
-use crate::{DType, Graph, GraphBuilder, Op, Shape, Tensor, Trace, ValueId};
+use crate::{DType, Graph, GraphBuilder, KernelHint, Op, Shape, Tensor, Trace, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -109,6 +109,17 @@ impl Trace {
         recompute: bool,
         body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
     ) -> Vec<Tensor> {
+        self.call_kernel(arguments, recompute, None, body)
+    }
+
+    /// The same with a kernel that backends may run instead of the body.
+    pub fn call_kernel(
+        &self,
+        arguments: &[Tensor],
+        recompute: bool,
+        kernel: Option<Arc<KernelHint>>,
+        body: impl FnOnce(&[Tensor]) -> Vec<Tensor>,
+    ) -> Vec<Tensor> {
         let shapes: Vec<Shape> = arguments.iter().map(|value| value.shape().clone()).collect();
         let mut guesses = Vec::new();
         let (body, captured) = self.body(&shapes, |_, inputs| {
@@ -120,7 +131,7 @@ impl Trace {
             return guesses.into_iter().map(|shape| self.fail("", shape)).collect();
         }
         let inputs: Vec<&Tensor> = arguments.iter().chain(&captured).collect();
-        self.emit(Op::Call { body, recompute }, &inputs)
+        self.emit(Op::Call { body, recompute, kernel }, &inputs)
     }
 
     /// Hands values through and keeps passes from moving computation across.

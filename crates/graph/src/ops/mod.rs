@@ -85,7 +85,7 @@ pub(crate) fn pull_back(op: &Op, step: &Step) -> Gradients {
         Op::Sort { axis, descending } => reduce::gradient::sort(*axis, *descending, step),
         Op::While { condition, body, bound } => control::gradient::while_loop(condition, body, *bound, step),
         Op::If { then, otherwise } => control::gradient::branch(then, otherwise, step),
-        Op::Call { body, recompute } => control::gradient::call(body, *recompute, step),
+        Op::Call { body, recompute, kernel } => control::gradient::call(body, *recompute, kernel.as_deref(), step),
         Op::Barrier => control::gradient::barrier(step),
     }
 }

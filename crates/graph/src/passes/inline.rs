@@ -1,13 +1,20 @@
 //! Inlining of calls.
 
-use crate::{Graph, GraphBuilder, Op, ValueId};
+use crate::{Graph, GraphBuilder, KernelHint, Op, ValueId};
 use std::collections::HashMap;
 
 /// Puts the nodes of called functions in the place of the calls, for backends that gain nothing from functions. Apply it
 /// with [`super::apply`] so that calls inside of bodies disappear as well.
 pub fn inline_calls(graph: &Graph) -> Graph {
+    inline_unless(graph, |_| false)
+}
+
+/// The same, except for calls whose kernel the backend has.
+pub fn inline_unless(graph: &Graph, has: impl Fn(&KernelHint) -> bool) -> Graph {
     super::rebuild(graph, |builder, node, operands| match &node.op {
-        Op::Call { body, .. } => paste(builder, body, &operands),
+        Op::Call { body, kernel, .. } if !kernel.as_ref().is_some_and(|kernel| has(kernel)) => {
+            paste(builder, body, &operands)
+        }
         _ => builder.copy(graph, node, operands),
     })
 }

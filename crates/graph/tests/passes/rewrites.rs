@@ -140,7 +140,7 @@ fn bodies_are_simplified_and_shared_bodies_stay_shared() {
     let trace = Trace::new();
     let x = trace.input("x", floats(&[3]));
     let (body, _) = trace.body(&[floats(&[3])], |_, x| vec![(&x[0] + 0.0).exp() * 1.0]);
-    let call = octant_graph::Op::Call { body, recompute: false };
+    let call = octant_graph::Op::Call { body, recompute: false, kernel: None };
     let once = trace.emit_one(call.clone(), &[&x]);
     let twice = trace.emit_one(call, &[&once]);
     let graph = passes::optimize(trace.finish(&[twice]).unwrap());

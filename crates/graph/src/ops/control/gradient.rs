@@ -3,7 +3,7 @@
 use super::{Graph, Op, Tensor};
 use crate::gradient::body::{Joint, Kept, Split, shapes_of};
 use crate::gradient::{Gradients, Step, dependants};
-use crate::{DType, Shape, Trace};
+use crate::{DType, KernelHint, Shape, Trace};
 use std::sync::Arc;
 
 pub(crate) fn barrier(step: &Step) -> Gradients {
@@ -27,8 +27,18 @@ fn placed(step: &Step, first: usize, operands: &[usize], gradients: Vec<Tensor>)
     all
 }
 
-pub(crate) fn call(body: &Graph, recompute: bool, step: &Step) -> Gradients {
+pub(crate) fn call(body: &Graph, recompute: bool, kernel: Option<&KernelHint>, step: &Step) -> Gradients {
     let trace = step.trace();
+    if let Some(backward) = kernel.and_then(|kernel| kernel.gradient.clone()) {
+        let zeros = |(i, cotangent): (usize, &Option<Tensor>)| {
+            cotangent.clone().unwrap_or_else(|| step.outputs[i].zeros_like())
+        };
+        let cotangents: Vec<Tensor> = step.cotangents.iter().enumerate().map(zeros).collect();
+        let arguments = [&step.inputs[..], &step.outputs[..], &cotangents[..]].concat();
+        let op = Op::Call { body: backward, recompute: false, kernel: None };
+        let gradients = trace.emit(op, &arguments.iter().collect::<Vec<_>>());
+        return gradients.into_iter().zip(&step.wanted).map(|(gradient, &wanted)| wanted.then_some(gradient)).collect();
+    }
     let joint = Joint::trace(trace, body, &step.wanted, &connected(step));
     if !joint.is_valid() {
         return step.mistake("");
@@ -42,11 +52,11 @@ pub(crate) fn call(body: &Graph, recompute: bool, step: &Step) -> Gradients {
         }
         false => {
             let Split { forward, backward, kept } = joint.split();
-            let made = replace(step, Op::Call { body: Arc::new(forward), recompute: false });
+            let made = replace(step, Op::Call { body: Arc::new(forward), recompute: false, kernel: None });
             (backward, [kept_values(&step.inputs, &made, &kept), cotangents(step)].concat())
         }
     };
-    let op = Op::Call { body: Arc::new(backward), recompute };
+    let op = Op::Call { body: Arc::new(backward), recompute, kernel: None };
     let gradients = trace.emit(op, &arguments.iter().collect::<Vec<_>>());
     placed(step, 0, &joint.with_gradient, gradients)
 }
@@ -149,7 +159,7 @@ pub(crate) fn while_loop(condition: &Graph, body: &Graph, bound: Option<usize>, 
     let changes = |value: &usize| body.outputs()[*value] != body.inputs()[*value];
     let stacked: Vec<usize> = used.iter().copied().filter(changes).collect();
     let forward = stacking_loop(trace, condition, body, bound, &stacked);
-    let added = step.replace(Op::Call { body: forward, recompute: false });
+    let added = step.replace(Op::Call { body: forward, recompute: false, kernel: None });
     let Some((rounds, stacks)) = added.split_first() else { return step.mistake("") };
 
     let active: Vec<usize> = (0..active.len()).filter(|&value| active[value]).collect();

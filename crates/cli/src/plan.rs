@@ -105,7 +105,7 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
 /// The recipe of that name, or one for the model of that name.
 fn recipe(name: &str) -> Result<Recipe> {
     if let Ok(table) = recipes::table(name) {
-        return recipes::check(table);
+        return Ok(recipes::check(table)?);
     }
     recipe_for(octant_zoo::find(name).with_context(|| format!("\"{name}\" is neither a recipe nor a model"))?)
 }

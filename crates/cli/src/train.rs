@@ -8,10 +8,11 @@ pub(crate) use story::compiled;
 
 use crate::rundir::{self, Opened};
 use crate::show::Display;
-use crate::{Ending, compiling, device, gallery, lints, prepare};
+use crate::{Ending, compiling, device, gallery, prepare};
 use anyhow::{Context, Result, bail};
 use arguments::{resolve, time};
-use octant_nn::Precision;
+pub(crate) use octant_recipe::precision;
+use octant_recipe::{lints, on_bad};
 use octant_runtime::CompileOptions;
 use octant_train::run::{self, Plan, Watched};
 use std::sync::Arc;
@@ -20,14 +21,6 @@ use story::{finish, introduce, way_back};
 
 /// Enough to see what repeats, few enough for a trace that opens at once.
 const RECORDED_STEPS: u64 = 10;
-
-pub(crate) fn precision(name: &str) -> Result<Precision> {
-    match name {
-        "f32" => Ok(Precision::F32),
-        "bf16" => Ok(Precision::Bf16),
-        other => bail!("there is no precision \"{other}\"; use f32 or bf16"),
-    }
-}
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let begun = Instant::now();
@@ -87,10 +80,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         patience: recipe.patience,
         checkpoint_every: recipe.checkpoint_every,
         histograms_every: recipe.histograms,
-        on_bad: prepare::on_bad(&recipe)?,
+        on_bad: on_bad(&recipe)?,
         deadline,
         weights: known,
-        config: toml::to_string(&recipe)?,
+        config: recipe.to_text(),
         metadata: vec![("model".into(), recipe.model.clone()), ("task".into(), recipe.task.clone())],
     };
     let path = rundir::choose(out.as_deref(), &recipe.name);

@@ -157,7 +157,7 @@ impl Classify {
         match labels.iter().find(|&&label| label < 0 || label as usize >= classes) {
             None => Ok(()),
             Some(label) => Err(TrainError::Data(format!(
-                "an image has the label {label}, but the model has {classes} classes; give --classes or mend the labels"
+                "an image has the label {label}, but the model has {classes} classes; give `classes` or mend the labels"
             ))),
         }
     }

@@ -60,7 +60,7 @@ impl Task for Regress {
                 Ok(vec![batch.images.clone(), values.clone(), batch.mask.clone()])
             }
             Targets::Values(values) => Err(TrainError::Data(format!(
-                "every image has {} numbers, but the model makes {}; give --classes or name the columns",
+                "every image has {} numbers, but the model makes {}; give `classes` or name the columns",
                 values.dims().get(1).copied().unwrap_or(0),
                 self.model.classes()
             ))),

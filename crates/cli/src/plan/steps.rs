@@ -5,6 +5,7 @@ use crate::prepare::{self, Facts};
 use crate::recipes::Recipe;
 use anyhow::{Context, Result, bail};
 use octant_data::Pipeline;
+use octant_recipe::SourceEntry;
 use octant_runtime::{Mesh, Program};
 use octant_train::step::{self, StepPlan};
 use octant_train::{Phase, Rules};
@@ -23,7 +24,7 @@ pub(super) struct Steps {
 impl Steps {
     /// On the data where it is at hand, otherwise on images and classes as far as the recipe and the model tell them.
     pub fn new(arguments: &Arguments, recipe: &Recipe, devices: usize) -> Result<Steps> {
-        let is_at_hand = recipe.data.dir.is_some() || recipe.data.is_made_up();
+        let is_at_hand = recipe.data.dir.is_some() || SourceEntry::named(&recipe.data.kind)?.is_made_up();
         if arguments.save.is_some() && !is_at_hand {
             bail!("--save needs --data DIR: programs depend on the size of the images and the number of classes");
         }
@@ -78,5 +79,5 @@ fn guessed(recipe: &Recipe) -> Result<Vec<Phase>> {
     let wanted = recipe.crop_size.or(recipe.image_size);
     let size = wanted.map_or([height, width, channels], |side| [side, side, channels]);
     let image = |_: &Pipeline| Ok(size);
-    prepare::phases_on(recipe, &Facts { samples: IMAGES, outputs: entry.classes, image: &image }, None)
+    Ok(prepare::phases_on(recipe, &Facts { samples: IMAGES, outputs: entry.classes, image: &image }, None)?)
 }

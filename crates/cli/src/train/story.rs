@@ -2,12 +2,12 @@
 
 use super::Arguments;
 use crate::output::{Json, bytes, duration, line};
-use crate::recipes::{PhaseRecipe, Recipe};
 use crate::show::{Display, as_json, number, show};
 use crate::{Ending, plots, prepare};
 use anyhow::{Result, anyhow};
 use octant_events::Setting;
 use octant_metrics::classes::Confusion;
+use octant_recipe::{PhaseRecipe, Recipe};
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{self, ProgramReport, Summary};
 use octant_train::{Metric, TrainError};
@@ -60,7 +60,7 @@ pub(super) fn introduce(
     };
     directory.log(&text)?;
     if checkpoint.is_none() {
-        let config = toml::to_string(recipe)?;
+        let config = recipe.to_text();
         let number = |value: f64| Setting::Number(value);
         let phase = recipe.phases.last().expect("a recipe has phases");
         let settings = [

@@ -31,8 +31,8 @@ impl Runner<'_, '_> {
             false => "there is no checkpoint yet".to_string(),
         };
         let text = format!(
-            "the loss is not finite since step {first}, whose batch was {files}; {resume}; try a smaller --lr, --clip-norm 1, \
-             or --on-nan skip"
+            "the loss is not finite since step {first}, whose batch was {files}; {resume}; try a smaller `lr`, `clip_norm = 1`, \
+             or `on_nan = \"skip\"`"
         );
         let _ = self.directory.log(&text);
         Err(TrainError::NotFinite(text))

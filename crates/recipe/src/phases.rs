@@ -1,12 +1,12 @@
 //! Phases with their optimizers, learning rates and transforms.
 
-use super::{Data, build_task, image, smaller_is_better, transform};
-use crate::recipes::{GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe};
-use crate::train;
-use anyhow::{Context, Result, bail};
+use crate::Result;
+use crate::error::{refusal, refuse};
+use crate::task::build_task;
+use crate::{Data, GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe, image, smaller_is_better, transform};
 use octant_data::{LastBatch, Pipeline};
-use octant_nn::Optimizer;
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
+use octant_nn::{Optimizer, Precision};
 use octant_runtime::Mesh;
 use octant_train::run::OnBad;
 use octant_train::step::Clip;
@@ -14,7 +14,7 @@ use octant_train::{Group, Pace, Phase, Rate, Rules, Trainable};
 use std::sync::Arc;
 
 /// What phases must know of the data.
-pub(crate) struct Facts<'a> {
+pub struct Facts<'a> {
     /// How many samples are learned from.
     pub samples: usize,
     /// How large a head the data asks for.
@@ -24,13 +24,13 @@ pub(crate) struct Facts<'a> {
 }
 
 /// All phases of a recipe that last at least one epoch.
-pub(crate) fn phases(recipe: &Recipe, data: &Data, steps: Option<u64>) -> Result<Vec<Phase>> {
+pub fn phases(recipe: &Recipe, data: &Data, steps: Option<u64>) -> Result<Vec<Phase>> {
     let image = |transform: &Pipeline| image(&*data.train, transform);
     phases_on(recipe, &Facts { samples: data.train.len(), outputs: data.outputs, image: &image }, steps)
 }
 
 /// The same for data that need not be here.
-pub(crate) fn phases_on(recipe: &Recipe, data: &Facts, steps: Option<u64>) -> Result<Vec<Phase>> {
+pub fn phases_on(recipe: &Recipe, data: &Facts, steps: Option<u64>) -> Result<Vec<Phase>> {
     let batch = recipe.batch_size.max(1);
     let batches = if recipe.last_batch == LastBatch::Pad { data.samples.div_ceil(batch) } else { data.samples / batch };
     let steps = steps.unwrap_or(batches as u64).max(1);
@@ -39,11 +39,11 @@ pub(crate) fn phases_on(recipe: &Recipe, data: &Facts, steps: Option<u64>) -> Re
 }
 
 /// What is the same in the steps of all phases.
-pub(crate) fn rules(recipe: &Recipe, mesh: Mesh) -> Result<Rules> {
+pub fn rules(recipe: &Recipe, mesh: Mesh) -> Result<Rules> {
     Ok(Rules {
         batch_size: recipe.batch_size,
         mesh,
-        precision: train::precision(&recipe.precision)?,
+        precision: precision(&recipe.precision)?,
         batch_groups: recipe.batch_groups,
         skip_bad: on_bad(recipe)? == OnBad::Skip,
         recompute: recipe.recompute,
@@ -51,21 +51,30 @@ pub(crate) fn rules(recipe: &Recipe, mesh: Mesh) -> Result<Rules> {
     })
 }
 
+/// The precision of that name.
+pub fn precision(name: &str) -> Result<Precision> {
+    match name {
+        "f32" => Ok(Precision::F32),
+        "bf16" => Ok(Precision::Bf16),
+        other => refuse!("there is no precision \"{other}\"; use f32 or bf16"),
+    }
+}
+
 /// What happens at a step whose loss is not finite.
-pub(crate) fn on_bad(recipe: &Recipe) -> Result<OnBad> {
+pub fn on_bad(recipe: &Recipe) -> Result<OnBad> {
     match recipe.on_nan.as_str() {
         "stop" => Ok(OnBad::Stop),
         "skip" => Ok(OnBad::Skip),
-        other => bail!("--on-nan {other} is not known; use stop or skip"),
+        other => refuse!("`on_nan = \"{other}\"` is not known; use stop or skip"),
     }
 }
 
 /// What the linear scaling rule makes of a phase, where it was asked for and changes anything.
-pub(crate) fn scaling(recipe: &Recipe, phase: &PhaseRecipe) -> Result<Option<LinearScaling>> {
+pub fn scaling(recipe: &Recipe, phase: &PhaseRecipe) -> Result<Option<LinearScaling>> {
     let reference = match (recipe.scale_lr, recipe.reference_batch) {
         (false, _) => return Ok(None),
         (true, Some(reference)) => reference,
-        (true, None) => bail!("--scale-lr needs reference_batch in the recipe: the batch size its rates are meant for"),
+        (true, None) => refuse!("`scale_lr` needs `reference_batch`: the batch size that the rates are meant for"),
     };
     let scaling = LinearScaling::new(reference, recipe.batch_size * phase.accumulate.max(1) as usize);
     Ok((scaling.factor != 1.0).then_some(scaling))
@@ -83,7 +92,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         trainable: match &phase.train {
             Learns::Named(name) if name == "all" => Trainable::All,
             Learns::Named(name) if name == "head" => Trainable::Head,
-            Learns::Named(other) => bail!("train = \"{other}\" is not known; use all, head, or a list of paths"),
+            Learns::Named(other) => refuse!("train = \"{other}\" is not known; use all, head, or a list of paths"),
             Learns::Paths(paths) => Trainable::Under(paths.clone()),
         },
         frozen_statistics: phase.frozen_statistics,
@@ -93,7 +102,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         layer_decay: phase.layer_decay,
         groups: phase.groups.iter().map(group).collect(),
         clip: match (phase.clip_norm, phase.clip_value) {
-            (Some(_), Some(_)) => bail!("clip_norm and clip_value exclude each other"),
+            (Some(_), Some(_)) => refuse!("clip_norm and clip_value exclude each other"),
             (Some(norm), None) => Clip::Norm(norm),
             (None, Some(value)) => Clip::Value(value),
             (None, None) => Clip::Off,
@@ -116,7 +125,7 @@ fn optimizer(phase: &PhaseRecipe) -> Result<Optimizer> {
     let found = Optimizer::named(&phase.optimizer);
     let names = Optimizer::NAMES.join(", ");
     let mut optimizer =
-        found.with_context(|| format!("there is no optimizer \"{}\"; there are {names}", phase.optimizer))?;
+        found.ok_or_else(|| refusal!("there is no optimizer \"{}\"; there are {names}", phase.optimizer))?;
     let (mut momentum, mut nesterov, mut betas, mut epsilon) =
         (phase.momentum, phase.nesterov, phase.betas, phase.epsilon);
     let take = |setting: &mut f64, wanted: &mut Option<f64>| *setting = wanted.take().unwrap_or(*setting);
@@ -147,7 +156,7 @@ fn optimizer(phase: &PhaseRecipe) -> Result<Optimizer> {
         ("epsilon", epsilon.is_some()),
     ];
     match left.iter().find(|(_, is_left)| *is_left) {
-        Some((name, _)) => bail!("{} has no {name}; remove it from phase {}", phase.optimizer, phase.name),
+        Some((name, _)) => refuse!("{} has no {name}; remove it from phase {}", phase.optimizer, phase.name),
         None => Ok(optimizer),
     }
 }
@@ -163,7 +172,7 @@ fn rate(
         None => schedule.kind == "one-cycle",
         Some("step") => true,
         Some("epoch") => false,
-        Some(other) => bail!("per = \"{other}\" is not known; use epoch or step"),
+        Some(other) => refuse!("per = \"{other}\" is not known; use epoch or step"),
     };
     let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
     let total = schedule.total.unwrap_or(length);
@@ -174,9 +183,14 @@ fn rate(
     let scaling = scaling.map_or(1.0, |scaling| scaling.factor);
     let scheduled = match schedule.kind.as_str() {
         "constant" => Schedule::Constant { rate },
-        "step" => Schedule::Step { rate, every: schedule.every.context("a step schedule needs every")?, factor },
+        "step" => Schedule::Step {
+            rate,
+            every: schedule.every.ok_or_else(|| refusal!("a step schedule needs every"))?,
+            factor,
+        },
         "multi-step" => {
-            let milestones = schedule.milestones.clone().context("a multi-step schedule needs milestones")?;
+            let milestones =
+                schedule.milestones.clone().ok_or_else(|| refusal!("a multi-step schedule needs milestones"))?;
             Schedule::MultiStep { rate, milestones, factor }
         }
         "polynomial" => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
@@ -209,7 +223,7 @@ fn rate(
                 "timm-cosine",
                 "plateau",
             ];
-            bail!("there is no schedule \"{other}\"; there are {}", KINDS.join(", "))
+            refuse!("there is no schedule \"{other}\"; there are {}", KINDS.join(", "))
         }
     };
     Ok(Rate::Scheduled(if scaling == 1.0 { scheduled } else { scheduled.scaled(scaling) }, pace))
@@ -218,13 +232,13 @@ fn rate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipes;
+    use crate::{check, set_text, table};
 
     #[test]
     fn settings_that_an_optimizer_does_not_have_are_refused() {
-        let mut table = recipes::table("cifar100-efficientnetv2").unwrap();
-        recipes::set_text(&mut table, "phases.1.optimizer=\"lion\"").unwrap();
-        let recipe = recipes::check(table).unwrap();
+        let mut table = table("cifar100-efficientnetv2").unwrap();
+        set_text(&mut table, "phases.1.optimizer=\"lion\"").unwrap();
+        let recipe = check(table).unwrap();
         let message = optimizer(&recipe.phases[1]).unwrap_err().to_string();
         assert_eq!(message, "lion has no momentum; remove it from phase train");
         assert!(matches!(optimizer(&recipe.phases[0]).unwrap(), Optimizer::Sgd(sgd) if sgd.momentum == 0.9));
@@ -232,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {
-        let recipe = recipes::check(recipes::table("cifar100-efficientnetv2").unwrap()).unwrap();
+        let recipe = check(table("cifar100-efficientnetv2").unwrap()).unwrap();
         let [burn_in, train] = &recipe.phases[..] else { panic!("two phases") };
         let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, phase.epochs, 98, None, &recipe).unwrap()
         {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// A recipe with everything filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Recipe {
+pub struct Recipe {
     pub name: String,
     #[serde(default)]
     pub about: String,
@@ -89,10 +89,17 @@ pub(crate) struct Recipe {
     pub phases: Vec<PhaseRecipe>,
 }
 
+impl Recipe {
+    /// The recipe as TOML.
+    pub fn to_text(&self) -> String {
+        toml::to_string(self).expect("a recipe is a table")
+    }
+}
+
 /// How many devices work together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Cores {
+pub enum Cores {
     Count(usize),
     All(AllCores),
 }
@@ -100,7 +107,7 @@ pub(crate) enum Cores {
 /// The word for as many as there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum AllCores {
+pub enum AllCores {
     All,
 }
 
@@ -126,7 +133,7 @@ impl FromStr for Cores {
 /// Where samples come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DataSource {
+pub struct DataSource {
     /// glyphs, infrared, shapes, discs (made up); idx, cifar, folder, irstd, table (files).
     pub kind: String,
     pub dir: Option<PathBuf>,
@@ -139,17 +146,10 @@ pub(crate) struct DataSource {
     pub columns: Vec<String>,
 }
 
-impl DataSource {
-    /// Samples are made up on the fly and take no files.
-    pub fn is_made_up(&self) -> bool {
-        ["glyphs", "infrared", "shapes", "discs"].contains(&self.kind.as_str())
-    }
-}
-
 /// A stretch of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PhaseRecipe {
+pub struct PhaseRecipe {
     pub name: String,
     pub epochs: u64,
     /// all, head, or paths.
@@ -192,7 +192,7 @@ pub(crate) struct PhaseRecipe {
 /// Which parameters learn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Learns {
+pub enum Learns {
     Named(String),
     Paths(Vec<String>),
 }
@@ -206,7 +206,7 @@ impl Default for Learns {
 /// Parameters with settings of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GroupRecipe {
+pub struct GroupRecipe {
     /// The paths below which they lie.
     pub under: Vec<String>,
     /// What the learning rate is multiplied by.
@@ -218,7 +218,7 @@ pub(crate) struct GroupRecipe {
 /// The learning rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ScheduleRecipe {
+pub struct ScheduleRecipe {
     /// constant, step, multi-step, polynomial, cosine, one-cycle, warmup-cosine, timm-cosine or plateau.
     pub kind: String,
     pub lr: f64,
@@ -243,7 +243,7 @@ pub(crate) struct ScheduleRecipe {
 /// A named list of steps, or the steps themselves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Transforms {
+pub enum Transforms {
     /// none, model, imagenet, cifar-finetune, cifar-eval or irstd.
     Named(String),
     Steps(Pipeline),

@@ -1,16 +1,21 @@
 //! Libraries name keys of recipes in backquotes; whoever sits at a terminal has flags for them.
 
-use crate::Cli;
-use clap::{Arg, CommandFactory};
+use octant_recipe::flags::flags;
+
+/// Keys that several phases share have flags without a place in the recipe.
+const LENGTHS: [&str; 4] = ["epochs", "burn_epochs", "burn_lr", "warm_epoch"];
 
 /// The sentence with flags in the place of keys: `` `batch_size = 8` `` becomes `--batch-size 8`.
 pub(crate) fn with_flags(sentence: &str) -> String {
-    let command = Cli::command();
-    let train = command.find_subcommand("train").expect("there is a command train");
+    let known = flags();
     let flag = |key: &str| -> Option<String> {
-        let id = if key == "data.dir" { "data" } else { key.rsplit('.').next().unwrap_or(key) };
-        let flag = train.get_arguments().find(|argument| argument.get_id() == id).and_then(Arg::get_long)?;
-        Some(format!("--{flag}"))
+        // `phases.0.schedule.lr` and `lr` are the same to a flag, which reaches all phases.
+        let same = |place: &str| {
+            place == key || place.rsplit('.').next() == key.rsplit('.').next() && !place.starts_with("data")
+        };
+        let found = known.iter().find(|known| same(&known.place)).and_then(|known| known.spec.flag.as_ref());
+        let length = LENGTHS.iter().find(|length| **length == key).map(|length| length.replace('_', "-"));
+        found.map(|flag| flag.name.clone()).or(length).map(|name| format!("--{name}"))
     };
     let mut spelled = String::new();
     for (number, part) in sentence.split('`').enumerate() {

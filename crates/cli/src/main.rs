@@ -11,6 +11,7 @@ mod devices;
 mod eval;
 mod events;
 mod fetching;
+mod flags;
 mod gallery;
 mod hints;
 mod image;

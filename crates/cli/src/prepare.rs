@@ -10,7 +10,7 @@ use octant_recipe::{Recipe, RecipeError, Surroundings};
 use std::path::{Path, PathBuf};
 
 pub(crate) use octant_recipe::{
-    Data, Facts, best, image, model, phases, phases_on, rules, scaling, smaller_is_better, task, transform,
+    Data, Facts, best, image, model, phases, phases_on, scaling, smaller_is_better, task, transform,
 };
 
 /// Octant's cache, downloads with a line that shows them, bars on the terminal.

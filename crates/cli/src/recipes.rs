@@ -5,6 +5,7 @@ use crate::output::Json;
 use anyhow::{Result, bail};
 use octant_recipe::{BUILT_IN, text};
 pub(crate) use octant_recipe::{Cores, Recipe, set, set_text, table};
+use octant_train::options::Options;
 use serde_json::json;
 
 pub(crate) use octant_recipe::{built_in, check};
@@ -37,7 +38,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         ["show", name] => {
             let table = table(name)?;
             match arguments.json {
-                true => Json::line(serde_json::to_value(check(table)?)?),
+                true => Json::line(serde_json::to_value(check(table)?.to_table())?),
                 false => print!("{}", text(name).map_or_else(|| table.to_string(), str::to_string)),
             }
         }

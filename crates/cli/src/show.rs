@@ -30,7 +30,7 @@ impl Display {
     }
 
     pub fn start(&mut self, recipe: &Recipe, text: &str, run: &Path, resumed: Option<u64>) {
-        self.batch_size = recipe.batch_size;
+        self.batch_size = recipe.step.batch_size;
         self.run = run.to_path_buf();
         match self.json {
             true => Json::line(

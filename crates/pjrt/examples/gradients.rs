@@ -65,7 +65,7 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
         }
     };
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
-    let traced = step::training(&StepPlan { optimizer, ..StepPlan::new(&*task, batch) })?;
+    let traced = step::training(&StepPlan::new(&*task, batch).with_optimizer(optimizer))?;
     let state = traced.entries.iter().map(|entry| match entry.role {
         Role::Variable(index) => traced.variables[index].initial(5),
         _ => HostTensor::zeros(entry.shape.clone()),

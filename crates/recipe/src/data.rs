@@ -4,7 +4,7 @@ mod held_out;
 mod made_up;
 
 use crate::error::{refusal, refuse};
-use crate::{DataSource, Recipe, Result, nearest};
+use crate::{Cache, DataSource, Recipe, Result, nearest};
 use octant_data::decode::DecodeOptions;
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
 use octant_data::{Cached, DataError, Dataset, Glyphs, Target, pack_once};
@@ -158,7 +158,7 @@ pub fn data(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Data> {
         Open::MadeUp { train, test, open } => {
             let counts = [source.train.unwrap_or(train), source.test.unwrap_or(test)];
             let side = source.side.unwrap_or(64);
-            let seeds = [recipe.seed, recipe.seed ^ 0x7e57];
+            let seeds = [recipe.run.seed, recipe.run.seed ^ 0x7e57];
             [0, 1].map(|split| open(counts[split], side, seeds[split]))
         }
         Open::Files(open) => files(recipe, entry.about, open, surroundings)?,
@@ -182,11 +182,13 @@ fn cached(
     dataset: Arc<dyn Dataset>,
     surroundings: &dyn Surroundings,
 ) -> Result<Arc<dyn Dataset>> {
-    Ok(match recipe.cache.as_str() {
-        "off" => dataset,
-        "ram" => Arc::new(Cached::new(dataset, recipe.cache_mb << 20)),
-        "packed" if recipe.data.dir.is_none() => refuse!("`cache = \"packed\"` is for data that is read from files"),
-        "packed" => {
+    Ok(match recipe.cache {
+        Cache::Off => dataset,
+        Cache::Ram => Arc::new(Cached::new(dataset, recipe.cache_mb << 20)),
+        Cache::Packed if recipe.data.dir.is_none() => {
+            refuse!("`cache = \"packed\"` is for data that is read from files")
+        }
+        Cache::Packed => {
             let folder = surroundings.cache().join("packed");
             let mut packed = None;
             surroundings.reading(&format!("packing {part}"), &*dataset, &mut |dataset| {
@@ -196,7 +198,6 @@ fn cached(
             let hint = "the data could not be packed; try `cache = \"ram\"` or `cache = \"off\"`";
             Arc::new(packed.map_err(|error| refusal!("{hint}: {error}"))?)
         }
-        other => refuse!("there is no `cache` \"{other}\"; there are off, ram and packed"),
     })
 }
 

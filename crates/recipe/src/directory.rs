@@ -9,7 +9,9 @@ use toml::Table;
 
 /// A run that is about to begin or to go on.
 pub struct Opened {
+    /// Where it writes.
     pub directory: RunDirectory,
+    /// Where it goes on, if it does.
     pub checkpoint: Option<Checkpoint>,
     /// Something the person should know, such as a damaged checkpoint.
     pub warning: Option<String>,

@@ -4,6 +4,7 @@ use octant_archive::ArchiveError;
 use octant_data::DataError;
 use octant_events::EventsError;
 use octant_train::TrainError;
+use octant_train::options::OptionError;
 use octant_zoo::ZooError;
 
 /// A failure in one sentence. Sentences name keys of the recipe in backquotes; a program that has flags for them may put
@@ -13,6 +14,9 @@ pub enum RecipeError {
     /// The recipe cannot be used as it is.
     #[error("{0}")]
     Refused(String),
+    /// A key has a value that cannot be used.
+    #[error(transparent)]
+    Option(#[from] OptionError),
     /// The model is unknown.
     #[error(transparent)]
     Model(#[from] ZooError),

@@ -10,9 +10,12 @@
 mod data;
 mod directory;
 mod error;
+pub mod flags;
 pub mod lints;
+pub mod page;
 mod phases;
 mod recipe;
+pub mod steps;
 mod tables;
 mod task;
 mod transform;
@@ -20,8 +23,11 @@ mod transform;
 pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
 pub use directory::{Opened, choose, config, of_run, open};
 pub use error::{RecipeError, Result};
-pub use phases::{Facts, on_bad, phases, phases_on, precision, rules, scaling};
-pub use recipe::{Cores, DataSource, GroupRecipe, Learns, PhaseRecipe, Recipe, ScheduleRecipe, Transforms};
-pub use tables::{BUILT_IN, built_in, check, nearest, set, set_text, table, text};
-pub use task::{best, model, smaller_is_better, task, weights};
-pub use transform::{image, transform};
+pub use octant_train::options::nearest;
+pub use phases::{Facts, phases, phases_on, scaling};
+pub use recipe::{
+    BestMode, Cache, Cores, DataSource, Normalization, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
+};
+pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
+pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task, weights};
+pub use transform::{Transforms, image, transform};

@@ -1,8 +1,9 @@
 //! What looks wrong before a run has begun. Each sentence says what to do about it.
 
 use crate::Result;
-use crate::{Data, Learns, Recipe, image, model, table, transform};
+use crate::{Data, Normalization, Recipe, image, model, table, transform};
 use octant_data::{Dataset, Target};
+use octant_train::options::Setting;
 use octant_train::{Phase, Trainable};
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +38,7 @@ pub fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
 fn unscaled(recipe: &Recipe) -> Option<String> {
     let reference = recipe.reference_batch.filter(|_| !recipe.scale_lr)?;
     let phase = recipe.phases.last()?;
-    let batch = recipe.batch_size as u64 * phase.accumulate.max(1);
+    let batch = recipe.step.batch_size as u64 * phase.options.accumulate;
     // Whoever chose a rate has thought about it.
     let written = table(&recipe.name).and_then(crate::check);
     let rates = |recipe: &Recipe| recipe.phases.iter().map(|phase| phase.schedule.lr).collect::<Vec<_>>();
@@ -56,18 +57,18 @@ fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let head = network.head_paths();
     let mut warnings = Vec::new();
     for phase in &recipe.phases {
-        let trainable = match &phase.train {
-            Learns::Named(name) if name == "head" => Trainable::Head,
-            Learns::Named(_) => continue,
-            Learns::Paths(paths) => Trainable::Under(paths.clone()),
-        };
+        let trainable = &phase.options.train;
+        if *trainable == Trainable::All {
+            continue;
+        }
+        let written = trainable.write().map(|value| value.to_string()).unwrap_or_default();
         let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
         let (learning, all) = parameters
             .fold((0, 0), |(learning, all), spec| (learning + usize::from(trainable.includes(spec, &head)), all + 1));
         if learning == 0 {
-            warnings.push(format!("in phase {} nothing learns; check train = {:?}", phase.name, phase.train));
+            warnings.push(format!("in phase {} nothing learns; check `train = {written}`", phase.name));
         } else if learning == all && all > 2 {
-            warnings.push(format!("in phase {} nothing is frozen although train = {:?}", phase.name, phase.train));
+            warnings.push(format!("in phase {} nothing is frozen although `train = {written}`", phase.name));
         }
     }
     Ok(warnings)
@@ -80,7 +81,7 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         return Ok(warnings);
     }
     let entry = octant_zoo::find(&recipe.model)?;
-    if recipe.normalize == "none" && octant_train::normalize_of(&entry.preprocessing).is_some() {
+    if recipe.normalize == Normalization::None && octant_train::normalize_of(&entry.preprocessing).is_some() {
         warnings.push(format!("the weights of {} expect normalized images; remove normalize = \"none\"", recipe.model));
     }
     let transform = transform(recipe, &recipe.eval_transform, false, entry)?;
@@ -161,7 +162,7 @@ pub fn learning(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> (usize, usi
     let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
     parameters.fold((0, 0), |(learning, all), spec| {
         let count = spec.shape.elements();
-        (learning + if phase.trainable.includes(spec, &head) { count } else { 0 }, all + count)
+        (learning + if phase.options.train.includes(spec, &head) { count } else { 0 }, all + count)
     })
 }
 

@@ -1,119 +1,249 @@
-//! What a recipe says.
+//! The keys of a recipe.
+//!
+//! Keys that reach the step, the loop or a phase are declared where they are used, in `octant_train`; the rest is here.
 
-use octant_data::{Corrupt, LastBatch, Mix, Pipeline};
-use serde::{Deserialize, Serialize};
+use crate::transform::Transforms;
+use octant_train::options::{OptionError, Options, Setting, one_of};
+use octant_train::run::RunOptions;
+use octant_train::step::StepOptions;
+use octant_train::{PhaseOptions, choice, options};
 use std::path::PathBuf;
 use std::str::FromStr;
+use toml::Value;
 
-/// A recipe with everything filled in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Recipe {
-    pub name: String,
-    #[serde(default)]
-    pub about: String,
-    /// classify, segment or regress.
-    pub task: String,
-    pub model: String,
-    /// The size of the head; what the data says if not given.
-    pub classes: Option<usize>,
-    /// A file of weights to start from.
-    pub weights: Option<PathBuf>,
-    pub batch_size: usize,
-    pub steps_per_epoch: Option<u64>,
-    #[serde(default)]
-    pub seed: u64,
-    #[serde(default = "auto")]
-    pub device: String,
-    #[serde(default = "f32_name")]
-    pub precision: String,
-    #[serde(default)]
-    pub cores: Cores,
-    /// Every core keeps only its part of what the optimizer remembers.
-    #[serde(default)]
-    pub shard_optimizer: bool,
-    /// Blocks of the network are computed again in the backward pass instead of being kept.
-    #[serde(default)]
-    pub recompute: bool,
-    /// Parts of a batch that batch norms look at separately; 1 is synchronized.
-    #[serde(default = "one")]
-    pub batch_groups: usize,
-    /// Threads that prepare batches; 0 for one per core.
-    #[serde(default)]
-    pub workers: usize,
-    /// off, ram (decoded samples stay in memory) or packed (they are written to a file once).
-    #[serde(default = "off")]
-    pub cache: String,
-    /// Megabytes of decoded samples that `cache = "ram"` keeps per split.
-    #[serde(default = "cache_mb")]
-    pub cache_mb: usize,
-    /// sls-iou, soft-iou, dice, bce, focal; mse, mae, huber.
-    pub loss: Option<String>,
-    #[serde(default)]
-    pub label_smoothing: f64,
-    pub image_size: Option<usize>,
-    pub base_size: Option<usize>,
-    pub crop_size: Option<usize>,
-    /// model or none.
-    #[serde(default = "model_name")]
-    pub normalize: String,
-    #[serde(default)]
-    pub eval_transform: Transforms,
-    #[serde(default = "one_epoch")]
-    pub validate_every: u64,
-    /// The metric that decides which epoch was best.
-    pub best: Option<String>,
-    /// min or max; what suits the metric if not given.
-    pub best_mode: Option<String>,
-    /// Epochs without a better one after which the run ends.
-    pub patience: Option<u64>,
-    /// Steps between checkpoints within an epoch.
-    pub checkpoint_every: Option<u64>,
-    /// Epochs between histograms of all weights and gradients in the event file; none if not given.
-    pub histograms: Option<u64>,
-    /// stop or skip.
-    #[serde(default = "stop")]
-    pub on_nan: String,
-    /// drop, or pad (with rows that do not count): the samples that do not fill an epoch's last batch.
-    #[serde(default = "drop_last")]
-    pub last_batch: LastBatch,
-    /// fatal or skip: a sample that cannot be read.
-    #[serde(default = "fatal")]
-    pub on_corrupt: Corrupt,
-    /// The batch size that the learning rates are meant for.
-    pub reference_batch: Option<usize>,
-    /// Scale learning rate, weight decay and warm-up with the batch size.
-    #[serde(default)]
-    pub scale_lr: bool,
-    pub data: DataSource,
-    pub phases: Vec<PhaseRecipe>,
+options! {
+    /// Everything a run needs to know.
+    pub struct Recipe [
+        /// What the steps of all phases share.
+        step: StepOptions,
+        /// What the loop does around them.
+        run: RunOptions,
+    ] {
+        /// What the recipe is called.
+        name: String;
+        /// A sentence about it.
+        about: String = String::new();
+        /// What is learned.
+        task: String, unset("–");
+        /// A model of the zoo; `octant models` lists them.
+        model: String, flag();
+        /// The size of the head.
+        classes: Option<usize>, within(1..), unset("what the data says"), flag();
+        /// Weights to start from: a file, an address, `pretrained`, or a name that `octant weights get` knows. A head of
+        /// another size is left as it was initialized.
+        weights: Option<PathBuf>, unset("random"), alias("weight-path"), value("FILE");
+        /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin.
+        device: String = "auto".into(), flag();
+        /// Devices that work on every batch together, or `all`; batches of any size are spread over them.
+        cores: Cores = Cores::Count(1), within(1..), alias("num-cores"), value("N|all");
+        /// Decoded samples are not kept, kept in memory, or written to a file once.
+        cache: Cache = Cache::Off, flag();
+        /// Megabytes of decoded samples that `cache = "ram"` keeps per split.
+        cache_mb: usize = 4096;
+        /// The loss; which there are depends on the task.
+        loss: Option<String>, unset("the task's first one"), flag();
+        /// Label smoothing of the cross-entropy.
+        label_smoothing: f64 = 0.0, within(0.0..1.0);
+        /// Height and width of images.
+        image_size: Option<usize>, within(1..), unset("the model's"), flag();
+        /// Segmentation: the size that images are scaled to.
+        base_size: Option<usize>, within(1..), unset("`image_size`"), flag();
+        /// Segmentation: the size of training crops.
+        crop_size: Option<usize>, within(1..), unset("`base_size`"), flag();
+        /// Images are normalized as the model's published weights expect it, or not at all.
+        normalize: Normalization = Normalization::Model, was("normalise");
+        /// What happens to images that are judged, as `transform` of a phase.
+        eval_transform: Transforms = Transforms::default();
+        /// The metric that tells the best epoch, such as `val_loss`.
+        best: Option<String>, unset("what suits the task");
+        /// Whether smaller or larger values of it are better.
+        best_mode: Option<BestMode>, unset("what suits the metric");
+        /// The images per update that the learning rates are meant for.
+        reference_batch: Option<usize>, within(1..), unset("–");
+        /// Scale learning rate, weight decay and warm-up from there to the batch that is used.
+        scale_lr: bool = false, flag();
+        /// Where samples come from.
+        data: DataSource;
+        /// What happens, in order.
+        phases: Vec<PhaseRecipe>;
+    }
 }
 
 impl Recipe {
     /// The recipe as TOML.
     pub fn to_text(&self) -> String {
-        toml::to_string(self).expect("a recipe is a table")
+        toml::to_string(&self.to_table()).expect("a table is TOML")
+    }
+}
+
+options! {
+    /// Where samples come from.
+    pub struct DataSource {
+        /// The kind of data.
+        kind: String;
+        /// The data set: a folder, packed data, or either of them at s3://…, gs://… or https://….
+        dir: Option<PathBuf>, unset("–"), flag_named("data"), alias("dataset-dir"), value("DIR");
+        /// How many samples to learn from are made up.
+        train: Option<usize>, within(1..), unset("the kind's");
+        /// How many samples to be judged on are made up.
+        test: Option<usize>, within(1..), unset("the kind's");
+        /// Height and width of samples that are made up.
+        side: Option<usize>, within(8..), unset("64");
+        /// The columns of a table that are predicted.
+        columns: Vec<String> = Vec::new(), unset("all");
+    }
+}
+
+options! {
+    /// A part of a run with a learning rate and a transform of its own.
+    pub struct PhaseRecipe [
+        /// How parameters learn.
+        options: PhaseOptions,
+    ] {
+        /// What it is called. A phase called `burn-in` has flags of its own: --burn-lr and --burn-epochs.
+        name: String = "train".into();
+        /// How many epochs it lasts.
+        epochs: u64;
+        /// The warm-up of networks and losses that have one (MSHNet).
+        warm_up: bool = false;
+        /// What happens to training images: a name, or a list of steps.
+        transform: Transforms = Transforms::default();
+        /// The learning rate.
+        schedule: ScheduleRecipe;
+    }
+}
+
+options! {
+    /// A learning rate as a function of time.
+    pub struct ScheduleRecipe {
+        /// The shape of the curve.
+        kind: ScheduleKind = ScheduleKind::Constant;
+        /// The largest learning rate.
+        lr: f64, within(0.0..), flag();
+        /// The smallest learning rate.
+        min_lr: Option<f64>, within(0.0..), unset("0"), flag();
+        /// How often it changes.
+        per: Option<Per>, unset("`epoch`; `one-cycle`: `step`");
+        /// How long it rises.
+        warmup: Option<u64>, unset("0");
+        /// From where it rises.
+        warmup_lr: Option<f64>, within(0.0..), unset("`min_lr`");
+        /// Its length.
+        total: Option<u64>, within(1..), unset("the phase's");
+        /// The time between two falls of `step`.
+        every: Option<u64>, within(1..), unset("–");
+        /// When `multi-step` falls.
+        milestones: Option<Vec<u64>>, unset("–");
+        /// What `step`, `multi-step` and `plateau` multiply the rate by.
+        factor: Option<f64>, within(0.0..=1.0), unset("0.1");
+        /// The power of `polynomial`.
+        power: Option<f64>, positive(), unset("1");
+        /// Epochs without a better one after which `plateau` falls.
+        patience: Option<u64>, unset("10");
+        /// How much better counts as better for `plateau`.
+        threshold: Option<f64>, within(0.0..), unset("PyTorch's");
+        /// Epochs after a fall in which `plateau` does not count.
+        cooldown: Option<u64>, unset("0");
+        /// How much longer every cycle of `warmup-cosine` is than the one before.
+        stretch: Option<f64>, positive(), unset("1");
+        /// How much lower every cycle of `warmup-cosine` is than the one before.
+        decay: Option<f64>, positive(), unset("1");
+    }
+}
+
+choice! {
+    /// The shape of a learning rate over time.
+    pub enum ScheduleKind {
+        /// Always the same.
+        Constant = "constant",
+        /// Falls at equal distances.
+        Step = "step",
+        /// Falls at given times.
+        MultiStep = "multi-step",
+        /// A power of what is left.
+        Polynomial = "polynomial",
+        /// Half a cosine.
+        Cosine = "cosine",
+        /// PyTorch's one-cycle policy.
+        OneCycle = "one-cycle",
+        /// Cycles of a warm-up and half a cosine.
+        WarmupCosine = "warmup-cosine",
+        /// timm's cosine.
+        TimmCosine = "timm-cosine",
+        /// Falls when the watched metric no longer improves.
+        Plateau = "plateau",
+    }
+}
+
+choice! {
+    /// How often a learning rate changes.
+    pub enum Per {
+        /// At every epoch.
+        Epoch = "epoch",
+        /// At every step.
+        Step = "step",
+    }
+}
+
+choice! {
+    /// Where decoded samples are kept.
+    pub enum Cache {
+        /// Nowhere: they are decoded every time.
+        Off = "off",
+        /// In memory.
+        Ram = "ram",
+        /// In a file.
+        Packed = "packed",
+    }
+}
+
+choice! {
+    /// How images are normalized.
+    pub enum Normalization {
+        /// As the model's published weights expect it.
+        Model = "model",
+        /// Not at all.
+        None = "none",
+    }
+}
+
+choice! {
+    /// Which values of a metric are better.
+    pub enum BestMode {
+        /// Smaller ones.
+        Min = "min",
+        /// Larger ones.
+        Max = "max",
     }
 }
 
 /// How many devices work together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cores {
+    /// That many.
     Count(usize),
-    All(AllCores),
-}
-
-/// The word for as many as there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AllCores {
+    /// All there are.
     All,
 }
 
-impl Default for Cores {
-    fn default() -> Cores {
-        Cores::Count(1)
+impl Setting for Cores {
+    fn expected() -> String {
+        "a whole number or `all`".into()
+    }
+
+    fn read(value: &Value, place: &str) -> Result<Cores, OptionError> {
+        match value {
+            Value::String(word) if word == "all" => Ok(Cores::All),
+            Value::Integer(_) => usize::read(value, place).map(Cores::Count),
+            _ => Err(OptionError::value(place, format!("must be {}, not {value}", one_of(&["a whole number", "all"])))),
+        }
+    }
+
+    fn write(&self) -> Option<Value> {
+        match self {
+            Cores::Count(count) => count.write(),
+            Cores::All => Some(Value::String("all".into())),
+        }
     }
 }
 
@@ -124,173 +254,8 @@ impl FromStr for Cores {
         match text.parse() {
             Ok(0) => Err("a program needs one core at least".into()),
             Ok(count) => Ok(Cores::Count(count)),
-            Err(_) if text == "all" => Ok(Cores::All(AllCores::All)),
+            Err(_) if text == "all" => Ok(Cores::All),
             Err(_) => Err(format!("\"{text}\" is neither a number nor all")),
         }
     }
-}
-
-/// Where samples come from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DataSource {
-    /// glyphs, infrared, shapes, discs (made up); idx, cifar, folder, irstd, table (files).
-    pub kind: String,
-    pub dir: Option<PathBuf>,
-    /// How many samples are made up.
-    pub train: Option<usize>,
-    pub test: Option<usize>,
-    pub side: Option<usize>,
-    /// The columns of a table that are predicted; all if empty.
-    #[serde(default)]
-    pub columns: Vec<String>,
-}
-
-/// A stretch of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PhaseRecipe {
-    pub name: String,
-    pub epochs: u64,
-    /// all, head, or paths.
-    #[serde(default)]
-    pub train: Learns,
-    /// Batch norms keep their running statistics.
-    #[serde(default)]
-    pub frozen_statistics: bool,
-    pub optimizer: String,
-    pub momentum: Option<f64>,
-    pub nesterov: Option<bool>,
-    pub betas: Option<[f64; 2]>,
-    pub epsilon: Option<f64>,
-    #[serde(default)]
-    pub weight_decay: f64,
-    /// Norms and biases decay too.
-    #[serde(default)]
-    pub decay_all: bool,
-    pub layer_decay: Option<f64>,
-    /// Parameters with a learning rate or weight decay of their own.
-    #[serde(default)]
-    pub groups: Vec<GroupRecipe>,
-    pub clip_norm: Option<f64>,
-    pub clip_value: Option<f64>,
-    pub ema: Option<f64>,
-    #[serde(default = "one_epoch")]
-    pub accumulate: u64,
-    #[serde(default)]
-    pub keep_optimizer: bool,
-    /// The warm-up of networks and losses that have one.
-    #[serde(default)]
-    pub warm_up: bool,
-    #[serde(default)]
-    pub transform: Transforms,
-    /// Mixup and cutmix, such as { mixup = 0.2, cutmix = 1.0, p = 1.0 }.
-    pub mix: Option<Mix>,
-    pub schedule: ScheduleRecipe,
-}
-
-/// Which parameters learn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Learns {
-    Named(String),
-    Paths(Vec<String>),
-}
-
-impl Default for Learns {
-    fn default() -> Learns {
-        Learns::Named("all".into())
-    }
-}
-
-/// Parameters with settings of their own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GroupRecipe {
-    /// The paths below which they lie.
-    pub under: Vec<String>,
-    /// What the learning rate is multiplied by.
-    pub lr_scale: Option<f64>,
-    /// A weight decay other than the phase's.
-    pub weight_decay: Option<f64>,
-}
-
-/// The learning rate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScheduleRecipe {
-    /// constant, step, multi-step, polynomial, cosine, one-cycle, warmup-cosine, timm-cosine or plateau.
-    pub kind: String,
-    pub lr: f64,
-    pub min_lr: Option<f64>,
-    pub warmup: Option<u64>,
-    pub warmup_lr: Option<f64>,
-    /// The length; the phase's if not given.
-    pub total: Option<u64>,
-    pub every: Option<u64>,
-    pub milestones: Option<Vec<u64>>,
-    pub factor: Option<f64>,
-    pub power: Option<f64>,
-    pub patience: Option<u64>,
-    pub threshold: Option<f64>,
-    pub cooldown: Option<u64>,
-    pub stretch: Option<f64>,
-    pub decay: Option<f64>,
-    /// epoch or step.
-    pub per: Option<String>,
-}
-
-/// A named list of steps, or the steps themselves.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Transforms {
-    /// none, model, imagenet, cifar-finetune, cifar-eval or irstd.
-    Named(String),
-    Steps(Pipeline),
-}
-
-impl Default for Transforms {
-    fn default() -> Transforms {
-        Transforms::Named("none".into())
-    }
-}
-
-fn auto() -> String {
-    "auto".into()
-}
-
-fn f32_name() -> String {
-    "f32".into()
-}
-
-fn model_name() -> String {
-    "model".into()
-}
-
-fn stop() -> String {
-    "stop".into()
-}
-
-fn drop_last() -> LastBatch {
-    LastBatch::Drop
-}
-
-fn fatal() -> Corrupt {
-    Corrupt::Fatal
-}
-
-fn off() -> String {
-    "off".into()
-}
-
-fn cache_mb() -> usize {
-    4096
-}
-
-fn one() -> usize {
-    1
-}
-
-fn one_epoch() -> u64 {
-    1
 }

@@ -5,6 +5,7 @@
 
 use crate::error::{refusal, refuse};
 use crate::{Recipe, Result};
+use octant_train::options::{Options, nearest, parsed};
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.
@@ -78,11 +79,10 @@ pub fn set(table: &mut Table, place: &str, value: Value) -> Result<()> {
     Ok(())
 }
 
-/// `KEY=VALUE` from the command line; the value is TOML, or text when it is not.
+/// Writes `KEY=VALUE`; the value is TOML, or text when it is not.
 pub fn set_text(table: &mut Table, assignment: &str) -> Result<()> {
     let (place, text) = assignment.split_once('=').ok_or_else(|| refusal!("{assignment}: write KEY=VALUE"))?;
-    let parsed = format!("v = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
-    set(table, place.trim(), parsed.unwrap_or_else(|| Value::String(text.into())))
+    set(table, place.trim(), parsed(text))
 }
 
 /// All recipes that come with the program.
@@ -92,47 +92,23 @@ pub fn built_in() -> impl Iterator<Item = Recipe> {
 
 /// Checks a table and makes a recipe of it.
 pub fn check(table: Table) -> Result<Recipe> {
-    let recipe: Recipe =
-        Value::Table(table).try_into().map_err(|error: toml::de::Error| refusal!("{}", explain(error.message())))?;
+    let recipe = Recipe::from_table(table)?;
     if recipe.phases.is_empty() {
         refuse!("the recipe has no [[phases]]");
     }
-    if let Some(mode) = recipe.best_mode.as_deref().filter(|mode| !["min", "max"].contains(mode)) {
-        refuse!("best_mode = \"{mode}\" is not known; use min or max");
-    }
     Ok(recipe)
-}
-
-/// Adds "did you mean" to serde's list of fields.
-fn explain(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match (message.contains("unknown field"), quoted.split_first()) {
-        (true, Some((wrong, known))) => match nearest(wrong, known.iter().copied()) {
-            Some(near) => format!("a recipe has no key \"{wrong}\"; did you mean \"{near}\"?"),
-            None => format!("a recipe has no key \"{wrong}\" there; known are {}", known.join(", ")),
-        },
-        _ => format!("the recipe is not complete: {message}"),
-    }
-}
-
-/// The name that is spelled most alike, if any is.
-pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let names: Vec<&str> = names.collect();
-    let ranked = names.iter().map(|name| (octant_zoo::registry::edits(wanted, name), *name)).min();
-    let alike = ranked.filter(|(distance, _)| *distance <= 2 + wanted.len() / 4).map(|(_, name)| name);
-    alike.or_else(|| names.into_iter().find(|name| name.contains(wanted)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Learns;
+    use octant_train::Trainable;
 
     #[test]
     fn every_built_in_recipe_is_sound_and_stays_the_same_when_written_down() {
         for text in BUILT_IN {
             let recipe = check(text.parse().unwrap()).unwrap();
-            let again = check(toml::to_string(&recipe).unwrap().parse().unwrap()).unwrap();
+            let again = check(recipe.to_text().parse().unwrap()).unwrap();
             assert_eq!(again, recipe);
             assert!(octant_zoo::find(&recipe.model).is_ok(), "{}", recipe.model);
         }
@@ -150,22 +126,6 @@ mod tests {
         assert!(table("mshnet").unwrap_err().to_string().contains("did you mean mshnet-irstd"));
     }
 
-    /// serde names all keys where it meets one that it does not know.
-    #[test]
-    fn every_key_is_explained() {
-        let page = include_str!("../../../docs/recipes.md");
-        for place in ["zzz", "data.zzz", "phases.0.zzz", "phases.0.schedule.zzz", "phases.0.mix.zzz"] {
-            let mut wrong = table("glyphs").unwrap();
-            set_text(&mut wrong, &format!("{place}=1")).unwrap();
-            let message = Value::Table(wrong).try_into::<Recipe>().unwrap_err().message().to_string();
-            let keys: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
-            assert!(!keys.is_empty(), "{message}");
-            for key in keys {
-                assert!(page.contains(&format!("`{key}`")), "docs/recipes.md does not explain {key} of {place}");
-            }
-        }
-    }
-
     #[test]
     fn flags_reach_every_depth() {
         let mut recipe = table("cifar100-efficientnetv2").unwrap();
@@ -174,6 +134,6 @@ mod tests {
         set_text(&mut recipe, "phases.0.train=[\"head.fc\"]").unwrap();
         let recipe = check(recipe).unwrap();
         assert_eq!((recipe.phases[1].schedule.lr, recipe.device.as_str()), (0.5, "cpu"));
-        assert_eq!(recipe.phases[0].train, Learns::Paths(vec!["head.fc".into()]));
+        assert_eq!(recipe.phases[0].options.train, Trainable::Under(vec!["head.fc".into()]));
     }
 }

@@ -21,7 +21,7 @@ impl<'a> Evaluator<'a> {
     /// Compiles the evaluation step; `values` has every variable by path, in the layout of the device.
     pub fn new(
         backend: &'a dyn Backend,
-        plan: &StepPlan<'a, '_>,
+        plan: &StepPlan<'a>,
         options: &CompileOptions,
         values: &Values,
     ) -> Result<Evaluator<'a>, TrainError> {

@@ -3,7 +3,7 @@
 
 use crate::TrainError;
 use crate::state::Entry;
-use crate::step::{StepPlan, TracedStep};
+use crate::step::{StepOptions, StepPlan, TracedStep};
 use octant_nn::Precision;
 use octant_runtime::{Backend, CompileOptions, Executable, RuntimeError, Sharding};
 
@@ -25,7 +25,7 @@ impl Needs {
             Sharding::Split { .. } => (entry.shape.bytes() / devices) as u64,
         };
         let state = traced.entries.iter().zip(&traced.program.inputs).map(part).sum();
-        let StepPlan { batch_size, precision, recompute, .. } = *plan;
+        let StepOptions { batch_size, precision, recompute, .. } = plan.step;
         Needs { batch_size, devices, precision, recompute, state }
     }
 

@@ -7,21 +7,16 @@ use octant_metrics::{values, vector};
 use octant_nn::{Context, loss};
 use octant_zoo::Model;
 
-/// What is minimized over numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ValueLoss {
-    /// The squared error.
-    Mse,
-    /// The absolute error.
-    Mae,
-    /// Huber's, with δ 1.
-    Huber,
-}
-
-impl ValueLoss {
-    /// Names and losses.
-    pub const NAMES: [(&'static str, ValueLoss); 3] =
-        [("mse", ValueLoss::Mse), ("mae", ValueLoss::Mae), ("huber", ValueLoss::Huber)];
+crate::choice! {
+    /// What is minimized over numbers.
+    pub enum ValueLoss {
+        /// The squared error.
+        Mse = "mse",
+        /// The absolute error.
+        Mae = "mae",
+        /// Huber's, with δ 1.
+        Huber = "huber",
+    }
 }
 
 /// Regression: the head's outputs are the numbers themselves.

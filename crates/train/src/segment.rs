@@ -7,31 +7,23 @@ use octant_metrics::{Detection, Roc, masks, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
 
-/// What is minimized over masks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MaskLoss {
-    /// MSHNet's scale- and location-sensitive loss; plain 1 − IoU during warm-up.
-    SlsIou,
-    /// 1 − IoU, smoothed.
-    SoftIou,
-    /// 1 − Dice, smoothed.
-    Dice,
-    /// Binary cross-entropy.
-    Bce,
-    /// Focal loss with α 0.25 and γ 2.
-    Focal,
+crate::choice! {
+    /// What is minimized over masks.
+    pub enum MaskLoss {
+        /// MSHNet's scale- and location-sensitive loss; plain 1 − IoU during warm-up.
+        SlsIou = "sls-iou",
+        /// 1 − IoU, smoothed.
+        SoftIou = "soft-iou",
+        /// 1 − Dice, smoothed.
+        Dice = "dice",
+        /// Binary cross-entropy.
+        Bce = "bce",
+        /// Focal loss with α 0.25 and γ 2.
+        Focal = "focal",
+    }
 }
 
 impl MaskLoss {
-    /// Names and losses.
-    pub const NAMES: [(&'static str, MaskLoss); 5] = [
-        ("sls-iou", MaskLoss::SlsIou),
-        ("soft-iou", MaskLoss::SoftIou),
-        ("dice", MaskLoss::Dice),
-        ("bce", MaskLoss::Bce),
-        ("focal", MaskLoss::Focal),
-    ];
-
     fn of(self, logits: &Tensor, targets: &Tensor, warm_up: bool) -> Tensor {
         match self {
             MaskLoss::SlsIou => loss::sls_iou(logits, targets, warm_up),

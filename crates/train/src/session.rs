@@ -51,7 +51,7 @@ impl<'a> Session<'a> {
     /// Traces the training and the evaluation step, compiles the first and initializes the state from the seed.
     pub fn new(
         backend: &'a dyn Backend,
-        plan: &StepPlan<'a, '_>,
+        plan: &StepPlan<'a>,
         options: &CompileOptions,
         seed: u64,
     ) -> Result<Session<'a>, TrainError> {
@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
     /// The same, with everything that `known` names starting from there.
     pub fn with_state(
         backend: &'a dyn Backend,
-        plan: &StepPlan<'a, '_>,
+        plan: &StepPlan<'a>,
         options: &CompileOptions,
         seed: u64,
         known: &Values,
@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
         let evaluation = Lazy::new(step::evaluation(plan)?.program, options);
         let (task, mesh) = (plan.task, plan.mesh.clone());
         let counts = backend.upload(&zeros(task.sums(false)), &mesh, &Sharding::Replicated)?;
-        let accumulate = plan.accumulate.max(1);
+        let accumulate = plan.phase.accumulate;
         Ok(Session {
             backend,
             task,

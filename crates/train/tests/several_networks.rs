@@ -88,7 +88,7 @@ fn every_loss_moves_its_own_network_at_its_own_pace() {
     let backend = CpuBackend::with_threads(1).unwrap();
     for generator_every in [1, 3] {
         let task = Duel { generator_every };
-        let plan = StepPlan { optimizer: Optimizer::named("sgd").unwrap(), ..StepPlan::new(&task, 1) };
+        let plan = StepPlan::new(&task, 1).with_optimizer(Optimizer::named("sgd").unwrap());
         let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 0).unwrap();
         for _ in 0..7 {
             session.train(&batch(2), 0.01).unwrap();

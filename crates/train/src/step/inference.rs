@@ -12,7 +12,7 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
     let (batch_inputs, batch) = batch(&trace, plan);
     let sums = trace.input("#sums", Shape::new(DType::F32, [plan.task.sums(false)]));
-    let context = Context::new(&trace, Mode::Evaluate, plan.precision);
+    let context = Context::new(&trace, Mode::Evaluate, plan.step.precision);
     let outcome = plan.task.outcome(&context, &batch);
     let variables = context.variables();
     let loss = outcome.objectives[0].loss.convert(DType::F32);
@@ -26,9 +26,9 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
 /// Traces what is asked of images alone: variables and images in, predictions out.
 pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
-    let (name, shape) = plan.task.batch_shapes(plan.batch_size).swap_remove(0);
+    let (name, shape) = plan.task.batch_shapes(plan.step.batch_size).swap_remove(0);
     let images = trace.input(&name, shape);
-    let context = Context::new(&trace, Mode::Evaluate, plan.precision);
+    let context = Context::new(&trace, Mode::Evaluate, plan.step.precision);
     let output = plan.task.predict(&context, &images);
     let variables = context.variables();
     let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([images]).collect();

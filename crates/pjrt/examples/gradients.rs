@@ -70,8 +70,8 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
         Role::Variable(index) => traced.variables[index].initial(5),
         _ => HostTensor::zeros(entry.shape.clone()),
     });
-    let shapes = task.batch_shapes(batch);
-    let batch = shapes.iter().map(|(name, shape)| batch_input(name, shape));
+    let declared = task.inputs(batch);
+    let batch = declared.shapes().map(|(name, shape)| batch_input(name, shape));
     let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
     let key = HostTensor::new([2], &[3u32, 1])?;
     let inputs = state.chain(batch).chain(scalars).chain([key]).collect();

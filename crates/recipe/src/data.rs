@@ -106,15 +106,19 @@ pub const SOURCES: [SourceEntry; 9] = [
     },
     SourceEntry {
         kind: "folder",
-        about: "the folder with train/CLASS/ and val/CLASS/",
+        about: "the folder with train/CLASS/ and val/CLASS/, or with CLASS/ alone",
         open: Open::Files(open_folder),
     },
     SourceEntry {
         kind: "irstd",
-        about: "the folder with images/, masks/, trainval.txt and test.txt",
+        about: "the folder with images/ and masks/, and with trainval.txt and test.txt if it is split",
         open: Open::Files(|folder, split, _| Ok(Arc::new(open_irstd(folder, split, eight_bits())?))),
     },
-    SourceEntry { kind: "table", about: "the folder with train.csv and test.csv", open: Open::Files(open_table) },
+    SourceEntry {
+        kind: "table",
+        about: "the folder with train.csv and test.csv, or with one table",
+        open: Open::Files(open_table),
+    },
 ];
 
 fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
@@ -123,9 +127,20 @@ fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
     Ok(Arc::new(open(split).or_else(|error| if split == Split::Test { open(Split::Train) } else { Err(error) })?))
 }
 
+/// The table of a split, or the only table there is.
 fn open_table(folder: &Path, split: Split, source: &DataSource) -> Opened {
-    let name = if split == Split::Train { "train.csv" } else { "test.csv" };
-    Ok(Arc::new(TableDataset::open(folder.join(name), &source.columns, eight_bits())?))
+    let names: &[&str] = match split {
+        Split::Train => &["train.csv", "train.tsv"],
+        Split::Test => &["test.csv", "test.tsv", "val.csv", "val.tsv", "train.csv", "train.tsv"],
+    };
+    let is_table = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "csv" || ending == "tsv");
+    let named = names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
+    let table = named.or_else(|| {
+        let mut tables = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).filter(is_table);
+        tables.next().filter(|_| tables.next().is_none())
+    });
+    let table = table.unwrap_or_else(|| folder.join(names[0]));
+    Ok(Arc::new(TableDataset::open(table, &source.columns, eight_bits())?))
 }
 
 impl SourceEntry {

@@ -24,7 +24,7 @@ options! {
         /// A sentence about it.
         about: String = String::new();
         /// What is learned.
-        task: String, unset("–");
+        task: String;
         /// A model of the zoo; `octant models` lists them.
         model: String, flag();
         /// The size of the head.

@@ -1,8 +1,8 @@
 //! Images into masks of one class.
 
-use crate::{Findings, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
+use crate::{Findings, Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Targets};
-use octant_graph::{DType, HostTensor, Shape, Tensor, composites::Pool};
+use octant_graph::{DType, HostTensor, Tensor, composites::Pool};
 use octant_metrics::{Detection, Roc, masks, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
@@ -53,32 +53,12 @@ pub struct Segment {
 const SUMS: usize = 1 + masks::SUMS;
 
 impl Task for Segment {
-    fn name(&self) -> &'static str {
-        "segment"
-    }
-
-    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        let [height, width, channels] = self.image;
-        vec![
-            ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
-            ("masks".into(), Shape::new(DType::U8, [batch_size, height, width, 1])),
-            ("mask".into(), Shape::new(DType::F32, [batch_size])),
-        ]
-    }
-
-    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        match &batch.targets {
-            Targets::Masks(masks) => Ok(vec![batch.images.clone(), masks.clone(), batch.mask.clone()]),
-            _ => Err(TrainError::Data("the data set has no masks; choose a recipe for classes or values".into())),
-        }
-    }
-
-    fn sums(&self, _: bool) -> usize {
-        SUMS
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        Inputs::images(batch_size, self.image).masks().mask()
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `batch_shapes`") };
+        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `inputs`") };
         let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
         let outputs = self.model.outputs(&cx.root(), &images, self.warm_up);
         let evaluates = matches!(cx.mode(), Mode::Evaluate);

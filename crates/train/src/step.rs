@@ -94,6 +94,8 @@ pub struct TracedStep {
     /// Everything that lives between steps, in the order of the inputs; the variables come first, the sums last. A
     /// learning step has one more output after them: its loss.
     pub entries: Vec<Entry>,
+    /// How many sums the task makes.
+    pub sums: usize,
 }
 
 /// Scalars after the batch: learning rate, number of the update, whether this batch ends one, and the key of this step,
@@ -141,8 +143,9 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
         layout.inputs.push(input);
         layout.outputs.push(output);
     });
-    watch(&trace, plan, &outcome, &finite, key, &mut layout);
+    watch(&trace, &outcome, &finite, key, &mut layout);
 
+    let sums = outcome.sums.dims().first().copied().unwrap_or(0);
     let specs = variables.into_iter().map(|variable| variable.spec).collect();
     let Layout { entries, inputs, mut outputs } = layout;
     // Nothing takes this one over, so somebody who holds it can see when the step is done.
@@ -156,14 +159,14 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
             (program.inputs[place], program.outputs[place]) = (sharding, sharding);
         }
     }
-    Ok(TracedStep { program, variables: specs, entries })
+    Ok(TracedStep { program, variables: specs, entries, sums })
 }
 
 /// The tensors of a batch as they come to the devices, and without the rows that only make it divide over them.
 fn batch(trace: &Trace, plan: &StepPlan) -> (Vec<Tensor>, Vec<Tensor>) {
     let rows = spread::rows(plan.step.batch_size, &plan.mesh);
-    let shapes = plan.task.batch_shapes(rows).into_iter();
-    let inputs: Vec<Tensor> = shapes.map(|(name, shape)| trace.input(&name, shape)).collect();
+    let declared = plan.task.inputs(rows);
+    let inputs: Vec<Tensor> = declared.shapes().map(|(name, shape)| trace.input(name, shape.clone())).collect();
     let real = |input: &Tensor| match rows == plan.step.batch_size {
         true => input.clone(),
         false => input.slice_axis(0, 0, plan.step.batch_size),
@@ -193,6 +196,6 @@ fn program(
     let first_batch = donated.end;
     program.donated = donated.enumerate().map(|(output, input)| (input, output)).collect();
     program.mesh = plan.mesh.clone();
-    program.inputs[first_batch..][..plan.task.batch_shapes(1).len()].fill(spread::of_batch(&plan.mesh));
+    program.inputs[first_batch..][..plan.task.inputs(1).count()].fill(spread::of_batch(&plan.mesh));
     Ok(program)
 }

@@ -1,6 +1,5 @@
 //! One epoch: learn, validate, judge, write down.
 
-use super::plan::validated_names;
 use super::{Ending, EpochReport, Runner, StepReport, Times};
 use crate::{Best, Metric, Phase, Session, TrainError};
 use octant_data::{Batches, Loader};
@@ -39,7 +38,7 @@ impl<'p> Runner<'p, '_> {
         let validated = match validates {
             true => self.validate(phase, session)?,
             // Their names are needed all the same: the table's header is that of its first row.
-            false => Some(validated_names(&*phase.task).into_iter().map(|name| (name, f64::NAN)).collect()),
+            false => Some(session.validated_names().into_iter().map(|name| (name, f64::NAN)).collect()),
         };
         let Some(validated) = validated else {
             // Interrupted: the epoch's steps are done and in the state; validation will be done anew.

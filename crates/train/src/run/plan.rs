@@ -1,9 +1,10 @@
 //! What a run is made of.
 
 use super::RunOptions;
+use crate::session::validated_names;
 use crate::state::Values;
-use crate::step::StepOptions;
-use crate::{Phase, Task, TrainError};
+use crate::step::{self, StepOptions};
+use crate::{Phase, TrainError};
 use octant_data::{Dataset, Transform};
 use octant_runtime::{Backend, CompileOptions, Mesh};
 use std::sync::Arc;
@@ -60,9 +61,12 @@ impl Plan<'_> {
         let Some(phase) = self.phases.first() else {
             return Err(TrainError::Data("there is nothing to do: the run has no phases".into()));
         };
-        let task = &*phase.task;
-        let learned = task.metrics(&vec![0.0; task.sums(true)], true);
-        let names: Vec<String> = learned.into_iter().map(|(name, _)| name).chain(validated_names(task)).collect();
+        let step = phase.step(&self.step, &self.mesh);
+        let mut names = validated_names(step.task, step::evaluation(&step)?.sums);
+        if !self.watched.metric.starts_with("val_") {
+            let learned = step.task.metrics(&vec![0.0; step::training(&step)?.sums], true);
+            names.extend(learned.into_iter().map(|(name, _)| name));
+        }
         match names.contains(&self.watched.metric) {
             true => Ok(()),
             false => Err(TrainError::Data(format!(
@@ -72,11 +76,4 @@ impl Plan<'_> {
             ))),
         }
     }
-}
-
-/// What a validation's metrics will be called.
-pub(super) fn validated_names(task: &dyn Task) -> Vec<String> {
-    let of_sums = task.metrics(&vec![0.0; task.sums(false)], false);
-    let of_observer = task.observer().map(|observer| observer.metrics()).unwrap_or_default();
-    of_sums.into_iter().chain(of_observer).map(|(name, _)| format!("val_{name}")).collect()
 }

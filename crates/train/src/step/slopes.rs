@@ -23,5 +23,5 @@ pub fn slopes(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError> {
     program.donated.clear();
     let specs = variables.into_iter().map(|variable| variable.spec).collect();
     let numbers = learned.into_iter().map(|(_, index)| index).collect();
-    Ok((TracedStep { program, variables: specs, entries: Vec::new() }, numbers))
+    Ok((TracedStep { program, variables: specs, entries: Vec::new(), sums: 0 }, numbers))
 }

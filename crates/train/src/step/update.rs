@@ -200,15 +200,8 @@ pub(super) fn average(trace: &Trace, variables: &[Variable], decay: f64, gate: &
 }
 
 /// The sums after this step, with the watch behind them.
-pub(super) fn watch(
-    trace: &Trace,
-    plan: &StepPlan,
-    outcome: &Outcome,
-    finite: &Tensor,
-    key: &Tensor,
-    layout: &mut Layout,
-) {
-    let count = plan.task.sums(true);
+pub(super) fn watch(trace: &Trace, outcome: &Outcome, finite: &Tensor, key: &Tensor, layout: &mut Layout) {
+    let count = outcome.sums.dims().first().copied().unwrap_or(0);
     let shape = Shape::new(DType::F32, [count + WATCH]);
     let old = layout.add(trace, "#sums".into(), Role::Sums, &shape, 0.0);
     let bad = 1.0 - finite.convert(DType::F32);

@@ -60,7 +60,8 @@ impl TinyStep {
             _ => HostTensor::zeros(entry.shape.clone()),
         });
         let rows = self.batch_size.next_multiple_of(self.devices);
-        let batch = task.batch_shapes(rows).into_iter().map(|(name, shape)| batch_input(&name, &shape));
+        let batch = task.inputs(rows);
+        let batch: Vec<HostTensor> = batch.shapes().map(|(name, shape)| batch_input(name, shape)).collect();
         let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
         let key = HostTensor::new([2], &[3u32, 1]).unwrap();
         let inputs = state.chain(batch).chain(scalars).chain([key]).collect();

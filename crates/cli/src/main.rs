@@ -4,6 +4,7 @@
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
 mod bench;
+mod boxes;
 mod compiling;
 mod data;
 mod device;

@@ -2,7 +2,7 @@
 
 use super::letterbox::{finished, fit, parts};
 use super::mosaic::{Boxed, mosaic, moved};
-use crate::{DataError, Dataset, LabeledBox, Sample, SampleRng, Target, Transform};
+use crate::{DataError, Dataset, LabeledBox, Sample, SampleRng, Transform};
 use octant_imaging::color::shift_hsv;
 use octant_imaging::geometry::{flip_horizontally, flip_vertically};
 use octant_imaging::mix::{cutmix_window, mixup_bytes, paste_window};
@@ -189,19 +189,11 @@ impl BoxAugment {
 }
 
 /// The number of places for boxes that a data set asks for: a power of two that holds the boxes of any image, or of the
-/// four fullest images where mosaics are made, but never more than `most`.
-pub fn box_places(counts: &[usize], mosaics: bool, most: usize) -> usize {
-    let mut sorted = counts.to_vec();
-    sorted.sort_unstable_by(|a, b| b.cmp(a));
-    let wanted: usize = sorted.iter().take(if mosaics { 4 } else { 1 }).sum();
+/// four fullest images where mosaics are made, but never more than `most`. 128 where the labels are not known in advance.
+pub fn box_places(dataset: &dyn Dataset, mosaics: bool, most: usize) -> usize {
+    let counts: Option<Vec<usize>> = (0..dataset.len()).map(|index| dataset.box_count(index)).collect();
+    let Some(mut counts) = counts else { return 128.min(most.max(1)) };
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    let wanted: usize = counts.iter().take(if mosaics { 4 } else { 1 }).sum();
     wanted.max(8).next_power_of_two().min(most.max(1))
-}
-
-/// The boxes of every sample of a data set.
-pub fn box_counts(dataset: &dyn Dataset) -> Result<Vec<usize>, DataError> {
-    let count = |index| match dataset.get(index)?.target {
-        Target::Boxes(boxes) => Ok(boxes.len()),
-        _ => Err(DataError::request("the data set has no boxes; choose a recipe for classes or masks")),
-    };
-    (0..dataset.len()).map(count).collect()
 }

@@ -1,6 +1,6 @@
 //! Images into a square without changing their shape: the rest is gray.
 
-use crate::{AnyImage, DataError, LabeledBox, Sample, SampleRng, Target, Transform};
+use crate::{AnyImage, DataError, LabeledBox, Sample, Target};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Filter, Image, Semantics};
 
@@ -66,28 +66,6 @@ pub(super) fn parts(sample: Sample) -> Result<(Image<u8>, Vec<LabeledBox>), Data
         (AnyImage::U8(image), Target::Boxes(boxes)) => Ok((image, boxes)),
         (_, Target::Boxes(_)) => Err(DataError::request("boxes need images of 8 bits per channel")),
         _ => Err(DataError::request("the data set has no boxes; choose a recipe for classes or masks")),
-    }
-}
-
-/// What evaluation sees: the whole image in the middle of a square.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Letterbox {
-    /// The square's side.
-    pub side: usize,
-    /// The most boxes an image may have; the largest stay.
-    pub most_boxes: usize,
-}
-
-impl Transform for Letterbox {
-    fn apply(&self, sample: Sample, _: &mut SampleRng) -> Result<Sample, DataError> {
-        let (image, mut boxes) = parts(sample)?;
-        let (image, fitted) = fit(&image, self.side)?;
-        let ([sx, sy], [left, top]) = (fitted.scale.map(|scale| scale as f32), fitted.offset.map(|o| o as f32));
-        for object in &mut boxes {
-            (object.x0, object.x1) = (object.x0 * sx + left, object.x1 * sx + left);
-            (object.y0, object.y1) = (object.y0 * sy + top, object.y1 * sy + top);
-        }
-        Ok(finished(image, boxes, self.most_boxes))
     }
 }
 

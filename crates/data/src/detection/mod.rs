@@ -15,8 +15,8 @@ mod voc;
 mod yaml;
 mod yolo;
 
-pub use augment::{AugmentSettings, BoxAugment, box_counts, box_places};
-pub use letterbox::{Fitted, Letterbox, fit};
+pub use augment::{AugmentSettings, BoxAugment, box_places};
+pub use letterbox::{Fitted, fit};
 pub use survey::{BoxSurvey, survey};
 
 use crate::decode::{DecodeOptions, read_image};
@@ -131,6 +131,10 @@ impl Dataset for DetectionSet {
 
     fn class_names(&self) -> &[String] {
         &self.names
+    }
+
+    fn box_count(&self, index: usize) -> Option<usize> {
+        Some(self.images[index].boxes.len())
     }
 
     fn location(&self, index: usize) -> String {

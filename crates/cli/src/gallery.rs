@@ -1,8 +1,8 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
-use crate::{boxes, eval};
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
+use crate::{boxes, eval};
 use anyhow::Result;
 use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};

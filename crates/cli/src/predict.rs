@@ -138,5 +138,6 @@ fn load(arguments: &Arguments, entry: &Entry, model: &dyn Model, specs: &[Variab
     if !loaded.matching.is_exact() {
         eprintln!("weights: {}", loaded.matching);
     }
+    loaded.license.iter().for_each(|license| eprintln!("the file states its license: {license}"));
     Ok(loaded.values)
 }

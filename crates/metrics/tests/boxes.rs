@@ -50,7 +50,11 @@ fn coco_figures_equal_pycocotools_over_fuzzed_cases() {
             }
             "class" => {
                 for (class, &expected) in numbers.iter().enumerate() {
-                    close(summary.as_ref().unwrap().per_class[class], expected, &format!("case {cases}, class {class}"));
+                    close(
+                        summary.as_ref().unwrap().per_class[class],
+                        expected,
+                        &format!("case {cases}, class {class}"),
+                    );
                 }
             }
             other => panic!("{other}"),

@@ -66,7 +66,13 @@ impl Training {
 
     /// Training without dropout or stochastic depth: the same step gives the same result whatever the seed.
     pub fn without_randomness() -> Training {
-        Training { key: None, batch_groups: 1, frozen_statistics: false, frozen_scopes: Vec::new(), recompute_blocks: false }
+        Training {
+            key: None,
+            batch_groups: 1,
+            frozen_statistics: false,
+            frozen_scopes: Vec::new(),
+            recompute_blocks: false,
+        }
     }
 }
 

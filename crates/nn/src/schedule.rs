@@ -156,7 +156,9 @@ impl Schedule {
             | Schedule::MultiStep { rate, .. }
             | Schedule::Polynomial { rate, .. } => *rate *= by,
             Schedule::OneCycle { greatest, .. } => *greatest *= by,
-            Schedule::Cosine { rate, least, .. } | Schedule::Linear { rate, least, .. } => [rate, least].into_iter().for_each(|rate| *rate *= by),
+            Schedule::Cosine { rate, least, .. } | Schedule::Linear { rate, least, .. } => {
+                [rate, least].into_iter().for_each(|rate| *rate *= by)
+            }
             Schedule::WarmupCosine { greatest, least, .. } => {
                 [greatest, least].into_iter().for_each(|rate| *rate *= by)
             }

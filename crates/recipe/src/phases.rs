@@ -3,7 +3,8 @@
 use crate::error::{refusal, refuse};
 use crate::task::build_task;
 use crate::{
-    AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, ScheduleRecipe, image, smaller_is_better, transform,
+    AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, ScheduleRecipe, image, smaller_is_better,
+    transform,
 };
 use octant_data::detection::{self, AugmentSettings, BoxAugment};
 use octant_data::{Dataset, LastBatch, Pipeline};
@@ -26,7 +27,10 @@ pub struct Facts<'a> {
 /// All phases of a recipe that last at least one epoch.
 pub fn phases(recipe: &Recipe, data: &Data) -> Result<Vec<Phase>> {
     let image = |transform: &Pipeline| image(&*data.train, transform);
-    phases_on(recipe, &Facts { samples: data.train.len(), outputs: data.outputs, image: &image, train: Some(data.train.clone()) })
+    phases_on(
+        recipe,
+        &Facts { samples: data.train.len(), outputs: data.outputs, image: &image, train: Some(data.train.clone()) },
+    )
 }
 
 /// The same for data that need not be here.

@@ -111,7 +111,8 @@ fn places(tensor: &HostTensor, places: usize) -> Result<HostTensor, TrainError> 
         bytes.resize((index + 1) * places * width, 0xff);
     }
     let shape = tensor.shape().with_dims([&[rows, places], &dims[2..]].concat());
-    HostTensor::from_bytes(shape, Bytes::new(AlignedBytes::copy_of(&bytes))).map_err(|error| TrainError::Data(error.to_string()))
+    HostTensor::from_bytes(shape, Bytes::new(AlignedBytes::copy_of(&bytes)))
+        .map_err(|error| TrainError::Data(error.to_string()))
 }
 
 impl Task for Detect {
@@ -189,12 +190,14 @@ impl Observer for BoxWatcher {
     fn observe(&mut self, batch: &Batch, predictions: &HostTensor) -> Result<(), TrainError> {
         let Targets::Boxes { corners, classes } = &batch.targets else { return Ok(()) };
         let wrong = |error: octant_tensor::TensorError| TrainError::Data(error.to_string());
-        let (answers, corners) = (predictions.elements::<f32>().map_err(wrong)?, corners.elements::<f32>().map_err(wrong)?);
+        let (answers, corners) =
+            (predictions.elements::<f32>().map_err(wrong)?, corners.elements::<f32>().map_err(wrong)?);
         let classes = classes.elements::<i32>().map_err(wrong)?;
         let rows = batch.indices.len().max(1);
         let (per_row, listed) = (answers.len() / rows, classes.len() / rows);
         let counted: Vec<usize> = (0..batch.indices.len()).filter(|&row| batch.indices[row] != u64::MAX).collect();
-        let found = in_threads(&counted, |row| suppress(&answers[row * per_row..][..per_row], self.classes, &self.rules));
+        let found =
+            in_threads(&counted, |row| suppress(&answers[row * per_row..][..per_row], self.classes, &self.rules));
         for (&row, found) in counted.iter().zip(found) {
             let objects = (row * listed..(row + 1) * listed).filter(|&place| classes[place] >= 0);
             let truth = objects.map(|place| {
@@ -237,8 +240,10 @@ fn in_threads(rows: &[usize], work: impl Fn(usize) -> Vec<FoundBox> + Sync) -> V
     let share = rows.len().div_ceil(threads).max(1);
     std::thread::scope(|scope| {
         let work = &work;
-        let parts: Vec<_> =
-            rows.chunks(share).map(|part| scope.spawn(move || part.iter().map(|&row| work(row)).collect::<Vec<_>>())).collect();
+        let parts: Vec<_> = rows
+            .chunks(share)
+            .map(|part| scope.spawn(move || part.iter().map(|&row| work(row)).collect::<Vec<_>>()))
+            .collect();
         parts.into_iter().flat_map(|part| part.join().expect("suppression does not panic")).collect()
     })
 }

@@ -40,7 +40,7 @@ pub use error::TrainError;
 pub use evaluate::{Evaluator, Predictor};
 pub use images::{Normalize, normalized, of_model as normalize_of};
 pub use inputs::Inputs;
-pub use phase::{Group, MixOptions, Pace, Phase, PhaseOptions, Rate, Trainable};
+pub use phase::{Group, MixOptions, Pace, Phase, PhaseOptions, Rate, Trainable, WarmupOptions};
 pub use progress::{Best, Progress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment};

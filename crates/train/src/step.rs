@@ -16,7 +16,9 @@ use crate::{Task, TrainError, spread};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
 use octant_runtime::{Mesh, Program};
-use update::{Layout, ramped, accumulated, apply, average, clipped, finite, gate, gradients, keep_statistics, learned, watch};
+use update::{
+    Layout, accumulated, apply, average, clipped, finite, gate, gradients, keep_statistics, learned, ramped, watch,
+};
 
 /// A bound on gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -15,6 +15,8 @@ pub struct Loaded {
     pub values: Vec<HostTensor>,
     /// What matched and what did not; [`Matching::require`] decides whether that will do.
     pub matching: Matching,
+    /// The license that the file states, for people to see.
+    pub license: Option<String>,
 }
 
 /// Reads a model's variables from an archive. What is not there is initialized from `seed`.
@@ -36,7 +38,8 @@ pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: 
         Some(value)
     };
     let value = |spec: &VariableSpec| value(spec).unwrap_or_else(|| spec.initial(seed));
-    Loaded { values: specs.iter().map(value).collect(), matching }
+    let license = archive.metadata.iter().find(|(key, _)| key == "license").map(|(_, text)| text.clone());
+    Loaded { values: specs.iter().map(value).collect(), matching, license }
 }
 
 /// Some files hold a bias in front of a batch norm where the network has none (`pe.conv.bias` of the published YOLO12):

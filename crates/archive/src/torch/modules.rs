@@ -76,7 +76,8 @@ fn collect(
         if depth == DEEPEST_NESTING {
             return Err(Fault::damaged("its modules lie deeper in each other than any network's"));
         }
-        let parts: Vec<(Value, Value)> = module.get("_modules").and_then(Value::entries).into_iter().flatten().collect();
+        let parts: Vec<(Value, Value)> =
+            module.get("_modules").and_then(Value::entries).into_iter().flatten().collect();
         for (name, value) in parts.into_iter().rev() {
             let name = format!("{prefix}{name}.");
             allowance.spend(&name)?;

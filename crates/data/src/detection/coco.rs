@@ -19,7 +19,10 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
         .map_err(|error| DataError::malformed(file, format!("it is not JSON: {error}")))?;
     let list = |key: &str| {
         json.get(key).and_then(Value::as_array).ok_or_else(|| {
-            DataError::malformed(file, format!("it has no list \"{key}\"; a COCO file has images, categories and annotations"))
+            DataError::malformed(
+                file,
+                format!("it has no list \"{key}\"; a COCO file has images, categories and annotations"),
+            )
         })
     };
     let (classes, names) = categories(file, list("categories")?)?;

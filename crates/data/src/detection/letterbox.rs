@@ -47,8 +47,7 @@ pub fn fit(image: &Image<u8>, side: usize) -> Result<(Image<u8>, Fitted), DataEr
     let offset = [before(inner.width()), before(inner.height())];
     let mut output = Image::filled(side, side, image.channels(), GRAY);
     paste(&mut output, &inner, offset);
-    let scale =
-        [inner.width() as f64 / image.width() as f64, inner.height() as f64 / image.height() as f64];
+    let scale = [inner.width() as f64 / image.width() as f64, inner.height() as f64 / image.height() as f64];
     Ok((output, Fitted { scale, offset }))
 }
 

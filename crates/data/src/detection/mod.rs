@@ -217,7 +217,9 @@ fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox,
         return Err("a coordinate is not a number".to_string());
     }
     if let Some(outside) = corners.iter().find(|corner| !(-0.01..=1.01).contains(*corner)) {
-        return Err(format!("a corner lies at {outside:.3} of the image, beyond its border; coordinates are shares of the image's sides"));
+        return Err(format!(
+            "a corner lies at {outside:.3} of the image, beyond its border; coordinates are shares of the image's sides"
+        ));
     }
     let [x0, y0, x1, y1] = corners.map(|corner| corner.clamp(0.0, 1.0));
     if x1 <= x0 || y1 <= y0 {

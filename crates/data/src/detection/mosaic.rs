@@ -1,11 +1,11 @@
 //! Four images around a random point (Bochkovskiy et al., "YOLOv4", 2020), and the random motion that follows.
 
-use super::letterbox::{GRAY, paste, scaled};
 use super::AugmentSettings;
+use super::letterbox::{GRAY, paste, scaled};
 use crate::{DataError, LabeledBox, SampleRng};
+use octant_imaging::Image;
 use octant_imaging::geometry::{Window, crop};
 use octant_imaging::warp::{Projection, warp};
-use octant_imaging::Image;
 
 /// An image with its boxes.
 pub(super) type Boxed = (Image<u8>, Vec<LabeledBox>);
@@ -115,9 +115,7 @@ fn moved_box(object: LabeledBox, motion: &Projection, side: f32, scale: f32) -> 
     let (width, height) = (moved.x1 - moved.x0, moved.y1 - moved.y0);
     let before = (x1 - x0) * scale * (y1 - y0) * scale;
     let ratio = (width / (height + 1e-16)).max(height / (width + 1e-16));
-    let stays = width > SHORTEST
-        && height > SHORTEST
-        && width * height / (before + 1e-16) > LEAST_AREA
-        && ratio < NARROWEST;
+    let stays =
+        width > SHORTEST && height > SHORTEST && width * height / (before + 1e-16) > LEAST_AREA && ratio < NARROWEST;
     stays.then_some(moved)
 }

@@ -35,7 +35,8 @@ pub(super) fn open(folder: &Path, part: Part) -> Result<DetectionSet, DataError>
     let mut dropped = Vec::new();
     let images = annotations.into_iter().map(|annotation| {
         let boxes = annotation.objects.iter().filter_map(|object| {
-            let result = object.as_ref().map_err(String::clone).and_then(|object| relative(object, annotation.size, &names));
+            let result =
+                object.as_ref().map_err(String::clone).and_then(|object| relative(object, annotation.size, &names));
             let note = |reason| dropped.push(Dropped { file: annotation.file.clone(), line: None, reason });
             result.map_err(note).ok()
         });

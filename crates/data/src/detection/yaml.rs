@@ -176,7 +176,9 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_said() {
-        for (text, part) in [("a: [1, 2", "closed"), ("nothing", "key"), ("a: *b", "anchor"), ("names:\n    x: 1\n  y: 2", "indented")] {
+        for (text, part) in
+            [("a: [1, 2", "closed"), ("nothing", "key"), ("a: *b", "anchor"), ("names:\n    x: 1\n  y: 2", "indented")]
+        {
             let error = parse(text).unwrap_err();
             assert!(error.contains(part), "{error}");
         }

@@ -27,12 +27,14 @@ pub(super) fn open(file: &Path, part: Part) -> Result<DetectionSet, DataError> {
 fn names(file: &Path, yaml: &Yaml) -> Result<Vec<String>, DataError> {
     let count = yaml.get("nc").and_then(Yaml::text).and_then(|text| text.parse::<usize>().ok());
     let Some(listed) = yaml.get("names") else {
-        let count = count.ok_or_else(|| DataError::malformed(file, "it names no classes; add `names:` with one per class"))?;
+        let count =
+            count.ok_or_else(|| DataError::malformed(file, "it names no classes; add `names:` with one per class"))?;
         return Ok((0..count).map(|class| format!("class {class}")).collect());
     };
-    let names = listed.names().filter(|names| !names.is_empty()).ok_or_else(|| {
-        DataError::malformed(file, "`names` is neither a list nor a map from 0, 1, 2 … to names")
-    })?;
+    let names = listed
+        .names()
+        .filter(|names| !names.is_empty())
+        .ok_or_else(|| DataError::malformed(file, "`names` is neither a list nor a map from 0, 1, 2 … to names"))?;
     match count {
         Some(count) if count != names.len() => {
             let problem = format!("nc is {count}, but {} classes are named", names.len());
@@ -50,9 +52,10 @@ fn image_files(file: &Path, yaml: &Yaml, part: Part) -> Result<Vec<PathBuf>, Dat
         Part::Test if yaml.get("test").is_some_and(|value| value.text().is_some()) => "test",
         Part::Test => "val",
     };
-    let listed = yaml.get(key).and_then(Yaml::texts).ok_or_else(|| {
-        DataError::malformed(file, format!("it has no `{key}:` with a folder or a list of images"))
-    })?;
+    let listed = yaml
+        .get(key)
+        .and_then(Yaml::texts)
+        .ok_or_else(|| DataError::malformed(file, format!("it has no `{key}:` with a folder or a list of images")))?;
     let roots = roots(file, yaml);
     let mut images = Vec::new();
     for name in listed {
@@ -92,8 +95,10 @@ fn listed_images(list: &Path) -> Result<Vec<PathBuf>, DataError> {
     let text = std::fs::read_to_string(list).map_err(|error| DataError::io(list, error))?;
     let folder = list.parent().unwrap_or(Path::new(""));
     let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let images: Vec<PathBuf> =
-        names.map(|name| folder.join(name.strip_prefix("./").unwrap_or(name))).filter(|path| Format::has_image_extension(path)).collect();
+    let images: Vec<PathBuf> = names
+        .map(|name| folder.join(name.strip_prefix("./").unwrap_or(name)))
+        .filter(|path| Format::has_image_extension(path))
+        .collect();
     match images.iter().find(|path| !path.is_file()) {
         Some(missing) => Err(DataError::malformed(list, format!("there is no {}", missing.display()))),
         None => Ok(images),

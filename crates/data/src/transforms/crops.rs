@@ -2,10 +2,10 @@
 
 use super::{Step, joint};
 use crate::{Sample, SampleRng, Target};
-use octant_imaging::{Filter, Semantics};
 use octant_imaging::affine::Motion;
 use octant_imaging::geometry::Window;
 use octant_imaging::resize::{Method, fit_long_side, fit_short_side};
+use octant_imaging::{Filter, Semantics};
 
 pub(super) const fn default_scale() -> (f32, f32) {
     (0.08, 1.0)

@@ -11,8 +11,8 @@ mod tone;
 
 use crate::simd::vectorized;
 use crate::{Image, Semantics, Unsupported};
-pub use hsv::shift_hsv;
 pub use gray::{gray, gray_in_place};
+pub use hsv::shift_hsv;
 pub use hue::adjust_hue;
 pub use tone::{autocontrast, equalize, invert, posterize, solarize};
 

@@ -129,11 +129,8 @@ impl BoxScores {
     }
 
     fn class_cells(&self, class: usize, thresholds: &[f64]) -> Vec<[Option<Cell>; 3]> {
-        let images: Vec<ImageClass> = self
-            .images
-            .iter()
-            .filter_map(|(truth, found)| ImageClass::new(class, truth, found, MOST[2]))
-            .collect();
+        let images: Vec<ImageClass> =
+            self.images.iter().filter_map(|(truth, found)| ImageClass::new(class, truth, found, MOST[2])).collect();
         let of_size = |size: SizeRange| {
             let matched: Vec<Matched> = images.iter().map(|image| image.matched(thresholds, size.areas())).collect();
             MOST.map(|most| cell(&matched, most, thresholds.len()))

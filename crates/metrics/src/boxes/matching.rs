@@ -42,7 +42,8 @@ impl<'a> ImageClass<'a> {
                 () => common / (own + other - common),
             }
         };
-        let overlaps = found.iter().map(|answer| truth.iter().map(|object| overlap(answer, object)).collect()).collect();
+        let overlaps =
+            found.iter().map(|answer| truth.iter().map(|object| overlap(answer, object)).collect()).collect();
         Some(ImageClass { truth, found, overlaps })
     }
 

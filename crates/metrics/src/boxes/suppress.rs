@@ -55,9 +55,8 @@ pub fn suppress(rows: &[f32], classes: usize, rules: &Suppression) -> Vec<FoundB
         let (score, cell, class) = candidates[index];
         let corners = &rows[cell * width..][..4];
         let rectangle = Rectangle::of_corners([corners[0], corners[1], corners[2], corners[3]].map(f64::from));
-        let repeats = |other: &FoundBox| {
-            other.class == class && other.rectangle.iou(&rectangle) > f64::from(rules.overlap)
-        };
+        let repeats =
+            |other: &FoundBox| other.class == class && other.rectangle.iou(&rectangle) > f64::from(rules.overlap);
         if rules.overlap >= 1.0 || !kept.iter().any(repeats) {
             kept.push(FoundBox { class, rectangle, score: f64::from(score) });
             if kept.len() == rules.most {

@@ -240,11 +240,18 @@ pub(super) fn keep_statistics(variables: &[Variable], finite: &Tensor, layout: &
     }
 }
 
-pub(super) fn average(trace: &Trace, variables: &[Variable], decay: &Decay, gate: &Option<Tensor>, layout: &mut Layout) {
+pub(super) fn average(
+    trace: &Trace,
+    variables: &[Variable],
+    decay: &Decay,
+    gate: &Option<Tensor>,
+    layout: &mut Layout,
+) {
     for (index, variable) in variables.iter().enumerate() {
         let VariableSpec { path, shape, .. } = &variable.spec;
         let old = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
-        let arguments: Vec<Tensor> = [&old, &layout.outputs[index]].into_iter().chain(gate).chain(decay.now.as_ref()).cloned().collect();
+        let arguments: Vec<Tensor> =
+            [&old, &layout.outputs[index]].into_iter().chain(gate).chain(decay.now.as_ref()).cloned().collect();
         layout.outputs.extend(trace.call(&arguments, false, |arguments| {
             let [old, value, rest @ ..] = arguments else { unreachable!("these are the arguments") };
             let (gate, now) = rest.split_at(usize::from(gate.is_some()));

@@ -89,9 +89,7 @@ fn task(model: &str) -> Box<dyn Task> {
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => {
-            Box::new(Detect { model, image, normalize: None, places: 8, epochs: 2 })
-        }
+        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, places: 8, epochs: 2 }),
     }
 }
 

@@ -1,9 +1,7 @@
 //! YOLO12 (Tian et al., "YOLOv12: Attention-Centric Real-Time Object Detectors", 2025), from the published table of
 //! layers: attention within areas of the image, no pooling block.
 
-use super::yolo::{
-    Block, BoxHead, ClassTower, Scale, Yolo, attention, c3k, c3k2, conv, conv_norm, join_up, pointwise,
-};
+use super::yolo::{Block, BoxHead, ClassTower, Scale, Yolo, attention, c3k, c3k2, conv, conv_norm, join_up, pointwise};
 use octant_graph::Tensor;
 use octant_nn::layers::Conv2d;
 use octant_nn::{Border, Init, Scope};

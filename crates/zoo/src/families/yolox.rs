@@ -113,9 +113,8 @@ impl YoloX {
     fn level(&self, cx: &Scope, map: &Tensor, level: usize) -> Tensor {
         let width = self.channels(256);
         let at = |name: &str| cx.at(format_args!("{name}.{level}"));
-        let tower = |name: &str, x: &Tensor| {
-            (0..2).fold(x.clone(), |x, index| self.conv3(&at(name).at(index), &x, width, 1))
-        };
+        let tower =
+            |name: &str, x: &Tensor| (0..2).fold(x.clone(), |x, index| self.conv3(&at(name).at(index), &x, width, 1));
         let x = conv1(&at("stems"), map, width);
         let (of_class, of_box) = (tower("cls_convs", &x), tower("reg_convs", &x));
         let scores = head_output(&at("cls_preds"), &of_class, self.classes, SCORE_BIAS);

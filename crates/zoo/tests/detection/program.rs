@@ -82,7 +82,8 @@ impl Case {
     pub fn check_training(&self, figures: &Figures, steps: usize) {
         let mut weights = self.weights();
         let parameters: Vec<&VariableSpec> = self.specs.iter().filter(|spec| spec.kind == Kind::Parameter).collect();
-        let mut momenta: Vec<HostTensor> = parameters.iter().map(|spec| HostTensor::zeros(spec.shape.clone())).collect();
+        let mut momenta: Vec<HostTensor> =
+            parameters.iter().map(|spec| HostTensor::zeros(spec.shape.clone())).collect();
         let step = self.trace_step();
         for index in 0..steps {
             let mut inputs = self.inputs(&weights);

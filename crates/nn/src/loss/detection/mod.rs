@@ -138,7 +138,8 @@ fn of_class(scores: &Tensor, classes: &Tensor) -> Tensor {
     let [n, cells, count] = [scores.dim(0), scores.dim(1), scores.dim(2)];
     let objects = classes.dim(1);
     let image = classes.trace().iota(Shape::new(DType::I32, [n, objects]), 0);
-    let row = image * count as f64 + classes.convert(DType::I32).min(&classes.convert(DType::I32).scalar_like(count as f64 - 1.0));
+    let row = image * count as f64
+        + classes.convert(DType::I32).min(&classes.convert(DType::I32).scalar_like(count as f64 - 1.0));
     let rows = scores.transpose(&[0, 2, 1]).reshape(&[n * count, cells]);
     rows.take(&row.reshape(&[n * objects])).reshape(&[n, objects, cells])
 }

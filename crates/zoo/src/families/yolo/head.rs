@@ -1,7 +1,7 @@
 //! The detection head: per feature map, one tower of convolutions makes box distances and one makes class scores.
 
-use super::blocks::{conv, conv_norm, pointwise};
 use super::STRIDES;
+use super::blocks::{conv, conv_norm, pointwise};
 use octant_graph::{DType, Tensor};
 use octant_nn::layers::Conv2d;
 use octant_nn::{Border, Init, Scope};
@@ -90,9 +90,8 @@ impl ClassTower {
                 conv(&cx.at("1"), &y, features, 3, 1)
             }
             ClassTower::Separable => {
-                let depthwise = |cx: &Scope, x: &Tensor| {
-                    conv_norm(cx, x, Conv2d::new(x.channels(), 3).groups(x.channels())).silu()
-                };
+                let depthwise =
+                    |cx: &Scope, x: &Tensor| conv_norm(cx, x, Conv2d::new(x.channels(), 3).groups(x.channels())).silu();
                 let y = depthwise(&cx.at("0.0"), x);
                 let y = pointwise(&cx.at("0.1"), &y, features);
                 let y = depthwise(&cx.at("1.0"), &y);

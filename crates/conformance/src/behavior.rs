@@ -178,7 +178,7 @@ fn deterministic(backend: &dyn Backend) -> Result<(), Problem> {
     let x = trace.input("x", Shape::new(DType::F32, [64, 300]));
     let outputs = [x.matmul(&x.transpose(&[1, 0])), x.sum(&[0]), x.sum_all()];
     let graph = trace.finish(&outputs).expect("the suite's graphs are well typed");
-    let options = CompileOptions { deterministic: true, ..CompileOptions::default() };
+    let options = CompileOptions { nondeterministic: false, ..CompileOptions::default() };
     let program = backend.compile(&Program::new("deterministic", graph), &options)?;
     let x = backend.upload(&values::ordinary(DType::F32, &[64, 300]), &Mesh::single(), &Sharding::Replicated)?;
     let run = || program.execute(std::slice::from_ref(&x))?.iter().map(Buffer::to_host).collect::<Result<Vec<_>, _>>();

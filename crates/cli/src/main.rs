@@ -35,6 +35,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "octant", version, arg_required_else_help = true)]
 struct Cli {
+    /// On GPUs, use kernels that may add in another order in every run, where they are faster: results are then not
+    /// repeatable bit for bit
+    #[arg(long, global = true)]
+    fast_nondeterministic: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -81,7 +85,7 @@ pub(crate) enum Ending {
 fn main() -> ExitCode {
     let started = std::time::Instant::now();
     // Before any thread starts: libtpu reads its environment when it is loaded.
-    octant_pjrt::environment::prepare();
+    octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
     let command = Cli::parse().command;
     if !matches!(command, Command::Train(_)) {
         output::end_quietly_with_the_reader();

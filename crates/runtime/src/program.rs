@@ -33,9 +33,6 @@ impl Program {
 /// Choices that change how a program is compiled but not what it means.
 #[derive(Debug, Clone, Default)]
 pub struct CompileOptions {
-    /// The program may add in an order that differs from run to run, where that is faster. Otherwise equal inputs give
-    /// equal bits on the same device.
-    pub nondeterministic: bool,
     /// Write graph, lowered and optimized program into this folder.
     pub dump: Option<PathBuf>,
     /// Measure the parts of every run, for [`Executable::profile`].

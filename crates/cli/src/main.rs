@@ -11,9 +11,10 @@ mod devices;
 mod eval;
 mod events;
 mod fetching;
+mod flags;
 mod gallery;
+mod hints;
 mod image;
-mod lints;
 mod models;
 mod output;
 mod plan;
@@ -110,7 +111,7 @@ fn main() -> ExitCode {
         // The shell's convention for a program that ended on SIGINT.
         Ok(Ending::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("octant: {}", sentence(&error));
+            eprintln!("octant: {}", hints::with_flags(&sentence(&error)));
             ExitCode::FAILURE
         }
     }

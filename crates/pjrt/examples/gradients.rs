@@ -65,13 +65,13 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
         }
     };
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
-    let traced = step::training(&StepPlan { optimizer, ..StepPlan::new(&*task, batch) })?;
+    let traced = step::training(&StepPlan::new(&*task, batch).with_optimizer(optimizer))?;
     let state = traced.entries.iter().map(|entry| match entry.role {
         Role::Variable(index) => traced.variables[index].initial(5),
         _ => HostTensor::zeros(entry.shape.clone()),
     });
-    let shapes = task.batch_shapes(batch);
-    let batch = shapes.iter().map(|(name, shape)| batch_input(name, shape));
+    let declared = task.inputs(batch);
+    let batch = declared.shapes().map(|(name, shape)| batch_input(name, shape));
     let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
     let key = HostTensor::new([2], &[3u32, 1])?;
     let inputs = state.chain(batch).chain(scalars).chain([key]).collect();

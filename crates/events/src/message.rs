@@ -57,6 +57,8 @@ pub enum Value {
     Metrics(Vec<String>),
     /// The end of a run, which the table of settings waits for.
     Finished,
+    /// The end of a run that failed.
+    Failed,
     /// Several numbers or strings, of a plugin such as precision-recall curves.
     Tensor(TensorValue),
     /// Something that is neither written nor understood here.

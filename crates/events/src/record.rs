@@ -30,7 +30,7 @@ pub fn framed(record: &[u8]) -> Vec<u8> {
 }
 
 /// Writes one record.
-pub fn write_record(out: &mut impl Write, record: &[u8]) -> io::Result<()> {
+pub fn write_record(out: &mut (impl Write + ?Sized), record: &[u8]) -> io::Result<()> {
     // One call, so that a killed process leaves whole records as far as the system allows.
     out.write_all(&framed(record))
 }
@@ -86,7 +86,10 @@ impl Scanner {
             let Some(length) = length(header) else {
                 self.offset += 1;
                 self.lost = true;
-                return Ok(Next::Damaged(Damage { offset: start, problem: "the checksum of a record's length is wrong" }));
+                return Ok(Next::Damaged(Damage {
+                    offset: start,
+                    problem: "the checksum of a record's length is wrong",
+                }));
             };
             let end = length.checked_add(HEADER + FOOTER).and_then(|size| start.checked_add(size));
             let Some(end) = end.filter(|&end| end <= self.window.len()) else { return Ok(Next::End) };

@@ -103,9 +103,7 @@ fn now() -> f64 {
 /// The event files of a folder, oldest first.
 pub(crate) fn event_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_wanted = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(is_event_file)
-    };
+    let is_wanted = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(is_event_file);
     let mut files: Vec<PathBuf> = entries.filter(is_wanted).collect();
     files.sort();
     files

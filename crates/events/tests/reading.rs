@@ -57,7 +57,8 @@ fn a_file_that_was_cut_back_and_grew_again_is_read_anew() {
     let mut log = EventLog::new(&path);
     log.read(ALL).unwrap();
     // Longer than before, but not what was read.
-    std::fs::write(&path, [scalar(1, "loss", 0.5), scalar(3, "loss", 0.25), scalar(4, "loss", 0.125)].concat()).unwrap();
+    std::fs::write(&path, [scalar(1, "loss", 0.5), scalar(3, "loss", 0.25), scalar(4, "loss", 0.125)].concat())
+        .unwrap();
     log.read(ALL).unwrap();
     assert_eq!((numbers(&log, "loss"), log.restarts()), (vec![(1, 0.5), (3, 0.25), (4, 0.125)], 1));
     std::fs::remove_file(&path).unwrap();
@@ -162,7 +163,8 @@ impl Editor for Only {
 #[test]
 fn kept_records_are_copied_byte_by_byte() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, target) = (folder.path().join("events.out.tfevents.1"), folder.path().join("out/events.out.tfevents.2"));
+    let (source, target) =
+        (folder.path().join("events.out.tfevents.1"), folder.path().join("out/events.out.tfevents.2"));
     // An event of a plugin and with fields that nobody here knows, and a graph.
     let unknown = [&[0x10, 90, 0x2a, 9][..], &[0x0a, 7, 0x0a, 1, b'x', 0xfa, 0x01, 1, 7], &[0x7a, 2, 1, 2]].concat();
     let graph = [&[0x10, 95, 0x22, 3][..], b"net"].concat();

@@ -133,7 +133,11 @@ fn decode_settings(metadata: &[u8]) -> Option<Option<Value>> {
         match field? {
             (2, Field::Bytes(experiment)) => return Some(Some(decode_metrics(experiment)?)),
             (3, Field::Bytes(start)) => return Some(Some(decode_start(start)?)),
-            (4, Field::Bytes(_)) => return Some(Some(Value::Finished)),
+            (4, Field::Bytes(end)) => {
+                const FAILURE: u64 = 2;
+                let failed = fields(end).any(|field| matches!(field, Some((1, Field::Varint(FAILURE)))));
+                return Some(Some(if failed { Value::Failed } else { Value::Finished }));
+            }
             _ => {}
         }
     }

@@ -111,6 +111,10 @@ fn encode(tag: &str, value: &Value) -> Message {
             const SUCCESS: i64 = 1;
             message.message(9, hparams(4, new().int(1, SUCCESS)))
         }
+        Value::Failed => {
+            const FAILURE: i64 = 2;
+            message.message(9, hparams(4, new().int(1, FAILURE)))
+        }
         Value::Tensor(_) | Value::Other => message,
     }
 }

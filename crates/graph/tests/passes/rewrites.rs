@@ -144,14 +144,8 @@ fn bodies_are_simplified_and_shared_bodies_stay_shared() {
     let once = trace.emit_one(call.clone(), &[&x]);
     let twice = trace.emit_one(call, &[&once]);
     let graph = passes::optimize(trace.finish(&[twice]).unwrap());
-    let bodies: Vec<_> = graph
-        .nodes()
-        .iter()
-        .filter_map(|node| match &node.op {
-            octant_graph::Op::Call { body, .. } => Some(body.clone()),
-            _ => None,
-        })
-        .collect();
+    let bodies: Vec<_> =
+        graph.nodes().iter().flat_map(|node| node.op.bodies().into_iter().map(|(_, body)| body.clone())).collect();
     assert_eq!(names(&bodies[0]), ["exp"]);
     assert!(std::sync::Arc::ptr_eq(&bodies[0], &bodies[1]));
     let inlined = passes::optimize(passes::apply(passes::inline_calls, &graph));

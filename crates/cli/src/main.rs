@@ -4,6 +4,7 @@
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
 mod bench;
+mod board;
 mod boxes;
 mod compiling;
 mod data;
@@ -38,6 +39,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "octant", version, arg_required_else_help = true)]
 struct Cli {
+    /// On GPUs, use kernels that may add in another order in every run, where they are faster: results are then not
+    /// repeatable bit for bit
+    #[arg(long, global = true)]
+    fast_nondeterministic: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -51,8 +56,10 @@ enum Command {
     Eval(eval::Arguments),
     /// Ask a run, or a model with weights, about images or tensors
     Predict(predict::Arguments),
-    /// Show, filter, merge and rewrite event files
+    /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
+    /// Show runs in a browser, live
+    Board(board::Arguments),
     /// List the recipes, or show one
     Recipes(recipes::Arguments),
     /// Get, make up, look at, check, measure and pack data sets
@@ -85,8 +92,12 @@ pub(crate) enum Ending {
 
 fn main() -> ExitCode {
     let started = std::time::Instant::now();
+    // TensorBoard starts its data server, which may be this program, with flags alone.
+    if board::is_data_server(std::env::args_os().nth(1)) {
+        return board::data_server();
+    }
     // Before any thread starts: libtpu reads its environment when it is loaded.
-    octant_pjrt::environment::prepare();
+    octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
     let command = match Cli::parse().command {
         Command::Yolo(arguments) => match translated(&arguments) {
             Ok(Some(command)) => command,
@@ -103,6 +114,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
         Command::Events(arguments) => events::run(arguments),
+        Command::Board(arguments) => board::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),
         Command::Data(arguments) => data::run(arguments),
         Command::Image(arguments) => image::run(arguments),

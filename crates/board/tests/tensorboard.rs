@@ -1,0 +1,150 @@
+//! The real TensorBoard shows the same with this data server as with its own: compared through its HTTP API.
+//! `OCTANT_ORACLE_PYTHON` names a Python that has it.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use octant_board::{DataOptions, serve_data};
+use std::process::Command;
+use std::time::Duration;
+use support::octant_run;
+
+/// Adds values as newer writers keep them, then asks two TensorBoards the same questions.
+const COMPARE: &str = r#"
+import json, sys, time, urllib.error, urllib.parse, urllib.request
+import numpy as np
+from tensorboard import default, program
+from tensorboard.compat.proto import event_pb2
+from tensorboard.plugins.histogram import summary as histogram
+from tensorboard.plugins.pr_curve import summary as pr_curve
+from tensorboard.plugins.scalar import summary as scalar
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+folder, port = sys.argv[1:]
+if port == 'write':
+    writer = EventFileWriter(folder + '/modern')
+    random = np.random.RandomState(1)
+    for step in range(5):
+        counts = [np.sort(random.randint(0, 50, 9))[::-1].astype(np.float64) for _ in range(4)]
+        precision, recall = counts[0] / (counts[0] + counts[1] + 1), counts[0] / (counts[0] + counts[3] + 1)
+        summaries = [
+            scalar.pb('modern/loss', 1.0 / (step + 1)),
+            histogram.pb('modern/weights', random.randn(200)),
+            pr_curve.raw_data_pb('modern/pr', *[c.astype(np.int64) for c in counts], precision, recall, num_thresholds=9),
+        ]
+        for summary in summaries:
+            event = event_pb2.Event(wall_time=1.7e9 + step, step=step)
+            event.summary.CopyFrom(summary)
+            writer.add_event(event)
+    writer.flush()
+    writer.close()
+    sys.exit()
+
+def start(*flags):
+    board = program.TensorBoard(default.get_plugins())
+    board.configure(argv=[None, '--port', '0', *flags])
+    return board.launch()
+
+urls = {'own': start('--logdir', folder, '--load_fast', 'true'), 'octant': start('--grpc_data_provider', 'localhost:' + port)}
+
+def ask(url, path, body=None, **query):
+    address = url + 'data/' + path + ('?' + urllib.parse.urlencode(query) if query else '')
+    request = urllib.request.Request(address, data=body and json.dumps(body).encode(), headers={'Content-Type': 'application/json'} if body else {})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read()
+
+def both(path, body=None, **query):
+    answers = {}
+    for name, url in urls.items():
+        try:
+            answers[name] = ask(url, path, body, **query)
+        except urllib.error.HTTPError as error:
+            answers[name] = str(error).encode()
+    return [answers['own'], answers['octant']]
+
+def near(a, b):
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(near(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(near, a, b))
+    if isinstance(a, float) or isinstance(b, float):
+        return abs(a - b) <= 1e-6 * max(1.0, abs(a))
+    return a == b
+
+def compare(what, path, body=None, **query):
+    own, octant = (json.loads(answer) for answer in both(path, body, **query))
+    # Keys of blobs are private to a data server.
+    def public(value):
+        if isinstance(value, dict):
+            return {key: public(item) for key, item in value.items() if key not in ('query', 'blob_key')}
+        return [public(item) for item in value] if isinstance(value, list) else value
+    if not near(public(own), public(octant)):
+        sys.exit('%s differ:\nown    %s\noctant %s' % (what, json.dumps(public(own))[:1500], json.dumps(public(octant))[:1500]))
+    assert own, what + ' are empty'
+    print('same', what)
+    return own, octant
+
+for url in urls.values():
+    begun = time.time()
+    while time.time() - begun < 60:
+        if b'modern' in ask(url, 'runs') and b'modern' in ask(url, 'plugin/pr_curves/tags'):
+            break
+        time.sleep(0.2)
+compare('runs', 'runs')
+tags = compare('scalar tags', 'plugin/scalars/tags')[0]
+for run in tags:
+    for tag in tags[run]:
+        compare('scalars %s %s' % (run, tag), 'plugin/scalars/scalars', run=run, tag=tag)
+tags = compare('histogram tags', 'plugin/histograms/tags')[0]
+for run in tags:
+    for tag in tags[run]:
+        compare('histograms %s %s' % (run, tag), 'plugin/histograms/histograms', run=run, tag=tag)
+tags = compare('image tags', 'plugin/images/tags')[0]
+images = 0
+for run in tags:
+    for tag in tags[run]:
+        lists = compare('images %s %s' % (run, tag), 'plugin/images/images', run=run, tag=tag, sample=0)
+        raw = [json.loads(answer) for answer in both('plugin/images/images', run=run, tag=tag, sample=0)]
+        for own, octant in zip(*raw):
+            pictures = [ask(url, 'plugin/images/individualImage?' + item['query']) for url, item in zip(urls.values(), (own, octant))]
+            assert pictures[0] == pictures[1] and pictures[0][1:4] == b'PNG', (run, tag)
+            images += 1
+assert images, 'no images'
+print('same bytes of', images, 'images')
+tags = compare('curve tags', 'plugin/pr_curves/tags')[0]
+for run in tags:
+    for tag in tags[run]:
+        compare('curves %s %s' % (run, tag), 'plugin/pr_curves/pr_curves', run=run, tag=tag)
+compare('text tags', 'plugin/text/tags')
+experiment = compare('settings', 'plugin/hparams/experiment', body={'experimentName': '', 'hparamsLimit': 100})[0]
+columns = {'statuses': ['STATUS_UNKNOWN', 'STATUS_SUCCESS', 'STATUS_FAILURE', 'STATUS_RUNNING'], 'startIndex': 0, 'sliceSize': 100, 'colParams': [], 'experimentName': ''}
+groups = compare('sessions', 'plugin/hparams/session_groups', body=columns)[0]
+assert len(groups['sessionGroups']) == 2, groups
+print('ALL SAME')
+"#;
+
+#[test]
+fn tensorboard_shows_the_same_as_with_its_own_data_server() {
+    let Ok(python) = std::env::var("OCTANT_ORACLE_PYTHON") else {
+        println!("SKIPPED: OCTANT_ORACLE_PYTHON names no Python with tensorboard");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    octant_run(&folder.path().join("first"), 0, 6);
+    octant_run(&folder.path().join("second"), 1, 8);
+    let run = |port: &str| Command::new(&python).args(["-c", COMPARE]).arg(folder.path()).arg(port).output().unwrap();
+    let written = run("write");
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    let options = DataOptions {
+        folder: folder.path().into(),
+        address: "127.0.0.1:0".parse().unwrap(),
+        reload: Some(Duration::from_secs(1)),
+        samples: Vec::new(),
+    };
+    let serving = serve_data(&options).unwrap();
+    let compared = run(&serving.address().port().to_string());
+    let text = String::from_utf8_lossy(&compared.stdout).into_owned();
+    assert!(text.contains("ALL SAME"), "{text}\n{}", String::from_utf8_lossy(&compared.stderr));
+    println!("{text}");
+}

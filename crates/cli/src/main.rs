@@ -12,9 +12,10 @@ mod devices;
 mod eval;
 mod events;
 mod fetching;
+mod flags;
 mod gallery;
+mod hints;
 mod image;
-mod lints;
 mod models;
 mod output;
 mod plan;
@@ -36,6 +37,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "octant", version, arg_required_else_help = true)]
 struct Cli {
+    /// On GPUs, use kernels that may add in another order in every run, where they are faster: results are then not
+    /// repeatable bit for bit
+    #[arg(long, global = true)]
+    fast_nondeterministic: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -88,7 +93,7 @@ fn main() -> ExitCode {
         return board::data_server();
     }
     // Before any thread starts: libtpu reads its environment when it is loaded.
-    octant_pjrt::environment::prepare();
+    octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
     let command = Cli::parse().command;
     if !matches!(command, Command::Train(_)) {
         output::end_quietly_with_the_reader();
@@ -114,7 +119,7 @@ fn main() -> ExitCode {
         // The shell's convention for a program that ended on SIGINT.
         Ok(Ending::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("octant: {}", sentence(&error));
+            eprintln!("octant: {}", hints::with_flags(&sentence(&error)));
             ExitCode::FAILURE
         }
     }

@@ -1,9 +1,9 @@
 //! What looks wrong before a run has begun. Each sentence says what to do about it.
 
-use crate::prepare::{self, Data};
-use crate::recipes::{self, Learns, Recipe};
-use anyhow::Result;
+use crate::Result;
+use crate::{Data, Normalization, Recipe, image, model, table, transform};
 use octant_data::{Dataset, Target};
+use octant_train::options::Setting;
 use octant_train::{Phase, Trainable};
 use std::collections::{HashMap, HashSet};
 
@@ -11,11 +11,11 @@ use std::collections::{HashMap, HashSet};
 const COMPARED: usize = 64;
 
 /// All warnings about a recipe and its data.
-pub(crate) fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
+pub fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     if let Some(classes) = recipe.classes.filter(|&classes| classes != data.outputs) {
         warnings.push(format!(
-            "the head has {classes} outputs, the data has {}; leave --classes away and it will fit",
+            "the head has {classes} outputs, the data has {}; leave `classes` away and it will fit",
             data.outputs
         ));
     }
@@ -38,37 +38,37 @@ pub(crate) fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
 fn unscaled(recipe: &Recipe) -> Option<String> {
     let reference = recipe.reference_batch.filter(|_| !recipe.scale_lr)?;
     let phase = recipe.phases.last()?;
-    let batch = recipe.batch_size as u64 * phase.accumulate.max(1);
+    let batch = recipe.step.batch_size as u64 * phase.options.accumulate;
     // Whoever chose a rate has thought about it.
-    let written = recipes::table(&recipe.name).and_then(recipes::check);
+    let written = table(&recipe.name).and_then(crate::check);
     let rates = |recipe: &Recipe| recipe.phases.iter().map(|phase| phase.schedule.lr).collect::<Vec<_>>();
     let is_own = written.is_ok_and(|written| rates(&written) != rates(recipe));
     (batch != reference as u64 && !is_own).then(|| {
         format!(
-            "the learning rate is meant for {reference} images per update, not for {batch}; give --scale-lr or --lr"
+            "the learning rate is meant for {reference} images per update, not for {batch}; give `scale_lr` or `lr`"
         )
     })
 }
 
 /// Phases in which nothing learns, and a head-only phase that in truth frees everything.
 fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
-    let (model, entry) = prepare::model(recipe, data.outputs)?;
-    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-    let head = model.head_paths();
+    let (network, entry) = model(recipe, data.outputs)?;
+    let (specs, _) = octant_zoo::describe(&*network, entry.preprocessing.input)?;
+    let head = network.head_paths();
     let mut warnings = Vec::new();
     for phase in &recipe.phases {
-        let trainable = match &phase.train {
-            Learns::Named(name) if name == "head" => Trainable::Head,
-            Learns::Named(_) => continue,
-            Learns::Paths(paths) => Trainable::Under(paths.clone()),
-        };
+        let trainable = &phase.options.train;
+        if *trainable == Trainable::All {
+            continue;
+        }
+        let written = trainable.write().map(|value| value.to_string()).unwrap_or_default();
         let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
         let (learning, all) = parameters
             .fold((0, 0), |(learning, all), spec| (learning + usize::from(trainable.includes(spec, &head)), all + 1));
         if learning == 0 {
-            warnings.push(format!("in phase {} nothing learns; check train = {:?}", phase.name, phase.train));
+            warnings.push(format!("in phase {} nothing learns; check `train = {written}`", phase.name));
         } else if learning == all && all > 2 {
-            warnings.push(format!("in phase {} nothing is frozen although train = {:?}", phase.name, phase.train));
+            warnings.push(format!("in phase {} nothing is frozen although `train = {written}`", phase.name));
         }
     }
     Ok(warnings)
@@ -81,16 +81,16 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         return Ok(warnings);
     }
     let entry = octant_zoo::find(&recipe.model)?;
-    if recipe.normalize == "none" && octant_train::normalize_of(&entry.preprocessing).is_some() {
+    if recipe.normalize == Normalization::None && octant_train::normalize_of(&entry.preprocessing).is_some() {
         warnings.push(format!("the weights of {} expect normalized images; remove normalize = \"none\"", recipe.model));
     }
-    let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
-    let [height, width, _] = prepare::image(&*data.valid, &transform)?;
+    let transform = transform(recipe, &recipe.eval_transform, false, entry)?;
+    let [height, width, _] = image(&*data.valid, &transform)?;
     let [expected, ..] = entry.preprocessing.input;
     if height.max(width) != expected {
         warnings.push(format!(
             "the weights of {} are made for images of {expected}×{expected}, these are {height}×{width}; give \
-             --image-size {expected} and a transform that resizes",
+             `image_size = {expected}` and a transform that resizes",
             recipe.model
         ));
     }
@@ -157,12 +157,12 @@ fn metric_range(recipe: &Recipe, train: &dyn Dataset) -> Option<String> {
 }
 
 /// How many parameters learn in a phase, of how many.
-pub(crate) fn learning(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> (usize, usize) {
+pub fn learning(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> (usize, usize) {
     let head = phase.task.head_paths();
     let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
     parameters.fold((0, 0), |(learning, all), spec| {
         let count = spec.shape.elements();
-        (learning + if phase.trainable.includes(spec, &head) { count } else { 0 }, all + count)
+        (learning + if phase.options.train.includes(spec, &head) { count } else { 0 }, all + count)
     })
 }
 

@@ -51,9 +51,9 @@ fn classes() -> Data {
 
 /// The warnings about a recipe after some changes.
 fn warnings(name: &str, changes: &[&str], data: &Data) -> Vec<String> {
-    let mut table = recipes::table(name).unwrap();
-    changes.iter().for_each(|change| recipes::set_text(&mut table, change).unwrap());
-    check(&recipes::check(table).unwrap(), data).unwrap()
+    let mut table = table(name).unwrap();
+    changes.iter().for_each(|change| crate::set_text(&mut table, change).unwrap());
+    check(&crate::check(table).unwrap(), data).unwrap()
 }
 
 fn warns(name: &str, changes: &[&str], data: &Data, sentence: &str) {

@@ -26,8 +26,19 @@ impl Browser {
     pub fn start(program: &str) -> Browser {
         let profile = tempfile::tempdir().unwrap();
         let mut child = Command::new(program)
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0"])
-            .args(["--no-first-run", "--disable-background-networking", "--hide-scrollbars", "--force-color-profile=srgb"])
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--remote-debugging-port=0",
+            ])
+            .args([
+                "--no-first-run",
+                "--disable-background-networking",
+                "--hide-scrollbars",
+                "--force-color-profile=srgb",
+            ])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank")
             .stdout(Stdio::null())
@@ -47,10 +58,18 @@ impl Browser {
         let stream = TcpStream::connect(host).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let (socket, _) = tungstenite::client(&address, stream).unwrap();
-        let mut browser =
-            Browser { child, socket, session: String::new(), next: 0, errors: vec![], requests: vec![], _profile: profile };
+        let mut browser = Browser {
+            child,
+            socket,
+            session: String::new(),
+            next: 0,
+            errors: vec![],
+            requests: vec![],
+            _profile: profile,
+        };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
-        let attached = browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
+        let attached =
+            browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
         browser.session = attached["sessionId"].as_str().unwrap().to_string();
         for domain in ["Page.enable", "Runtime.enable", "Network.enable", "Log.enable"] {
             browser.call(domain, json!({}));
@@ -80,7 +99,9 @@ impl Browser {
     fn note(&mut self, message: &Value) {
         let params = &message["params"];
         match message["method"].as_str().unwrap_or_default() {
-            "Runtime.exceptionThrown" => self.errors.push(params["exceptionDetails"].to_string()),
+            "Runtime.exceptionThrown" => {
+                self.errors.push(params["exceptionDetails"]["exception"]["description"].to_string())
+            }
             "Runtime.consoleAPICalled" if params["type"] == "error" => self.errors.push(params["args"].to_string()),
             "Log.entryAdded" if params["entry"]["level"] == "error" => self.errors.push(params["entry"].to_string()),
             "Network.requestWillBeSent" => {
@@ -103,7 +124,11 @@ impl Browser {
         let begun = Instant::now();
         while self.eval(&format!("Boolean({script})")) != json!(true) {
             let text = self.eval("document.body.innerText.slice(0, 1500)");
-            assert!(begun.elapsed() < PATIENCE, "{what}: {script} stayed false; errors {:?}; the page says {text}", self.errors);
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{what}: {script} stayed false; errors {:?}; the page says {text}",
+                self.errors
+            );
             std::thread::sleep(Duration::from_millis(30));
         }
         begun.elapsed()
@@ -147,7 +172,10 @@ impl Browser {
 
     pub fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
-            self.call("Input.dispatchKeyEvent", json!({ "type": kind, "key": key, "text": if kind == "keyDown" && key.len() == 1 { key } else { "" } }));
+            self.call(
+                "Input.dispatchKeyEvent",
+                json!({ "type": kind, "key": key, "text": if kind == "keyDown" && key.len() == 1 { key } else { "" } }),
+            );
         }
     }
 

@@ -17,10 +17,16 @@ use std::time::{Duration, Instant};
 use support::{octant_run, plain_run, start, start_at};
 
 const PAGES: [(&str, &str); 7] = [
-    ("curves", "document.querySelectorAll('canvas.over').length > 3 && [...document.querySelectorAll('canvas.over')].some(c => c.chart.curves.length)"),
+    (
+        "curves",
+        "document.querySelectorAll('canvas.over').length > 3 && [...document.querySelectorAll('canvas.over')].some(c => c.chart.curves.length)",
+    ),
     ("runs", "document.querySelectorAll('table.data tbody tr').length >= 3 && document.querySelector('svg circle')"),
     ("images", "[...document.querySelectorAll('.images img')].some(i => i.complete && i.naturalWidth > 0)"),
-    ("judgement", "document.querySelectorAll('.matrix td').length === 9 && document.querySelectorAll('canvas.over').length >= 2"),
+    (
+        "judgement",
+        "document.querySelectorAll('.matrix td').length === 9 && document.querySelectorAll('canvas.over').length >= 2",
+    ),
     ("machine", "document.querySelectorAll('.card').length >= 3"),
     ("histograms", "document.querySelectorAll('canvas').length >= 1 && document.querySelector('canvas').width > 300"),
     ("log", "document.querySelectorAll('pre.log .no').length > 5"),
@@ -56,7 +62,9 @@ fn url(serving: &Serving, page: &str) -> String {
 fn check(browser: &mut Browser, serving: &Serving) {
     assert!(browser.errors.is_empty(), "the page complained: {:#?}", browser.errors);
     let own = serving.url();
-    let foreign = browser.requests.iter().filter(|url| !url.starts_with(&own) && !url.starts_with("data:") && !url.starts_with("blob:") && *url != "about:blank");
+    let foreign = browser.requests.iter().filter(|url| {
+        !url.starts_with(&own) && !url.starts_with("data:") && !url.starts_with("blob:") && *url != "about:blank"
+    });
     assert_eq!(foreign.collect::<Vec<_>>(), Vec::<&String>::new(), "the page asked for something outside");
 }
 
@@ -65,7 +73,9 @@ fn every_page_shows_its_content_in_light_dark_and_on_a_phone() {
     let Some(mut browser) = browser() else { return };
     let folder = folder_of_runs();
     let serving = start(folder.path());
-    for (look, scheme, width, height) in [("light", "light", 1280, 850), ("dark", "dark", 1280, 850), ("phone", "light", 390, 844)] {
+    for (look, scheme, width, height) in
+        [("light", "light", 1280, 850), ("dark", "dark", 1280, 850), ("phone", "light", 390, 844)]
+    {
         browser.size(width, height);
         browser.prefer(scheme);
         for (page, ready) in PAGES {
@@ -77,7 +87,7 @@ fn every_page_shows_its_content_in_light_dark_and_on_a_phone() {
             let wide = browser.eval("document.documentElement.scrollWidth - innerWidth").as_f64().unwrap();
             assert!(wide <= 0.0, "{page} is {wide} pixels wider than a window of {width}");
             browser.shot(&shots().join(format!("{page}-{look}.png")));
-            let unnamed = "[...document.querySelectorAll('button, input, select, canvas, img, a')].filter(e => e.offsetParent && \
+            let unnamed = "[...document.querySelectorAll('button, input, select, canvas, img, a')].filter(e => e.offsetParent && e.ariaHidden !== 'true' && \
                            !(e.ariaLabel || e.textContent.trim() || e.alt !== undefined || e.labels?.length || e.title)).length";
             assert_eq!(browser.eval(unnamed), json!(0), "{page} has controls without a name");
         }
@@ -97,7 +107,8 @@ fn curves_are_hovered_zoomed_panned_picked_and_shared() {
     // Hovering one chart moves the cursor of the others and shows the values of all runs.
     let [x, y] = browser.middle("[data-tag=\"loss\"] canvas.over");
     browser.mouse("mouseMoved", x, y, 0);
-    browser.wait("the tip", "!document.querySelector('.tip').hidden && document.querySelectorAll('.tip tr').length === 4");
+    browser
+        .wait("the tip", "!document.querySelector('.tip').hidden && document.querySelectorAll('.tip tr').length === 4");
     browser.wait("the other cursors", &format!("{}.cursor !== null", chart("val_loss")));
     browser.shot(&shots().join("hover.png"));
     // Zooming by dragging is shared by all charts and stands in the address.
@@ -109,7 +120,14 @@ fn curves_are_hovered_zoomed_panned_picked_and_shared() {
     browser.wait("the pan", &format!("{}.view[0] > {before}", chart("loss")));
     // A shared address shows the same part.
     browser.open(&address);
-    browser.wait("the shared view", &format!("{}?.curves.length && Math.abs({}.view[0] - {before}) < 1e-6", chart("loss").replace(").chart", ")?.chart"), chart("loss")));
+    browser.wait(
+        "the shared view",
+        &format!(
+            "{}?.curves.length && Math.abs({}.view[0] - {before}) < 1e-6",
+            chart("loss").replace(").chart", ")?.chart"),
+            chart("loss")
+        ),
+    );
     // The keyboard moves the cursor and shows everything again.
     browser.eval("document.querySelector('[data-tag=\"loss\"] canvas.over').focus()");
     browser.key("ArrowRight");
@@ -132,11 +150,27 @@ fn curves_are_hovered_zoomed_panned_picked_and_shared() {
     browser.wait("two runs", &format!("{}.curves.length === 2", chart("loss")));
     // Axes: in a run of Octant steps are not epochs.
     browser.open(&url(&serving, "curves?smooth=0&axis=epoch"));
-    browser.wait("epochs", &format!("{}?.curves.length && {}.full()[1] === 15", chart("loss").replace(").chart", ")?.chart"), chart("loss")));
+    browser.wait(
+        "epochs",
+        &format!(
+            "{}?.curves.length && {}.full()[1] === 15",
+            chart("loss").replace(").chart", ")?.chart"),
+            chart("loss")
+        ),
+    );
     browser.open(&url(&serving, "curves?smooth=0&axis=step"));
-    browser.wait("steps", &format!("{}?.curves.length && {}.full()[1] === 480", chart("loss").replace(").chart", ")?.chart"), chart("loss")));
+    browser.wait(
+        "steps",
+        &format!(
+            "{}?.curves.length && {}.full()[1] === 480",
+            chart("loss").replace(").chart", ")?.chart"),
+            chart("loss")
+        ),
+    );
     // Downloads hold every point; the drawing is a drawing.
-    let csv = browser.eval("fetch('/api/export?tag=train/noise&format=csv').then(r => r.text()).then(t => t.trim().split('\\n').length)");
+    let csv = browser.eval(
+        "fetch('/api/export?tag=train/noise&format=csv').then(r => r.text()).then(t => t.trim().split('\\n').length)",
+    );
     assert_eq!(csv, json!(100_001));
     let svg = browser.eval(&format!("{}.svg('loss')", chart("loss")));
     assert!(svg.as_str().unwrap().contains("<path d=\"M"), "{svg}");
@@ -152,7 +186,9 @@ fn a_hundred_thousand_points_pan_and_no_point_is_lost() {
     browser.open(&url(&serving, "curves?smooth=0&find=noise"));
     let chart = "document.querySelector('[data-tag=\"train/noise\"] canvas.over').chart";
     browser.wait("the curve", &format!("{}?.curves.length", chart.replace(").chart", ")?.chart")));
-    let facts = browser.eval(&format!("[{chart}.curves[0].all, Math.max(...{chart}.curves[0].raw.y), {chart}.curves[0].raw.x.length]"));
+    let facts = browser.eval(&format!(
+        "[{chart}.curves[0].all, Math.max(...{chart}.curves[0].raw.y), {chart}.curves[0].raw.x.length]"
+    ));
     assert_eq!(facts[0], json!(100_000));
     // One single point of a hundred thousand stands out; it must be seen.
     assert!(facts[1].as_f64().unwrap() > 24.0, "{facts}");
@@ -185,15 +221,24 @@ fn runs_are_sorted_compared_and_their_differences_shown() {
     browser.wait("descending", &format!("{first}.includes('glyphs-4')"));
     browser.eval("document.querySelectorAll('tbody input[type=checkbox]')[0].click()");
     browser.eval("document.querySelectorAll('tbody input[type=checkbox]')[1].click()");
-    browser.wait("the difference", "[...document.querySelectorAll('tr.differs')].some(r => r.innerText.includes('phases.0.schedule.lr'))");
-    assert_eq!(browser.eval("[...document.querySelectorAll('tr.differs')].some(r => r.innerText.startsWith('model'))"), json!(false));
-    browser.wait("status", "document.body.innerText.includes('finished') && document.body.innerText.includes('stopped')");
+    browser.wait(
+        "the difference",
+        "[...document.querySelectorAll('tr.differs')].some(r => r.innerText.includes('phases.0.schedule.lr'))",
+    );
+    assert_eq!(
+        browser.eval("[...document.querySelectorAll('tr.differs')].some(r => r.innerText.startsWith('model'))"),
+        json!(false)
+    );
+    browser
+        .wait("status", "document.body.innerText.includes('finished') && document.body.innerText.includes('stopped')");
     browser.wait("lines", "document.querySelectorAll('svg path').length >= 4");
     browser.shot(&shots().join("compare.png"));
     // Images: the slider goes through the epochs.
     browser.open(&url(&serving, "images"));
     browser.wait("images", "document.querySelectorAll('.images img').length >= 4");
-    browser.eval("const s = document.querySelector('input[type=range]'); s.value = 0; s.dispatchEvent(new Event('input'))");
+    browser.eval(
+        "const s = document.querySelector('input[type=range]'); s.value = 0; s.dispatchEvent(new Event('input'))",
+    );
     browser.wait("the first epoch", "document.querySelector('.images figure').innerText.includes('step 1,')");
     // Judgement: a cell says what it counts.
     browser.open(&url(&serving, "judgement"));
@@ -220,7 +265,10 @@ fn new_points_appear_within_a_second_and_a_restarted_server_is_found_again() {
     browser.size(1280, 850);
     browser.open(&url(&serving, "curves?smooth=0"));
     let chart = "document.querySelector('[data-tag=\"loss\"] canvas.over')?.chart";
-    browser.wait("the curve", &format!("{chart}?.curves[0]?.all === 50 && document.querySelector('#live').className === 'on'"));
+    browser.wait(
+        "the curve",
+        &format!("{chart}?.curves[0]?.all === 50 && document.querySelector('#live').className === 'on'"),
+    );
     let mut slowest = Duration::ZERO;
     for step in 50..55 {
         events.scalar(step, "loss", 0.5).unwrap();
@@ -257,15 +305,22 @@ fn fifteen_hundred_runs_scroll() {
         let mut events = EventWriter::create(&path).unwrap();
         let tags: Vec<String> = (0..20).map(|metric| format!("metric/{metric:02}")).collect();
         for step in 0..5u64 {
-            let value = |metric: usize| octant_events::Value::Scalar((step as f32 * 0.1 + run as f32 * 1e-3).sin() + metric as f32);
-            events.values(step, tags.iter().enumerate().map(|(metric, tag)| (tag.clone(), value(metric))).collect()).unwrap();
+            let value = |metric: usize| {
+                octant_events::Value::Scalar((step as f32 * 0.1 + run as f32 * 1e-3).sin() + metric as f32)
+            };
+            events
+                .values(step, tags.iter().enumerate().map(|(metric, tag)| (tag.clone(), value(metric))).collect())
+                .unwrap();
         }
     }
     let serving = start_at(folder.path(), "127.0.0.1:0");
     browser.size(1280, 850);
     browser.open(&url(&serving, "curves?smooth=0"));
     browser.wait("curves", "document.querySelector('canvas.over')?.chart.curves.length === 1500");
-    assert!(browser.eval("document.querySelectorAll('.run').length").as_f64().unwrap() < 100.0, "only rows that are seen exist");
+    assert!(
+        browser.eval("document.querySelectorAll('.run').length").as_f64().unwrap() < 100.0,
+        "only rows that are seen exist"
+    );
     // How long the page is busy between two frames while it scrolls over all charts and over the list of runs.
     let script = "(async () => { const main = document.querySelector('main'), list = document.querySelector('.list'); let frames = 0; const begun = performance.now(); \
                   while (performance.now() - begun < 3000) { main.scrollTop += 12; list.scrollTop += 40; await new Promise(r => requestAnimationFrame(r)); frames += 1; } \

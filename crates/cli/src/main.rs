@@ -23,6 +23,7 @@ mod predict;
 mod prepare;
 mod recipes;
 mod rundir;
+mod selftest;
 mod show;
 mod timeline;
 mod train;
@@ -68,6 +69,8 @@ enum Command {
     Plan(plan::Arguments),
     /// Find or install the plugins for TPUs and GPUs
     Plugin(plugin::Arguments),
+    /// Check that a device of this machine computes what it should
+    Selftest(selftest::Arguments),
 }
 
 /// What a command that did not fail wants the shell to know.
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Devices(arguments) => devices::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Plugin(arguments) => plugin::run(arguments),
+        Command::Selftest(arguments) => selftest::run(arguments),
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,

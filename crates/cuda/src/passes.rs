@@ -9,7 +9,7 @@ use crate::kernels::conv::task::Device;
 use crate::kernels::update::group_updates;
 use crate::xla;
 use convolutions::fuse_convolutions;
-use octant_graph::passes::apply;
+use octant_graph::passes::{apply, unpool_by_gathering};
 use octant_graph::verify::verify;
 use octant_graph::{Graph, Op};
 
@@ -67,6 +67,7 @@ fn prepare_level(graph: &Graph, device: &Device, kernels: bool) -> Graph {
     graph = checked("pointwise_as_products", xla::pointwise_as_products(&graph));
     graph = checked("small_products_as_sums", xla::small_products_as_sums(&graph));
     graph = checked("unpool_by_comparing", xla::unpool_by_comparing(&graph));
+    graph = checked("unpool_by_gathering", unpool_by_gathering(&graph));
     checked("divide_reductions", xla::divide_reductions(&graph, kernels))
 }
 

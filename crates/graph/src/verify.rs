@@ -31,7 +31,7 @@ impl Verifier {
             let check = check_operands(node, &made)
                 .and_then(|()| check_results(graph, index, node, &mut made))
                 .and_then(|()| check_in_place(graph, node))
-                .and_then(|()| bodies(&node.op).into_iter().try_for_each(|body| self.body(body)));
+                .and_then(|()| node.op.bodies().into_iter().try_for_each(|(_, body)| self.body(body)));
             check.map_err(|message| describe(index, node, &message))?;
         }
         if let Some(value) = made.iter().position(|made| !made) {
@@ -117,16 +117,6 @@ fn check_in_place(graph: &Graph, node: &Node) -> Result<(), String> {
 fn listed<'a>(shapes: impl IntoIterator<Item = &'a Shape>) -> String {
     let shapes: Vec<String> = shapes.into_iter().map(|shape| shape.to_string()).collect();
     if shapes.is_empty() { "nothing".into() } else { shapes.join(", ") }
-}
-
-/// The bodies of an operation.
-pub(crate) fn bodies(op: &Op) -> Vec<&Arc<Graph>> {
-    match op {
-        Op::While { condition, body, .. } => vec![condition, body],
-        Op::If { then, otherwise } => vec![then, otherwise],
-        Op::Call { body, .. } => vec![body],
-        _ => vec![],
-    }
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ impl runtime::Backend for PjrtBackend {
         options.write_dump(program, "graph.txt", || program.graph.to_string().into_bytes())?;
         options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
         let start = Instant::now();
-        let compiled = self.load_or_compile(&program.name, &text, self.compile_options(program, options)?);
+        let compiled = self.load_or_compile(&program.name, &text, self.compile_options(program)?);
         let (loaded, from_cache) = compiled.map_err(|error| refused(&self.name, error))?;
         if options.dump.is_some() {
             match loaded.executable().optimized_program() {

@@ -16,7 +16,7 @@ struct Geometry {
     int reversed;
 };
 
-// N neighbouring channels as they lie in memory, and as numbers.
+// N neighboring channels as they lie in memory, and as numbers.
 template <typename Element, int N> struct Channels;
 
 template <int N> struct alignas(N % 4 == 0 ? 16 : N % 2 == 0 ? 8 : 4) Channels<float, N> {

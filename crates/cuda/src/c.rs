@@ -4,23 +4,22 @@ use octant_graph::{Binary, Comparison, DType, HostTensor, Op, Unary};
 
 /// The type that holds an element, for those that kernels know.
 pub fn c_type(dtype: DType) -> Option<&'static str> {
-    match dtype {
-        DType::F32 => Some("float"),
-        DType::Bool => Some("bool"),
-        _ => None,
-    }
+    const TYPES: [(DType, &str); 2] = [(DType::F32, "float"), (DType::Bool, "bool")];
+    TYPES.iter().find(|(known, _)| *known == dtype).map(|&(_, name)| name)
 }
 
 /// A number that stands for itself in any expression.
 pub fn literal(value: f64, dtype: DType) -> Option<String> {
     let value = value as f32;
-    match dtype {
-        DType::Bool => Some((value != 0.0).to_string()),
-        DType::F32 if value.is_nan() => None,
-        DType::F32 if value.is_infinite() => Some(if value > 0.0 { "INFINITY" } else { "(-INFINITY)" }.to_string()),
-        DType::F32 if value.is_sign_negative() => Some(format!("({value:e}f)")),
-        DType::F32 => Some(format!("{value:e}f")),
-        _ => None,
+    if dtype == DType::Bool {
+        return Some((value != 0.0).to_string());
+    }
+    match value {
+        _ if dtype != DType::F32 || value.is_nan() => None,
+        f32::INFINITY => Some("INFINITY".to_string()),
+        f32::NEG_INFINITY => Some("(-INFINITY)".to_string()),
+        _ if value.is_sign_negative() => Some(format!("({value:e}f)")),
+        _ => Some(format!("{value:e}f")),
     }
 }
 
@@ -33,20 +32,34 @@ pub fn uniform(tensor: &HostTensor) -> Option<f64> {
 
 /// An operation on variables or literals, of which the first is of that type. None if it is not known here.
 pub fn expression(op: &Op, operands: &[&str], dtype: DType) -> Option<String> {
-    match (op, operands) {
-        (Op::Unary(operation), [x]) => unary(*operation, x, dtype),
-        (Op::Binary(operation), [x, y]) => binary(*operation, x, y, dtype),
-        (Op::Compare(comparison), [x, y]) => compare(*comparison, x, y, dtype),
-        (Op::Select, [condition, yes, no]) => Some(format!("{condition} ? {yes} : {no}")),
-        (Op::Clamp, [low, x, high]) if dtype == DType::F32 => {
-            Some(format!("{x} < {low} ? {low} : {x} > {high} ? {high} : {x}"))
-        }
-        (Op::Convert(to), [x]) => match (dtype, to) {
-            (from, to) if from == *to => Some(x.to_string()),
-            (DType::Bool, DType::F32) => Some(format!("(float){x}")),
-            (DType::F32, DType::Bool) => Some(format!("{x} != 0.0f")),
-            _ => None,
-        },
+    if let (Op::Unary(operation), [x]) = (op, operands) {
+        return unary(*operation, x, dtype);
+    }
+    if let (Op::Binary(operation), [x, y]) = (op, operands) {
+        return binary(*operation, x, y, dtype);
+    }
+    if let (Op::Compare(comparison), [x, y]) = (op, operands) {
+        return compare(*comparison, x, y, dtype);
+    }
+    if let (Op::Select, [condition, yes, no]) = (op, operands) {
+        return Some(format!("{condition} ? {yes} : {no}"));
+    }
+    if let (Op::Clamp, [low, x, high]) = (op, operands) {
+        return (dtype == DType::F32).then(|| format!("{x} < {low} ? {low} : {x} > {high} ? {high} : {x}"));
+    }
+    if let (Op::Convert(to), [x]) = (op, operands) {
+        return convert(x, dtype, *to);
+    }
+    None
+}
+
+fn convert(x: &str, from: DType, to: DType) -> Option<String> {
+    if from == to {
+        return Some(x.to_string());
+    }
+    match [from, to] {
+        [DType::Bool, DType::F32] => Some(format!("(float){x}")),
+        [DType::F32, DType::Bool] => Some(format!("{x} != 0.0f")),
         _ => None,
     }
 }

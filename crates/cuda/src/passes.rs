@@ -42,12 +42,10 @@ pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &Target) -> Gr
 pub fn called_kernels(graph: &Graph) -> Vec<String> {
     fn called(graph: &Graph, found: &mut Vec<String>) {
         for node in graph.nodes() {
-            match &node.op {
-                Op::Call { kernel: Some(kernel), .. } if NAMES.contains(&kernel.name.as_str()) => {
-                    found.push(kernel.name.clone());
-                }
-                Op::Call { body, .. } => called(body, found),
-                _ => (),
+            let Op::Call { body, kernel, .. } = &node.op else { continue };
+            match kernel.as_ref().filter(|kernel| NAMES.contains(&kernel.name.as_str())) {
+                Some(kernel) => found.push(kernel.name.clone()),
+                None => called(body, found),
             }
         }
     }

@@ -17,16 +17,18 @@ pub fn unpool_by_comparing(graph: &Graph) -> Graph {
         let x = graph.shape(*node.inputs.first()?);
         let trace = Trace::new();
         let input = trace.input("x", x.clone());
-        let result = match &node.op {
-            Op::ReduceWindow { kind: Reduction::Max, window } if is_tiling(window, x) && is_undone(node, window) => {
-                Tiles::new(x, window).arg_max(&input).swap_remove(0)
-            }
-            Op::SelectAndScatter { window } if is_tiling(window, x) => {
-                let source = trace.input("source", graph.shape(node.inputs[1]).clone());
-                Tiles::new(x, window).scatter(&input, &source)
-            }
-            _ => return None,
-        };
+        if let Op::ReduceWindow { kind: Reduction::Max, window } = &node.op
+            && is_tiling(window, x)
+            && is_undone(node, window)
+        {
+            return trace.finish(&Tiles::new(x, window).arg_max(&input)[..1]).ok();
+        }
+        let Op::SelectAndScatter { window } = &node.op else { return None };
+        if !is_tiling(window, x) {
+            return None;
+        }
+        let source = trace.input("source", graph.shape(node.inputs[1]).clone());
+        let result = Tiles::new(x, window).scatter(&input, &source);
         trace.finish(&[result]).ok()
     });
     // The pooling and its gradient look for the same max.

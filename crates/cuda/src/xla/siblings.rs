@@ -30,13 +30,13 @@ fn reduction(graph: &Graph, mut value: ValueId) -> Option<NodeId> {
     loop {
         let producer = graph.values()[value.index()].producer;
         let node = &graph.nodes()[producer];
-        value = match (&node.op, &node.inputs[..]) {
-            (Op::Reduce { .. }, _) => return Some(producer),
-            (Op::Reshape { .. } | Op::Convert(_), &[x]) => x,
-            (Op::Binary(_), &[x, y]) if is_constant(graph, y) => x,
-            (Op::Binary(_), &[x, y]) if is_constant(graph, x) => y,
-            _ => return None,
-        };
+        if matches!(node.op, Op::Reduce { .. }) {
+            return Some(producer);
+        }
+        let passes_on = matches!(node.op, Op::Reshape { .. } | Op::Convert(_) | Op::Binary(_));
+        let mut operands = node.inputs.iter().filter(|&&operand| !is_constant(graph, operand));
+        let (Some(&only), None, true) = (operands.next(), operands.next(), passes_on) else { return None };
+        value = only;
     }
 }
 
@@ -46,11 +46,11 @@ fn is_constant(graph: &Graph, value: ValueId) -> bool {
 }
 
 fn are_siblings(graph: &Graph, reductions: &[NodeId]) -> bool {
-    let axes = |node: NodeId| match &graph.nodes()[node].op {
-        Op::Reduce { axes, .. } => (graph.nodes()[node].inputs[0], axes.as_slice()),
-        _ => unreachable!("only reductions are siblings"),
+    let reduced = |node: NodeId| {
+        let Op::Reduce { axes, .. } = &graph.nodes()[node].op else { return None };
+        Some((graph.nodes()[node].inputs[0], axes.as_slice()))
     };
-    reductions.iter().all(|&reduction| axes(reduction) == axes(reductions[0]))
+    reductions.iter().all(|&reduction| reduced(reduction) == reduced(reductions[0]))
 }
 
 fn held(graph: &Graph, reductions: &[NodeId]) -> Replacement {

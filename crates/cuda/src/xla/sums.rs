@@ -155,10 +155,8 @@ impl<'g> Traffic<'g> {
 
     /// Bytes that a kernel reads for a value; constants are part of its code.
     fn bytes(&self, value: ValueId) -> usize {
-        match self.graph.producer(value).op {
-            Op::Constant(_) | Op::Iota { .. } => 0,
-            _ => self.graph.shape(value).bytes(),
-        }
+        let is_code = matches!(self.graph.producer(value).op, Op::Constant(_) | Op::Iota { .. });
+        if is_code { 0 } else { self.graph.shape(value).bytes() }
     }
 
     fn is_stored(&self, value: ValueId) -> bool {
@@ -189,11 +187,8 @@ impl<'g> Traffic<'g> {
     /// Whether a value is its operand repeated, reshaped or widened, so that it never needs to be in memory.
     fn is_from_smaller(&self, value: ValueId) -> bool {
         let node = self.graph.producer(value);
-        match node.op {
-            Op::Broadcast { .. } | Op::Reshape { .. } => true,
-            Op::Convert(dtype) => self.graph.shape(node.inputs[0]).dtype().size() <= dtype.size(),
-            _ => false,
-        }
+        let widens = |dtype: DType| self.graph.shape(node.inputs[0]).dtype().size() <= dtype.size();
+        matches!(node.op, Op::Broadcast { .. } | Op::Reshape { .. }) || matches!(node.op, Op::Convert(to) if widens(to))
     }
 }
 
@@ -232,13 +227,14 @@ impl Copies<'_> {
         }
         let graph = self.graph;
         let node = graph.producer(value);
-        let made = match &node.op {
-            Op::Parameter { .. } if graph.shape(value).bytes() < LEAST_BYTES => self.hold(value),
-            _ if leaves.contains(&value) => self.made[&value],
-            _ => {
-                let operands = node.inputs.iter().map(|&input| self.make_again(input, leaves, own)).collect();
-                self.builder.copy(graph, node, operands)[0]
-            }
+        let is_parameter = matches!(node.op, Op::Parameter { .. });
+        let made = if is_parameter && graph.shape(value).bytes() < LEAST_BYTES {
+            self.hold(value)
+        } else if leaves.contains(&value) {
+            self.made[&value]
+        } else {
+            let operands = node.inputs.iter().map(|&input| self.make_again(input, leaves, own)).collect();
+            self.builder.copy(graph, node, operands)[0]
         };
         own.insert(value, made);
         made

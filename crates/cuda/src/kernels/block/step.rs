@@ -54,7 +54,15 @@ impl Step {
             Op::Broadcast { axes, .. } => Action::Broadcast { axes: axes.clone() },
             Op::Transpose { permutation } => Action::Transpose { permutation: permutation.clone() },
             Op::Slice { starts, strides, .. } => Action::Slice { starts: starts.clone(), strides: strides.clone() },
-            _ => return None,
+            Op::Parameter { .. } | Op::Iota { .. } | Op::RandomBits { .. } | Op::Barrier | Op::Bitcast(_) => {
+                return None;
+            }
+            Op::Reverse { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice | Op::Pad { .. } => return None,
+            Op::Concatenate { .. } | Op::ArgReduce { .. } | Op::ReduceWindow { .. } => return None,
+            Op::SelectAndScatter { .. } | Op::Dot(_) | Op::Convolution(_) | Op::Gather(_) | Op::Scatter(_) => {
+                return None;
+            }
+            Op::Sort { .. } | Op::While { .. } | Op::If { .. } | Op::Call { .. } => return None,
         };
         let step = Step { action, operands: node.inputs.clone(), result };
         step.is_known(graph).then_some(step)

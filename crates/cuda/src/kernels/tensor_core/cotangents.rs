@@ -6,7 +6,7 @@ use super::choose::{choose_fused, sum_parts};
 use super::norm_relu::{NormRelus, is_zero};
 use super::pairs::Pairs;
 use crate::kernels::conv::task::{ConvTask, Device};
-use octant_graph::{Binary, Comparison, Graph, Node, NodeId, Op, Reduction, Uses, ValueId};
+use octant_graph::{Binary, Comparison, Graph, NodeId, Op, Reduction, Uses, ValueId};
 use std::collections::{BTreeMap, HashSet};
 
 /// A cotangent that a call makes, by the convolution that makes it without its ReLU.
@@ -61,12 +61,15 @@ fn candidates(graph: &Graph) -> BTreeMap<ValueId, Vec<Candidate>> {
             continue;
         }
         let operand = producer(reduction.inputs[0]);
-        let found = match (&graph.nodes()[operand].op, &graph.nodes()[operand].inputs[..]) {
-            (Op::Binary(Binary::Mul), &[left, right]) => [(left, right), (right, left)]
-                .into_iter()
-                .find_map(|(choice, factor)| Some((choose(graph, producer(choice))?, producer(choice), Some(factor)))),
-            _ => choose(graph, operand).map(|choice| (choice, operand, None)),
+        let factors = match graph.nodes()[operand].inputs[..] {
+            [left, right] if graph.nodes()[operand].op == Op::Binary(Binary::Mul) => vec![(left, right), (right, left)],
+            _ => vec![],
         };
+        let of_product = |&(choice, factor): &(ValueId, ValueId)| {
+            Some((choose(graph, producer(choice))?, producer(choice), Some(factor)))
+        };
+        let whole = || choose(graph, operand).map(|choice| (choice, operand, None));
+        let found = factors.iter().find_map(of_product).or_else(whole);
         if let Some(([_, cotangent], choice, factor)) = found {
             candidates.entry(cotangent).or_default().push(Candidate { sum, choice, factor });
         }
@@ -132,8 +135,6 @@ fn is_copy(graph: &Graph, left: ValueId, right: ValueId, equal: &mut HashSet<[Va
 }
 
 fn behind_barriers(graph: &Graph, value: ValueId) -> ValueId {
-    match graph.producer(value) {
-        Node { op: Op::Barrier, inputs, .. } if inputs.len() == 1 => behind_barriers(graph, inputs[0]),
-        _ => value,
-    }
+    let node = graph.producer(value);
+    if node.op == Op::Barrier && node.inputs.len() == 1 { behind_barriers(graph, node.inputs[0]) } else { value }
 }

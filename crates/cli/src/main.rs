@@ -26,6 +26,7 @@ mod predict;
 mod prepare;
 mod recipes;
 mod rundir;
+mod selftest;
 mod show;
 mod timeline;
 mod train;
@@ -80,6 +81,8 @@ enum Command {
     Yolo(yolo::Arguments),
     /// Find or install the plugins for TPUs and GPUs
     Plugin(plugin::Arguments),
+    /// Check that a device of this machine computes what it should
+    Selftest(selftest::Arguments),
 }
 
 /// What a command that did not fail wants the shell to know.
@@ -125,6 +128,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(arguments),
         Command::Plugin(arguments) => plugin::run(arguments),
         Command::Yolo(_) => Err(anyhow::anyhow!("a yolo command cannot mean another one")),
+        Command::Selftest(arguments) => selftest::run(arguments),
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,

@@ -3,8 +3,8 @@
 use super::assembler::{self as machine, Op, Operand, Zmm};
 use super::compiler::Compiler;
 use super::registers::SPARE_MASK;
+use crate::math;
 use crate::plan::kernel::Register;
-use crate::run::math;
 use octant_graph::Comparison;
 
 /// Predicates of comparisons: whether either operand is NaN; the others are false then, except for those with "not".

@@ -7,7 +7,7 @@ use crate::simd::Vector;
 
 /// `a · b + c`, rounded once where that is one instruction.
 #[inline(always)]
-pub(super) fn fused<V: Vector>(a: f32, b: f32, c: f32) -> f32 {
+pub(crate) fn fused<V: Vector>(a: f32, b: f32, c: f32) -> f32 {
     if V::FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
@@ -22,14 +22,14 @@ fn polynomial<V: Vector, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 
 }
 
 /// A number that, added to an |x| < 2^22, leaves the integer nearest to `x` in the lowest bits.
-pub(super) const ROUNDING: f32 = 12_582_912.0;
+pub(crate) const ROUNDING: f32 = 12_582_912.0;
 
 /// -ln 2 in two parts, so that what is left of a number without its powers of two keeps its precision.
-pub(super) const MINUS_LN_2: [f32; 2] = [-0.693_359_4, 2.121_944_4e-4];
+pub(crate) const MINUS_LN_2: [f32; 2] = [-0.693_359_4, 2.121_944_4e-4];
 
 /// The polynomial nearest to `(exp(r) - 1 - r) / r²` for |r| ≤ ln(2)/2, its highest coefficient first: `exp` is right to 3e-9
 /// with it, which Taylor's needs one more product for.
-pub(super) const EXPONENTIAL: [f32; 5] = [1.381_446_7e-3, 8.368_781e-3, 4.166_839_3e-2, 0.166_665_2, 0.499_999_94];
+pub(crate) const EXPONENTIAL: [f32; 5] = [1.381_446_7e-3, 8.368_781e-3, 4.166_839_3e-2, 0.166_665_2, 0.499_999_94];
 
 /// `2^n` for an integral `n` in the exponent range of normal numbers.
 #[inline(always)]
@@ -66,7 +66,7 @@ fn reduce<V: Vector>(x: f32) -> (f32, f32) {
 }
 
 #[inline(always)]
-pub(super) fn exp<V: Vector>(x: f32) -> f32 {
+pub(crate) fn exp<V: Vector>(x: f32) -> f32 {
     let clamped = x.clamp(-104.0, 89.0);
     let (n, r) = reduce::<V>(clamped);
     // Two factors, because 2^n alone leaves the range of normal numbers at both ends.
@@ -77,7 +77,7 @@ pub(super) fn exp<V: Vector>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn expm1<V: Vector>(x: f32) -> f32 {
+pub(crate) fn expm1<V: Vector>(x: f32) -> f32 {
     let clamped = x.clamp(-40.0, 89.0);
     let (n, r) = reduce::<V>(clamped);
     let half = nearest(n * 0.5);
@@ -101,7 +101,7 @@ fn log_near_one<V: Vector>(m_minus_one: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn log<V: Vector>(x: f32) -> f32 {
+pub(crate) fn log<V: Vector>(x: f32) -> f32 {
     let tiny = x < f32::MIN_POSITIVE;
     let scaled = if tiny { x * 8_388_608.0 } else { x };
     let bits = scaled.to_bits() as i32;
@@ -116,7 +116,7 @@ pub(super) fn log<V: Vector>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn log1p<V: Vector>(x: f32) -> f32 {
+pub(crate) fn log1p<V: Vector>(x: f32) -> f32 {
     let near = x > -0.25 && x < 0.4;
     let direct = log::<V>(1.0 + x);
     let series = log_near_one::<V>(if near { x } else { 0.0 });
@@ -126,7 +126,7 @@ pub(super) fn log1p<V: Vector>(x: f32) -> f32 {
 /// `1 / (1 + exp(-x))`, which many networks compute for every element and again in the backward pass. One power of two is
 /// enough: where `exp` would leave the range of normal numbers, so does the result, which is 0 from there on.
 #[inline(always)]
-pub(super) fn logistic<V: Vector>(x: f32) -> f32 {
+pub(crate) fn logistic<V: Vector>(x: f32) -> f32 {
     let clamped = (-x).clamp(-87.0, 87.0);
     let shifted = fused::<V>(clamped, std::f32::consts::LOG2_E, ROUNDING);
     let r = without_powers_of_two::<V>(clamped, shifted - ROUNDING);
@@ -137,7 +137,7 @@ pub(super) fn logistic<V: Vector>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn tanh<V: Vector>(x: f32) -> f32 {
+pub(crate) fn tanh<V: Vector>(x: f32) -> f32 {
     let clamped = x.clamp(-10.0, 10.0);
     let e = expm1::<V>(2.0 * clamped);
     let result = e / (e + 2.0);
@@ -147,7 +147,7 @@ pub(super) fn tanh<V: Vector>(x: f32) -> f32 {
 /// Its Taylor series below 1; elsewhere 1 - t·exp(-x² + Q(t)) with t = 1/(1 + |x|/2), a Chebyshev fit of `erfc` with
 /// relative error 1.2e-7.
 #[inline(always)]
-pub(super) fn erf<V: Vector>(x: f32) -> f32 {
+pub(crate) fn erf<V: Vector>(x: f32) -> f32 {
     let z = x.abs();
     let t = 1.0 / (1.0 + 0.5 * z);
     let q = polynomial::<V, 10>(

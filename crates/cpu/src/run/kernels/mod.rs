@@ -86,11 +86,27 @@ impl PreparedKernel {
         match &self.how {
             How::Convolution(way) => way.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine),
             How::Pooled(way) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
-            How::Dot(way) => way.run(arguments, memory, machine),
+            How::Dot(way) => {
+                way.run(arguments, memory, machine);
+                if let Some(epilogue) = &self.epilogue {
+                    run_afterwards(epilogue, &arguments.outputs[0].1, memory, machine);
+                }
+            }
             How::Attention(call) => call.run(arguments, memory, machine),
             How::Plain => run_plain(&self.op, arguments, memory, machine),
         }
     }
+}
+
+/// Runs the loop over the whole result of a product that was not computed row by row.
+fn run_afterwards(epilogue: &PreparedLoop, result: &Shape, memory: &Memory, machine: &Machine) {
+    const CHUNK: usize = 1 << 16;
+    let columns = result.dims().last().map_or(1, |&columns| columns.max(1));
+    let (rows, each) = (result.elements() / columns, CHUNK.div_ceil(columns));
+    machine.pool.run(rows.div_ceil(each), &|chunk| {
+        let first = chunk * each;
+        epilogue.run_range(memory, first * columns, each.min(rows - first) * columns);
+    });
 }
 
 fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine) {

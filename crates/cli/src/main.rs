@@ -4,6 +4,8 @@
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
 mod bench;
+mod board;
+mod boxes;
 mod compiling;
 mod data;
 mod device;
@@ -11,9 +13,10 @@ mod devices;
 mod eval;
 mod events;
 mod fetching;
+mod flags;
 mod gallery;
+mod hints;
 mod image;
-mod lints;
 mod models;
 mod output;
 mod plan;
@@ -23,10 +26,12 @@ mod predict;
 mod prepare;
 mod recipes;
 mod rundir;
+mod selftest;
 mod show;
 mod timeline;
 mod train;
 mod weights;
+mod yolo;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -35,6 +40,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "octant", version, arg_required_else_help = true)]
 struct Cli {
+    /// On GPUs, use kernels that may add in another order in every run, where they are faster: results are then not
+    /// repeatable bit for bit
+    #[arg(long, global = true)]
+    fast_nondeterministic: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -48,8 +57,10 @@ enum Command {
     Eval(eval::Arguments),
     /// Ask a run, or a model with weights, about images or tensors
     Predict(predict::Arguments),
-    /// Show, filter, merge and rewrite event files
+    /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
+    /// Show runs in a browser, live
+    Board(board::Arguments),
     /// List the recipes, or show one
     Recipes(recipes::Arguments),
     /// Get, make up, look at, check, measure and pack data sets
@@ -66,8 +77,12 @@ enum Command {
     Devices(devices::Arguments),
     /// Compile a recipe for boards that are not here: does it fit, how fast, how much
     Plan(plan::Arguments),
+    /// Understand Ultralytics' command line
+    Yolo(yolo::Arguments),
     /// Find or install the plugins for TPUs and GPUs
     Plugin(plugin::Arguments),
+    /// Check that a device of this machine computes what it should
+    Selftest(selftest::Arguments),
 }
 
 /// What a command that did not fail wants the shell to know.
@@ -80,9 +95,20 @@ pub(crate) enum Ending {
 
 fn main() -> ExitCode {
     let started = std::time::Instant::now();
+    // TensorBoard starts its data server, which may be this program, with flags alone.
+    if board::is_data_server(std::env::args_os().nth(1)) {
+        return board::data_server();
+    }
     // Before any thread starts: libtpu reads its environment when it is loaded.
-    octant_pjrt::environment::prepare();
-    let command = Cli::parse().command;
+    octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
+    let command = match Cli::parse().command {
+        Command::Yolo(arguments) => match translated(&arguments) {
+            Ok(Some(command)) => command,
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(error) => return failed(&error),
+        },
+        command => command,
+    };
     if !matches!(command, Command::Train(_)) {
         output::end_quietly_with_the_reader();
     }
@@ -91,6 +117,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
         Command::Events(arguments) => events::run(arguments),
+        Command::Board(arguments) => board::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),
         Command::Data(arguments) => data::run(arguments),
         Command::Image(arguments) => image::run(arguments),
@@ -100,16 +127,33 @@ fn main() -> ExitCode {
         Command::Devices(arguments) => devices::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Plugin(arguments) => plugin::run(arguments),
+        Command::Yolo(_) => Err(anyhow::anyhow!("a yolo command cannot mean another one")),
+        Command::Selftest(arguments) => selftest::run(arguments),
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         // The shell's convention for a program that ended on SIGINT.
         Ok(Ending::Interrupted) => ExitCode::from(130),
-        Err(error) => {
-            eprintln!("octant: {}", sentence(&error));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("octant: {}", hints::with_flags(&sentence(error)));
+    ExitCode::FAILURE
+}
+
+/// What a command of Ultralytics means here; nothing when it was only to be printed.
+fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
+    let translation = arguments.translation()?;
+    let quoted = |word: &String| if word.contains([' ', '[', '"']) { format!("'{word}'") } else { word.clone() };
+    eprintln!("octant {}", translation.command.iter().map(quoted).collect::<Vec<_>>().join(" "));
+    translation.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    if arguments.dry_run {
+        return Ok(None);
+    }
+    let words = std::iter::once("octant".to_string()).chain(translation.command);
+    Ok(Some(Cli::try_parse_from(words)?.command))
 }
 
 /// The chain of causes as one sentence. An error that quotes its cause does not say it twice.

@@ -2,8 +2,9 @@
 
 use super::writer::Writer;
 use super::{Arguments, load};
+use crate::device::precision;
 use crate::recipes::Recipe;
-use crate::{Ending, device, eval, plan, prepare, train};
+use crate::{Ending, device, eval, plan, prepare};
 use anyhow::{Context, Result, bail};
 use octant_archive::Archive;
 use octant_data::decode::{Channels, DecodeOptions, Format, read_image};
@@ -13,19 +14,19 @@ use octant_imaging::{Filter, Image, Semantics};
 use octant_runtime::CompileOptions;
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
-use octant_train::step::StepPlan;
+use octant_train::step::{StepOptions, StepPlan};
 use octant_zoo::Entry;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// A network with its weights, and how images are made ready for it.
-struct Asked {
-    recipe: Recipe,
-    outputs: usize,
-    names: Vec<String>,
-    values: HashMap<String, HostTensor>,
-    /// Where masks go if nothing else is said.
-    folder: PathBuf,
+pub(super) struct Asked {
+    pub recipe: Recipe,
+    pub outputs: usize,
+    pub names: Vec<String>,
+    pub values: HashMap<String, HostTensor>,
+    /// Where masks and drawn boxes go if nothing else is said.
+    pub folder: PathBuf,
     top: usize,
 }
 
@@ -42,9 +43,9 @@ pub(super) fn of_run(run: &Path, paths: &[PathBuf], arguments: &Arguments) -> Re
 pub(super) fn of_model(entry: &Entry, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending> {
     let outputs = arguments.classes_of(entry)?;
     let side = Some(entry.preprocessing.input[0]);
-    let precision = arguments.precision.clone();
     let usual = plan::recipe_for(entry)?;
-    let recipe = Recipe { classes: Some(outputs), precision, image_size: side, base_size: side, ..usual };
+    let step = StepOptions { precision: precision(&arguments.precision)?, ..usual.step.clone() };
+    let recipe = Recipe { classes: Some(outputs), step, image_size: side, base_size: side, ..usual };
     let model = (entry.build)(outputs);
     let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
     let values = load(arguments, entry, &*model, &specs)?;
@@ -64,6 +65,9 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let recipe = &asked.recipe;
     let entry = octant_zoo::find(&recipe.model)?;
     let files = images(paths)?;
+    if recipe.task == "detect" && !files.is_empty() {
+        return super::boxes::ask(&asked, &files, arguments);
+    }
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let first = files.first().with_context(|| {
@@ -72,8 +76,7 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let dims = prepared(first, &transform, entry)?.dims();
     let task = prepare::task(recipe, asked.outputs, dims, false)?;
     let backend = device::open(&arguments.device, arguments.threads)?;
-    let precision = train::precision(&recipe.precision)?;
-    let plan = StepPlan { precision, ..StepPlan::new(&*task, 1) };
+    let plan = StepPlan { step: StepOptions { batch_size: 1, ..recipe.step.clone() }, ..StepPlan::new(&*task, 1) };
     let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
     let folder = arguments.output.clone().unwrap_or(asked.folder);
     let writer = Writer { task: recipe.task.clone(), names: asked.names, top: asked.top, folder, json: arguments.json };
@@ -142,7 +145,10 @@ fn images(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
-            files.push(path.clone());
+            match path.exists() {
+                true => files.push(path.clone()),
+                false => files.extend(matching(path)?),
+            }
             continue;
         }
         let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -154,4 +160,47 @@ fn images(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         files.extend(inside);
     }
     Ok(files)
+}
+
+/// The images that a pattern stands for, such as `'photos/*.jpg'` in quotes: `*` and `?` in the last part of the path.
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !name.contains(['*', '?']) {
+        return Ok(vec![pattern.to_path_buf()]);
+    }
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let wanted: Vec<char> = name.chars().collect();
+    let fits = |path: &PathBuf| {
+        let own: Vec<char> = path.file_name().unwrap_or_default().to_string_lossy().chars().collect();
+        is_match(&wanted, &own) && Format::has_image_extension(path)
+    };
+    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(fits).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a name fits a pattern of characters, `?` for any one and `*` for any number of them.
+fn is_match(pattern: &[char], name: &[char]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some(('*', rest)), _) => (0..=name.len()).any(|skipped| is_match(rest, &name[skipped..])),
+        (Some(('?', rest)), Some((_, others))) => is_match(rest, others),
+        (Some((wanted, rest)), Some((own, others))) => wanted == own && is_match(rest, others),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_stand_for_names() {
+        let fits = |pattern: &str, name: &str| {
+            is_match(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
+        };
+        assert!(fits("*.jpg", "a.jpg") && fits("img?_*.png", "img1_x.png") && fits("*", ""));
+        assert!(!fits("*.jpg", "a.png") && !fits("?", ""));
+    }
 }

@@ -151,3 +151,31 @@ fn bodies_are_simplified_and_shared_bodies_stay_shared() {
     let inlined = passes::optimize(passes::apply(passes::inline_calls, &graph));
     assert_eq!(names(&inlined), ["exp", "exp"]);
 }
+
+/// GPUs scatter the gradient of overlapping windows with atomic additions, in another order in every run.
+#[test]
+fn gradients_of_overlapping_poolings_are_gathered() {
+    use octant_graph::composites::Pool;
+    for (pool, side) in [(Pool::square(3, 2).padded(1), 9), (Pool::square(3, 1), 6), (Pool::square(5, 2), 12)] {
+        let trace = Trace::new();
+        let x = trace.input("x", floats(&[2, side, side, 3]));
+        let weights = trace.input("w", floats(x.max_pool(pool).dims()));
+        let loss = (x.max_pool(pool) * &weights).sum_all();
+        let gradient = trace.gradients(&loss, &[x.clone()]);
+        let graph = trace.finish(&gradient).unwrap();
+        let gathered = passes::apply(passes::unpool_by_gathering, &graph);
+        octant_graph::verify::verify(&gathered).unwrap();
+        assert!(names(&graph).contains(&"select_and_scatter") && !names(&gathered).contains(&"select_and_scatter"));
+        // Few different values, so that windows have several equal maxima.
+        let value = |i: usize| ((i * 7919 + 13) % 11) as f64 - 5.0;
+        let inputs: Vec<HostTensor> = graph
+            .input_shapes()
+            .into_iter()
+            .map(|shape| {
+                let values: Vec<f64> = (0..shape.elements()).map(value).collect();
+                HostTensor::from_f64s(shape, &values).unwrap()
+            })
+            .collect();
+        assert_eq!(evaluate(&graph, &inputs).unwrap(), evaluate(&gathered, &inputs).unwrap());
+    }
+}

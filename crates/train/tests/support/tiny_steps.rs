@@ -4,11 +4,11 @@ use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::Optimizer;
 use octant_runtime::{Mesh, Program};
 use octant_train::Role;
-use octant_train::step::{self, StepPlan};
-use octant_train::{Classify, MaskLoss, Segment, Task};
+use octant_train::step::{self, StepOptions, StepPlan};
+use octant_train::{Classify, Detect, MaskLoss, Segment, Task};
 
 /// One small variant per family, and both forms of EfficientNetV2.
-pub const MODELS: [&str; 10] = [
+pub const MODELS: [&str; 13] = [
     "fashion-cnn-tiny",
     "mshnet-tiny",
     "resnet-tiny",
@@ -19,6 +19,9 @@ pub const MODELS: [&str; 10] = [
     "convnext-test",
     "vit-test",
     "unet-tiny",
+    "yolo11-tiny",
+    "yolo26-tiny",
+    "yolox-test",
 ];
 
 /// A learning step of one model.
@@ -45,11 +48,14 @@ impl TinyStep {
     pub fn program(&self) -> (Program, Vec<HostTensor>) {
         let task = task(self.model);
         let plan = StepPlan {
-            optimizer: Optimizer::named(self.optimizer).unwrap(),
             mesh: Mesh::new(self.devices),
-            batch_groups: self.batch_groups,
-            shard_optimizer: self.shard_optimizer,
-            ..StepPlan::new(&*task, self.batch_size)
+            step: StepOptions {
+                batch_size: self.batch_size,
+                batch_groups: self.batch_groups,
+                shard_optimizer: self.shard_optimizer,
+                ..StepOptions::default()
+            },
+            ..StepPlan::new(&*task, self.batch_size).with_optimizer(Optimizer::named(self.optimizer).unwrap())
         };
         let traced = step::training(&plan).unwrap();
         let state = traced.entries.iter().map(|entry| match entry.role {
@@ -57,7 +63,8 @@ impl TinyStep {
             _ => HostTensor::zeros(entry.shape.clone()),
         });
         let rows = self.batch_size.next_multiple_of(self.devices);
-        let batch = task.batch_shapes(rows).into_iter().map(|(name, shape)| batch_input(&name, &shape));
+        let batch = task.inputs(rows);
+        let batch: Vec<HostTensor> = batch.shapes().map(|(name, shape)| batch_input(name, shape)).collect();
         let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
         let key = HostTensor::new([2], &[3u32, 1]).unwrap();
         let inputs = state.chain(batch).chain(scalars).chain([key]).collect();
@@ -73,6 +80,7 @@ fn task(model: &str) -> Box<dyn Task> {
     let image = match entry.task {
         octant_zoo::Task::Classify => [height, width, channels],
         octant_zoo::Task::Segment => [32, 32, channels],
+        octant_zoo::Task::Detect => [64, 64, channels],
     };
     match entry.task {
         octant_zoo::Task::Classify => {
@@ -81,11 +89,18 @@ fn task(model: &str) -> Box<dyn Task> {
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
+        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, places: 8, epochs: 2 }),
     }
 }
 
 /// Images, labels and masks that differ from sample to sample; every sample counts.
 fn batch_input(name: &str, shape: &Shape) -> HostTensor {
+    if name == "boxes" {
+        // Left, top, right, bottom: one object inside of the other.
+        let corners = |index: usize| [6, 9, 50, 40][index % 4] as f64 + [2.0, -3.0][index / 4 % 2];
+        let corners: Vec<f64> = (0..shape.elements()).map(corners).collect();
+        return HostTensor::from_f64s(shape.clone(), &corners).unwrap();
+    }
     let scrambled = (0..shape.elements() as u32).map(|index| index.wrapping_mul(2_654_435_761) >> 8);
     let value = |number: u32| match (name, shape.dtype()) {
         ("mask", _) => 1.0,

@@ -14,6 +14,7 @@ use arguments::{resolve, time};
 use octant_recipe::lints;
 use octant_runtime::CompileOptions;
 use octant_train::run::{self, Plan, Watched};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use story::{finish, introduce, way_back};
@@ -24,17 +25,13 @@ const RECORDED_STEPS: u64 = 10;
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let begun = Instant::now();
     let stop = compiling::stop_flag();
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // The second signal ends the process at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
-            .context("cannot watch for signals")?;
-        signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;
-    }
+    compiling::stop_at(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for signals")?;
     // When nobody reads what the run says, it ends as if it had been asked to: with a checkpoint.
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
     let (recipe, out) = resolve(&arguments)?;
     let deadline = arguments.time.as_deref().map(time).transpose()?.map(|time| begun + time);
+    octant_recipe::refuse_ignored_sizes(&recipe)?;
     let data = prepare::data(&recipe)?;
     let warnings = lints::check(&recipe, &data)?;
     if arguments.strict
@@ -72,7 +69,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         config: recipe.to_text(),
         metadata: vec![("model".into(), recipe.model.clone()), ("task".into(), recipe.task.clone())],
     };
-    let path = rundir::choose(out.as_deref(), &recipe.name);
+    let path = rundir::choose(out.as_deref(), Path::new("runs"), &recipe, arguments.fresh);
     let Opened { mut directory, checkpoint, warning } = rundir::open(&path, &recipe, arguments.fresh)?;
     warning.iter().chain(&warnings).try_for_each(|warning| -> Result<()> {
         display.say(&format!("warning: {warning}"));

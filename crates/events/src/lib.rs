@@ -30,5 +30,5 @@ pub use raster::{Canvas, Color};
 pub use reader::{read_events, read_run};
 pub use record::{masked, read_record, write_record};
 pub use rundir::{Lengths, RunDirectory};
-pub use table::{Table, read_table};
+pub use table::{Table, quoted, read_table};
 pub use writer::EventWriter;

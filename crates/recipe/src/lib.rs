@@ -24,7 +24,7 @@ pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
 pub use directory::{Opened, choose, config, of_run, open};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
-pub use phases::{Facts, phases, phases_on, scaling};
+pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling};
 pub use recipe::{
     BestMode, Cache, Cores, DataSource, Normalization, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
 };

@@ -13,9 +13,8 @@ use anyhow::{Context, Result, bail};
 use arguments::{resolve, time};
 use octant_recipe::lints;
 use octant_runtime::CompileOptions;
-use octant_train::run::{self, Plan, Watched};
+use octant_train::run::{self, Plan};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 use story::{finish, introduce, way_back};
 
@@ -31,7 +30,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
     let (recipe, out) = resolve(&arguments)?;
     let deadline = arguments.time.as_deref().map(time).transpose()?.map(|time| begun + time);
-    octant_recipe::refuse_ignored_sizes(&recipe)?;
     let data = prepare::data(&recipe)?;
     let warnings = lints::check(&recipe, &data)?;
     if arguments.strict
@@ -40,11 +38,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("{first} (--strict makes this an error)");
     }
     let backend = device::open(&recipe.device, arguments.threads)?;
-    let phases = prepare::phases(&recipe, &data)?;
-    if phases.is_empty() {
-        bail!("there is nothing to do: no phase lasts an epoch; give --epochs");
-    }
-    let entry = octant_zoo::find(&recipe.model)?;
     let mut display = Display::new(stop, arguments.json);
     let mut known = Default::default();
     if let Some(path) = &recipe.weights {
@@ -53,21 +46,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         known = specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect();
     }
     let plan = Plan {
-        backend: &*backend,
-        mesh: device::mesh(recipe.cores, &*backend)?,
         compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
         record: arguments.profile.then_some(RECORDED_STEPS),
-        step: recipe.step.clone(),
-        run: recipe.run.clone(),
-        phases,
-        train: data.train.clone(),
-        valid: data.valid.clone(),
-        valid_transform: Arc::new(prepare::transform(&recipe, &recipe.eval_transform, false, entry)?),
-        watched: Watched { metric: prepare::best(&recipe)?, smaller: prepare::smaller_is_better(&recipe)? },
         deadline,
-        weights: known,
-        config: recipe.to_text(),
-        metadata: vec![("model".into(), recipe.model.clone()), ("task".into(), recipe.task.clone())],
+        ..octant_recipe::plan(&recipe, &data, &*backend, known)?
     };
     let path = rundir::choose(out.as_deref(), Path::new("runs"), &recipe, arguments.fresh);
     let Opened { mut directory, checkpoint, warning } = rundir::open(&path, &recipe, arguments.fresh)?;

@@ -142,33 +142,54 @@ impl Bottleneck {
     }
 }
 
-/// Someone who watches a run.
+/// Someone who watches a run. Every method has a default: whoever wants to see epochs needs only [`epoch_ends`].
+///
+/// [`epoch_ends`]: Watcher::epoch_ends
 pub trait Watcher {
     /// A phase begins; its programs are compiled.
-    fn phase_begins(&mut self, phase: &Phase, session: &Session);
+    fn phase_begins(&mut self, phase: &Phase, session: &Session) {
+        let _ = (phase, session);
+    }
     /// An epoch begins (or goes on, after `done` steps).
-    fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64);
+    fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64) {
+        let _ = (epoch, epochs, steps, done);
+    }
     /// Whether numbers are wanted now; reading them makes the host wait for the device.
-    fn is_due(&self) -> bool;
+    fn is_due(&self) -> bool {
+        false
+    }
     /// The numbers that were wanted.
-    fn step(&mut self, report: &StepReport);
+    fn step(&mut self, report: &StepReport) {
+        let _ = report;
+    }
     /// The loss of a step that has finished; called for every one of them, a few steps later.
     fn loss(&mut self, step: u64, loss: f64) {
         let _ = (step, loss);
     }
     /// So many of so many batches are validated; called whenever [`is_due`](Watcher::is_due).
-    fn validates(&mut self, done: u64, batches: u64);
+    fn validates(&mut self, done: u64, batches: u64) {
+        let _ = (done, batches);
+    }
     /// An epoch is over.
-    fn epoch_ends(&mut self, report: &EpochReport);
+    fn epoch_ends(&mut self, report: &EpochReport) {
+        let _ = report;
+    }
     /// What the devices did in the steps that were to be recorded.
     fn recorded(&mut self, timeline: &Timeline) {
         let _ = timeline;
     }
     /// Something worth knowing, in a sentence.
-    fn message(&mut self, text: &str);
+    fn message(&mut self, text: &str) {
+        let _ = text;
+    }
     /// Whether the run should stop after this step.
-    fn stops(&self) -> bool;
+    fn stops(&self) -> bool {
+        false
+    }
 }
+
+/// Nobody watches.
+impl Watcher for () {}
 
 #[cfg(test)]
 mod tests {

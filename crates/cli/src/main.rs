@@ -8,6 +8,7 @@
 mod output;
 
 mod bench;
+mod board;
 mod compiling;
 mod data;
 mod device;
@@ -39,6 +40,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "octant", version, arg_required_else_help = true)]
 struct Cli {
+    /// On GPUs, use kernels that may add in another order in every run, where they are faster: results are then not
+    /// repeatable bit for bit
+    #[arg(long, global = true)]
+    fast_nondeterministic: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -52,8 +57,10 @@ enum Command {
     Eval(eval::Arguments),
     /// Ask a run, or a model with weights, about images or tensors
     Predict(predict::Arguments),
-    /// Show, filter, merge and rewrite event files
+    /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
+    /// Show runs in a browser, live
+    Board(board::Arguments),
     /// List the recipes, or show one
     Recipes(recipes::Arguments),
     /// Get, make up, look at, check, measure and pack data sets
@@ -86,8 +93,12 @@ pub(crate) enum Ending {
 
 fn main() -> ExitCode {
     let started = std::time::Instant::now();
+    // TensorBoard starts its data server, which may be this program, with flags alone.
+    if board::is_data_server(std::env::args_os().nth(1)) {
+        return board::data_server();
+    }
     // Before any thread starts: libtpu reads its environment when it is loaded.
-    octant_pjrt::environment::prepare();
+    octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
     let command = parsed();
     match command {
         Command::Train(_) => output::training_begins(),
@@ -98,6 +109,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
         Command::Events(arguments) => events::run(arguments),
+        Command::Board(arguments) => board::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),
         Command::Data(arguments) => data::run(arguments),
         Command::Image(arguments) => image::run(arguments),
@@ -124,9 +136,9 @@ fn main() -> ExitCode {
 /// The command line. Negative numbers are values, so that a range can be told instead of an unknown flag.
 fn parsed() -> Command {
     fn with_numbers(command: clap::Command) -> clap::Command {
-        let command = command.mut_args(|argument| match argument.is_positional() || argument.get_long().is_none() {
-            true => argument,
-            false => argument.allow_negative_numbers(true),
+        let command = command.mut_args(|argument| match argument.get_long().is_some() && argument.get_action().takes_values() {
+            true => argument.allow_negative_numbers(true),
+            false => argument,
         });
         command.mut_subcommands(with_numbers)
     }

@@ -9,7 +9,7 @@ mod search;
 mod steps;
 
 use crate::Ending;
-use crate::flags::RecipeFlags;
+use crate::flags::{Programs, RecipeFlags};
 use crate::output::{Json, bytes, duration};
 use crate::recipes::{self, Recipe};
 use anyhow::{Context, Result};
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    flags: RecipeFlags,
+    flags: RecipeFlags<Programs>,
     /// Plan for this one board in this process: what the command starts for every board
     #[arg(long, hide = true)]
     here: Option<String>,

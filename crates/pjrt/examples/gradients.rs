@@ -19,7 +19,7 @@ use std::error::Error;
 const DEFAULT: [&str; 2] = ["mshnet:64:4", "efficientnet_v2_s:64:4"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    environment::prepare();
+    environment::prepare(false);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let path = match arguments.first().filter(|path| *path != "auto") {
         Some(path) => path.into(),

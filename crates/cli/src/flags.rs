@@ -26,8 +26,19 @@ pub(crate) struct Programs;
 impl Selection for Programs {
     fn includes(key: &FlaggedKey) -> bool {
         const OTHERS: [&str; 13] = [
-            "weights", "device", "cores", "cache", "seed", "workers", "on_corrupt", "validate_every", "patience",
-            "checkpoint_every", "lr", "min_lr", "scale_lr",
+            "weights",
+            "device",
+            "cores",
+            "cache",
+            "seed",
+            "workers",
+            "on_corrupt",
+            "validate_every",
+            "patience",
+            "checkpoint_every",
+            "lr",
+            "min_lr",
+            "scale_lr",
         ];
         !OTHERS.contains(&key.spec.key)
     }

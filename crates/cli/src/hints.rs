@@ -14,7 +14,7 @@ pub(crate) fn with_flags(sentence: &str) -> String {
         let key = parts.collect::<Vec<_>>().join(".");
         let same = |place: &str| place == key || place.ends_with(&format!(".{key}"));
         let found = known.iter().find(|known| same(&known.place)).and_then(|known| known.spec.flag.as_ref());
-        let length = LENGTHS.iter().find(|length| **length == *key).map(|length| length.replace('_', "-"));
+        let length = LENGTHS.iter().find(|length| ***length == *key).map(|length| length.replace('_', "-"));
         found.map(|flag| flag.name.clone()).or(length).map(|name| format!("--{name}"))
     };
     let mut spelled = String::new();

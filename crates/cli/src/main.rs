@@ -136,10 +136,11 @@ fn main() -> ExitCode {
 /// The command line. Negative numbers are values, so that a range can be told instead of an unknown flag.
 fn parsed() -> Command {
     fn with_numbers(command: clap::Command) -> clap::Command {
-        let command = command.mut_args(|argument| match argument.get_long().is_some() && argument.get_action().takes_values() {
-            true => argument.allow_negative_numbers(true),
-            false => argument,
-        });
+        let command =
+            command.mut_args(|argument| match argument.get_long().is_some() && argument.get_action().takes_values() {
+                true => argument.allow_negative_numbers(true),
+                false => argument,
+            });
         command.mut_subcommands(with_numbers)
     }
     let matches = with_numbers(Cli::command()).get_matches();

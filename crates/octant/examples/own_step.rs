@@ -23,6 +23,7 @@ impl Task for Drawings {
     }
 }
 
+/// Three short epochs.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend = CpuBackend::new()?;
     let mut session = Session::new(&backend, &StepPlan::new(&Drawings, 32), &CompileOptions::default(), 1)?;

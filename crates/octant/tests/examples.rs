@@ -20,7 +20,8 @@ fn a_model_of_the_zoo_is_fine_tuned_on_a_folder() {
     for (class, shade) in [("dark", 30u8), ("light", 220)] {
         std::fs::create_dir_all(folder.path().join("images").join(class)).unwrap();
         for number in 0..10u8 {
-            let image = Image::from_fn(40, 40, 3, |row, column, _| shade.wrapping_add((row * column % 7) as u8 + number));
+            let image =
+                Image::from_fn(40, 40, 3, |row, column, _| shade.wrapping_add((row * column % 7) as u8 + number));
             let path = folder.path().join("images").join(class).join(format!("{number}.png"));
             octant::data::write_png_u8(&path, &image).unwrap();
         }

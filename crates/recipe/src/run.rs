@@ -2,8 +2,8 @@
 
 use crate::error::refuse;
 use crate::{
-    Cores, Data, Opened, Recipe, Result, Surroundings, best, data, open, phases, refuse_ignored_sizes, smaller_is_better,
-    transform, weights,
+    Cores, Data, Opened, Recipe, Result, Surroundings, best, data, open, phases, refuse_ignored_sizes,
+    smaller_is_better, transform, weights,
 };
 use octant_runtime::{Backend, Mesh};
 use octant_train::Values;

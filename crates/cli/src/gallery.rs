@@ -49,7 +49,9 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     let task = prepare::task(recipe, data.outputs, dims, false)?;
     let plan =
         StepPlan { step: StepOptions { batch_size: count, ..recipe.step.clone() }, ..StepPlan::new(&*task, count) };
-    let weights = run.join("checkpoints/last/model.safetensors");
+    // What `octant eval` judges and people use: the best epoch, where there is one.
+    let [best, last] = ["best", "last"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
+    let weights = if best.is_file() { best } else { last };
     let values = eval::values(recipe, &weights, data.outputs)?;
     let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;
     let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();

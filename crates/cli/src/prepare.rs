@@ -9,9 +9,7 @@ use octant_pjrt::discover::cache_folder;
 use octant_recipe::{Recipe, RecipeError, Surroundings};
 use std::path::{Path, PathBuf};
 
-pub(crate) use octant_recipe::{
-    Data, Facts, best, image, model, phases, phases_on, scaling, smaller_is_better, task, transform,
-};
+pub(crate) use octant_recipe::{Data, Facts, best, image, model, phases, phases_on, scaling, task, transform};
 
 /// Octant's cache, downloads with a line that shows them, bars on the terminal.
 struct Terminal;

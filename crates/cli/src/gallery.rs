@@ -2,8 +2,10 @@
 
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
-use crate::{eval, train};
+use crate::eval::Judged;
+use crate::train;
 use anyhow::Result;
+use octant_archive::Archive;
 use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
@@ -11,6 +13,7 @@ use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
 use octant_train::step::StepPlan;
+use octant_zoo::identity::Card;
 use std::path::Path;
 
 const COLUMNS: usize = 6;
@@ -43,15 +46,17 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     let Some(dims) = images.first().map(|image| image.dims()).filter(|_| images.len() == count) else {
         return Ok(());
     };
-    let task = prepare::task(recipe, data.outputs, dims, false)?;
+    let weights = run.join("checkpoints/last/model.safetensors");
+    let archive = Archive::open(&weights)?;
+    let judged = Judged { recipe: recipe.clone(), weights, card: Card::of(&archive), archive };
+    let task = judged.task(data.outputs, dims)?;
     let precision = train::precision(&recipe.precision)?;
     let plan = StepPlan { precision, ..StepPlan::new(&*task, count) };
-    let weights = run.join("checkpoints/last/model.safetensors");
-    let values = eval::values(recipe, &weights, data.outputs)?;
+    let values = judged.values(data.outputs)?;
     let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;
     let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
     let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
-    let canvas = draw(&samples, &images, &answers, data.valid.class_names());
+    let canvas = draw(&samples, &images, &answers, &data.classes);
     std::fs::create_dir_all(run.join("plots"))?;
     canvas.save(&run.join("plots/predictions.png"))?;
     let [width, height] = canvas.size();
@@ -62,7 +67,7 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
 fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[String]) -> Canvas {
     let factor = (SIDE / images[0].width().max(1)).max(1);
     let (width, height) = (images[0].width() * factor, images[0].height() * factor);
-    let cell = [width.max(12 * Canvas::LETTER) + 10, height + CAPTION + 8];
+    let cell = [width.max(144) + 10, height + CAPTION + 8];
     let rows = samples.len().div_ceil(COLUMNS);
     let masks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_)));
     let mut canvas = Canvas::new(cell[0] * COLUMNS, cell[1] * rows + if masks { CAPTION } else { 0 });
@@ -75,7 +80,7 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
         canvas.image(corner, width, &enlarged(image, factor, &sample.target, answer));
         let (said, truth, color) = captions(&sample.target, answer, names);
-        let short = |text: String| text.chars().take((cell[0] - 8) / Canvas::LETTER).collect::<String>();
+        let short = |text: String| Canvas::fitted(&text, cell[0] - 8);
         canvas.letters([corner[0], corner[1] + height + 4], &short(said), color);
         canvas.letters([corner[0], corner[1] + height + 24], &short(truth), [60; 3]);
     }

@@ -8,12 +8,12 @@ pub(crate) use phases::{Facts, on_bad, phases, phases_on, rules, scaling};
 
 use crate::recipes::{Recipe, Transforms};
 use anyhow::{Context, Result, bail};
-use octant_archive::Archive;
-use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Step, Transform};
+use octant_archive::{Archive, Fit};
+use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Step, Transform, listed};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
-use octant_nn::VariableSpec;
-use octant_train::{Classify, MaskLoss, Regress, Segment, Task, ValueLoss, normalize_of};
+use octant_train::{Classify, MaskLoss, Regress, Segment, Task, ValueLoss, Values, normalize_of};
+use octant_zoo::identity::{Card, identify};
 use octant_zoo::{Entry, Interpolation, Model};
 use std::path::Path;
 
@@ -96,7 +96,7 @@ fn build_task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool,
         }
         "regress" => {
             let loss = named("loss for values", &loss("mse"), &ValueLoss::NAMES)?;
-            Box::new(Regress { model, image, normalize, loss, center: 0.0 })
+            Box::new(Regress { model, image, normalize, loss })
         }
         other => bail!("there is no task \"{other}\"; there are classify, segment, regress"),
     })
@@ -122,16 +122,44 @@ pub(crate) fn smaller_is_better(recipe: &Recipe) -> bool {
     }
 }
 
-/// Weights from a file as values to start from, and a line that says what matched.
-pub(crate) fn weights(
-    path: &Path,
-    recipe: &Recipe,
-    outputs: usize,
-) -> Result<(Vec<VariableSpec>, octant_zoo::weights::Loaded)> {
-    let (model, entry) = model(recipe, outputs)?;
+/// Paths as they are from everywhere: a run may be resumed from another folder.
+pub(crate) fn fix_paths(recipe: &mut Recipe) -> Result<()> {
+    for path in recipe.data.dir.iter_mut().chain(&mut recipe.weights).filter(|path| path.exists()) {
+        *path = std::path::absolute(&*path).with_context(|| format!("cannot find {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The model of the recipe in the form that its weights have: the keys of a file tell whose network it is.
+pub(crate) fn follow_weights(recipe: &mut Recipe) -> Result<()> {
+    if let Some(path) = &recipe.weights {
+        let entry = octant_zoo::find(&recipe.model)?;
+        let archive = Archive::open(&crate::weights::resolve(path, entry)?)?;
+        let found = identify(&archive, entry)?.entry;
+        if found.name != entry.name {
+            recipe.model = found.name.into();
+        }
+    }
+    Ok(())
+}
+
+/// Weights from a file as values to start from, and a line that says what matched. The head starts afresh where it was
+/// learned for other classes.
+pub(crate) fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, String)> {
+    let (model, entry) = model(recipe, data.outputs)?;
     let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
     let archive = Archive::open(&crate::weights::resolve(path, entry)?)?;
     let loaded = octant_zoo::weights::load(&archive, &*model, &specs, recipe.seed);
-    loaded.matching.require(false)?;
-    Ok((specs, loaded))
+    let fit = if recipe.partial_weights { Fit::Partial } else { Fit::AnyHead };
+    loaded.matching.require(fit).context("partial_weights = true in the recipe would use what fits")?;
+    let mut text = loaded.matching.to_string();
+    let mut values: Values = specs.iter().map(|spec| spec.path.clone()).zip(loaded.values).collect();
+    let names = Card::of(&archive).names;
+    if !names.is_empty() && !data.classes.is_empty() && names != data.classes && loaded.matching.other_head.is_empty() {
+        text += &format!("\n  head for other classes ({}) starts afresh", listed(&names));
+        let head = model.head_paths();
+        let of_head = specs.iter().filter(|spec| octant_train::Trainable::Head.includes(spec, &head));
+        of_head.for_each(|spec| drop(values.insert(spec.path.clone(), spec.initial(recipe.seed))));
+    }
+    Ok((values, text))
 }

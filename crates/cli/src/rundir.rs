@@ -2,8 +2,10 @@
 
 use crate::recipes::{self, Recipe};
 use anyhow::{Context, Result, bail};
+use octant_archive::Archive;
 use octant_events::RunDirectory;
 use octant_train::checkpoint::Checkpoint;
+use octant_zoo::identity::Card;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
@@ -26,6 +28,34 @@ pub(crate) fn config(run: &Path) -> Result<Table> {
 /// The recipe of the run that lives in a directory.
 pub(crate) fn recipe(run: &Path) -> Result<Recipe> {
     recipes::check(config(run)?)
+}
+
+/// The names of the classes that the run in a directory has learned; none where there is no run yet.
+pub(crate) fn class_names(run: &Path) -> Vec<String> {
+    let files = ["last", "last.bak"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
+    files.iter().find_map(|file| Archive::open(file).ok()).map(|archive| Card::of(&archive).names).unwrap_or_default()
+}
+
+/// The weights of a checkpoint of a run; of the best one, or else of the last, when none is named.
+pub(crate) fn weights(run: &Path, wanted: Option<&str>) -> Result<PathBuf> {
+    const NAMES: [&str; 2] = ["best", "last"];
+    let folder = run.join("checkpoints");
+    let names: Vec<&str> = wanted.map_or(NAMES.to_vec(), |name| vec![name]);
+    for name in &names {
+        if let Some((found, warning)) = Checkpoint::newest(&folder, name)? {
+            warning.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            return Ok(found.path.join("model.safetensors"));
+        }
+    }
+    match wanted {
+        None => bail!("{} has no checkpoint yet", run.display()),
+        Some(name) if NAMES.contains(&name) => bail!("{} has no checkpoint {name:?} yet", run.display()),
+        Some(name) => {
+            let near = recipes::nearest(name, NAMES.into_iter());
+            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            bail!("{} has no checkpoint {name:?}{near} There are best and last", run.display())
+        }
+    }
 }
 
 /// The directory that was asked for, or the next free one under `runs/`.

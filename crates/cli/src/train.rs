@@ -41,9 +41,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     // When nobody reads what the run says, it ends as if it had been asked to: with a checkpoint.
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
-    let (recipe, out) = resolve(&arguments)?;
+    let (mut recipe, out) = resolve(&arguments)?;
+    prepare::fix_paths(&mut recipe)?;
+    prepare::follow_weights(&mut recipe)?;
+    let path = rundir::choose(out.as_deref(), &recipe.name);
+    let known = if arguments.fresh { Vec::new() } else { rundir::class_names(&path) };
     let deadline = arguments.time.as_deref().map(time).transpose()?.map(|time| begun + time);
-    let data = prepare::data(&recipe)?;
+    let data = prepare::data(&recipe, &known)?;
     let warnings = lints::check(&recipe, &data)?;
     if arguments.strict
         && let Some(first) = warnings.first()
@@ -59,9 +63,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let mut display = Display::new(stop, arguments.json);
     let mut known = Default::default();
     if let Some(path) = &recipe.weights {
-        let (specs, loaded) = prepare::weights(path, &recipe, data.outputs)?;
-        display.say(&format!("weights from {}: {}", path.display(), loaded.matching));
-        known = specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect();
+        let (values, matching) = prepare::weights(path, &recipe, &data)?;
+        display.say(&format!("weights from {}: {matching}", path.display()));
+        known = values;
     }
     let plan = Plan {
         backend: &*backend,
@@ -91,9 +95,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         deadline,
         weights: known,
         config: toml::to_string(&recipe)?,
-        metadata: vec![("model".into(), recipe.model.clone()), ("task".into(), recipe.task.clone())],
+        metadata: octant_zoo::identity::metadata(entry, recipe.classes.unwrap_or(data.outputs), &data.classes),
     };
-    let path = rundir::choose(out.as_deref(), &recipe.name);
     let Opened { mut directory, checkpoint, warning } = rundir::open(&path, &recipe, arguments.fresh)?;
     warning.iter().chain(&warnings).try_for_each(|warning| -> Result<()> {
         display.say(&format!("warning: {warning}"));

@@ -73,6 +73,11 @@ pub trait Task {
     /// Paths below which the variables of the head lie, as in [`octant_zoo::Model::head_paths`].
     fn head_paths(&self) -> Vec<String>;
 
+    /// Whether this is the network of a warm-up, whose weights are of no use to the network after it.
+    fn warms_up(&self) -> bool {
+        false
+    }
+
     /// What an evaluation's sums show besides numbers.
     fn findings(&self, counts: &[f64]) -> Findings {
         let _ = counts;

@@ -29,7 +29,7 @@ impl Steps {
         }
         let (phases, samples) = match is_at_hand {
             true => {
-                let data = prepare::data(recipe)?;
+                let data = prepare::data(recipe, &[])?;
                 (prepare::phases(recipe, &data, recipe.steps_per_epoch)?, data.train.len())
             }
             false => (guessed(recipe)?, IMAGES),

@@ -6,7 +6,9 @@ use crate::recipes::{DataSource, Recipe, nearest};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::DecodeOptions;
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
-use octant_data::{AnyImage, Cached, DataError, Dataset, Glyphs, Sample, SampleRng, Target, pack_once, synth};
+use octant_data::{
+    AnyImage, Cached, DataError, Dataset, Glyphs, Matched, Sample, SampleRng, Target, pack_once, synth,
+};
 use octant_pjrt::discover::cache_folder;
 use std::sync::Arc;
 
@@ -15,6 +17,10 @@ pub(crate) struct Data {
     pub train: Arc<dyn Dataset>,
     pub valid: Arc<dyn Dataset>,
     pub outputs: usize,
+    /// What the head's outputs mean: the names of classes, or of columns. Both halves have their numbers.
+    pub classes: Vec<String>,
+    /// Where the halves are not the same, in sentences.
+    pub remarks: Vec<String>,
 }
 
 /// Samples that are made up on the fly.
@@ -62,8 +68,9 @@ fn discs(side: usize, rng: &mut SampleRng) -> Sample {
 
 const KINDS: [&str; 9] = ["glyphs", "infrared", "shapes", "discs", "idx", "cifar", "folder", "irstd", "table"];
 
-/// Opens the data that a recipe names.
-pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
+/// Opens the data that a recipe names. Classes are matched by name: with `known`, those of a run, where there are any,
+/// otherwise with those of the training data.
+pub(crate) fn data(recipe: &Recipe, known: &[String]) -> Result<Data> {
     let source = &recipe.data;
     let made_up = |make: fn(usize, &mut SampleRng) -> Sample, names: &[&str]| -> [Arc<dyn Dataset>; 2] {
         [(source.train.unwrap_or(1000), recipe.seed), (source.test.unwrap_or(200), recipe.seed ^ 0x7e57)].map(
@@ -83,7 +90,7 @@ pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
         ],
         "infrared" => made_up(scene, &["background", "target"]),
         "shapes" => made_up(shape, &["disc", "ring", "square", "triangle"]),
-        "discs" => made_up(discs, &[]),
+        "discs" => made_up(discs, &["discs"]),
         kind if KINDS.contains(&kind) => files(recipe, source)?,
         other => match nearest(other, KINDS.into_iter()) {
             Some(near) => bail!("there is no kind of data \"{other}\"; did you mean {near}?"),
@@ -93,12 +100,19 @@ pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
     if train.is_empty() || valid.is_empty() {
         bail!("the data set has no images to {}", if train.is_empty() { "learn from" } else { "validate on" });
     }
+    let (classes, whose) = match known {
+        [] => (train.class_names().to_vec(), "the training data"),
+        known => (known.to_vec(), "the run"),
+    };
+    let (train, of_train) = Matched::by_name(train, &classes, "the training data", whose)?;
+    let (valid, of_valid) = Matched::by_name(valid, &classes, "the validation data", whose)?;
     let outputs = match train.get(0)?.target {
-        Target::Class(_) => train.class_names().len(),
+        Target::Class(_) => classes.len(),
         Target::Values(values) => values.len(),
         Target::Mask(_) | Target::Boxes(_) => 1,
     };
-    Ok(Data { train: cached(recipe, "train", train)?, valid: cached(recipe, "test", valid)?, outputs })
+    let (train, valid) = (cached(recipe, "train", train)?, cached(recipe, "test", valid)?);
+    Ok(Data { train, valid, outputs, classes, remarks: of_train.into_iter().chain(of_valid).collect() })
 }
 
 /// Samples that need not be decoded again in every epoch.
@@ -140,7 +154,9 @@ fn files(recipe: &Recipe, source: &DataSource) -> Result<[Arc<dyn Dataset>; 2]> 
         return both(&|split| readers::open(folder, split, options));
     }
     match source.kind.as_str() {
-        "idx" => both(&|split| Ok(Arc::new(IdxDataset::open(folder, split == Split::Train)?))),
+        "idx" => both(&|split| {
+            Matched::named_by_file(Arc::new(IdxDataset::open(folder, split == Split::Train)?), folder)
+        }),
         "cifar" => both(&|split| Ok(Arc::new(Cifar::open(folder, split)?))),
         "irstd" => both(&|split| Ok(Arc::new(open_irstd(folder, split, options)?))),
         "table" => both(&|split| {

@@ -19,6 +19,9 @@ pub(crate) struct Recipe {
     pub classes: Option<usize>,
     /// A file of weights to start from.
     pub weights: Option<PathBuf>,
+    /// Weights of which only a part fits the network will do.
+    #[serde(default)]
+    pub partial_weights: bool,
     pub batch_size: usize,
     pub steps_per_epoch: Option<u64>,
     #[serde(default)]

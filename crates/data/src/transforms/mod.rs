@@ -7,10 +7,12 @@ mod automatic;
 mod color;
 mod crops;
 mod joint;
+mod placed;
 mod presets;
 
 use crate::{AnyImage, DataError, Sample, SampleRng, Transform};
 pub use automatic::Policy;
+pub use placed::Placed;
 use octant_imaging::mask::MaskCrop;
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};

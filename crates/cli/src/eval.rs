@@ -5,12 +5,12 @@ mod likeness;
 use crate::output::{Bar, Json, line};
 use crate::recipes::{self, Cores, Recipe};
 use crate::show::{as_json, show};
-use crate::{Ending, device, plots, prepare, rundir, train};
+use crate::{Ending, device, plots, prepare, rundir};
 use anyhow::{Context, Result, bail};
 use octant_archive::{Archive, Fit};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_runtime::CompileOptions;
-use octant_train::step::StepPlan;
+use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{Evaluator, Task, Values};
 use octant_zoo::identity::{Card, identify};
 use serde_json::json;
@@ -110,14 +110,14 @@ impl Judged {
     pub fn values(&self, outputs: usize) -> Result<Values> {
         let (model, entry) = prepare::model(&self.recipe, outputs)?;
         let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-        let loaded = octant_zoo::weights::load(&self.archive, &*model, &specs, self.recipe.seed);
+        let loaded = octant_zoo::weights::load(&self.archive, &*model, &specs, self.recipe.run.seed);
         loaded.matching.require(Fit::Exact)?;
         Ok(specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect())
     }
 
     /// The task, with the network that the weights were learned with.
     pub fn task(&self, outputs: usize, image: [usize; 3]) -> Result<Box<dyn Task>> {
-        prepare::task(&self.recipe, outputs, image, self.card.warm_up)
+        Ok(prepare::task(&self.recipe, outputs, image, self.card.warm_up)?)
     }
 }
 
@@ -134,19 +134,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
     let task = judged.task(data.outputs, prepare::image(&**dataset, &transform)?)?;
-    let batch_size = arguments.batch_size.unwrap_or(recipe.batch_size).min(dataset.len()).max(1);
+    let batch_size = arguments.batch_size.unwrap_or(recipe.step.batch_size).min(dataset.len()).max(1);
     let backend = device::open(&arguments.device, arguments.threads)?;
-    let precision = train::precision(&recipe.precision)?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
-    let plan = StepPlan { precision, mesh, ..StepPlan::new(&*task, batch_size) };
+    let step = StepOptions { batch_size, ..recipe.step.clone() };
+    let plan = StepPlan { mesh, step, ..StepPlan::new(&*task, batch_size) };
     let values = judged.values(data.outputs)?;
     let evaluator = Evaluator::new(&*backend, &plan, &CompileOptions::default(), &values)?;
     let config = LoaderConfig {
         batch_size,
         shuffle: false,
         last: LastBatch::Pad,
-        workers: recipe.workers,
-        corrupt: recipe.on_corrupt,
+        workers: recipe.run.workers,
+        corrupt: recipe.run.on_corrupt,
         ..LoaderConfig::default()
     };
     let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;

@@ -1,9 +1,8 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
+use crate::eval::Judged;
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
-use crate::eval::Judged;
-use crate::train;
 use anyhow::Result;
 use octant_archive::Archive;
 use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
@@ -12,7 +11,7 @@ use octant_imaging::Image;
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
-use octant_train::step::StepPlan;
+use octant_train::step::{StepOptions, StepPlan};
 use octant_zoo::identity::Card;
 use std::path::Path;
 
@@ -50,8 +49,8 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     let archive = Archive::open(&weights)?;
     let judged = Judged { recipe: recipe.clone(), weights, card: Card::of(&archive), archive };
     let task = judged.task(data.outputs, dims)?;
-    let precision = train::precision(&recipe.precision)?;
-    let plan = StepPlan { precision, ..StepPlan::new(&*task, count) };
+    let plan =
+        StepPlan { step: StepOptions { batch_size: count, ..recipe.step.clone() }, ..StepPlan::new(&*task, count) };
     let values = judged.values(data.outputs)?;
     let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;
     let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();

@@ -9,16 +9,19 @@ mod search;
 mod steps;
 
 use crate::Ending;
+use crate::flags::RecipeFlags;
 use crate::output::{Json, bytes, duration};
 use crate::recipes::{self, Recipe};
 use anyhow::{Context, Result};
 use board::Verdict;
+use octant_train::options::Options;
 use octant_zoo::Entry;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use toml::Table;
 
 /// Compile a recipe for boards that are not here: does it fit, how fast, how much
 #[derive(clap::Args)]
@@ -34,12 +37,6 @@ pub(crate) struct Arguments {
     /// Height and width of the images
     #[arg(long)]
     size: Option<usize>,
-    /// What layers compute in: f32 or bf16
-    #[arg(long, default_value = "bf16")]
-    precision: String,
-    /// The folder with the data set, for the size of its images and the number of its classes
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
     /// Images per epoch, for the time of an epoch; those of the data set where it is at hand, 50000 otherwise
     #[arg(long)]
     images: Option<usize>,
@@ -56,6 +53,8 @@ pub(crate) struct Arguments {
     /// Print one JSON object per board
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    flags: RecipeFlags,
     /// Plan for this one board in this process: what the command starts for every board
     #[arg(long, hide = true)]
     here: Option<String>,
@@ -68,7 +67,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     if !arguments.json {
-        println!("{} in {}: estimates of compilers, for boards that are not here", recipe.name, recipe.precision);
+        println!(
+            "{} in {}: estimates of compilers, for boards that are not here",
+            recipe.name,
+            recipe.step.precision.dtype()
+        );
         println!(
             "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}",
             "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled"
@@ -88,11 +91,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// The recipe with what the command line says.
+/// The recipe with what the command line says. Boards compute in bf16 unless told otherwise.
 fn resolved(arguments: &Arguments) -> Result<Recipe> {
-    let mut recipe = recipe(&arguments.name)?;
-    recipe.precision = arguments.precision.clone();
-    recipe.data.dir = arguments.data.clone().or(recipe.data.dir);
+    let mut table = table(&arguments.name)?;
+    recipes::set(&mut table, "precision", "bf16".into())?;
+    arguments.flags.apply(&mut table)?;
+    let mut recipe = recipes::check(table)?;
     if arguments.size.is_some() {
         recipe.image_size = arguments.size;
         // Where images are scaled and cropped, one size stands for both.
@@ -103,11 +107,16 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
 }
 
 /// The recipe of that name, or one for the model of that name.
-fn recipe(name: &str) -> Result<Recipe> {
-    if let Ok(table) = recipes::table(name) {
-        return recipes::check(table);
+fn table(name: &str) -> Result<Table> {
+    match recipes::table(name) {
+        Ok(table) => Ok(table),
+        Err(error) if name.ends_with(".toml") => Err(error.into()),
+        Err(_) => {
+            let entry =
+                octant_zoo::find(name).with_context(|| format!("\"{name}\" is neither a recipe nor a model"))?;
+            Ok(recipe_for(entry)?.to_table())
+        }
     }
-    recipe_for(octant_zoo::find(name).with_context(|| format!("\"{name}\" is neither a recipe nor a model"))?)
 }
 
 /// A recipe that trains a model of the zoo on what it is made for.

@@ -8,10 +8,10 @@ pub(crate) use story::compiled;
 
 use crate::rundir::{self, Opened};
 use crate::show::Display;
-use crate::{Ending, compiling, device, gallery, lints, prepare};
+use crate::{Ending, compiling, device, gallery, prepare};
 use anyhow::{Context, Result, bail};
 use arguments::{resolve, time};
-use octant_nn::Precision;
+use octant_recipe::lints;
 use octant_runtime::CompileOptions;
 use octant_train::run::{self, Plan, Watched};
 use std::sync::Arc;
@@ -20,14 +20,6 @@ use story::{finish, introduce, way_back};
 
 /// Enough to see what repeats, few enough for a trace that opens at once.
 const RECORDED_STEPS: u64 = 10;
-
-pub(crate) fn precision(name: &str) -> Result<Precision> {
-    match name {
-        "f32" => Ok(Precision::F32),
-        "bf16" => Ok(Precision::Bf16),
-        other => bail!("there is no precision \"{other}\"; use f32 or bf16"),
-    }
-}
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let begun = Instant::now();
@@ -43,11 +35,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
     let (mut recipe, out) = resolve(&arguments)?;
     prepare::fix_paths(&mut recipe)?;
-    prepare::follow_weights(&mut recipe)?;
+    let weights = prepare::local_weights(&mut recipe)?;
     let path = rundir::choose(out.as_deref(), &recipe.name);
-    let known = if arguments.fresh { Vec::new() } else { rundir::class_names(&path) };
+    let classes = if arguments.fresh { Vec::new() } else { rundir::class_names(&path) };
     let deadline = arguments.time.as_deref().map(time).transpose()?.map(|time| begun + time);
-    let data = prepare::data(&recipe, &known)?;
+    let data = prepare::data(&recipe, &classes)?;
     let warnings = lints::check(&recipe, &data)?;
     if arguments.strict
         && let Some(first) = warnings.first()
@@ -55,46 +47,33 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("{first} (--strict makes this an error)");
     }
     let backend = device::open(&recipe.device, arguments.threads)?;
-    let phases = prepare::phases(&recipe, &data, recipe.steps_per_epoch)?;
+    let phases = prepare::phases(&recipe, &data)?;
     if phases.is_empty() {
         bail!("there is nothing to do: no phase lasts an epoch; give --epochs");
     }
     let entry = octant_zoo::find(&recipe.model)?;
     let mut display = Display::new(stop, arguments.json);
     let mut known = Default::default();
-    if let Some(path) = &recipe.weights {
-        let (values, matching) = prepare::weights(path, &recipe, &data)?;
+    if let Some(path) = &weights {
+        let (values, matching) = prepare::starting_values(path, &recipe, &data)?;
         display.say(&format!("weights from {}: {matching}", path.display()));
         known = values;
     }
     let plan = Plan {
         backend: &*backend,
         mesh: device::mesh(recipe.cores, &*backend)?,
-        options: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
-        recompute: recipe.recompute,
-        shard_optimizer: recipe.shard_optimizer,
+        compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
         record: arguments.profile.then_some(RECORDED_STEPS),
-        precision: precision(&recipe.precision)?,
-        seed: recipe.seed,
-        batch_size: recipe.batch_size,
-        batch_groups: recipe.batch_groups,
-        workers: recipe.workers,
-        last: recipe.last_batch,
-        corrupt: recipe.on_corrupt,
-        steps_per_epoch: recipe.steps_per_epoch,
+        step: recipe.step.clone(),
+        run: recipe.run.clone(),
         phases,
         train: data.train.clone(),
         valid: data.valid.clone(),
         valid_transform: Arc::new(prepare::transform(&recipe, &recipe.eval_transform, false, entry)?),
-        validate_every: recipe.validate_every,
-        watched: Watched { metric: prepare::best(&recipe), smaller: prepare::smaller_is_better(&recipe) },
-        patience: recipe.patience,
-        checkpoint_every: recipe.checkpoint_every,
-        histograms_every: recipe.histograms,
-        on_bad: prepare::on_bad(&recipe)?,
+        watched: Watched { metric: prepare::best(&recipe)?, smaller: prepare::smaller_is_better(&recipe)? },
         deadline,
         weights: known,
-        config: toml::to_string(&recipe)?,
+        config: recipe.to_text(),
         metadata: octant_zoo::identity::metadata(entry, recipe.classes.unwrap_or(data.outputs), &data.classes),
     };
     let Opened { mut directory, checkpoint, warning } = rundir::open(&path, &recipe, arguments.fresh)?;

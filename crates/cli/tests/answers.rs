@@ -71,7 +71,7 @@ fn weights_that_do_not_fit_answered_from_random_heads() {
         let short = ["--set", "data.train=16", "--set", "data.test=8", "--batch-size", "8", "--steps-per-epoch", "1"];
         [&demo[..], &short, &["--epochs", "1", "--burn-epochs", "0", "--out", out]].concat()
     };
-    refused(at, &train("resnet-bottleneck-tiny", "a"), "partial_weights = true");
+    refused(at, &train("resnet-bottleneck-tiny", "a"), "--partial-weights would use what fits");
     let text = done(at, &train("resnet-tiny", "b"));
     assert!(text.contains("head of another size"), "{text}");
     refused(at, &["eval", "b", "--checkpoint", "lst"], "did you mean last?");

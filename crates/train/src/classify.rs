@@ -1,8 +1,8 @@
 //! Images into classes.
 
-use crate::{Findings, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
+use crate::{Findings, Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Targets};
-use octant_graph::{DType, HostTensor, Shape, Tensor};
+use octant_graph::{DType, HostTensor, Tensor};
 use octant_metrics::{OneVersusRest, classes, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
@@ -31,51 +31,13 @@ const SUMS: usize = 4;
 const LARGEST_CONFUSION: usize = 200;
 
 impl Task for Classify {
-    fn name(&self) -> &'static str {
-        "classify"
-    }
-
-    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        let [height, width, channels] = self.image;
-        let row = |name: &str, dtype: DType| (name.to_string(), Shape::new(dtype, [batch_size]));
-        let mut shapes = vec![
-            ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
-            row("labels", DType::I32),
-            row("mask", DType::F32),
-        ];
-        if self.mixed {
-            shapes.extend([row("partners", DType::I32), row("shares", DType::F32)]);
-        }
-        shapes
-    }
-
-    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        // What is judged on is never mixed: there, every image is its own partner.
-        let (labels, partners, shares) = match &batch.targets {
-            Targets::Classes(labels) => (labels, labels, &batch.mask),
-            Targets::Mixed { classes, partners, shares } if self.mixed => (classes, partners, shares),
-            _ => {
-                return Err(TrainError::Data(
-                    "the data set has no classes; choose a recipe for masks or values".into(),
-                ));
-            }
-        };
-        self.check_labels(labels)?;
-        let mut tensors = vec![batch.images.clone(), labels.clone(), batch.mask.clone()];
-        if self.mixed {
-            tensors.extend([partners.clone(), shares.clone()]);
-        }
-        Ok(tensors)
-    }
-
-    fn sums(&self, training: bool) -> usize {
-        SUMS + if training { 0 } else { self.drawn() }
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        let inputs = Inputs::images(batch_size, self.image).labels(self.model.classes()).mask();
+        if self.mixed { inputs.mixed() } else { inputs }
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let [images, labels, mask, mixed @ ..] = batch else {
-            unreachable!("a batch has the tensors of `batch_shapes`")
-        };
+        let [images, labels, mask, mixed @ ..] = batch else { unreachable!("a batch has the tensors of `inputs`") };
         let logits = self.logits(cx, images);
         let (_, predicted) = logits.arg_max(1);
         let of_label = |labels: &Tensor| {
@@ -97,7 +59,7 @@ impl Task for Classify {
         };
         let mut sums = vector(&[(&losses * mask).sum_all(), correct.sum_all(), among_five, mask.sum_all()]);
         let mut predictions = None;
-        if matches!(cx.mode(), Mode::Evaluate) && self.drawn() > 0 {
+        if matches!(cx.mode(), Mode::Evaluate) && self.is_drawn() {
             let confusion = classes::confusion(labels, &predicted, mask, self.model.classes());
             sums = Tensor::concatenate(&[sums, confusion], 0);
             predictions = Some(logits.softmax(1));
@@ -134,7 +96,7 @@ impl Task for Classify {
 
     fn observer(&self) -> Option<Box<dyn Observer>> {
         let scores = OneVersusRest::new(self.model.classes());
-        (self.drawn() > 0).then(|| Box::new(Watcher { scores }) as Box<dyn Observer>)
+        self.is_drawn().then(|| Box::new(Watcher { scores }) as Box<dyn Observer>)
     }
 }
 
@@ -172,21 +134,8 @@ impl Classify {
         self.model.forward(&cx.root(), &images).convert(DType::F32)
     }
 
-    /// How many sums an evaluation needs for what is drawn of it.
-    fn drawn(&self) -> usize {
-        let classes = self.model.classes();
-        if classes <= LARGEST_CONFUSION { classes * classes } else { 0 }
-    }
-
-    /// A label outside of the head would silently learn nothing.
-    fn check_labels(&self, labels: &HostTensor) -> Result<(), TrainError> {
-        let classes = self.model.classes();
-        let labels = labels.elements::<i32>().map_err(|error| TrainError::Data(error.to_string()))?;
-        match labels.iter().find(|&&label| label < 0 || label as usize >= classes) {
-            None => Ok(()),
-            Some(label) => Err(TrainError::Data(format!(
-                "an image has the label {label}, but the model has {classes} classes; give --classes or mend the labels"
-            ))),
-        }
+    /// Whether an evaluation's confusions and curves are drawn.
+    fn is_drawn(&self) -> bool {
+        (1..=LARGEST_CONFUSION).contains(&self.model.classes())
     }
 }

@@ -2,10 +2,11 @@
 
 use super::writer::{Names, Writer};
 use super::{Arguments, Chosen, choose, load};
+use crate::device::precision;
 use crate::eval::{self, Judged};
 use crate::output::Json;
 use crate::recipes::Recipe;
-use crate::{Ending, device, plan, prepare, train};
+use crate::{Ending, device, plan, prepare};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions, read_image};
 use octant_data::readers::images_below;
@@ -15,7 +16,7 @@ use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
 use octant_runtime::CompileOptions;
 use octant_tensor::HostTensor;
-use octant_train::step::StepPlan;
+use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{Predictor, Values};
 use octant_zoo::Entry;
 use octant_zoo::identity::{identify, published_names};
@@ -52,9 +53,9 @@ pub(super) fn of_model(entry: &'static Entry, paths: &[PathBuf], arguments: &Arg
     let chosen = choose(arguments, entry)?;
     let Chosen { entry, classes: outputs, .. } = chosen;
     let side = Some(entry.preprocessing.input[0]);
-    let precision = arguments.precision.clone();
     let usual = plan::recipe_for(entry)?;
-    let recipe = Recipe { classes: Some(outputs), precision, image_size: side, base_size: side, ..usual };
+    let step = StepOptions { precision: precision(&arguments.precision)?, ..usual.step.clone() };
+    let recipe = Recipe { classes: Some(outputs), step, image_size: side, base_size: side, ..usual };
     let model = (entry.build)(outputs);
     let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
     let values = load(arguments, &chosen, &*model, &specs)?;
@@ -95,12 +96,11 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let dims = first.image.dims();
     let task = prepare::task(recipe, asked.outputs, dims, asked.warm_up)?;
     let backend = device::open(&arguments.device, arguments.threads)?;
-    let precision = train::precision(&recipe.precision)?;
-    let plan = StepPlan { precision, ..StepPlan::new(&*task, 1) };
+    let plan = StepPlan { step: StepOptions { batch_size: 1, ..recipe.step.clone() }, ..StepPlan::new(&*task, 1) };
     let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
     let folder = arguments.output.clone().unwrap_or(asked.folder);
     let names = Names { names: asked.names, outputs: asked.outputs };
-    let writer = Writer { task: task.name(), names, top: asked.top, folder, json: arguments.json };
+    let writer = Writer { task: recipe.task.clone(), names, top: asked.top, folder, json: arguments.json };
     writer.header();
     for (path, name) in &files {
         let answered = prepared(path, &transform, entry).and_then(|prepared| {

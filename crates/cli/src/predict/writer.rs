@@ -34,7 +34,7 @@ impl Names {
 /// Writes what was predicted.
 pub(super) struct Writer {
     /// classify, segment or regress.
-    pub task: &'static str,
+    pub task: String,
     pub names: Names,
     /// How many classes are shown of each image.
     pub top: usize,
@@ -55,7 +55,7 @@ fn field(text: impl std::fmt::Display) -> String {
 impl Writer {
     pub fn header(&self) {
         if !self.json {
-            let header = match self.task {
+            let header = match self.task.as_str() {
                 "classify" => "path,class,name,probability".to_string(),
                 "segment" => "path,marked_pixels,components,mask,overlay".to_string(),
                 _ => std::iter::once("path".to_string()).chain(self.names.columns().iter().map(field)).collect::<Vec<_>>().join(","),
@@ -73,7 +73,7 @@ impl Writer {
         placed: Option<&Placed>,
         answer: &HostTensor,
     ) -> Result<()> {
-        match self.task {
+        match self.task.as_str() {
             "classify" => self.classes(path, &answer.to_f64s()),
             "segment" => self.mask(path, name, image, placed, answer)?,
             _ => {

@@ -57,7 +57,11 @@ fn weights_that_do_not_fit_answered_from_random_heads() {
     };
     // The head's size comes from the weights.
     assert_eq!(done(at, &predict("resnet-tiny", "three.pth")).lines().count(), 1 + 3);
-    refused(at, &[&predict("resnet-tiny", "three.pth")[..], &["--classes", "5"]].concat(), "a head of 3 classes, not of 5");
+    refused(
+        at,
+        &[&predict("resnet-tiny", "three.pth")[..], &["--classes", "5"]].concat(),
+        "a head of 3 classes, not of 5",
+    );
     refused(at, &predict("resnet-bottleneck-tiny", "three.pth"), "missing in the file");
     done(at, &[&predict("resnet-bottleneck-tiny", "three.pth")[..], &["--partial"]].concat());
     refused(at, &["predict", "--model", "resnet-tiny", "a.png"], "without weights the answers would be random");
@@ -87,7 +91,8 @@ fn one_bad_image_ended_everything() {
         image(&at.join(name), 40, 50);
     }
     std::fs::write(at.join("in/b.png"), "no image").unwrap();
-    let predict = ["predict", "--model", "resnet-tiny", "--weights", "three.pth", "in", "--top", "1", "--device", "cpu"];
+    let predict =
+        ["predict", "--model", "resnet-tiny", "--weights", "three.pth", "in", "--top", "1", "--device", "cpu"];
     let (code, out, err) = octant(at, &predict);
     assert!(code == 1 && out.contains("in/a.png,") && out.contains("in/c.png,"), "{out}{err}");
     assert!(err.contains("failed: in/b.png") && err.contains("1 of 3 images failed"), "{err}");
@@ -130,7 +135,10 @@ fn masks_have_the_size_of_their_images_and_match_what_they_are_judged_by() {
     save("mshnet-tiny", 1, &at.join("net.pth"));
     image(&at.join("in/a/x.png"), 40, 50);
     image(&at.join("in/b/x.png"), 64, 33);
-    done(at, &["predict", "--model", "mshnet-tiny", "--weights", "net.pth", "in", "--output", "out", "--device", "cpu"]);
+    done(
+        at,
+        &["predict", "--model", "mshnet-tiny", "--weights", "net.pth", "in", "--output", "out", "--device", "cpu"],
+    );
     for (name, size) in [("a/x.png", [40, 50]), ("b/x.png", [64, 33])] {
         for kind in ["masks", "overlays"] {
             let dims = read_image(at.join("out").join(kind).join(name), &DecodeOptions::default()).unwrap().dims();

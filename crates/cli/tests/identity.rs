@@ -98,7 +98,10 @@ fn labels_shifted_when_class_folders_differed() {
 
     // The names are the run's own: they outlast the data.
     std::fs::rename(at.join("data"), at.join("moved")).unwrap();
-    assert_eq!(done(at, &["predict", "run", "moved/val", "--checkpoint", "last"]), text.replace("data/val", "moved/val"));
+    assert_eq!(
+        done(at, &["predict", "run", "moved/val", "--checkpoint", "last"]),
+        text.replace("data/val", "moved/val")
+    );
     assert_eq!(judged(&["--data", "moved"]), trained);
     // Other data with fewer classes is matched by name too, other classes are refused.
     images(at, "few/train", &["cyan", "dark"], 4);
@@ -158,7 +161,8 @@ fn a_head_for_other_classes_starts_afresh() {
     recipe(at, 1);
     done(at, &["train", "own.toml", "--data", "first", "--out", "run", "--json"]);
     let weights = "run/checkpoints/last/model.safetensors";
-    let tune = |data: &str, out: &str| done(at, &["train", "own.toml", "--data", data, "--out", out, "--weights", weights]);
+    let tune =
+        |data: &str, out: &str| done(at, &["train", "own.toml", "--data", data, "--out", out, "--weights", weights]);
     assert!(tune("second", "b").contains("head for other classes (amber, blue) starts afresh"));
     assert!(!tune("first", "c").contains("afresh"));
 }

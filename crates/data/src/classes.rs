@@ -48,14 +48,18 @@ impl Matched {
         }
         let extra: Vec<String> = found.iter().filter(|name| !places.contains_key(name.as_str())).cloned().collect();
         if !extra.is_empty() {
-            return refuse(format!("{own} has classes that {other} lacks: {}; give both the same names", listed(&extra)));
+            return refuse(format!(
+                "{own} has classes that {other} lacks: {}; give both the same names",
+                listed(&extra)
+            ));
         }
         let absent: Vec<String> = names.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
         if !absent.is_empty() && !dataset.is_empty() && matches!(dataset.get(0)?.target, Target::Values(_)) {
             return refuse(format!("{own} has no column {}", listed(&absent)));
         }
         let numbers = found.iter().map(|name| places[name.as_str()]).collect();
-        let remark = (!absent.is_empty()).then(|| format!("{own} lacks {}; the others are matched by name", listed(&absent)));
+        let remark =
+            (!absent.is_empty()).then(|| format!("{own} lacks {}; the others are matched by name", listed(&absent)));
         Ok((Arc::new(Matched { inner: dataset, names: names.to_vec(), numbers }), remark))
     }
 
@@ -155,7 +159,12 @@ mod tests {
     }
 
     fn matched(own: &str, other: &str, values: bool) -> Result<(Arc<dyn Dataset>, Option<String>), DataError> {
-        Matched::by_name(Arc::new(Numbered(names(own), values)), &names(other), "the validation data", "the training data")
+        Matched::by_name(
+            Arc::new(Numbered(names(own), values)),
+            &names(other),
+            "the validation data",
+            "the training data",
+        )
     }
 
     #[test]

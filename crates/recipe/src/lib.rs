@@ -29,7 +29,7 @@ pub use phases::{Facts, phases, phases_on, scaling};
 pub use recipe::{
     BestMode, Cache, Cores, DataSource, Normalization, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
 };
-pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
 pub use start::{fix_paths, follow_weights, weights};
+pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
 pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task};
 pub use transform::{Transforms, image, transform};

@@ -29,7 +29,8 @@ pub struct Card {
 impl Card {
     /// Reads it from an archive.
     pub fn of(archive: &Archive) -> Card {
-        let said = |wanted: &str| archive.metadata.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
+        let said =
+            |wanted: &str| archive.metadata.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
         let names = said(NAMES).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         Card { model: said(MODEL).map(str::to_string), names, warm_up: said(WARM_UP) == Some("true") }
     }

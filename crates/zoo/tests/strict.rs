@@ -57,5 +57,9 @@ fn saved_files_load_strictly() {
     let output = command.output().unwrap();
     let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}{error}");
-    assert_eq!(text.lines().filter(|line| line.ends_with("loaded strictly, same output")).count(), MODELS.len() + 2, "{text}");
+    assert_eq!(
+        text.lines().filter(|line| line.ends_with("loaded strictly, same output")).count(),
+        MODELS.len() + 2,
+        "{text}"
+    );
 }

@@ -91,7 +91,12 @@ fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
     let [unlearned, unjudged] = class_differences(splits);
     vec![
         kind("classes only in test", "no sample of them to learn from; training refuses them", true, unlearned),
-        kind("classes only in train", "no sample of them to be judged on; the others are matched by name", false, unjudged),
+        kind(
+            "classes only in train",
+            "no sample of them to be judged on; the others are matched by name",
+            false,
+            unjudged,
+        ),
         kind("corrupt", "cannot be decoded", true, reasons(&survey.corrupt)),
         kind("mismatched", "mask and image do not belong together", true, reasons(&survey.mismatched)),
         kind("contradicting", "equal images with different targets", true, contradictions),

@@ -114,7 +114,10 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
 
 fn answer(predictor: &Predictor, image: &Image<u8>, dims: [usize; 3]) -> Result<HostTensor> {
     if image.dims() != dims {
-        bail!("it is {:?} after the transform, other images {dims:?}; the recipe needs a resize for that", image.dims());
+        bail!(
+            "it is {:?} after the transform, other images {dims:?}; the recipe needs a resize for that",
+            image.dims()
+        );
     }
     Ok(predictor.predict(&HostTensor::new([1, dims[0], dims[1], dims[2]], image.values())?)?)
 }
@@ -127,15 +130,18 @@ struct Failed {
 
 impl Failed {
     fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
-        result.inspect_err(|error| {
-            let text = format!("{error:#}");
-            let text = if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) };
-            match self.json {
-                true => Json::line(json!({ "event": "failed", "path": path, "error": text })),
-                false => eprintln!("failed: {text}"),
-            }
-            self.files.push(path.to_path_buf());
-        }).ok()
+        result
+            .inspect_err(|error| {
+                let text = format!("{error:#}");
+                let text =
+                    if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) };
+                match self.json {
+                    true => Json::line(json!({ "event": "failed", "path": path, "error": text })),
+                    false => eprintln!("failed: {text}"),
+                }
+                self.files.push(path.to_path_buf());
+            })
+            .ok()
     }
 
     fn ending(self, all: usize) -> Result<Ending> {

@@ -58,7 +58,10 @@ impl Writer {
             let header = match self.task.as_str() {
                 "classify" => "path,class,name,probability".to_string(),
                 "segment" => "path,marked_pixels,components,mask,overlay".to_string(),
-                _ => std::iter::once("path".to_string()).chain(self.names.columns().iter().map(field)).collect::<Vec<_>>().join(","),
+                _ => std::iter::once("path".to_string())
+                    .chain(self.names.columns().iter().map(field))
+                    .collect::<Vec<_>>()
+                    .join(","),
             };
             println!("{header}");
         }

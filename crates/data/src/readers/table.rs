@@ -35,7 +35,6 @@ impl TableDataset {
         let samples = images.into_iter().map(|path| (path, Vec::new())).collect();
         Ok(TableDataset { samples, columns: Vec::new(), options })
     }
-
 }
 
 /// Rows as (path, numbers).

@@ -12,10 +12,10 @@ mod presets;
 
 use crate::{AnyImage, DataError, Sample, SampleRng, Transform};
 pub use automatic::Policy;
-pub use placed::Placed;
 use octant_imaging::mask::MaskCrop;
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
+pub use placed::Placed;
 use serde::{Deserialize, Serialize};
 
 /// A list of steps, applied in order.

@@ -212,7 +212,9 @@ pub const ENTRIES: &[Entry] = &[
     torchvision("efficientnet_b5", "efficientnet", &[], 456, 456, Bicubic, |classes| v1(1.6, 2.2, 0.4, classes)),
     torchvision("efficientnet_b6", "efficientnet", &[], 528, 528, Bicubic, |classes| v1(1.8, 2.6, 0.5, classes)),
     torchvision("efficientnet_b7", "efficientnet", &[], 600, 600, Bicubic, |classes| v1(2.0, 3.1, 0.5, classes)),
-    tiny("efficientnet-tiny", "efficientnet", 32, |classes| Box::new(EfficientNet::v1_tiny(Form::Torchvision, classes))),
+    tiny("efficientnet-tiny", "efficientnet", 32, |classes| {
+        Box::new(EfficientNet::v1_tiny(Form::Torchvision, classes))
+    }),
     timm("timm_efficientnet_b0", "efficientnet", &["timm/efficientnet_b0"], cropped(224, 0.875), |classes| {
         timm_v1(1.0, 1.0, classes)
     }),
@@ -280,31 +282,23 @@ pub const ENTRIES: &[Entry] = &[
     ),
     tensorflow("tf_efficientnetv2_xl", XL_NAMES, 512, |classes| v2(V2Size::Xl, Form::TimmTf, classes)),
     tiny("tf_efficientnetv2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, Form::TimmTf, classes)),
-    torchvision(
-        "mobilenet_v3_large",
-        "mobilenetv3",
-        &["mobilenetv3_large"],
-        224,
-        232,
-        Bilinear,
-        |classes| sized(MobileNetV3::LARGE, classes),
-    ),
-    torchvision(
-        "mobilenet_v3_small",
-        "mobilenetv3",
-        &["mobilenetv3_small"],
-        224,
-        256,
-        Bilinear,
-        |classes| sized(MobileNetV3::SMALL, classes),
-    ),
+    torchvision("mobilenet_v3_large", "mobilenetv3", &["mobilenetv3_large"], 224, 232, Bilinear, |classes| {
+        sized(MobileNetV3::LARGE, classes)
+    }),
+    torchvision("mobilenet_v3_small", "mobilenetv3", &["mobilenetv3_small"], 224, 256, Bilinear, |classes| {
+        sized(MobileNetV3::SMALL, classes)
+    }),
     tiny("mobilenet_v3-tiny", "mobilenetv3", 32, |classes| sized(MobileNetV3::TINY, classes)),
     timm("mobilenetv3_large_100", "mobilenetv3", &["mobilenetv3_large_100.ra_in1k"], cropped(224, 0.875), |classes| {
         sized(MobileNetV3::LARGE.timm(), classes)
     }),
-    timm("mobilenetv3_small_100", "mobilenetv3", &["mobilenetv3_small_100.lamb_in1k"], cropped(224, 0.875), |classes| {
-        sized(MobileNetV3::SMALL.timm(), classes)
-    }),
+    timm(
+        "mobilenetv3_small_100",
+        "mobilenetv3",
+        &["mobilenetv3_small_100.lamb_in1k"],
+        cropped(224, 0.875),
+        |classes| sized(MobileNetV3::SMALL.timm(), classes),
+    ),
     tiny("mobilenetv3_timm-tiny", "mobilenetv3", 32, |classes| sized(MobileNetV3::TINY.timm(), classes)),
     torchvision("convnext_tiny", "convnext", &[], 224, 236, Bilinear, |classes| {
         convnext([3, 3, 9, 3], 96, 0.1, classes)

@@ -100,9 +100,7 @@ pub fn published(name: &str) -> Result<(&'static Entry, Published), ZooError> {
     let none = |what: String| ZooError::Unpublished { name: name.to_string(), what };
     let published = entry.published().ok_or_else(|| none(format!("license: {}", entry.license)))?;
     match entry.tag_of(name) {
-        Some(tag) if !entry.has_tag(tag) => {
-            Err(none(format!("those of {} are {}", entry.name, published.file)))
-        }
+        Some(tag) if !entry.has_tag(tag) => Err(none(format!("those of {} are {}", entry.name, published.file))),
         _ => Ok((entry, published)),
     }
 }

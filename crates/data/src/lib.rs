@@ -10,6 +10,7 @@
 mod cached;
 mod classes;
 pub mod decode;
+pub mod detection;
 mod encode;
 mod error;
 mod glyphs;

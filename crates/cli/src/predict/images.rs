@@ -8,7 +8,7 @@ use crate::output::Json;
 use crate::recipes::Recipe;
 use crate::{Ending, device, plan, prepare};
 use anyhow::{Context, Result, bail};
-use octant_data::decode::{Channels, DecodeOptions, read_image};
+use octant_data::decode::{Channels, DecodeOptions, Format, read_image};
 use octant_data::readers::images_below;
 use octant_data::transforms::Placed;
 use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Step, Target, Transform};
@@ -24,14 +24,14 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// A network with its weights, and how images are made ready for it.
-struct Asked {
-    recipe: Recipe,
-    outputs: usize,
-    names: Vec<String>,
-    values: Values,
+pub(super) struct Asked {
+    pub recipe: Recipe,
+    pub outputs: usize,
+    pub names: Vec<String>,
+    pub values: Values,
     warm_up: bool,
-    /// Where masks go if nothing else is said.
-    folder: PathBuf,
+    /// Where masks and drawn boxes go if nothing else is said.
+    pub folder: PathBuf,
     top: usize,
 }
 
@@ -83,6 +83,10 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let recipe = &asked.recipe;
     let entry = octant_zoo::find(&recipe.model)?;
     let files = files(paths)?;
+    if recipe.task == "detect" && !files.is_empty() {
+        let paths: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+        return super::boxes::ask(&asked, &paths, arguments);
+    }
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     if files.is_empty() {
@@ -208,12 +212,44 @@ fn files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, PathBuf)>> {
                 let name = file.strip_prefix(path).unwrap_or(&file).to_path_buf();
                 add(file, name);
             }
-        } else {
-            let name = path.file_name().map(PathBuf::from).unwrap_or_default();
-            add(path.clone(), name);
+            continue;
+        }
+        let found = if path.exists() { vec![path.clone()] } else { matching(path)? };
+        for file in found {
+            let name = file.file_name().map(PathBuf::from).unwrap_or_default();
+            add(file, name);
         }
     }
     Ok(files)
+}
+
+/// The images that a pattern stands for, such as `'photos/*.jpg'` in quotes: `*` and `?` in the last part of the path.
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !name.contains(['*', '?']) {
+        return Ok(vec![pattern.to_path_buf()]);
+    }
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let wanted: Vec<char> = name.chars().collect();
+    let fits = |path: &PathBuf| {
+        let own: Vec<char> = path.file_name().unwrap_or_default().to_string_lossy().chars().collect();
+        is_match(&wanted, &own) && Format::has_image_extension(path)
+    };
+    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(fits).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a name fits a pattern of characters, `?` for any one and `*` for any number of them.
+fn is_match(pattern: &[char], name: &[char]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some(('*', rest)), _) => (0..=name.len()).any(|skipped| is_match(rest, &name[skipped..])),
+        (Some(('?', rest)), Some((_, others))) => is_match(rest, others),
+        (Some((wanted, rest)), Some((own, others))) => wanted == own && is_match(rest, others),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -235,5 +271,14 @@ mod tests {
         assert_eq!(names(&["a/x.png", "b/x.png"]), ["x", "x-2"]);
         assert_eq!(names(&["a", "b"]), ["x", "x-2", "x-3"]);
         assert_eq!(names(&[""]), ["a/x", "a/x-2", "b/x"]);
+    }
+
+    #[test]
+    fn patterns_stand_for_names() {
+        let fits = |pattern: &str, name: &str| {
+            is_match(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
+        };
+        assert!(fits("*.jpg", "a.jpg") && fits("img?_*.png", "img1_x.png") && fits("*", ""));
+        assert!(!fits("*.jpg", "a.png") && !fits("?", ""));
     }
 }

@@ -9,6 +9,7 @@ mod output;
 
 mod bench;
 mod board;
+mod boxes;
 mod compiling;
 mod data;
 mod device;
@@ -28,10 +29,12 @@ mod predict;
 mod prepare;
 mod recipes;
 mod rundir;
+mod selftest;
 mod show;
 mod timeline;
 mod train;
 mod weights;
+mod yolo;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
@@ -77,8 +80,12 @@ enum Command {
     Devices(devices::Arguments),
     /// Compile a recipe for boards that are not here: does it fit, how fast, how much
     Plan(plan::Arguments),
+    /// Understand Ultralytics' command line
+    Yolo(yolo::Arguments),
     /// Find or install the plugins for TPUs and GPUs
     Plugin(plugin::Arguments),
+    /// Check that a device of this machine computes what it should
+    Selftest(selftest::Arguments),
 }
 
 /// What a command that did not fail wants the shell to know.
@@ -99,7 +106,14 @@ fn main() -> ExitCode {
     }
     // Before any thread starts: libtpu reads its environment when it is loaded.
     octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
-    let command = parsed();
+    let command = match parsed() {
+        Command::Yolo(arguments) => match translated(&arguments) {
+            Ok(Some(command)) => command,
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(error) => return failed(&error),
+        },
+        command => command,
+    };
     match command {
         Command::Train(_) => output::training_begins(),
         _ => output::end_quietly_with_the_reader(),
@@ -119,6 +133,8 @@ fn main() -> ExitCode {
         Command::Devices(arguments) => devices::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Plugin(arguments) => plugin::run(arguments),
+        Command::Yolo(_) => Err(anyhow::anyhow!("a yolo command cannot mean another one")),
+        Command::Selftest(arguments) => selftest::run(arguments),
     };
     output::flush();
     match result {
@@ -126,11 +142,26 @@ fn main() -> ExitCode {
         Ok(Ending::Failed) => ExitCode::FAILURE,
         // The shell's convention for a program that ended on a signal.
         Ok(Ending::Interrupted(signal)) => ExitCode::from(128 + signal as u8),
-        Err(error) => {
-            eprintln!("octant: {}", hints::with_flags(&sentence(&error)));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("octant: {}", hints::with_flags(&sentence(error)));
+    ExitCode::FAILURE
+}
+
+/// What a command of Ultralytics means here; nothing when it was only to be printed.
+fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
+    let translation = arguments.translation()?;
+    let quoted = |word: &String| if word.contains([' ', '[', '"']) { format!("'{word}'") } else { word.clone() };
+    eprintln!("octant {}", translation.command.iter().map(quoted).collect::<Vec<_>>().join(" "));
+    translation.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    if arguments.dry_run {
+        return Ok(None);
+    }
+    let words = std::iter::once("octant".to_string()).chain(translation.command);
+    Ok(Some(Cli::try_parse_from(words)?.command))
 }
 
 /// The command line. Negative numbers are values, so that a range can be told instead of an unknown flag.

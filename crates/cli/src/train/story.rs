@@ -166,7 +166,7 @@ fn next(recipe: &Recipe, typed: &str, path: &Path, summary: &Summary) -> Vec<(St
     }
     add(format!("octant eval {run}"), "judges the best checkpoint");
     add(format!("octant predict {run} IMAGES"), "asks it about images of yours");
-    add(format!("tensorboard --logdir {run}"), "shows curves, images and settings");
+    add(format!("octant board {run}"), "shows curves, images and settings in a browser");
     // As `--epochs` counts them.
     let ran: u64 = recipe.phases.iter().filter(|phase| phase.name != BURN_IN).map(|phase| phase.epochs).sum();
     let burned: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum::<u64>() - ran;

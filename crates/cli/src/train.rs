@@ -28,9 +28,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     // When nobody reads what the run says, it ends as if it had been asked to: with a checkpoint.
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
-    let (recipe, out) = resolve(&arguments)?;
+    let (mut recipe, out) = resolve(&arguments)?;
+    prepare::fix_paths(&mut recipe)?;
+    let weights = prepare::local_weights(&mut recipe)?;
+    let path = rundir::choose(out.as_deref(), Path::new("runs"), &recipe, arguments.fresh);
+    let classes = if arguments.fresh { Vec::new() } else { rundir::class_names(&path) };
     let deadline = arguments.time.as_deref().map(time).transpose()?.map(|time| begun + time);
-    let data = prepare::data(&recipe)?;
+    let data = prepare::data(&recipe, &classes)?;
     let warnings = lints::check(&recipe, &data)?;
     if arguments.strict
         && let Some(first) = warnings.first()
@@ -40,11 +44,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let backend = device::open(&recipe.device, arguments.threads)?;
     let mut display = Display::new(stop, arguments.json);
     let mut known = Default::default();
-    if let Some(path) = &recipe.weights {
-        let (specs, loaded) = prepare::weights(path, &recipe, data.outputs)?;
-        display.say(&format!("weights from {}: {}", path.display(), loaded.matching));
-        loaded.license.iter().for_each(|license| display.say(&format!("the file states its license: {license}")));
-        known = specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect();
+    if let Some(path) = &weights {
+        let (values, matching) = prepare::starting_values(path, &recipe, &data)?;
+        display.say(&format!("weights from {}: {matching}", path.display()));
+        known = values;
     }
     let plan = Plan {
         compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
@@ -52,7 +55,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         deadline,
         ..octant_recipe::plan(&recipe, &data, &*backend, known)?
     };
-    let path = rundir::choose(out.as_deref(), Path::new("runs"), &recipe, arguments.fresh);
     let Opened { mut directory, checkpoint, warning } = rundir::open(&path, &recipe, arguments.fresh)?;
     warning.iter().chain(&warnings).try_for_each(|warning| -> Result<()> {
         display.say(&format!("warning: {warning}"));

@@ -2,8 +2,10 @@
 
 use crate::error::{refusal, refuse};
 use crate::{Recipe, Result};
+use octant_archive::Archive;
 use octant_events::RunDirectory;
 use octant_train::checkpoint::Checkpoint;
+use octant_zoo::identity::Card;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
@@ -53,6 +55,36 @@ fn is_unfinished(path: &Path, recipe: &Recipe) -> bool {
         // Stopped before its first checkpoint: nothing is lost when it begins anew in the same place.
         Ok(None) => true,
         Err(_) => false,
+    }
+}
+
+/// The names of the classes that the run in a directory has learned; none where there is no run yet.
+pub fn class_names(run: &Path) -> Vec<String> {
+    let files = ["last", "last.bak"].map(|name| run.join("checkpoints").join(name).join(WEIGHTS));
+    files.iter().find_map(|file| Archive::open(file).ok()).map(|archive| Card::of(&archive).names).unwrap_or_default()
+}
+
+const WEIGHTS: &str = "model.safetensors";
+
+/// The weights of a checkpoint of a run, and a sentence where the newest one is damaged; of the best one, or else of the
+/// last, when none is named.
+pub fn checkpoint_weights(run: &Path, wanted: Option<&str>) -> Result<(PathBuf, Option<String>)> {
+    const NAMES: [&str; 2] = ["best", "last"];
+    let folder = run.join("checkpoints");
+    let names: Vec<&str> = wanted.map_or(NAMES.to_vec(), |name| vec![name]);
+    for name in &names {
+        if let Some((found, warning)) = Checkpoint::newest(&folder, name)? {
+            return Ok((found.path.join(WEIGHTS), warning));
+        }
+    }
+    match wanted {
+        None => refuse!("{} has no checkpoint yet", run.display()),
+        Some(name) if NAMES.contains(&name) => refuse!("{} has no checkpoint \"{name}\" yet", run.display()),
+        Some(name) => {
+            let near = crate::nearest(name, NAMES.into_iter());
+            let hint = near.map_or("there are best and last".into(), |near| format!("did you mean {near}?"));
+            refuse!("{} has no checkpoint \"{name}\"; {hint}", run.display())
+        }
     }
 }
 

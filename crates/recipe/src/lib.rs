@@ -16,13 +16,14 @@ pub mod page;
 mod phases;
 mod recipe;
 mod run;
+mod start;
 pub mod steps;
 mod tables;
 mod task;
 mod transform;
 
 pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
-pub use directory::{Opened, choose, config, of_run, open};
+pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling};
@@ -31,6 +32,7 @@ pub use recipe::{
     ScheduleRecipe,
 };
 pub use run::{mesh, plan, train};
+pub use start::{fix_paths, follow_weights, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
-pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task, weights};
+pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task};
 pub use transform::{Transforms, image, transform};

@@ -67,18 +67,47 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
         options.weight_decay *= (batch as u64 * options.accumulate) as f64 / images as f64;
     }
-    let places = box_places(recipe, data, phase);
+    let slots = box_slots(recipe, data, phase);
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
-        task: build_task(recipe, data.outputs, image, phase, places)?,
+        task: build_task(recipe, data.outputs, image, phase, slots)?,
         options,
         rate: rate(&phase.schedule, phase.epochs, steps, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
-            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, places)),
+            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots)),
             _ => Arc::new(transform),
         },
     })
+}
+
+/// How many objects a training image may have.
+fn box_slots(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> usize {
+    let settings = augmentation(recipe);
+    let mosaics = settings.mosaic > 0.0 && phase.epochs > settings.close_mosaic;
+    match &data.train {
+        Some(train) if recipe.task == "detect" => detection::box_slots(&**train, mosaics, recipe.max_boxes),
+        _ => DEFAULT_SLOTS.min(recipe.max_boxes),
+    }
+}
+
+/// Slots for objects where the labels are not known.
+const DEFAULT_SLOTS: usize = 128;
+
+fn augmentation(recipe: &Recipe) -> AugmentSettings {
+    recipe.augment.as_ref().map(AugmentOptions::settings).unwrap_or_default()
+}
+
+fn augment(
+    recipe: &Recipe,
+    phase: &PhaseRecipe,
+    dataset: Arc<dyn Dataset>,
+    image: [usize; 3],
+    most_boxes: usize,
+) -> BoxAugment {
+    let settings = augmentation(recipe);
+    let mosaic_until = phase.epochs.saturating_sub(settings.close_mosaic);
+    BoxAugment { dataset, side: image[0], most_boxes, mosaic_until, settings }
 }
 
 /// Refuses keys that a schedule of this kind does not look at.
@@ -88,7 +117,7 @@ fn refuse_ignored(schedule: &ScheduleRecipe) -> Result<()> {
         ("min_lr", schedule.min_lr.is_some(), &[Linear, Cosine, WarmupCosine, TimmCosine, Plateau]),
         ("warmup", schedule.warmup.is_some(), &[Linear, WarmupCosine, TimmCosine]),
         ("warmup_lr", schedule.warmup_lr.is_some(), &[TimmCosine]),
-        ("total", schedule.total.is_some(), &[Polynomial, Linear, Cosine, OneCycle, WarmupCosine, TimmCosine]),
+        ("total", schedule.total.is_some(), &[Linear, Polynomial, Cosine, OneCycle, WarmupCosine, TimmCosine]),
         ("every", schedule.every.is_some(), &[Step]),
         ("milestones", schedule.milestones.is_some(), &[MultiStep]),
         ("factor", schedule.factor.is_some(), &[Step, MultiStep, Plateau]),
@@ -132,35 +161,6 @@ pub fn refuse_ignored_sizes(recipe: &Recipe) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// How many objects a training image may have.
-fn box_places(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> usize {
-    let settings = augmentation(recipe);
-    let mosaics = settings.mosaic > 0.0 && phase.epochs > settings.close_mosaic;
-    match &data.train {
-        Some(train) if recipe.task == "detect" => detection::box_places(&**train, mosaics, recipe.max_boxes),
-        _ => DEFAULT_PLACES.min(recipe.max_boxes),
-    }
-}
-
-/// Places for objects where the labels are not known.
-const DEFAULT_PLACES: usize = 128;
-
-fn augmentation(recipe: &Recipe) -> AugmentSettings {
-    recipe.augment.as_ref().map(AugmentOptions::settings).unwrap_or_default()
-}
-
-fn augment(
-    recipe: &Recipe,
-    phase: &PhaseRecipe,
-    dataset: Arc<dyn Dataset>,
-    image: [usize; 3],
-    most_boxes: usize,
-) -> BoxAugment {
-    let settings = augmentation(recipe);
-    let mosaic_until = phase.epochs.saturating_sub(settings.close_mosaic);
-    BoxAugment { dataset, side: image[0], most_boxes, mosaic_until, settings }
 }
 
 fn rate(

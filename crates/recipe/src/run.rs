@@ -2,7 +2,7 @@
 
 use crate::error::refuse;
 use crate::{
-    Cores, Data, Opened, Recipe, Result, Surroundings, best, data, open, phases, refuse_ignored_sizes,
+    Cores, Data, Opened, Recipe, Result, Surroundings, best, class_names, data, open, phases, refuse_ignored_sizes,
     smaller_is_better, transform, weights,
 };
 use octant_runtime::{Backend, Mesh};
@@ -50,7 +50,7 @@ pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial:
         deadline: None,
         weights: initial,
         config: recipe.to_text(),
-        metadata: vec![("model".into(), recipe.model.clone()), ("task".into(), recipe.task.clone())],
+        metadata: octant_zoo::identity::metadata(entry, recipe.classes.unwrap_or(data.outputs), &data.classes),
     })
 }
 
@@ -62,11 +62,12 @@ pub fn train(
     surroundings: &dyn Surroundings,
     watcher: &mut dyn Watcher,
 ) -> Result<Summary> {
-    let data = data(recipe, surroundings)?;
+    let data = data(recipe, &class_names(directory), surroundings)?;
     let initial = match &recipe.weights {
         Some(path) => {
-            let (specs, loaded) = weights(path, recipe, data.outputs)?;
-            specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect()
+            let (values, matching) = weights(path, recipe, &data)?;
+            watcher.message(&format!("weights from {}: {matching}", path.display()));
+            values
         }
         None => Values::new(),
     };

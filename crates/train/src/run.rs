@@ -26,6 +26,7 @@ use crate::{Evaluator, Findings, Phase, Progress, Rate, Session, TrainError};
 use octant_data::{LastBatch, Loader, LoaderConfig, Mix};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
+use octant_zoo::identity::Card;
 use recording::Recorder;
 use report::Bottleneck;
 use std::time::Instant;
@@ -256,6 +257,7 @@ impl<'p> Runner<'p, '_> {
         let mut metadata = self.plan.metadata.clone();
         metadata.push(("step".into(), self.progress.step.to_string()));
         metadata.push(("epoch".into(), self.progress.epoch.to_string()));
+        metadata.push(Card::phase_metadata(self.plan.phases[self.progress.phase].task.warms_up()));
         let (progress, config) = (self.progress.clone(), self.plan.config.clone());
         let snapshot = session.snapshot()?;
         let contents = move || Contents { snapshot: snapshot(), progress, config, metadata, mentioned };

@@ -5,6 +5,7 @@ use crate::output::{Json, bytes, count, duration, line};
 use crate::show::{Display, as_json, number, show};
 use crate::{Ending, compiling, plots, prepare};
 use anyhow::{Result, anyhow};
+use octant_data::DataError;
 use octant_events::Setting;
 use octant_metrics::classes::Confusion;
 use octant_recipe::flags::BURN_IN;
@@ -81,8 +82,11 @@ pub(super) fn introduce(
     Ok(())
 }
 
-/// A failure of the device, with what is left of the run.
+/// A failure of the device, with what is left of the run; a sample that cannot be read, with how to go on without it.
 pub(super) fn way_back(error: TrainError, path: &Path) -> anyhow::Error {
+    if let TrainError::Sample(DataError::Sample { .. }) = error {
+        return anyhow!("{error}; --on-corrupt skip leaves such files out, `octant data verify` lists all of them");
+    }
     let is_device = matches!(error, TrainError::Device(_) | TrainError::OutOfMemory(_));
     let kept = Checkpoint::newest(&path.join("checkpoints"), "last").ok().flatten().filter(|_| is_device);
     match kept {

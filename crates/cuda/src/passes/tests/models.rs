@@ -19,7 +19,7 @@ fn training_step(model: &str, side: usize, batch: usize) -> Program {
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, places: 8, epochs: 1 }),
+        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 8, epochs: 1 }),
     };
     step::training(&StepPlan::new(&*task, batch)).unwrap().program
 }

@@ -1,8 +1,8 @@
 //! `docs/recipes.md`: the words around the tables are written by hand, the tables follow from the declarations.
 
 use crate::{AugmentOptions, DataSource, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS, steps};
-use octant_train::{MixOptions, WarmupOptions};
 use octant_train::options::{OptionSpec, Options};
+use octant_train::{MixOptions, WarmupOptions};
 
 /// How images are resized: written once on the page, above the table of steps.
 const METHOD: &str = r#"method = { filter = "bilinear", semantics = "pil", antialias = true }"#;

@@ -58,7 +58,7 @@ pub(super) unsafe fn weights_and_cotangents(
         bias
     });
     let mut gradient = (!bias_gradient.is_null()).then(|| [0.0; ROWS * COLUMNS]);
-    let arguments = Arguments {
+    let mut arguments = Arguments {
         square,
         bias: bias.as_ref(),
         bias_gradient: gradient.as_mut(),
@@ -67,7 +67,7 @@ pub(super) unsafe fn weights_and_cotangents(
     };
     // SAFETY: the caller's promise.
     unsafe {
-        head.simd.entry::<WeightsAndCotangents<'_>>()(&arguments);
+        head.simd.entry::<WeightsAndCotangents<'_>>()(&mut arguments);
         if let Some(gradient) = &gradient {
             for (at, column) in (0..live[0]).flat_map(|at| (0..live[1]).map(move |column| (at, column))) {
                 *bias_gradient.add((query + column) * kernel.keys + key + at) += gradient[at * COLUMNS + column];
@@ -79,14 +79,14 @@ pub(super) unsafe fn weights_and_cotangents(
 struct WeightsAndCotangents<'a>(std::marker::PhantomData<&'a ()>);
 
 impl<'a> Kernel for WeightsAndCotangents<'a> {
-    type Args = *const Arguments<'a>;
+    type Args = *mut Arguments<'a>;
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector>(arguments: *const Arguments<'a>) {
+    unsafe fn run<V: Vector>(arguments: *mut Arguments<'a>) {
         // SAFETY: the caller's promise; nobody else has the arguments.
         unsafe {
-            let arguments = &mut *arguments.cast_mut();
+            let arguments = &mut *arguments;
             for column in (0..COLUMNS).step_by(LANES) {
                 for key in (0..ROWS).step_by(2) {
                     let first = row::<V>(arguments, key, column);

@@ -2,12 +2,9 @@
 
 use crate::error::refuse;
 use crate::{BestMode, Normalization, PhaseRecipe, Recipe, Result};
-use octant_archive::Archive;
-use octant_nn::VariableSpec;
 use octant_train::options::{OptionError, nearest, one_of};
 use octant_train::{Classify, Detect, MaskLoss, Normalize, Regress, Segment, Task, ValueLoss, normalize_of};
 use octant_zoo::{Entry, Model};
-use std::path::Path;
 
 /// A task that recipes may name.
 pub struct TaskEntry {
@@ -35,7 +32,7 @@ struct Parts<'a> {
     warm_up: bool,
     mixed: bool,
     /// How many objects an image may have.
-    places: usize,
+    slots: usize,
     epochs: u64,
 }
 
@@ -67,8 +64,8 @@ pub const TASKS: [TaskEntry; 4] = [
         best: "val_mAP50-95",
         losses: &[],
         keys: &["augment"],
-        build: |Parts { model, image, normalize, places, epochs, .. }| {
-            Box::new(Detect { model, image, normalize, places, epochs })
+        build: |Parts { model, image, normalize, slots, epochs, .. }| {
+            Box::new(Detect { model, image, normalize, slots, epochs })
         },
     },
     TaskEntry {
@@ -78,7 +75,7 @@ pub const TASKS: [TaskEntry; 4] = [
         losses: ValueLoss::NAMES,
         keys: &[],
         build: |Parts { model, image, normalize, loss, .. }| {
-            Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss], center: 0.0 })
+            Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
         },
     },
 ];
@@ -138,9 +135,9 @@ pub(crate) fn build_task(
     outputs: usize,
     image: [usize; 3],
     phase: &PhaseRecipe,
-    places: usize,
+    slots: usize,
 ) -> Result<Box<dyn Task>> {
-    built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some(), (places, phase.epochs))
+    built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some(), (slots, phase.epochs))
 }
 
 fn built(
@@ -149,7 +146,7 @@ fn built(
     image: [usize; 3],
     warm_up: bool,
     mixed: bool,
-    (places, epochs): (usize, u64),
+    (slots, epochs): (usize, u64),
 ) -> Result<Box<dyn Task>> {
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
@@ -162,7 +159,7 @@ fn built(
         Normalization::Model => normalize_of(&entry.preprocessing),
         Normalization::None => None,
     };
-    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, places, epochs }))
+    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, slots, epochs }))
 }
 
 /// The metric that decides which epoch was best.
@@ -178,20 +175,6 @@ pub fn smaller_is_better(recipe: &Recipe) -> Result<bool> {
         Some(mode) => mode == BestMode::Min,
         None => ERRORS.contains(&best(recipe)?.trim_start_matches("val_")),
     })
-}
-
-/// Weights from a file as values to start from, and a line that says what matched.
-pub fn weights(
-    path: &Path,
-    recipe: &Recipe,
-    outputs: usize,
-) -> Result<(Vec<VariableSpec>, octant_zoo::weights::Loaded)> {
-    let (model, entry) = model(recipe, outputs)?;
-    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-    let archive = Archive::open(path)?;
-    let loaded = octant_zoo::weights::load(&archive, &*model, &specs, recipe.run.seed);
-    loaded.matching.require(false)?;
-    Ok((specs, loaded))
 }
 
 #[cfg(test)]

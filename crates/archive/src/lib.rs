@@ -13,7 +13,7 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use octant_archive::{Archive, Matching, save_safetensors};
+//! use octant_archive::{Archive, Fit, Matching, save_safetensors};
 //! use octant_tensor::{DType, HostTensor, Shape};
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -24,7 +24,7 @@
 //! let archive = Archive::open(&path)?;
 //! assert_eq!(archive.get("fc.bias"), Some(&bias));
 //! let wanted = [("fc.bias".to_string(), Shape::new(DType::F32, [2]))];
-//! Matching::between(&archive, &wanted, &["fc"]).require(true)?;
+//! Matching::between(&archive, &wanted, &["fc"]).require(Fit::Exact)?;
 //! # Ok(())
 //! # }
 //! ```
@@ -40,7 +40,7 @@ mod source;
 mod torch;
 
 pub use error::ArchiveError;
-pub use matching::{Matching, OtherShape};
+pub use matching::{Fit, Matching, OtherShape};
 pub use numpy::numpy_array;
 pub use safetensors::save_safetensors;
 pub use source::Mapping;

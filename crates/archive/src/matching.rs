@@ -19,6 +19,19 @@ pub struct Matching {
     pub other_shape: Vec<OtherShape>,
     /// The classifier of another number of classes: it keeps its fresh initial values, and that is said.
     pub other_head: Vec<OtherShape>,
+    /// The classifier that the archive lacks, as files of features do.
+    pub missing_head: Vec<(String, Shape)>,
+}
+
+/// How well an archive has to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// Every tensor, on both sides.
+    Exact,
+    /// Every tensor but those of the head, which may be missing or of another size: it is trained anew.
+    AnyHead,
+    /// Something at least: what does not fit starts afresh.
+    Partial,
 }
 
 /// A tensor whose dimensions are not the wanted ones.
@@ -52,6 +65,7 @@ impl Matching {
                     list.push(other);
                 }
                 None if is_counter(name) => {}
+                None if is_under(name, head) => matching.missing_head.push((name.clone(), shape.clone())),
                 None => matching.missing.push((name.clone(), shape.clone())),
             }
         }
@@ -62,24 +76,25 @@ impl Matching {
 
     /// True when nothing is missing, unexpected or of another shape.
     pub fn is_exact(&self) -> bool {
-        self.missing.is_empty()
-            && self.unexpected.is_empty()
-            && self.other_shape.is_empty()
-            && self.other_head.is_empty()
+        self.fits_but_for_the_head() && self.other_head.is_empty() && self.missing_head.is_empty()
     }
 
-    /// Decides whether the archive will do: strictly, everything has to fit; otherwise something has to, which
-    /// catches the weights of another network.
-    pub fn require(&self, strict: bool) -> Result<(), ArchiveError> {
-        if strict && !self.is_exact() {
-            return Err(ArchiveError::Mismatch(format!("{self}\nLeave --strict away to load what fits.")));
-        }
+    fn fits_but_for_the_head(&self) -> bool {
+        self.missing.is_empty() && self.unexpected.is_empty() && self.other_shape.is_empty()
+    }
+
+    /// Decides whether the archive will do. Weights of which nothing fits belong to another network, whatever is asked.
+    pub fn require(&self, fit: Fit) -> Result<(), ArchiveError> {
         if self.matched.is_empty() {
-            let sentence =
-                "not one name and shape agrees, so they belong to another network; `octant models` lists all";
+            let sentence = "not one name and shape agrees, so they belong to another network";
             return Err(ArchiveError::Mismatch(format!("{sentence}.\n{self}")));
         }
-        Ok(())
+        let fits = match fit {
+            Fit::Exact => self.is_exact(),
+            Fit::AnyHead => self.fits_but_for_the_head(),
+            Fit::Partial => true,
+        };
+        if fits { Ok(()) } else { Err(ArchiveError::Mismatch(self.to_string())) }
     }
 }
 
@@ -98,7 +113,7 @@ impl fmt::Display for Matching {
             f,
             "{} matched, {} missing, {} unexpected, {} of another shape",
             self.matched.len(),
-            self.missing.len(),
+            self.missing.len() + self.missing_head.len(),
             self.unexpected.len(),
             self.other_shape.len() + self.other_head.len(),
         )?;
@@ -107,7 +122,8 @@ impl fmt::Display for Matching {
         section(f, "missing in the file", named(&self.missing))?;
         section(f, "unknown to the model", named(&self.unexpected))?;
         section(f, "another shape", shapes(&self.other_shape))?;
-        section(f, "head of another size, starts afresh", shapes(&self.other_head))
+        section(f, "head that the file lacks", named(&self.missing_head))?;
+        section(f, "head of another size", shapes(&self.other_head))
     }
 }
 

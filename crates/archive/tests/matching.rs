@@ -1,6 +1,6 @@
 //! The report on how a file fits a model.
 
-use octant_archive::{Archive, ArchiveError, Format, Matching};
+use octant_archive::{Archive, ArchiveError, Fit, Format, Matching};
 use octant_tensor::{DType, HostTensor, Shape};
 
 fn archive(tensors: &[(&str, &[usize])]) -> Archive {
@@ -26,7 +26,7 @@ const MODEL: &[(&str, &[usize])] =
 fn equal_names_and_dimensions_match_whatever_the_element_type() {
     let matching = Matching::between(&archive(MODEL), &wanted(MODEL), &["fc"]);
     assert!(matching.is_exact() && matching.matched.len() == 4);
-    matching.require(true).unwrap();
+    matching.require(Fit::Exact).unwrap();
     assert_eq!(matching.to_string(), "4 matched, 0 missing, 0 unexpected, 0 of another shape");
 }
 
@@ -42,32 +42,42 @@ fn everything_else_is_listed() {
     let file =
         archive(&[("conv.weight", &[4, 3, 1, 1]), ("fc.weight", &[1000, 4]), ("fcx.bias", &[10]), ("old", &[2])]);
     let matching = Matching::between(&file, &wanted(MODEL), &["fc"]);
-    assert_eq!(matching.missing, wanted(&[("fc.bias", &[10])]));
+    assert_eq!(matching.missing_head, wanted(&[("fc.bias", &[10])]));
     assert_eq!(matching.unexpected.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["fcx.bias", "old"]);
     assert_eq!(matching.other_shape.iter().map(|other| other.name.as_str()).collect::<Vec<_>>(), ["conv.weight"]);
     assert_eq!(matching.other_head.iter().map(|other| other.name.as_str()).collect::<Vec<_>>(), ["fc.weight"]);
     let text = matching.to_string();
     for part in [
         "0 matched, 1 missing, 2 unexpected, 2 of another shape",
-        "\n  missing in the file: fc.bias f32[10]",
+        "\n  head that the file lacks: fc.bias f32[10]",
         "\n  unknown to the model: fcx.bias f16[10], old f16[2]",
         "\n  another shape: conv.weight (the model has f32[4,3,3,3], the file f16[4,3,1,1])",
-        "\n  head of another size, starts afresh: fc.weight (the model has f32[10,4], the file f16[1000,4])",
+        "\n  head of another size: fc.weight (the model has f32[10,4], the file f16[1000,4])",
     ] {
         assert!(text.contains(part), "{text}");
     }
 }
 
 #[test]
-fn strictness_decides_about_misfits_but_not_about_another_network() {
+fn the_fit_that_is_asked_for_decides_about_misfits_but_not_about_another_network() {
     let other_head = archive(&[("conv.weight", &[4, 3, 3, 3]), ("fc.weight", &[1000, 4]), ("fc.bias", &[1000])]);
     let matching = Matching::between(&other_head, &wanted(MODEL), &["fc"]);
-    matching.require(false).unwrap();
-    let strict = matching.require(true).unwrap_err();
+    matching.require(Fit::AnyHead).unwrap();
+    let strict = matching.require(Fit::Exact).unwrap_err();
     assert!(matches!(&strict, ArchiveError::Mismatch(report) if report.contains("head of another size")), "{strict}");
     let other_network = Matching::between(&archive(&[("a", &[1])]), &wanted(MODEL), &["fc"]);
-    let error = other_network.require(false).unwrap_err().to_string();
+    let error = other_network.require(Fit::Partial).unwrap_err().to_string();
     assert!(error.contains("another network"), "{error}");
+}
+
+#[test]
+fn weights_of_another_depth_are_refused_unless_a_partial_fit_is_asked_for() {
+    let shallow = archive(&[("fc.weight", &[10, 4]), ("fc.bias", &[10])]);
+    let matching = Matching::between(&shallow, &wanted(MODEL), &["fc"]);
+    assert!(matching.require(Fit::AnyHead).is_err() && matching.require(Fit::Partial).is_ok());
+    let deep = archive(&[&MODEL[..], &[("conv2.weight", &[4, 4, 3, 3])]].concat());
+    let matching = Matching::between(&deep, &wanted(MODEL), &["fc"]);
+    assert!(matching.require(Fit::AnyHead).is_err() && matching.require(Fit::Partial).is_ok());
 }
 
 #[test]

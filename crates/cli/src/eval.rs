@@ -7,11 +7,12 @@ use crate::recipes::{self, Cores, Recipe};
 use crate::show::{as_json, show};
 use crate::{Ending, device, plots, prepare, rundir};
 use anyhow::{Context, Result, bail};
+use octant_archive::{Archive, Fit};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_runtime::CompileOptions;
-use octant_train::checkpoint::Checkpoint;
 use octant_train::step::{StepOptions, StepPlan};
-use octant_train::{Evaluator, Values};
+use octant_train::{Evaluator, Task, Values};
+use octant_zoo::identity::{Card, identify};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,9 +39,9 @@ pub(crate) struct Arguments {
     /// What the weights are for, where there is no run directory
     #[arg(long)]
     recipe: Option<String>,
-    /// Which checkpoint of the run: best or last
-    #[arg(long, default_value = "best")]
-    checkpoint: String,
+    /// Which checkpoint of the run, best or last; the best one if not given
+    #[arg(long)]
+    checkpoint: Option<String>,
     /// Judge on the training data instead
     #[arg(long)]
     on_train: bool,
@@ -67,22 +68,24 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The recipe and the weights that a run directory, or a file with the name of a recipe, stands for.
+/// A network that is judged or asked: its recipe, its weights, and what they say about themselves.
+pub(crate) struct Judged {
+    pub recipe: Recipe,
+    pub weights: PathBuf,
+    pub archive: Archive,
+    pub card: Card,
+}
+
+/// What a run directory, or a file with the name of a recipe, stands for.
 pub(crate) fn resolve(
     run: &Path,
     recipe: Option<&str>,
-    checkpoint: &str,
+    checkpoint: Option<&str>,
     data: Option<&Path>,
     set: &[String],
-) -> Result<(Recipe, PathBuf)> {
+) -> Result<Judged> {
     let (mut table, weights) = match (run.join("config.toml").is_file(), recipe) {
-        (true, _) => {
-            let folder = run.join("checkpoints");
-            let found = Checkpoint::newest(&folder, checkpoint)?;
-            let found = if found.is_none() { Checkpoint::newest(&folder, "last")? } else { found };
-            let (found, _) = found.with_context(|| format!("{} has no checkpoint yet", run.display()))?;
-            (rundir::config(run)?, found.path.join("model.safetensors"))
-        }
+        (true, _) => (rundir::config(run)?, rundir::weights(run, checkpoint)?),
         (false, Some(recipe)) => (recipes::table(recipe)?, run.to_path_buf()),
         (false, None) if run.is_dir() => bail!("{} holds no run (it has no config.toml)", run.display()),
         (false, None) => {
@@ -93,14 +96,29 @@ pub(crate) fn resolve(
         recipes::set(&mut table, "data.dir", toml::Value::String(data.display().to_string()))?;
     }
     set.iter().try_for_each(|assignment| recipes::set_text(&mut table, assignment))?;
-    Ok((recipes::check(table)?, weights))
+    let mut recipe = recipes::check(table)?;
+    let entry = octant_zoo::find(&recipe.model)?;
+    let weights = crate::weights::resolve(&weights, entry)?;
+    let archive = Archive::open(&weights)?;
+    recipe.model = identify(&archive, entry)?.entry.name.into();
+    let card = Card::of(&archive);
+    Ok(Judged { recipe, weights, archive, card })
 }
 
-/// The variables of a file, by path; all of them must fit.
-pub(crate) fn values(recipe: &Recipe, weights: &Path, outputs: usize) -> Result<Values> {
-    let (specs, loaded) = prepare::weights(weights, recipe, outputs)?;
-    loaded.matching.require(true)?;
-    Ok(specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect())
+impl Judged {
+    /// The variables by path; all of them must fit.
+    pub fn values(&self, outputs: usize) -> Result<Values> {
+        let (model, entry) = prepare::model(&self.recipe, outputs)?;
+        let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
+        let loaded = octant_zoo::weights::load(&self.archive, &*model, &specs, self.recipe.run.seed);
+        loaded.matching.require(Fit::Exact)?;
+        Ok(specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect())
+    }
+
+    /// The task, with the network that the weights were learned with.
+    pub fn task(&self, outputs: usize, image: [usize; 3]) -> Result<Box<dyn Task>> {
+        Ok(prepare::task(&self.recipe, outputs, image, self.card.warm_up)?)
+    }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
@@ -108,18 +126,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if let Some(wanted) = &arguments.against {
         return likeness::run(run, wanted, arguments.range, arguments.json);
     }
-    let (recipe, weights) = resolve(run, recipe.as_deref(), checkpoint, data.as_deref(), set)?;
-    let data = prepare::data(&recipe)?;
+    let judged = resolve(run, recipe.as_deref(), checkpoint.as_deref(), data.as_deref(), set)?;
+    let Judged { recipe, weights, .. } = &judged;
+    let data = prepare::data(recipe, &judged.card.names)?;
+    data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
     let dataset = if arguments.on_train { &data.train } else { &data.valid };
     let entry = octant_zoo::find(&recipe.model)?;
-    let transform = prepare::transform(&recipe, &recipe.eval_transform, false, entry)?;
-    let task = prepare::task(&recipe, data.outputs, prepare::image(&**dataset, &transform)?, false)?;
+    let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
+    let task = judged.task(data.outputs, prepare::image(&**dataset, &transform)?)?;
     let batch_size = arguments.batch_size.unwrap_or(recipe.step.batch_size).min(dataset.len()).max(1);
     let backend = device::open(&arguments.device, arguments.threads)?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     let step = StepOptions { batch_size, ..recipe.step.clone() };
     let plan = StepPlan { mesh, step, ..StepPlan::new(&*task, batch_size) };
-    let values = values(&recipe, &weights, data.outputs)?;
+    let values = judged.values(data.outputs)?;
     let evaluator = Evaluator::new(&*backend, &plan, &CompileOptions::default(), &values)?;
     let config = LoaderConfig {
         batch_size,
@@ -141,7 +161,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let (metrics, findings) = evaluator.run(watched)?;
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
-        plots::findings(folder, &findings, dataset.class_names())?;
+        plots::findings(folder, &findings, &data.classes)?;
     }
     let remark = task.remark(&metrics);
     if arguments.json {
@@ -154,7 +174,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     remark.iter().for_each(line);
     if let Some(confusion) = findings.confusion {
-        let names = dataset.class_names();
+        let names = &data.classes;
         println!("  {:<20} precision  recall      f1", "class");
         for class in 0..confusion.classes.min(100) {
             let name = names.get(class).cloned().unwrap_or_else(|| class.to_string());

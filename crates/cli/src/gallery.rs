@@ -1,9 +1,11 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
+use crate::boxes;
+use crate::eval::Judged;
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
-use crate::{boxes, eval};
 use anyhow::Result;
+use octant_archive::Archive;
 use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
@@ -12,6 +14,7 @@ use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
 use octant_train::step::{StepOptions, StepPlan};
+use octant_zoo::identity::Card;
 use std::path::Path;
 
 const COLUMNS: usize = 6;
@@ -46,15 +49,19 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     let Some(dims) = images.first().map(|image| image.dims()).filter(|_| images.len() == count) else {
         return Ok(());
     };
-    let task = prepare::task(recipe, data.outputs, dims, false)?;
+    // What `octant eval` judges and people use: the best epoch, where there is one.
+    let [best, last] = ["best", "last"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
+    let weights = if best.is_file() { best } else { last };
+    let archive = Archive::open(&weights)?;
+    let judged = Judged { recipe: recipe.clone(), weights, card: Card::of(&archive), archive };
+    let task = judged.task(data.outputs, dims)?;
     let plan =
         StepPlan { step: StepOptions { batch_size: count, ..recipe.step.clone() }, ..StepPlan::new(&*task, count) };
-    let weights = run.join("checkpoints/last/model.safetensors");
-    let values = eval::values(recipe, &weights, data.outputs)?;
+    let values = judged.values(data.outputs)?;
     let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;
     let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
     let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
-    let canvas = draw(&samples, &images, &answers, data.valid.class_names());
+    let canvas = draw(&samples, &images, &answers, &data.classes);
     std::fs::create_dir_all(run.join("plots"))?;
     canvas.save(&run.join("plots/predictions.png"))?;
     let [width, height] = canvas.size();
@@ -66,7 +73,7 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
     let has_boxes = samples.iter().any(|sample| matches!(sample.target, Target::Boxes(_)));
     let factor = (if has_boxes { BOXES_SIDE } else { SIDE } / images[0].width().max(1)).max(1);
     let (width, height) = (images[0].width() * factor, images[0].height() * factor);
-    let cell = [width.max(12 * Canvas::LETTER) + 10, height + CAPTION + 8];
+    let cell = [width.max(144) + 10, height + CAPTION + 8];
     let rows = samples.len().div_ceil(COLUMNS);
     let masks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_)));
     let mut canvas = Canvas::new(cell[0] * COLUMNS, cell[1] * rows + if masks { CAPTION } else { 0 });
@@ -79,7 +86,7 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
         canvas.image(corner, width, &enlarged(image, factor, &sample.target, answer, names));
         let (said, truth, color) = captions(&sample.target, answer, names);
-        let short = |text: String| text.chars().take((cell[0] - 8) / Canvas::LETTER).collect::<String>();
+        let short = |text: String| Canvas::fitted(&text, cell[0] - 8);
         canvas.letters([corner[0], corner[1] + height + 4], &short(said), color);
         canvas.letters([corner[0], corner[1] + height + 24], &short(truth), [60; 3]);
     }

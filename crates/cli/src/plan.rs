@@ -9,7 +9,7 @@ mod search;
 mod steps;
 
 use crate::Ending;
-use crate::flags::RecipeFlags;
+use crate::flags::{Programs, RecipeFlags};
 use crate::output::{Json, bytes, duration};
 use crate::recipes::{self, Recipe};
 use anyhow::{Context, Result};
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    flags: RecipeFlags,
+    flags: RecipeFlags<Programs>,
     /// Plan for this one board in this process: what the command starts for every board
     #[arg(long, hide = true)]
     here: Option<String>,
@@ -77,9 +77,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled"
         );
     }
-    in_processes_of_their_own(&arguments.on, |target, row| match arguments.json {
-        true => Json::line(row),
-        false => print(target, &row),
+    let mut ending = Ending::Done;
+    in_processes_of_their_own(&arguments.on, |target, row| {
+        if row["error"].is_string() {
+            ending = Ending::Failed;
+        }
+        match arguments.json {
+            true => Json::line(row),
+            false => print(target, &row),
+        }
     });
     if !arguments.json {
         println!(
@@ -88,7 +94,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             board::OPTIMISM
         );
     }
-    Ok(Ending::Done)
+    Ok(ending)
 }
 
 /// The recipe with what the command line says. Boards compute in bf16 unless told otherwise.

@@ -56,30 +56,47 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String]) -> 
         Matrix { title: "confusion".into(), names, counts: confusion.counts.clone() }.save(folder, "confusion")?;
     }
     if let Some(roc) = &findings.roc {
-        let curves = json!({ "area": roc.area(), "curve": roc.curve(), "precision_recall": roc.precision_recall() });
+        let curves = json!({ "area": roc.area(), "curve": thinned(roc.curve()), "precision_recall": thinned(roc.precision_recall()) });
         numbers.insert("roc".into(), curves);
     }
     if !numbers.is_empty() {
         std::fs::write(folder.join("findings.json"), serde_json::to_string(&numbers)?)?;
     }
     if let Some(roc) = &findings.roc {
-        let [receiver, precision] = thresholds(roc);
+        // Over several classes, all decisions are pooled.
+        let average = if findings.confusion.is_some() { "micro average, " } else { "" };
+        let [receiver, precision] = thresholds(roc, average);
         receiver.save(folder, "roc")?;
         precision.save(folder, "precision-recall")?;
     }
     Ok(())
 }
 
-fn thresholds(roc: &Roc) -> [Chart; 2] {
+/// The points of a curve that can be told apart in a drawing.
+fn thinned(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
+    const STEP: f64 = 1.0 / 2000.0;
+    let last = points.last().copied();
+    let mut kept: Vec<[f64; 2]> = Vec::new();
+    for point in points {
+        let far = |other: &[f64; 2]| (0..2).any(|axis| (point[axis] - other[axis]).abs() >= STEP);
+        if kept.last().is_none_or(far) {
+            kept.push(point);
+        }
+    }
+    kept.extend(last.filter(|last| kept.last() != Some(last)));
+    kept
+}
+
+fn thresholds(roc: &Roc, average: &str) -> [Chart; 2] {
     let chance = Curve { name: "chance".into(), points: vec![[0.0, 0.0], [1.0, 1.0]] };
     let receiver = Chart {
         title: "true positive rate".into(),
         axis: "false positive rate".into(),
-        curves: vec![Curve { name: format!("area {:.4}", roc.area()), points: roc.curve() }, chance],
+        curves: vec![Curve { name: format!("{average}area {:.4}", roc.area()), points: thinned(roc.curve()) }, chance],
         mark: None,
         shares: true,
     };
-    let curve = Curve { name: "every threshold".into(), points: roc.precision_recall() };
+    let curve = Curve { name: "every threshold".into(), points: thinned(roc.precision_recall()) };
     let precision = Chart { title: "precision".into(), axis: "recall".into(), curves: vec![curve], ..receiver.clone() };
     [receiver, precision]
 }

@@ -6,10 +6,11 @@ mod tensors;
 mod writer;
 
 use crate::{Ending, weights};
-use anyhow::{Result, bail};
-use octant_archive::Archive;
+use anyhow::{Context, Result, bail};
+use octant_archive::{Archive, Fit};
 use octant_nn::VariableSpec;
 use octant_tensor::HostTensor;
+use octant_zoo::identity::{Card, identify};
 use octant_zoo::{Entry, Model};
 use std::path::PathBuf;
 
@@ -27,13 +28,13 @@ pub(crate) struct Arguments {
     /// With --model: the size of the head, if not the one of the weights
     #[arg(long, requires = "model")]
     classes: Option<usize>,
-    /// With --model: the weights, a file, an address, `pretrained`, or a name that `octant weights get` knows; random
-    /// ones from --seed if not given
+    /// With --model: the weights, a file, an address, `pretrained`, or a name that `octant weights get` knows. Raw
+    /// tensors: random ones from --seed if not given
     #[arg(long, requires = "model", value_name = "FILE|NAME")]
     weights: Option<PathBuf>,
-    /// With --model: every tensor of the weights must fit; otherwise what fits is used, and the rest is said
+    /// With --model: use weights of which only a part fits; the rest is random, and said
     #[arg(long, requires = "model")]
-    strict: bool,
+    partial: bool,
     /// With --model: names of the classes, one per line
     #[arg(long, requires = "model", value_name = "FILE")]
     names: Option<PathBuf>,
@@ -46,15 +47,15 @@ pub(crate) struct Arguments {
     /// Raw tensors: the pooled features instead of the network's output
     #[arg(long, requires = "input")]
     features: bool,
-    /// Raw tensors: where the output goes as .npy. Images: the folder for masks and overlays
+    /// Raw tensors: where the output goes as .npy. Images: the folder for masks/ and overlays/
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// How many classes are shown of each image; 5 with --model, otherwise 1
     #[arg(long)]
     top: Option<usize>,
-    /// Which checkpoint of the run: best or last
-    #[arg(long, default_value = "best")]
-    checkpoint: String,
+    /// Which checkpoint of the run, best or last; the best one if not given
+    #[arg(long)]
+    checkpoint: Option<String>,
     /// The seed of random weights
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -107,34 +108,50 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
 }
 
-impl Arguments {
-    fn archive(&self, entry: &Entry) -> Result<Option<Archive>> {
-        let path = self.weights.as_deref().map(|given| weights::resolve(given, entry)).transpose()?;
-        Ok(path.map(|path| Archive::open(&path)).transpose()?)
-    }
-
-    /// The size of the head: as asked for, as the file of weights says, or the published one.
-    fn classes_of(&self, entry: &Entry) -> Result<usize> {
-        let said = || -> Result<Option<usize>> {
-            let said = self.archive(entry)?.as_ref().and_then(octant_zoo::weights::said_model);
-            Ok(said.filter(|(name, _)| name == entry.name).map(|(_, classes)| classes))
-        };
-        match self.classes {
-            Some(0) => bail!("--classes must be at least 1"),
-            Some(classes) => Ok(classes),
-            None => Ok(said()?.unwrap_or(entry.classes)),
-        }
-    }
+/// The network that was asked for, in the form and with the head that its weights have.
+struct Chosen {
+    entry: &'static Entry,
+    classes: usize,
+    archive: Option<Archive>,
+    card: Card,
 }
 
-/// The variables from the weights, and a report on standard error of what did not fit.
-fn load(arguments: &Arguments, entry: &Entry, model: &dyn Model, specs: &[VariableSpec]) -> Result<Vec<HostTensor>> {
-    let Some(archive) = arguments.archive(entry)? else {
+fn choose(arguments: &Arguments, entry: &'static Entry) -> Result<Chosen> {
+    if arguments.classes == Some(0) {
+        bail!("--classes must be at least 1");
+    }
+    let Some(given) = &arguments.weights else {
+        let classes = arguments.classes.unwrap_or(entry.classes);
+        return Ok(Chosen { entry, classes, archive: None, card: Card::default() });
+    };
+    let archive = Archive::open(&weights::resolve(given, entry)?)?;
+    let (found, card) = (identify(&archive, entry)?, Card::of(&archive));
+    let classes = match (arguments.classes, found.classes) {
+        (Some(wanted), Some(there)) if wanted != there && !arguments.partial => bail!(
+            "the weights have a head of {there} classes, not of {wanted}; leave --classes away, or add --partial for a \
+             random head"
+        ),
+        (Some(wanted), _) => wanted,
+        (None, Some(there)) => there,
+        (None, None) if arguments.features || arguments.partial => found.entry.classes,
+        (None, None) => bail!("{} has no head that {} could answer with", given.display(), found.entry.name),
+    };
+    Ok(Chosen { entry: found.entry, classes, archive: Some(archive), card })
+}
+
+/// The variables from the weights. What does not fit is an error, or with --partial a report on standard error.
+fn load(arguments: &Arguments, chosen: &Chosen, model: &dyn Model, specs: &[VariableSpec]) -> Result<Vec<HostTensor>> {
+    let Some(archive) = &chosen.archive else {
         eprintln!("no --weights: random ones from --seed {}", arguments.seed);
         return Ok(specs.iter().map(|spec| spec.initial(arguments.seed)).collect());
     };
-    let loaded = octant_zoo::weights::load(&archive, model, specs, arguments.seed);
-    loaded.matching.require(arguments.strict)?;
+    let loaded = octant_zoo::weights::load(archive, model, specs, arguments.seed);
+    let fit = match (arguments.partial, arguments.features) {
+        (true, _) => Fit::Partial,
+        (false, true) => Fit::AnyHead,
+        (false, false) => Fit::Exact,
+    };
+    loaded.matching.require(fit).context("--partial would use what fits, and random values for the rest")?;
     if !loaded.matching.is_exact() {
         eprintln!("weights: {}", loaded.matching);
     }

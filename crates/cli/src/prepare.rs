@@ -4,13 +4,12 @@ use crate::data::Ticking;
 use crate::{fetching, weights};
 use anyhow::Result;
 use octant_data::Dataset;
-use octant_nn::VariableSpec;
 use octant_pjrt::discover::cache_folder;
 use octant_recipe::{Recipe, RecipeError, Surroundings};
 use std::path::{Path, PathBuf};
 
 pub(crate) use octant_recipe::{
-    Data, Facts, best, image, model, phases, phases_on, scaling, smaller_is_better, task, transform,
+    Data, Facts, best, fix_paths, image, model, phases, phases_on, scaling, task, transform, weights as starting_values,
 };
 
 /// Octant's cache, downloads with a line that shows them, bars on the terminal.
@@ -32,17 +31,15 @@ impl Surroundings for Terminal {
     }
 }
 
-/// Opens the data that a recipe names.
-pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
-    Ok(octant_recipe::data(recipe, &Terminal)?)
+/// Opens the data that a recipe names, with the classes of a run where they are known.
+pub(crate) fn data(recipe: &Recipe, classes: &[String]) -> Result<Data> {
+    Ok(octant_recipe::data(recipe, classes, &Terminal)?)
 }
 
-/// Weights from a file, an address or a published name as values to start from, and what matched.
-pub(crate) fn weights(
-    path: &Path,
-    recipe: &Recipe,
-    outputs: usize,
-) -> Result<(Vec<VariableSpec>, octant_zoo::weights::Loaded)> {
-    let path = weights::resolve(path, octant_zoo::find(&recipe.model)?)?;
-    Ok(octant_recipe::weights(&path, recipe, outputs)?)
+/// The weights that a recipe starts from, on this machine; its model in the form that they have.
+pub(crate) fn local_weights(recipe: &mut Recipe) -> Result<Option<PathBuf>> {
+    let Some(given) = &recipe.weights else { return Ok(None) };
+    let path = weights::resolve(given, octant_zoo::find(&recipe.model)?)?;
+    octant_recipe::follow_weights(recipe, &path)?;
+    Ok(Some(path))
 }

@@ -3,8 +3,9 @@
 use crate::output::{Json, bytes};
 use crate::{Ending, fetching};
 use anyhow::{Context, Result, bail};
-use octant_archive::{Archive, Format, Matching, save_safetensors, save_torch};
+use octant_archive::{Archive, Fit, Format, Matching, save_safetensors, save_torch};
 use octant_fetch::{Checksum, Item};
+use octant_zoo::identity::{Card, Identity, identify, published_names};
 use octant_zoo::registry::Published;
 use octant_zoo::{Entry, describe, find, published};
 use serde_json::json;
@@ -85,9 +86,7 @@ pub(crate) fn resolve(given: &Path, entry: &Entry) -> Result<PathBuf> {
     match published(name) {
         Ok((_, published)) => fetch(&published, None),
         Err(error) if text == PRETRAINED => Err(error.into()),
-        Err(_) => bail!(
-            "there is no file {text}; give a file of weights, {PRETRAINED}, or a name for which `octant weights get` finds any"
-        ),
+        Err(error) => bail!("there is no file {text} of weights, and as a name of published ones: {error}"),
     }
 }
 
@@ -106,8 +105,8 @@ fn get(name: &str, mirror: Option<&str>, to: Option<&Path>, as_json: bool) -> Re
     let (entry, published) = published(name)?;
     let path = fetch(&published, mirror)?;
     // A file without a published checksum is known to be right by fitting the model in every name and shape.
-    let matching = matching(&Archive::open(&path)?, entry)?;
-    matching.require(true).with_context(|| format!("{} is not what was expected", path.display()))?;
+    let (matching, _) = matching(&Archive::open(&path)?, entry)?;
+    matching.require(Fit::Exact).with_context(|| format!("{} is not what was expected", path.display()))?;
     if let Some(to) = to {
         convert(&path, to, Some(entry))?;
     }
@@ -126,14 +125,17 @@ fn get(name: &str, mirror: Option<&str>, to: Option<&Path>, as_json: bool) -> Re
     Ok(())
 }
 
-fn matching(archive: &Archive, entry: &Entry) -> Result<Matching> {
-    let model = (entry.build)(entry.classes);
+/// How a file fits the model, in the form and with the head that the file has.
+fn matching(archive: &Archive, entry: &'static Entry) -> Result<(Matching, Identity)> {
+    let identity = identify(archive, entry)?;
+    let Identity { entry, classes } = identity;
+    let model = (entry.build)(classes.unwrap_or(entry.classes));
     let (specs, _) = describe(&*model, entry.preprocessing.input)?;
-    Ok(octant_zoo::weights::load(archive, &*model, &specs, 0).matching)
+    Ok((octant_zoo::weights::load(archive, &*model, &specs, 0).matching, identity))
 }
 
 /// Names and layouts stay as they are: both formats hold the reference's state dict.
-fn convert(from: &Path, to: &Path, entry: Option<&Entry>) -> Result<()> {
+fn convert(from: &Path, to: &Path, entry: Option<&'static Entry>) -> Result<()> {
     let archive = Archive::open(from)?;
     let tensors = || archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
     let mut metadata = match archive.format {
@@ -141,9 +143,13 @@ fn convert(from: &Path, to: &Path, entry: Option<&Entry>) -> Result<()> {
         Format::TorchZip | Format::TorchLegacy => Vec::new(),
     };
     if let Some(entry) = entry {
-        matching(&archive, entry)?.require(true)?;
+        let (matching, Identity { entry, classes }) = matching(&archive, entry)?;
+        matching.require(Fit::Exact)?;
+        let (classes, card) = (classes.unwrap_or(entry.classes), Card::of(&archive));
+        let names = if card.names.is_empty() { published_names(entry, classes) } else { card.names };
         metadata.retain(|(key, _)| !key.starts_with("octant."));
-        metadata.extend(octant_zoo::weights::metadata(entry, entry.classes));
+        metadata.extend(octant_zoo::identity::metadata(entry, classes, &names));
+        metadata.push(Card::phase_metadata(card.warm_up));
     }
     if !metadata.iter().any(|(key, _)| key == "format") {
         metadata.insert(0, ("format".into(), "pt".into()));

@@ -24,6 +24,7 @@ mod behavior;
 mod case;
 pub mod cases;
 pub mod coverage;
+pub mod layers;
 pub mod random;
 mod reference;
 mod suite;
@@ -47,7 +48,7 @@ macro_rules! conformance {
     ($suite:expr) => {
         $crate::conformance!(
             @tests $suite, source, unary, binary, compare, choice, convert, movement, reduce, window, dot, convolution,
-            index, control, composite, gradient
+            index, control, composite, gradient, attention
         );
     };
     (@tests $suite:expr, $($group:ident),*) => {

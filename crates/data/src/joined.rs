@@ -1,11 +1,13 @@
 //! Several data sets as one, one after the other.
 
-use crate::{DataError, Dataset, Sample};
+use crate::{DataError, Dataset, Matched, Sample};
 use std::sync::Arc;
 
-/// The samples of several data sets, such as both splits of one. The classes are those of the first.
+/// The samples of several data sets, such as both splits of one. The classes are those of all of them, by name; the
+/// first one's come first.
 pub struct Joined {
     parts: Vec<Arc<dyn Dataset>>,
+    names: Vec<String>,
     len: usize,
 }
 
@@ -13,7 +15,17 @@ impl Joined {
     /// One data set after the other.
     pub fn new(parts: Vec<Arc<dyn Dataset>>) -> Joined {
         let len = parts.iter().map(|part| part.len()).sum();
-        Joined { parts, len }
+        let mut names: Vec<String> = Vec::new();
+        for name in parts.iter().flat_map(|part| part.class_names()) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        // Every name is in the list, so that only columns of values can be missing; such parts stay as they are.
+        let matched = |part: Arc<dyn Dataset>| {
+            Matched::by_name(part.clone(), &names, "this part", "the whole").map_or(part, |(matched, _)| matched)
+        };
+        Joined { parts: parts.into_iter().map(matched).collect(), names, len }
     }
 
     /// The number of the part that a sample is in, and its number there.
@@ -40,7 +52,7 @@ impl Dataset for Joined {
     }
 
     fn class_names(&self) -> &[String] {
-        self.parts.first().map_or(&[], |part| part.class_names())
+        &self.names
     }
 
     fn location(&self, index: usize) -> String {

@@ -8,6 +8,7 @@
 //! Start reading at [`Dataset`], then [`Loader`].
 
 mod cached;
+mod classes;
 pub mod decode;
 pub mod detection;
 mod encode;
@@ -25,6 +26,7 @@ pub mod synth;
 pub mod transforms;
 
 pub use cached::Cached;
+pub use classes::{Matched, NAMES_FILE, listed};
 pub use encode::{encode_png, write_png, write_png_u8};
 pub use error::DataError;
 pub use glyphs::Glyphs;

@@ -103,7 +103,7 @@ pub trait Dataset: Send + Sync {
     /// The sample of that number, read and decoded now.
     fn get(&self, index: usize) -> Result<Sample, DataError>;
 
-    /// The names of the classes, by number; empty when targets are not classes.
+    /// What is predicted, by number: the names of classes, or of the columns of values; empty when they have none.
     fn class_names(&self) -> &[String] {
         &[]
     }

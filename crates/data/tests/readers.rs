@@ -176,7 +176,7 @@ fn tables_give_numbers() {
     std::fs::write(&table, "path,angle,size\nimages/a.png,1.5,-2\n").unwrap();
     let set = TableDataset::open(&table, &[], gray()).unwrap();
     assert_eq!(set.get(0).unwrap().target, Target::Values(vec![1.5, -2.0]));
-    assert_eq!(set.columns(), ["angle", "size"]);
+    assert_eq!(set.class_names(), ["angle", "size"]);
 }
 
 /// Two thousand damaged copies of each file: refused in a sentence or read, never a panic.

@@ -26,6 +26,9 @@ pub trait Pen {
 
     /// A line of text.
     fn text(&mut self, place: [f64; 2], anchor: Anchor, text: &str, color: Color);
+
+    /// A line of text that runs upward from a place, the left end of its upper edge.
+    fn text_upward(&mut self, place: [f64; 2], text: &str, color: Color);
 }
 
 /// Something that can be drawn.
@@ -50,7 +53,7 @@ pub trait Drawing {
         self.draw(&mut svg);
         let [width, height] = self.size();
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"Roboto, sans-serif\" \
              font-size=\"{}\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{}</svg>\n",
             Svg::LETTERS,
             svg.body
@@ -77,13 +80,17 @@ impl Pen for Canvas {
     }
 
     fn text(&mut self, [x, y]: [f64; 2], anchor: Anchor, text: &str, color: Color) {
-        let width = (text.chars().count() * Canvas::LETTER) as f64;
+        let width = f64::from(Canvas::text_width(text));
         let left = match anchor {
             Anchor::Start => x,
             Anchor::Middle => x - width / 2.0,
             Anchor::End => x - width,
         };
         self.letters([left.max(0.0) as usize, y.max(0.0) as usize], text, color);
+    }
+
+    fn text_upward(&mut self, place: [f64; 2], text: &str, color: Color) {
+        self.letters_upward(place.map(|coordinate| coordinate.max(0.0) as usize), text, color);
     }
 }
 
@@ -95,7 +102,7 @@ struct Svg {
 
 impl Svg {
     /// The size of letters that takes about as much room as those of a canvas.
-    const LETTERS: f64 = 18.0;
+    const LETTERS: f64 = 16.0;
 }
 
 // Writing to a string cannot fail, so its results are dropped.
@@ -123,13 +130,25 @@ impl Pen for Svg {
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let text = text.replace('&', "&amp;").replace('<', "&lt;");
+        let text = escaped(text);
         let (y, color) = (y + 0.8 * Svg::LETTERS, hex(color));
         let _ = writeln!(
             self.body,
             "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{color}\">{text}</text>"
         );
     }
+
+    fn text_upward(&mut self, [x, y]: [f64; 2], text: &str, color: Color) {
+        let (x, text, color) = (x + 0.8 * Svg::LETTERS, escaped(text), hex(color));
+        let _ = writeln!(
+            self.body,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" transform=\"rotate(-90 {x:.1} {y:.1})\" fill=\"{color}\">{text}</text>"
+        );
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 fn hex([red, green, blue]: Color) -> String {

@@ -1,7 +1,7 @@
-//! A small canvas: lines, boxes and letters into a PNG.
+//! A small canvas: lines, boxes and text into a PNG, with soft edges.
 
 use crate::EventsError;
-use octant_imaging::font::{ADVANCE, dots};
+use octant_imaging::font;
 use std::path::Path;
 
 /// Red, green and blue.
@@ -15,10 +15,8 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// The side of a letter's dot.
-    const DOT: usize = 2;
-    /// The width of a letter with the gap after it.
-    pub const LETTER: usize = ADVANCE * Canvas::DOT;
+    /// The height of a line of text.
+    pub const TEXT: f32 = 18.0;
 
     /// A white canvas.
     pub fn new(width: usize, height: usize) -> Canvas {
@@ -58,14 +56,28 @@ impl Canvas {
         }
     }
 
-    /// Text with its upper left corner at a place.
+    /// How wide a text will be.
+    pub fn text_width(text: &str) -> f32 {
+        font::width(text, Canvas::TEXT)
+    }
+
+    /// The text, or as much of its beginning as fits.
+    pub fn fitted(text: &str, room: usize) -> String {
+        font::fitted(text, Canvas::TEXT, room as f32)
+    }
+
+    /// Text with its upper left corner at a pixel.
     pub fn letters(&mut self, [x, y]: [usize; 2], text: &str, color: Color) {
-        for (index, letter) in text.chars().enumerate() {
-            for (row, column) in dots(letter) {
-                let left = x + index * Canvas::LETTER + column * Canvas::DOT;
-                self.block([left, y + row * Canvas::DOT, Canvas::DOT, Canvas::DOT], color);
-            }
-        }
+        font::draw(text, Canvas::TEXT, |column, row, share| {
+            self.blend(x as isize + column as isize, y as isize + row as isize, color, share);
+        });
+    }
+
+    /// Text that runs upward from a pixel, which is the left end of its upper edge.
+    pub fn letters_upward(&mut self, [x, y]: [usize; 2], text: &str, color: Color) {
+        font::draw(text, Canvas::TEXT, |column, row, share| {
+            self.blend(x as isize + row as isize, y as isize - column as isize, color, share);
+        });
     }
 
     /// An image of three bytes per pixel with its upper left corner at a place.

@@ -2,7 +2,7 @@
 
 Run it with a Python that has numpy, pillow, torch, torchvision, opencv-python-headless and tensorflow-cpu:
 
-    python make.py [resize] [blur] [colour] [geometry]
+    python make.py [resize] [cubic] [blur] [colour] [geometry]
 
 Keys are `operation|semantics|parameters…|image`; `inputs.npz` holds the images. Sizes are height x width.
 """
@@ -124,6 +124,26 @@ def floats(out, name, image, h, w, cv_filters, pil_filters):
             out[f"f32|pil|{filter}|1|{h}x{w}|{name}"] = np.stack([np.asarray(plane) for plane in planes], -1)
 
 
+def cubic():
+    """OpenCV's cubic as its packages come, on few gray levels: many results lie halfway between two bytes."""
+    if hasattr(cv2, "ipp"):
+        cv2.ipp.setUseIPP(True)
+    rng = np.random.default_rng(5)
+    out = {}
+    sizes = [(64, 56, 1, 32, 28), (40, 46, 1, 20, 23), (48, 62, 3, 24, 31), (20, 18, 3, 40, 36), (36, 33, 3, 12, 11), (30, 44, 4, 47, 22)]
+    for number, (h, w, c, height, width) in enumerate(sizes):
+        y, x = np.mgrid[:h, :w]
+        steps = rng.integers(0, 8, (h, w, c)) * 32
+        slope = ((3 * x + 2 * y) % 256)[..., None].repeat(c, -1)
+        for kind, image in {"steps": steps, "slope": slope, "noise": rng.integers(0, 256, (h, w, c))}.items():
+            image = image.astype(np.uint8)
+            out[f"in|{kind}{number}"] = image
+            out[f"out|{kind}{number}"] = cv2.resize(squeeze(image), (width, height), interpolation=cv2.INTER_CUBIC).reshape(height, width, c)
+    if hasattr(cv2, "ipp"):
+        cv2.ipp.setUseIPP(False)
+    np.savez_compressed(HERE / "cubic.npz", **out)
+
+
 def blur():
     out = {}
     for name, image in IMAGES.items():
@@ -191,5 +211,5 @@ def geometry():
 
 if __name__ == "__main__":
     np.savez_compressed(HERE / "inputs.npz", **IMAGES, **{k: v for k, v in COLOURFUL.items() if k not in IMAGES})
-    for part in sys.argv[1:] or ["resize", "blur", "colour", "geometry"]:
+    for part in sys.argv[1:] or ["resize", "cubic", "blur", "colour", "geometry"]:
         globals()[part]()

@@ -1,129 +1,81 @@
-//! A small bitmap font for labels on images: five dots wide, seven high, and two more rows for the tails of letters.
+//! Text on images and charts: Roboto (Apache 2.0, see `fonts/LICENSE`), reduced to Latin, Greek and Cyrillic letters and
+//! common signs, with soft edges.
 
-/// Columns of a character, with the gap after it.
-pub const ADVANCE: usize = 6;
-/// Rows of a character, tails included.
-pub const HEIGHT: usize = 9;
+use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
+use std::sync::OnceLock;
 
-/// Every character with its rows from the top, one after the other.
-#[rustfmt::skip]
-const GLYPHS: [(char, &str); 84] = [
-    ('A', ".###. #...# #...# ##### #...# #...# #...# ..... ....."),
-    ('B', "####. #...# #...# ####. #...# #...# ####. ..... ....."),
-    ('C', ".###. #...# #.... #.... #.... #...# .###. ..... ....."),
-    ('D', "####. #...# #...# #...# #...# #...# ####. ..... ....."),
-    ('E', "##### #.... #.... ####. #.... #.... ##### ..... ....."),
-    ('F', "##### #.... #.... ####. #.... #.... #.... ..... ....."),
-    ('G', ".###. #...# #.... #.### #...# #...# .#### ..... ....."),
-    ('H', "#...# #...# #...# ##### #...# #...# #...# ..... ....."),
-    ('I', ".###. ..#.. ..#.. ..#.. ..#.. ..#.. .###. ..... ....."),
-    ('J', "..### ...#. ...#. ...#. ...#. #..#. .##.. ..... ....."),
-    ('K', "#...# #..#. #.#.. ##... #.#.. #..#. #...# ..... ....."),
-    ('L', "#.... #.... #.... #.... #.... #.... ##### ..... ....."),
-    ('M', "#...# ##.## #.#.# #.#.# #...# #...# #...# ..... ....."),
-    ('N', "#...# ##..# #.#.# #..## #...# #...# #...# ..... ....."),
-    ('O', ".###. #...# #...# #...# #...# #...# .###. ..... ....."),
-    ('P', "####. #...# #...# ####. #.... #.... #.... ..... ....."),
-    ('Q', ".###. #...# #...# #...# #.#.# #..#. .##.# ..... ....."),
-    ('R', "####. #...# #...# ####. #.#.. #..#. #...# ..... ....."),
-    ('S', ".#### #.... #.... .###. ....# ....# ####. ..... ....."),
-    ('T', "##### ..#.. ..#.. ..#.. ..#.. ..#.. ..#.. ..... ....."),
-    ('U', "#...# #...# #...# #...# #...# #...# .###. ..... ....."),
-    ('V', "#...# #...# #...# #...# #...# .#.#. ..#.. ..... ....."),
-    ('W', "#...# #...# #...# #.#.# #.#.# ##.## #...# ..... ....."),
-    ('X', "#...# #...# .#.#. ..#.. .#.#. #...# #...# ..... ....."),
-    ('Y', "#...# #...# .#.#. ..#.. ..#.. ..#.. ..#.. ..... ....."),
-    ('Z', "##### ....# ...#. ..#.. .#... #.... ##### ..... ....."),
-    ('a', "..... ..... .###. ....# .#### #...# .#### ..... ....."),
-    ('b', "#.... #.... #.##. ##..# #...# #...# ####. ..... ....."),
-    ('c', "..... ..... .###. #...# #.... #...# .###. ..... ....."),
-    ('d', "....# ....# .##.# #..## #...# #...# .#### ..... ....."),
-    ('e', "..... ..... .###. #...# ##### #.... .###. ..... ....."),
-    ('f', "..##. .#..# .#... ###.. .#... .#... .#... ..... ....."),
-    ('g', "..... ..... .#### #...# #...# #...# .#### ....# .###."),
-    ('h', "#.... #.... #.##. ##..# #...# #...# #...# ..... ....."),
-    ('i', "..#.. ..... .##.. ..#.. ..#.. ..#.. .###. ..... ....."),
-    ('j', "...#. ..... ..##. ...#. ...#. ...#. ...#. #..#. .##.."),
-    ('k', "#.... #.... #..#. #.#.. ##... #.#.. #..#. ..... ....."),
-    ('l', ".##.. ..#.. ..#.. ..#.. ..#.. ..#.. .###. ..... ....."),
-    ('m', "..... ..... ##.#. #.#.# #.#.# #.#.# #.#.# ..... ....."),
-    ('n', "..... ..... #.##. ##..# #...# #...# #...# ..... ....."),
-    ('o', "..... ..... .###. #...# #...# #...# .###. ..... ....."),
-    ('p', "..... ..... ####. #...# #...# #...# ####. #.... #...."),
-    ('q', "..... ..... .#### #...# #...# #...# .#### ....# ....#"),
-    ('r', "..... ..... #.##. ##..# #.... #.... #.... ..... ....."),
-    ('s', "..... ..... .#### #.... .###. ....# ####. ..... ....."),
-    ('t', ".#... .#... ###.. .#... .#... .#..# ..##. ..... ....."),
-    ('u', "..... ..... #...# #...# #...# #..## .##.# ..... ....."),
-    ('v', "..... ..... #...# #...# #...# .#.#. ..#.. ..... ....."),
-    ('w', "..... ..... #...# #...# #.#.# #.#.# .#.#. ..... ....."),
-    ('x', "..... ..... #...# .#.#. ..#.. .#.#. #...# ..... ....."),
-    ('y', "..... ..... #...# #...# #...# #...# .#### ....# .###."),
-    ('z', "..... ..... ##### ...#. ..#.. .#... ##### ..... ....."),
-    ('0', ".###. #...# #...# #...# #...# #...# .###. ..... ....."),
-    ('1', "..#.. .##.. ..#.. ..#.. ..#.. ..#.. .###. ..... ....."),
-    ('2', ".###. #...# ....# ..##. .#... #.... ##### ..... ....."),
-    ('3', "####. ....# ....# .###. ....# ....# ####. ..... ....."),
-    ('4', "...#. ..##. .#.#. #..#. ##### ...#. ...#. ..... ....."),
-    ('5', "##### #.... ####. ....# ....# #...# .###. ..... ....."),
-    ('6', "..##. .#... #.... ####. #...# #...# .###. ..... ....."),
-    ('7', "##### ....# ...#. ..#.. .#... .#... .#... ..... ....."),
-    ('8', ".###. #...# #...# .###. #...# #...# .###. ..... ....."),
-    ('9', ".###. #...# #...# .#### ....# ...#. .##.. ..... ....."),
-    ('.', "..... ..... ..... ..... ..... .##.. .##.. ..... ....."),
-    (',', "..... ..... ..... ..... .##.. ..#.. .#... ..... ....."),
-    (':', "..... .##.. .##.. ..... .##.. .##.. ..... ..... ....."),
-    ('-', "..... ..... ..... ##### ..... ..... ..... ..... ....."),
-    ('_', "..... ..... ..... ..... ..... ..... ##### ..... ....."),
-    ('+', "..... ..#.. ..#.. ##### ..#.. ..#.. ..... ..... ....."),
-    ('=', "..... ..... ##### ..... ##### ..... ..... ..... ....."),
-    ('/', "....# ....# ...#. ..#.. .#... #.... #.... ..... ....."),
-    ('%', "##... ##..# ...#. ..#.. .#... #..## ...## ..... ....."),
-    ('(', "...#. ..#.. .#... .#... .#... ..#.. ...#. ..... ....."),
-    (')', ".#... ..#.. ...#. ...#. ...#. ..#.. .#... ..... ....."),
-    ('#', ".#.#. .#.#. ##### .#.#. ##### .#.#. .#.#. ..... ....."),
-    ('\'', "..#.. ..#.. .#... ..... ..... ..... ..... ..... ....."),
-    ('&', ".#... #.#.. #.#.. .#... #.#.# #..#. .##.# ..... ....."),
-    ('<', "..... ...#. ..#.. .#... ..#.. ...#. ..... ..... ....."),
-    ('>', "..... .#... ..#.. ...#. ..#.. .#... ..... ..... ....."),
-    ('!', "..#.. ..#.. ..#.. ..#.. ..#.. ..... ..#.. ..... ....."),
-    ('?', ".###. #...# ....# ...#. ..#.. ..... ..#.. ..... ....."),
-    ('*', "..... ..#.. #.#.# .###. #.#.# ..#.. ..... ..... ....."),
-    ('|', "..#.. ..#.. ..#.. ..#.. ..#.. ..#.. ..#.. ..... ....."),
-    ('×', "..... ..... #...# .#.#. ..#.. .#.#. #...# ..... ....."),
-    ('→', "..... ..#.. ...#. ##### ...#. ..#.. ..... ..... ....."),
-];
+static FILE: &[u8] = include_bytes!("../fonts/Roboto-Regular.ttf");
 
-/// An empty box, for what the font does not have.
-const UNKNOWN: &str = "##### #...# #...# #...# #...# #...# ##### ..... .....";
+/// What a text that is too long ends in.
+const ELLIPSIS: char = '…';
 
-/// The dots of a character as (row, column).
-pub fn dots(character: char) -> impl Iterator<Item = (usize, usize)> {
-    let alike = match character {
-        '–' | '−' => '-',
-        '’' => '\'',
-        'µ' => 'u',
-        other => other,
+fn font() -> Option<&'static FontRef<'static>> {
+    static FONT: OnceLock<Option<FontRef<'static>>> = OnceLock::new();
+    FONT.get_or_init(|| FontRef::try_from_slice(FILE).ok()).as_ref()
+}
+
+/// How many pixels wide a text is whose lines are `size` pixels high.
+pub fn width(text: &str, size: f32) -> f32 {
+    let Some(font) = font().map(|font| font.as_scaled(PxScale::from(size))) else { return 0.0 };
+    text.chars().map(|letter| font.h_advance(font.glyph_id(letter))).sum()
+}
+
+/// The text, or as much of its beginning as fits into `room` pixels.
+pub fn fitted(text: &str, size: f32, room: f32) -> String {
+    if width(text, size) <= room {
+        return text.to_string();
+    }
+    let mut left = room - width(&ELLIPSIS.to_string(), size);
+    let fits = |letter: &char| {
+        left -= width(&letter.to_string(), size);
+        left >= 0.0
     };
-    let found = GLYPHS.iter().find(|(known, _)| *known == alike).map(|(_, rows)| *rows);
-    let rows = if alike == ' ' { "" } else { found.unwrap_or(UNKNOWN) };
-    let places =
-        rows.split(' ').enumerate().flat_map(|(row, line)| line.bytes().enumerate().map(move |(c, b)| (row, c, b)));
-    places.filter(|(_, _, dot)| *dot == b'#').map(|(row, column, _)| (row, column))
+    let kept: String = text.chars().take_while(fits).collect();
+    format!("{}{ELLIPSIS}", kept.trim_end())
+}
+
+/// Hands over every pixel that a line of text touches, with the share of it that is covered: column and row from the upper
+/// left corner of the line.
+pub fn draw(text: &str, size: f32, mut pixel: impl FnMut(i32, i32, f32)) {
+    let Some(font) = font().map(|font| font.as_scaled(PxScale::from(size))) else { return };
+    let mut pen = 0.0;
+    for letter in text.chars() {
+        let glyph = font.glyph_id(letter);
+        let placed = glyph.with_scale_and_position(font.scale(), point(pen, font.ascent()));
+        pen += font.h_advance(glyph);
+        if let Some(outline) = font.outline_glyph(placed) {
+            let corner = outline.px_bounds().min;
+            outline.draw(|x, y, share| pixel(corner.x as i32 + x as i32, corner.y as i32 + y as i32, share.min(1.0)));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ink(text: &str) -> Vec<(i32, i32)> {
+        let mut dark = Vec::new();
+        draw(text, 18.0, |x, y, share| dark.extend((share > 0.5).then_some((x, y))));
+        dark
+    }
+
     #[test]
-    fn every_character_has_nine_rows_of_five_dots_and_occurs_once() {
-        for (place, (character, rows)) in GLYPHS.iter().enumerate() {
-            let lines: Vec<&str> = rows.split(' ').collect();
-            assert!(lines.len() == HEIGHT && lines.iter().all(|line| line.len() == ADVANCE - 1), "{character}");
-            assert!(GLYPHS[..place].iter().all(|(other, _)| other != character), "{character}");
+    fn names_that_are_not_ascii_were_boxes() {
+        let missing = ink("\u{E000}");
+        for letter in ["ä", "ß", "é", "Ł", "ж", "Ω", "ñ", "×", "…", "–"] {
+            assert!(!ink(letter).is_empty() && ink(letter) != missing, "{letter}");
         }
-        assert_eq!(dots(' ').count(), 0);
-        assert_eq!(dots('漢').count(), dots('☃').count());
+        assert!(ink(" ").is_empty());
+        assert!(ink("Åg").iter().all(|&(x, y)| (0..30).contains(&x) && (0..19).contains(&y)));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_with_an_ellipsis() {
+        let (text, room) = ("a rather long name of a class", 80.0);
+        let short = fitted(text, 18.0, room);
+        assert!(short.ends_with('…') && short.len() > 8 && width(&short, 18.0) <= room, "{short}");
+        assert_eq!(fitted("cat", 18.0, room), "cat");
+        assert!(width("WWW", 18.0) > width("iii", 18.0));
     }
 }

@@ -53,9 +53,11 @@ impl Confusion {
         ratio(2.0 * precision * recall, precision + recall)
     }
 
-    /// Means over the classes that occur.
+    /// Means over the classes that occur, as labels or as predictions (the macro average of scikit-learn).
     pub fn metrics(&self) -> Vec<Metric> {
-        let occurs = |class: &usize| (0..self.classes).any(|other| self.cell(*class, other) > 0.0);
+        let occurs = |class: &usize| {
+            (0..self.classes).any(|other| self.cell(*class, other) > 0.0 || self.cell(other, *class) > 0.0)
+        };
         let present: Vec<usize> = (0..self.classes).filter(occurs).collect();
         let mean =
             |of: &dyn Fn(usize) -> f64| ratio(present.iter().map(|&class| of(class)).sum(), present.len() as f64);

@@ -21,7 +21,8 @@ pub mod values;
 
 pub use components::{Component, components};
 pub use detection::Detection;
-pub use roc::Roc;
+pub use roc::{OneVersusRest, Roc};
+pub use values::Regression;
 
 use octant_graph::Tensor;
 

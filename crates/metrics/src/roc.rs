@@ -1,84 +1,141 @@
 //! The receiver operating characteristic: what share of the true and of the false is caught at every threshold.
 
-use octant_graph::{DType, Tensor};
+use crate::ratio;
+use std::collections::HashMap;
 
-/// The intervals of [`scores`].
-pub const INTERVALS: usize = 128;
+/// More different scores than this are counted in intervals.
+const MOST_INTERVALS: usize = 1 << 14;
 
-/// Every class against all others, for a batch of probabilities `[n, classes]`: how many probabilities of the right class
-/// and how many of wrong ones lie in each of [`INTERVALS`] equal intervals, one after the other.
-pub fn scores(probabilities: &Tensor, labels: &Tensor, weights: &Tensor) -> Tensor {
-    let (rows, classes) = (probabilities.dim(0), probabilities.dim(1));
-    let last = probabilities.scalar_like((INTERVALS - 1) as f64);
-    let interval = (probabilities * INTERVALS as f64).floor().min(&last).convert(DType::I32);
-    let interval = interval.reshape(&[rows * classes]).one_hot(INTERVALS, DType::F32);
-    let right = labels.one_hot(classes, DType::F32);
-    let count = |which: Tensor| {
-        let counted = (which * weights.reshape(&[rows, 1])).reshape(&[1, rows * classes]);
-        counted.matmul(&interval).reshape(&[INTERVALS])
-    };
-    Tensor::concatenate(&[count(right.clone()), count(1.0 - right)], 0)
+/// Counts of scores by truth, for scores of any scale. As long as there are few different ones each is counted by itself, and
+/// everything that follows is exact. Beyond that, neighbors are counted together: scores whose bits agree but for the last
+/// ones, so that intervals are fine around 0 and of equal relative width elsewhere. Memory is bounded however much is
+/// observed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Roc {
+    /// How many of the last bits of a score do not count.
+    dropped: u32,
+    /// False and true, by the remaining bits.
+    counts: HashMap<u32, [f64; 2]>,
 }
 
-/// Counts of scores in `0..=1` by truth, in equal intervals.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Roc {
-    positive: Vec<f64>,
-    negative: Vec<f64>,
+/// Bits that are ordered as the numbers are.
+fn ordered(score: f32) -> u32 {
+    // -0 is 0.
+    let bits = (score + 0.0).to_bits();
+    if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
+}
+
+/// A probability as log-odds: as fine near 1 as near 0.
+fn log_odds(probability: f32) -> f32 {
+    let p = f64::from(probability);
+    (p.ln() - (-p).ln_1p()) as f32
 }
 
 impl Roc {
-    /// Counts in that many intervals.
-    pub fn new(intervals: usize) -> Roc {
-        Roc { positive: vec![0.0; intervals.max(1)], negative: vec![0.0; intervals.max(1)] }
-    }
-
-    /// What the sums of [`scores`] come to.
-    pub fn of_scores(sums: &[f64]) -> Roc {
-        let (positive, negative) = sums.split_at(sums.len() / 2);
-        Roc { positive: positive.to_vec(), negative: negative.to_vec() }
-    }
-
     /// Adds one score.
-    pub fn observe(&mut self, score: f64, truth: bool) {
-        let last = self.positive.len() - 1;
-        let place = ((score.clamp(0.0, 1.0) * self.positive.len() as f64) as usize).min(last);
-        let counts = if truth { &mut self.positive } else { &mut self.negative };
-        counts[place] += 1.0;
+    pub fn observe(&mut self, score: f32, truth: bool) {
+        self.counts.entry(ordered(score) >> self.dropped).or_default()[usize::from(truth)] += 1.0;
+        while self.counts.len() > MOST_INTERVALS {
+            self.coarsen(self.dropped + 1);
+        }
+    }
+
+    /// Adds one probability.
+    pub fn observe_probability(&mut self, probability: f32, truth: bool) {
+        self.observe(log_odds(probability), truth);
+    }
+
+    fn coarsen(&mut self, dropped: u32) {
+        let more = dropped - self.dropped;
+        for (bits, counts) in std::mem::take(&mut self.counts) {
+            let merged = self.counts.entry(bits >> more).or_default();
+            [0, 1].map(|truth| merged[truth] += counts[truth]);
+        }
+        self.dropped = dropped;
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &Roc) {
+        let mut other = other.clone();
+        let dropped = self.dropped.max(other.dropped);
+        self.coarsen(dropped);
+        other.coarsen(dropped);
+        for (bits, counts) in other.counts {
+            let merged = self.counts.entry(bits).or_default();
+            [0, 1].map(|truth| merged[truth] += counts[truth]);
+        }
+        while self.counts.len() > MOST_INTERVALS {
+            self.coarsen(self.dropped + 1);
+        }
+    }
+
+    /// Whether both the true and the false occur; without both there is nothing to tell apart.
+    pub fn is_defined(&self) -> bool {
+        [0, 1].iter().all(|&truth| self.counts.values().any(|counts| counts[truth] > 0.0))
+    }
+
+    /// Running counts of false and true from the strictest threshold to the loosest.
+    fn caught(&self) -> Vec<[f64; 2]> {
+        let mut counts: Vec<(&u32, &[f64; 2])> = self.counts.iter().collect();
+        counts.sort_unstable_by(|a, b| b.0.cmp(a.0));
+        let running = counts.iter().scan([0.0, 0.0], |sums, (_, counts)| {
+            *sums = [sums[0] + counts[0], sums[1] + counts[1]];
+            Some(*sums)
+        });
+        running.collect()
     }
 
     /// Points (false positive rate, true positive rate) from the strictest threshold to the loosest.
     pub fn curve(&self) -> Vec<[f64; 2]> {
-        let total = |counts: &[f64]| counts.iter().sum::<f64>().max(1.0);
-        let (positives, negatives) = (total(&self.positive), total(&self.negative));
-        let (mut hits, mut alarms) = (0.0, 0.0);
-        let points = self.positive.iter().zip(&self.negative).rev().map(|(positive, negative)| {
-            hits += positive;
-            alarms += negative;
-            [alarms / negatives, hits / positives]
-        });
+        let caught = self.caught();
+        let totals = caught.last().copied().unwrap_or_default();
+        let points = caught.iter().map(|sums| [0, 1].map(|truth| ratio(sums[truth], totals[truth])));
         std::iter::once([0.0, 0.0]).chain(points).collect()
     }
 
-    /// Points (recall, precision) from the strictest threshold to the loosest; thresholds that nothing reaches are left
-    /// out.
+    /// Points (recall, precision) from the strictest threshold to the loosest.
     pub fn precision_recall(&self) -> Vec<[f64; 2]> {
-        let positives = self.positive.iter().sum::<f64>().max(1.0);
-        let (mut hits, mut alarms) = (0.0, 0.0);
-        let mut points = Vec::new();
-        for (positive, negative) in self.positive.iter().zip(&self.negative).rev() {
-            hits += positive;
-            alarms += negative;
-            if hits + alarms > 0.0 {
-                points.push([hits / positives, hits / (hits + alarms)]);
-            }
-        }
-        points
+        let caught = self.caught();
+        let positives = caught.last().map_or(0.0, |totals| totals[1]);
+        caught.iter().map(|[alarms, hits]| [ratio(*hits, positives), ratio(*hits, hits + alarms)]).collect()
     }
 
     /// The area under the curve: 1 is perfect, 0.5 is chance.
     pub fn area(&self) -> f64 {
         self.curve().windows(2).map(|pair| (pair[1][0] - pair[0][0]) * (pair[0][1] + pair[1][1]) / 2.0).sum()
+    }
+}
+
+/// Every class against all others.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OneVersusRest {
+    classes: Vec<Roc>,
+}
+
+impl OneVersusRest {
+    /// For that many classes.
+    pub fn new(classes: usize) -> OneVersusRest {
+        OneVersusRest { classes: vec![Roc::default(); classes] }
+    }
+
+    /// Adds the probabilities of one sample.
+    pub fn observe(&mut self, probabilities: &[f32], label: usize) {
+        for (class, (roc, &probability)) in self.classes.iter_mut().zip(probabilities).enumerate() {
+            roc.observe_probability(probability, class == label);
+        }
+    }
+
+    /// All decisions together, whatever their class: the micro average.
+    pub fn pooled(&self) -> Roc {
+        let mut all = Roc::default();
+        self.classes.iter().for_each(|roc| all.merge(roc));
+        all
+    }
+
+    /// The mean of the areas of all classes that occur: the macro average.
+    pub fn mean_area(&self) -> f64 {
+        let areas: Vec<f64> = self.classes.iter().filter(|roc| roc.is_defined()).map(Roc::area).collect();
+        ratio(areas.iter().sum(), areas.len() as f64)
     }
 }
 
@@ -88,15 +145,23 @@ mod tests {
 
     #[test]
     fn the_area_is_one_for_perfect_scores_and_a_half_for_useless_ones() {
-        let (mut perfect, mut useless) = (Roc::new(100), Roc::new(100));
+        let (mut perfect, mut useless) = (Roc::default(), Roc::default());
         for number in 0..100 {
             let truth = number % 2 == 0;
             perfect.observe(if truth { 0.9 } else { 0.1 }, truth);
-            useless.observe((number / 2) as f64 / 50.0, truth);
+            useless.observe((number / 2) as f32 / 50.0, truth);
         }
         assert_eq!(perfect.area(), 1.0);
         assert!((useless.area() - 0.5).abs() < 1e-9);
         assert_eq!(perfect.precision_recall().first(), Some(&[1.0, 1.0]));
         assert_eq!(useless.precision_recall().last(), Some(&[1.0, 0.5]));
+    }
+
+    #[test]
+    fn bits_are_ordered_as_their_numbers_are() {
+        let scores = [f32::NEG_INFINITY, -3e30, -1.0, -1e-40, 0.0, 1e-40, 0.5, 2.0, f32::INFINITY];
+        assert!(scores.windows(2).all(|pair| ordered(pair[0]) < ordered(pair[1])));
+        assert_eq!(ordered(-0.0), ordered(0.0));
+        assert_eq!((log_odds(0.0), log_odds(1.0)), (f32::NEG_INFINITY, f32::INFINITY));
     }
 }

@@ -8,7 +8,7 @@ use crate::{Cache, DataSource, Recipe, Result, nearest};
 use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, Part};
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
-use octant_data::{Cached, DataError, Dataset, Glyphs, Target, pack_once};
+use octant_data::{Cached, DataError, Dataset, Glyphs, Matched, Target, pack_once};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +20,10 @@ pub struct Data {
     pub valid: Arc<dyn Dataset>,
     /// Classes, numbers per image, or 1 for masks.
     pub outputs: usize,
+    /// What the head's outputs mean: the names of classes, or of columns. Both splits have their numbers.
+    pub classes: Vec<String>,
+    /// Where the splits are not the same, in sentences.
+    pub remarks: Vec<String>,
 }
 
 /// What opening a data set needs from the program around it.
@@ -108,7 +112,9 @@ pub const SOURCES: [SourceEntry; 11] = [
     SourceEntry {
         kind: "idx",
         about: "the folder with train-images-idx3-ubyte(.gz) and the other three files",
-        open: Open::Files(|folder, split, _| Ok(Arc::new(IdxDataset::open(folder, split == Split::Train)?))),
+        open: Open::Files(|folder, split, _| {
+            Matched::named_by_file(Arc::new(IdxDataset::open(folder, split == Split::Train)?), folder)
+        }),
     },
     SourceEntry {
         kind: "cifar",
@@ -179,8 +185,9 @@ impl SourceEntry {
     }
 }
 
-/// Opens the data that a recipe names.
-pub fn data(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Data> {
+/// Opens the data that a recipe names. Classes are matched by name: with `known`, those of a run, where there are any,
+/// otherwise with those of the training data.
+pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) -> Result<Data> {
     let source = &recipe.data;
     let entry = SourceEntry::named(&source.kind)?;
     let [train, valid] = match entry.open {
@@ -198,14 +205,21 @@ pub fn data(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Data> {
     if train.is_empty() || valid.is_empty() {
         refuse!("the data set has no images to {}", if train.is_empty() { "learn from" } else { "validate on" });
     }
+    let (classes, whose) = match known {
+        [] => (train.class_names().to_vec(), "the training data"),
+        known => (known.to_vec(), "the run"),
+    };
+    let (train, of_train) = Matched::by_name(train, &classes, "the training data", whose)?;
+    let (valid, of_valid) = Matched::by_name(valid, &classes, "the validation data", whose)?;
     let outputs = match train.get(0)?.target {
-        Target::Class(_) => train.class_names().len(),
+        Target::Class(_) => classes.len(),
         Target::Values(values) => values.len(),
         Target::Boxes(_) => train.class_names().len(),
         Target::Mask(_) => 1,
     };
     let train = cached(recipe, "train", train, surroundings)?;
-    Ok(Data { train, valid: cached(recipe, "test", valid, surroundings)?, outputs })
+    let valid = cached(recipe, "test", valid, surroundings)?;
+    Ok(Data { train, valid, outputs, classes, remarks: of_train.into_iter().chain(of_valid).collect() })
 }
 
 /// Samples that need not be decoded again in every epoch.

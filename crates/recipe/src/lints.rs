@@ -20,13 +20,7 @@ pub fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         ));
     }
     warnings.extend(unscaled(recipe));
-    if data.train.class_names() != data.valid.class_names() {
-        warnings.push(
-            "training and validation data have different classes, so the same number means different things; give both \
-             the same folders"
-                .into(),
-        );
-    }
+    warnings.extend(data.remarks.iter().cloned());
     warnings.extend(frozen(recipe, data)?);
     warnings.extend(preprocessing(recipe, data)?);
     warnings.extend(shared_images(&*data.train, &*data.valid));

@@ -9,7 +9,8 @@ use crate::{
 use octant_data::detection::{self, AugmentSettings, BoxAugment};
 use octant_data::{Dataset, LastBatch, Pipeline};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
-use octant_train::{Pace, Phase, Rate};
+use octant_train::options::one_of;
+use octant_train::{Pace, Phase, PhaseOptions, Rate};
 use std::sync::Arc;
 
 /// What phases must know of the data.
@@ -109,6 +110,59 @@ fn augment(
     BoxAugment { dataset, side: image[0], most_boxes, mosaic_until, settings }
 }
 
+/// Refuses keys that a schedule of this kind does not look at.
+fn refuse_ignored(schedule: &ScheduleRecipe) -> Result<()> {
+    use ScheduleKind::*;
+    let given: [(&str, bool, &[ScheduleKind]); 12] = [
+        ("min_lr", schedule.min_lr.is_some(), &[Linear, Cosine, WarmupCosine, TimmCosine, Plateau]),
+        ("warmup", schedule.warmup.is_some(), &[Linear, WarmupCosine, TimmCosine]),
+        ("warmup_lr", schedule.warmup_lr.is_some(), &[TimmCosine]),
+        ("total", schedule.total.is_some(), &[Linear, Polynomial, Cosine, OneCycle, WarmupCosine, TimmCosine]),
+        ("every", schedule.every.is_some(), &[Step]),
+        ("milestones", schedule.milestones.is_some(), &[MultiStep]),
+        ("factor", schedule.factor.is_some(), &[Step, MultiStep, Plateau]),
+        ("power", schedule.power.is_some(), &[Polynomial]),
+        ("patience", schedule.patience.is_some(), &[Plateau]),
+        ("threshold", schedule.threshold.is_some(), &[Plateau]),
+        ("cooldown", schedule.cooldown.is_some(), &[Plateau]),
+        ("stretch", schedule.stretch.is_some() || schedule.decay.is_some(), &[WarmupCosine]),
+    ];
+    match given.iter().find(|(_, is_given, kinds)| *is_given && !kinds.contains(&schedule.kind)) {
+        Some((key, _, kinds)) => {
+            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            refuse!("`schedule.{key}` is for {}, not for a {} schedule; remove it", one_of(&kinds), schedule.kind)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses sizes that no transform of the recipe looks at: whoever gave one would not get it.
+pub fn refuse_ignored_sizes(recipe: &Recipe) -> Result<()> {
+    let entry = octant_zoo::find(&recipe.model)?;
+    let pipelines = |recipe: &Recipe| -> Result<Vec<Pipeline>> {
+        let learned = recipe.phases.iter().map(|phase| transform(recipe, &phase.transform, true, entry));
+        learned.chain([transform(recipe, &recipe.eval_transform, false, entry)]).collect()
+    };
+    let now = pipelines(recipe)?;
+    for (key, is_given) in [
+        ("image_size", recipe.image_size.is_some()),
+        ("base_size", recipe.base_size.is_some()),
+        ("crop_size", recipe.crop_size.is_some()),
+    ] {
+        let mut other = recipe.clone();
+        let size = match key {
+            "image_size" => &mut other.image_size,
+            "base_size" => &mut other.base_size,
+            _ => &mut other.crop_size,
+        };
+        *size = size.map(|size| size + 1);
+        if is_given && pipelines(&other)? == now {
+            refuse!("`{key}` changes nothing: no transform of this recipe resizes or crops by it; name one that does");
+        }
+    }
+    Ok(())
+}
+
 fn rate(
     schedule: &ScheduleRecipe,
     epochs: u64,
@@ -120,6 +174,7 @@ fn rate(
         None => schedule.kind == ScheduleKind::OneCycle,
         Some(per) => per == Per::Step,
     };
+    refuse_ignored(schedule)?;
     let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
     let total = schedule.total.unwrap_or(length);
     let (rate, least) = (schedule.lr, schedule.min_lr.unwrap_or(0.0));

@@ -30,9 +30,11 @@ options! {
         model: String, flag();
         /// The size of the head.
         classes: Option<usize>, within(1..), unset("what the data says"), flag();
-        /// Weights to start from: a file, an address, `pretrained`, or a name that `octant weights get` knows. A head of
-        /// another size is left as it was initialized.
+        /// Weights to start from: a file, an address, `pretrained`, or a name that `octant weights get` knows. A head for
+        /// other classes is left as it was initialized.
         weights: Option<PathBuf>, unset("random"), alias("weight-path"), value("FILE");
+        /// Weights of which only a part fits the network will do; the rest is left as it was initialized.
+        partial_weights: bool = false, flag();
         /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin.
         device: String = "auto".into(), flag();
         /// Devices that work on every batch together, or `all`; batches of any size are spread over them.

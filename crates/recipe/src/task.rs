@@ -2,12 +2,9 @@
 
 use crate::error::refuse;
 use crate::{BestMode, Normalization, PhaseRecipe, Recipe, Result};
-use octant_archive::Archive;
-use octant_nn::VariableSpec;
 use octant_train::options::{OptionError, nearest, one_of};
 use octant_train::{Classify, Detect, MaskLoss, Normalize, Regress, Segment, Task, ValueLoss, normalize_of};
 use octant_zoo::{Entry, Model};
-use std::path::Path;
 
 /// A task that recipes may name.
 pub struct TaskEntry {
@@ -78,7 +75,7 @@ pub const TASKS: [TaskEntry; 4] = [
         losses: ValueLoss::NAMES,
         keys: &[],
         build: |Parts { model, image, normalize, loss, .. }| {
-            Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss], center: 0.0 })
+            Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
         },
     },
 ];
@@ -178,20 +175,6 @@ pub fn smaller_is_better(recipe: &Recipe) -> Result<bool> {
         Some(mode) => mode == BestMode::Min,
         None => ERRORS.contains(&best(recipe)?.trim_start_matches("val_")),
     })
-}
-
-/// Weights from a file as values to start from, and a line that says what matched.
-pub fn weights(
-    path: &Path,
-    recipe: &Recipe,
-    outputs: usize,
-) -> Result<(Vec<VariableSpec>, octant_zoo::weights::Loaded)> {
-    let (model, entry) = model(recipe, outputs)?;
-    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-    let archive = Archive::open(path)?;
-    let loaded = octant_zoo::weights::load(&archive, &*model, &specs, recipe.run.seed);
-    loaded.matching.require(false)?;
-    Ok((specs, loaded))
 }
 
 #[cfg(test)]

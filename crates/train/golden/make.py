@@ -25,7 +25,7 @@ STEPS = 20
 
 
 def images(step, batch, channels, side):
-    u = zoo.units(f'images {step}', batch * channels * side * side).reshape(batch, channels, side, side)
+    u = zoo.units(f'pictures {step}', batch * channels * side * side).reshape(batch, channels, side, side)
     return (torch.floor(u * 256) - 127.5) / 127.5
 
 

@@ -1,8 +1,9 @@
 //! Images into classes.
 
-use crate::{Findings, Inputs, Metric, Normalize, Outcome, Task, normalized};
-use octant_graph::{DType, Tensor};
-use octant_metrics::{Roc, classes, roc, vector};
+use crate::{Findings, Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
+use octant_data::{Batch, Targets};
+use octant_graph::{DType, HostTensor, Tensor};
+use octant_metrics::{OneVersusRest, classes, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
 
@@ -20,7 +21,7 @@ pub struct Classify {
     pub mixed: bool,
 }
 
-/// The places of the running sums; in evaluation the confusion matrix and the counts of scores follow.
+/// The places of the running sums; in evaluation the confusion matrix follows.
 const LOSS: usize = 0;
 const CORRECT: usize = 1;
 const AMONG_FIVE: usize = 2;
@@ -57,12 +58,13 @@ impl Task for Classify {
             false => mask.sum_all(),
         };
         let mut sums = vector(&[(&losses * mask).sum_all(), correct.sum_all(), among_five, mask.sum_all()]);
-        if matches!(cx.mode(), Mode::Evaluate) && self.drawn() > 0 {
+        let mut predictions = None;
+        if matches!(cx.mode(), Mode::Evaluate) && self.is_drawn() {
             let confusion = classes::confusion(labels, &predicted, mask, self.model.classes());
-            let scores = roc::scores(&logits.softmax(1), labels, mask);
-            sums = Tensor::concatenate(&[sums, confusion, scores], 0);
+            sums = Tensor::concatenate(&[sums, confusion], 0);
+            predictions = Some(logits.softmax(1));
         }
-        Outcome::new(loss::mean(&losses, Some(mask)), sums)
+        Outcome { predictions, ..Outcome::new(loss::mean(&losses, Some(mask)), sums) }
     }
 
     fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {
@@ -72,9 +74,7 @@ impl Task for Classify {
             metrics.push(("top5".into(), sums[AMONG_FIVE] / count));
         }
         if !training {
-            let Findings { confusion, roc } = self.findings(sums);
-            metrics.extend(confusion.iter().flat_map(classes::Confusion::metrics));
-            metrics.extend(roc.map(|roc| ("auc".into(), roc.area())));
+            metrics.extend(self.findings(sums).confusion.iter().flat_map(classes::Confusion::metrics));
         }
         metrics
     }
@@ -89,13 +89,42 @@ impl Task for Classify {
 
     fn findings(&self, counts: &[f64]) -> Findings {
         let classes = self.model.classes();
-        match counts.get(SUMS..).and_then(|drawn| drawn.split_at_checked(classes * classes)) {
-            Some((counts, scores)) if !scores.is_empty() => Findings {
-                confusion: Some(classes::Confusion { counts: counts.to_vec(), classes }),
-                roc: Some(Roc::of_scores(scores)),
-            },
-            _ => Findings::default(),
+        let counts = counts.get(SUMS..).filter(|counts| !counts.is_empty() && counts.len() == classes * classes);
+        let confusion = counts.map(|counts| classes::Confusion { counts: counts.to_vec(), classes });
+        Findings { confusion, roc: None }
+    }
+
+    fn observer(&self) -> Option<Box<dyn Observer>> {
+        let scores = OneVersusRest::new(self.model.classes());
+        self.is_drawn().then(|| Box::new(Watcher { scores }) as Box<dyn Observer>)
+    }
+}
+
+/// The probabilities of every sample, by class.
+struct Watcher {
+    scores: OneVersusRest,
+}
+
+impl Observer for Watcher {
+    fn observe(&mut self, batch: &Batch, predictions: &HostTensor) -> Result<(), TrainError> {
+        let (Targets::Classes(labels) | Targets::Mixed { classes: labels, .. }) = &batch.targets else { return Ok(()) };
+        let probabilities = predictions.elements::<f32>().map_err(|error| TrainError::Data(error.to_string()))?;
+        let labels = labels.elements::<i32>().map_err(|error| TrainError::Data(error.to_string()))?;
+        let classes = predictions.dims().get(1).copied().unwrap_or(1).max(1);
+        for ((row, &label), &index) in probabilities.chunks_exact(classes).zip(labels.iter()).zip(&batch.indices) {
+            if index != u64::MAX {
+                self.scores.observe(row, label as usize);
+            }
         }
+        Ok(())
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![("auc_macro".into(), self.scores.mean_area()), ("auc_micro".into(), self.scores.pooled().area())]
+    }
+
+    fn findings(&self) -> Findings {
+        Findings { confusion: None, roc: Some(self.scores.pooled()) }
     }
 }
 
@@ -105,9 +134,8 @@ impl Classify {
         self.model.forward(&cx.root(), &images).convert(DType::F32)
     }
 
-    /// How many sums an evaluation needs for what is drawn of it.
-    fn drawn(&self) -> usize {
-        let classes = self.model.classes();
-        if classes <= LARGEST_CONFUSION { classes * classes + 2 * roc::INTERVALS } else { 0 }
+    /// Whether an evaluation's confusions and curves are drawn.
+    fn is_drawn(&self) -> bool {
+        (1..=LARGEST_CONFUSION).contains(&self.model.classes())
     }
 }

@@ -1,9 +1,10 @@
 //! Images into numbers.
 
-use crate::{Inputs, Metric, Normalize, Outcome, Task, normalized};
-use octant_graph::{DType, Tensor};
-use octant_metrics::{values, vector};
-use octant_nn::{Context, loss};
+use crate::{Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
+use octant_data::{Batch, Targets};
+use octant_graph::{DType, HostTensor, Tensor};
+use octant_metrics::{Regression, values, vector};
+use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
 
 crate::choice! {
@@ -28,8 +29,6 @@ pub struct Regress {
     pub normalize: Option<Normalize>,
     /// What is minimized.
     pub loss: ValueLoss,
-    /// About where the targets lie; keeps R² exact for targets far from 0.
-    pub center: f64,
 }
 
 impl Task for Regress {
@@ -46,14 +45,22 @@ impl Task for Regress {
             ValueLoss::Huber => loss::huber(&predicted, targets, 1.0),
         };
         let own = vector(&[(&losses * mask).sum_all(), mask.sum_all()]);
-        let sums = Tensor::concatenate(&[own, values::errors(&predicted, targets, mask, self.center)], 0);
-        Outcome::new(loss::mean(&losses, Some(mask)), sums)
+        let sums = Tensor::concatenate(&[own, values::errors(&predicted, targets, mask)], 0);
+        let predictions = matches!(cx.mode(), Mode::Evaluate).then_some(predicted);
+        Outcome { predictions, ..Outcome::new(loss::mean(&losses, Some(mask)), sums) }
     }
 
-    fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
+    /// In evaluation the observer adds the rest, in double precision.
+    fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {
         let mut metrics = vec![("loss".into(), sums[0] / sums[1].max(1.0))];
-        metrics.extend(values::metrics(&sums[2..]));
+        if training {
+            metrics.extend(values::metrics(&sums[2..]));
+        }
         metrics
+    }
+
+    fn observer(&self) -> Option<Box<dyn Observer>> {
+        Some(Box::new(Watcher(Regression::new(self.model.classes()))))
     }
 
     fn remark(&self, metrics: &[Metric]) -> Option<String> {
@@ -68,5 +75,24 @@ impl Task for Regress {
 
     fn head_paths(&self) -> Vec<String> {
         self.model.head_paths()
+    }
+}
+
+/// What was predicted for every sample, column by column.
+struct Watcher(Regression);
+
+impl Observer for Watcher {
+    fn observe(&mut self, batch: &Batch, predictions: &HostTensor) -> Result<(), TrainError> {
+        let Targets::Values(targets) = &batch.targets else { return Ok(()) };
+        let columns = targets.dims().get(1).copied().unwrap_or(1).max(1);
+        let predictions = predictions.elements::<f32>().map_err(|error| TrainError::Data(error.to_string()))?;
+        let targets = targets.elements::<f32>().map_err(|error| TrainError::Data(error.to_string()))?;
+        let rows = predictions.chunks_exact(columns).zip(targets.chunks_exact(columns)).zip(&batch.indices);
+        rows.filter(|(_, index)| **index != u64::MAX).for_each(|((row, targets), _)| self.0.observe(row, targets));
+        Ok(())
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        self.0.metrics()
     }
 }

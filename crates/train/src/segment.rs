@@ -75,7 +75,7 @@ impl Task for Segment {
         let total = losses.reduce(|sum, loss| sum + loss).expect("a model has an output") / looked_at.len() as f64;
         let loss_sum = vector(&[(&total * mask).sum_all()]);
         let sums = Tensor::concatenate(&[loss_sum, masks::overlap(&outputs[0], &full, mask)], 0);
-        let predictions = evaluates.then(|| scores(&outputs[0]));
+        let predictions = evaluates.then(|| outputs[0].convert(DType::F32));
         Outcome { predictions, ..Outcome::new(loss::mean(&total, Some(mask)), sums) }
     }
 
@@ -94,8 +94,12 @@ impl Task for Segment {
         self.model.head_paths()
     }
 
+    fn warms_up(&self) -> bool {
+        self.warm_up
+    }
+
     fn observer(&self) -> Option<Box<dyn Observer>> {
-        Some(Box::new(Watcher { detection: Detection::default(), roc: Roc::new(256) }))
+        Some(Box::new(Watcher { detection: Detection::default(), roc: Roc::default() }))
     }
 }
 
@@ -108,9 +112,7 @@ fn scores(logits: &Tensor) -> Tensor {
     marked.select(&level.max(&half), &level.min(&below)).convert(DType::U8)
 }
 
-/// The byte from which on a pixel counts as marked.
-const MARKED: u8 = 128;
-
+/// The logits of every pixel: as probabilities in bytes, most of those of small targets would be equal.
 struct Watcher {
     detection: Detection,
     roc: Roc,
@@ -122,15 +124,16 @@ impl Observer for Watcher {
         let [_, height, width, _] = *masks.dims() else { return Ok(()) };
         let pixels = (height * width).max(1);
         let counts = batch.indices.iter().map(|&index| index != u64::MAX);
-        let rows = predictions.bytes().chunks_exact(pixels).zip(masks.bytes().chunks_exact(pixels)).zip(counts);
-        for ((scores, mask), counted) in rows {
+        let logits = predictions.elements::<f32>().map_err(|error| TrainError::Data(error.to_string()))?;
+        let rows = logits.chunks_exact(pixels).zip(masks.bytes().chunks_exact(pixels)).zip(counts);
+        for ((logits, mask), counted) in rows {
             if !counted {
                 continue;
             }
-            let predicted: Vec<bool> = scores.iter().map(|&score| score >= MARKED).collect();
+            let predicted: Vec<bool> = logits.iter().map(|&logit| logit > 0.0).collect();
             let truth: Vec<bool> = mask.iter().map(|&value| value > 0).collect();
             self.detection.observe(&predicted, &truth, width);
-            scores.iter().zip(&truth).for_each(|(&score, &truth)| self.roc.observe(score as f64 / 255.0, truth));
+            logits.iter().zip(&truth).for_each(|(&logit, &truth)| self.roc.observe(logit, truth));
         }
         Ok(())
     }

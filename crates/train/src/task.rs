@@ -71,6 +71,11 @@ pub trait Task {
         Vec::new()
     }
 
+    /// Whether this is the network of a warm-up, whose weights are of no use to the network after it.
+    fn warms_up(&self) -> bool {
+        false
+    }
+
     /// What an evaluation's sums show besides numbers.
     fn findings(&self, counts: &[f64]) -> Findings {
         let _ = counts;

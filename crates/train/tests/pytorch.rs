@@ -31,7 +31,7 @@ fn figures(words: &str) -> Vec<f64> {
 
 /// Bytes that follow from the step, in NHWC; the reference counts in NCHW.
 fn images(step: usize, batch: usize, channels: usize, side: usize) -> HostTensor {
-    let hash = path_hash(&format!("images {step}"));
+    let hash = path_hash(&format!("pictures {step}"));
     let byte = |index: usize| {
         let (channel, place) = (index % channels, index / channels);
         let (image, place) = (place / (side * side), place % (side * side));

@@ -56,7 +56,7 @@ def value(name, shape):
         w = 0.5 + u
     elif last == 'running_mean':
         w = 0.4 * u - 0.2
-    elif last == 'layer_scale':
+    elif last in ('layer_scale', 'gamma'):
         w = 0.5 + 0.5 * u
     elif last in ('class_token', 'cls_token', 'pos_embedding', 'pos_embed'):
         w = u - 0.5
@@ -151,6 +151,25 @@ def tf_efficientnetv2_tiny():
                         norm_layer=partial(nn.BatchNorm2d, eps=1e-3))
 
 
+def efficientnet_timm_tiny():
+    from timm.models.efficientnet import EfficientNet, decode_arch_def
+    rows = [['ds_r1_k3_s1_e1_c8_se0.25'], ['ir_r2_k3_s2_e4_c16_se0.25'], ['ir_r1_k5_s2_e4_c16_se0.25']]
+    return EfficientNet(decode_arch_def(rows), 10, 64, stem_size=8, act_layer=nn.SiLU)
+
+
+def mobilenetv3_timm_tiny():
+    from timm.models._efficientnet_blocks import SqueezeExcite
+    from timm.models.mobilenetv3 import MobileNetV3, decode_arch_def
+    rows = [['ds_r1_k3_s1_e1_c8_se0.25_nre'], ['ir_r1_k3_s2_e2_c16', 'ir_r1_k5_s1_e2_c16_se0.25'], ['cn_r1_k1_s1_c96']]
+    squeeze = partial(SqueezeExcite, gate_layer='hard_sigmoid', force_act_layer=nn.ReLU, rd_round_fn=lambda c: max(8, int(c)))
+    return MobileNetV3(decode_arch_def(rows), 10, stem_size=8, num_features=24, act_layer=nn.Hardswish, se_layer=squeeze)
+
+
+def convnext_timm_test():
+    from timm.models.convnext import ConvNeXt
+    return ConvNeXt(depths=(1, 1, 2, 1), dims=(8, 12, 16, 24), num_classes=10)
+
+
 def mobilenet_v3_tiny():
     from torchvision.models.mobilenetv3 import InvertedResidualConfig, MobileNetV3
     row = partial(InvertedResidualConfig, dilation=1, width_mult=1.0)
@@ -214,6 +233,9 @@ TINY = {
     'convnext-test': (convnext_test, 32, 4, sgd),
     'vit-test': (vit_test, 32, 4, sgd),
     'vit_timm-test': (vit_timm_test, 32, 4, sgd),
+    'efficientnet_timm-tiny': (efficientnet_timm_tiny, 32, 4, sgd),
+    'mobilenetv3_timm-tiny': (mobilenetv3_timm_tiny, 32, 4, sgd),
+    'convnext_timm-test': (convnext_timm_test, 32, 4, sgd),
     'unet-tiny': (lambda: unet(4), 32, 2, sgd),
 }
 NO_DROP = dict(dropout=0.0, stochastic_depth_prob=0.0)
@@ -227,6 +249,10 @@ REAL = {
     'tf_efficientnetv2_s': (timm_model('tf_efficientnetv2_s'), 97, 4, sgd),
     'mobilenet_v3_large': (torchvision_model('mobilenet_v3_large', dropout=0.0), 96, 4, sgd),
     'convnext_tiny': (torchvision_model('convnext_tiny', stochastic_depth_prob=0.0), 64, 2, sgd),
+    'timm_efficientnet_b1': (timm_model('efficientnet_b1'), 97, 2, sgd),
+    'efficientnetv2_s': (timm_model('efficientnetv2_s'), 97, 2, sgd),
+    'mobilenetv3_large_100': (timm_model('mobilenetv3_large_100'), 97, 4, sgd),
+    'timm_convnext_tiny': (timm_model('convnext_tiny'), 64, 2, sgd),
     'vit_tiny_patch16_224': (timm_model('vit_tiny_patch16_224'), 224, 1, sgd),
     'unet': (lambda: unet(32), 32, 2, sgd),
 }
@@ -234,7 +260,8 @@ REAL = {
 
 def images(name, batch, side):
     channels = 1 if name.startswith('fashion') else 3
-    u = units('images', batch * channels * side * side).reshape(batch, channels, side, side)
+    # The seed that the stored figures were made with.
+    u = units('pictures', batch * channels * side * side).reshape(batch, channels, side, side)
     return torch.floor(u * 256) if channels == 1 else (4 * u - 2).float().double()
 
 

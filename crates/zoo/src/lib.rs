@@ -2,7 +2,8 @@
 //!
 //! One file per family in [`families`], all with the same surface, [`Model`]. The [`registry`] is an explicit list: a
 //! name, its aliases in timm and torchvision, what its weights expect of an image, and how to build it.
-//! [`weights`] moves variables between an archive of the reference's layout and Octant's.
+//! [`weights`] moves variables between an archive of the reference's layout and Octant's; [`identity`] tells what an
+//! archive is.
 //!
 //! ```
 //! use octant_graph::{DType, Shape, Trace};
@@ -21,6 +22,7 @@
 
 pub mod cost;
 pub mod families;
+pub mod identity;
 mod model;
 pub mod registry;
 pub mod weights;

@@ -6,6 +6,37 @@ use octant_graph::{DType, HostTensor, Shape, Tensor};
 mod entries;
 mod published;
 
+/// The same network as torchvision and as timm have it: other names in files, other epsilons of norms, other preparation
+/// of images. Where the keys of a file tell them apart, the file decides; a name with one of timm's tags is timm's.
+const COUNTERPARTS: &[(&str, &str)] = &[
+    ("resnet18", "timm_resnet18"),
+    ("resnet34", "timm_resnet34"),
+    ("resnet50", "timm_resnet50"),
+    ("resnet101", "timm_resnet101"),
+    ("resnet152", "timm_resnet152"),
+    ("efficientnet_b0", "timm_efficientnet_b0"),
+    ("efficientnet_b1", "timm_efficientnet_b1"),
+    ("efficientnet_b2", "timm_efficientnet_b2"),
+    ("efficientnet_b3", "timm_efficientnet_b3"),
+    ("efficientnet_b4", "timm_efficientnet_b4"),
+    ("efficientnet_b5", "timm_efficientnet_b5"),
+    ("efficientnet_b6", "timm_efficientnet_b6"),
+    ("efficientnet_b7", "timm_efficientnet_b7"),
+    ("efficientnet-tiny", "efficientnet_timm-tiny"),
+    ("mobilenet_v3_large", "mobilenetv3_large_100"),
+    ("mobilenet_v3_small", "mobilenetv3_small_100"),
+    ("mobilenet_v3-tiny", "mobilenetv3_timm-tiny"),
+    ("convnext_tiny", "timm_convnext_tiny"),
+    ("convnext_small", "timm_convnext_small"),
+    ("convnext_base", "timm_convnext_base"),
+    ("convnext_large", "timm_convnext_large"),
+    ("convnext-test", "convnext_timm-test"),
+    ("vit_b_16", "vit_base_patch16_224"),
+    ("vit_b_32", "vit_base_patch32_224"),
+    ("vit_l_16", "vit_large_patch16_224"),
+    ("vit-test", "vit_timm-test"),
+];
+
 /// How images are brought to a model's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Interpolation {
@@ -116,12 +147,19 @@ pub use entries::ENTRIES;
 pub use published::{Published, published};
 
 /// The entry of that name or alias; case and `-`/`_` do not matter. timm's names end in a tag after a dot that chooses
-/// weights, not a network (`resnet50.a1_in1k`), so a tag that is not known is no hindrance.
+/// weights, not a network (`resnet50.a1_in1k`), so a tag that is not known is no hindrance: it stands for timm's own form
+/// of the network. Its hub writes `timm/` in front.
 pub fn find(name: &str) -> Result<&'static Entry, ZooError> {
     let wanted = normal(name);
     let named = |wanted: &str| ENTRIES.iter().find(|entry| entry.names().any(|known| normal(known) == wanted));
-    let without_tag = || wanted.split_once('.').and_then(|(name, _)| named(name));
-    let found = named(&wanted).or_else(without_tag);
+    let without_tag = || {
+        let (name, tag) = wanted.strip_prefix("timm/").unwrap_or(&wanted).split_once('.')?;
+        let entry = named(name)?;
+        let is_torchvisions = tag.starts_with("tv");
+        Some(entry.counterpart().filter(|other| other.is_timms() && !is_torchvisions).unwrap_or(entry))
+    };
+    let of_hub = || wanted.strip_prefix("timm/").and_then(named);
+    let found = named(&wanted).or_else(without_tag).or_else(of_hub);
     found.ok_or_else(|| ZooError::Unknown { name: name.to_string(), near: near(&wanted) })
 }
 
@@ -129,6 +167,21 @@ impl Entry {
     /// The name here and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// The same network as the other reference has it, where both have it.
+    pub fn counterpart(&self) -> Option<&'static Entry> {
+        let other = COUNTERPARTS.iter().find_map(|&(torchvision, timm)| match self.name {
+            name if name == torchvision => Some(timm),
+            name if name == timm => Some(torchvision),
+            _ => None,
+        })?;
+        ENTRIES.iter().find(|entry| entry.name == other)
+    }
+
+    /// Whether this is timm's form of a network that torchvision has too.
+    fn is_timms(&self) -> bool {
+        COUNTERPARTS.iter().any(|(_, timm)| *timm == self.name)
     }
 
     /// timm's tag at the end of a name of this entry.

@@ -1,5 +1,6 @@
 //! From archives to variables and back: the reference's names and layouts outside, Octant's inside.
 
+use crate::identity::metadata;
 use crate::{Entry, Model};
 use octant_archive::{Archive, ArchiveError, Matching, save_safetensors};
 use octant_nn::VariableSpec;
@@ -80,33 +81,8 @@ pub fn save(
 ) -> Result<(), ArchiveError> {
     let tensors = export(specs, values, steps);
     let metadata: Vec<(String, String)> =
-        std::iter::once(("format".to_string(), "pt".to_string())).chain(metadata(entry, classes)).collect();
+        std::iter::once(("format".to_string(), "pt".to_string())).chain(metadata(entry, classes, &[])).collect();
     save_safetensors(path, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)), &metadata)
-}
-
-/// What a file of weights should say about itself.
-pub fn metadata(entry: &Entry, classes: usize) -> Vec<(String, String)> {
-    let preprocessing = &entry.preprocessing;
-    let metadata = [
-        (MODEL, entry.name.into()),
-        (CLASSES, classes.to_string()),
-        ("octant.input", format!("{:?}", preprocessing.input)),
-        ("octant.range", preprocessing.range.to_string()),
-        ("octant.mean", format!("{:?}", preprocessing.mean)),
-        ("octant.deviation", format!("{:?}", preprocessing.deviation)),
-        ("octant.interpolation", preprocessing.interpolation.name().into()),
-        ("octant.crop", preprocessing.crop.to_string()),
-    ];
-    metadata.map(|(key, value)| (key.to_string(), value)).to_vec()
-}
-
-const MODEL: &str = "octant.model";
-const CLASSES: &str = "octant.classes";
-
-/// The model and the number of classes that a file written by [`save`] says it holds.
-pub fn said_model(archive: &Archive) -> Option<(String, usize)> {
-    let said = |wanted: &str| archive.metadata.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.clone());
-    Some((said(MODEL)?, said(CLASSES)?.parse().ok()?))
 }
 
 fn reference_shape(spec: &VariableSpec) -> (String, Shape) {
@@ -116,7 +92,7 @@ fn reference_shape(spec: &VariableSpec) -> (String, Shape) {
 /// Files that torchvision published before it renamed layers. Each rule holds for names that the model lacks only.
 const RENAMED: [(&str, &str); 2] = [(".mlp.linear_1.", ".mlp.0."), (".mlp.linear_2.", ".mlp.3.")];
 
-fn with_current_names(archive: &Archive, specs: &[VariableSpec]) -> Archive {
+pub(crate) fn with_current_names(archive: &Archive, specs: &[VariableSpec]) -> Archive {
     let known = |name: &str| specs.iter().any(|spec| spec.path == name);
     let mut archive = archive.clone();
     for (name, _) in &mut archive.tensors {
@@ -140,6 +116,7 @@ fn with_dtype(tensor: &HostTensor, dtype: DType) -> HostTensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::{Card, identify};
     use crate::{build, describe};
     use octant_archive::Format;
 
@@ -187,7 +164,8 @@ mod tests {
         let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
         save(&path, entry, 7, &specs, &values, 12).unwrap();
         let archive = Archive::open(&path).unwrap();
-        assert_eq!(said_model(&archive), Some((entry.name.to_string(), 7)));
+        assert_eq!(Card::of(&archive).model.as_deref(), Some(entry.name));
+        assert_eq!(identify(&archive, entry).unwrap().classes, Some(7));
         let loaded = load(&archive, &*model, &specs, 2);
         assert!(loaded.matching.is_exact(), "{}", loaded.matching);
         assert_eq!(loaded.values, values);

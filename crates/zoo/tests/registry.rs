@@ -62,8 +62,33 @@ fn an_unknown_name_suggests_near_ones() {
     let error = find("resnet5O").unwrap_err().to_string();
     assert!(error.contains("resnet50"), "{error}");
     let error = find("mobilenetv3_large_10").unwrap_err().to_string();
-    assert!(error.contains("mobilenet_v3_large"), "{error}");
+    assert!(error.contains("mobilenetv3_large_100"), "{error}");
     assert!(find("nothing like any of them").unwrap_err().to_string().contains("octant models"));
+}
+
+/// What has both references' form is the same network: as many variables of the same shapes, in the same order, under
+/// other names unless the names are the same.
+#[test]
+fn timms_names_took_torchvisions_keys() {
+    for (name, key) in [
+        ("mobilenetv3_large_100", "conv_stem.weight"),
+        ("efficientnet_b1.ra4_e3600_r240_in1k", "blocks.0.0.conv_dw.weight"),
+        ("timm/convnext_tiny.fb_in1k", "stages.0.blocks.0.gamma"),
+        ("efficientnetv2_s", "blocks.0.0.conv.weight"),
+        ("convnext_tiny", "features.0.0.weight"),
+        ("mobilenet_v3_large", "features.0.0.weight"),
+        ("resnet50.a1_in1k", "fc.weight"),
+    ] {
+        let entry = find(name).unwrap();
+        assert!(described(entry).0.iter().any(|spec| spec.path == key), "{name} is {}", entry.name);
+        if let Some(other) = entry.counterpart() {
+            let [own, others] = [entry, other].map(|entry| described(entry).0);
+            let shapes = |specs: &[VariableSpec]| specs.iter().map(|spec| spec.shape.clone()).collect::<Vec<_>>();
+            assert_eq!(shapes(&own), shapes(&others), "{name}");
+            assert_eq!(other.counterpart().unwrap().name, entry.name);
+        }
+    }
+    assert_eq!(find("resnet50.tv2_in1k").unwrap().name, "resnet50");
 }
 
 /// Parameters (exactly) and billions of multiply–adds at the native size as torchvision publishes them with its weights

@@ -13,7 +13,17 @@ use std::path::Path;
 use std::process::Command;
 
 /// One of every kind of names: torchvision's, timm's, the authors' own.
-const MODELS: [&str; 5] = ["resnet50", "efficientnet_v2_s", "vit-test", "vit_tiny_patch16_224", "mshnet"];
+const MODELS: [&str; 9] = [
+    "resnet50",
+    "efficientnet_v2_s",
+    "vit-test",
+    "vit_tiny_patch16_224",
+    "mshnet",
+    "timm_efficientnet_b1",
+    "efficientnetv2_s",
+    "mobilenetv3_large_100",
+    "timm_convnext_tiny",
+];
 
 fn save(name: &str, path: &Path) {
     let entry = octant_zoo::find(name).unwrap();
@@ -47,5 +57,9 @@ fn saved_files_load_strictly() {
     let output = command.output().unwrap();
     let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}{error}");
-    assert_eq!(text.lines().filter(|line| line.ends_with("loaded strictly, same output")).count(), 7, "{text}");
+    assert_eq!(
+        text.lines().filter(|line| line.ends_with("loaded strictly, same output")).count(),
+        MODELS.len() + 2,
+        "{text}"
+    );
 }

@@ -4,8 +4,8 @@ use super::opened::{self, Ticking, Which};
 use crate::Ending;
 use crate::output::{Json, bytes, duration};
 use anyhow::{Context, Result, bail};
-use octant_data::pack;
 use octant_data::readers::write_webdataset;
+use octant_data::{Dataset, Matched, pack};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -47,6 +47,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--per-shard must be at least 1");
     }
     let splits = opened::open(&dir, split)?;
+    // Both splits are written with the same numbers for the same names.
+    let joined = opened::joined(&splits);
+    let numbered = splits.into_iter().map(|(name, dataset)| -> Result<opened::Named> {
+        let (dataset, _) = Matched::by_name(dataset, joined.class_names(), name, "all splits")?;
+        Ok((name, dataset))
+    });
+    let splits = numbered.collect::<Result<Vec<_>>>()?;
     std::fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     for (name, dataset) in &splits {
         let begun = Instant::now();

@@ -82,9 +82,9 @@ fn plot(statistics: &Statistics, names: &[String]) -> Canvas {
     for (row, (class, count)) in statistics.classes.iter().enumerate() {
         let top = 30 + row * ROW;
         let name: String = names.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
-        canvas.letters([8, top + 2], &name.chars().take(20).collect::<String>(), [30; 3]);
+        canvas.letters([8, top - 1], &Canvas::fitted(&name, NAME - 16), [30; 3]);
         canvas.block([NAME, top, (count * BAR).div_ceil(largest), ROW - 4], [70, 120, 200]);
-        canvas.letters([NAME + BAR + 10, top + 2], &count.to_string(), [30; 3]);
+        canvas.letters([NAME + BAR + 10, top - 1], &count.to_string(), [30; 3]);
     }
     canvas
 }

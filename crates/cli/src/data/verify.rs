@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Decode every file of a data set; list what is corrupt, does not match, contradicts or is there twice
 ///
 /// Ends with an error when anything has to be repaired: files that cannot be decoded, masks that do not fit their
-/// images, equal images with different labels. Duplicates, empty masks and empty classes are only listed.
+/// images, equal images with different labels, classes that only the test split has. Duplicates, empty masks and empty classes are only listed.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The folder or file of a data set, in any layout that can be read
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let splits = opened::open(&arguments.dir, arguments.split)?;
     let dataset = opened::joined(&splits);
     let survey = opened::surveyed(&dataset, arguments.workers);
-    let mut kinds = kinds(&survey, &dataset);
+    let mut kinds = kinds(&survey, &dataset, &splits);
     kinds.push(dropped_labels(&arguments)?);
     match arguments.json {
         true => print_json(&kinds, &survey, &dataset),
@@ -82,7 +82,16 @@ fn dropped_labels(arguments: &Arguments) -> Result<Kind> {
     Ok(Kind { name: "dropped labels", about: "boxes that would not be learned", is_error: true, lines })
 }
 
-fn kinds(survey: &Survey, dataset: &Joined) -> Vec<Kind> {
+/// Classes that one split has and the other lacks: nothing to learn them from, or nothing to judge them on.
+fn class_differences(splits: &[Named]) -> [Vec<String>; 2] {
+    let [(_, train), (_, test)] = splits else { return Default::default() };
+    let lacks = |set: &dyn Dataset, other: &dyn Dataset| -> Vec<String> {
+        set.class_names().iter().filter(|name| !other.class_names().contains(name)).cloned().collect()
+    };
+    [lacks(&**test, &**train), lacks(&**train, &**test)]
+}
+
+fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
     // Most reasons begin with the path already.
     let reasons = |list: &[(String, String)]| {
         let line =
@@ -101,7 +110,15 @@ fn kinds(survey: &Survey, dataset: &Joined) -> Vec<Kind> {
         list.push(twins.places.join(" = "));
     }
     let kind = |name, about, is_error, lines| Kind { name, about, is_error, lines };
+    let [unlearned, unjudged] = class_differences(splits);
     vec![
+        kind("classes only in test", "no sample of them to learn from; training refuses them", true, unlearned),
+        kind(
+            "classes only in train",
+            "no sample of them to be judged on; the others are matched by name",
+            false,
+            unjudged,
+        ),
         kind("corrupt", "cannot be decoded", true, reasons(&survey.corrupt)),
         kind("mismatched", "mask and image do not belong together", true, reasons(&survey.mismatched)),
         kind("contradicting", "equal images with different targets", true, contradictions),
@@ -140,7 +157,7 @@ fn print_json(kinds: &[Kind], survey: &Survey, dataset: &Joined) {
     let counts: serde_json::Map<String, serde_json::Value> =
         kinds.iter().map(|kind| (kind.name.replace(' ', "_"), kind.lines.len().into())).collect();
     Json::line(json!({
-        "event": "done", "samples": dataset.len(), "read": survey.statistics.samples, "sound": survey.is_sound(),
+        "event": "done", "samples": dataset.len(), "read": survey.statistics.samples, "sound": !kinds.iter().any(|kind| kind.is_error && !kind.lines.is_empty()),
         "findings": counts,
     }));
 }

@@ -5,10 +5,12 @@ use crate::output::{Json, line};
 use crate::show::{as_json, show};
 use anyhow::{Context, Result, bail};
 use octant_data::AnyImage;
-use octant_data::decode::{DecodeOptions, Format, read_image};
+use octant_data::decode::{DecodeOptions, read_image};
+use octant_data::readers::images_below;
 use octant_metrics::{Metric, images, values};
 use octant_tensor::DType;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Sums over all pairs of images.
@@ -75,29 +77,48 @@ fn usual_range(dtype: DType) -> f64 {
     }
 }
 
-/// An image, or all images of a folder in the order of their names.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_path_buf()]);
+/// The images of a folder and below it, by their paths in it without the ending.
+fn files(folder: &Path) -> Result<BTreeMap<PathBuf, PathBuf>> {
+    let name = |path: &Path| path.strip_prefix(folder).unwrap_or(path).with_extension("");
+    Ok(images_below(folder)?.into_iter().map(|path| (name(&path), path)).collect())
+}
+
+/// What is compared with what: two files, or the files of two folders that have the same names. A name that only one
+/// folder has is an error: leaving it out would flatter, and going by order would compare what does not belong together.
+fn pairs(made: &Path, wanted: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    match (made.is_dir(), wanted.is_dir()) {
+        (false, false) => return Ok(vec![(made.to_path_buf(), wanted.to_path_buf())]),
+        (true, true) => {}
+        _ => bail!("{} and {} must both be files or both be folders", made.display(), wanted.display()),
     }
-    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut files: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| Format::has_image_extension(path)).collect();
-    files.sort();
-    Ok(files)
+    let (first, mut second) = (files(made)?, files(wanted)?);
+    let mut pairs = Vec::new();
+    let mut alone = Vec::new();
+    for (name, path) in first {
+        match second.remove(&name) {
+            Some(other) => pairs.push((path, other)),
+            None => alone.push(path.display().to_string()),
+        }
+    }
+    alone.extend(second.values().map(|path| path.display().to_string()));
+    if !alone.is_empty() || pairs.is_empty() {
+        bail!(
+            "{} images have no image of the same name in the other folder: {}",
+            alone.len(),
+            octant_data::listed(&alone)
+        );
+    }
+    Ok(pairs)
 }
 
 /// Compares what was made with what was wanted, pair by pair.
 pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bool) -> Result<Ending> {
-    let (made, wanted) = (files(made)?, files(wanted)?);
-    if made.len() != wanted.len() || made.is_empty() {
-        bail!("there are {} images to judge and {} to judge them by; both must be as many", made.len(), wanted.len());
-    }
-    let dtype = read_image(&made[0], &DecodeOptions::default())?.dtype();
+    let pairs = pairs(made, wanted)?;
+    let dtype = read_image(&pairs[0].0, &DecodeOptions::default())?.dtype();
     let range = range.unwrap_or_else(|| usual_range(dtype));
     let mut likeness = Likeness::default();
     let (mut least, mut greatest) = (f64::MAX, f64::MIN);
-    for (made, wanted) in made.iter().zip(&wanted) {
+    for (made, wanted) in &pairs {
         let [first, second] = [read(made)?, read(wanted)?];
         if first.dims != second.dims {
             let ([h, w, c], [height, width, channels]) = (first.dims, second.dims);
@@ -114,11 +135,11 @@ pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bo
     if as_objects {
         let metrics = as_json(&metrics);
         Json::line(
-            json!({ "event": "done", "images": made.len(), "range": range, "metrics": metrics, "remarks": remarks }),
+            json!({ "event": "done", "images": pairs.len(), "range": range, "metrics": metrics, "remarks": remarks }),
         );
         return Ok(Ending::Done);
     }
-    line(format_args!("{} images, values that span {range}\n  {}", made.len(), show(&metrics)));
+    line(format_args!("{} images, values that span {range}\n  {}", pairs.len(), show(&metrics)));
     remarks.iter().for_each(line);
     Ok(Ending::Done)
 }

@@ -107,11 +107,11 @@ pub(super) fn resize(arguments: Resize) -> Result<Ending> {
     let method = method(filter, semantics, antialias);
     let of = |method| Operation::Resize { height: size.height, width: size.width, method };
     let what = format!("resize to {}×{}, {filter}, {semantics}", size.width, size.height);
-    let jobs = files::jobs(&files.input, &files.out, files.masks.as_deref())?;
-    let images = read_all(&jobs)?;
+    let work = Work::read(&files)?;
     // Masks hold labels, which must not be mixed.
     let for_masks = of(Method::new(Filter::Nearest, semantics));
-    process(&files, &place, &what, &jobs, &images, &vec![of(method); jobs.len()], Some(&vec![for_masks; jobs.len()]))
+    let count = work.jobs.len();
+    work.process(&files, &place, &what, &vec![of(method); count], Some(&vec![for_masks; count]))
 }
 
 pub(super) fn blur(arguments: Blur) -> Result<Ending> {
@@ -121,17 +121,16 @@ pub(super) fn blur(arguments: Blur) -> Result<Ending> {
     }
     let operation = Operation::Blur(gaussian(sigma, kernel, semantics)?);
     let what = format!("blur with sigma {sigma}, {semantics}");
-    let jobs = files::jobs(&files.input, &files.out, files.masks.as_deref())?;
-    let images = read_all(&jobs)?;
-    process(&files, &place, &what, &jobs, &images, &vec![operation; jobs.len()], None)
+    let work = Work::read(&files)?;
+    let operations = vec![operation; work.jobs.len()];
+    work.process(&files, &place, &what, &operations, None)
 }
 
 pub(super) fn crop(arguments: Crop) -> Result<Ending> {
-    let jobs = files::jobs(&arguments.files.input, &arguments.files.out, arguments.files.masks.as_deref())?;
-    let images = read_all(&jobs)?;
-    let windows = windows(&arguments, &jobs, &images)?;
+    let mut work = Work::read(&arguments.files)?;
+    let windows = windows(&arguments, &mut work)?;
     let operations: Vec<Operation> = windows.into_iter().map(Operation::Crop).collect();
-    process(&arguments.files, &arguments.place, "crop", &jobs, &images, &operations, Some(&operations))
+    work.process(&arguments.files, &arguments.place, "crop", &operations, Some(&operations))
 }
 
 pub(super) fn method(filter: Filter, semantics: Semantics, antialias: Option<bool>) -> Method {
@@ -152,33 +151,34 @@ pub(super) fn gaussian(sigma: f32, kernel: Option<usize>, semantics: Semantics) 
     Ok(GaussianBlur { sigma, size, semantics })
 }
 
-/// The window of every image.
-fn windows(arguments: &Crop, jobs: &[Job], images: &[AnyImage]) -> Result<Vec<Window>> {
+/// The window of every image that has one; the others are left out of the work.
+fn windows(arguments: &Crop, work: &mut Work) -> Result<Vec<Window>> {
     if let Some(text) = &arguments.window {
-        return Ok(vec![window(text)?; images.len()]);
+        let wanted = window(text)?;
+        return Ok(work.keep(|_, image| fitting(wanted, image)));
     }
     if let Some(size) = arguments.center {
-        let window = |image: &AnyImage| {
+        return Ok(work.keep(|_, image| {
             let [height, width, _] = image.dims();
-            center_window(&Image::filled(height, width, 1, 0u8), size.height.min(height), size.width.min(width))
-        };
-        return Ok(images.iter().map(window).collect());
+            Ok(center_window(&Image::filled(height, width, 1, 0u8), size.height.min(height), size.width.min(width)))
+        }));
+    }
+    if work.jobs.iter().any(|job| job.mask.is_none()) {
+        bail!("give --masks, a folder with video/ and mask/, --window or --center");
     }
     let threshold = match arguments.above {
         true => Threshold::Above(arguments.threshold),
         false => Threshold::AtLeast(arguments.threshold),
     };
-    let mut masks = Vec::new();
-    for (job, image) in jobs.iter().zip(images) {
-        let (path, _) =
-            job.mask.as_ref().context("give --masks, a folder with video/ and mask/, --window or --center")?;
+    let mut masks = work.keep(|job, image| {
+        let (path, _) = job.mask.as_ref().context("it has no mask")?;
         let mask = files::read_mask(path, threshold)?;
         if mask.dims()[..2] != image.dims()[..2] {
             bail!("{} and its mask have different sizes", job.image.display());
         }
-        masks.push(mask);
-    }
-    if arguments.steady {
+        Ok(mask)
+    });
+    if arguments.steady && !masks.is_empty() {
         let all = together(&masks)?;
         masks.fill(all);
     }
@@ -188,6 +188,17 @@ fn windows(arguments: &Crop, jobs: &[Job], images: &[AnyImage]) -> Result<Vec<Wi
         crop.window(mask).unwrap_or(Window { top: 0, left: 0, height: mask.height(), width: mask.width() })
     };
     Ok(masks.iter().map(window).collect())
+}
+
+/// A window that lies in the image as a whole: a part of it would be of another size than was asked for.
+fn fitting(window: Window, image: &AnyImage) -> Result<Window> {
+    let [height, width, _] = image.dims();
+    let Window { top, left, height: rows, width: columns } = window;
+    let fits = |first: usize, length: usize, size: usize| first.checked_add(length).is_some_and(|end| end <= size);
+    if !fits(top, rows, height) || !fits(left, columns, width) {
+        bail!("the window {left},{top},{columns},{rows} does not lie in the image, which is {width}×{height}");
+    }
+    Ok(window)
 }
 
 /// A mask that marks the corners of everything that any of the masks marks.
@@ -204,41 +215,98 @@ fn together(masks: &[Image<u8>]) -> Result<Image<u8>> {
     Ok(all)
 }
 
-fn read_all(jobs: &[Job]) -> Result<Vec<AnyImage>> {
-    jobs.iter().map(|job| files::read(&job.image)).collect()
+/// Images to work on. One that cannot be read or worked on is said and left out; the command fails at the end.
+struct Work {
+    jobs: Vec<Job>,
+    images: Vec<AnyImage>,
+    failed: usize,
 }
 
-/// Runs the operations, writes images and masks, and says how long it took.
-fn process(
-    files: &Files,
-    place: &Place,
-    what: &str,
-    jobs: &[Job],
-    images: &[AnyImage],
-    operations: &[Operation],
-    for_masks: Option<&[Operation]>,
-) -> Result<Ending> {
-    let mut engine = Engine::open(place)?;
-    let (results, times) = engine.run(images, operations, place)?;
-    for ((job, result), original) in jobs.iter().zip(results).zip(images) {
-        let result = stored_like(result, original);
+impl Work {
+    fn read(files: &Files) -> Result<Work> {
+        let jobs = files::jobs(&files.input, &files.out, files.masks.as_deref())?;
+        let mut work = Work { jobs: Vec::new(), images: Vec::new(), failed: 0 };
+        for job in jobs {
+            match files::read(&job.image) {
+                Ok(image) => {
+                    work.images.push(image);
+                    work.jobs.push(job);
+                }
+                Err(error) => work.fail(&job, &error),
+            }
+        }
+        Ok(work)
+    }
+
+    fn fail(&mut self, job: &Job, error: &anyhow::Error) {
+        let text = format!("{error:#}");
+        let path = job.image.display().to_string();
+        eprintln!("failed: {}", if text.contains(&path) { text } else { format!("{path}: {text}") });
+        self.failed += 1;
+    }
+
+    /// Something about every image; images of which it cannot be had are left out.
+    fn keep<T>(&mut self, about: impl Fn(&Job, &AnyImage) -> Result<T>) -> Vec<T> {
+        let mut kept = Vec::new();
+        let (jobs, images) = (std::mem::take(&mut self.jobs), std::mem::take(&mut self.images));
+        for (job, image) in jobs.into_iter().zip(images) {
+            match about(&job, &image) {
+                Ok(value) => {
+                    kept.push(value);
+                    self.jobs.push(job);
+                    self.images.push(image);
+                }
+                Err(error) => self.fail(&job, &error),
+            }
+        }
+        kept
+    }
+
+    /// Runs the operations, writes images and masks, and says how long it took.
+    fn process(
+        mut self,
+        files: &Files,
+        place: &Place,
+        what: &str,
+        operations: &[Operation],
+        for_masks: Option<&[Operation]>,
+    ) -> Result<Ending> {
+        let all = self.jobs.len() + self.failed;
+        if !self.jobs.is_empty() {
+            let mut engine = Engine::open(place)?;
+            let (results, times) = engine.run(&self.images, operations, place)?;
+            for (number, result) in results.into_iter().enumerate() {
+                let written = self.write(number, result, files.json, for_masks.map(|operations| &operations[number]));
+                if let Err(error) = written {
+                    self.fail(&self.jobs[number].clone(), &error);
+                }
+            }
+            let precision = format!("{:?}", place.precision).to_lowercase();
+            let what = format!("{what}, {precision} precision, on {}", engine.name());
+            times.print(&what, self.jobs.len(), files.json);
+            if !files.json {
+                println!("  written to  {}", files.out.display());
+            }
+        }
+        match self.failed {
+            0 => Ok(Ending::Done),
+            failed => bail!("{failed} of {all} images failed; they are listed above"),
+        }
+    }
+
+    fn write(&self, number: usize, result: AnyImage, as_json: bool, for_mask: Option<&Operation>) -> Result<()> {
+        let job = &self.jobs[number];
+        let result = stored_like(result, &self.images[number]);
         let [height, width, _] = result.dims();
         files::write(&job.out, &result)?;
-        if files.json {
+        if as_json {
             Json::line(json!({ "event": "image", "in": job.image, "out": job.out, "width": width, "height": height }));
         }
-    }
-    for (number, job) in jobs.iter().enumerate() {
         if let Some((mask, Some(out))) = &job.mask {
             let mask = files::read(mask)?;
-            let moved = for_masks.map(|operations| operations[number].on_host(&mask, Precision::Stored));
+            let moved = for_mask.map(|operation| operation.on_host(&mask, Precision::Stored));
             files::write(out, &moved.unwrap_or(Ok(mask))?)?;
         }
+        Ok(())
     }
-    let what = format!("{what}, {} precision, on {}", format!("{:?}", place.precision).to_lowercase(), engine.name());
-    times.print(&what, jobs.len(), files.json);
-    if !files.json {
-        println!("  written to  {}", files.out.display());
-    }
-    Ok(Ending::Done)
 }

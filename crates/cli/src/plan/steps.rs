@@ -31,7 +31,7 @@ impl Steps {
         }
         let (phases, samples) = match is_at_hand {
             true => {
-                let data = prepare::data(recipe)?;
+                let data = prepare::data(recipe, &[])?;
                 (prepare::phases(recipe, &data)?, data.train.len())
             }
             false => (guessed(recipe)?, IMAGES),

@@ -1,6 +1,6 @@
 //! One raw tensor through one network.
 
-use super::{Arguments, load};
+use super::{Arguments, Chosen, choose, load};
 use crate::output::Json;
 use crate::{Ending, device};
 use anyhow::{Result, bail};
@@ -12,28 +12,32 @@ use octant_zoo::Entry;
 use serde_json::json;
 use std::path::Path;
 
-pub(super) fn run(entry: &Entry, input: &Path, output: &Path, arguments: &Arguments) -> Result<Ending> {
+pub(super) fn run(entry: &'static Entry, input: &Path, output: &Path, arguments: &Arguments) -> Result<Ending> {
     let is_nchw = match arguments.layout.as_str() {
         "nchw" => true,
         "nhwc" => false,
         other => bail!("there is no layout \"{other}\"; use nchw or nhwc"),
     };
     let images = images(input, is_nchw, entry)?;
-    let classes = arguments.classes_of(entry)?;
+    let chosen = choose(arguments, entry)?;
+    let Chosen { entry, classes, .. } = chosen;
     let model = (entry.build)(classes);
     let trace = Trace::new();
     let placeholder = trace.input("images", images.shape().clone());
     let precision = device::precision(&arguments.precision)?;
     let context = Network::new(&trace, Mode::Evaluate, precision);
     let (scope, converted) = (context.root(), placeholder.convert(precision.dtype()));
-    let forward = model.forward(&scope, &converted);
+    let forward = match chosen.card.warm_up {
+        true => model.outputs(&scope, &converted, true).swap_remove(0),
+        false => model.forward(&scope, &converted),
+    };
     let result = match arguments.features {
         // Traced beside the whole network, which declares all variables in their usual order.
         true => model.pool(&scope, &model.features(&scope, &converted)),
         false => forward,
     };
     let specs: Vec<_> = context.variables().into_iter().map(|variable| variable.spec).collect();
-    let values = load(arguments, entry, &*model, &specs)?;
+    let values = load(arguments, &chosen, &*model, &specs)?;
     let backend = device::open(&arguments.device, arguments.threads)?;
     let program = Program::new("prediction", trace.finish(&[result.convert(DType::F32)])?);
     let executable = backend.compile(&program, &CompileOptions::default())?;

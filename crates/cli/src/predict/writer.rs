@@ -2,18 +2,40 @@
 
 use crate::output::Json;
 use anyhow::{Context, Result};
+use octant_data::transforms::Placed;
 use octant_data::write_png_u8;
 use octant_imaging::Image;
 use octant_tensor::HostTensor;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
+/// What the outputs mean.
+pub(super) struct Names {
+    /// The names of classes or columns, as far as they are known.
+    pub names: Vec<String>,
+    /// How many outputs there are.
+    pub outputs: usize,
+}
+
+impl Names {
+    fn of(&self, output: usize) -> String {
+        self.names.get(output).cloned().unwrap_or_else(|| output.to_string())
+    }
+
+    /// One name per column of values.
+    fn columns(&self) -> Vec<String> {
+        match self.names.len() == self.outputs {
+            true => self.names.clone(),
+            false => (1..=self.outputs).map(|number| format!("value_{number}")).collect(),
+        }
+    }
+}
+
 /// Writes what was predicted.
 pub(super) struct Writer {
     /// classify, segment or regress.
     pub task: String,
-    /// The names of classes, as far as they are known.
-    pub names: Vec<String>,
+    pub names: Names,
     /// How many classes are shown of each image.
     pub top: usize,
     /// Where masks go.
@@ -21,30 +43,53 @@ pub(super) struct Writer {
     pub json: bool,
 }
 
+/// A field of CSV: quoted where it has to be.
+fn field(text: impl std::fmt::Display) -> String {
+    let text = text.to_string();
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
+}
+
 impl Writer {
     pub fn header(&self) {
         if !self.json {
-            println!(
-                "{}",
-                match self.task.as_str() {
-                    "classify" => "path,class,name,probability",
-                    "segment" => "path,marked_pixels,components,mask,overlay",
-                    _ => "path,values",
-                }
-            );
+            let header = match self.task.as_str() {
+                "classify" => "path,class,name,probability".to_string(),
+                "segment" => "path,marked_pixels,components,mask,overlay".to_string(),
+                _ => std::iter::once("path".to_string())
+                    .chain(self.names.columns().iter().map(field))
+                    .collect::<Vec<_>>()
+                    .join(","),
+            };
+            println!("{header}");
         }
     }
 
-    pub fn row(&self, path: &Path, image: &Image<u8>, answer: &HostTensor) -> Result<()> {
+    /// What is said of one image, and written under `name`.
+    pub fn row(
+        &self,
+        path: &Path,
+        name: &Path,
+        image: &Image<u8>,
+        placed: Option<&Placed>,
+        answer: &HostTensor,
+    ) -> Result<()> {
         match self.task.as_str() {
             "classify" => self.classes(path, &answer.to_f64s()),
-            "segment" => self.mask(path, image, answer)?,
+            "segment" => self.mask(path, name, image, placed, answer)?,
             _ => {
                 let values = answer.to_f64s();
                 let text: Vec<String> = values.iter().map(f64::to_string).collect();
                 match self.json {
-                    true => Json::line(json!({ "path": path, "values": values })),
-                    false => println!("{},{}", path.display(), text.join(",")),
+                    true => {
+                        let columns = self.names.columns();
+                        let named: serde_json::Map<String, serde_json::Value> =
+                            columns.into_iter().zip(values.iter().map(|&value| value.into())).collect();
+                        Json::line(json!({ "path": path, "values": values, "columns": named }));
+                    }
+                    false => println!("{},{}", field(path.display()), text.join(",")),
                 }
             }
         }
@@ -55,7 +100,7 @@ impl Writer {
     fn classes(&self, path: &Path, probabilities: &[f64]) {
         let mut order: Vec<usize> = (0..probabilities.len()).collect();
         order.sort_by(|&a, &b| probabilities[b].total_cmp(&probabilities[a]));
-        let name = |class: usize| self.names.get(class).cloned().unwrap_or_else(|| class.to_string());
+        let name = |class: usize| self.names.of(class);
         let top = &order[..self.top.min(order.len())];
         if self.json {
             let best = top.first().copied().unwrap_or_default();
@@ -69,17 +114,30 @@ impl Writer {
             }));
         }
         for &class in top {
-            println!("{},{class},{},{:.6}", path.display(), name(class), probabilities[class]);
+            println!("{},{class},{},{:.6}", field(path.display()), field(name(class)), probabilities[class]);
         }
     }
 
-    /// A mask of 0 and 255, and the image with what was marked in red.
-    fn mask(&self, path: &Path, image: &Image<u8>, answer: &HostTensor) -> Result<()> {
-        std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
+    /// A mask of 0 and 255 of the image's own size in `masks/`, and the image with what was marked in red in `overlays/`.
+    fn mask(
+        &self,
+        path: &Path,
+        name: &Path,
+        image: &Image<u8>,
+        placed: Option<&Placed>,
+        answer: &HostTensor,
+    ) -> Result<()> {
+        let &[_, height, width, _] = answer.dims() else { anyhow::bail!("the network's answer is no map") };
+        let seen = Image::new(height, width, 1, answer.bytes().to_vec())?;
+        let placed = placed.context("the recipe's eval_transform moves pixels at random, so masks have no place")?;
+        let scores = placed.back(&seen, 0);
+        let marked: Vec<bool> = scores.values().iter().map(|&score| score >= 128).collect();
         let (height, width) = (image.height(), image.width());
-        let marked: Vec<bool> = answer.bytes().iter().map(|&score| score >= 128).collect();
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("image");
-        let [mask_path, overlay_path] = ["mask", "overlay"].map(|kind| self.folder.join(format!("{stem}-{kind}.png")));
+        let [mask_path, overlay_path] =
+            ["masks", "overlays"].map(|kind| self.folder.join(kind).join(format!("{}.png", name.display())));
+        for folder in [&mask_path, &overlay_path].into_iter().filter_map(|path| path.parent()) {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        }
         write_png_u8(
             &mask_path,
             &Image::from_fn(height, width, 1, |row, column, _| if marked[row * width + column] { 255u8 } else { 0 }),
@@ -101,7 +159,8 @@ impl Writer {
                 json!({ "path": path, "marked_pixels": count, "components": components, "mask": mask_path, "overlay": overlay_path }),
             ),
             false => {
-                println!("{},{count},{components},{},{}", path.display(), mask_path.display(), overlay_path.display())
+                let [path, mask, overlay] = [path, &mask_path, &overlay_path].map(|path| field(path.display()));
+                println!("{path},{count},{components},{mask},{overlay}")
             }
         }
         Ok(())

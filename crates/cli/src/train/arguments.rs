@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     burn_epochs: Option<u64>,
     /// Learning rate of the burn-in phase
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long)]
     burn_lr: Option<f64>,
     /// The last warm-up epoch of segmentation's loss, counted from 0
     #[arg(long)]
@@ -78,7 +78,14 @@ pub(super) fn resolve(arguments: &Arguments) -> Result<(Recipe, Option<PathBuf>)
     for assignment in &arguments.set {
         recipes::set_text(&mut table, assignment)?;
     }
-    Ok((recipes::check(table)?, out))
+    let mut recipe = recipes::check(table)?;
+    // A run can be gone on with from another folder.
+    for path in [&mut recipe.data.dir, &mut recipe.weights].into_iter().flatten() {
+        if path.is_relative() && path.exists() {
+            *path = std::path::absolute(&*path).with_context(|| format!("cannot find {}", path.display()))?;
+        }
+    }
+    Ok((recipe, out))
 }
 
 /// `9h`, `30m`, `90s`.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::decode::DecodeOptions;
 use crate::detection::{self, Part};
-use crate::{DataError, Dataset, Packed};
+use crate::{DataError, Dataset, Matched, Packed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Res
     let has = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
     let starting = |start: &str| names.iter().any(|name| name.starts_with(start));
     if starting("train-images") || starting("t10k-images") {
-        return Ok(Arc::new(IdxDataset::open(path, split == Split::Train)?));
+        return Matched::named_by_file(Arc::new(IdxDataset::open(path, split == Split::Train)?), path);
     }
     if starting("cifar-10") || starting("data_batch_1") || has(&["train.bin", "test.bin", "meta"]) {
         let archive = entries.iter().find(|path| path.to_string_lossy().ends_with(".tar.gz"));
@@ -93,10 +93,10 @@ fn open_shards(
         return Ok(Arc::new(Packed::open(pack)?));
     }
     if !records.is_empty() {
-        return Ok(Arc::new(TfRecordDataset::open(&records, Default::default(), options)?));
+        return Matched::named_by_file(Arc::new(TfRecordDataset::open(&records, Default::default(), options)?), path);
     }
     if !shards.is_empty() {
-        return Ok(Arc::new(WebDataset::open(&shards, options)?));
+        return Matched::named_by_file(Arc::new(WebDataset::open(&shards, options)?), path);
     }
     if !entries.iter().any(|path| path.is_dir()) {
         return Ok(Arc::new(TableDataset::unlabeled(path, options)?));

@@ -35,11 +35,6 @@ impl TableDataset {
         let samples = images.into_iter().map(|path| (path, Vec::new())).collect();
         Ok(TableDataset { samples, columns: Vec::new(), options })
     }
-
-    /// The names of the numbers to predict.
-    pub fn columns(&self) -> &[String] {
-        &self.columns
-    }
 }
 
 /// Rows as (path, numbers).
@@ -112,6 +107,10 @@ impl Dataset for TableDataset {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (path, values) = &self.samples[index];
         Ok(Sample { image: read_image(path, &self.options)?, target: Target::Values(values.clone()) })
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.columns
     }
 
     fn location(&self, index: usize) -> String {

@@ -2,7 +2,7 @@
 
 use super::tar;
 use crate::decode::{Channels, DecodeOptions, Format, decode};
-use crate::{DataError, Dataset, Sample, Target, encode_png};
+use crate::{DataError, Dataset, NAMES_FILE, Sample, Target, encode_png};
 use octant_tensor::Bytes;
 use std::fs::File;
 use std::io::Write;
@@ -155,8 +155,8 @@ impl Dataset for WebDataset {
     }
 }
 
-/// Writes a data set as shards `NAME-00000.tar` and so on of at most `per_shard` samples, images as PNG; returns
-/// their paths.
+/// Writes a data set as shards `NAME-00000.tar` and so on of at most `per_shard` samples, images as PNG, and the names of
+/// classes beside them; returns the paths of the shards.
 pub fn write_webdataset(
     dataset: &dyn Dataset,
     folder: &Path,
@@ -164,6 +164,10 @@ pub fn write_webdataset(
     per_shard: usize,
 ) -> Result<Vec<PathBuf>, DataError> {
     std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
+    if !dataset.class_names().is_empty() && dataset.class_names().iter().all(|name| !name.contains('\n')) {
+        let path = folder.join(NAMES_FILE);
+        std::fs::write(&path, dataset.class_names().join("\n") + "\n").map_err(|error| DataError::io(&path, error))?;
+    }
     let mut paths = Vec::new();
     for (number, first) in (0..dataset.len()).step_by(per_shard.max(1)).enumerate() {
         let path = folder.join(format!("{name}-{number:05}.tar"));

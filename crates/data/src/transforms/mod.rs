@@ -7,6 +7,7 @@ mod automatic;
 mod color;
 mod crops;
 mod joint;
+mod placed;
 mod presets;
 
 use crate::{AnyImage, DataError, Sample, SampleRng, Transform};
@@ -14,6 +15,7 @@ pub use automatic::Policy;
 use octant_imaging::mask::MaskCrop;
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
+pub use placed::Placed;
 use serde::{Deserialize, Serialize};
 
 /// A list of steps, applied in order.

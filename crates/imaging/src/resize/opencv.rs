@@ -1,4 +1,5 @@
-//! OpenCV's 8-bit resize: weights of 11 fractional bits, no rounding between the passes; floats for shrinking areas.
+//! OpenCV's 8-bit resize: weights of 11 fractional bits, no rounding between the passes; floats for shrinking areas and down
+//! the columns of a cubic.
 
 use crate::filters::Rows;
 use crate::filters::area::{opencv_enlarge_coordinate, opencv_shrink};
@@ -21,6 +22,7 @@ pub(super) fn resize(image: &Image<u8>, height: usize, width: usize, filter: Fil
     let sums = resize_horizontally(image, &horizontal);
     match vertical.taps {
         2 => resize_vertically(image, &sums, &vertical, combine_two),
+        4 => resize_vertically(image, &sums, &vertical, combine_four),
         _ => resize_vertically(image, &sums, &vertical, combine_many),
     }
 }
@@ -113,6 +115,20 @@ vectorized! {
             let upper = (weights[0] * (upper >> 4)) >> 16;
             let lower = (weights[1] * (lower >> 4)) >> 16;
             *value = ((upper + lower + 2) >> 2).clamp(0, 255) as u8;
+        }
+    }
+}
+
+vectorized! {
+    /// Four neighbors: OpenCV works in floats here, which rounds halves to even. Without Intel's library, which its packages
+    /// for x86 use, it rounds the last values of a row that fill no vector (fewer than eight) half up instead.
+    fn combine_four(rows: &[&[i32]], weights: &[i32], target: &mut [u8]) {
+        let scale = 1.0 / (1u32 << (2 * FRACTION_BITS)) as f32;
+        let factors = [0, 1, 2, 3].map(|tap| weights[tap] as f32 * scale);
+        for (column, pixel) in target.iter_mut().enumerate() {
+            let value = |tap: usize| rows[tap][column] as f32 * factors[tap];
+            let sum = value(0) + (value(1) + (value(2) + value(3)));
+            *pixel = sum.round_ties_even().clamp(0.0, 255.0) as u8;
         }
     }
 }

@@ -67,5 +67,5 @@ pub(super) fn discs(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
         let (image, [count, _]) = synth::regression(side, rng);
         Sample { image: AnyImage::U8(image), target: Target::Values(vec![count]) }
     };
-    made_up((len, side, seed), discs, &[])
+    made_up((len, side, seed), discs, &["discs"])
 }

@@ -1,13 +1,53 @@
-//! ConvNeXt (Liu et al., "A ConvNet for the 2020s", 2022) as in torchvision.
+//! ConvNeXt (Liu et al., "A ConvNet for the 2020s", 2022), under torchvision's names and under timm's.
 
 use crate::{Model, Task};
 use octant_graph::Tensor;
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
 use octant_nn::{Border, Init, Scope, init};
 
+/// The names of one reference. Both count stages; torchvision counts the layers between them too.
+#[derive(Debug, Clone, Copy)]
+struct Names {
+    stem: [&'static str; 2],
+    depthwise: &'static str,
+    norm: &'static str,
+    hidden: [&'static str; 2],
+    scale: (&'static str, Border),
+    last_norm: &'static str,
+    head: &'static str,
+    /// The path of a layer between stages, and of a block, by number of the stage.
+    down: fn(usize) -> String,
+    block: fn(usize, usize) -> String,
+}
+
+const TORCHVISION: Names = Names {
+    stem: ["features.0.0", "features.0.1"],
+    depthwise: "block.0",
+    norm: "block.2",
+    hidden: ["block.3", "block.5"],
+    scale: ("layer_scale", Border::ChannelColumn),
+    last_norm: "classifier.0",
+    head: "classifier.2",
+    down: |stage| format!("features.{}", 2 * stage),
+    block: |stage, block| format!("features.{}.{block}", 2 * stage + 1),
+};
+
+const TIMM: Names = Names {
+    stem: ["stem.0", "stem.1"],
+    depthwise: "conv_dw",
+    norm: "norm",
+    hidden: ["mlp.fc1", "mlp.fc2"],
+    scale: ("gamma", Border::Same),
+    last_norm: "head.norm",
+    head: "head.fc",
+    down: |stage| format!("stages.{stage}.downsample"),
+    block: |stage, block| format!("stages.{stage}.blocks.{block}"),
+};
+
 /// The network.
 #[derive(Debug, Clone)]
 pub struct ConvNext {
+    names: Names,
     /// Blocks per stage.
     pub depths: [usize; 4],
     /// Channels per stage.
@@ -20,12 +60,23 @@ pub struct ConvNext {
 
 impl ConvNext {
     /// A small one for tests.
-    pub const TINY_TEST: ConvNext =
-        ConvNext { depths: [1, 1, 2, 1], widths: [8, 12, 16, 24], stochastic_depth: 0.1, classes: 10 };
+    pub const TINY_TEST: ConvNext = ConvNext {
+        names: TORCHVISION,
+        depths: [1, 1, 2, 1],
+        widths: [8, 12, 16, 24],
+        stochastic_depth: 0.1,
+        classes: 10,
+    };
 
     /// One of the published networks.
     pub const fn new(depths: [usize; 4], width: usize, stochastic_depth: f64) -> ConvNext {
-        ConvNext { depths, widths: [width, 2 * width, 4 * width, 8 * width], stochastic_depth, classes: 1000 }
+        let widths = [width, 2 * width, 4 * width, 8 * width];
+        ConvNext { names: TORCHVISION, depths, widths, stochastic_depth, classes: 1000 }
+    }
+
+    /// The same network as timm has it, where nothing is dropped unless it is asked for.
+    pub const fn timm(self) -> ConvNext {
+        ConvNext { names: TIMM, stochastic_depth: 0.0, ..self }
     }
 }
 
@@ -40,13 +91,14 @@ fn dense(features: usize) -> Dense {
 }
 
 /// A depthwise 7×7 convolution and a network of two layers at every place.
-fn block(cx: &Scope, x: &Tensor, drop: f64) -> Tensor {
+fn block(cx: &Scope, x: &Tensor, names: &Names, drop: f64) -> Tensor {
     let width = x.channels();
-    let y = conv(width, 7).groups(width).apply(&cx.at("block.0"), x);
-    let y = layer_norm(&cx.at("block.2"), &y, EPSILON);
-    let y = dense(4 * width).apply(&cx.at("block.3"), &y).gelu();
-    let y = dense(width).apply(&cx.at("block.5"), &y);
-    let scale = cx.param("layer_scale", &[width], Init::Constant(1e-6), Border::ChannelColumn);
+    let y = conv(width, 7).groups(width).apply(&cx.at(names.depthwise), x);
+    let y = layer_norm(&cx.at(names.norm), &y, EPSILON);
+    let y = dense(4 * width).apply(&cx.at(names.hidden[0]), &y).gelu();
+    let y = dense(width).apply(&cx.at(names.hidden[1]), &y);
+    let (name, border) = names.scale;
+    let scale = cx.param(name, &[width], Init::Constant(1e-6), border);
     let y = &y * scale.convert(y.dtype());
     stochastic_depth(&cx.at("stochastic_depth"), &y, drop) + x
 }
@@ -69,24 +121,25 @@ impl Model for ConvNext {
     }
 
     fn head_paths(&self) -> Vec<String> {
-        vec!["classifier.2".into()]
+        vec![self.names.head.into()]
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let y = conv(self.widths[0], 4).stride(4).padding(Padding::Valid).apply(&cx.at("features.0.0"), images);
-        let mut y = layer_norm(&cx.at("features.0.1"), &y, EPSILON);
+        let names = &self.names;
+        let y = conv(self.widths[0], 4).stride(4).padding(Padding::Valid).apply(&cx.at(names.stem[0]), images);
+        let mut y = layer_norm(&cx.at(names.stem[1]), &y, EPSILON);
         let last = self.depths.iter().sum::<usize>().max(2) - 1;
         let mut index = 0;
         for (stage, (&depth, &width)) in self.depths.iter().zip(&self.widths).enumerate() {
             if stage > 0 {
-                let down = cx.at(format_args!("features.{}", 2 * stage));
+                let down = cx.at((names.down)(stage));
                 let normal = layer_norm(&down.at(0), &y, EPSILON);
                 y = conv(width, 2).stride(2).padding(Padding::Valid).apply(&down.at(1), &normal);
             }
             for number in 0..depth {
                 let drop = self.stochastic_depth * index as f64 / last as f64;
-                let path = cx.at(format_args!("features.{}.{number}", 2 * stage + 1));
-                y = path.block(&y, |cx, y| block(cx, y, drop));
+                let path = cx.at((names.block)(stage, number));
+                y = path.block(&y, |cx, y| block(cx, y, names, drop));
                 index += 1;
             }
         }
@@ -94,10 +147,10 @@ impl Model for ConvNext {
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {
-        layer_norm(&cx.at("classifier.0"), &features.global_avg_pool(), EPSILON)
+        layer_norm(&cx.at(self.names.last_norm), &features.global_avg_pool(), EPSILON)
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {
-        dense(self.classes).apply(&cx.at("classifier.2"), &self.pool(cx, features))
+        dense(self.classes).apply(&cx.at(self.names.head), &self.pool(cx, features))
     }
 }

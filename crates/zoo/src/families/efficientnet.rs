@@ -1,6 +1,6 @@
 //! EfficientNet (Tan and Le, 2019) and EfficientNetV2 (Tan and Le, 2021). The torchvision form has its names and half
-//! padding; the `tf_` form has timm's names, TensorFlow's padding and epsilon 1e-3, as the published TensorFlow weights
-//! need.
+//! padding; timm's form has its names, half padding and PyTorch's epsilon; the `tf_` form has timm's names, TensorFlow's
+//! padding and epsilon 1e-3, as the published TensorFlow weights need.
 
 use super::mbconv::{Form, Kind, Stage, Style, round_channels};
 use crate::{Model, Task};
@@ -113,21 +113,22 @@ pub enum V2Size {
 }
 
 impl EfficientNet {
-    /// EfficientNet b0 to b7 by their factors of width and depth; b5 and larger came with other norms.
-    pub fn v1(width: f64, depth: f64, dropout: f64, classes: usize) -> EfficientNet {
-        let norm = match width >= 1.6 {
+    /// EfficientNet b0 to b7 by their factors of width and depth; torchvision's b5 and larger came with other norms.
+    pub fn v1(width: f64, depth: f64, dropout: f64, form: Form, classes: usize) -> EfficientNet {
+        let norm = match form == Form::Torchvision && width >= 1.6 {
             true => BatchNorm::new().epsilon(1e-3).momentum(0.01),
             false => BatchNorm::new(),
         };
+        let (dropout, stochastic_depth) = if form == Form::Torchvision { (dropout, 0.2) } else { (0.0, 0.0) };
         let stages = stages(&V1, width, depth);
         let last = 4 * stages.last().map_or(0, |stage| stage.output);
-        let style = Style { form: Form::Torchvision, norm };
-        EfficientNet { stages, last, style, dropout, stochastic_depth: 0.2, classes }
+        let style = Style { form, norm };
+        EfficientNet { stages, last, style, dropout, stochastic_depth, classes }
     }
 
     /// A small EfficientNet for tests.
-    pub fn v1_tiny(classes: usize) -> EfficientNet {
-        EfficientNet { stages: stages(&V1_TINY, 1.0, 1.0), last: 64, ..EfficientNet::v1(1.0, 1.0, 0.2, classes) }
+    pub fn v1_tiny(form: Form, classes: usize) -> EfficientNet {
+        EfficientNet { stages: stages(&V1_TINY, 1.0, 1.0), last: 64, ..EfficientNet::v1(1.0, 1.0, 0.2, form, classes) }
     }
 
     /// EfficientNetV2 in one of its forms. timm's models have no dropout unless it is asked for.
@@ -139,8 +140,10 @@ impl EfficientNet {
             V2Size::L => (&V2_L, 0.4),
             V2Size::Xl => (&V2_XL, 0.4),
         };
-        let style = Style { form, norm: BatchNorm::new().epsilon(1e-3) };
-        let (dropout, stochastic_depth) = if form == Form::TimmTf { (0.0, 0.0) } else { (dropout, 0.2) };
+        let norm = BatchNorm::new();
+        let norm = if form == Form::Timm { norm } else { norm.epsilon(1e-3) };
+        let style = Style { form, norm };
+        let (dropout, stochastic_depth) = if form == Form::Torchvision { (dropout, 0.2) } else { (0.0, 0.0) };
         let last = if size == V2Size::Tiny { 64 } else { 1280 };
         EfficientNet { stages: stages(rows, 1.0, 1.0), last, style, dropout, stochastic_depth, classes }
     }
@@ -148,7 +151,7 @@ impl EfficientNet {
     fn stage_path(&self, stage: usize, block: usize) -> String {
         match self.style.form {
             Form::Torchvision => format!("features.{}.{block}", stage + 1),
-            Form::TimmTf => format!("blocks.{stage}.{block}"),
+            Form::Timm | Form::TimmTf => format!("blocks.{stage}.{block}"),
         }
     }
 
@@ -158,14 +161,14 @@ impl EfficientNet {
             Form::Torchvision => {
                 [["features.0.0".into(), "features.0.1".into()], [0, 1].map(|i| format!("features.{last}.{i}"))]
             }
-            Form::TimmTf => [["conv_stem".into(), "bn1".into()], ["conv_head".into(), "bn2".into()]],
+            Form::Timm | Form::TimmTf => [["conv_stem".into(), "bn1".into()], ["conv_head".into(), "bn2".into()]],
         }
     }
 
     fn classifier_path(&self) -> &'static str {
         match self.style.form {
             Form::Torchvision => "classifier.1",
-            Form::TimmTf => "classifier",
+            Form::Timm | Form::TimmTf => "classifier",
         }
     }
 }

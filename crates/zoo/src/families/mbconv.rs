@@ -38,6 +38,8 @@ pub struct Stage {
 pub enum Form {
     /// torchvision: half padding.
     Torchvision,
+    /// timm: half padding.
+    Timm,
     /// timm's `tf_` models: TensorFlow's padding.
     TimmTf,
 }
@@ -67,7 +69,7 @@ impl Style {
     /// A convolution without bias.
     pub fn conv(&self, features: usize, kernel: usize, stride: usize) -> Conv2d {
         let padding = match self.form {
-            Form::Torchvision => Padding::Half,
+            Form::Torchvision | Form::Timm => Padding::Half,
             Form::TimmTf => Padding::TensorFlowSame,
         };
         let conv = Conv2d::new(features, kernel).stride(stride).bias(false).padding(padding);
@@ -78,7 +80,7 @@ impl Style {
         let conv = self.conv(channels, kernel, stride).groups(channels);
         match self.form {
             Form::Torchvision => conv,
-            Form::TimmTf => conv.init(depthwise_timm, init::zeros),
+            Form::Timm | Form::TimmTf => conv.init(depthwise_timm, init::zeros),
         }
     }
 
@@ -91,7 +93,7 @@ impl Style {
     fn squeeze(&self, cx: &Scope, name: &str, x: &Tensor, reduced: usize) -> Tensor {
         let names = match self.form {
             Form::Torchvision => ["fc1", "fc2"],
-            Form::TimmTf => ["conv_reduce", "conv_expand"],
+            Form::Timm | Form::TimmTf => ["conv_reduce", "conv_expand"],
         };
         let squeeze = SqueezeExcite::new(reduced).names(names).functions(Tensor::silu, Tensor::logistic);
         squeeze.init(init::kaiming_normal_fan_out, init::zeros).apply(&cx.at(name), x)
@@ -126,24 +128,30 @@ impl Style {
         let reduced = (x.channels() / 4).max(1);
         let mut part = Parts::default();
         let mut y = x.clone();
-        if wide != x.channels() {
+        let expands = wide != x.channels();
+        if expands {
             let [conv, norm] = part.next();
             y = self.conv_norm(cx, self.names([&conv, &norm], ["conv_pw", "bn1"]), self.conv(wide, 1, 1), x).silu();
         }
+        // timm calls a block without expansion another block, whose last convolution has the name of the missing one.
+        let (middle, last) = match expands {
+            true => (["conv_dw", "bn2"], ["conv_pwl", "bn3"]),
+            false => (["conv_dw", "bn1"], ["conv_pw", "bn2"]),
+        };
         let [conv, norm] = part.next();
         let depthwise = self.depthwise(wide, stage.kernel, stride);
-        y = self.conv_norm(cx, self.names([&conv, &norm], ["conv_dw", "bn2"]), depthwise, &y).silu();
+        y = self.conv_norm(cx, self.names([&conv, &norm], middle), depthwise, &y).silu();
         let whole = part.next_whole();
         let [squeeze] = self.names([&whole], ["se"]);
         y = self.squeeze(cx, squeeze, &y, reduced);
         let [conv, norm] = part.next();
-        self.conv_norm(cx, self.names([&conv, &norm], ["conv_pwl", "bn3"]), self.conv(stage.output, 1, 1), &y)
+        self.conv_norm(cx, self.names([&conv, &norm], last), self.conv(stage.output, 1, 1), &y)
     }
 
     fn names<'a, const N: usize>(&self, torchvision: [&'a str; N], timm: [&'a str; N]) -> [&'a str; N] {
         match self.form {
             Form::Torchvision => torchvision,
-            Form::TimmTf => timm,
+            Form::Timm | Form::TimmTf => timm,
         }
     }
 

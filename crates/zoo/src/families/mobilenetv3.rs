@@ -1,11 +1,12 @@
-//! MobileNetV3 (Howard et al., 2019) as in torchvision: norms with epsilon 1e-3 and momentum 0.01, hard-swish in the later
-//! blocks, squeeze and excitation with the hard sigmoid.
+//! MobileNetV3 (Howard et al., 2019): hard-swish in the later blocks, squeeze and excitation with the hard sigmoid. As in
+//! torchvision, whose norms have epsilon 1e-3 and momentum 0.01, and as in timm, whose norms have PyTorch's 1e-5 and 0.1
+//! and whose last hidden layer is a 1×1 convolution.
 
 use super::mbconv::round_channels;
 use crate::{Model, Task};
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, SqueezeExcite, dropout};
-use octant_nn::{Fans, Init, Scope, init};
+use octant_nn::{Border, Fans, Init, Scope, init};
 
 /// `(kernel, expanded, output, squeeze, hard_swish, stride)`.
 type Row = (usize, usize, usize, bool, bool, usize);
@@ -13,8 +14,11 @@ type Row = (usize, usize, usize, bool, bool, usize);
 /// The network.
 #[derive(Debug, Clone)]
 pub struct MobileNetV3 {
+    form: Form,
     stem: usize,
     rows: &'static [Row],
+    /// How many rows make a stage; only timm's names say so.
+    stages: &'static [usize],
     hidden: usize,
     /// Dropout before the last layer.
     pub dropout: f64,
@@ -58,38 +62,95 @@ const TINY: [Row; 3] = [(3, 8, 8, true, false, 1), (3, 16, 16, false, true, 2), 
 
 impl MobileNetV3 {
     /// The large network.
-    pub const LARGE: MobileNetV3 = MobileNetV3 { stem: 16, rows: &LARGE, hidden: 1280, dropout: 0.2, classes: 1000 };
+    pub const LARGE: MobileNetV3 = MobileNetV3::published(&LARGE, &[1, 2, 3, 4, 2, 3], 1280);
     /// The small network.
-    pub const SMALL: MobileNetV3 = MobileNetV3 { stem: 16, rows: &SMALL, hidden: 1024, dropout: 0.2, classes: 1000 };
+    pub const SMALL: MobileNetV3 = MobileNetV3::published(&SMALL, &[1, 2, 3, 2, 3], 1024);
     /// A small one for tests.
-    pub const TINY: MobileNetV3 = MobileNetV3 { stem: 8, rows: &TINY, hidden: 24, dropout: 0.2, classes: 10 };
+    pub const TINY: MobileNetV3 =
+        MobileNetV3 { stem: 8, hidden: 24, classes: 10, ..MobileNetV3::published(&TINY, &[1, 2], 24) };
+
+    const fn published(rows: &'static [Row], stages: &'static [usize], hidden: usize) -> MobileNetV3 {
+        MobileNetV3 { form: Form::Torchvision, stem: 16, rows, stages, hidden, dropout: 0.2, classes: 1000 }
+    }
+
+    /// The same network as timm has it, where nothing is dropped unless it is asked for.
+    pub const fn timm(self) -> MobileNetV3 {
+        MobileNetV3 { form: Form::Timm, dropout: 0.0, ..self }
+    }
+
+    /// A convolution and its norm; timm names both apart.
+    fn conv_norm(&self, cx: &Scope, torchvision: &str, timm: [&str; 2], x: &Tensor, conv: Conv2d) -> Tensor {
+        let conv = conv.bias(false).init(init::kaiming_normal_fan_out, init::zeros);
+        match self.form {
+            Form::Torchvision => {
+                let cx = cx.at(torchvision);
+                let y = conv.apply(&cx.at("0"), x);
+                BatchNorm::new().epsilon(1e-3).momentum(0.01).apply(&cx.at("1"), &y)
+            }
+            Form::Timm => BatchNorm::new().apply(&cx.at(timm[1]), &conv.apply(&cx.at(timm[0]), x)),
+        }
+    }
+
+    fn block(&self, cx: &Scope, x: &Tensor, &(kernel, expanded, output, squeeze, hard_swish, stride): &Row) -> Tensor {
+        let activation = if hard_swish { Tensor::hard_swish } else { Tensor::relu };
+        let mut part = 0;
+        let mut next = || {
+            part += 1;
+            format!("block.{}", part - 1)
+        };
+        let mut y = x.clone();
+        let expands = expanded != x.channels();
+        if expands {
+            y = activation(&self.conv_norm(cx, &next(), ["conv_pw", "bn1"], &y, Conv2d::new(expanded, 1)));
+        }
+        // timm calls a block without expansion another block, whose last convolution has the name of the missing one.
+        let (middle, last) = match expands {
+            true => (["conv_dw", "bn2"], ["conv_pwl", "bn3"]),
+            false => (["conv_dw", "bn1"], ["conv_pw", "bn2"]),
+        };
+        let depthwise = Conv2d::new(expanded, kernel).stride(stride).groups(expanded);
+        y = activation(&self.conv_norm(cx, &next(), middle, &y, depthwise));
+        if squeeze {
+            let (path, names) = match self.form {
+                Form::Torchvision => (next(), ["fc1", "fc2"]),
+                Form::Timm => ("se".to_string(), ["conv_reduce", "conv_expand"]),
+            };
+            let squeeze = SqueezeExcite::new(round_channels((expanded / 4) as f64)).names(names);
+            let squeeze = squeeze.functions(Tensor::relu, Tensor::hard_sigmoid);
+            y = squeeze.init(init::kaiming_normal_fan_out, init::zeros).apply(&cx.at(path), &y);
+        }
+        y = self.conv_norm(cx, &next(), last, &y, Conv2d::new(output, 1));
+        if stride == 1 && x.channels() == output { y + x } else { y }
+    }
+
+    /// Where the block of a row lies.
+    fn block_path(&self, row: usize) -> String {
+        if self.form == Form::Torchvision {
+            return format!("features.{}", row + 1);
+        }
+        let mut first = 0;
+        for (stage, &rows) in self.stages.iter().enumerate() {
+            if row < first + rows {
+                return format!("blocks.{stage}.{}", row - first);
+            }
+            first += rows;
+        }
+        format!("blocks.{}.0", self.stages.len())
+    }
+
+    fn last_paths(&self) -> [&'static str; 2] {
+        match self.form {
+            Form::Torchvision => ["classifier.0", "classifier.3"],
+            Form::Timm => ["conv_head", "classifier"],
+        }
+    }
 }
 
-fn conv_norm(cx: &Scope, x: &Tensor, conv: Conv2d) -> Tensor {
-    let conv = conv.bias(false).init(init::kaiming_normal_fan_out, init::zeros);
-    let y = conv.apply(&cx.at("0"), x);
-    BatchNorm::new().epsilon(1e-3).momentum(0.01).apply(&cx.at("1"), &y)
-}
-
-fn block(cx: &Scope, x: &Tensor, &(kernel, expanded, output, squeeze, hard_swish, stride): &Row) -> Tensor {
-    let activation = if hard_swish { Tensor::hard_swish } else { Tensor::relu };
-    let mut part = 0;
-    let mut next = || {
-        part += 1;
-        cx.at(format_args!("block.{}", part - 1))
-    };
-    let mut y = x.clone();
-    if expanded != x.channels() {
-        y = activation(&conv_norm(&next(), &y, Conv2d::new(expanded, 1)));
-    }
-    y = activation(&conv_norm(&next(), &y, Conv2d::new(expanded, kernel).stride(stride).groups(expanded)));
-    if squeeze {
-        let squeeze = SqueezeExcite::new(round_channels((expanded / 4) as f64));
-        let squeeze = squeeze.functions(Tensor::relu, Tensor::hard_sigmoid);
-        y = squeeze.init(init::kaiming_normal_fan_out, init::zeros).apply(&next(), &y);
-    }
-    y = conv_norm(&next(), &y, Conv2d::new(output, 1));
-    if stride == 1 && x.channels() == output { y + x } else { y }
+/// Which reference gives the names and the details.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Torchvision,
+    Timm,
 }
 
 fn narrow(_: Fans) -> Init {
@@ -114,25 +175,29 @@ impl Model for MobileNetV3 {
     }
 
     fn head_paths(&self) -> Vec<String> {
-        vec!["classifier.3".into()]
+        vec![self.last_paths()[1].into()]
     }
 
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
-        let mut y = conv_norm(&cx.at("features.0"), images, Conv2d::new(self.stem, 3).stride(2)).hard_swish();
+        let stem = Conv2d::new(self.stem, 3).stride(2);
+        let mut y = self.conv_norm(cx, "features.0", ["conv_stem", "bn1"], images, stem).hard_swish();
         for (index, row) in self.rows.iter().enumerate() {
-            y = cx.at(format_args!("features.{}", index + 1)).block(&y, |cx, y| block(cx, y, row));
+            y = cx.at(self.block_path(index)).block(&y, |cx, y| self.block(cx, y, row));
         }
-        let last = cx.at(format_args!("features.{}", self.rows.len() + 1));
-        conv_norm(&last, &y, Conv2d::new(6 * y.channels(), 1)).hard_swish()
+        let last = self.block_path(self.rows.len());
+        let wide = Conv2d::new(6 * y.channels(), 1);
+        let [conv, norm] = ["conv", "bn1"].map(|name| format!("{last}.{name}"));
+        self.conv_norm(cx, &last, [&conv, &norm], &y, wide).hard_swish()
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {
         let hidden = Dense::new(self.hidden).init(narrow, init::zeros);
-        hidden.apply(&cx.at("classifier.0"), &features.global_avg_pool()).hard_swish()
+        let hidden = if self.form == Form::Timm { hidden.border(Border::Pointwise) } else { hidden };
+        hidden.apply(&cx.at(self.last_paths()[0]), &features.global_avg_pool()).hard_swish()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {
         let pooled = dropout(&cx.at("classifier.2"), &self.pool(cx, features), self.dropout);
-        Dense::new(self.classes).init(narrow, init::zeros).apply(&cx.at("classifier.3"), &pooled)
+        Dense::new(self.classes).init(narrow, init::zeros).apply(&cx.at(self.last_paths()[1]), &pooled)
     }
 }

@@ -39,6 +39,11 @@ const fn imagenet(side: usize, resized: usize, interpolation: Interpolation) -> 
     }
 }
 
+/// ImageNet's mean and deviation as timm prepares images: bicubic, with the share of the side that is kept.
+const fn cropped(side: usize, crop: f64) -> Preprocessing {
+    Preprocessing { crop, ..imagenet(side, side, Bicubic) }
+}
+
 /// Values from -1 to 1, as the TensorFlow weights expect them.
 const fn inception(side: usize, crop: f64) -> Preprocessing {
     let half = [0.5; 3];
@@ -166,7 +171,11 @@ fn resnet(block: Block, depths: [usize; 4], classes: usize) -> Box<dyn Model> {
 }
 
 fn v1(width: f64, depth: f64, dropout: f64, classes: usize) -> Box<dyn Model> {
-    Box::new(EfficientNet::v1(width, depth, dropout, classes))
+    Box::new(EfficientNet::v1(width, depth, dropout, Form::Torchvision, classes))
+}
+
+fn timm_v1(width: f64, depth: f64, classes: usize) -> Box<dyn Model> {
+    Box::new(EfficientNet::v1(width, depth, 0.0, Form::Timm, classes))
 }
 
 fn v2(size: V2Size, form: Form, classes: usize) -> Box<dyn Model> {
@@ -175,6 +184,10 @@ fn v2(size: V2Size, form: Form, classes: usize) -> Box<dyn Model> {
 
 fn convnext(depths: [usize; 4], width: usize, drop: f64, classes: usize) -> Box<dyn Model> {
     sized(ConvNext::new(depths, width, drop), classes)
+}
+
+fn timm_convnext(depths: [usize; 4], width: usize, classes: usize) -> Box<dyn Model> {
+    sized(ConvNext::new(depths, width, 0.0).timm(), classes)
 }
 
 fn vit(patch: usize, width: usize, depth: usize, heads: usize, classes: usize) -> Box<dyn Model> {
@@ -206,6 +219,21 @@ pub const ENTRIES: &[Entry] = &[
     torchvision("resnet152", "resnet", &["resnet152.tv2_in1k"], 224, 232, Bilinear, |classes| {
         resnet(Block::Bottleneck, [3, 8, 36, 3], classes)
     }),
+    timm("timm_resnet18", "resnet", &["timm/resnet18"], cropped(224, 0.95), |classes| {
+        resnet(Block::Basic, [2, 2, 2, 2], classes)
+    }),
+    timm("timm_resnet34", "resnet", &["timm/resnet34"], cropped(224, 0.95), |classes| {
+        resnet(Block::Basic, [3, 4, 6, 3], classes)
+    }),
+    timm("timm_resnet50", "resnet", &["timm/resnet50"], cropped(224, 0.95), |classes| {
+        resnet(Block::Bottleneck, [3, 4, 6, 3], classes)
+    }),
+    timm("timm_resnet101", "resnet", &["timm/resnet101"], cropped(224, 0.95), |classes| {
+        resnet(Block::Bottleneck, [3, 4, 23, 3], classes)
+    }),
+    timm("timm_resnet152", "resnet", &["timm/resnet152"], cropped(224, 0.95), |classes| {
+        resnet(Block::Bottleneck, [3, 8, 36, 3], classes)
+    }),
     tiny("resnet-tiny", "resnet", 32, |classes| sized(ResNet::TINY, classes)),
     tiny("resnet-bottleneck-tiny", "resnet", 32, |classes| sized(ResNet::TINY_BOTTLENECK, classes)),
     torchvision("efficientnet_b0", "efficientnet", &[], 224, 256, Bicubic, |classes| v1(1.0, 1.0, 0.2, classes)),
@@ -216,16 +244,52 @@ pub const ENTRIES: &[Entry] = &[
     torchvision("efficientnet_b5", "efficientnet", &[], 456, 456, Bicubic, |classes| v1(1.6, 2.2, 0.4, classes)),
     torchvision("efficientnet_b6", "efficientnet", &[], 528, 528, Bicubic, |classes| v1(1.8, 2.6, 0.5, classes)),
     torchvision("efficientnet_b7", "efficientnet", &[], 600, 600, Bicubic, |classes| v1(2.0, 3.1, 0.5, classes)),
-    tiny("efficientnet-tiny", "efficientnet", 32, |classes| Box::new(EfficientNet::v1_tiny(classes))),
-    torchvision("efficientnet_v2_s", "efficientnet", &["efficientnetv2_s"], 384, 384, Bilinear, |classes| {
+    tiny("efficientnet-tiny", "efficientnet", 32, |classes| {
+        Box::new(EfficientNet::v1_tiny(Form::Torchvision, classes))
+    }),
+    timm("timm_efficientnet_b0", "efficientnet", &["timm/efficientnet_b0"], cropped(224, 0.875), |classes| {
+        timm_v1(1.0, 1.0, classes)
+    }),
+    timm("timm_efficientnet_b1", "efficientnet", &["timm/efficientnet_b1"], inception(240, 0.9), |classes| {
+        timm_v1(1.0, 1.1, classes)
+    }),
+    timm("timm_efficientnet_b2", "efficientnet", &["timm/efficientnet_b2"], cropped(256, 0.875), |classes| {
+        timm_v1(1.1, 1.2, classes)
+    }),
+    timm("timm_efficientnet_b3", "efficientnet", &["timm/efficientnet_b3"], cropped(288, 0.875), |classes| {
+        timm_v1(1.2, 1.4, classes)
+    }),
+    timm("timm_efficientnet_b4", "efficientnet", &["timm/efficientnet_b4"], cropped(320, 0.875), |classes| {
+        timm_v1(1.4, 1.8, classes)
+    }),
+    timm("timm_efficientnet_b5", "efficientnet", &["timm/efficientnet_b5"], cropped(448, 1.0), |classes| {
+        timm_v1(1.6, 2.2, classes)
+    }),
+    timm("timm_efficientnet_b6", "efficientnet", &["timm/efficientnet_b6"], cropped(528, 0.942), |classes| {
+        timm_v1(1.8, 2.6, classes)
+    }),
+    timm("timm_efficientnet_b7", "efficientnet", &["timm/efficientnet_b7"], cropped(600, 0.949), |classes| {
+        timm_v1(2.0, 3.1, classes)
+    }),
+    tiny("efficientnet_timm-tiny", "efficientnet", 32, |classes| Box::new(EfficientNet::v1_tiny(Form::Timm, classes))),
+    timm("efficientnetv2_s", "efficientnet", &["timm/efficientnetv2_s"], cropped(288, 1.0), |classes| {
+        v2(V2Size::S, Form::Timm, classes)
+    }),
+    timm("efficientnetv2_m", "efficientnet", &["timm/efficientnetv2_m"], cropped(320, 1.0), |classes| {
+        v2(V2Size::M, Form::Timm, classes)
+    }),
+    timm("efficientnetv2_l", "efficientnet", &["timm/efficientnetv2_l"], cropped(384, 1.0), |classes| {
+        v2(V2Size::L, Form::Timm, classes)
+    }),
+    torchvision("efficientnet_v2_s", "efficientnet", &[], 384, 384, Bilinear, |classes| {
         v2(V2Size::S, Form::Torchvision, classes)
     }),
-    torchvision("efficientnet_v2_m", "efficientnet", &["efficientnetv2_m"], 480, 480, Bilinear, |classes| {
+    torchvision("efficientnet_v2_m", "efficientnet", &[], 480, 480, Bilinear, |classes| {
         v2(V2Size::M, Form::Torchvision, classes)
     }),
     Entry {
         preprocessing: inception(480, 1.0),
-        ..torchvision("efficientnet_v2_l", "efficientnet", &["efficientnetv2_l"], 480, 480, Bicubic, |classes| {
+        ..torchvision("efficientnet_v2_l", "efficientnet", &[], 480, 480, Bicubic, |classes| {
             v2(V2Size::L, Form::Torchvision, classes)
         })
     },
@@ -250,25 +314,24 @@ pub const ENTRIES: &[Entry] = &[
     ),
     tensorflow("tf_efficientnetv2_xl", XL_NAMES, 512, |classes| v2(V2Size::Xl, Form::TimmTf, classes)),
     tiny("tf_efficientnetv2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, Form::TimmTf, classes)),
-    torchvision(
-        "mobilenet_v3_large",
-        "mobilenetv3",
-        &["mobilenetv3_large", "mobilenetv3_large_100"],
-        224,
-        232,
-        Bilinear,
-        |classes| sized(MobileNetV3::LARGE, classes),
-    ),
-    torchvision(
-        "mobilenet_v3_small",
-        "mobilenetv3",
-        &["mobilenetv3_small", "mobilenetv3_small_100"],
-        224,
-        256,
-        Bilinear,
-        |classes| sized(MobileNetV3::SMALL, classes),
-    ),
+    torchvision("mobilenet_v3_large", "mobilenetv3", &["mobilenetv3_large"], 224, 232, Bilinear, |classes| {
+        sized(MobileNetV3::LARGE, classes)
+    }),
+    torchvision("mobilenet_v3_small", "mobilenetv3", &["mobilenetv3_small"], 224, 256, Bilinear, |classes| {
+        sized(MobileNetV3::SMALL, classes)
+    }),
     tiny("mobilenet_v3-tiny", "mobilenetv3", 32, |classes| sized(MobileNetV3::TINY, classes)),
+    timm("mobilenetv3_large_100", "mobilenetv3", &["mobilenetv3_large_100.ra_in1k"], cropped(224, 0.875), |classes| {
+        sized(MobileNetV3::LARGE.timm(), classes)
+    }),
+    timm(
+        "mobilenetv3_small_100",
+        "mobilenetv3",
+        &["mobilenetv3_small_100.lamb_in1k"],
+        cropped(224, 0.875),
+        |classes| sized(MobileNetV3::SMALL.timm(), classes),
+    ),
+    tiny("mobilenetv3_timm-tiny", "mobilenetv3", 32, |classes| sized(MobileNetV3::TINY.timm(), classes)),
     torchvision("convnext_tiny", "convnext", &[], 224, 236, Bilinear, |classes| {
         convnext([3, 3, 9, 3], 96, 0.1, classes)
     }),
@@ -282,6 +345,19 @@ pub const ENTRIES: &[Entry] = &[
         convnext([3, 3, 27, 3], 192, 0.5, classes)
     }),
     tiny("convnext-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST, classes)),
+    timm("timm_convnext_tiny", "convnext", &["timm/convnext_tiny"], cropped(224, 0.95), |classes| {
+        timm_convnext([3, 3, 9, 3], 96, classes)
+    }),
+    timm("timm_convnext_small", "convnext", &["timm/convnext_small"], cropped(224, 0.95), |classes| {
+        timm_convnext([3, 3, 27, 3], 96, classes)
+    }),
+    timm("timm_convnext_base", "convnext", &["timm/convnext_base"], cropped(224, 0.875), |classes| {
+        timm_convnext([3, 3, 27, 3], 128, classes)
+    }),
+    timm("timm_convnext_large", "convnext", &["timm/convnext_large"], cropped(224, 0.875), |classes| {
+        timm_convnext([3, 3, 27, 3], 192, classes)
+    }),
+    tiny("convnext_timm-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST.timm(), classes)),
     torchvision("vit_b_16", "vit", &[], 224, 256, Bilinear, |classes| vit(16, 768, 12, 12, classes)),
     torchvision("vit_b_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 768, 12, 12, classes)),
     torchvision("vit_l_16", "vit", &[], 224, 242, Bilinear, |classes| vit(16, 1024, 24, 16, classes)),

@@ -42,6 +42,23 @@ const FILES: &[(&str, &str, &str)] = &[
     ("tf_efficientnetv2_xl", TIMM, "tf_efficientnetv2_xl_in21ft1k-06c35c48.pth"),
     ("mobilenet_v3_large", TORCHVISION, "mobilenet_v3_large-5c1a4163.pth"),
     ("mobilenet_v3_small", TORCHVISION, "mobilenet_v3_small-047dcff4.pth"),
+    ("mobilenetv3_large_100", HUB, "mobilenetv3_large_100.ra_in1k"),
+    ("mobilenetv3_small_100", HUB, "mobilenetv3_small_100.lamb_in1k"),
+    ("timm_resnet18", HUB, "resnet18.a1_in1k"),
+    ("timm_resnet34", HUB, "resnet34.a1_in1k"),
+    ("timm_resnet50", HUB, "resnet50.a1_in1k"),
+    ("timm_resnet101", HUB, "resnet101.a1h_in1k"),
+    ("timm_resnet152", HUB, "resnet152.a1h_in1k"),
+    ("timm_efficientnet_b0", HUB, "efficientnet_b0.ra_in1k"),
+    ("timm_efficientnet_b1", HUB, "efficientnet_b1.ra4_e3600_r240_in1k"),
+    ("timm_efficientnet_b2", HUB, "efficientnet_b2.ra_in1k"),
+    ("timm_efficientnet_b3", HUB, "efficientnet_b3.ra2_in1k"),
+    ("timm_efficientnet_b4", HUB, "efficientnet_b4.ra2_in1k"),
+    ("timm_efficientnet_b5", HUB, "efficientnet_b5.sw_in12k_ft_in1k"),
+    ("timm_convnext_tiny", HUB, "convnext_tiny.in12k_ft_in1k"),
+    ("timm_convnext_small", HUB, "convnext_small.in12k_ft_in1k"),
+    ("timm_convnext_base", HUB, "convnext_base.fb_in22k_ft_in1k"),
+    ("timm_convnext_large", HUB, "convnext_large.fb_in22k_ft_in1k"),
     ("convnext_tiny", TORCHVISION, "convnext_tiny-983f1562.pth"),
     ("convnext_small", TORCHVISION, "convnext_small-0c510722.pth"),
     ("convnext_base", TORCHVISION, "convnext_base-6075fbad.pth"),
@@ -58,6 +75,13 @@ const FILES: &[(&str, &str, &str)] = &[
 ];
 
 impl Entry {
+    /// Whether its published weights are those of one of timm's tags.
+    fn has_tag(&self, tag: &str) -> bool {
+        let ending = format!(".{tag}");
+        let file = FILES.iter().find(|(name, folder, _)| *name == self.name && *folder == HUB).map(|(.., file)| *file);
+        self.aliases.iter().copied().chain(file).any(|name| name.ends_with(&ending))
+    }
+
     /// The published weights of this model; none where the reference offers no single file.
     pub fn published(&self) -> Option<Published> {
         let &(_, folder, file) = FILES.iter().find(|(name, ..)| *name == self.name)?;
@@ -76,9 +100,7 @@ pub fn published(name: &str) -> Result<(&'static Entry, Published), ZooError> {
     let none = |what: String| ZooError::Unpublished { name: name.to_string(), what };
     let published = entry.published().ok_or_else(|| none(format!("license: {}", entry.license)))?;
     match entry.tag_of(name) {
-        Some(tag) if !entry.aliases.iter().any(|alias| alias.ends_with(&format!(".{tag}"))) => {
-            Err(none(format!("those of {} are {}", entry.name, published.file)))
-        }
+        Some(tag) if !entry.has_tag(tag) => Err(none(format!("those of {} are {}", entry.name, published.file))),
         _ => Ok((entry, published)),
     }
 }
@@ -104,8 +126,9 @@ mod tests {
         assert_eq!(file("resnet50").unwrap(), "resnet50-11ad3fa6.pth");
         assert_eq!(file("resnet50.tv2_in1k").unwrap(), "resnet50-11ad3fa6.pth");
         assert_eq!(file("tf_efficientnetv2_l_in21ft1k").unwrap(), "tf_efficientnetv2_l_21ft1k-60127a9d.pth");
-        let error = file("resnet50.a1_in1k").unwrap_err().to_string();
-        assert!(error.contains("resnet50-11ad3fa6.pth"), "{error}");
+        assert_eq!(file("resnet50.a1_in1k").unwrap(), "resnet50.a1_in1k.safetensors");
+        let error = file("resnet50.b2_in1k").unwrap_err().to_string();
+        assert!(error.contains("resnet50.a1_in1k"), "{error}");
         assert!(file("mshnet").unwrap_err().to_string().contains("none"));
     }
 }

@@ -33,7 +33,7 @@ pub fn weight(spec: &VariableSpec) -> HostTensor {
         match last {
             "running_var" => 0.5 + u,
             "running_mean" => 0.4 * u - 0.2,
-            "layer_scale" => 0.5 + 0.5 * u,
+            "layer_scale" | "gamma" => 0.5 + 0.5 * u,
             "class_token" | "cls_token" | "pos_embedding" | "pos_embed" => u - 0.5,
             _ if dims.len() >= 2 => (2.0 * u - 1.0) * spread,
             _ if last.ends_with("weight") => 0.8 + 0.4 * u,
@@ -45,7 +45,8 @@ pub fn weight(spec: &VariableSpec) -> HostTensor {
 
 /// Images in NHWC; the function counts in NCHW, as the references do.
 pub fn images(batch: usize, side: usize, channels: usize) -> HostTensor {
-    let hash = path_hash("images");
+    // The seed that the stored figures were made with.
+    let hash = path_hash("pictures");
     tensor(&[batch, side, side, channels], |index| {
         let (channel, place) = (index % channels, index / channels);
         let (image, place) = (place / (side * side), place % (side * side));

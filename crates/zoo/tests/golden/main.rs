@@ -67,6 +67,9 @@ golden! { check_small:
     vit_test => "vit-test";
     vit_timm_test => "vit_timm-test";
     unet_tiny => "unet-tiny";
+    efficientnet_timm_tiny => "efficientnet_timm-tiny";
+    mobilenetv3_timm_tiny => "mobilenetv3_timm-tiny";
+    convnext_timm_test => "convnext_timm-test";
 }
 
 golden! { check_real:
@@ -81,6 +84,9 @@ golden! { check_real:
     mobilenet_v3_large => "mobilenet_v3_large", 1e-4;
     convnext_tiny => "convnext_tiny", 1e-4;
     vit_tiny_patch16_224 => "vit_tiny_patch16_224", 1e-4;
+    timm_efficientnet_b1 => "timm_efficientnet_b1", 1e-3;
+    mobilenetv3_large_100 => "mobilenetv3_large_100", 1e-3;
+    timm_convnext_tiny => "timm_convnext_tiny", 1e-4;
     // A rectifier falls to the other side in f32, in PyTorch's as here: the sample of the first layer's gradient is 2.5938e-4
     // there, 2.5935e-4 here and 2.6856e-4 in f64, 1.9e-3 of a typical element.
     unet => "unet", 2e-3;

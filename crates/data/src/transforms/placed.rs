@@ -1,0 +1,150 @@
+//! Back from what the network saw to the image it came from: masks and boxes belong to the latter.
+
+use super::{Pipeline, Step};
+use octant_imaging::Image;
+use octant_imaging::resize::{fit_long_side, fit_short_side};
+
+/// Where an image lies in what a pipeline made of it: new = scale × old + offset, per axis (rows, columns).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Placed {
+    old: [usize; 2],
+    new: [usize; 2],
+    scale: [f64; 2],
+    offset: [f64; 2],
+}
+
+impl Pipeline {
+    /// Where an image of that size lies after the steps; none when a step moves pixels at random or by what it sees.
+    pub fn placed(&self, height: usize, width: usize) -> Option<Placed> {
+        let old = [height.max(1), width.max(1)];
+        let mut placed = Placed { old, new: old, scale: [1.0; 2], offset: [0.0; 2] };
+        self.steps.iter().try_for_each(|step| placed.follow(step))?;
+        Some(placed)
+    }
+}
+
+impl Placed {
+    fn follow(&mut self, step: &Step) -> Option<()> {
+        let [height, width] = self.new;
+        match step {
+            Step::Resize { size, .. } => self.resize([size.0, size.1]),
+            Step::ResizeShort { side, .. } => self.resize(fit_short_side(height, width, *side).into()),
+            Step::ResizeLong { side, .. } => self.resize(fit_long_side(height, width, *side).into()),
+            Step::ResizeWithPad { size, .. } => {
+                let frame = [size.0.max(1), size.1.max(1)];
+                let ratio = (height as f64 / frame[0] as f64).max(width as f64 / frame[1] as f64);
+                let inner = [0, 1].map(|axis| ((self.new[axis] as f64 / ratio) as usize).clamp(1, frame[axis]));
+                self.resize(inner);
+                self.shift([0, 1].map(|axis| ((frame[axis] - inner[axis]) / 2) as f64), frame);
+            }
+            Step::CenterCrop { size } => {
+                let frame = [size.0, size.1];
+                let offset = [0, 1].map(|axis| match frame[axis].checked_sub(self.new[axis]) {
+                    Some(missing) => (missing / 2) as f64,
+                    None => -((self.new[axis] - frame[axis]) as f64 / 2.0).round_ties_even(),
+                });
+                self.shift(offset, frame);
+            }
+            Step::ColorJitter { .. }
+            | Step::Gray { .. }
+            | Step::Equalize { .. }
+            | Step::AutoContrast { .. }
+            | Step::Invert { .. }
+            | Step::Posterize { .. }
+            | Step::Solarize { .. }
+            | Step::Sharpness { .. }
+            | Step::GaussianBlur { .. }
+            | Step::RandomErasing { .. }
+            | Step::ToU8 => {}
+            Step::RandomCrop { .. }
+            | Step::RandomResizedCrop { .. }
+            | Step::ScaleJitterCrop { .. }
+            | Step::MaskCrop { .. }
+            | Step::FlipHorizontally { .. }
+            | Step::FlipVertically { .. }
+            | Step::Affine { .. }
+            | Step::RandAugment { .. }
+            | Step::TrivialAugment { .. }
+            | Step::AutoAugment { .. } => return None,
+        }
+        Some(())
+    }
+
+    fn resize(&mut self, size: [usize; 2]) {
+        for axis in 0..2 {
+            let factor = size[axis].max(1) as f64 / self.new[axis] as f64;
+            self.scale[axis] *= factor;
+            self.offset[axis] *= factor;
+            self.new[axis] = size[axis].max(1);
+        }
+    }
+
+    fn shift(&mut self, by: [f64; 2], size: [usize; 2]) {
+        for axis in 0..2 {
+            self.offset[axis] += by[axis];
+            self.new[axis] = size[axis].max(1);
+        }
+    }
+
+    /// A map over what the network saw, as a map over the image: straight lines between its pixels, `outside` where the
+    /// network saw nothing.
+    pub fn back(&self, map: &Image<u8>, outside: u8) -> Image<u8> {
+        let [height, width] = self.old;
+        // The center of a pixel of the image, in the coordinates of the map's pixels.
+        let along = |place: usize, axis: usize| (place as f64 + 0.5) * self.scale[axis] + self.offset[axis] - 0.5;
+        let limits = [map.height(), map.width()].map(|size| size as f64 - 0.5);
+        Image::from_fn(height, width, 1, |row, column, _| {
+            let (y, x) = (along(row, 0), along(column, 1));
+            if y < -0.5 || x < -0.5 || y > limits[0] || x > limits[1] {
+                return outside;
+            }
+            let neighbors = |at: f64, size: usize| {
+                let first = at.clamp(0.0, size as f64 - 1.0);
+                (first as usize, (first as usize + 1).min(size - 1), first.fract())
+            };
+            let ((top, below, down), (left, right, across)) = (neighbors(y, map.height()), neighbors(x, map.width()));
+            let value = |row: usize, column: usize| map.pixel(row, column)[0] as f64;
+            let upper = value(top, left) * (1.0 - across) + value(top, right) * across;
+            let lower = value(below, left) * (1.0 - across) + value(below, right) * across;
+            (upper * (1.0 - down) + lower * down).round() as u8
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AnyImage, Sample, SampleRng, Target, Transform};
+
+    /// What every list of steps makes of a marked square, brought back, is the square.
+    #[test]
+    fn masks_had_the_networks_size_instead_of_the_images() {
+        let lists = [
+            r#"[{"op":"resize","size":[64,64]}]"#,
+            r#"[{"op":"resize-short","side":48},{"op":"center-crop","size":[48,48]}]"#,
+            r#"[{"op":"resize-long","side":50},{"op":"center-crop","size":[64,64]}]"#,
+            r#"[{"op":"resize-with-pad","size":[64,96]},{"op":"to-u8"}]"#,
+            "[]",
+        ];
+        let inside = |row: usize, column: usize| (12..24).contains(&row) && (30..45).contains(&column);
+        let mask = Image::from_fn(40, 70, 1, |row, column, _| if inside(row, column) { 255u8 } else { 0 });
+        for list in lists {
+            let pipeline: Pipeline = serde_json::from_str(list).unwrap();
+            let sample = Sample { image: AnyImage::U8(mask.clone()), target: Target::Class(0) };
+            let AnyImage::U8(seen) = pipeline.apply(sample, &mut SampleRng::new(0, 0, 0)).unwrap().image else {
+                panic!("bytes stay bytes")
+            };
+            let placed = pipeline.placed(40, 70).unwrap();
+            assert_eq!(placed.new, [seen.height(), seen.width()], "{list}");
+            let back = placed.back(&seen, 0);
+            assert_eq!(back.dims(), [40, 70, 1], "{list}");
+            let wrong = (0..40 * 70).filter(|place| {
+                let (row, column) = (place / 70, place % 70);
+                (back.pixel(row, column)[0] >= 128) != inside(row, column)
+            });
+            assert!(wrong.count() <= 4, "{list}");
+        }
+        let random: Pipeline = serde_json::from_str(r#"[{"op":"flip-horizontally"}]"#).unwrap();
+        assert_eq!(random.placed(40, 70), None);
+    }
+}

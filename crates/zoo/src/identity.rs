@@ -1,0 +1,146 @@
+//! What a file of weights is: what it says about itself, and what its keys and shapes tell.
+
+use crate::weights::with_current_names;
+use crate::{Entry, describe};
+use octant_archive::Archive;
+use octant_graph::GraphError;
+use octant_nn::VariableSpec;
+use std::collections::HashSet;
+
+const MODEL: &str = "octant.model";
+const CLASSES: &str = "octant.classes";
+const NAMES: &str = "octant.class_names";
+const WARM_UP: &str = "octant.warm_up";
+
+/// The names of ImageNet's 1000 classes, in the order of every published head.
+const IMAGENET: &str = include_str!("imagenet.txt");
+
+/// What a file of weights says about itself, as far as it does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Card {
+    /// The name of the model.
+    pub model: Option<String>,
+    /// The names of classes or columns, in the order of the head's outputs. They are what the numbers mean.
+    pub names: Vec<String>,
+    /// The weights were learned, and have to be used, with the network of its warm-up phase.
+    pub warm_up: bool,
+}
+
+impl Card {
+    /// Reads it from an archive.
+    pub fn of(archive: &Archive) -> Card {
+        let said =
+            |wanted: &str| archive.metadata.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
+        let names = said(NAMES).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        Card { model: said(MODEL).map(str::to_string), names, warm_up: said(WARM_UP) == Some("true") }
+    }
+
+    /// The part of a file's metadata that changes between the phases of a run.
+    pub fn phase_metadata(warm_up: bool) -> (String, String) {
+        (WARM_UP.into(), warm_up.to_string())
+    }
+}
+
+/// What a file of weights should say about itself.
+pub fn metadata(entry: &Entry, classes: usize, names: &[String]) -> Vec<(String, String)> {
+    let preprocessing = &entry.preprocessing;
+    let metadata = [
+        (MODEL, entry.name.into()),
+        (CLASSES, classes.to_string()),
+        // A list of strings is always JSON.
+        (NAMES, serde_json::to_string(names).unwrap_or_default()),
+        ("octant.input", format!("{:?}", preprocessing.input)),
+        ("octant.range", preprocessing.range.to_string()),
+        ("octant.mean", format!("{:?}", preprocessing.mean)),
+        ("octant.deviation", format!("{:?}", preprocessing.deviation)),
+        ("octant.interpolation", preprocessing.interpolation.name().into()),
+        ("octant.crop", preprocessing.crop.to_string()),
+    ];
+    metadata.map(|(key, value)| (key.to_string(), value)).to_vec()
+}
+
+/// What keys and shapes tell about a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity {
+    /// The model asked for, or the same network as another reference has it, whichever the keys belong to.
+    pub entry: &'static Entry,
+    /// How many classes the head has; none where the file has no head.
+    pub classes: Option<usize>,
+}
+
+/// Finds out which reference's network of that name a file belongs to, and the size of its head.
+pub fn identify(archive: &Archive, entry: &'static Entry) -> Result<Identity, GraphError> {
+    let mut best: Option<(usize, &'static Entry, Vec<VariableSpec>)> = None;
+    for candidate in std::iter::once(entry).chain(entry.counterpart()) {
+        let (specs, _) = describe(&*(candidate.build)(candidate.classes), candidate.preprocessing.input)?;
+        let archive = with_current_names(archive, &specs);
+        let found: HashSet<&str> = archive.tensors.iter().map(|(name, _)| name.as_str()).collect();
+        let common = specs.iter().filter(|spec| found.contains(spec.path.as_str())).count();
+        if best.as_ref().is_none_or(|(most, ..)| common > *most) {
+            best = Some((common, candidate, specs));
+        }
+    }
+    let Some((_, entry, specs)) = best else { return Ok(Identity { entry, classes: None }) };
+    // What grows with the number of classes is the head's output.
+    let (larger, _) = describe(&*(entry.build)(entry.classes + 1), entry.preprocessing.input)?;
+    let archive = with_current_names(archive, &specs);
+    let classes = specs.iter().zip(&larger).find_map(|(spec, larger)| {
+        let (dims, grown) = (spec.reference_dims(), larger.reference_dims());
+        let axis = (0..dims.len()).find(|&axis| dims[axis] == entry.classes && grown[axis] == entry.classes + 1)?;
+        let found = archive.get(&spec.path)?.dims();
+        (found.len() == dims.len()).then(|| found[axis])
+    });
+    Ok(Identity { entry, classes })
+}
+
+/// The names of the classes that published weights with a head of that size answer.
+pub fn published_names(entry: &Entry, classes: usize) -> Vec<String> {
+    let names: Vec<String> = IMAGENET.lines().map(str::to_string).collect();
+    if entry.published().is_some() && classes == names.len() { names } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weights::export;
+    use octant_archive::Format;
+    use octant_tensor::HostTensor;
+
+    fn archive(name: &str, classes: usize, metadata: Vec<(String, String)>) -> Archive {
+        let entry = crate::find(name).unwrap();
+        let (specs, _) = describe(&*(entry.build)(classes), entry.preprocessing.input).unwrap();
+        let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
+        let (found_under, stripped_prefix, mapping) = Default::default();
+        let tensors = export(&specs, &values, 0);
+        Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
+    }
+
+    #[test]
+    fn the_size_of_the_head_comes_from_the_weights() {
+        for name in ["resnet-tiny", "vit-test", "convnext-test", "mshnet-tiny", "unet-tiny", "mobilenet_v3-tiny"] {
+            let identity = identify(&archive(name, 7, vec![]), crate::find(name).unwrap()).unwrap();
+            assert_eq!((identity.entry.name, identity.classes), (name, Some(7)));
+        }
+        let mut headless = archive("resnet-tiny", 7, vec![]);
+        headless.tensors.retain(|(name, _)| !name.starts_with("fc."));
+        assert_eq!(identify(&headless, crate::find("resnet-tiny").unwrap()).unwrap().classes, None);
+    }
+
+    #[test]
+    fn a_file_says_its_names_whatever_is_in_them() {
+        let names: Vec<String> = ["a, b", "\"q\"", "äöü 猫", "line\nbreak"].map(str::to_string).to_vec();
+        let entry = crate::find("resnet-tiny").unwrap();
+        let said = Card::of(&archive("resnet-tiny", 4, metadata(entry, 4, &names)));
+        assert_eq!(said, Card { model: Some("resnet-tiny".into()), names, warm_up: false });
+        let said = Card::of(&archive("mshnet-tiny", 1, vec![Card::phase_metadata(true)]));
+        assert!(said.warm_up && said.names.is_empty());
+    }
+
+    #[test]
+    fn imagenets_names_are_a_thousand() {
+        let names = published_names(crate::find("resnet50").unwrap(), 1000);
+        assert_eq!((names.len(), names[0].as_str(), names[999].as_str()), (1000, "tench", "toilet tissue"));
+        assert!(published_names(crate::find("resnet50").unwrap(), 3).is_empty());
+        assert!(published_names(crate::find("mshnet").unwrap(), 1000).is_empty());
+    }
+}

@@ -28,7 +28,7 @@ fn every_family_trains_on_eight_devices_as_on_one() {
     pairs_agree(&MODELS, &client::run(&python, &runs));
 }
 
-/// Poolings that tell places, unpooling by comparisons, reductions in steps, convolutions as products.
+/// Poolings that return positions, unpooling by comparisons, reductions in steps, convolutions as products.
 #[test]
 fn models_train_the_same_in_the_forms_that_gpus_get() {
     let python = match client::python() {
@@ -38,9 +38,7 @@ fn models_train_the_same_in_the_forms_that_gpus_get() {
     const MODELS: [&str; 3] = ["fashion-cnn-tiny", "resnet-tiny", "mshnet-tiny"];
     let run = |model: &'static str, gpu: bool| {
         let (program, inputs) = tiny_step(model, BATCH, 1);
-        let run = Run::new(program, inputs);
-        let options = if gpu { crate::gpu_forms(run.options) } else { run.options };
-        Run { options, ..run }
+        Run::new(if gpu { crate::for_gpus(program) } else { program }, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
     pairs_agree(&MODELS, &client::run(&python, &runs));

@@ -8,7 +8,14 @@ use octant_runtime::{Program, RuntimeError};
 use octant_stablehlo::Precision;
 
 /// How a program becomes text.
-pub type Lowering = fn(&Program, &Form) -> runtime::Result<String>;
+pub type Lowering = fn(&Program, &Form) -> runtime::Result<Lowered>;
+
+/// What the compiler is given.
+pub struct Lowered {
+    pub text: String,
+    /// Whether the compiler's fastest kernels for this program might add in another order in every run.
+    pub adds_atomically: bool,
+}
 
 /// How programs are written for a platform.
 #[derive(Debug, Clone, Copy)]
@@ -46,16 +53,21 @@ fn register_kernels(plugin: &Plugin) -> Result<(), String> {
     calls.iter().try_for_each(|call| plugin.register(call)).map_err(|error| error.to_string())
 }
 
-pub fn lower(program: &Program, form: &Form) -> runtime::Result<String> {
+pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
     let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
         backend: "StableHLO".to_string(),
         message: error.to_string(),
     };
     let options = octant_stablehlo::Options { precision: form.precision, kernels: form.kernels, ..Default::default() };
-    let Some(gpu) = form.gpu else { return octant_stablehlo::lower(program, &options).map_err(refused) };
+    let Some(gpu) = form.gpu else {
+        let text = octant_stablehlo::lower(program, &options).map_err(refused)?;
+        return Ok(Lowered { text, adds_atomically: false });
+    };
     // XLA cannot partition a call that it knows nothing about.
     let kernels = !form.kernels.is_empty() && program.mesh.devices() == 1;
     let target = octant_cuda::Target { gpu, kernels, fast_products: form.precision == Precision::Fast };
     let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
-    octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)
+    let adds_atomically = octant_cuda::adds_atomically(&graph);
+    let text = octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)?;
+    Ok(Lowered { text, adds_atomically })
 }

@@ -50,7 +50,7 @@ fn recipe(changes: &[&str]) -> Recipe {
 /// Runs a recipe to its end, stopped after every `looks` looks at the watch; the metrics of the epochs.
 fn trained(recipe: &Recipe, folder: &Path, looks: u64) -> Vec<Vec<(String, f64)>> {
     let backend = CpuBackend::new().unwrap();
-    let data = data(recipe, &LocalFiles { cache: folder.join("cache") }).unwrap();
+    let data = data(recipe, &[], &LocalFiles { cache: folder.join("cache") }).unwrap();
     let entry = octant_zoo::find(&recipe.model).unwrap();
     let plan = Plan {
         backend: &backend,

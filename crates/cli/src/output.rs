@@ -9,7 +9,7 @@ pub(crate) struct Json;
 
 impl Json {
     pub fn line(value: serde_json::Value) {
-        println!("{value}");
+        write(format_args!("{value}\n"));
     }
 }
 

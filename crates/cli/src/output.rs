@@ -44,6 +44,11 @@ fn columns() -> Option<usize> {
     None
 }
 
+/// A line for the terminal behind standard error, cut where it would wrap: such a line could not be drawn over.
+pub(crate) fn shortened(line: &str) -> String {
+    line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect()
+}
+
 /// Bytes with a unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -101,9 +106,7 @@ impl Bar {
         let filled = (done * Self::WIDTH).checked_div(total).unwrap_or(Self::WIDTH).min(Self::WIDTH) as usize;
         let bar = format!("{}{}", "━".repeat(filled), "·".repeat(Self::WIDTH as usize - filled));
         let line = format!("{}  {done}/{total} {bar} {text}", self.label);
-        // A line that wraps could not be drawn over.
-        let shown: String = line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect();
-        eprint!("\r\x1b[2K{shown}");
+        eprint!("\r\x1b[2K{}", shortened(&line));
         let _ = std::io::stderr().flush();
     }
 

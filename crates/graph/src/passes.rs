@@ -10,12 +10,14 @@ mod dead_code;
 mod fold;
 mod inline;
 mod merge;
+mod pack;
 mod simplify;
 
 pub use dead_code::dead_code;
 pub use fold::fold_constants;
 pub use inline::{inline_calls, inline_unless};
 pub use merge::merge_equal;
+pub use pack::pack_narrow_images;
 pub use simplify::simplify;
 
 use crate::verify::{bodies, verify};

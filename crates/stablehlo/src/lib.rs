@@ -58,6 +58,8 @@ pub struct Options {
     /// Gives sums over places copies of what they add up wherever making it again moves fewer bytes than sharing it. XLA's
     /// GPU compiler otherwise writes it to memory for all who read it.
     pub sums_with_own_operands: bool,
+    /// Computes narrow images with every 2×2 pixels as one of four times the channels. TPUs pad channels to 128.
+    pub pack_narrow_images: bool,
     /// Calls kernels of our own (`octant-cuda`) where there are better ones than the compiler's. Only programs for one
     /// device do: the compiler cannot partition a call that it knows nothing about.
     pub cuda_kernels: bool,

@@ -2,7 +2,7 @@
 
 use crate::function::{Function, Line, Named};
 use crate::{LowerError, Options, regions, sums, types};
-use octant_graph::{Graph, Shape};
+use octant_graph::{Graph, Shape, passes};
 use octant_runtime::{Program, Sharding};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -83,8 +83,10 @@ pub fn lower_program(program: &Program, options: &Options) -> Result<String, Low
     let names = HashSet::from(["main".to_string()]);
     let options = &Options { cuda_kernels: options.cuda_kernels && program.mesh.devices() == 1, ..*options };
     let mut module = Module { options: *options, functions: Vec::new(), known: HashMap::new(), names };
-    let with_copies = options.sums_with_own_operands.then(|| sums::with_own_operands(&program.graph));
-    let graph = with_copies.as_ref().unwrap_or(&program.graph);
+    let packed = options.pack_narrow_images.then(|| passes::pack_narrow_images(&program.graph));
+    let graph = packed.as_ref().unwrap_or(&program.graph);
+    let with_copies = options.sums_with_own_operands.then(|| sums::with_own_operands(graph));
+    let graph = with_copies.as_ref().unwrap_or(graph);
     let mut main = Function::new(&mut module);
     let results = main.graph(graph, &argument_names(&graph.input_shapes()));
     main.line(format!("return{}", returned(&results)));

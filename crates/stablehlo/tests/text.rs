@@ -154,6 +154,7 @@ const KERNELS: Options = Options {
     places_in_steps: false,
     small_products_as_sums: false,
     sums_with_own_operands: false,
+    pack_narrow_images: false,
     cuda_kernels: true,
 };
 

@@ -182,6 +182,7 @@ fn text_options(platform: &str, plugin: &Plugin) -> octant_stablehlo::Options {
         places_in_steps: platform == CUDA,
         small_products_as_sums: platform == CUDA,
         sums_with_own_operands: platform == CUDA,
+        pack_narrow_images: platform == TPU,
         cuda_kernels,
         ..Default::default()
     }

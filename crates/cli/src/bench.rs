@@ -7,8 +7,10 @@ mod statistics;
 mod step;
 
 use crate::Ending;
+use crate::flags::{RecipeFlags, Selection};
 use crate::recipes::Cores;
 use anyhow::{Result, bail};
+use octant_recipe::flags::FlaggedKey;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -75,6 +77,18 @@ pub(crate) struct Arguments {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    flags: RecipeFlags<StepKeys>,
+}
+
+/// Keys that change what a step computes.
+struct StepKeys;
+
+impl Selection for StepKeys {
+    fn includes(key: &FlaggedKey) -> bool {
+        const KEYS: [&str; 6] = ["recompute", "shard_optimizer", "accumulate", "ema", "clip_norm", "weight_decay"];
+        KEYS.contains(&key.spec.key)
+    }
 }
 
 pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {

@@ -9,6 +9,7 @@ use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, surroundings};
 use octant_runtime::{Backend, Mesh};
 use octant_stablehlo::Precision;
+use octant_train::options::Setting;
 use std::path::Path;
 
 /// The plugins that can serve a device of that name, best first.
@@ -74,11 +75,16 @@ fn plugin(path: &Path, precision: Precision) -> Result<Box<dyn Backend>> {
     Ok(Box::new(PjrtBackend::new(client)?.with_precision(precision).with_cache(cache).with_log(compiling::log())))
 }
 
+/// The precision of that name.
+pub(crate) fn precision(name: &str) -> Result<octant_nn::Precision> {
+    Ok(Setting::read(&toml::Value::String(name.into()), "precision")?)
+}
+
 /// The devices that work together.
 pub(crate) fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
     let there = backend.devices().len();
     match cores {
-        Cores::All(_) => Ok(Mesh::new(there)),
+        Cores::All => Ok(Mesh::new(there)),
         Cores::Count(0) => bail!("a program needs one core at least"),
         Cores::Count(count) if count <= there => Ok(Mesh::new(count)),
         Cores::Count(count) if backend.name() == "cpu" => {

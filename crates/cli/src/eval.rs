@@ -5,12 +5,12 @@ mod likeness;
 use crate::output::{Bar, Json, line};
 use crate::recipes::{self, Cores, Recipe};
 use crate::show::{as_json, show};
-use crate::{Ending, device, plots, prepare, rundir, train};
+use crate::{Ending, device, plots, prepare, rundir};
 use anyhow::{Context, Result, bail};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_runtime::CompileOptions;
 use octant_train::checkpoint::Checkpoint;
-use octant_train::step::StepPlan;
+use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{Evaluator, Values};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -114,19 +114,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = prepare::transform(&recipe, &recipe.eval_transform, false, entry)?;
     let task = prepare::task(&recipe, data.outputs, prepare::image(&**dataset, &transform)?, false)?;
-    let batch_size = arguments.batch_size.unwrap_or(recipe.batch_size).min(dataset.len()).max(1);
+    let batch_size = arguments.batch_size.unwrap_or(recipe.step.batch_size).min(dataset.len()).max(1);
     let backend = device::open(&arguments.device, arguments.threads)?;
-    let precision = train::precision(&recipe.precision)?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
-    let plan = StepPlan { precision, mesh, ..StepPlan::new(&*task, batch_size) };
+    let step = StepOptions { batch_size, ..recipe.step.clone() };
+    let plan = StepPlan { mesh, step, ..StepPlan::new(&*task, batch_size) };
     let values = values(&recipe, &weights, data.outputs)?;
     let evaluator = Evaluator::new(&*backend, &plan, &CompileOptions::default(), &values)?;
     let config = LoaderConfig {
         batch_size,
         shuffle: false,
         last: LastBatch::Pad,
-        workers: recipe.workers,
-        corrupt: recipe.on_corrupt,
+        workers: recipe.run.workers,
+        corrupt: recipe.run.on_corrupt,
         ..LoaderConfig::default()
     };
     let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;

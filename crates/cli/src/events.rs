@@ -1,85 +1,104 @@
-//! The `events` command: what is in event files, filtered, merged, rewritten.
+//! The `events` command: what is in event files; filtered, merged, renamed, exported, imported.
+//!
+//! Commands that write take event files, run directories or folders of runs, and write new files: `--out` must not exist
+//! yet. What is kept is copied byte by byte.
+
+mod rewrite;
+mod select;
+mod table;
 
 use crate::Ending;
 use crate::output::Json;
-use anyhow::{Context, Result};
-use octant_events::{Event, Value, What, read_run, write_record};
+use anyhow::Result;
+use octant_events::{Event, Value, What, read_events};
+use select::Selection;
 use serde_json::json;
-use std::fs::File;
 use std::path::PathBuf;
 
-/// Show, filter, merge and rewrite event files
+/// Show, filter, merge, rewrite and export event files
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  octant events runs/fashion-mnist-1 --tag val_\n  octant events RUN --after 80 --up-to 100 \
-                        --write events.out.tfevents.part\n  octant events FIRST SECOND --write events.out.tfevents.merged"
+    after_help = "Examples:\n  octant events show runs/fashion-mnist-1 --tag 'val_*'\n  octant events filter RUN \
+                        --steps '80<step<=100' --out part\n  octant events merge FIRST SECOND --out \
+                        merged/events.out.tfevents.0\n  octant events rename RUN --from 'train/*' --to 'training/*' --out \
+                        renamed\n  octant events remove RUN --tag 'weights/*' --out smaller\n  octant events export RUNS \
+                        --out all.csv\n  octant events import table.csv --out runs/imported"
 )]
 pub(crate) struct Arguments {
-    /// Event files or run directories
-    #[arg(required = true)]
-    paths: Vec<PathBuf>,
-    /// Only tags that contain this
-    #[arg(long)]
-    tag: Option<String>,
-    /// Only steps greater than this
-    #[arg(long)]
-    after: Option<i64>,
-    /// Only steps up to this
-    #[arg(long)]
-    up_to: Option<i64>,
-    /// Write what is left into this event file, in the order of steps
-    #[arg(long, value_name = "FILE")]
-    write: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List the values
+    Show(Show),
+    /// Copy what is selected
+    Filter(rewrite::Filter),
+    /// Copy all files into one, in their order
+    Merge(rewrite::Merge),
+    /// Copy everything, some of it under other tags
+    Rename(rewrite::Rename),
+    /// Copy everything but some tags
+    Remove(rewrite::Remove),
+    /// Write scalars as a table: CSV or JSON, by the name of the file
+    Export(table::Export),
+    /// Turn a CSV table into an event file: a column `step` and one column per tag
+    Import(table::Import),
+}
+
+/// List the values
+#[derive(clap::Args)]
+struct Show {
+    #[command(flatten)]
+    selection: Selection,
     /// Print one JSON object per value
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
-    let mut events = Vec::new();
-    for path in &arguments.paths {
-        events.extend(read_run(path)?);
+    match arguments.command {
+        Command::Show(arguments) => show(&arguments),
+        Command::Filter(arguments) => rewrite::filter(&arguments),
+        Command::Merge(arguments) => rewrite::merge(&arguments),
+        Command::Rename(arguments) => rewrite::rename(&arguments),
+        Command::Remove(arguments) => rewrite::remove(&arguments),
+        Command::Export(arguments) => table::export(&arguments),
+        Command::Import(arguments) => table::import(&arguments),
+    }?;
+    Ok(Ending::Done)
+}
+
+fn show(arguments: &Show) -> Result<()> {
+    let selection = &arguments.selection;
+    let inputs = selection.inputs()?;
+    let several = inputs.iter().any(|input| input.run != inputs[0].run);
+    let mut events: Vec<(usize, Event)> = Vec::new();
+    for (index, input) in inputs.iter().enumerate() {
+        events.extend(read_events(&input.path)?.into_iter().map(|event| (index, event)));
     }
-    let in_range = |event: &Event| {
-        arguments.after.is_none_or(|after| event.step > after)
-            && arguments.up_to.is_none_or(|limit| event.step <= limit)
-    };
-    let wanted = |tag: &str| arguments.tag.as_ref().is_none_or(|part| tag.contains(part.as_str()));
-    let mut kept = Vec::new();
-    for event in events.into_iter().filter(in_range) {
-        // Every file begins with a version record; merged files need it once only.
-        let What::Values(mut values) = event.what else { continue };
-        values.retain(|(tag, _)| wanted(tag));
-        if !values.is_empty() {
-            kept.push(Event { what: What::Values(values), ..event });
-        }
-    }
-    kept.sort_by_key(|event| event.step);
-    if let Some(path) = &arguments.write {
-        let failed = || format!("cannot write {}", path.display());
-        let mut file = File::create(path).with_context(failed)?;
-        let time = kept.first().map_or(0.0, |event| event.wall_time);
-        let version = Event { wall_time: time, step: 0, what: What::Version("brain.Event:2".into()) };
-        for event in std::iter::once(&version).chain(&kept) {
-            write_record(&mut file, &event.encode()).with_context(failed)?;
-        }
-    }
-    for event in &kept {
+    events.sort_by_key(|(index, event)| (inputs[*index].run.clone(), event.step));
+    for (index, event) in &events {
         let What::Values(values) = &event.what else { continue };
-        for (tag, value) in values {
+        let run = &inputs[*index].run;
+        for (tag, value) in values.iter().filter(|(tag, _)| selection.wants(event.step, tag)) {
             let text = describe(value);
-            match arguments.json {
-                true => Json::line(match value {
-                    Value::Scalar(number) => {
-                        json!({ "step": event.step, "tag": tag, "value": number, "wall_time": event.wall_time })
-                    }
-                    _ => json!({ "step": event.step, "tag": tag, "text": text, "wall_time": event.wall_time }),
-                }),
-                false => println!("{:>8}  {tag:<24} {text}", event.step),
+            if arguments.json {
+                let mut line = json!({ "run": run, "step": event.step, "tag": tag, "wall_time": event.wall_time });
+                match value {
+                    Value::Scalar(number) => line["value"] = json!(number),
+                    _ => line["text"] = json!(text),
+                }
+                Json::line(line);
+            } else if several {
+                crate::output::line(format_args!("{run}  {:>8}  {tag:<24} {text}", event.step));
+            } else {
+                crate::output::line(format_args!("{:>8}  {tag:<24} {text}", event.step));
             }
         }
     }
-    Ok(Ending::Done)
+    Ok(())
 }
 
 fn describe(value: &Value) -> String {
@@ -91,6 +110,16 @@ fn describe(value: &Value) -> String {
         Value::Settings(settings) => format!("{} settings", settings.len()),
         Value::Metrics(metrics) => format!("metrics {}", metrics.join(", ")),
         Value::Finished => "finished".into(),
+        Value::Failed => "failed".into(),
+        Value::Tensor(tensor) => format!("tensor of shape {:?}", tensor.shape),
         Value::Other => "something else".into(),
     }
+}
+
+/// Where a command that writes puts its file or folder.
+#[derive(clap::Args)]
+struct Out {
+    /// The new file or folder
+    #[arg(long, value_name = "PATH")]
+    out: PathBuf,
 }

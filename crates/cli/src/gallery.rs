@@ -1,8 +1,8 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
+use crate::eval;
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
-use crate::{eval, train};
 use anyhow::Result;
 use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
@@ -10,7 +10,7 @@ use octant_imaging::Image;
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
-use octant_train::step::StepPlan;
+use octant_train::step::{StepOptions, StepPlan};
 use std::path::Path;
 
 const COLUMNS: usize = 6;
@@ -44,8 +44,8 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
         return Ok(());
     };
     let task = prepare::task(recipe, data.outputs, dims, false)?;
-    let precision = train::precision(&recipe.precision)?;
-    let plan = StepPlan { precision, ..StepPlan::new(&*task, count) };
+    let plan =
+        StepPlan { step: StepOptions { batch_size: count, ..recipe.step.clone() }, ..StepPlan::new(&*task, count) };
     let weights = run.join("checkpoints/last/model.safetensors");
     let values = eval::values(recipe, &weights, data.outputs)?;
     let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;

@@ -4,6 +4,7 @@
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
 mod bench;
+mod board;
 mod compiling;
 mod data;
 mod device;
@@ -11,9 +12,10 @@ mod devices;
 mod eval;
 mod events;
 mod fetching;
+mod flags;
 mod gallery;
+mod hints;
 mod image;
-mod lints;
 mod models;
 mod output;
 mod plan;
@@ -35,6 +37,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "octant", version, arg_required_else_help = true)]
 struct Cli {
+    /// On GPUs, use kernels that may add in another order in every run, where they are faster: results are then not
+    /// repeatable bit for bit
+    #[arg(long, global = true)]
+    fast_nondeterministic: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -48,8 +54,10 @@ enum Command {
     Eval(eval::Arguments),
     /// Ask a run, or a model with weights, about images or tensors
     Predict(predict::Arguments),
-    /// Show, filter, merge and rewrite event files
+    /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
+    /// Show runs in a browser, live
+    Board(board::Arguments),
     /// List the recipes, or show one
     Recipes(recipes::Arguments),
     /// Get, make up, look at, check, measure and pack data sets
@@ -80,8 +88,12 @@ pub(crate) enum Ending {
 
 fn main() -> ExitCode {
     let started = std::time::Instant::now();
+    // TensorBoard starts its data server, which may be this program, with flags alone.
+    if board::is_data_server(std::env::args_os().nth(1)) {
+        return board::data_server();
+    }
     // Before any thread starts: libtpu reads its environment when it is loaded.
-    octant_pjrt::environment::prepare();
+    octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
     let command = Cli::parse().command;
     if !matches!(command, Command::Train(_)) {
         output::end_quietly_with_the_reader();
@@ -91,6 +103,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
         Command::Events(arguments) => events::run(arguments),
+        Command::Board(arguments) => board::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),
         Command::Data(arguments) => data::run(arguments),
         Command::Image(arguments) => image::run(arguments),
@@ -106,7 +119,7 @@ fn main() -> ExitCode {
         // The shell's convention for a program that ended on SIGINT.
         Ok(Ending::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("octant: {}", sentence(&error));
+            eprintln!("octant: {}", hints::with_flags(&sentence(&error)));
             ExitCode::FAILURE
         }
     }

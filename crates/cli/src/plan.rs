@@ -14,13 +14,16 @@ mod steps;
 mod table;
 mod turns;
 
+use crate::flags::RecipeFlags;
 use crate::recipes::{self, Recipe};
 use crate::{Ending, compiling};
 use anyhow::{Context, Result, bail};
 use octant_pjrt::boards::Board;
+use octant_train::options::Options;
 use octant_zoo::Entry;
 use std::path::PathBuf;
-use table::Table;
+use table::PlanTable;
+use toml::Table;
 
 /// Compile a recipe for boards that are not here: does it fit, how fast, how much
 #[derive(clap::Args)]
@@ -36,12 +39,6 @@ pub(crate) struct Arguments {
     /// Height and width of the images
     #[arg(long)]
     size: Option<usize>,
-    /// What layers compute in: f32 or bf16
-    #[arg(long, default_value = "bf16")]
-    precision: String,
-    /// The folder with the data set, for the size of its images and the number of its classes
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
     /// Images per epoch, for the time of an epoch; those of the data set where it is at hand, 50000 otherwise
     #[arg(long)]
     images: Option<usize>,
@@ -58,6 +55,8 @@ pub(crate) struct Arguments {
     /// Print JSON: an object per board with `"estimate": true` at once, then one with what its compiler says
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    flags: RecipeFlags,
     /// Plan for this one board in this process: what the command starts for every board
     #[arg(long, hide = true)]
     here: Option<String>,
@@ -80,7 +79,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             .context("cannot watch for signals")?;
         signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;
     }
-    let mut table = Table::new(&arguments, &recipe);
+    let mut table = PlanTable::new(&arguments, &recipe);
     for target in arguments.on.iter().filter(|target| !board::is_here(target)) {
         table.estimated(target, estimate::row(&arguments, &recipe, target)?);
     }
@@ -94,11 +93,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
 }
 
-/// The recipe with what the command line says.
+/// The recipe with what the command line says. Boards compute in bf16 unless told otherwise.
 fn resolved(arguments: &Arguments) -> Result<Recipe> {
-    let mut recipe = recipe(&arguments.name)?;
-    recipe.precision = arguments.precision.clone();
-    recipe.data.dir = arguments.data.clone().or(recipe.data.dir);
+    let mut table = table(&arguments.name)?;
+    recipes::set(&mut table, "precision", "bf16".into())?;
+    arguments.flags.apply(&mut table)?;
+    let mut recipe = recipes::check(table)?;
     if arguments.size.is_some() {
         recipe.image_size = arguments.size;
         // Where images are scaled and cropped, one size stands for both.
@@ -109,11 +109,16 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
 }
 
 /// The recipe of that name, or one for the model of that name.
-fn recipe(name: &str) -> Result<Recipe> {
-    if let Ok(table) = recipes::table(name) {
-        return recipes::check(table);
+fn table(name: &str) -> Result<Table> {
+    match recipes::table(name) {
+        Ok(table) => Ok(table),
+        Err(error) if name.ends_with(".toml") => Err(error.into()),
+        Err(_) => {
+            let entry =
+                octant_zoo::find(name).with_context(|| format!("\"{name}\" is neither a recipe nor a model"))?;
+            Ok(recipe_for(entry)?.to_table())
+        }
     }
-    recipe_for(octant_zoo::find(name).with_context(|| format!("\"{name}\" is neither a recipe nor a model"))?)
 }
 
 /// A recipe that trains a model of the zoo on what it is made for.

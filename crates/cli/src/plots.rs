@@ -5,6 +5,7 @@ use octant_events::{Chart, Curve, Drawing, Matrix, read_table};
 use octant_metrics::Roc;
 use octant_train::Findings;
 use octant_train::run::Summary;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Writes the curves of `metrics.csv` below `plots/`, and what the last validation found. The epoch that was best by the
@@ -44,12 +45,22 @@ fn curves(table: &Path, mark: Option<(f64, String)>) -> Result<Vec<Chart>> {
     Ok(plain.map(String::as_str).chain(only_validated).map(chart).collect())
 }
 
-/// The confusion matrix and the curves over all thresholds, where there are any.
+/// The confusion matrix and the curves over all thresholds, where there are any: as plots, and as `findings.json` for the
+/// board.
 pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String]) -> Result<()> {
+    let mut numbers = serde_json::Map::new();
     if let Some(confusion) = &findings.confusion {
         let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
-        let names = (0..confusion.classes).map(name).collect();
+        let names: Vec<String> = (0..confusion.classes).map(name).collect();
+        numbers.insert("confusion".into(), json!({ "names": names, "counts": confusion.counts }));
         Matrix { title: "confusion".into(), names, counts: confusion.counts.clone() }.save(folder, "confusion")?;
+    }
+    if let Some(roc) = &findings.roc {
+        let curves = json!({ "area": roc.area(), "curve": roc.curve(), "precision_recall": roc.precision_recall() });
+        numbers.insert("roc".into(), curves);
+    }
+    if !numbers.is_empty() {
+        std::fs::write(folder.join("findings.json"), serde_json::to_string(&numbers)?)?;
     }
     if let Some(roc) = &findings.roc {
         let [receiver, precision] = thresholds(roc);

@@ -1,137 +1,48 @@
-//! From a recipe to the parts of a run: data sets, networks, phases.
+//! The library's way from recipes to runs, with what the binary adds: places that are fetched, and bars.
 
-mod data;
-mod phases;
-
-pub(crate) use data::{Data, data};
-pub(crate) use phases::{Facts, on_bad, phases, phases_on, rules, scaling};
-
-use crate::recipes::{Recipe, Transforms};
-use anyhow::{Context, Result, bail};
-use octant_archive::Archive;
-use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Step, Transform};
-use octant_imaging::resize::Method;
-use octant_imaging::{Filter, Semantics};
+use crate::data::Ticking;
+use crate::{fetching, weights};
+use anyhow::Result;
+use octant_data::Dataset;
 use octant_nn::VariableSpec;
-use octant_train::{Classify, MaskLoss, Regress, Segment, Task, ValueLoss, normalize_of};
-use octant_zoo::{Entry, Interpolation, Model};
-use std::path::Path;
+use octant_pjrt::discover::cache_folder;
+use octant_recipe::{Recipe, RecipeError, Surroundings};
+use std::path::{Path, PathBuf};
 
-/// The steps that a name stands for.
-pub(crate) fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Entry) -> Result<Pipeline> {
-    let side = recipe.image_size.unwrap_or(entry.preprocessing.input[0]);
-    let base = recipe.base_size.unwrap_or(side);
-    let filter = match entry.preprocessing.interpolation {
-        Interpolation::Bicubic => Filter::Bicubic,
-        Interpolation::Bilinear => Filter::Bilinear,
-        Interpolation::Nearest => Filter::Nearest,
-    };
-    let crop = entry.preprocessing.crop as f32;
-    let name = match choice {
-        Transforms::Steps(pipeline) => return Ok(pipeline.clone()),
-        Transforms::Named(name) => name.as_str(),
-    };
-    Ok(match (name, learns) {
-        ("none", _) => Pipeline::default(),
-        ("model", _) if crop >= 1.0 => {
-            Pipeline::new([Step::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
-        }
-        ("model", _) => Pipeline::imagenet_eval(side, crop, filter),
-        ("imagenet", true) => Pipeline::imagenet_train(side),
-        ("imagenet", false) => Pipeline::imagenet_eval(side, crop, filter),
-        ("cifar-finetune", true) => Pipeline::cifar_finetune_train(side),
-        ("cifar-finetune" | "cifar-eval", _) => Pipeline::cifar_finetune_eval(side),
-        ("irstd", true) => Pipeline::irstd_train(base, recipe.crop_size.unwrap_or(base)),
-        ("irstd", false) => Pipeline::irstd_eval(base),
-        (other, _) => bail!(
-            "there is no transform \"{other}\"; there are none, model, imagenet, cifar-finetune, cifar-eval, irstd, or a list of steps"
-        ),
-    })
-}
+pub(crate) use octant_recipe::{
+    Data, Facts, best, image, model, phases, phases_on, scaling, smaller_is_better, task, transform,
+};
 
-/// The size of images after a transform, tried on the first one.
-pub(crate) fn image(dataset: &dyn Dataset, transform: &dyn Transform) -> Result<[usize; 3]> {
-    let sample = transform.apply(dataset.get(0)?, &mut SampleRng::new(0, 0, 0))?;
-    match sample.image {
-        AnyImage::U8(image) => Ok(image.dims()),
-        other => {
-            bail!("images of {} cannot be trained on; put {{ op = \"to-u8\" }} into the transform", other.dtype())
-        }
+/// Octant's cache, downloads with a line that shows them, bars on the terminal.
+struct Terminal;
+
+impl Surroundings for Terminal {
+    fn cache(&self) -> PathBuf {
+        cache_folder()
+    }
+
+    fn local(&self, place: &Path) -> octant_recipe::Result<PathBuf> {
+        fetching::localise(place, "data").map_err(|error| RecipeError::Refused(format!("{error:#}")))
+    }
+
+    fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {
+        let ticking = Ticking::new(what, dataset);
+        work(&ticking);
+        ticking.end();
     }
 }
 
-fn named<T: Copy>(what: &str, name: &str, known: &[(&str, T)]) -> Result<T> {
-    let found = known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    found.with_context(|| format!("there is no {what} \"{name}\"; there are {}", names.join(", ")))
+/// Opens the data that a recipe names.
+pub(crate) fn data(recipe: &Recipe) -> Result<Data> {
+    Ok(octant_recipe::data(recipe, &Terminal)?)
 }
 
-/// The network of a recipe with a head that fits the data.
-pub(crate) fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static Entry)> {
-    let entry = octant_zoo::find(&recipe.model)?;
-    Ok(((entry.build)(recipe.classes.unwrap_or(outputs)), entry))
-}
-
-/// The task of a recipe, as it is judged and asked.
-pub(crate) fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
-    build_task(recipe, outputs, image, warm_up, false)
-}
-
-fn build_task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool, mixed: bool) -> Result<Box<dyn Task>> {
-    if mixed && recipe.task != "classify" {
-        bail!("only images of classes can be mixed; remove mix from the phases");
-    }
-    let (model, entry) = model(recipe, outputs)?;
-    let normalize = match recipe.normalize.as_str() {
-        "model" => normalize_of(&entry.preprocessing),
-        "none" => None,
-        other => bail!("there is no normalize = \"{other}\"; use model or none"),
-    };
-    let loss = |default: &str| recipe.loss.clone().unwrap_or_else(|| default.to_string());
-    Ok(match recipe.task.as_str() {
-        "classify" => Box::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed }),
-        "segment" => {
-            let loss = named("loss for masks", &loss("sls-iou"), &MaskLoss::NAMES)?;
-            Box::new(Segment { model, image, normalize, loss, warm_up })
-        }
-        "regress" => {
-            let loss = named("loss for values", &loss("mse"), &ValueLoss::NAMES)?;
-            Box::new(Regress { model, image, normalize, loss, center: 0.0 })
-        }
-        other => bail!("there is no task \"{other}\"; there are classify, segment, regress"),
-    })
-}
-
-/// The metric that decides which epoch was best.
-pub(crate) fn best(recipe: &Recipe) -> String {
-    let usual = match recipe.task.as_str() {
-        "segment" => "val_iou",
-        "regress" => "val_loss",
-        _ => "val_accuracy",
-    };
-    recipe.best.clone().unwrap_or_else(|| usual.into())
-}
-
-/// Whether smaller values of that metric are better.
-pub(crate) fn smaller_is_better(recipe: &Recipe) -> bool {
-    const ERRORS: [&str; 7] = ["loss", "mse", "mae", "rmse", "fa", "fa_exact", "error"];
-    match recipe.best_mode.as_deref() {
-        // `recipes::check` knows no third one.
-        Some(mode) => mode == "min",
-        None => ERRORS.contains(&best(recipe).trim_start_matches("val_")),
-    }
-}
-
-/// Weights from a file as values to start from, and a line that says what matched.
+/// Weights from a file, an address or a published name as values to start from, and what matched.
 pub(crate) fn weights(
     path: &Path,
     recipe: &Recipe,
     outputs: usize,
 ) -> Result<(Vec<VariableSpec>, octant_zoo::weights::Loaded)> {
-    let (model, entry) = model(recipe, outputs)?;
-    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-    let archive = Archive::open(&crate::weights::resolve(path, entry)?)?;
-    let loaded = octant_zoo::weights::load(&archive, &*model, &specs, recipe.seed);
-    loaded.matching.require(false)?;
-    Ok((specs, loaded))
+    let path = weights::resolve(path, octant_zoo::find(&recipe.model)?)?;
+    Ok(octant_recipe::weights(&path, recipe, outputs)?)
 }

@@ -2,7 +2,8 @@
 
 use crate::output::{Bar, Json, bytes, duration, line};
 use crate::recipes::Recipe;
-use crate::{lints, timeline, train};
+use crate::{hints, timeline, train};
+use octant_recipe::lints;
 use octant_runtime::Timeline;
 use octant_train::run::{EpochReport, StepReport, Watcher};
 use octant_train::{Metric, Phase, Session};
@@ -29,7 +30,7 @@ impl Display {
     }
 
     pub fn start(&mut self, recipe: &Recipe, text: &str, run: &Path, resumed: Option<u64>) {
-        self.batch_size = recipe.batch_size;
+        self.batch_size = recipe.step.batch_size;
         self.run = run.to_path_buf();
         match self.json {
             true => Json::line(
@@ -40,6 +41,7 @@ impl Display {
     }
 
     pub fn say(&mut self, text: &str) {
+        let text = &hints::with_flags(text);
         match self.json {
             true => Json::line(json!({ "event": "message", "text": text })),
             false => line(text),
@@ -100,7 +102,7 @@ impl Watcher for Display {
             object.insert("lr".into(), report.rate.into());
             object.insert("step_ms".into(), (per_step.as_secs_f64() * 1e3).into());
             object.insert("images_per_second".into(), rate.into());
-            object.insert("verdict".into(), times.verdict().into());
+            object.insert("verdict".into(), hints::with_flags(&times.verdict()).into());
             Json::line(Value::Object(object));
         } else if let Some(bar) = self.bar.take() {
             let EpochReport { epoch, epochs, steps, .. } = report;
@@ -110,7 +112,7 @@ impl Watcher for Display {
                 duration(per_step),
                 show(&known),
                 number(report.rate),
-                times.verdict(),
+                hints::with_flags(&times.verdict()),
             ));
         }
     }

@@ -8,10 +8,10 @@ pub(crate) use story::compiled;
 
 use crate::rundir::{self, Opened};
 use crate::show::Display;
-use crate::{Ending, compiling, device, gallery, lints, prepare};
+use crate::{Ending, compiling, device, gallery, prepare};
 use anyhow::{Context, Result, bail};
 use arguments::{resolve, time};
-use octant_nn::Precision;
+use octant_recipe::lints;
 use octant_runtime::CompileOptions;
 use octant_train::run::{self, Plan, Watched};
 use std::sync::Arc;
@@ -20,14 +20,6 @@ use story::{finish, introduce, way_back};
 
 /// Enough to see what repeats, few enough for a trace that opens at once.
 const RECORDED_STEPS: u64 = 10;
-
-pub(crate) fn precision(name: &str) -> Result<Precision> {
-    match name {
-        "f32" => Ok(Precision::F32),
-        "bf16" => Ok(Precision::Bf16),
-        other => bail!("there is no precision \"{other}\"; use f32 or bf16"),
-    }
-}
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let begun = Instant::now();
@@ -51,7 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("{first} (--strict makes this an error)");
     }
     let backend = device::open(&recipe.device, arguments.threads)?;
-    let phases = prepare::phases(&recipe, &data, recipe.steps_per_epoch)?;
+    let phases = prepare::phases(&recipe, &data)?;
     if phases.is_empty() {
         bail!("there is nothing to do: no phase lasts an epoch; give --epochs");
     }
@@ -66,31 +58,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let plan = Plan {
         backend: &*backend,
         mesh: device::mesh(recipe.cores, &*backend)?,
-        options: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
-        recompute: recipe.recompute,
-        shard_optimizer: recipe.shard_optimizer,
+        compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
         record: arguments.profile.then_some(RECORDED_STEPS),
-        precision: precision(&recipe.precision)?,
-        seed: recipe.seed,
-        batch_size: recipe.batch_size,
-        batch_groups: recipe.batch_groups,
-        workers: recipe.workers,
-        last: recipe.last_batch,
-        corrupt: recipe.on_corrupt,
-        steps_per_epoch: recipe.steps_per_epoch,
+        step: recipe.step.clone(),
+        run: recipe.run.clone(),
         phases,
         train: data.train.clone(),
         valid: data.valid.clone(),
         valid_transform: Arc::new(prepare::transform(&recipe, &recipe.eval_transform, false, entry)?),
-        validate_every: recipe.validate_every,
-        watched: Watched { metric: prepare::best(&recipe), smaller: prepare::smaller_is_better(&recipe) },
-        patience: recipe.patience,
-        checkpoint_every: recipe.checkpoint_every,
-        histograms_every: recipe.histograms,
-        on_bad: prepare::on_bad(&recipe)?,
+        watched: Watched { metric: prepare::best(&recipe)?, smaller: prepare::smaller_is_better(&recipe)? },
         deadline,
         weights: known,
-        config: toml::to_string(&recipe)?,
+        config: recipe.to_text(),
         metadata: vec![("model".into(), recipe.model.clone()), ("task".into(), recipe.task.clone())],
     };
     let path = rundir::choose(out.as_deref(), &recipe.name);

@@ -172,14 +172,13 @@ fn wrong_count(backend: &dyn Backend) -> Result<(), Problem> {
     }
 }
 
-/// With the option, two runs agree to the last bit.
+/// Two runs agree to the last bit.
 fn deterministic(backend: &dyn Backend) -> Result<(), Problem> {
     let trace = Trace::new();
     let x = trace.input("x", Shape::new(DType::F32, [64, 300]));
     let outputs = [x.matmul(&x.transpose(&[1, 0])), x.sum(&[0]), x.sum_all()];
     let graph = trace.finish(&outputs).expect("the suite's graphs are well typed");
-    let options = CompileOptions { deterministic: true, ..CompileOptions::default() };
-    let program = backend.compile(&Program::new("deterministic", graph), &options)?;
+    let program = backend.compile(&Program::new("deterministic", graph), &CompileOptions::default())?;
     let x = backend.upload(&values::ordinary(DType::F32, &[64, 300]), &Mesh::single(), &Sharding::Replicated)?;
     let run = || program.execute(std::slice::from_ref(&x))?.iter().map(Buffer::to_host).collect::<Result<Vec<_>, _>>();
     ensure(run()? == run()?, "two deterministic runs differ")

@@ -45,9 +45,10 @@ fn with_mistake(graph: &Graph) -> Graph {
     }
     for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
         let inputs = node.inputs.iter().map(|input| renamed[input]).collect();
-        let made = match node.op {
-            Op::Binary(Binary::Sub) => builder.push(Op::Binary(Binary::Add), inputs, node.path.clone()).unwrap(),
-            _ => builder.copy(graph, node, inputs),
+        let made = if node.op == Op::Binary(Binary::Sub) {
+            builder.push(Op::Binary(Binary::Add), inputs, node.path.clone()).unwrap()
+        } else {
+            builder.copy(graph, node, inputs)
         };
         renamed.extend(node.outputs.iter().copied().zip(made));
     }

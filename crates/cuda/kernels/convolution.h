@@ -32,7 +32,7 @@ struct Shared {
     unsigned most;
 };
 
-// The first of the two output channels that a lane makes of sixteen `m`: as many neighbours as possible are one lane's.
+// The first of the two output channels that a lane makes of sixteen `m`: as many neighbors as possible are one lane's.
 __device__ __forceinline__ int first_output(int group, int m) {
     int pair = m / 2 * 2;
     return BLOCK * pair + (pair + 1 < GROUPS ? 4 * group + m % 2 * 2 : 2 * group);

@@ -34,14 +34,14 @@ template <int PIXELS, int CHANNELS> struct Copies {
 
     __device__ __forceinline__ bool has(int i) const { return (i + 1) * THREADS <= ALL || thread < ALL - i * THREADS; }
 
-    // The place of the first pixel, which may lie outside of the picture.
-    __device__ __forceinline__ void aim(const float* picture, int y, int x) {
-        source = picture + ((i64)y * width + x + pixel) * channels + thread % QUADS * 4;
+    // The place of the first pixel, which may lie outside of the image.
+    __device__ __forceinline__ void aim(const float* image, int y, int x) {
+        source = image + ((i64)y * width + x + pixel) * channels + thread % QUADS * 4;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) bytes[i] = (unsigned)(x + pixel + i * BETWEEN) < (unsigned)width ? 16 : 0;
     }
 
-    // Copies a row of these pictures or of others that lie so far apart.
+    // Copies a row of these images or of others that lie so far apart.
     __device__ __forceinline__ void start(Copied& to, bool there, i64 apart = 0) const {
         unsigned address = shared_address(&to.quads[thread]);
         int each = own_channels();
@@ -65,7 +65,7 @@ template <int PIXELS, int CHANNELS> struct Copies {
         for (int i = 0; i < COUNT; ++i) own[i] = has(i) ? copied.quads[i * THREADS + thread] : float4{};
     }
 
-    // Stretches and rectifies what was loaded of a row that begins at `x`. Outside of the picture zeros stay.
+    // Stretches and rectifies what was loaded of a row that begins at `x`. Outside of the image zeros stay.
     __device__ __forceinline__ void rectify(float4 (&own)[COUNT], int x, bool there, const float4* factors,
                                             const float4* offsets) const {
         float4 factor = factors[thread % QUADS], offset = offsets[thread % QUADS];

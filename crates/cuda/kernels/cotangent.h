@@ -1,5 +1,5 @@
 // What a warp that makes the cotangent of a rectified norm knows about it: it is zero where the norm was not positive, and
-// the norm's own gradient follows from its sums and from those of its products with what was normalised.
+// the norm's own gradient follows from its sums and from those of its products with what was normalized.
 
 // A lane's share: every fourth pair of pixels of two channels in every eight, as in a tally.
 struct Cotangent {
@@ -7,7 +7,7 @@ struct Cotangent {
     float normed[EIGHTS][2][GROUPS][2];
     float sums[GROUPS][2] = {}, products[GROUPS][2] = {};
 
-    // Factors and offsets are those of the norm; `center_offsets` moves what was normalised to its center.
+    // Factors and offsets are those of the norm; `center_offsets` moves what was normalized to its center.
     __device__ __forceinline__ void begin(const float* norm_factors, const float* norm_offsets,
                                           const float* center_offsets) {
 #pragma unroll
@@ -19,7 +19,7 @@ struct Cotangent {
         }
     }
 
-    // Starts to read a row of what was normalised, of which `width` pixels count, from a lane's first pixel on.
+    // Starts to read a row of what was normalized, of which `width` pixels count, from a lane's first pixel on.
     __device__ __forceinline__ void read(const float* from, int outputs, int width) {
         int group = threadIdx.x / 4, t = threadIdx.x % 4;
 #pragma unroll

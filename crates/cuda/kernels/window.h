@@ -6,7 +6,7 @@ typedef long long i64;
 // The same fields in the same order as `Geometry` in window.rs. Along one axis, wherever the division is whole,
 // y[o] = sum over t of x[(o * stride + t * kernel_dilation - low) / input_dilation] * k[t].
 struct Geometry {
-    int pictures, channels, output_channels;
+    int images, channels, output_channels;
     int input_height, input_width;
     int output_height, output_width;
     int stride_y, stride_x;
@@ -16,7 +16,7 @@ struct Geometry {
     int reversed;
 };
 
-// N neighbouring channels as they lie in memory, and as numbers.
+// N neighboring channels as they lie in memory, and as numbers.
 template <typename Element, int N> struct Channels;
 
 template <int N> struct alignas(N % 4 == 0 ? 16 : N % 2 == 0 ? 8 : 4) Channels<float, N> {

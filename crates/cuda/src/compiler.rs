@@ -85,8 +85,11 @@ pub fn compiler() -> Result<&'static Compiler, String> {
 
 impl Compiler {
     fn load() -> Result<Compiler, String> {
+        // A path for machines where the loader does not find it by its name, as in a Python environment without a GPU.
+        let named = std::env::var_os("OCTANT_NVRTC");
+        let mut names = named.into_iter().chain(LIBRARIES.iter().map(|name| (*name).into()));
         // SAFETY: loading runs the initializers of NVIDIA's compiler, which cuDNN would run later anyway.
-        let found = LIBRARIES.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
+        let found = names.find_map(|name| unsafe { Library::new(name) }.ok());
         let library = found.ok_or("NVIDIA's run-time compiler (libnvrtc) is not there")?;
         let library: &'static Library = Box::leak(Box::new(library));
         let old = |_| "NVIDIA's run-time compiler is too old".to_string();

@@ -24,7 +24,7 @@ pub enum EventsError {
         problem: String,
     },
     /// Another process trains in this directory.
-    #[error("another process is training in {}; wait for it or choose another --out", .0.display())]
+    #[error("another process is training in {}; wait for it or choose another directory", .0.display())]
     InUse(PathBuf),
 }
 
@@ -42,7 +42,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::StorageFull => "; make room and run the same command again",
         std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-            "; choose another place with --out"
+            "; choose another place"
         }
         _ => "",
     }

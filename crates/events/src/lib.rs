@@ -5,11 +5,13 @@
 //! cuts them to it. So a run that was killed and one that was not leave the same bytes (times excepted, which are kept
 //! in files of their own).
 //!
-//! Start reading at [`RunDirectory`]; event files are [`EventWriter`] and [`read_events`].
+//! Start reading at [`RunDirectory`]. Event files are written by [`EventWriter`]; [`EventLog`] follows one that grows and
+//! keeps where its values lie, [`RawRecords`] reads it record by record, [`edit_files`] copies parts of it.
 
 mod chart;
-mod crc;
+mod edit;
 mod error;
+mod log;
 mod matrix;
 mod message;
 mod pen;
@@ -17,18 +19,29 @@ mod raster;
 mod reader;
 mod record;
 mod rundir;
+mod runs;
+mod series;
+mod steps;
 mod table;
+mod window;
+mod wire;
 mod writer;
 
 pub use chart::{Chart, Curve};
-pub use crc::{Crc32c, crc32c};
+pub use crc32c::crc32c;
+pub use edit::{Edit, Edited, Editor, create_whole, edit_files};
 pub use error::EventsError;
+pub use log::{EventLog, Progress};
 pub use matrix::Matrix;
-pub use message::{Event, Histogram, Setting, Value, What};
+pub use message::{Event, Histogram, Setting, TensorValue, Value, What};
 pub use pen::{Anchor, Drawing, Pen};
 pub use raster::{Canvas, Color};
-pub use reader::{read_events, read_run};
-pub use record::{masked, read_record, write_record};
+pub use reader::{RawRecord, RawRecords, files_of, read_events, read_run};
+pub use record::{Damage, framed, masked, write_record};
 pub use rundir::{Lengths, RunDirectory};
+pub use runs::{RunFolder, find_runs};
+pub use series::{GRAPH_TAG, Kind, Location, Series};
+pub use steps::StepRange;
 pub use table::{Table, read_table};
+pub use wire::Span;
 pub use writer::EventWriter;

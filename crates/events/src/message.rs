@@ -4,7 +4,12 @@
 //! `plugins/hparams`. Written by hand: a dozen messages do not need a code generator.
 
 mod read;
+mod tensor;
 mod write;
+
+pub(crate) use read::{Field, fields};
+pub use tensor::TensorValue;
+pub(crate) use write::Message;
 
 /// One record of an event file.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +57,10 @@ pub enum Value {
     Metrics(Vec<String>),
     /// The end of a run, which the table of settings waits for.
     Finished,
+    /// The end of a run that failed.
+    Failed,
+    /// Several numbers or strings, of a plugin such as precision-recall curves.
+    Tensor(TensorValue),
     /// Something that is neither written nor understood here.
     Other,
 }

@@ -3,6 +3,7 @@
 use crate::EventsError;
 use crate::message::{Event, Setting, Value, What};
 use crate::record::write_record;
+use crate::runs::is_event_file;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -102,10 +103,8 @@ fn now() -> f64 {
 /// The event files of a folder, oldest first.
 pub(crate) fn event_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_event_file = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.contains(".tfevents."))
-    };
-    let mut files: Vec<PathBuf> = entries.filter(is_event_file).collect();
+    let is_wanted = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(is_event_file);
+    let mut files: Vec<PathBuf> = entries.filter(is_wanted).collect();
     files.sort();
     files
 }

@@ -21,7 +21,7 @@ fn write_graph(f: &mut Formatter, graph: &Graph, depth: usize) -> fmt::Result {
     for node in graph.nodes() {
         indent(f, depth)?;
         write_node(f, graph, node)?;
-        for (name, body) in named_bodies(&node.op) {
+        for (name, body) in node.op.bodies() {
             indent(f, depth + 1)?;
             writeln!(f, "{name}:")?;
             write_graph(f, body, depth + 2)?;
@@ -52,15 +52,6 @@ fn write_node(f: &mut Formatter, graph: &Graph, node: &Node) -> fmt::Result {
         write!(f, "  # {}", node.path)?;
     }
     writeln!(f)
-}
-
-fn named_bodies(op: &Op) -> Vec<(&'static str, &Graph)> {
-    match op {
-        Op::While { condition, body, .. } => vec![("condition", condition), ("body", body)],
-        Op::If { then, otherwise } => vec![("then", then), ("otherwise", otherwise)],
-        Op::Call { body, .. } => vec![("body", body)],
-        _ => vec![],
-    }
 }
 
 /// The attributes of an operation in a line. What is as usual (strides of 1, no padding …) is left out.

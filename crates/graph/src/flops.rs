@@ -7,19 +7,16 @@ impl Op {
     /// Floating-point operations of a product or convolution of these operands, a multiply–add counted as two; all else
     /// counts nothing. Bodies of loops, whose length is known only at run time, count once.
     pub fn flops(&self, inputs: &[&Shape], output: &Shape) -> f64 {
-        match self {
-            Op::Convolution(conv) => {
-                let features = inputs[1].dims()[conv.kernel.output].max(1);
-                2.0 * output.elements() as f64 * (inputs[1].elements() / features) as f64
-            }
-            Op::Dot(dot) => {
-                let summed: usize = dot.left_contract.iter().map(|&axis| inputs[0].dims()[axis]).product();
-                2.0 * output.elements() as f64 * summed as f64
-            }
-            Op::While { condition, body, .. } => condition.flops() + body.flops(),
-            Op::If { then, otherwise } => then.flops().max(otherwise.flops()),
-            Op::Call { body, .. } => body.flops(),
-            _ => 0.0,
+        if let Op::Convolution(conv) = self {
+            let features = inputs[1].dims()[conv.kernel.output].max(1);
+            2.0 * output.elements() as f64 * (inputs[1].elements() / features) as f64
+        } else if let Op::Dot(dot) = self {
+            let summed: usize = dot.left_contract.iter().map(|&axis| inputs[0].dims()[axis]).product();
+            2.0 * output.elements() as f64 * summed as f64
+        } else if let Op::If { then, otherwise } = self {
+            then.flops().max(otherwise.flops())
+        } else {
+            self.bodies().iter().map(|(_, body)| body.flops()).sum()
         }
     }
 }

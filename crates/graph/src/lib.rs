@@ -27,6 +27,7 @@ pub mod trace;
 pub mod verify;
 
 pub use builder::GraphBuilder;
+pub use composites::{AttentionKernel, AttentionOptions};
 pub use graph::{Graph, Node, NodeId, Value, ValueId};
 pub use kernel::KernelHint;
 pub use octant_tensor::{DType, HostTensor, Shape};

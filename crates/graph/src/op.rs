@@ -1,5 +1,9 @@
 //! The primitives. Their semantics are StableHLO's unless a comment says otherwise.
 
+mod elementwise;
+
+pub use elementwise::{Accuracy, Binary, Comparison, Domain, Unary};
+
 use crate::{Graph, KernelHint};
 use octant_tensor::{DType, HostTensor, Shape};
 use std::sync::Arc;
@@ -26,7 +30,7 @@ pub enum Op {
     Unary(Unary),
     /// Element by element, two operands of the same shape.
     Binary(Binary),
-    /// Element by element, two operands of the same shape, a truth value out. NaN compares unequal to everything.
+    /// Element by element, two operands of the same shape, a bool out. NaN compares unequal to everything.
     Compare(Comparison),
     /// `(condition, on_true, on_false)`, all of the same dimensions.
     Select,
@@ -53,7 +57,7 @@ pub enum Op {
         /// A permutation of the axes.
         permutation: Vec<usize>,
     },
-    /// The order along some axes turned round.
+    /// The order along some axes reversed.
     Reverse {
         /// The axes.
         axes: Vec<usize>,
@@ -95,21 +99,21 @@ pub enum Op {
         /// The axes that disappear, ascending.
         axes: Vec<usize>,
     },
-    /// The greatest (or least) element along an axis and its index (i32); the first of equals, and NaN before all.
+    /// The max (or min) element along an axis and its index (i32); the first of equals, and NaN before all.
     ArgReduce {
-        /// Greatest or least.
+        /// Max or min.
         greatest: bool,
         /// The axis that disappears.
         axis: usize,
     },
     /// Combines the elements of a sliding window; padding counts as the identity.
     ReduceWindow {
-        /// How two elements are combined: sum, product, greatest or least.
+        /// How two elements are combined: sum, product, max or min.
         kind: Reduction,
         /// The window.
         window: Window,
     },
-    /// `(operand, source)`: adds every source element to the place of its window's greatest operand element (the
+    /// `(operand, source)`: adds every source element to the position of its window's max operand element (the
     /// first of equals); the gradient of max-pooling. Padding is never selected.
     SelectAndScatter {
         /// The window; dilations must be 1.
@@ -121,19 +125,19 @@ pub enum Op {
     Convolution(Convolution),
     /// `(operand, start_indices)`.
     Gather(Gather),
-    /// `(operand, indices, updates)`: updates of one place are combined in row-major order of the updates.
+    /// `(operand, indices, updates)`: updates of one element are combined in row-major order of the updates.
     Scatter(Scatter),
     /// Operands of the same dimensions, all put into the order that sorts the first one along an axis. Stable; NaN
     /// comes last ascending and first descending.
     Sort {
         /// The axis.
         axis: usize,
-        /// From great to small.
+        /// Largest first.
         descending: bool,
     },
     /// Carried values go through `body` as long as `condition` of them holds.
     While {
-        /// Carried values → one truth value.
+        /// Carried values → one bool.
         condition: Arc<Graph>,
         /// Carried values → carried values.
         body: Arc<Graph>,
@@ -156,7 +160,7 @@ pub enum Op {
         /// A kernel that a backend may run instead of the body.
         kernel: Option<Arc<KernelHint>>,
     },
-    /// Hands its operands through and keeps passes from moving or merging computation across it.
+    /// Returns its operands; passes neither move nor merge computation across it.
     Barrier,
     /// `(key: u32[2])`: the word `i` (row-major) is the first word of Threefry-2×32 (20 rounds) over the counter
     /// `(i mod 2^32, i div 2^32)`. The same bits on every backend.
@@ -164,76 +168,6 @@ pub enum Op {
         /// The result's dimensions; its type is u32.
         dims: Vec<usize>,
     },
-}
-
-/// Operations on one element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are the mathematics")]
-pub enum Unary {
-    Neg,
-    Abs,
-    /// -1, 0 or 1; a NaN stays NaN.
-    Sign,
-    Exp,
-    /// `exp(x) - 1`, exact near 0.
-    Expm1,
-    Log,
-    /// `log(1 + x)`, exact near 0.
-    Log1p,
-    Sqrt,
-    Rsqrt,
-    Tanh,
-    /// `1 / (1 + exp(-x))`.
-    Logistic,
-    Erf,
-    Sin,
-    Cos,
-    Floor,
-    Ceil,
-    /// To the nearest integer, halves to the even one.
-    RoundEven,
-    /// Logical for bool, bitwise for integers.
-    Not,
-    /// A truth value: neither infinite nor NaN.
-    IsFinite,
-}
-
-/// Operations on two elements of the same type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are the mathematics")]
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    /// Integers truncate towards zero; division by zero gives -1 (all bits set) as in StableHLO on XLA.
-    Div,
-    /// The sign of the dividend; by zero gives the dividend for integers, NaN for floats.
-    Rem,
-    /// NaN if either is NaN.
-    Max,
-    /// NaN if either is NaN.
-    Min,
-    Pow,
-    Atan2,
-    And,
-    Or,
-    Xor,
-    /// Shifts by the width or more give 0.
-    ShiftLeft,
-    /// Zeros come in from the left; shifts by the width or more give 0.
-    ShiftRight,
-}
-
-/// How two elements are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are the mathematics")]
-pub enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
 }
 
 /// How a reduction combines two elements.
@@ -377,7 +311,7 @@ pub struct Scatter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are the mathematics")]
 pub enum ScatterKind {
-    /// Replaced; of several updates of one place the last wins.
+    /// Replaced; of several updates of one element the last wins.
     Set,
     Add,
     Multiply,
@@ -385,147 +319,79 @@ pub enum ScatterKind {
     Max,
 }
 
+/// One list makes both the exhaustive match and the list of all kinds.
+macro_rules! kinds {
+    ($($variant:ident $({ $($fields:tt)* })? $(( $($tuple:tt)* ))? => $name:literal,)*) => {
+        impl Op {
+            /// Every kind of operation, for tables and tests.
+            pub const KINDS: &'static [&'static str] = &[$($name),*];
+
+            /// Which variant it is.
+            pub fn kind(&self) -> &'static str {
+                match self { $(Op::$variant $({ $($fields)* })? $(( $($tuple)* ))? => $name,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Parameter { .. } => "parameter", Constant(_) => "constant", Iota { .. } => "iota", Unary(_) => "unary",
+    Binary(_) => "binary", Compare(_) => "compare", Select => "select", Clamp => "clamp", Convert(_) => "convert",
+    Bitcast(_) => "bitcast", Broadcast { .. } => "broadcast", Reshape { .. } => "reshape", Transpose { .. } => "transpose",
+    Reverse { .. } => "reverse", Slice { .. } => "slice", DynamicSlice { .. } => "dynamic_slice",
+    DynamicUpdateSlice => "dynamic_update_slice", Pad { .. } => "pad", Concatenate { .. } => "concatenate",
+    Reduce { .. } => "reduce", ArgReduce { .. } => "arg_reduce", ReduceWindow { .. } => "reduce_window",
+    SelectAndScatter { .. } => "select_and_scatter", Dot(_) => "dot", Convolution(_) => "convolution",
+    Gather(_) => "gather", Scatter(_) => "scatter", Sort { .. } => "sort", While { .. } => "while", If { .. } => "if",
+    Call { .. } => "call", Barrier => "barrier", RandomBits { .. } => "random_bits",
+}
+
 impl Op {
     /// The name in dumps and error messages.
     pub fn name(&self) -> &'static str {
-        match self {
-            Op::Parameter { .. } => "parameter",
-            Op::Constant(_) => "constant",
-            Op::Iota { .. } => "iota",
-            Op::Unary(unary) => unary.name(),
-            Op::Binary(binary) => binary.name(),
-            Op::Compare(_) => "compare",
-            Op::Select => "select",
-            Op::Clamp => "clamp",
-            Op::Convert(_) => "convert",
-            Op::Bitcast(_) => "bitcast",
-            Op::Broadcast { .. } => "broadcast",
-            Op::Reshape { .. } => "reshape",
-            Op::Transpose { .. } => "transpose",
-            Op::Reverse { .. } => "reverse",
-            Op::Slice { .. } => "slice",
-            Op::DynamicSlice { .. } => "dynamic_slice",
-            Op::DynamicUpdateSlice => "dynamic_update_slice",
-            Op::Pad { .. } => "pad",
-            Op::Concatenate { .. } => "concatenate",
-            Op::Reduce { .. } => "reduce",
-            Op::ArgReduce { .. } => "arg_reduce",
-            Op::ReduceWindow { .. } => "reduce_window",
-            Op::SelectAndScatter { .. } => "select_and_scatter",
-            Op::Dot(_) => "dot",
-            Op::Convolution(_) => "convolution",
-            Op::Gather(_) => "gather",
-            Op::Scatter(_) => "scatter",
-            Op::Sort { .. } => "sort",
-            Op::While { .. } => "while",
-            Op::If { .. } => "if",
-            Op::Call { .. } => "call",
-            Op::Barrier => "barrier",
-            Op::RandomBits { .. } => "random_bits",
+        if let Op::Unary(unary) = self {
+            unary.name()
+        } else if let Op::Binary(binary) = self {
+            binary.name()
+        } else {
+            self.kind()
         }
     }
 }
 
-impl Unary {
-    /// Every unary operation, for tables and tests.
-    pub const ALL: [Unary; 19] = [
-        Unary::Neg,
-        Unary::Abs,
-        Unary::Sign,
-        Unary::Exp,
-        Unary::Expm1,
-        Unary::Log,
-        Unary::Log1p,
-        Unary::Sqrt,
-        Unary::Rsqrt,
-        Unary::Tanh,
-        Unary::Logistic,
-        Unary::Erf,
-        Unary::Sin,
-        Unary::Cos,
-        Unary::Floor,
-        Unary::Ceil,
-        Unary::RoundEven,
-        Unary::Not,
-        Unary::IsFinite,
-    ];
-
-    /// The name in dumps and error messages.
-    pub fn name(self) -> &'static str {
+impl Op {
+    /// The graphs inside, by their role: those of loops, branches and calls.
+    pub fn bodies(&self) -> Vec<(&'static str, &Arc<Graph>)> {
         match self {
-            Unary::Neg => "neg",
-            Unary::Abs => "abs",
-            Unary::Sign => "sign",
-            Unary::Exp => "exp",
-            Unary::Expm1 => "expm1",
-            Unary::Log => "log",
-            Unary::Log1p => "log1p",
-            Unary::Sqrt => "sqrt",
-            Unary::Rsqrt => "rsqrt",
-            Unary::Tanh => "tanh",
-            Unary::Logistic => "logistic",
-            Unary::Erf => "erf",
-            Unary::Sin => "sin",
-            Unary::Cos => "cos",
-            Unary::Floor => "floor",
-            Unary::Ceil => "ceil",
-            Unary::RoundEven => "round_even",
-            Unary::Not => "not",
-            Unary::IsFinite => "is_finite",
+            Op::While { condition, body, .. } => vec![("condition", condition), ("body", body)],
+            Op::If { then, otherwise } => vec![("then", then), ("otherwise", otherwise)],
+            Op::Call { body, .. } => vec![("body", body)],
+            Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::RandomBits { .. } | Op::Barrier => vec![],
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp => vec![],
+            Op::Convert(_) | Op::Bitcast(_) | Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
+                vec![]
+            }
+            Op::Reverse { .. } | Op::Slice { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => vec![],
+            Op::Pad { .. } | Op::Concatenate { .. } | Op::Reduce { .. } | Op::ArgReduce { .. } | Op::Sort { .. } => {
+                vec![]
+            }
+            Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::Dot(_) | Op::Convolution(_) => vec![],
+            Op::Gather(_) | Op::Scatter(_) => vec![],
         }
     }
-}
 
-impl Binary {
-    /// Every binary operation, for tables and tests.
-    pub const ALL: [Binary; 14] = [
-        Binary::Add,
-        Binary::Sub,
-        Binary::Mul,
-        Binary::Div,
-        Binary::Rem,
-        Binary::Max,
-        Binary::Min,
-        Binary::Pow,
-        Binary::Atan2,
-        Binary::And,
-        Binary::Or,
-        Binary::Xor,
-        Binary::ShiftLeft,
-        Binary::ShiftRight,
-    ];
-
-    /// The name in dumps and error messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Binary::Add => "add",
-            Binary::Sub => "sub",
-            Binary::Mul => "mul",
-            Binary::Div => "div",
-            Binary::Rem => "rem",
-            Binary::Max => "max",
-            Binary::Min => "min",
-            Binary::Pow => "pow",
-            Binary::Atan2 => "atan2",
-            Binary::And => "and",
-            Binary::Or => "or",
-            Binary::Xor => "xor",
-            Binary::ShiftLeft => "shift_left",
-            Binary::ShiftRight => "shift_right",
+    /// The same to be replaced.
+    pub(crate) fn bodies_mut(&mut self) -> Vec<&mut Arc<Graph>> {
+        if let Op::While { condition, body, .. } = self {
+            vec![condition, body]
+        } else if let Op::If { then, otherwise } = self {
+            vec![then, otherwise]
+        } else if let Op::Call { body, .. } = self {
+            vec![body]
+        } else {
+            vec![]
         }
     }
-}
-
-impl Comparison {
-    /// Every comparison, for tables and tests.
-    pub const ALL: [Comparison; 6] = [
-        Comparison::Equal,
-        Comparison::NotEqual,
-        Comparison::Less,
-        Comparison::LessEqual,
-        Comparison::Greater,
-        Comparison::GreaterEqual,
-    ];
 }
 
 impl Window {

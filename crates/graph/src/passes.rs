@@ -11,6 +11,7 @@ mod fold;
 mod inline;
 mod merge;
 mod pack;
+mod pooling;
 mod simplify;
 
 pub use dead_code::dead_code;
@@ -18,9 +19,10 @@ pub use fold::fold_constants;
 pub use inline::{inline_calls, inline_unless};
 pub use merge::merge_equal;
 pub use pack::pack_narrow_images;
+pub use pooling::unpool_by_gathering;
 pub use simplify::simplify;
 
-use crate::verify::{bodies, verify};
+use crate::verify::verify;
 use crate::{Graph, GraphBuilder, Node, Op, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,12 +72,12 @@ pub fn apply(pass: impl Fn(&Graph) -> Graph, graph: &Graph) -> Graph {
 type Rewritten = HashMap<*const Graph, Arc<Graph>>;
 
 fn apply_to(pass: &dyn Fn(&Graph) -> Graph, graph: &Graph, rewritten: &mut Rewritten) -> Graph {
-    if graph.nodes().iter().all(|node| bodies(&node.op).is_empty()) {
+    if graph.nodes().iter().all(|node| node.op.bodies().is_empty()) {
         return pass(graph);
     }
     let mut with_bodies = graph.clone();
     for node in &mut with_bodies.nodes {
-        for body in bodies_mut(&mut node.op) {
+        for body in node.op.bodies_mut() {
             let address = Arc::as_ptr(body);
             if !rewritten.contains_key(&address) {
                 let new = apply_to(pass, body, rewritten);
@@ -86,15 +88,6 @@ fn apply_to(pass: &dyn Fn(&Graph) -> Graph, graph: &Graph, rewritten: &mut Rewri
         }
     }
     pass(&with_bodies)
-}
-
-fn bodies_mut(op: &mut Op) -> Vec<&mut Arc<Graph>> {
-    match op {
-        Op::While { condition, body, .. } => vec![condition, body],
-        Op::If { then, otherwise } => vec![then, otherwise],
-        Op::Call { body, .. } => vec![body],
-        _ => vec![],
-    }
 }
 
 /// Builds a graph anew, node by node: `make` is given a node and its operands in the new graph and returns the values

@@ -30,7 +30,7 @@ impl Verifier {
         for (index, node) in graph.nodes().iter().enumerate() {
             let check = check_operands(node, &made)
                 .and_then(|()| check_results(graph, index, node, &mut made))
-                .and_then(|()| bodies(&node.op).into_iter().try_for_each(|body| self.body(body)));
+                .and_then(|()| node.op.bodies().into_iter().try_for_each(|(_, body)| self.body(body)));
             check.map_err(|message| describe(index, node, &message))?;
         }
         if let Some(value) = made.iter().position(|made| !made) {
@@ -102,16 +102,6 @@ fn check_results(graph: &Graph, index: NodeId, node: &Node, made: &mut [bool]) -
 fn listed<'a>(shapes: impl IntoIterator<Item = &'a Shape>) -> String {
     let shapes: Vec<String> = shapes.into_iter().map(|shape| shape.to_string()).collect();
     if shapes.is_empty() { "nothing".into() } else { shapes.join(", ") }
-}
-
-/// The bodies of an operation.
-pub(crate) fn bodies(op: &Op) -> Vec<&Arc<Graph>> {
-    match op {
-        Op::While { condition, body, .. } => vec![condition, body],
-        Op::If { then, otherwise } => vec![then, otherwise],
-        Op::Call { body, .. } => vec![body],
-        _ => vec![],
-    }
 }
 
 #[cfg(test)]

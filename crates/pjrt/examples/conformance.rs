@@ -9,7 +9,7 @@ use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
 use octant_stablehlo::Precision;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    environment::prepare();
+    environment::prepare(false);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.get(1..).unwrap_or_default();
     let path = match arguments.first().filter(|path| *path != "auto") {

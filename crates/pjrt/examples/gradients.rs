@@ -19,7 +19,7 @@ use std::error::Error;
 const DEFAULT: [&str; 2] = ["mshnet:64:4", "efficientnet_v2_s:64:4"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    environment::prepare();
+    environment::prepare(false);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let path = match arguments.first().filter(|path| *path != "auto") {
         Some(path) => path.into(),
@@ -65,13 +65,13 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
         }
     };
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
-    let traced = step::training(&StepPlan { optimizer, ..StepPlan::new(&*task, batch) })?;
+    let traced = step::training(&StepPlan::new(&*task, batch).with_optimizer(optimizer))?;
     let state = traced.entries.iter().map(|entry| match entry.role {
         Role::Variable(index) => traced.variables[index].initial(5),
         _ => HostTensor::zeros(entry.shape.clone()),
     });
-    let shapes = task.batch_shapes(batch);
-    let batch = shapes.iter().map(|(name, shape)| batch_input(name, shape));
+    let declared = task.inputs(batch);
+    let batch = declared.shapes().map(|(name, shape)| batch_input(name, shape));
     let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
     let key = HostTensor::new([2], &[3u32, 1])?;
     let inputs = state.chain(batch).chain(scalars).chain([key]).collect();

@@ -89,7 +89,7 @@ const LAYERS: [Layer; 34] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    environment::prepare();
+    environment::prepare(false);
     let path = match std::env::args().nth(1).filter(|path| path != "auto") {
         Some(path) => path.into(),
         None => discover::plugin(&PluginKind::KNOWN)?.path,

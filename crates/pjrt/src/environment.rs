@@ -14,6 +14,10 @@ const SKIP_METADATA: (&str, &str) = ("TPU_SKIP_MDS_QUERY", "1");
 /// The log of XLA's runtime is for its developers; errors come to the user as errors.
 const QUIET: (&str, &str) = ("TF_CPP_MIN_LOG_LEVEL", "3");
 
+/// cuDNN may then use only kernels that give the same bits in every run. XLA still takes the fastest of them, unlike with
+/// `xla_gpu_exclude_nondeterministic_ops`, which takes the first: ResNet-50 trained at 0.69 of its speed so.
+const REPEATABLE: (&str, &str) = ("TF_CUDNN_DETERMINISTIC", "1");
+
 /// What libtpu is told on a machine without a TPU.
 const WITHOUT_TPU: [(&str, &str); 5] = [
     SKIP_METADATA,
@@ -27,14 +31,16 @@ const WITHOUT_TPU: [(&str, &str); 5] = [
     ("TPU_LOG_DIR", "disabled"),
 ];
 
-/// Prepares the environment for plugins that may be loaded later. Variables that the user has set are left alone. Does
-/// nothing when other threads are already running.
-pub fn prepare() {
+/// Prepares the environment for plugins that may be loaded later, whose programs give the same bits in every run unless
+/// `nondeterministic` allows faster ones. Variables that the user has set are left alone. Does nothing when other threads
+/// are already running.
+pub fn prepare(nondeterministic: bool) {
     if !is_single_threaded() {
         return;
     }
     let for_libtpu = if has_tpu() { &[][..] } else { &WITHOUT_TPU };
-    for &(name, value) in for_libtpu.iter().chain([&QUIET]) {
+    let repeatable = (!nondeterministic).then_some(&REPEATABLE);
+    for &(name, value) in for_libtpu.iter().chain([&QUIET]).chain(repeatable) {
         if std::env::var_os(name).is_none() {
             // SAFETY: this is the only thread, so nobody reads the environment meanwhile.
             unsafe { std::env::set_var(name, value) };
@@ -48,7 +54,7 @@ pub(crate) fn is_ready_for(plugin: &Path) -> bool {
     if plugin.file_name().is_none_or(|name| name != "libtpu.so") || has_tpu() {
         return true;
     }
-    prepare();
+    prepare(false);
     std::env::var_os(SKIP_METADATA.0).is_some()
 }
 
@@ -63,6 +69,11 @@ pub fn has_tpu() -> bool {
     devices.flatten().any(|device| {
         read(device.path().join("vendor")).trim() == GOOGLE && TPUS.contains(&read(device.path().join("device")).trim())
     })
+}
+
+/// Whether programs give the same bits in every run: part of what a stored program depends on.
+pub(crate) fn is_repeatable() -> bool {
+    std::env::var_os(REPEATABLE.0).is_some_and(|value| value == REPEATABLE.1)
 }
 
 fn is_single_threaded() -> bool {

@@ -18,7 +18,7 @@ use tiny_steps::{MODELS, tiny_step};
 const BOARDS: [&str; 4] = ["v2-8", "v3-8", "v5e-8", "v6e-8"];
 
 fn main() {
-    environment::prepare();
+    environment::prepare(false);
     let named = std::env::var_os("OCTANT_TEST_LIBTPU").map(PathBuf::from);
     let Some(path) = named.or_else(|| discover::plugin(&[PluginKind::Tpu]).ok().map(|found| found.path)) else {
         println!("SKIPPED: libtpu is not on this machine (set OCTANT_TEST_LIBTPU or run `octant plugin install tpu`)");

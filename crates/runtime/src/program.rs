@@ -33,8 +33,6 @@ impl Program {
 /// Choices that change how a program is compiled but not what it means.
 #[derive(Debug, Clone, Default)]
 pub struct CompileOptions {
-    /// Results must not depend on the number of threads, bit for bit.
-    pub deterministic: bool,
     /// Write graph, lowered and optimized program into this folder.
     pub dump: Option<PathBuf>,
     /// Measure the parts of every run, for [`Executable::profile`].

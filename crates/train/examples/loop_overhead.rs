@@ -5,15 +5,14 @@
 //!     cargo run --release -p octant-train --example loop_overhead
 
 use octant_cpu::CpuBackend;
-use octant_data::{AnyImage, Corrupt, DataError, Dataset, LastBatch, Loader, LoaderConfig, Sample, Target};
+use octant_data::{AnyImage, DataError, Dataset, Loader, LoaderConfig, Sample, Target};
 use octant_events::RunDirectory;
 use octant_imaging::Image;
 use octant_nn::schedule::Schedule;
-use octant_nn::{Optimizer, Precision};
 use octant_runtime::{Buffer, CompileOptions, Mesh};
-use octant_train::run::{EpochReport, OnBad, Plan, StepReport, Watched, Watcher, run};
-use octant_train::step::{Clip, StepPlan};
-use octant_train::{Classify, Pace, Phase, Rate, Session, TrainError, Trainable};
+use octant_train::run::{EpochReport, Plan, RunOptions, StepReport, Watched, Watcher, run};
+use octant_train::step::{StepOptions, StepPlan};
+use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Session, TrainError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -146,46 +145,22 @@ fn whole(backend: &CpuBackend, data: &Arc<Ready>, stopwatch: &mut Stopwatch) -> 
         name: "train".into(),
         epochs: EPOCHS,
         task: task()?,
-        trainable: Trainable::All,
-        frozen_statistics: false,
-        optimizer: Optimizer::named("adam").ok_or("adam is known")?,
-        weight_decay: 0.0,
-        decay_all: false,
-        layer_decay: None,
-        groups: Vec::new(),
-        clip: Clip::Off,
-        average: None,
-        accumulate: 1,
+        options: PhaseOptions::default(),
         rate: Rate::Scheduled(Schedule::Cosine { rate: RATE, least: 0.0, total: STEPS * EPOCHS }, Pace::Step),
         transform: Arc::new(()),
-        mix: None,
-        keeps_optimizer: false,
     };
     let plan = Plan {
         backend,
         mesh: Mesh::single(),
-        options: CompileOptions::default(),
-        recompute: false,
-        shard_optimizer: false,
+        compile: CompileOptions::default(),
         record: None,
-        precision: Precision::F32,
-        seed: 0,
-        batch_size: BATCH,
-        batch_groups: 1,
-        workers: 1,
-        last: LastBatch::Drop,
-        corrupt: Corrupt::Fatal,
-        steps_per_epoch: Some(STEPS),
+        step: StepOptions { batch_size: BATCH, ..StepOptions::default() },
+        run: RunOptions { workers: 1, steps_per_epoch: Some(STEPS), ..RunOptions::default() },
         phases: vec![phase],
         train: data.clone(),
         valid: Arc::new(Ready::new(BATCH)),
         valid_transform: Arc::new(()),
-        validate_every: 1,
         watched: Watched { metric: "val_loss".into(), smaller: true },
-        patience: None,
-        checkpoint_every: None,
-        histograms_every: None,
-        on_bad: OnBad::Stop,
         deadline: None,
         weights: Default::default(),
         config: String::new(),

@@ -3,14 +3,14 @@
 //!     cargo run --release -p octant-train --example own_task
 
 use octant_cpu::CpuBackend;
-use octant_data::{Batch, Glyphs, Loader, LoaderConfig};
-use octant_graph::{DType, HostTensor, Shape, Tensor};
+use octant_data::{Glyphs, Loader, LoaderConfig};
+use octant_graph::{DType, HostTensor, Tensor};
 use octant_metrics::vector;
 use octant_nn::layers::Conv2d;
 use octant_nn::{Context, loss};
 use octant_runtime::CompileOptions;
 use octant_train::step::StepPlan;
-use octant_train::{Metric, Outcome, Session, Task, TrainError};
+use octant_train::{Inputs, Metric, Outcome, Session, Task};
 use std::sync::Arc;
 
 /// The model: an ordinary function. Variables are declared where they are used.
@@ -34,20 +34,8 @@ impl Inpaint {
 }
 
 impl Task for Inpaint {
-    fn name(&self) -> &'static str {
-        "inpaint"
-    }
-
-    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        vec![("images".into(), Shape::new(DType::U8, [batch_size, 28, 28, 1]))]
-    }
-
-    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        Ok(vec![batch.images.clone()])
-    }
-
-    fn sums(&self, _: bool) -> usize {
-        2
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        Inputs::images(batch_size, [28, 28, 1])
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
@@ -67,10 +55,6 @@ impl Task for Inpaint {
         let images = images.convert(DType::F32) / 255.0;
         let hole = Inpaint::hole(&images);
         inpaint(cx, &(&images * (1.0 - hole)))
-    }
-
-    fn head_paths(&self) -> Vec<String> {
-        vec!["paint".into()]
     }
 }
 

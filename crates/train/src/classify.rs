@@ -1,8 +1,7 @@
 //! Images into classes.
 
-use crate::{Findings, Metric, Normalize, Outcome, Task, TrainError, normalized};
-use octant_data::{Batch, Targets};
-use octant_graph::{DType, HostTensor, Shape, Tensor};
+use crate::{Findings, Inputs, Metric, Normalize, Outcome, Task, normalized};
+use octant_graph::{DType, Tensor};
 use octant_metrics::{Roc, classes, roc, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
@@ -31,51 +30,13 @@ const SUMS: usize = 4;
 const LARGEST_CONFUSION: usize = 200;
 
 impl Task for Classify {
-    fn name(&self) -> &'static str {
-        "classify"
-    }
-
-    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        let [height, width, channels] = self.image;
-        let row = |name: &str, dtype: DType| (name.to_string(), Shape::new(dtype, [batch_size]));
-        let mut shapes = vec![
-            ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
-            row("labels", DType::I32),
-            row("mask", DType::F32),
-        ];
-        if self.mixed {
-            shapes.extend([row("partners", DType::I32), row("shares", DType::F32)]);
-        }
-        shapes
-    }
-
-    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        // What is judged on is never mixed: there, every image is its own partner.
-        let (labels, partners, shares) = match &batch.targets {
-            Targets::Classes(labels) => (labels, labels, &batch.mask),
-            Targets::Mixed { classes, partners, shares } if self.mixed => (classes, partners, shares),
-            _ => {
-                return Err(TrainError::Data(
-                    "the data set has no classes; choose a recipe for masks or values".into(),
-                ));
-            }
-        };
-        self.check_labels(labels)?;
-        let mut tensors = vec![batch.images.clone(), labels.clone(), batch.mask.clone()];
-        if self.mixed {
-            tensors.extend([partners.clone(), shares.clone()]);
-        }
-        Ok(tensors)
-    }
-
-    fn sums(&self, training: bool) -> usize {
-        SUMS + if training { 0 } else { self.drawn() }
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        let inputs = Inputs::images(batch_size, self.image).labels(self.model.classes()).mask();
+        if self.mixed { inputs.mixed() } else { inputs }
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let [images, labels, mask, mixed @ ..] = batch else {
-            unreachable!("a batch has the tensors of `batch_shapes`")
-        };
+        let [images, labels, mask, mixed @ ..] = batch else { unreachable!("a batch has the tensors of `inputs`") };
         let logits = self.logits(cx, images);
         let (_, predicted) = logits.arg_max(1);
         let of_label = |labels: &Tensor| {
@@ -148,17 +109,5 @@ impl Classify {
     fn drawn(&self) -> usize {
         let classes = self.model.classes();
         if classes <= LARGEST_CONFUSION { classes * classes + 2 * roc::INTERVALS } else { 0 }
-    }
-
-    /// A label outside of the head would silently learn nothing.
-    fn check_labels(&self, labels: &HostTensor) -> Result<(), TrainError> {
-        let classes = self.model.classes();
-        let labels = labels.elements::<i32>().map_err(|error| TrainError::Data(error.to_string()))?;
-        match labels.iter().find(|&&label| label < 0 || label as usize >= classes) {
-            None => Ok(()),
-            Some(label) => Err(TrainError::Data(format!(
-                "an image has the label {label}, but the model has {classes} classes; give --classes or mend the labels"
-            ))),
-        }
     }
 }

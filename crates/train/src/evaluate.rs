@@ -15,20 +15,21 @@ pub struct Evaluator<'a> {
     mesh: Mesh,
     program: Box<dyn Executable>,
     variables: Vec<Buffer>,
+    sums: usize,
 }
 
 impl<'a> Evaluator<'a> {
     /// Compiles the evaluation step; `values` has every variable by path, in the layout of the device.
     pub fn new(
         backend: &'a dyn Backend,
-        plan: &StepPlan<'a, '_>,
+        plan: &StepPlan<'a>,
         options: &CompileOptions,
         values: &Values,
     ) -> Result<Evaluator<'a>, TrainError> {
         let traced = step::evaluation(plan)?;
         let program = backend.compile(&traced.program, options)?;
         let variables = upload(backend, &plan.mesh, &traced, values)?;
-        Ok(Evaluator { backend, task: plan.task, mesh: plan.mesh.clone(), program, variables })
+        Ok(Evaluator { backend, task: plan.task, mesh: plan.mesh.clone(), program, variables, sums: traced.sums })
     }
 
     /// The metrics over all batches, and what can be drawn of them.
@@ -36,7 +37,7 @@ impl<'a> Evaluator<'a> {
         &self,
         batches: impl Iterator<Item = Result<Batch, DataError>>,
     ) -> Result<(Vec<Metric>, Findings), TrainError> {
-        let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.task.sums(false)]));
+        let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.sums]));
         let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
         let mut observer = self.task.observer();
         let mut ahead = Ahead::default();

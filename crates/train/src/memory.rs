@@ -3,7 +3,7 @@
 
 use crate::TrainError;
 use crate::state::Entry;
-use crate::step::{StepPlan, TracedStep};
+use crate::step::{StepOptions, StepPlan, TracedStep};
 use octant_nn::Precision;
 use octant_runtime::{Backend, CompileOptions, Executable, RuntimeError, Sharding};
 
@@ -25,7 +25,7 @@ impl Needs {
             Sharding::Split { .. } => (entry.shape.bytes() / devices) as u64,
         };
         let state = traced.entries.iter().zip(&traced.program.inputs).map(part).sum();
-        let StepPlan { batch_size, precision, recompute, .. } = *plan;
+        let StepOptions { batch_size, precision, recompute, .. } = plan.step;
         Needs { batch_size, devices, precision, recompute, state }
     }
 
@@ -86,15 +86,15 @@ impl Needs {
 
     fn remedies(&self, batch: Option<usize>) -> String {
         let mut remedies = match batch.filter(|&batch| batch < self.batch_size) {
-            Some(batch) => vec![format!("--batch-size {batch} should fit (estimated)")],
-            None if self.batch_size > 1 => vec!["a smaller --batch-size needs less".to_string()],
+            Some(batch) => vec![format!("`batch_size = {batch}` should fit (estimated)")],
+            None if self.batch_size > 1 => vec!["a smaller `batch_size` needs less".to_string()],
             None => Vec::new(),
         };
         if self.precision == Precision::F32 {
-            remedies.push("--precision bf16 halves what layers hand to each other".into());
+            remedies.push("`precision = \"bf16\"` halves what layers hand to each other".into());
         }
         if !self.recompute {
-            remedies.push("--recompute keeps less of it".into());
+            remedies.push("`recompute = true` keeps less of it".into());
         }
         if remedies.is_empty() { "take a smaller model or smaller images".into() } else { remedies.join(", ") }
     }
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "the training step with a batch of 256 needs 33.00 GiB, and there are 16.00 GiB of memory on each device; \
-             --batch-size 112 should fit (estimated), --precision bf16 halves what layers hand to each other, --recompute \
+             `batch_size = 112` should fit (estimated), `precision = \"bf16\"` halves what layers hand to each other, `recompute = true` \
              keeps less of it"
         );
     }
@@ -137,6 +137,6 @@ mod tests {
     fn running_out_later_says_what_was_asked_for() {
         let error = needs(256).ran_out(Some(2 * GIB), 12 * GIB).to_string();
         assert!(error.starts_with("the device ran out of memory when 2.00 GiB more was asked for"), "{error}");
-        assert!(error.contains("(the step was planned with 12.00 GiB); a smaller --batch-size needs less"), "{error}");
+        assert!(error.contains("(the step was planned with 12.00 GiB); a smaller `batch_size` needs less"), "{error}");
     }
 }

@@ -1,14 +1,15 @@
 //! Phases: stretches of a run with the same rules.
 
-mod steps;
+mod options;
 
-pub use steps::Rules;
+pub use options::{Group, MixOptions, PhaseOptions};
 
-use crate::step::Clip;
+use crate::step::{StepOptions, StepPlan};
 use crate::{Progress, Task};
-use octant_data::{Mix, Transform};
+use octant_data::Transform;
+use octant_nn::VariableSpec;
 use octant_nn::schedule::{Plateau, Schedule};
-use octant_nn::{Optimizer, VariableSpec};
+use octant_runtime::Mesh;
 use std::sync::Arc;
 
 /// Which parameters learn.
@@ -65,17 +66,6 @@ impl Rate {
     }
 }
 
-/// Parameters with settings of their own.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Group {
-    /// The paths below which they lie.
-    pub under: Vec<String>,
-    /// What the learning rate is multiplied by.
-    pub rate_scale: f64,
-    /// A weight decay other than the phase's.
-    pub weight_decay: Option<f64>,
-}
-
 impl Group {
     /// Whether a parameter belongs to it.
     pub fn includes(&self, spec: &VariableSpec) -> bool {
@@ -97,41 +87,26 @@ pub struct Phase {
     pub epochs: u64,
     /// What is learned.
     pub task: Box<dyn Task>,
-    /// Which parameters learn.
-    pub trainable: Trainable,
-    /// Batch norms keep their running statistics.
-    pub frozen_statistics: bool,
-    /// How parameters change.
-    pub optimizer: Optimizer,
-    /// Weight decay.
-    pub weight_decay: f64,
-    /// Biases and norms decay too.
-    pub decay_all: bool,
-    /// Layer-wise decay of the learning rate: every layer away from the head learns this many times as fast as the next.
-    pub layer_decay: Option<f64>,
-    /// Parameters with settings of their own.
-    pub groups: Vec<Group>,
-    /// A bound on gradients.
-    pub clip: Clip,
-    /// The moving average of weights.
-    pub average: Option<f64>,
-    /// Batches per update.
-    pub accumulate: u64,
+    /// How parameters learn.
+    pub options: PhaseOptions,
     /// The learning rate.
     pub rate: Rate,
     /// What happens to training samples.
     pub transform: Arc<dyn Transform>,
-    /// Images of a batch are mixed with each other.
-    pub mix: Option<Mix>,
-    /// The optimizer's state of the phase before is taken over.
-    pub keeps_optimizer: bool,
 }
 
-/// What every parameter's learning rate is multiplied by under layer-wise decay. The layers are the network's blocks, in
-/// order, with what comes before them and what comes after; the last one learns at the full rate.
-pub fn layer_scales(specs: &[VariableSpec], decay: f64) -> Vec<(String, f64)> {
-    let last = specs.iter().map(|spec| spec.layer).max().unwrap_or(0);
-    specs.iter().map(|spec| (spec.path.clone(), decay.powi((last - spec.layer) as i32))).collect()
+impl Phase {
+    /// The step of this phase. Whoever compiles it gets the same program for the same phase and options, on the machine
+    /// that trains or on another.
+    pub fn step(&self, step: &StepOptions, mesh: &Mesh) -> StepPlan<'_> {
+        StepPlan { task: &*self.task, mesh: mesh.clone(), step: step.clone(), phase: self.options.clone() }
+    }
+}
+
+/// What a parameter's learning rate is multiplied by under layer-wise decay. The layers are the network's blocks, in order,
+/// with what comes before them and what comes after; the last one learns at the full rate.
+pub(crate) fn layer_scale(spec: &VariableSpec, last: usize, decay: f64) -> f64 {
+    decay.powi(last.saturating_sub(spec.layer) as i32)
 }
 
 #[cfg(test)]
@@ -143,7 +118,9 @@ mod tests {
     fn layers_far_from_the_head_learn_slowly() {
         let model = octant_zoo::build("resnet18", Some(10)).expect("a model of the zoo");
         let (specs, _) = octant_zoo::describe(&*model, [64, 64, 3]).expect("it can be traced");
-        let scales: HashMap<String, f64> = layer_scales(&specs, 0.5).into_iter().collect();
+        let last = specs.iter().map(|spec| spec.layer).max().expect("a model has variables");
+        let scales: HashMap<&str, f64> =
+            specs.iter().map(|spec| (spec.path.as_str(), layer_scale(spec, last, 0.5))).collect();
         // Eight blocks between the stem and the head.
         assert_eq!(scales["fc.weight"], 1.0);
         assert_eq!(scales["layer4.1.conv2.weight"], 0.5);

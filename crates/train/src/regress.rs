@@ -1,27 +1,21 @@
 //! Images into numbers.
 
-use crate::{Metric, Normalize, Outcome, Task, TrainError, normalized};
-use octant_data::{Batch, Targets};
-use octant_graph::{DType, HostTensor, Shape, Tensor};
+use crate::{Inputs, Metric, Normalize, Outcome, Task, normalized};
+use octant_graph::{DType, Tensor};
 use octant_metrics::{values, vector};
 use octant_nn::{Context, loss};
 use octant_zoo::Model;
 
-/// What is minimized over numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ValueLoss {
-    /// The squared error.
-    Mse,
-    /// The absolute error.
-    Mae,
-    /// Huber's, with δ 1.
-    Huber,
-}
-
-impl ValueLoss {
-    /// Names and losses.
-    pub const NAMES: [(&'static str, ValueLoss); 3] =
-        [("mse", ValueLoss::Mse), ("mae", ValueLoss::Mae), ("huber", ValueLoss::Huber)];
+crate::choice! {
+    /// What is minimized over numbers.
+    pub enum ValueLoss {
+        /// The squared error.
+        Mse = "mse",
+        /// The absolute error.
+        Mae = "mae",
+        /// Huber's, with δ 1.
+        Huber = "huber",
+    }
 }
 
 /// Regression: the head's outputs are the numbers themselves.
@@ -38,42 +32,13 @@ pub struct Regress {
     pub center: f64,
 }
 
-const SUMS: usize = 2 + values::SUMS;
-
 impl Task for Regress {
-    fn name(&self) -> &'static str {
-        "regress"
-    }
-
-    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        let [height, width, channels] = self.image;
-        vec![
-            ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
-            ("values".into(), Shape::new(DType::F32, [batch_size, self.model.classes()])),
-            ("mask".into(), Shape::new(DType::F32, [batch_size])),
-        ]
-    }
-
-    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        match &batch.targets {
-            Targets::Values(values) if values.dims().get(1) == Some(&self.model.classes()) => {
-                Ok(vec![batch.images.clone(), values.clone(), batch.mask.clone()])
-            }
-            Targets::Values(values) => Err(TrainError::Data(format!(
-                "every image has {} numbers, but the model makes {}; give --classes or name the columns",
-                values.dims().get(1).copied().unwrap_or(0),
-                self.model.classes()
-            ))),
-            _ => Err(TrainError::Data("the data set has no numbers; choose a recipe for classes or masks".into())),
-        }
-    }
-
-    fn sums(&self, _: bool) -> usize {
-        SUMS
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        Inputs::images(batch_size, self.image).values(self.model.classes()).mask()
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `batch_shapes`") };
+        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `inputs`") };
         let predicted = self.predict(cx, images);
         let losses = match self.loss {
             ValueLoss::Mse => loss::squared_error(&predicted, targets),

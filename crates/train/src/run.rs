@@ -6,12 +6,14 @@
 mod epoch;
 mod faults;
 mod journal;
+mod options;
 mod plan;
 mod programs;
 mod recording;
 mod report;
 
-pub use plan::{OnBad, Plan, Watched};
+pub use options::RunOptions;
+pub use plan::{Plan, Watched};
 pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
@@ -20,7 +22,7 @@ use crate::progress::PlateauState;
 use crate::state::{Role, Values};
 use crate::step::{self, StepPlan};
 use crate::{Findings, Phase, Progress, Rate, Session, TrainError};
-use octant_data::{LastBatch, Loader, LoaderConfig};
+use octant_data::{LastBatch, Loader, LoaderConfig, Mix};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
 use recording::Recorder;
@@ -95,7 +97,7 @@ impl<'p> Runner<'p, '_> {
             known = self.carried(&session, &self.plan.phases[self.progress.phase])?;
             (self.progress.phase_epoch, self.progress.phase_step, self.progress.epoch_step) = (0, 0, 0);
             self.progress.plateau = None;
-            if !self.plan.phases[self.progress.phase].keeps_optimizer {
+            if !self.plan.phases[self.progress.phase].options.keep_optimizer {
                 self.progress.optimizer_batches = 0;
             }
         };
@@ -114,15 +116,13 @@ impl<'p> Runner<'p, '_> {
     fn open(&mut self, phase: &'p Phase, known: &Values, from: Option<Checkpoint>) -> Result<Session<'p>, TrainError> {
         let begun = Instant::now();
         let plan = self.plan;
-        let mut session = phase.with_step(&plan.rules(), |step| {
-            let restored = from.as_ref().map(|checkpoint| restored(checkpoint, step, self.watcher)).transpose()?;
-            let known = restored.as_ref().unwrap_or(known);
-            let mut session = Session::with_state(plan.backend, step, &plan.options, plan.seed, known)?;
-            if plan.histograms_every.is_some() {
-                session.watch_gradients(step, &plan.options)?;
-            }
-            Ok(session)
-        })?;
+        let step = phase.step(&plan.step, &plan.mesh);
+        let restored = from.as_ref().map(|checkpoint| restored(checkpoint, &step, self.watcher)).transpose()?;
+        let known = restored.as_ref().unwrap_or(known);
+        let mut session = Session::with_state(plan.backend, &step, &plan.compile, plan.run.seed, known)?;
+        if plan.run.histograms.is_some() {
+            session.watch_gradients(&step, &plan.compile)?;
+        }
         session.set_counts(self.progress.step, self.progress.optimizer_batches);
         if from.is_some() {
             // Only now is it certain that the checkpoint fits this configuration, which may differ from the one before.
@@ -148,8 +148,8 @@ impl<'p> Runner<'p, '_> {
         let mut values = session.values()?;
         let keeps = |role: Role| match role {
             Role::Variable(_) => true,
-            Role::Average(_) => next.average.is_some(),
-            Role::Slot => next.keeps_optimizer,
+            Role::Average(_) => next.options.ema.is_some(),
+            Role::Slot => next.options.keep_optimizer,
             Role::Gradient | Role::Sums => false,
         };
         let dropped = session.entries().iter().filter(|entry| !keeps(entry.role));
@@ -160,7 +160,7 @@ impl<'p> Runner<'p, '_> {
     /// All epochs of a phase; `Some` when the run ends in it.
     fn phase(&mut self, phase: &'p Phase, session: &mut Session<'p>) -> Result<Option<Ending>, TrainError> {
         let train = self.loader(true, phase)?;
-        let steps = self.plan.steps_per_epoch.unwrap_or_else(|| train.batches_per_epoch()).max(1);
+        let steps = self.plan.run.steps_per_epoch.unwrap_or_else(|| train.batches_per_epoch()).max(1);
         let mut batches = train.stream(self.progress.position, u64::MAX);
         self.left_out = 0;
         while self.progress.phase_epoch < phase.epochs {
@@ -176,17 +176,17 @@ impl<'p> Runner<'p, '_> {
 
     fn loader(&self, learns: bool, phase: &Phase) -> Result<Loader, TrainError> {
         let (dataset, transform, last) = match learns {
-            true => (&self.plan.train, &phase.transform, self.plan.last),
+            true => (&self.plan.train, &phase.transform, self.plan.run.last_batch),
             false => (&self.plan.valid, &self.plan.valid_transform, LastBatch::Pad),
         };
         let config = LoaderConfig {
-            batch_size: self.plan.batch_size,
-            seed: self.plan.seed,
+            batch_size: self.plan.step.batch_size,
+            seed: self.plan.run.seed,
             shuffle: learns,
             last,
-            workers: self.plan.workers,
-            corrupt: self.plan.corrupt,
-            mix: phase.mix.filter(|_| learns),
+            workers: self.plan.run.workers,
+            corrupt: self.plan.run.on_corrupt,
+            mix: phase.options.mix.as_ref().filter(|_| learns).map(Mix::from),
             ..LoaderConfig::default()
         };
         Ok(Loader::new(dataset.clone(), transform.clone(), config)?)

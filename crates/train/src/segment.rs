@@ -1,37 +1,29 @@
 //! Images into masks of one class.
 
-use crate::{Findings, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
+use crate::{Findings, Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Targets};
-use octant_graph::{DType, HostTensor, Shape, Tensor, composites::Pool};
+use octant_graph::{DType, HostTensor, Tensor, composites::Pool};
 use octant_metrics::{Detection, Roc, masks, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
 
-/// What is minimized over masks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MaskLoss {
-    /// MSHNet's scale- and location-sensitive loss; plain 1 − IoU during warm-up.
-    SlsIou,
-    /// 1 − IoU, smoothed.
-    SoftIou,
-    /// 1 − Dice, smoothed.
-    Dice,
-    /// Binary cross-entropy.
-    Bce,
-    /// Focal loss with α 0.25 and γ 2.
-    Focal,
+crate::choice! {
+    /// What is minimized over masks.
+    pub enum MaskLoss {
+        /// MSHNet's scale- and location-sensitive loss; plain 1 − IoU during warm-up.
+        SlsIou = "sls-iou",
+        /// 1 − IoU, smoothed.
+        SoftIou = "soft-iou",
+        /// 1 − Dice, smoothed.
+        Dice = "dice",
+        /// Binary cross-entropy.
+        Bce = "bce",
+        /// Focal loss with α 0.25 and γ 2.
+        Focal = "focal",
+    }
 }
 
 impl MaskLoss {
-    /// Names and losses.
-    pub const NAMES: [(&'static str, MaskLoss); 5] = [
-        ("sls-iou", MaskLoss::SlsIou),
-        ("soft-iou", MaskLoss::SoftIou),
-        ("dice", MaskLoss::Dice),
-        ("bce", MaskLoss::Bce),
-        ("focal", MaskLoss::Focal),
-    ];
-
     fn of(self, logits: &Tensor, targets: &Tensor, warm_up: bool) -> Tensor {
         match self {
             MaskLoss::SlsIou => loss::sls_iou(logits, targets, warm_up),
@@ -61,32 +53,12 @@ pub struct Segment {
 const SUMS: usize = 1 + masks::SUMS;
 
 impl Task for Segment {
-    fn name(&self) -> &'static str {
-        "segment"
-    }
-
-    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        let [height, width, channels] = self.image;
-        vec![
-            ("images".into(), Shape::new(DType::U8, [batch_size, height, width, channels])),
-            ("masks".into(), Shape::new(DType::U8, [batch_size, height, width, 1])),
-            ("mask".into(), Shape::new(DType::F32, [batch_size])),
-        ]
-    }
-
-    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        match &batch.targets {
-            Targets::Masks(masks) => Ok(vec![batch.images.clone(), masks.clone(), batch.mask.clone()]),
-            _ => Err(TrainError::Data("the data set has no masks; choose a recipe for classes or values".into())),
-        }
-    }
-
-    fn sums(&self, _: bool) -> usize {
-        SUMS
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        Inputs::images(batch_size, self.image).masks().mask()
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `batch_shapes`") };
+        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `inputs`") };
         let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
         let outputs = self.model.outputs(&cx.root(), &images, self.warm_up);
         let evaluates = matches!(cx.mode(), Mode::Evaluate);

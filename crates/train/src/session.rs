@@ -29,6 +29,8 @@ pub struct Session<'a> {
     slopes: Option<(Lazy, Vec<usize>)>,
     state: State,
     counts: Buffer,
+    /// How many sums an evaluation has.
+    counted: usize,
     steps: u64,
     batches: u64,
     /// Steps that this session queued.
@@ -51,7 +53,7 @@ impl<'a> Session<'a> {
     /// Traces the training and the evaluation step, compiles the first and initializes the state from the seed.
     pub fn new(
         backend: &'a dyn Backend,
-        plan: &StepPlan<'a, '_>,
+        plan: &StepPlan<'a>,
         options: &CompileOptions,
         seed: u64,
     ) -> Result<Session<'a>, TrainError> {
@@ -61,7 +63,7 @@ impl<'a> Session<'a> {
     /// The same, with everything that `known` names starting from there.
     pub fn with_state(
         backend: &'a dyn Backend,
-        plan: &StepPlan<'a, '_>,
+        plan: &StepPlan<'a>,
         options: &CompileOptions,
         seed: u64,
         known: &Values,
@@ -76,10 +78,11 @@ impl<'a> Session<'a> {
         });
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
-        let evaluation = Lazy::new(step::evaluation(plan)?.program, options);
+        let counting = step::evaluation(plan)?;
+        let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
         let (task, mesh) = (plan.task, plan.mesh.clone());
-        let counts = backend.upload(&zeros(task.sums(false)), &mesh, &Sharding::Replicated)?;
-        let accumulate = plan.accumulate.max(1);
+        let counts = backend.upload(&zeros(counted), &mesh, &Sharding::Replicated)?;
+        let accumulate = plan.phase.accumulate;
         Ok(Session {
             backend,
             task,
@@ -93,6 +96,7 @@ impl<'a> Session<'a> {
             slopes: None,
             state,
             counts,
+            counted,
             steps: 0,
             batches: 0,
             executions: 0,
@@ -223,14 +227,14 @@ impl<'a> Session<'a> {
 
     /// Begins the sums of training anew.
     pub fn reset(&mut self) -> Result<(), TrainError> {
-        let sums = self.backend.upload(&zeros(self.task.sums(true) + WATCH), &self.mesh, &Sharding::Replicated)?;
+        let sums = self.backend.upload(&zeros(self.traced.sums + WATCH), &self.mesh, &Sharding::Replicated)?;
         *self.state.buffers.last_mut().expect("the state ends with the sums") = sums;
         Ok(())
     }
 
     /// Begins the sums of evaluation anew.
     pub fn reset_counts(&mut self) -> Result<(), TrainError> {
-        self.counts = self.backend.upload(&zeros(self.task.sums(false)), &self.mesh, &Sharding::Replicated)?;
+        self.counts = self.backend.upload(&zeros(self.counted), &self.mesh, &Sharding::Replicated)?;
         Ok(())
     }
 
@@ -238,6 +242,11 @@ impl<'a> Session<'a> {
     pub fn wait(&self) -> Result<(), TrainError> {
         self.state.buffers.last().expect("the state ends with the sums").wait()?;
         Ok(self.counts.wait()?)
+    }
+
+    /// What the metrics of a validation are called.
+    pub fn validated_names(&self) -> Vec<String> {
+        validated_names(self.task, self.counted)
     }
 
     /// Steps of learning so far.
@@ -334,6 +343,13 @@ fn changed_shape(error: RuntimeError) -> TrainError {
         )),
         other => other.into(),
     }
+}
+
+/// What the metrics of a validation with that many sums are called.
+pub(crate) fn validated_names(task: &dyn Task, sums: usize) -> Vec<String> {
+    let of_sums = task.metrics(&vec![0.0; sums], false);
+    let of_observer = task.observer().map(|observer| observer.metrics()).unwrap_or_default();
+    of_sums.into_iter().chain(of_observer).map(|(name, _)| format!("val_{name}")).collect()
 }
 
 fn zeros(count: usize) -> HostTensor {

@@ -40,7 +40,7 @@ pub(crate) fn upload(
         let rows = rows(tensor.dims()[0], mesh);
         Ok(backend.upload(&with_rows(tensor, rows)?, mesh, &of_batch(mesh))?)
     };
-    task.batch_tensors(batch)?.iter().map(one).collect()
+    task.inputs(batch.mask.dims()[0]).tensors(batch)?.iter().map(one).collect()
 }
 
 /// The tensor with zeros behind its last row.

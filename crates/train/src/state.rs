@@ -61,7 +61,7 @@ impl State {
     /// averages from their variable.
     pub fn new(
         backend: &dyn Backend,
-        TracedStep { program, entries, variables }: &TracedStep,
+        TracedStep { program, entries, variables, .. }: &TracedStep,
         known: &Values,
         initial: impl Fn(&VariableSpec) -> HostTensor + Sync,
     ) -> Result<State, TrainError> {

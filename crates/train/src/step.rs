@@ -1,17 +1,20 @@
 //! The step: model, loss, gradients and optimizer traced into one program.
 
 mod inference;
+mod options;
 mod slopes;
 mod update;
 
 pub use inference::{evaluation, prediction};
+pub use options::{OnNan, StepOptions};
 pub use slopes::slopes;
 pub use update::WATCH;
 
+use crate::phase::{Group, PhaseOptions, layer_scale};
 use crate::state::{Entry, Role};
 use crate::{Task, TrainError, spread};
 use octant_graph::{DType, Shape, Tensor, Trace};
-use octant_nn::{Context, Mode, Optimizer, Precision, Training, VariableSpec};
+use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
 use octant_runtime::{Mesh, Program};
 use update::{Layout, accumulated, apply, average, clipped, finite, gate, gradients, keep_statistics, learned, watch};
 
@@ -28,73 +31,57 @@ pub enum Clip {
 }
 
 /// What a step is made of.
-pub struct StepPlan<'a, 'f> {
+#[derive(Clone)]
+pub struct StepPlan<'a> {
     /// What is learned.
     pub task: &'a dyn Task,
-    /// How parameters change.
-    pub optimizer: Optimizer,
-    /// The weight decay.
-    pub weight_decay: f64,
-    /// Biases and the scales of norms decay too, as PyTorch's optimizers do by default.
-    pub decay_all: bool,
-    /// What layers compute in.
-    pub precision: Precision,
-    /// Images per step, over all devices.
-    pub batch_size: usize,
     /// The devices.
     pub mesh: Mesh,
-    /// Which parameters learn; the others get no gradient and no optimizer state.
-    pub trainable: &'f dyn Fn(&VariableSpec) -> bool,
-    /// What a parameter's learning rate is multiplied by.
-    pub rate_scale: &'f dyn Fn(&VariableSpec) -> f64,
-    /// A parameter's own weight decay, where it has one.
-    pub own_decay: &'f dyn Fn(&VariableSpec) -> Option<f64>,
-    /// A bound on gradients.
-    pub clip: Clip,
-    /// How much of the moving average of all variables is kept at every update; evaluation then uses the averages.
-    pub average: Option<f64>,
-    /// Parameters change at every this many batches, by the mean of their gradients.
-    pub accumulate: u64,
-    /// Batch norms use and keep their running statistics.
-    pub frozen_statistics: bool,
-    /// Batch norms take their statistics over this many parts of the batch.
-    pub batch_groups: usize,
-    /// A step whose loss or gradients are not finite changes nothing.
-    pub skip_bad: bool,
-    /// Repeated blocks of the network keep nothing for the backward pass but compute it again: less memory, more time.
-    pub recompute: bool,
-    /// Every device keeps only its part of what the optimizer remembers.
-    pub shard_optimizer: bool,
+    /// What the steps of all phases share.
+    pub step: StepOptions,
+    /// How parameters learn in this phase.
+    pub phase: PhaseOptions,
 }
 
-impl<'a> StepPlan<'a, '_> {
+impl<'a> StepPlan<'a> {
     /// Everything learns by plain Adam in f32 on one device.
-    pub fn new(task: &'a dyn Task, batch_size: usize) -> StepPlan<'a, 'static> {
-        StepPlan {
-            task,
-            optimizer: Optimizer::named("adam").expect("adam is a known optimizer"),
-            weight_decay: 0.0,
-            decay_all: false,
-            precision: Precision::F32,
-            batch_size,
-            mesh: Mesh::single(),
-            trainable: &|_| true,
-            rate_scale: &|_| 1.0,
-            own_decay: &|_| None,
-            clip: Clip::Off,
-            average: None,
-            accumulate: 1,
-            frozen_statistics: false,
-            batch_groups: 1,
-            skip_bad: false,
-            recompute: false,
-            shard_optimizer: false,
+    pub fn new(task: &'a dyn Task, batch_size: usize) -> StepPlan<'a> {
+        let step = StepOptions { batch_size, ..StepOptions::default() };
+        StepPlan { task, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
+    }
+
+    /// The same with another optimizer.
+    pub fn with_optimizer(mut self, optimizer: Optimizer) -> StepPlan<'a> {
+        self.phase.optimizer = optimizer;
+        self
+    }
+
+    fn skips_bad(&self) -> bool {
+        self.step.on_nan == OnNan::Skip
+    }
+
+    fn training(&self, key: &Tensor) -> Training {
+        Training {
+            batch_groups: self.step.batch_groups,
+            frozen_statistics: self.phase.frozen_statistics,
+            recompute_blocks: self.step.recompute,
+            ..Training::new(key)
         }
     }
 
+    fn group(&self, spec: &VariableSpec) -> Option<&Group> {
+        self.phase.groups.iter().find(|group| group.includes(spec))
+    }
+
     fn decay(&self, spec: &VariableSpec) -> f64 {
-        let usual = if self.decay_all || spec.is_matrix() { self.weight_decay } else { 0.0 };
-        (self.own_decay)(spec).unwrap_or(usual)
+        let usual = if self.phase.decay_all || spec.is_matrix() { self.phase.weight_decay } else { 0.0 };
+        self.group(spec).and_then(|group| group.weight_decay).unwrap_or(usual)
+    }
+
+    /// What a parameter's learning rate is multiplied by. `last` is the number of the network's last layer.
+    fn rate_scale(&self, spec: &VariableSpec, last: usize) -> f64 {
+        let of_layer = self.phase.layer_decay.map_or(1.0, |decay| layer_scale(spec, last, decay));
+        of_layer * self.group(spec).map_or(1.0, |group| group.lr_scale)
     }
 }
 
@@ -107,6 +94,8 @@ pub struct TracedStep {
     /// Everything that lives between steps, in the order of the inputs; the variables come first, the sums last. A
     /// learning step has one more output after them: its loss.
     pub entries: Vec<Entry>,
+    /// How many sums the task makes.
+    pub sums: usize,
 }
 
 /// Scalars after the batch: learning rate, number of the update, whether this batch ends one, and the key of this step,
@@ -120,13 +109,7 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let (batch_inputs, batch) = batch(&trace, plan);
     let scalars = SCALARS.map(|(name, dtype, dims)| trace.input(name, Shape::new(dtype, dims)));
     let [_, _, applies, key] = &scalars;
-    let training = Training {
-        batch_groups: plan.batch_groups,
-        frozen_statistics: plan.frozen_statistics,
-        recompute_blocks: plan.recompute,
-        ..Training::new(key)
-    };
-    let context = Context::new(&trace, Mode::Train(training), plan.precision);
+    let context = Context::new(&trace, Mode::Train(plan.training(key)), plan.step.precision);
     let outcome = plan.task.outcome(&context, &batch);
     let variables = context.variables();
     let learned = learned(plan, &variables, &outcome);
@@ -144,15 +127,15 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
         layout.inputs.push(variable.value.clone());
         layout.outputs.push(variable.updated.clone().unwrap_or_else(|| variable.value.clone()));
     }
-    let finite = finite(&outcome, plan.skip_bad.then_some(&gradients[..]));
+    let finite = finite(&outcome, plan.skips_bad().then_some(&gradients[..]));
     let gate = gate(plan, applies, &finite);
     let (gradients, totals) = accumulated(&trace, plan, &variables, &learned, gradients, &finite, &gate);
     let gradients = clipped(plan, gradients);
     apply(&trace, plan, &variables, &learned, &gradients, &scalars, &gate, &outcome, &mut layout);
-    if plan.skip_bad {
+    if plan.skips_bad() {
         keep_statistics(&variables, &finite, &mut layout);
     }
-    if let Some(decay) = plan.average {
+    if let Some(decay) = plan.phase.ema {
         average(&trace, &variables, decay, &gate, &mut layout);
     }
     totals.into_iter().for_each(|(entry, input, output)| {
@@ -160,8 +143,9 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
         layout.inputs.push(input);
         layout.outputs.push(output);
     });
-    watch(&trace, plan, &outcome, &finite, key, &mut layout);
+    watch(&trace, &outcome, &finite, key, &mut layout);
 
+    let sums = outcome.sums.dims().first().copied().unwrap_or(0);
     let specs = variables.into_iter().map(|variable| variable.spec).collect();
     let Layout { entries, inputs, mut outputs } = layout;
     // Nothing takes this one over, so somebody who holds it can see when the step is done.
@@ -169,23 +153,23 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let state = inputs.len();
     let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars).collect();
     let mut program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
-    if plan.shard_optimizer {
+    if plan.step.shard_optimizer {
         for (place, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
             let sharding = spread::in_parts(&entry.shape, &plan.mesh);
             (program.inputs[place], program.outputs[place]) = (sharding, sharding);
         }
     }
-    Ok(TracedStep { program, variables: specs, entries })
+    Ok(TracedStep { program, variables: specs, entries, sums })
 }
 
 /// The tensors of a batch as they come to the devices, and without the rows that only make it divide over them.
 fn batch(trace: &Trace, plan: &StepPlan) -> (Vec<Tensor>, Vec<Tensor>) {
-    let rows = spread::rows(plan.batch_size, &plan.mesh);
-    let shapes = plan.task.batch_shapes(rows).into_iter();
-    let inputs: Vec<Tensor> = shapes.map(|(name, shape)| trace.input(&name, shape)).collect();
-    let real = |input: &Tensor| match rows == plan.batch_size {
+    let rows = spread::rows(plan.step.batch_size, &plan.mesh);
+    let declared = plan.task.inputs(rows);
+    let inputs: Vec<Tensor> = declared.shapes().map(|(name, shape)| trace.input(name, shape.clone())).collect();
+    let real = |input: &Tensor| match rows == plan.step.batch_size {
         true => input.clone(),
-        false => input.slice_axis(0, 0, plan.batch_size),
+        false => input.slice_axis(0, 0, plan.step.batch_size),
     };
     let batch = inputs.iter().map(real).collect();
     (inputs, batch)
@@ -212,6 +196,6 @@ fn program(
     let first_batch = donated.end;
     program.donated = donated.enumerate().map(|(output, input)| (input, output)).collect();
     program.mesh = plan.mesh.clone();
-    program.inputs[first_batch..][..plan.task.batch_shapes(1).len()].fill(spread::of_batch(&plan.mesh));
+    program.inputs[first_batch..][..plan.task.inputs(1).count()].fill(spread::of_batch(&plan.mesh));
     Ok(program)
 }

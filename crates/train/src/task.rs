@@ -1,8 +1,8 @@
 //! What is learned.
 
-use crate::TrainError;
+use crate::{Inputs, TrainError};
 use octant_data::Batch;
-use octant_graph::{HostTensor, Shape, Tensor};
+use octant_graph::{HostTensor, Tensor};
 use octant_metrics::Roc;
 use octant_metrics::classes::Confusion;
 use octant_nn::{Context, Optimizer};
@@ -47,21 +47,16 @@ impl Outcome {
     }
 }
 
-/// A kind of learning: how a batch enters the graph, what is minimized, what is counted.
+/// A kind of learning. Four methods say what only the task knows; the rest has defaults.
+///
+/// A step calls [`outcome`](Task::outcome) once, while it is traced; the sums of all batches are added up on the device,
+/// and [`metrics`](Task::metrics) makes numbers of them when somebody wants to see any. `examples/own_task.rs` is a whole
+/// task with its model.
 pub trait Task {
-    /// The name of the task, such as `classify`.
-    fn name(&self) -> &'static str;
+    /// The tensors that a batch of that size brings to the device. The first one is the images.
+    fn inputs(&self, batch_size: usize) -> Inputs;
 
-    /// Names and shapes of the tensors that a batch brings to the device. The first one is the images.
-    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)>;
-
-    /// The tensors of a batch, in that order.
-    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError>;
-
-    /// How many running sums there are, in training or in evaluation.
-    fn sums(&self, training: bool) -> usize;
-
-    /// Builds the forward pass, the losses and the sums over a batch; the context's mode says what for.
+    /// Builds the forward pass, the losses and the sums over a batch of these inputs; the context's mode says what for.
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome;
 
     /// The metrics that follow from sums over any number of batches.
@@ -70,8 +65,11 @@ pub trait Task {
     /// What is asked of images alone: class probabilities, masks, values.
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor;
 
-    /// Paths below which the variables of the head lie, as in [`octant_zoo::Model::head_paths`].
-    fn head_paths(&self) -> Vec<String>;
+    /// Paths below which the variables of the head lie, as in [`octant_zoo::Model::head_paths`]; for phases that train the
+    /// head alone.
+    fn head_paths(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// What an evaluation's sums show besides numbers.
     fn findings(&self, counts: &[f64]) -> Findings {

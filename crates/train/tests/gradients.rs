@@ -7,7 +7,7 @@ use octant_data::{Glyphs, Loader, LoaderConfig};
 use octant_nn::Optimizer;
 use octant_runtime::CompileOptions;
 use octant_train::step::StepPlan;
-use octant_train::{Classify, Session};
+use octant_train::{Classify, PhaseOptions, Session, Trainable};
 use std::sync::Arc;
 
 #[test]
@@ -16,9 +16,9 @@ fn a_step_of_plain_descent_moves_the_weights_by_the_gradients() {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
     let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
     let backend = CpuBackend::with_threads(1).unwrap();
-    let head_only = |spec: &octant_nn::VariableSpec| spec.path.starts_with("fc");
     let optimizer = Optimizer::named("sgd").unwrap();
-    let plan = StepPlan { optimizer, trainable: &head_only, ..StepPlan::new(&task, 16) };
+    let phase = PhaseOptions { optimizer, train: Trainable::Head, ..PhaseOptions::default() };
+    let plan = StepPlan { phase, ..StepPlan::new(&task, 16) };
     let options = CompileOptions::default();
     let mut session = Session::new(&backend, &plan, &options, 4).unwrap();
     let config = LoaderConfig { batch_size: 16, workers: 1, ..LoaderConfig::default() };

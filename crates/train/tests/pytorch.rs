@@ -9,14 +9,14 @@ mod deterministic;
 
 use octant_cpu::CpuBackend;
 use octant_data::{Batch, Position, Targets};
+use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_nn::threefry::path_hash;
-use octant_nn::{Optimizer, VariableSpec};
 use octant_runtime::CompileOptions;
 use octant_tensor::HostTensor;
 use octant_train::step::StepPlan;
-use octant_train::{Classify, MaskLoss, Segment, Session, Task, Values};
+use octant_train::{Classify, MaskLoss, PhaseOptions, Segment, Session, Trainable, Values};
 use std::collections::HashMap;
 
 const STEPS: usize = 20;
@@ -73,7 +73,7 @@ fn weights(session: &Session) -> Values {
     session.variables().iter().map(|spec| (spec.path.clone(), deterministic::weight(spec))).collect()
 }
 
-fn session<'a>(backend: &'a CpuBackend, plan: &StepPlan<'a, '_>, known: Option<&Values>) -> Session<'a> {
+fn session<'a>(backend: &'a CpuBackend, plan: &StepPlan<'a>, known: Option<&Values>) -> Session<'a> {
     let options = CompileOptions::default();
     match known {
         Some(known) => Session::with_state(backend, plan, &options, 0, known).unwrap(),
@@ -163,7 +163,8 @@ fn every_optimizer_with_every_schedule() {
             Optimizer::Sgd(_) => Optimizer::Sgd(Sgd { momentum: 0.9, nesterov: true, dampening: 0.0 }),
             other => other,
         };
-        let plan = StepPlan { optimizer, weight_decay: 0.01, decay_all: true, ..StepPlan::new(&task, 8) };
+        let phase = PhaseOptions { optimizer, weight_decay: 0.01, decay_all: true, ..PhaseOptions::default() };
+        let plan = StepPlan { phase, ..StepPlan::new(&task, 8) };
         for schedule in schedules {
             let rate = rate_of(name);
             let mut plateau = Plateau { threshold: 0.01, ..Plateau::new(rate, 0.5, 1, rate / 100.0) };
@@ -184,8 +185,6 @@ fn every_optimizer_with_every_schedule() {
 fn two_phases_with_a_frozen_body() {
     let backend = CpuBackend::with_threads(2).unwrap();
     let task = classifier("tf_efficientnetv2-tiny", [32, 32, 3]);
-    let head = task.head_paths();
-    let is_head = |spec: &VariableSpec| head.iter().any(|head| spec.path.starts_with(head.as_str()));
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, nesterov: false, dampening: 0.0 });
     let cycle = |greatest: f64, cycle: u64, warmup: u64| Schedule::WarmupCosine {
         greatest,
@@ -195,7 +194,8 @@ fn two_phases_with_a_frozen_body() {
         stretch: 1.0,
         decay: 1.0,
     };
-    let burn_in = StepPlan { optimizer, trainable: &is_head, ..StepPlan::new(&task, 8) };
+    let phase = PhaseOptions { optimizer, train: Trainable::Head, ..PhaseOptions::default() };
+    let burn_in = StepPlan { phase, ..StepPlan::new(&task, 8) };
     let mut first = session(&backend, &burn_in, None);
     let (mut losses, mut rates) = (Vec::new(), Vec::new());
     for number in 0..10 {
@@ -203,7 +203,7 @@ fn two_phases_with_a_frozen_body() {
         losses.push(step(&mut first, &labeled(number as usize, 3, 32), rates[number as usize]));
     }
     let known: Values = first.values().unwrap().into_iter().filter(|(name, _)| !name.contains('#')).collect();
-    let everything = StepPlan { optimizer, ..StepPlan::new(&task, 8) };
+    let everything = StepPlan::new(&task, 8).with_optimizer(optimizer);
     let mut second = session(&backend, &everything, Some(&known));
     for number in 10..STEPS {
         rates.push(cycle(0.01, 11, 5).rate(number as u64 - 10));
@@ -218,10 +218,10 @@ fn mshnet<'a>(backend: &'a CpuBackend, [warm, full]: [&'a Segment; 2], rate: f64
     let masks = HostTensor::new([2, 64, 64, 1], &masks).unwrap();
     let batch = |number: usize| batch(images(number, 2, 3, 64), Targets::Masks(masks.clone()));
     let optimizer = Optimizer::named("adagrad").unwrap();
-    let mut first = session(backend, &StepPlan { optimizer, ..StepPlan::new(warm, 2) }, None);
+    let mut first = session(backend, &StepPlan::new(warm, 2).with_optimizer(optimizer), None);
     let mut losses: Vec<f64> = (0..10).map(|number| step(&mut first, &batch(number), rate)).collect();
     let known: Values = first.values().unwrap().into_iter().filter(|(name, _)| name != "#sums").collect();
-    let mut second = session(backend, &StepPlan { optimizer, ..StepPlan::new(full, 2) }, Some(&known));
+    let mut second = session(backend, &StepPlan::new(full, 2).with_optimizer(optimizer), Some(&known));
     losses.extend((10..STEPS).map(|number| step(&mut second, &batch(number), rate)));
     (losses, second)
 }

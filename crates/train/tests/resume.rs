@@ -98,7 +98,7 @@ fn only_the_head_learns_in_the_first_phase() {
     let folder = tempfile::tempdir().unwrap();
     let mut only = plan(&backend, 1);
     only.phases.truncate(1);
-    only.phases[0].average = None;
+    only.phases[0].options.ema = None;
     let directory = RunDirectory::create(folder.path(), "").unwrap();
     run(&only, directory, None, &mut Impatient { looks_left: u64::MAX.into() }).unwrap();
     let (checkpoint, _) = Checkpoint::newest(&folder.path().join("checkpoints"), "last").unwrap().unwrap();
@@ -120,8 +120,8 @@ fn a_loss_that_is_not_finite_stops_the_run_and_names_its_files() {
     let mut wild = plan(&backend, 1);
     wild.phases.remove(0);
     wild.phases[0].rate = Rate::Scheduled(Schedule::Constant { rate: 1e38 }, Pace::Epoch);
-    wild.phases[0].accumulate = 1;
-    wild.phases[0].clip = Clip::Off;
+    wild.phases[0].options.accumulate = 1;
+    wild.phases[0].options.clip = Clip::Off;
     let directory = RunDirectory::create(folder.path(), "").unwrap();
     let error = run(&wild, directory, None, &mut Impatient { looks_left: u64::MAX.into() }).unwrap_err().to_string();
     assert!(error.contains("not finite since step 2") && error.contains("glyph"), "{error}");

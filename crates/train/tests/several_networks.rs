@@ -5,12 +5,12 @@
 
 use octant_cpu::CpuBackend;
 use octant_data::{Batch, Position, Targets};
-use octant_graph::{DType, HostTensor, Shape, Tensor};
+use octant_graph::{DType, HostTensor, Tensor};
 use octant_metrics::vector;
 use octant_nn::{Border, Context, Init, Optimizer};
 use octant_runtime::CompileOptions;
 use octant_train::step::StepPlan;
-use octant_train::{Metric, Objective, Outcome, Session, Task, TrainError};
+use octant_train::{Inputs, Metric, Objective, Outcome, Session, Task};
 
 /// A generator that makes one number of an image's mean and a critic that judges it. Both are one factor, so that what a
 /// step should do can be computed by hand.
@@ -20,20 +20,8 @@ struct Duel {
 }
 
 impl Task for Duel {
-    fn name(&self) -> &'static str {
-        "duel"
-    }
-
-    fn batch_shapes(&self, batch_size: usize) -> Vec<(String, Shape)> {
-        vec![("images".into(), Shape::new(DType::U8, [batch_size, 1, 1, 1]))]
-    }
-
-    fn batch_tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
-        Ok(vec![batch.images.clone()])
-    }
-
-    fn sums(&self, _: bool) -> usize {
-        2
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        Inputs::images(batch_size, [1, 1, 1])
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
@@ -53,10 +41,6 @@ impl Task for Duel {
 
     fn predict(&self, _: &Context, images: &Tensor) -> Tensor {
         images.clone()
-    }
-
-    fn head_paths(&self) -> Vec<String> {
-        vec!["critic".into()]
     }
 }
 
@@ -88,7 +72,7 @@ fn every_loss_moves_its_own_network_at_its_own_pace() {
     let backend = CpuBackend::with_threads(1).unwrap();
     for generator_every in [1, 3] {
         let task = Duel { generator_every };
-        let plan = StepPlan { optimizer: Optimizer::named("sgd").unwrap(), ..StepPlan::new(&task, 1) };
+        let plan = StepPlan::new(&task, 1).with_optimizer(Optimizer::named("sgd").unwrap());
         let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 0).unwrap();
         for _ in 0..7 {
             session.train(&batch(2), 0.01).unwrap();

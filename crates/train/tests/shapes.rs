@@ -21,7 +21,7 @@ fn a_batch_of_another_size_is_refused_with_both_shapes() {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
     let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
     let backend = CpuBackend::with_threads(1).unwrap();
-    let plan = StepPlan { optimizer: Optimizer::named("sgd").unwrap(), ..StepPlan::new(&task, 16) };
+    let plan = StepPlan::new(&task, 16).with_optimizer(Optimizer::named("sgd").unwrap());
     let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 4).unwrap();
     session.train(&batch_of(16), 0.1).unwrap();
     let error = session.train(&batch_of(8), 0.1).unwrap_err().to_string();

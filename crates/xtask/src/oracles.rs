@@ -4,12 +4,14 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is installed; the versions are those the tests were written with, or newer.
-const PACKAGES: [&str; 4] = ["numpy", "jax[cpu]", "libtpu", "tensorboard"];
+/// What is installed, in the versions that the tests were written with. NVIDIA's run-time compiler needs no GPU: the tests
+/// of our kernels compile all of them.
+const PACKAGES: [&str; 5] =
+    ["numpy==2.4.6", "jax[cpu]==0.10.2", "libtpu==0.0.51", "tensorboard==2.21.0", "nvidia-cuda-nvrtc==13.2.86"];
 
 /// The references of the model zoo. PyTorch's package brings CUDA along, whatever the machine: about 3 GB to fetch and
 /// 5.5 GB on disk, which is why it can be left out on its own.
-const TORCH_PACKAGES: [&str; 4] = ["torch", "torchvision", "timm", "safetensors"];
+const TORCH_PACKAGES: [&str; 4] = ["torch==2.15.0", "torchvision==0.29.2", "timm==1.0.30", "safetensors==0.8.0"];
 
 /// Which oracles are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +28,15 @@ pub fn install(oracles: Oracles) -> Result<Vec<(&'static str, PathBuf)>> {
         crate::run(command("python3", &["-m", "venv"], &[&folder]))?;
     }
     packages(&folder, "installed", &PACKAGES)?;
-    let libtpu = Command::new(&python)
-        .args(["-c", "import libtpu, os; print(os.path.join(os.path.dirname(libtpu.__file__), 'libtpu.so'))"])
+    let packages_folder = Command::new(&python)
+        .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
         .output()
-        .context("cannot ask Python where libtpu is")?;
-    let libtpu = PathBuf::from(String::from_utf8_lossy(&libtpu.stdout).trim());
+        .context("cannot ask Python where its packages are")?;
+    let packages_folder = PathBuf::from(String::from_utf8_lossy(&packages_folder.stdout).trim());
     let mut environment = vec![
         ("OCTANT_ORACLE_PYTHON", python.clone()),
-        ("OCTANT_TEST_LIBTPU", libtpu),
+        ("OCTANT_TEST_LIBTPU", packages_folder.join("libtpu/libtpu.so")),
+        ("OCTANT_NVRTC", packages_folder.join("nvidia/cu13/lib/libnvrtc.so.13")),
         // Without these, libtpu waits for a metadata server, and a second process that loads it is refused.
         ("TPU_SKIP_MDS_QUERY", "1".into()),
         ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1".into()),

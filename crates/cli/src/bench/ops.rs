@@ -3,8 +3,8 @@
 use super::Arguments;
 use super::peaks::{Peaks, Work};
 use super::statistics::Sample;
+use crate::device;
 use crate::output::{Json, duration};
-use crate::{device, train};
 use anyhow::{Result, bail};
 use octant_graph::composites::Pool;
 use octant_graph::{DType, Shape, Tensor, Trace};
@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
         bail!("no operation contains \"{pattern}\"; there are {}", names.join("; "));
     }
-    let precision = train::precision(&arguments.precision)?;
+    let precision = device::precision(&arguments.precision)?;
     let backend = device::open(&arguments.device, arguments.threads)?;
     let peaks = Peaks::measure(&*backend, precision.dtype())?;
     match arguments.json {

@@ -6,18 +6,20 @@ use super::statistics::Sample;
 use crate::output::{Json, bytes, duration};
 use crate::recipes::Recipe;
 use crate::timeline::Profile;
-use crate::{device, plan, prepare, recipes, train};
+use crate::{device, plan, prepare, recipes};
 use anyhow::{Context, Result, bail};
 use octant_data::{Batch, Position, Targets};
 use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
 use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Part, Sharding};
 use octant_tensor::{Element, HostTensor};
-use octant_train::step::{StepPlan, prediction};
-use octant_train::{Ahead, Session};
+use octant_train::options::Options;
+use octant_train::step::{StepOptions, StepPlan, prediction};
+use octant_train::{Ahead, PhaseOptions, Session};
 use octant_zoo::{Entry, Task};
 use serde_json::json;
 use std::time::{Duration, Instant};
+use toml::{Table, Value};
 
 /// What was measured.
 struct Measured {
@@ -36,14 +38,17 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
     let image = [size, size, channels];
     let recipe = Recipe { label_smoothing: 0.0, ..recipe_of(entry)? };
     let task = prepare::task(&recipe, entry.classes, image, false)?;
-    let precision = train::precision(&arguments.precision)?;
+    let precision = device::precision(&arguments.precision)?;
     let optimizer = optimizer(&recipe, arguments.optimizer.as_deref())?;
     let backend = device::open(&arguments.device, arguments.threads)?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     if mesh.devices() > 1 && arguments.mode == "infer" {
         bail!("predictions run on one device; leave --cores away");
     }
-    let plan = StepPlan { precision, optimizer, mesh, ..StepPlan::new(&*task, arguments.batch_size) };
+    let given = given(&recipe, arguments)?;
+    let step = StepOptions { batch_size: arguments.batch_size, precision, ..given.step };
+    let phase = PhaseOptions { optimizer, ..given.phases[0].options.clone() };
+    let plan = StepPlan { task: &*task, mesh, step, phase };
     let batch = synthetic(arguments.batch_size, image, entry);
     let mut work: Box<dyn Steps> = match arguments.mode.as_str() {
         "train" => Box::new(Training::new(&*backend, &plan, &batch, arguments.profile)?),
@@ -79,7 +84,7 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
     }
     let gemm_gflops = peaks::product(&*backend, precision.dtype())?;
     let measured = Measured { step, first, start_to_first, peak_bytes, memory, cost, gemm_gflops };
-    show(entry, size, plan.optimizer.name(), &*backend, &measured, arguments);
+    show(entry, size, plan.phase.optimizer.name(), &*backend, &measured, arguments);
     Ok(())
 }
 
@@ -91,10 +96,22 @@ fn recipe_of(entry: &Entry) -> Result<Recipe> {
     }
 }
 
+/// The recipe with one phase in which everything is as usual, apart from what the command line says of steps.
+fn given(recipe: &Recipe, arguments: &Arguments) -> Result<Recipe> {
+    let phase = Table::from_iter([
+        ("epochs".to_string(), Value::Integer(1)),
+        ("schedule".to_string(), Value::Table(Table::from_iter([("lr".to_string(), Value::Float(1e-3))]))),
+    ]);
+    let mut table = recipe.to_table();
+    recipes::set(&mut table, "phases", Value::Array(vec![Value::Table(phase)]))?;
+    arguments.flags.apply(&mut table)?;
+    Ok(recipes::check(table)?)
+}
+
 /// The optimizer of the recipe's longest phase in its usual settings, so that peers can do the same work.
 fn optimizer(recipe: &Recipe, asked: Option<&str>) -> Result<Optimizer> {
     let longest = recipe.phases.iter().max_by_key(|phase| phase.epochs);
-    let name = asked.or(longest.map(|phase| phase.optimizer.as_str())).unwrap_or("sgd");
+    let name = asked.or(longest.map(|phase| phase.options.optimizer.name())).unwrap_or("sgd");
     let found = Optimizer::named(name);
     let names = Optimizer::NAMES.join(", ");
     Ok(match found.with_context(|| format!("there is no optimizer \"{name}\"; there are {names}"))? {
@@ -123,7 +140,7 @@ fn options(profile: bool) -> CompileOptions {
 }
 
 impl<'a> Training<'a> {
-    fn new(backend: &'a dyn Backend, plan: &StepPlan<'a, '_>, batch: &Batch, profile: bool) -> Result<Training<'a>> {
+    fn new(backend: &'a dyn Backend, plan: &StepPlan<'a>, batch: &Batch, profile: bool) -> Result<Training<'a>> {
         let session = Session::new(backend, plan, &options(profile), 0)?;
         let batch = session.upload_batch(batch)?;
         Ok(Training { session, batch })

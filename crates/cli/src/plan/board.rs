@@ -224,7 +224,7 @@ impl Target {
 /// The batch size that is wanted; none for the largest that fits.
 pub(super) fn asked(arguments: &Arguments, recipe: &Recipe) -> Result<Option<usize>> {
     match arguments.batch_size.as_deref() {
-        None => Ok(Some(recipe.batch_size)),
+        None => Ok(Some(recipe.step.batch_size)),
         Some("auto") => Ok(None),
         Some(text) => {
             let batch = text.parse().ok().filter(|&batch: &usize| batch > 0);

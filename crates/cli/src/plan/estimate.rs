@@ -17,7 +17,7 @@ pub(super) fn row(arguments: &Arguments, recipe: &Recipe, target: &str) -> Resul
     let board = Board::named(target)?;
     let devices = board.devices;
     // Devices do the same work on their shares of the batch.
-    let steps = Steps::new(arguments, recipe, 1)?;
+    let steps = Steps::new(arguments, recipe, devices)?.of_one_device(devices);
     let most = steps.images.next_multiple_of(devices);
     let of = |batch: usize| Ok::<_, anyhow::Error>(estimate(&steps.training(batch.div_ceil(devices))?, &board));
     let first_batch = asked(arguments, recipe)?.unwrap_or(8 * devices).next_multiple_of(devices);

@@ -48,11 +48,11 @@ pub(super) fn command(arguments: &Arguments, recipe: &Recipe, batch: usize) -> S
     let folder = arguments.save.as_ref().and_then(|folder| folder.as_deref());
     let mut command = folder.map(|folder| format!("OCTANT_CACHE={} ", folder.display())).unwrap_or_default();
     command += &format!("octant train {} --device tpu --cores all", recipe.name);
-    command += &format!(" --batch-size {batch} --precision {}", recipe.precision);
+    command += &format!(" --batch-size {batch} --precision {}", recipe.step.precision.dtype());
     if let Some(size) = arguments.size {
         command += &format!(" --image-size {size}");
     }
-    if let Some(data) = &arguments.data {
+    if let Some(data) = &recipe.data.dir {
         command += &format!(" --data {}", data.display());
     }
     command

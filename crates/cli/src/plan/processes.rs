@@ -1,7 +1,7 @@
 //! One process per board, several at work at a time, each for one compilation.
 
 use super::board::failed_row;
-use super::table::Table;
+use super::table::PlanTable;
 use super::turns::Answer;
 use anyhow::{Context, Result, bail};
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ struct Process {
 type Started = Mutex<Vec<Arc<Mutex<Child>>>>;
 
 /// Plans all targets and fills the table; false if somebody said stop before the end.
-pub(super) fn plan(targets: &[String], stop: &AtomicBool, table: &mut Table) -> bool {
+pub(super) fn plan(targets: &[String], stop: &AtomicBool, table: &mut PlanTable) -> bool {
     const GLANCE: Duration = Duration::from_millis(200);
     let boards = (0..targets.len()).map(|index| Board { index, next: "training step".into(), process: None });
     // First come, first served: every board gets its first turn before any gets its second.

@@ -5,9 +5,10 @@ use crate::prepare::{self, Facts};
 use crate::recipes::Recipe;
 use anyhow::{Context, Result, bail};
 use octant_data::Pipeline;
+use octant_recipe::SourceEntry;
 use octant_runtime::{Mesh, Program};
-use octant_train::step::{self, StepPlan};
-use octant_train::{Phase, Rules};
+use octant_train::Phase;
+use octant_train::step::{self, StepOptions, StepPlan};
 
 /// Images of an epoch where nobody knows.
 const IMAGES: usize = 50_000;
@@ -15,7 +16,8 @@ const IMAGES: usize = 50_000;
 /// The recipe's phases, and what their steps have in common.
 pub(super) struct Steps {
     phases: Vec<Phase>,
-    rules: Rules,
+    step: StepOptions,
+    mesh: Mesh,
     /// Images of an epoch.
     pub images: usize,
 }
@@ -23,51 +25,54 @@ pub(super) struct Steps {
 impl Steps {
     /// On the data where it is at hand, otherwise on images and classes as far as the recipe and the model tell them.
     pub fn new(arguments: &Arguments, recipe: &Recipe, devices: usize) -> Result<Steps> {
-        let is_at_hand = recipe.data.dir.is_some() || recipe.data.is_made_up();
+        let is_at_hand = recipe.data.dir.is_some() || SourceEntry::named(&recipe.data.kind)?.is_made_up();
         if arguments.save.is_some() && !is_at_hand {
             bail!("--save needs --data DIR: programs depend on the size of the images and the number of classes");
         }
         let (phases, samples) = match is_at_hand {
             true => {
                 let data = prepare::data(recipe)?;
-                (prepare::phases(recipe, &data, recipe.steps_per_epoch)?, data.train.len())
+                (prepare::phases(recipe, &data)?, data.train.len())
             }
             false => (guessed(recipe)?, IMAGES),
         };
-        let rules = prepare::rules(recipe, Mesh::new(devices))?;
-        Ok(Steps { phases, rules, images: arguments.images.unwrap_or(samples) })
+        let images = arguments.images.unwrap_or(samples);
+        Ok(Steps { phases, step: recipe.step.clone(), mesh: Mesh::new(devices), images })
+    }
+
+    /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.
+    pub fn of_one_device(self, devices: usize) -> Steps {
+        let batch_groups = (self.step.batch_groups / devices).max(1);
+        Steps { step: StepOptions { batch_groups, ..self.step }, mesh: Mesh::single(), ..self }
     }
 
     /// The learning step of the phase that lasts longest.
     pub fn training(&self, batch: usize) -> Result<Program> {
-        self.of_longest(batch, |plan| Ok(step::training(plan)?.program))
+        Ok(step::training(&self.longest(batch)?)?.program)
     }
 
     /// Its counting step.
     pub fn evaluation(&self, batch: usize) -> Result<Program> {
-        self.of_longest(batch, |plan| Ok(step::evaluation(plan)?.program))
+        Ok(step::evaluation(&self.longest(batch)?)?.program)
     }
 
     /// Both steps of every phase.
     pub fn all(&self, batch: usize) -> Result<Vec<Program>> {
-        let both = |phase: &Phase| {
-            let programs = |plan: &StepPlan| Ok([step::training(plan)?.program, step::evaluation(plan)?.program]);
-            Ok(phase.with_step(&self.rules(batch), programs)?)
-        };
-        Ok(self.phases.iter().map(both).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+        let mut programs = Vec::new();
+        for phase in &self.phases {
+            let plan = self.plan(phase, batch);
+            programs.extend([step::training(&plan)?.program, step::evaluation(&plan)?.program]);
+        }
+        Ok(programs)
     }
 
-    fn of_longest(
-        &self,
-        batch: usize,
-        program: impl FnOnce(&StepPlan) -> Result<Program, octant_train::TrainError>,
-    ) -> Result<Program> {
+    fn longest(&self, batch: usize) -> Result<StepPlan<'_>> {
         let longest = self.phases.iter().max_by_key(|phase| phase.epochs).context("the recipe has no phases")?;
-        Ok(longest.with_step(&self.rules(batch), |plan| program(plan))?)
+        Ok(self.plan(longest, batch))
     }
 
-    fn rules(&self, batch_size: usize) -> Rules {
-        Rules { batch_size, ..self.rules.clone() }
+    fn plan<'a>(&self, phase: &'a Phase, batch_size: usize) -> StepPlan<'a> {
+        phase.step(&StepOptions { batch_size, ..self.step.clone() }, &self.mesh)
     }
 }
 
@@ -78,5 +83,5 @@ fn guessed(recipe: &Recipe) -> Result<Vec<Phase>> {
     let wanted = recipe.crop_size.or(recipe.image_size);
     let size = wanted.map_or([height, width, channels], |side| [side, side, channels]);
     let image = |_: &Pipeline| Ok(size);
-    prepare::phases_on(recipe, &Facts { samples: IMAGES, outputs: entry.classes, image: &image }, None)
+    Ok(prepare::phases_on(recipe, &Facts { samples: IMAGES, outputs: entry.classes, image: &image })?)
 }

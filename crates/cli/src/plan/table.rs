@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// The rows so far. Only one thread has it, so no line is printed into another.
-pub(super) struct Table {
+pub(super) struct PlanTable {
     json: bool,
     /// Whether the line about what is under way is drawn.
     live: bool,
@@ -34,8 +34,8 @@ struct Row {
 /// Turns of a board that has had none: the step, two to find the largest batch, the evaluation.
 const TURNS: usize = 4;
 
-impl Table {
-    pub fn new(arguments: &Arguments, recipe: &Recipe) -> Table {
+impl PlanTable {
+    pub fn new(arguments: &Arguments, recipe: &Recipe) -> PlanTable {
         let row = |target: &String| Row {
             target: target.clone(),
             row: Value::Null,
@@ -46,9 +46,9 @@ impl Table {
         };
         let boards = arguments.on.iter().map(row).collect();
         let live = !arguments.json && std::io::stderr().is_terminal();
-        let table = Table { json: arguments.json, live, boards, begun: Instant::now(), printed: 0 };
+        let table = PlanTable { json: arguments.json, live, boards, begun: Instant::now(), printed: 0 };
         if !table.json {
-            table.print(&format!("{} for boards that are not here", recipe.name));
+            table.print(&format!("{} in {} for boards that are not here", recipe.name, recipe.step.precision.dtype()));
             table.print(&format!(
                 "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}  {}",
                 "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled", "source"

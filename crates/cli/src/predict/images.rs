@@ -2,8 +2,9 @@
 
 use super::writer::Writer;
 use super::{Arguments, load};
+use crate::device::precision;
 use crate::recipes::Recipe;
-use crate::{Ending, device, eval, plan, prepare, train};
+use crate::{Ending, device, eval, plan, prepare};
 use anyhow::{Context, Result, bail};
 use octant_archive::Archive;
 use octant_data::decode::{Channels, DecodeOptions, Format, read_image};
@@ -13,7 +14,7 @@ use octant_imaging::{Filter, Image, Semantics};
 use octant_runtime::CompileOptions;
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
-use octant_train::step::StepPlan;
+use octant_train::step::{StepOptions, StepPlan};
 use octant_zoo::Entry;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -42,9 +43,9 @@ pub(super) fn of_run(run: &Path, paths: &[PathBuf], arguments: &Arguments) -> Re
 pub(super) fn of_model(entry: &Entry, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending> {
     let outputs = arguments.classes_of(entry)?;
     let side = Some(entry.preprocessing.input[0]);
-    let precision = arguments.precision.clone();
     let usual = plan::recipe_for(entry)?;
-    let recipe = Recipe { classes: Some(outputs), precision, image_size: side, base_size: side, ..usual };
+    let step = StepOptions { precision: precision(&arguments.precision)?, ..usual.step.clone() };
+    let recipe = Recipe { classes: Some(outputs), step, image_size: side, base_size: side, ..usual };
     let model = (entry.build)(outputs);
     let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
     let values = load(arguments, entry, &*model, &specs)?;
@@ -72,8 +73,7 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let dims = prepared(first, &transform, entry)?.dims();
     let task = prepare::task(recipe, asked.outputs, dims, false)?;
     let backend = device::open(&arguments.device, arguments.threads)?;
-    let precision = train::precision(&recipe.precision)?;
-    let plan = StepPlan { precision, ..StepPlan::new(&*task, 1) };
+    let plan = StepPlan { step: StepOptions { batch_size: 1, ..recipe.step.clone() }, ..StepPlan::new(&*task, 1) };
     let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
     let folder = arguments.output.clone().unwrap_or(asked.folder);
     let writer = Writer { task: recipe.task.clone(), names: asked.names, top: asked.top, folder, json: arguments.json };

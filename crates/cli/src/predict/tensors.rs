@@ -2,7 +2,7 @@
 
 use super::{Arguments, load};
 use crate::output::Json;
-use crate::{Ending, device, train};
+use crate::{Ending, device};
 use anyhow::{Result, bail};
 use octant_graph::{DType, HostTensor, Shape, Trace};
 use octant_nn::{Context as Network, Mode};
@@ -23,7 +23,7 @@ pub(super) fn run(entry: &Entry, input: &Path, output: &Path, arguments: &Argume
     let model = (entry.build)(classes);
     let trace = Trace::new();
     let placeholder = trace.input("images", images.shape().clone());
-    let precision = train::precision(&arguments.precision)?;
+    let precision = device::precision(&arguments.precision)?;
     let context = Network::new(&trace, Mode::Evaluate, precision);
     let (scope, converted) = (context.root(), placeholder.convert(precision.dtype()));
     let forward = model.forward(&scope, &converted);

@@ -2,12 +2,12 @@
 
 use super::Arguments;
 use crate::output::{Json, bytes, duration, line};
-use crate::recipes::{PhaseRecipe, Recipe};
 use crate::show::{Display, as_json, number, show};
 use crate::{Ending, plots, prepare};
 use anyhow::{Result, anyhow};
 use octant_events::Setting;
 use octant_metrics::classes::Confusion;
+use octant_recipe::{PhaseRecipe, Recipe};
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{self, ProgramReport, Summary};
 use octant_train::{Metric, TrainError};
@@ -19,13 +19,13 @@ fn scaled(recipe: &Recipe, phase: &PhaseRecipe, factor: f64, warmup: u64) -> Str
     let mut text = format!(
         "linear scaling in phase {}: × {factor} for {} images per update instead of {}: learning rate {:e} → {:e}",
         phase.name,
-        recipe.batch_size as u64 * phase.accumulate.max(1),
-        recipe.reference_batch.unwrap_or(recipe.batch_size),
+        recipe.step.batch_size as u64 * phase.options.accumulate,
+        recipe.reference_batch.unwrap_or(recipe.step.batch_size),
         phase.schedule.lr,
         phase.schedule.lr * factor,
     );
-    if phase.weight_decay > 0.0 {
-        text += &format!(", weight decay {:e} → {:e}", phase.weight_decay, phase.weight_decay * factor);
+    if phase.options.weight_decay > 0.0 {
+        text += &format!(", weight decay {:e} → {:e}", phase.options.weight_decay, phase.options.weight_decay * factor);
     }
     if let Some(before) = phase.schedule.warmup.filter(|&before| before > 0 && before < warmup) {
         text += &format!(", warm-up {before} → {warmup}");
@@ -60,20 +60,20 @@ pub(super) fn introduce(
     };
     directory.log(&text)?;
     if checkpoint.is_none() {
-        let config = toml::to_string(recipe)?;
+        let config = recipe.to_text();
         let number = |value: f64| Setting::Number(value);
         let phase = recipe.phases.last().expect("a recipe has phases");
         let settings = [
             ("recipe", Setting::Text(recipe.name.clone())),
             ("model", Setting::Text(recipe.model.clone())),
-            ("optimizer", Setting::Text(phase.optimizer.clone())),
+            ("optimizer", Setting::Text(phase.options.optimizer.name().into())),
             ("lr", number(phase.schedule.lr)),
-            ("weight_decay", number(phase.weight_decay)),
-            ("batch_size", number(recipe.batch_size as f64)),
-            ("seed", number(recipe.seed as f64)),
+            ("weight_decay", number(phase.options.weight_decay)),
+            ("batch_size", number(recipe.step.batch_size as f64)),
+            ("seed", number(recipe.run.seed as f64)),
         ];
         let settings: Vec<(String, Setting)> = settings.map(|(name, setting)| (name.to_string(), setting)).to_vec();
-        directory.events.settings(&settings, &[prepare::best(recipe)])?;
+        directory.events.settings(&settings, &[prepare::best(recipe)?])?;
         directory.events.text("config", &format!("```toml\n{config}```\n"))?;
     }
     display.start(recipe, &text, directory.path(), checkpoint.map(|checkpoint| checkpoint.progress.step));
@@ -107,7 +107,7 @@ pub(super) fn finish(
         run::Ending::TimeUp => ("time-up", Ending::Done),
         run::Ending::Stopped => ("interrupted", Ending::Interrupted),
     };
-    let best = prepare::best(recipe);
+    let best = prepare::best(recipe)?;
     let kept = if progress.best.is_some() { "best" } else { "last" };
     let weights = path.join("checkpoints").join(kept).join("model.safetensors");
     let charts = plots::write(path, summary, data.valid.class_names(), &best)?;

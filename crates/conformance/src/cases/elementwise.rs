@@ -1,6 +1,7 @@
 //! Operations on one element at a time.
 
 use crate::{Case, Tolerance, values};
+use octant_graph::op::Accuracy;
 use octant_graph::{Binary, Comparison, DType, HostTensor, Op, Tensor, Unary};
 
 pub fn unary() -> Vec<Case> {
@@ -24,14 +25,14 @@ fn unary_case(unary: Unary, dtype: DType) -> Option<Case> {
 }
 
 fn unary_tolerance(unary: Unary, dtype: DType) -> Tolerance {
-    match unary {
-        Unary::Neg | Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::RoundEven => Tolerance::EXACT,
-        Unary::Not | Unary::IsFinite => Tolerance::EXACT,
+    match unary.accuracy() {
+        Accuracy::Exact => Tolerance::EXACT,
+        Accuracy::Rounded => Tolerance::chain(1.0, 0.0),
         // Near a multiple of π the argument's own rounding decides, so these are measured against 1.
-        Unary::Sin | Unary::Cos => Tolerance::chain(8.0, 1.0),
+        Accuracy::Periodic => Tolerance::chain(8.0, 1.0),
         // Device libraries are made for f32; XLA's f64 logarithm near 1 has two digits less than it could have.
-        _ if dtype == DType::F64 => Tolerance::chain(256.0, 0.0),
-        _ => Tolerance::ELEMENTWISE,
+        Accuracy::Function if dtype == DType::F64 => Tolerance::chain(256.0, 0.0),
+        Accuracy::Function => Tolerance::ELEMENTWISE,
     }
 }
 
@@ -68,10 +69,10 @@ fn apply_to_pairs(x: &[Tensor], apply: impl Fn(&Tensor, &Tensor) -> Tensor) -> V
 }
 
 fn binary_case(binary: Binary, dtype: DType) -> Option<Case> {
-    let tolerance = match binary {
-        Binary::Pow | Binary::Atan2 => Tolerance::chain(16.0, 0.0),
-        Binary::Div => Tolerance::chain(1.0, 0.0),
-        _ => Tolerance::EXACT,
+    let tolerance = match binary.accuracy() {
+        Accuracy::Function | Accuracy::Periodic => Tolerance::chain(16.0, 0.0),
+        Accuracy::Rounded => Tolerance::chain(1.0, 0.0),
+        Accuracy::Exact => Tolerance::EXACT,
     };
     let mut notable = values::notable(dtype);
     if binary == Binary::Pow && dtype.is_float() {

@@ -44,16 +44,16 @@ fn contracted(sum: &Instruction, products: &mut [Option<[Register; 2]>]) -> Opti
     let Code::Binary(operation) = sum.code else { return None };
     let [left, right] = sum.from[..] else { return None };
     let mut product = |register: Register| products[register].take();
-    let (code, [a, b], other) = match operation {
-        Binary::Add => match product(left) {
-            Some(factors) => (Code::MultiplyAdd, factors, right),
-            None => (Code::MultiplyAdd, product(right)?, left),
-        },
-        Binary::Sub => match product(left) {
-            Some(factors) => (Code::MultiplySubtract, factors, right),
-            None => (Code::SubtractProduct, product(right)?, left),
-        },
-        _ => return None,
+    let [of_left, of_right] = if operation == Binary::Add {
+        [Code::MultiplyAdd, Code::MultiplyAdd]
+    } else if operation == Binary::Sub {
+        [Code::MultiplySubtract, Code::SubtractProduct]
+    } else {
+        return None;
+    };
+    let (code, [a, b], other) = match product(left) {
+        Some(factors) => (of_left, factors, right),
+        None => (of_right, product(right)?, left),
     };
     Some(Instruction { code, lane: sum.lane, to: sum.to, from: vec![a, b, other] })
 }

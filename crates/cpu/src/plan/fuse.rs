@@ -6,7 +6,7 @@
 
 mod traffic;
 
-use octant_graph::{DType, Graph, HostTensor, Op, Unary, ValueId};
+use octant_graph::{DType, Graph, HostTensor, Op, ValueId};
 use std::collections::{BTreeSet, HashSet};
 
 /// A value whose arithmetic costs more than this is stored once rather than computed in several loops.
@@ -72,13 +72,13 @@ pub(crate) fn is_immediate(tensor: &HostTensor) -> bool {
 }
 
 fn own_cost(op: &Op) -> u32 {
-    match op {
-        Op::Unary(Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Tanh | Unary::Logistic) => 12,
-        Op::Unary(Unary::Erf | Unary::Sin | Unary::Cos) => 20,
-        Op::Binary(octant_graph::Binary::Pow | octant_graph::Binary::Atan2) => 30,
-        Op::Binary(octant_graph::Binary::Div) | Op::Unary(Unary::Sqrt | Unary::Rsqrt) => 4,
-        Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } | Op::Constant(_) | Op::Iota { .. } => 0,
-        _ => 1,
+    if let Op::Unary(unary) = op {
+        unary.cost()
+    } else if let Op::Binary(binary) = op {
+        binary.cost()
+    } else {
+        let moves = matches!(op, Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. });
+        if moves || matches!(op, Op::Constant(_) | Op::Iota { .. }) { 0 } else { 1 }
     }
 }
 

@@ -22,11 +22,10 @@ pub(crate) enum Place {
 
 /// The operand whose memory a result is, whatever its shape.
 pub(crate) fn alias_of(op: &Op, inputs: &[ValueId], output: usize) -> Option<ValueId> {
-    match op {
-        Op::Reshape { .. } | Op::Bitcast(_) => Some(inputs[0]),
-        Op::Barrier => Some(inputs[output]),
-        _ => None,
+    if let Op::Reshape { .. } | Op::Bitcast(_) = op {
+        return Some(inputs[0]);
     }
+    (*op == Op::Barrier).then(|| inputs[output])
 }
 
 /// Bytes of a block in the arena.

@@ -20,41 +20,49 @@ fn rewritten(graph: &Graph) -> Graph {
     let mut renamed: HashMap<ValueId, ValueId> = HashMap::new();
     for node in graph.nodes() {
         let inputs: Vec<ValueId> = node.inputs.iter().map(|input| renamed[input]).collect();
-        let made = match &node.op {
-            Op::Parameter { index } => {
-                vec![builder.input(&graph.input_names()[*index], graph.shape(node.outputs[0]).clone())]
-            }
-            Op::Pad { low, high, interior } if low.iter().chain(high).any(|&edge| edge < 0) => {
-                vec![pad_and_slice(&mut builder, node, inputs, low, high, interior)]
-            }
-            Op::Reduce { kind, axes } if is_short(graph, node, axes) => {
-                vec![combined_slices(&mut builder, node, inputs[0], *kind, axes[0])]
-            }
-            Op::Reduce { kind: Reduction::Sum, axes } => {
-                let summed = scattered_source(graph, node.inputs[0], axes).map_or(inputs[0], |source| renamed[&source]);
-                let made = builder.push(node.op.clone(), vec![summed], node.path.clone());
-                made.expect("a scatter and its source have the same axes")
-            }
-            Op::ReduceWindow { kind: Reduction::Max, window } => {
-                match added_to_channels(graph, &users, node.inputs[0], window) {
-                    Some([operand, added]) => {
-                        let operands = [renamed[&operand], renamed[&graph.producer(added).inputs[0]]];
-                        vec![pooled_then_added(&mut builder, graph, node, operands, added)]
-                    }
-                    None => builder.copy(graph, node, inputs),
-                }
-            }
-            Op::SelectAndScatter { window } => {
-                let operand = added_to_channels(graph, &users, node.inputs[0], window).map(|[operand, _]| operand);
-                let operand = operand.map_or(inputs[0], |operand| renamed[&operand]);
-                builder.copy(graph, node, vec![operand, inputs[1]])
-            }
-            _ => builder.copy(graph, node, inputs),
+        let rewritten = if let Op::Parameter { index } = node.op {
+            Some(vec![builder.input(&graph.input_names()[index], graph.shape(node.outputs[0]).clone())])
+        } else {
+            rewrite(graph, &users, &mut builder, node, &inputs, &renamed)
         };
+        let made = rewritten.unwrap_or_else(|| builder.copy(graph, node, inputs));
         renamed.extend(node.outputs.iter().copied().zip(made));
     }
     let outputs = graph.outputs().iter().map(|output| renamed[output]).collect();
     builder.finish(outputs)
+}
+
+/// What a node becomes, where it becomes something else.
+fn rewrite(
+    graph: &Graph,
+    users: &[Vec<usize>],
+    builder: &mut GraphBuilder,
+    node: &Node,
+    inputs: &[ValueId],
+    renamed: &HashMap<ValueId, ValueId>,
+) -> Option<Vec<ValueId>> {
+    if let Op::Pad { low, high, interior } = &node.op {
+        let cuts = low.iter().chain(high).any(|&edge| edge < 0);
+        return cuts.then(|| vec![pad_and_slice(builder, node, inputs.to_vec(), low, high, interior)]);
+    }
+    if let Op::Reduce { kind, axes } = &node.op {
+        if is_short(graph, node, axes) {
+            return Some(vec![combined_slices(builder, node, inputs[0], *kind, axes[0])]);
+        }
+        let source = scattered_source(graph, node.inputs[0], axes).filter(|_| *kind == Reduction::Sum)?;
+        let made = builder.push(node.op.clone(), vec![renamed[&source]], node.path.clone());
+        return Some(made.expect("a scatter and its source have the same axes"));
+    }
+    if let Op::ReduceWindow { kind: Reduction::Max, window } = &node.op {
+        let [operand, added] = added_to_channels(graph, users, node.inputs[0], window)?;
+        let operands = [renamed[&operand], renamed[&graph.producer(added).inputs[0]]];
+        return Some(vec![pooled_then_added(builder, graph, node, operands, added)]);
+    }
+    if let Op::SelectAndScatter { window } = &node.op {
+        let [operand, _] = added_to_channels(graph, users, node.inputs[0], window)?;
+        return Some(builder.copy(graph, node, vec![renamed[&operand], inputs[1]]));
+    }
+    None
 }
 
 /// Whether a reduction is over one axis of a few elements, each of which is many elements long: then the sum of a few slices
@@ -105,11 +113,14 @@ fn added_to_channels(graph: &Graph, users: &[Vec<usize>], value: ValueId, window
     let node = graph.producer(value);
     let Op::Binary(Binary::Add) = &node.op else { return None };
     let only_pooled = users[value.index()].iter().all(|&user| match graph.nodes().get(user) {
-        Some(user) => match &user.op {
-            Op::ReduceWindow { kind: Reduction::Max, window: other } => other == window,
-            Op::SelectAndScatter { window: other } => other == window && user.inputs[1] != value,
-            _ => false,
-        },
+        Some(user) => {
+            if let Op::ReduceWindow { kind: Reduction::Max, window: other } = &user.op {
+                other == window
+            } else {
+                let scatters = matches!(&user.op, Op::SelectAndScatter { window: other } if other == window);
+                scatters && user.inputs[1] != value
+            }
+        }
         None => false,
     });
     let is_still = |axis: usize| window.size[axis] == 1 && window.strides[axis] == 1 && window.padding[axis] == (0, 0);

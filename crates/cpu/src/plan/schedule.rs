@@ -62,60 +62,61 @@ impl Schedule<'_> {
         if !stored || node.outputs.iter().all(|&output| self.graph.shape(output).elements() == 0) {
             return Ok(());
         }
-        match &node.op {
-            Op::Parameter { .. } => Ok(()),
-            Op::Constant(_) if fuse::role(&node.op) == fuse::Role::Kernel => Ok(()),
-            Op::Bitcast(_) | Op::Barrier => Ok(()),
-            Op::Reshape { .. } if self.values.get(node.inputs[0]).is_some() => Ok(()),
-            Op::Reduce { .. } => {
-                let value = node.outputs[0];
-                self.add(Goal::Fold { value, to: self.place(value) })
-            }
-            Op::Pad { low, interior, .. } => self.pad(node, low, interior),
-            Op::Concatenate { axis } => self.concatenate(node, *axis),
-            Op::While { condition, body, .. } => {
-                let (condition, body) = (super::compile(condition, &[]), super::compile(body, &[]));
-                let step = Step::While {
-                    inputs: self.buffers(&node.inputs),
-                    outputs: self.buffers(&node.outputs),
-                    condition,
-                    body,
-                    scratch: BufferId(u32::MAX),
-                };
+        let is_stored_reshape = matches!(node.op, Op::Reshape { .. }) && self.values.get(node.inputs[0]).is_some();
+        let is_same_memory =
+            is_stored_reshape || matches!(node.op, Op::Parameter { .. } | Op::Bitcast(_) | Op::Barrier);
+        let is_stored_constant = matches!(node.op, Op::Constant(_)) && fuse::role(&node.op) == fuse::Role::Kernel;
+        if is_same_memory || is_stored_constant {
+            return Ok(());
+        }
+        let value = node.outputs[0];
+        if let Op::Pad { low, interior, .. } = &node.op {
+            return self.pad(node, low, interior);
+        }
+        if let Op::Concatenate { axis } = node.op {
+            return self.concatenate(node, axis);
+        }
+        match fuse::role(&node.op) {
+            fuse::Role::Reduction => self.add(Goal::Fold { value, to: self.place(value) }),
+            fuse::Role::Fusible | fuse::Role::Alias => self.add(Goal::Store { value, to: self.place(value) }),
+            fuse::Role::Kernel => {
+                let step = self.kernel(node);
                 self.push(step);
                 Ok(())
-            }
-            Op::If { then, otherwise } => {
-                let (then, otherwise) = (super::compile(then, &[]), super::compile(otherwise, &[]));
-                let step = Step::If {
-                    condition: self.values.buffer(node.inputs[0]),
-                    inputs: self.buffers(&node.inputs[1..]),
-                    outputs: self.buffers(&node.outputs),
-                    then,
-                    otherwise,
-                    scratch: BufferId(u32::MAX),
-                };
-                self.push(step);
-                Ok(())
-            }
-            op if fuse::role(op) == fuse::Role::Kernel => {
-                let with_shape = |&value: &ValueId| (self.values.buffer(value), self.graph.shape(value).clone());
-                let step = KernelStep {
-                    op: op.clone(),
-                    inputs: node.inputs.iter().map(with_shape).collect(),
-                    outputs: node.outputs.iter().map(with_shape).collect(),
-                    path: node.path.clone(),
-                    epilogue: None,
-                    pooling: None,
-                };
-                self.push(Step::Kernel(step));
-                Ok(())
-            }
-            _ => {
-                let value = node.outputs[0];
-                self.add(Goal::Store { value, to: self.place(value) })
             }
         }
+    }
+
+    /// The step of an operation over stored operands.
+    fn kernel(&self, node: &Node) -> Step {
+        if let Op::While { condition, body, .. } = &node.op {
+            return Step::While {
+                inputs: self.buffers(&node.inputs),
+                outputs: self.buffers(&node.outputs),
+                condition: super::compile(condition, &[]),
+                body: super::compile(body, &[]),
+                scratch: BufferId(u32::MAX),
+            };
+        }
+        if let Op::If { then, otherwise } = &node.op {
+            return Step::If {
+                condition: self.values.buffer(node.inputs[0]),
+                inputs: self.buffers(&node.inputs[1..]),
+                outputs: self.buffers(&node.outputs),
+                then: super::compile(then, &[]),
+                otherwise: super::compile(otherwise, &[]),
+                scratch: BufferId(u32::MAX),
+            };
+        }
+        let with_shape = |&value: &ValueId| (self.values.buffer(value), self.graph.shape(value).clone());
+        Step::Kernel(KernelStep {
+            op: node.op.clone(),
+            inputs: node.inputs.iter().map(with_shape).collect(),
+            outputs: node.outputs.iter().map(with_shape).collect(),
+            path: node.path.clone(),
+            epilogue: None,
+            pooling: None,
+        })
     }
 
     fn buffers(&self, values: &[ValueId]) -> Vec<BufferId> {
@@ -232,9 +233,9 @@ impl Schedule<'_> {
 
     /// Whether a fold would be over the same axes as the folds that are there.
     fn same_axes(&self, goals: &[Goal], goal: &Goal) -> bool {
-        let axes = |goal: &Goal| match (goal, &self.graph.producer(goal.value()).op) {
-            (Goal::Fold { .. }, Op::Reduce { axes, .. }) => Some(axes.clone()),
-            _ => None,
+        let axes = |goal: &Goal| {
+            let Op::Reduce { axes, .. } = &self.graph.producer(goal.value()).op else { return None };
+            matches!(goal, Goal::Fold { .. }).then(|| axes.clone())
         };
         let Some(wanted) = axes(goal) else { return true };
         goals.iter().filter_map(axes).all(|there| there == wanted)

@@ -11,9 +11,9 @@ pub fn open_irstd(root: impl AsRef<Path>, split: Split, options: DecodeOptions) 
     let root = root.as_ref();
     let images = by_name(&listing::folder_named(root, &["images", "image", "imgs"])?)?;
     let masks = by_name(&listing::folder_named(root, &["masks", "mask", "labels"])?)?;
-    let list = find_list(root, split)?;
+    let (list, names) = names_of(root, split, &images)?;
     let (mut pairs, mut missing) = (Vec::new(), Vec::new());
-    for name in listing::names_in(&list)? {
+    for name in names {
         let image = images.get(stem(&name));
         // NUAA-SIRST calls the mask of `Misc_1` `Misc_1_pixels0`.
         let mask = masks.get(stem(&name)).or_else(|| masks.get(format!("{}_pixels0", stem(&name)).as_str()));
@@ -25,6 +25,20 @@ pub fn open_irstd(root: impl AsRef<Path>, split: Split, options: DecodeOptions) 
     }
     listing::all_there(&list, &missing)?;
     Ok(MaskedDataset::new(pairs, options))
+}
+
+/// The names of a split and the list that they stand in. Without any list, every image belongs to both splits.
+fn names_of(root: &Path, split: Split, images: &HashMap<String, PathBuf>) -> Result<(PathBuf, Vec<String>), DataError> {
+    let other = if split == Split::Train { Split::Test } else { Split::Train };
+    match find_list(root, split) {
+        Ok(list) => Ok((list.clone(), listing::names_in(&list)?)),
+        Err(error) if find_list(root, other).is_ok() => Err(error),
+        Err(_) => {
+            let mut names: Vec<String> = images.keys().cloned().collect();
+            names.sort();
+            Ok((root.to_path_buf(), names))
+        }
+    }
 }
 
 /// The name without the ending of an image; other dots belong to the name.

@@ -1,6 +1,7 @@
 //! Bytes into events.
 
-use super::{Event, Histogram, Setting, Value, What};
+use super::{Event, Histogram, Setting, TensorValue, Value, What};
+use crate::wire::{Content, Fields, Slice, Span};
 
 impl Event {
     /// Reads a record; `None` when it is not an event.
@@ -19,59 +20,25 @@ impl Event {
     }
 }
 
-enum Field<'a> {
+pub(crate) enum Field<'a> {
     Varint(u64),
     Fixed64(u64),
     Fixed32(u32),
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message; a `None` item means that it is malformed.
-fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u32, Field<'_>)>> {
+/// The fields of a message in memory; a `None` item means that it is malformed.
+pub(crate) fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<(u32, Field<'_>)>> {
+    let mut fields = Fields::of(Span { start: 0, end: bytes.len() as u64 });
     std::iter::from_fn(move || {
-        if bytes.is_empty() {
-            return None;
-        }
-        let field = field(&mut bytes);
-        if field.is_none() {
-            bytes = &[];
-        }
-        Some(field)
+        let field = fields.next(&mut Slice { base: 0, bytes })?;
+        Some(field.map(|(number, content)| match content {
+            Content::Varint(value) => (number, Field::Varint(value)),
+            Content::Fixed64(bits) => (number, Field::Fixed64(bits)),
+            Content::Fixed32(bits) => (number, Field::Fixed32(bits)),
+            Content::Bytes(span) => (number, Field::Bytes(&bytes[span.start as usize..span.end as usize])),
+        }))
     })
-}
-
-fn field<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Field<'a>)> {
-    let key = varint(bytes)?;
-    let field = match key & 7 {
-        0 => Field::Varint(varint(bytes)?),
-        1 => Field::Fixed64(u64::from_le_bytes(*take(bytes, 8)?.first_chunk()?)),
-        2 => {
-            let length = usize::try_from(varint(bytes)?).ok()?;
-            Field::Bytes(take(bytes, length)?)
-        }
-        5 => Field::Fixed32(u32::from_le_bytes(*take(bytes, 4)?.first_chunk()?)),
-        _ => return None,
-    };
-    Some((u32::try_from(key >> 3).ok()?, field))
-}
-
-fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
-    Some(taken)
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= ((byte & 0x7f) as u64) << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 fn values(summary: &[u8]) -> Option<Vec<(String, Value)>> {
@@ -82,6 +49,13 @@ fn values(summary: &[u8]) -> Option<Vec<(String, Value)>> {
         }
     }
     Some(values)
+}
+
+impl Value {
+    /// Reads a `Summary.Value`: its tag and what it is. `None` when it is malformed.
+    pub fn decode(bytes: &[u8]) -> Option<(String, Value)> {
+        decode_value(bytes)
+    }
 }
 
 fn decode_value(bytes: &[u8]) -> Option<(String, Value)> {
@@ -115,23 +89,12 @@ fn decode_image(bytes: &[u8]) -> Option<Value> {
 
 /// A string, or the single number that newer writers keep as a tensor.
 fn decode_tensor(bytes: &[u8]) -> Option<Value> {
-    const FLOAT: u64 = 1;
-    let (mut dtype, mut value) = (0, Value::Other);
-    for field in fields(bytes) {
-        match field? {
-            (1, Field::Varint(kind)) => dtype = kind,
-            (4, Field::Bytes(content)) if dtype == FLOAT && content.len() == 4 => {
-                value = Value::Scalar(f32::from_le_bytes(*content.first_chunk()?));
-            }
-            (5, Field::Fixed32(bits)) => value = Value::Scalar(f32::from_bits(bits)),
-            (5, Field::Bytes(packed)) if packed.len() == 4 => {
-                value = Value::Scalar(f32::from_le_bytes(*packed.first_chunk()?));
-            }
-            (8, Field::Bytes(text)) => value = Value::Text(String::from_utf8_lossy(text).into_owned()),
-            _ => {}
-        }
-    }
-    Some(value)
+    let Some(tensor) = TensorValue::decode(bytes) else { return Some(Value::Other) };
+    Some(match (&tensor.numbers[..], &tensor.strings[..]) {
+        ([number], []) => Value::Scalar(*number as f32),
+        ([], [text]) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        _ => Value::Tensor(tensor),
+    })
 }
 
 fn decode_histogram(bytes: &[u8]) -> Option<Value> {
@@ -170,7 +133,11 @@ fn decode_settings(metadata: &[u8]) -> Option<Option<Value>> {
         match field? {
             (2, Field::Bytes(experiment)) => return Some(Some(decode_metrics(experiment)?)),
             (3, Field::Bytes(start)) => return Some(Some(decode_start(start)?)),
-            (4, Field::Bytes(_)) => return Some(Some(Value::Finished)),
+            (4, Field::Bytes(end)) => {
+                const FAILURE: u64 = 2;
+                let failed = fields(end).any(|field| matches!(field, Some((1, Field::Varint(FAILURE)))));
+                return Some(Some(if failed { Value::Failed } else { Value::Finished }));
+            }
             _ => {}
         }
     }

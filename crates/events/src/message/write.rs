@@ -4,7 +4,7 @@ use super::{Event, Histogram, Setting, Value, What};
 
 /// A message being written.
 #[derive(Default)]
-struct Message(Vec<u8>);
+pub(crate) struct Message(pub Vec<u8>);
 
 impl Message {
     fn varint(&mut self, mut value: u64) {
@@ -19,40 +19,40 @@ impl Message {
         self.varint((field << 3 | wire) as u64);
     }
 
-    fn int(mut self, field: u32, value: i64) -> Message {
+    pub fn int(mut self, field: u32, value: i64) -> Message {
         self.key(field, 0);
         self.varint(value as u64);
         self
     }
 
-    fn double(mut self, field: u32, value: f64) -> Message {
+    pub fn double(mut self, field: u32, value: f64) -> Message {
         self.key(field, 1);
         self.0.extend(value.to_le_bytes());
         self
     }
 
-    fn float(mut self, field: u32, value: f32) -> Message {
+    pub fn float(mut self, field: u32, value: f32) -> Message {
         self.key(field, 5);
         self.0.extend(value.to_le_bytes());
         self
     }
 
-    fn bytes(mut self, field: u32, value: &[u8]) -> Message {
+    pub fn bytes(mut self, field: u32, value: &[u8]) -> Message {
         self.key(field, 2);
         self.varint(value.len() as u64);
         self.0.extend(value);
         self
     }
 
-    fn text(self, field: u32, value: &str) -> Message {
+    pub fn text(self, field: u32, value: &str) -> Message {
         self.bytes(field, value.as_bytes())
     }
 
-    fn message(self, field: u32, value: Message) -> Message {
+    pub fn message(self, field: u32, value: Message) -> Message {
         self.bytes(field, &value.0)
     }
 
-    fn doubles(self, field: u32, values: impl Iterator<Item = f64>) -> Message {
+    pub fn doubles(self, field: u32, values: impl Iterator<Item = f64>) -> Message {
         let packed: Vec<u8> = values.flat_map(f64::to_le_bytes).collect();
         self.bytes(field, &packed)
     }
@@ -111,7 +111,11 @@ fn encode(tag: &str, value: &Value) -> Message {
             const SUCCESS: i64 = 1;
             message.message(9, hparams(4, new().int(1, SUCCESS)))
         }
-        Value::Other => message,
+        Value::Failed => {
+            const FAILURE: i64 = 2;
+            message.message(9, hparams(4, new().int(1, FAILURE)))
+        }
+        Value::Tensor(_) | Value::Other => message,
     }
 }
 

@@ -14,40 +14,16 @@ pub fn unary(unary: Unary, operand: &HostTensor) -> HostTensor {
     let shape = operand.shape();
     match numbers(operand) {
         Numbers::Floats(values) if unary == Unary::IsFinite => {
-            let finite: Vec<i128> = values.iter().map(|value| value.is_finite() as i128).collect();
+            let finite: Vec<i128> = values.iter().map(|&value| unary.of_float(value) as i128).collect();
             from_integers(&shape.with_dtype(DType::Bool), &finite)
         }
         Numbers::Floats(values) => {
-            from_floats(shape, &values.iter().map(|&value| float_unary(unary, value)).collect::<Vec<_>>())
+            from_floats(shape, &values.iter().map(|&value| unary.of_float(value)).collect::<Vec<_>>())
         }
         Numbers::Integers(values) => {
             let results = values.iter().map(|&value| integer_unary(unary, value, shape.dtype()));
             from_integers(shape, &results.collect::<Vec<_>>())
         }
-    }
-}
-
-fn float_unary(unary: Unary, x: f64) -> f64 {
-    match unary {
-        Unary::Neg => -x,
-        Unary::Abs => x.abs(),
-        Unary::Sign if x == 0.0 || x.is_nan() => x,
-        Unary::Sign => x.signum(),
-        Unary::Exp => x.exp(),
-        Unary::Expm1 => x.exp_m1(),
-        Unary::Log => x.ln(),
-        Unary::Log1p => x.ln_1p(),
-        Unary::Sqrt => x.sqrt(),
-        Unary::Rsqrt => 1.0 / x.sqrt(),
-        Unary::Tanh => x.tanh(),
-        Unary::Logistic => 1.0 / (1.0 + (-x).exp()),
-        Unary::Erf => erf(x),
-        Unary::Sin => x.sin(),
-        Unary::Cos => x.cos(),
-        Unary::Floor => x.floor(),
-        Unary::Ceil => x.ceil(),
-        Unary::RoundEven => x.round_ties_even(),
-        Unary::Not | Unary::IsFinite => unreachable!("shape inference gives these no floats"),
     }
 }
 
@@ -58,8 +34,16 @@ fn integer_unary(unary: Unary, x: i128, dtype: DType) -> i128 {
         Unary::Sign => x.signum(),
         Unary::Not if dtype == DType::Bool => 1 - x,
         Unary::Not => !x,
-        _ => unreachable!("shape inference gives {} no integers", unary.name()),
+        Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt | Unary::Tanh => {
+            no_integers(unary)
+        }
+        Unary::Logistic | Unary::Erf | Unary::Sin | Unary::Cos => no_integers(unary),
+        Unary::Floor | Unary::Ceil | Unary::RoundEven | Unary::IsFinite => no_integers(unary),
     }
+}
+
+fn no_integers(unary: Unary) -> ! {
+    unreachable!("shape inference gives {} no integers", unary.name())
 }
 
 /// The error function by its series `2/√π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (1·3·5⋯(2n+1))`, whose terms all have one sign, so
@@ -88,7 +72,9 @@ pub fn binary(binary: Binary, left: &HostTensor, right: &HostTensor) -> HostTens
             let results = left.iter().zip(&right).map(|(&x, &y)| integer_binary(binary, x, y, shape.dtype()));
             from_integers(shape, &results.collect::<Vec<_>>())
         }
-        _ => unreachable!("operands are of one type"),
+        (Numbers::Floats(_), Numbers::Integers(_)) | (Numbers::Integers(_), Numbers::Floats(_)) => {
+            unreachable!("operands are of one type")
+        }
     }
 }
 
@@ -191,25 +177,17 @@ fn integer_power(base: i128, exponent: i128) -> i128 {
 }
 
 pub fn compare(comparison: Comparison, left: &HostTensor, right: &HostTensor) -> HostTensor {
-    fn holds<T: PartialOrd>(comparison: Comparison, x: &T, y: &T) -> bool {
-        match comparison {
-            Comparison::Equal => x == y,
-            Comparison::NotEqual => x != y,
-            Comparison::Less => x < y,
-            Comparison::LessEqual => x <= y,
-            Comparison::Greater => x > y,
-            Comparison::GreaterEqual => x >= y,
-        }
-    }
     fn all<T: PartialOrd>(comparison: Comparison, left: &[T], right: &[T]) -> Vec<i128> {
-        left.iter().zip(right).map(|(x, y)| holds(comparison, x, y) as i128).collect()
+        left.iter().zip(right).map(|(x, y)| comparison.holds(x, y) as i128).collect()
     }
-    let truths = match (numbers(left), numbers(right)) {
+    let bools = match (numbers(left), numbers(right)) {
         (Numbers::Floats(left), Numbers::Floats(right)) => all(comparison, &left, &right),
         (Numbers::Integers(left), Numbers::Integers(right)) => all(comparison, &left, &right),
-        _ => unreachable!("operands are of one type"),
+        (Numbers::Floats(_), Numbers::Integers(_)) | (Numbers::Integers(_), Numbers::Floats(_)) => {
+            unreachable!("operands are of one type")
+        }
     };
-    from_integers(&left.shape().with_dtype(DType::Bool), &truths)
+    from_integers(&left.shape().with_dtype(DType::Bool), &bools)
 }
 
 pub fn clamp(low: &HostTensor, value: &HostTensor, high: &HostTensor) -> HostTensor {

@@ -20,6 +20,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use elementwise::erf;
+
 use crate::{Graph, HostTensor, Node, Op, Shape, ValueId};
 
 /// A graph could not be evaluated on what was given.
@@ -82,9 +84,10 @@ fn run(graph: &Graph, inputs: &[&HostTensor]) -> Result<Vec<HostTensor>, Evaluat
     let mut uses_left = count_uses(graph);
     for node in graph.nodes() {
         let operands: Vec<HostTensor> = node.inputs.iter().map(|&input| value(&values, input)).collect();
-        let results = match &node.op {
-            Op::Parameter { index } => vec![inputs[*index].clone()],
-            _ => apply(graph, node, &operands.iter().collect::<Vec<_>>())?,
+        let results = if let Op::Parameter { index } = node.op {
+            vec![inputs[index].clone()]
+        } else {
+            apply(graph, node, &operands.iter().collect::<Vec<_>>())?
         };
         for (&output, result) in node.outputs.iter().zip(results) {
             debug_assert_eq!(graph.shape(output), result.shape(), "{} disagrees with shape inference", node.op.name());

@@ -121,12 +121,14 @@ fn values_made_again(graph: &Graph) -> Vec<bool> {
     let mut made_again = constant.clone();
     for node in graph.nodes() {
         let of_constants = node.inputs.iter().all(|input| constant[input.index()]);
-        let (is_constant, smaller_before) = match &node.op {
-            Op::Constant(_) | Op::Iota { .. } => (true, false),
-            Op::Broadcast { .. } | Op::Reshape { .. } => (of_constants, true),
-            Op::Convert(dtype) => (of_constants, graph.shape(node.inputs[0]).dtype().size() <= dtype.size()),
-            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) => (of_constants, false),
-            _ => (false, false),
+        let (is_constant, smaller_before) = if let Op::Constant(_) | Op::Iota { .. } = node.op {
+            (true, false)
+        } else if let Op::Broadcast { .. } | Op::Reshape { .. } = node.op {
+            (of_constants, true)
+        } else if let Op::Convert(dtype) = node.op {
+            (of_constants, graph.shape(node.inputs[0]).dtype().size() <= dtype.size())
+        } else {
+            (of_constants && matches!(node.op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_)), false)
         };
         for output in &node.outputs {
             constant[output.index()] = is_constant;

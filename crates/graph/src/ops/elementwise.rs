@@ -7,9 +7,9 @@ use std::ops;
 
 pub(super) fn infer_iota(shape: &Shape, axis: usize) -> Result<Shape, String> {
     super::check_axis(axis, shape.rank())?;
-    match shape.dtype() {
-        DType::Bool => Err("truth values cannot count".into()),
-        _ => Ok(shape.clone()),
+    match shape.dtype() == DType::Bool {
+        true => Err("iota is undefined for bool".into()),
+        false => Ok(shape.clone()),
     }
 }
 
@@ -21,32 +21,21 @@ pub(super) fn infer_random_bits(key: &Shape, dims: &[usize]) -> Result<Shape, St
 }
 
 pub(super) fn infer_unary(unary: Unary, operand: &Shape) -> Result<Shape, String> {
-    let dtype = operand.dtype();
-    let allowed = match unary {
-        Unary::Neg | Unary::Abs | Unary::Sign => dtype.is_signed() || (unary == Unary::Neg && dtype != DType::Bool),
-        Unary::Not => !dtype.is_float(),
-        _ => dtype.is_float(),
-    };
-    match (allowed, unary) {
+    match (unary.domain().contains(operand.dtype()), unary == Unary::IsFinite) {
         (false, _) => Err(format!("is not defined for {operand}")),
-        (true, Unary::IsFinite) => Ok(operand.with_dtype(DType::Bool)),
-        (true, _) => Ok(operand.clone()),
+        (true, true) => Ok(operand.with_dtype(DType::Bool)),
+        (true, false) => Ok(operand.clone()),
     }
 }
 
 pub(super) fn infer_binary(binary: Binary, [left, right]: [&Shape; 2]) -> Result<Shape, String> {
-    let dtype = left.dtype();
     if left != right {
         return Err(format!("{left} and {right} differ"));
     }
-    let allowed = match binary {
-        Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Rem | Binary::Pow => dtype != DType::Bool,
-        Binary::Max | Binary::Min => true,
-        Binary::Atan2 => dtype.is_float(),
-        Binary::And | Binary::Or | Binary::Xor => !dtype.is_float(),
-        Binary::ShiftLeft | Binary::ShiftRight => dtype.is_integer(),
-    };
-    if allowed { Ok(left.clone()) } else { Err(format!("is not defined for {left}")) }
+    match binary.domain().contains(left.dtype()) {
+        true => Ok(left.clone()),
+        false => Err(format!("is not defined for {left}")),
+    }
 }
 
 pub(super) fn infer_compare([left, right]: [&Shape; 2]) -> Result<Shape, String> {
@@ -94,7 +83,7 @@ impl Trace {
 }
 
 impl Tensor {
-    fn unary(&self, unary: Unary) -> Tensor {
+    pub(crate) fn unary(&self, unary: Unary) -> Tensor {
         self.trace().emit_one(Op::Unary(unary), &[self])
     }
 
@@ -133,7 +122,7 @@ impl Tensor {
         self.full_like(0.0)
     }
 
-    /// Where this truth value holds `on_true`, elsewhere `on_false`; all three broadcast.
+    /// Where this bool holds `on_true`, elsewhere `on_false`; all three broadcast.
     pub fn select(&self, on_true: &Tensor, on_false: &Tensor) -> Tensor {
         let dims = broadcast_dims(on_true.dims(), on_false.dims()).and_then(|dims| broadcast_dims(&dims, self.dims()));
         let Some(dims) = dims else { return self.trace().emit_one(Op::Select, &[self, on_true, on_false]) };
@@ -172,75 +161,9 @@ fn broadcast_dims(left: &[usize], right: &[usize]) -> Option<Vec<usize>> {
             (a, b) if a == b => Some(a),
             (1, b) => Some(b),
             (a, 1) => Some(a),
-            _ => None,
+            (_, _) => None,
         })
         .collect()
-}
-
-macro_rules! unary_methods {
-    ($($name:ident => $unary:ident, $doc:literal;)*) => {
-        impl Tensor {$(
-            #[doc = $doc]
-            pub fn $name(&self) -> Tensor { self.unary(Unary::$unary) }
-        )*}
-    };
-}
-unary_methods! {
-    abs => Abs, "The absolute value.";
-    sign => Sign, "-1, 0 or 1.";
-    exp => Exp, "The exponential.";
-    expm1 => Expm1, "`exp(x) - 1`, exact near 0.";
-    log => Log, "The natural logarithm.";
-    log1p => Log1p, "`log(1 + x)`, exact near 0.";
-    sqrt => Sqrt, "The square root.";
-    rsqrt => Rsqrt, "One over the square root.";
-    tanh => Tanh, "The hyperbolic tangent.";
-    logistic => Logistic, "The sigmoid `1 / (1 + exp(-x))`.";
-    erf => Erf, "The error function.";
-    sin => Sin, "The sine.";
-    cos => Cos, "The cosine.";
-    floor => Floor, "The greatest integer not above.";
-    ceil => Ceil, "The least integer not below.";
-    round_even => RoundEven, "The nearest integer, halves to the even one.";
-    not => Not, "Logical for truth values, bitwise for integers.";
-    is_finite => IsFinite, "Neither infinite nor NaN.";
-}
-
-macro_rules! binary_methods {
-    ($($name:ident => $binary:ident, $doc:literal;)*) => {
-        impl Tensor {$(
-            #[doc = $doc]
-            pub fn $name(&self, other: &Tensor) -> Tensor { self.binary(Binary::$binary, other) }
-        )*}
-    };
-}
-binary_methods! {
-    max => Max, "The greater of two.";
-    min => Min, "The lesser of two.";
-    pow => Pow, "A power.";
-    atan2 => Atan2, "The angle of the point `(other, self)`.";
-    and => And, "Logical or bitwise and.";
-    or => Or, "Logical or bitwise or.";
-    xor => Xor, "Logical or bitwise exclusive or.";
-    shift_left => ShiftLeft, "Bits moved up.";
-    shift_right => ShiftRight, "Bits moved down, zeros coming in.";
-}
-
-macro_rules! compare_methods {
-    ($($name:ident => $comparison:ident, $doc:literal;)*) => {
-        impl Tensor {$(
-            #[doc = $doc]
-            pub fn $name(&self, other: &Tensor) -> Tensor { self.compare(Comparison::$comparison, other) }
-        )*}
-    };
-}
-compare_methods! {
-    equal => Equal, "Where both are equal.";
-    not_equal => NotEqual, "Where both differ.";
-    less => Less, "Where this is less.";
-    less_equal => LessEqual, "Where this is less or equal.";
-    greater => Greater, "Where this is greater.";
-    greater_equal => GreaterEqual, "Where this is greater or equal.";
 }
 
 macro_rules! operators {

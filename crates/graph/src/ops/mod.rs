@@ -92,12 +92,12 @@ pub(crate) fn pull_back(op: &Op, step: &Step) -> Gradients {
 
 /// How many results an operation over that many inputs has.
 pub(crate) fn result_count(op: &Op, inputs: usize) -> usize {
-    match op {
-        Op::ArgReduce { .. } => 2,
-        Op::Sort { .. } | Op::While { .. } | Op::Barrier => inputs,
-        Op::If { then, .. } => then.outputs().len(),
-        Op::Call { body, .. } => body.outputs().len(),
-        _ => 1,
+    if let Op::If { then: body, .. } | Op::Call { body, .. } = op {
+        body.outputs().len()
+    } else if let Op::Sort { .. } | Op::While { .. } | Op::Barrier = op {
+        inputs
+    } else {
+        1 + matches!(op, Op::ArgReduce { .. }) as usize
     }
 }
 

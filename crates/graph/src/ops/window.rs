@@ -1,6 +1,6 @@
 //! Sliding windows: pooling and its gradient.
 
-pub(super) mod gradient;
+pub(crate) mod gradient;
 
 use crate::{Op, Reduction, Shape, Tensor, Window};
 

@@ -25,9 +25,9 @@ fn fold(graph: &Graph, builder: &GraphBuilder, node: &Node, operands: &[ValueId]
     }
     let constants: Option<Vec<HostTensor>> = operands
         .iter()
-        .map(|&operand| match &builder.graph().producer(operand).op {
-            Op::Constant(tensor) if tensor.shape().elements() <= GREATEST => Some(tensor.clone()),
-            _ => None,
+        .map(|&operand| {
+            let Op::Constant(tensor) = &builder.graph().producer(operand).op else { return None };
+            (tensor.shape().elements() <= GREATEST).then(|| tensor.clone())
         })
         .collect();
     let mut single = GraphBuilder::new();
@@ -40,15 +40,6 @@ fn fold(graph: &Graph, builder: &GraphBuilder, node: &Node, operands: &[ValueId]
 
 /// Broadcasts of constants stay what they are, since backends read them without memory. What has a body may run long.
 fn foldable(op: &Op) -> bool {
-    match op {
-        Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. } | Op::Barrier => false,
-        Op::While { .. } | Op::If { .. } | Op::Call { .. } | Op::RandomBits { .. } => false,
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_) | Op::Bitcast(_) => {
-            true
-        }
-        Op::Reshape { .. } | Op::Transpose { .. } | Op::Reverse { .. } | Op::Slice { .. } | Op::Pad { .. } => true,
-        Op::DynamicSlice { .. } | Op::DynamicUpdateSlice | Op::Concatenate { .. } => true,
-        Op::Reduce { .. } | Op::ArgReduce { .. } | Op::Sort { .. } | Op::Gather(_) | Op::Scatter(_) => true,
-        Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::Dot(_) | Op::Convolution(_) => true,
-    }
+    let has_no_work = matches!(op, Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::Barrier);
+    !has_no_work && !matches!(op, Op::Broadcast { .. } | Op::RandomBits { .. }) && op.bodies().is_empty()
 }

@@ -11,11 +11,13 @@ pub fn inline_calls(graph: &Graph) -> Graph {
 
 /// The same, except for calls whose kernel the backend has.
 pub fn inline_unless(graph: &Graph, has: impl Fn(&KernelHint) -> bool) -> Graph {
-    super::rebuild(graph, |builder, node, operands| match &node.op {
-        Op::Call { body, kernel, .. } if !kernel.as_ref().is_some_and(|kernel| has(kernel)) => {
-            paste(builder, body, &operands)
+    super::rebuild(graph, |builder, node, operands| {
+        if let Op::Call { body, kernel, .. } = &node.op
+            && !kernel.as_ref().is_some_and(|kernel| has(kernel))
+        {
+            return paste(builder, body, &operands);
         }
-        _ => builder.copy(graph, node, operands),
+        builder.copy(graph, node, operands)
     })
 }
 

@@ -95,6 +95,6 @@ pub fn pack_narrow_images(graph: &Graph) -> Graph {
 fn has_convolution(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| match &node.op {
         Op::Convolution(_) => true,
-        op => crate::verify::bodies(op).iter().any(|body| has_convolution(body)),
+        op => op.bodies().iter().any(|(_, body)| has_convolution(body)),
     })
 }

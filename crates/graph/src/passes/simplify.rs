@@ -36,7 +36,7 @@ struct Site<'a> {
 impl Site<'_> {
     /// The value that makes a node with one result superfluous; it has the same shape.
     fn simplify(&mut self, op: &Op, operands: &[ValueId], shape: &Shape) -> Option<ValueId> {
-        match op {
+        let simpler = match op {
             Op::Unary(unary) => self.unary(*unary, operands[0]),
             Op::Binary(binary) => self.binary(*binary, operands, shape),
             Op::Select => self.select(operands),
@@ -59,8 +59,8 @@ impl Site<'_> {
             Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::Dot(_) | Op::Convolution(_) => None,
             Op::Gather(_) | Op::Scatter(_) => None,
             Op::While { .. } | Op::If { .. } | Op::Call { .. } | Op::Barrier => None,
-        }
-        .or_else(|| self.before_moving(op, operands, shape))
+        };
+        simpler.or_else(|| self.before_moving(op, operands, shape))
     }
 
     fn graph(&self) -> &Graph {
@@ -105,19 +105,17 @@ impl Site<'_> {
 
     /// The scalar that a value repeats.
     fn repeated_scalar(&self, value: ValueId) -> Option<ValueId> {
-        match self.producer(value) {
-            (Op::Broadcast { .. }, [source]) if self.shape(*source).rank() == 0 => Some(*source),
-            _ => None,
-        }
+        let (Op::Broadcast { .. }, [source]) = self.producer(value) else { return None };
+        (self.shape(*source).rank() == 0).then_some(*source)
     }
 }
 
 /// The number that all elements of a value are equal to, where its making shows that at a glance.
 fn splat(graph: &Graph, value: ValueId) -> Option<f64> {
     let node = graph.producer(value);
-    match &node.op {
-        Op::Constant(tensor) if tensor.shape().elements() == 1 => tensor.to_f64s().first().copied(),
-        Op::Broadcast { .. } | Op::Reshape { .. } => splat(graph, node.inputs[0]),
-        _ => None,
+    if let Op::Broadcast { .. } | Op::Reshape { .. } = node.op {
+        return splat(graph, node.inputs[0]);
     }
+    let Op::Constant(tensor) = &node.op else { return None };
+    if tensor.shape().elements() == 1 { tensor.to_f64s().first().copied() } else { None }
 }

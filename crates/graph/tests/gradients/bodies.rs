@@ -1,5 +1,6 @@
 use crate::{Numbers, check, inputs_of, run, values};
-use octant_graph::{DType, Graph, Op, Shape, Tensor, Trace};
+use octant_graph::{DType, Graph, KernelHint, Shape, Tensor, Trace};
+use std::sync::Arc;
 
 /// Layers in a called function, with a captured value and an intermediate one that is a result as well.
 fn called(trace: &Trace, x: &[Tensor], recompute: bool) -> Tensor {
@@ -28,12 +29,7 @@ fn calls_in_calls() {
 }
 
 fn count(graph: &Graph, name: &str) -> usize {
-    let inside = |node: &octant_graph::Node| match &node.op {
-        Op::While { condition, body, .. } => count(condition, name) + count(body, name),
-        Op::If { then, otherwise } => count(then, name) + count(otherwise, name),
-        Op::Call { body, .. } => count(body, name),
-        _ => 0,
-    };
+    let inside = |node: &octant_graph::Node| node.op.bodies().iter().map(|(_, body)| count(body, name)).sum::<usize>();
     graph.nodes().iter().map(|node| inside(node) + (node.op.name() == name) as usize).sum()
 }
 
@@ -248,4 +244,57 @@ fn barriers_pass_gradients_on() {
         let held = trace.barrier(&[x[0].sin(), x[1].exp()]);
         &held[0] * &held[1]
     });
+}
+
+/// `tanh(x · w)` as a call that names a kernel, whose gradient is `factor` times the true one, written by hand.
+fn with_own_gradient(trace: &Trace, x: &[Tensor], factor: f64) -> Tensor {
+    let shapes = [x[0].shape(), x[1].shape(), &Shape::new(DType::F64, [x[0].dim(0), x[1].dim(1)])].map(Shape::clone);
+    let [result, cotangent] = [shapes[2].clone(), shapes[2].clone()];
+    let taken = [&shapes[..2], &[result, cotangent]].concat();
+    let (gradient, captured) = trace.body(&taken, |_, taken| {
+        let [x, w, y, cotangent] = [0, 1, 2, 3].map(|i| &taken[i]);
+        let before = cotangent * (1.0 - y * y) * factor;
+        vec![before.matmul(&w.transpose(&[1, 0])), x.transpose(&[1, 0]).matmul(&before)]
+    });
+    assert!(captured.is_empty());
+    let hint = KernelHint { gradient: Some(gradient), ..KernelHint::new("test", vec![]) };
+    trace.call_kernel(x, false, Some(Arc::new(hint)), |x| vec![x[0].matmul(&x[1]).tanh()]).remove(0)
+}
+
+#[test]
+fn the_gradient_of_a_kernel_hint_equals_that_of_the_body() {
+    check(&[&[3, 2], &[2, 4]], |trace, x| with_own_gradient(trace, x, 1.0).exp());
+    let gradients = |hinted: bool| {
+        let mut numbers = Numbers::new(5);
+        let points = [numbers.tensor(&[3, 2]), numbers.tensor(&[2, 4])];
+        let trace = Trace::new();
+        let x = inputs_of(&trace, &points);
+        let y = if hinted { with_own_gradient(&trace, &x, 1.0) } else { x[0].matmul(&x[1]).tanh() };
+        let gradients = trace.gradients(&(&y * &y).sum_all(), &x);
+        run(&trace.finish(&gradients).unwrap(), &points).unwrap()
+    };
+    for (hinted, plain) in gradients(true).iter().zip(gradients(false)) {
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+        assert!(hinted.to_f64s().iter().zip(&plain.to_f64s()).all(close), "{hinted:?} and {plain:?}");
+    }
+}
+
+/// A gradient that is wrong on purpose shows which of the two the backward pass takes, also inside of another call and
+/// for one input alone.
+#[test]
+fn the_backward_pass_takes_the_gradient_of_the_hint_and_not_of_the_body() {
+    for nested in [false, true] {
+        let mut numbers = Numbers::new(6);
+        let points = [numbers.tensor(&[3, 2]), numbers.tensor(&[2, 4])];
+        let gradient = |factor: f64| {
+            let trace = Trace::new();
+            let x = inputs_of(&trace, &points);
+            let inside = |x: &[Tensor]| vec![with_own_gradient(x[0].trace(), x, factor)];
+            let y = if nested { trace.call(&x, false, inside).remove(0) } else { inside(&x).remove(0) };
+            let gradients = trace.gradients(&y.sum_all(), &x[1..]);
+            run(&trace.finish(&gradients).unwrap(), &points).unwrap().remove(0).to_f64s()
+        };
+        let doubled: Vec<f64> = gradient(1.0).iter().map(|value| 2.0 * value).collect();
+        assert_eq!(gradient(2.0), doubled);
+    }
 }

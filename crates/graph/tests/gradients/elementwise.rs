@@ -6,17 +6,16 @@ fn unary_operations() {
     for unary in Unary::ALL {
         // Inside of every domain and away from jumps.
         let points = [values(&[5], &[0.3, 0.9, 1.4, 2.2, 0.05])];
-        match unary {
-            Unary::Not | Unary::IsFinite => continue,
-            _ => check_at(&points, |trace, x| trace.emit_one(Op::Unary(unary), &[&x[0]])),
+        if unary.domain().contains(DType::F64) && unary != Unary::IsFinite {
+            check_at(&points, |trace, x| trace.emit_one(Op::Unary(unary), &[&x[0]]));
         }
     }
 }
 
 #[test]
 fn unary_operations_of_negative_numbers() {
-    use Unary::*;
-    for unary in [Neg, Abs, Sign, Exp, Expm1, Tanh, Logistic, Erf, Sin, Cos, Floor, Ceil, RoundEven] {
+    let takes_negative = |unary: &Unary| unary.domain().contains(DType::F64) && !unary.of_float(-2.2).is_nan();
+    for unary in Unary::ALL.into_iter().filter(takes_negative).filter(|&unary| unary != Unary::IsFinite) {
         let points = [values(&[3], &[-0.3, -1.6, -2.2])];
         check_at(&points, |trace, x| trace.emit_one(Op::Unary(unary), &[&x[0]]));
     }

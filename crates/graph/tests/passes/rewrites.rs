@@ -144,16 +144,38 @@ fn bodies_are_simplified_and_shared_bodies_stay_shared() {
     let once = trace.emit_one(call.clone(), &[&x]);
     let twice = trace.emit_one(call, &[&once]);
     let graph = passes::optimize(trace.finish(&[twice]).unwrap());
-    let bodies: Vec<_> = graph
-        .nodes()
-        .iter()
-        .filter_map(|node| match &node.op {
-            octant_graph::Op::Call { body, .. } => Some(body.clone()),
-            _ => None,
-        })
-        .collect();
+    let bodies: Vec<_> =
+        graph.nodes().iter().flat_map(|node| node.op.bodies().into_iter().map(|(_, body)| body.clone())).collect();
     assert_eq!(names(&bodies[0]), ["exp"]);
     assert!(std::sync::Arc::ptr_eq(&bodies[0], &bodies[1]));
     let inlined = passes::optimize(passes::apply(passes::inline_calls, &graph));
     assert_eq!(names(&inlined), ["exp", "exp"]);
+}
+
+/// GPUs scatter the gradient of overlapping windows with atomic additions, in another order in every run.
+#[test]
+fn gradients_of_overlapping_poolings_are_gathered() {
+    use octant_graph::composites::Pool;
+    for (pool, side) in [(Pool::square(3, 2).padded(1), 9), (Pool::square(3, 1), 6), (Pool::square(5, 2), 12)] {
+        let trace = Trace::new();
+        let x = trace.input("x", floats(&[2, side, side, 3]));
+        let weights = trace.input("w", floats(x.max_pool(pool).dims()));
+        let loss = (x.max_pool(pool) * &weights).sum_all();
+        let gradient = trace.gradients(&loss, &[x.clone()]);
+        let graph = trace.finish(&gradient).unwrap();
+        let gathered = passes::apply(passes::unpool_by_gathering, &graph);
+        octant_graph::verify::verify(&gathered).unwrap();
+        assert!(names(&graph).contains(&"select_and_scatter") && !names(&gathered).contains(&"select_and_scatter"));
+        // Few different values, so that windows have several equal maxima.
+        let value = |i: usize| ((i * 7919 + 13) % 11) as f64 - 5.0;
+        let inputs: Vec<HostTensor> = graph
+            .input_shapes()
+            .into_iter()
+            .map(|shape| {
+                let values: Vec<f64> = (0..shape.elements()).map(value).collect();
+                HostTensor::from_f64s(shape, &values).unwrap()
+            })
+            .collect();
+        assert_eq!(evaluate(&graph, &inputs).unwrap(), evaluate(&gathered, &inputs).unwrap());
+    }
 }

@@ -1,7 +1,7 @@
 //! Multi-head self-attention (Vaswani et al., 2017).
 
 use crate::{Scope, layers::Dense};
-use octant_graph::{DType, DotGeneral, Tensor};
+use octant_graph::{AttentionOptions, Tensor};
 
 /// Every token looks at every other: queries, keys and values come from one joint projection.
 #[derive(Debug, Clone, Copy)]
@@ -30,37 +30,8 @@ impl SelfAttention {
         let per_head = width / self.heads.max(1);
         let joint = self.joint.apply_named(cx, x, joint_names[0], joint_names[1]);
         let joint = joint.reshape(&[batch, tokens, 3, self.heads, per_head]);
-        let part = |index| joint.slice_axis(2, index, index + 1).reshape(&[batch, tokens, self.heads, per_head]);
-        let [queries, keys, values] = [part(0), part(1), part(2)];
-        // [batch, heads, query, key]
-        let scores = product(&(queries / (per_head as f64).sqrt()), &keys, [3, 3], DType::F32);
-        let weights = scores.softmax(3).convert(values.dtype());
-        // [batch, heads, query, feature], weights having its heads on axis 1 already.
-        let mixed = weights.dot_general(
-            &values,
-            DotGeneral {
-                left_batch: vec![0, 1],
-                right_batch: vec![0, 2],
-                left_contract: vec![3],
-                right_contract: vec![1],
-                dtype: values.dtype(),
-            },
-        );
-        let mixed = mixed.transpose(&[0, 2, 1, 3]).reshape(&[batch, tokens, width]);
+        let [mixed, _] = joint.self_attention(&AttentionOptions::default());
+        let mixed = mixed.reshape(&[batch, tokens, width]);
         self.output.apply(&cx.at(output_name), &mixed)
     }
-}
-
-/// A product of two `[batch, tokens, heads, features]` values per batch and head.
-fn product(left: &Tensor, right: &Tensor, contract: [usize; 2], dtype: DType) -> Tensor {
-    left.dot_general(
-        right,
-        DotGeneral {
-            left_batch: vec![0, 2],
-            right_batch: vec![0, 2],
-            left_contract: vec![contract[0]],
-            right_contract: vec![contract[1]],
-            dtype,
-        },
-    )
 }

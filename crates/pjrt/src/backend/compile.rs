@@ -3,6 +3,7 @@
 use super::{CUDA, Notice, PjrtBackend};
 use crate::cache::{ExecutableCache, Key, Lookup};
 use crate::compile_options::{CompileOptions, Flag};
+use crate::environment;
 use crate::loaded::LoadedExecutable;
 use octant_runtime as runtime;
 use octant_runtime::Program;
@@ -13,18 +14,10 @@ impl PjrtBackend {
         (self.log)(Notice::Said(sentence));
     }
 
-    pub(super) fn compile_options(
-        &self,
-        program: &Program,
-        options: &runtime::CompileOptions,
-    ) -> runtime::Result<CompileOptions> {
+    pub(super) fn compile_options(&self, program: &Program) -> runtime::Result<CompileOptions> {
         let devices = self.devices_of(&program.mesh)?;
         let mut compile = CompileOptions::spmd(devices.len());
         compile.device_ids = devices.iter().map(|device| device.description().id as i64).collect();
-        if options.deterministic && self.name == CUDA {
-            // Other platforms' programs always give the same bits.
-            compile = compile.with_flag("xla_gpu_deterministic_ops", Flag::Bool(true));
-        }
         if devices.len() == 1 && self.name == CUDA {
             // The kernels of a recorded graph run one after the other either way, since only copies between devices may
             // overlap them. But to find that out XLA compares every kernel with every other when a stored program is
@@ -82,7 +75,7 @@ impl PjrtBackend {
 
     /// Measurements outlive a change of the program: most of its kernels stay the same.
     fn with_autotuner_cache(&self, options: CompileOptions, cache: &ExecutableCache) -> CompileOptions {
-        let folder = cache.folder_for("autotune");
+        let folder = cache.folder_for(if environment::is_repeatable() { "autotune-repeatable" } else { "autotune" });
         if self.name != CUDA || std::fs::create_dir_all(&folder).is_err() {
             return options;
         }

@@ -136,7 +136,7 @@ impl runtime::Backend for PjrtBackend {
         options.write_dump(program, "graph.txt", || program.graph.to_string().into_bytes())?;
         options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
         let start = Instant::now();
-        let compiled = self.load_or_compile(&program.name, &text, self.compile_options(program, options)?);
+        let compiled = self.load_or_compile(&program.name, &text, self.compile_options(program)?);
         let (loaded, from_cache) = compiled.map_err(|error| refused(&self.name, error))?;
         if options.dump.is_some() {
             match loaded.executable().optimized_program() {
@@ -199,7 +199,11 @@ fn lower(program: &Program, options: &octant_stablehlo::Options) -> runtime::Res
         backend: "StableHLO".to_string(),
         message: error.to_string(),
     };
-    octant_stablehlo::lower(program, options).map_err(refused)
+    if !options.cuda_kernels {
+        return octant_stablehlo::lower(program, options).map_err(refused);
+    }
+    let graph = octant_graph::passes::apply(octant_graph::passes::unpool_by_gathering, &program.graph);
+    octant_stablehlo::lower(&Program { graph, ..program.clone() }, options).map_err(refused)
 }
 
 /// A program compiled for a board that need not be here.

@@ -13,58 +13,15 @@ pub fn unary(f: &mut Function, unary: Unary, x: &Named) -> Named {
 
 /// What StableHLO calls it; it has no error function.
 pub fn unary_name(unary: Unary) -> Option<&'static str> {
-    let name = match unary {
-        Unary::Neg => "negate",
-        Unary::Abs => "abs",
-        Unary::Sign => "sign",
-        Unary::Exp => "exponential",
-        Unary::Expm1 => "exponential_minus_one",
-        Unary::Log => "log",
-        Unary::Log1p => "log_plus_one",
-        Unary::Sqrt => "sqrt",
-        Unary::Rsqrt => "rsqrt",
-        Unary::Tanh => "tanh",
-        Unary::Logistic => "logistic",
-        Unary::Erf => return None,
-        Unary::Sin => "sine",
-        Unary::Cos => "cosine",
-        Unary::Floor => "floor",
-        Unary::Ceil => "ceil",
-        Unary::RoundEven => "round_nearest_even",
-        Unary::Not => "not",
-        Unary::IsFinite => "is_finite",
-    };
-    Some(name)
+    unary.stablehlo()
 }
 
 pub fn binary_name(binary: Binary) -> &'static str {
-    match binary {
-        Binary::Add => "add",
-        Binary::Sub => "subtract",
-        Binary::Mul => "multiply",
-        Binary::Div => "divide",
-        Binary::Rem => "remainder",
-        Binary::Max => "maximum",
-        Binary::Min => "minimum",
-        Binary::Pow => "power",
-        Binary::Atan2 => "atan2",
-        Binary::And => "and",
-        Binary::Or => "or",
-        Binary::Xor => "xor",
-        Binary::ShiftLeft => "shift_left",
-        Binary::ShiftRight => "shift_right_logical",
-    }
+    binary.stablehlo()
 }
 
 pub fn comparison_name(comparison: Comparison) -> &'static str {
-    match comparison {
-        Comparison::Equal => "EQ",
-        Comparison::NotEqual => "NE",
-        Comparison::Less => "LT",
-        Comparison::LessEqual => "LE",
-        Comparison::Greater => "GT",
-        Comparison::GreaterEqual => "GE",
-    }
+    comparison.stablehlo()
 }
 
 pub fn clamp(f: &mut Function, low: &Named, x: &Named, high: &Named) -> Named {

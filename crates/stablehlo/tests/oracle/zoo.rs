@@ -3,6 +3,7 @@
 use crate::client::{self, Run};
 use octant_graph::HostTensor;
 use octant_runtime::Sharding;
+use octant_stablehlo::Options;
 
 #[path = "../../../train/tests/support/tiny_steps.rs"]
 mod tiny_steps;
@@ -41,6 +42,23 @@ fn models_train_the_same_in_the_forms_that_gpus_get() {
         let run = Run::new(program, inputs);
         let options = if gpu { crate::gpu_forms(run.options) } else { run.options };
         Run { options, ..run }
+    };
+    let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
+    pairs_agree(&MODELS, &client::run(&python, &runs));
+}
+
+/// Narrow images with every 2×2 pixels as one: on one device as they are, on eight in the form that TPUs get.
+#[test]
+fn packed_models_train_on_eight_devices_as_plain_ones_on_one() {
+    let python = match client::python() {
+        Ok(python) => python,
+        Err(skipped) => return println!("{skipped}"),
+    };
+    const MODELS: [&str; 4] = ["mshnet-tiny", "unet-tiny", "resnet-tiny", "mobilenet_v3-tiny"];
+    let run = |model: &'static str, packed: bool| {
+        let (program, inputs) = tiny_step(model, BATCH, if packed { DEVICES } else { 1 });
+        let run = Run::new(program, inputs);
+        Run { options: Options { pack_narrow_images: packed, ..run.options }, ..run }
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
     pairs_agree(&MODELS, &client::run(&python, &runs));

@@ -1,6 +1,5 @@
 //! One epoch: learn, validate, judge, write down.
 
-use super::plan::validated_names;
 use super::{Ending, EpochReport, Runner, StepReport, Times};
 use crate::{Best, Metric, Phase, Session, TrainError};
 use octant_data::{Batches, Loader};
@@ -34,12 +33,12 @@ impl<'p> Runner<'p, '_> {
         self.report_left_out(train)?;
         let training = begun.elapsed().saturating_sub(self.times.checkpoint - before);
         let is_last = self.progress.phase_epoch + 1 == phase.epochs;
-        let validates = is_last || number.is_multiple_of(self.plan.validate_every.max(1));
+        let validates = is_last || number.is_multiple_of(self.plan.run.validate_every);
         let began_validation = Instant::now();
         let validated = match validates {
             true => self.validate(phase, session)?,
             // Their names are needed all the same: the table's header is that of its first row.
-            false => Some(validated_names(&*phase.task).into_iter().map(|name| (name, f64::NAN)).collect()),
+            false => Some(session.validated_names().into_iter().map(|name| (name, f64::NAN)).collect()),
         };
         let Some(validated) = validated else {
             // Interrupted: the epoch's steps are done and in the state; validation will be done anew.
@@ -53,12 +52,12 @@ impl<'p> Runner<'p, '_> {
             training,
             input: train.stats().waited.saturating_sub(waited),
             validation: began_validation.elapsed(),
-            images: (steps - first) * self.plan.batch_size as u64,
+            images: (steps - first) * self.plan.step.batch_size as u64,
             ..self.times
         };
         let times = self.times;
         self.note_time(&times);
-        if self.plan.histograms_every.is_some_and(|every| number.is_multiple_of(every.max(1))) {
+        if self.plan.run.histograms.is_some_and(|every| number.is_multiple_of(every)) {
             self.write_histograms(session, train, number)?;
         }
         self.progress.metrics = metrics.iter().filter(|(_, value)| !value.is_nan()).cloned().collect();
@@ -114,8 +113,8 @@ impl<'p> Runner<'p, '_> {
                 self.checkpoint(session, &["last"])?;
                 return Ok(Some(ending));
             }
-            let due = |every: u64| self.progress.step.is_multiple_of(every.max(1)) && self.progress.epoch_step < steps;
-            if self.plan.checkpoint_every.is_some_and(due) {
+            let due = |every: u64| self.progress.step.is_multiple_of(every) && self.progress.epoch_step < steps;
+            if self.plan.run.checkpoint_every.is_some_and(due) {
                 self.check_finite(session, train)?;
                 self.checkpoint(session, &["last"])?;
             }
@@ -213,7 +212,7 @@ impl<'p> Runner<'p, '_> {
             return true;
         }
         let since = before.map_or(0, |best| epoch - best.epoch);
-        if self.plan.patience.is_some_and(|patience| since >= patience) {
+        if self.plan.run.patience.is_some_and(|patience| since >= patience) {
             self.progress.finished = true;
             let text = format!("no better {} for {since} epochs: stopping early", watched.metric);
             self.watcher.message(&text);

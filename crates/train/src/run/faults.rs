@@ -1,6 +1,7 @@
 //! Steps whose loss is not finite.
 
-use super::{OnBad, Runner};
+use super::Runner;
+use crate::step::OnNan;
 use crate::{Session, TrainError};
 use octant_data::{Loader, Position};
 
@@ -13,7 +14,7 @@ impl Runner<'_, '_> {
             return Ok(());
         }
         let files = self.files_of(first, train);
-        if self.plan.on_bad == OnBad::Skip {
+        if self.plan.step.on_nan == OnNan::Skip {
             if bad > self.skipped {
                 let text = format!(
                     "{bad} steps of this epoch were not finite and changed nothing; the first was step {first} with {files}"
@@ -31,8 +32,8 @@ impl Runner<'_, '_> {
             false => "there is no checkpoint yet".to_string(),
         };
         let text = format!(
-            "the loss is not finite since step {first}, whose batch was {files}; {resume}; try a smaller --lr, --clip-norm 1, \
-             or --on-nan skip"
+            "the loss is not finite since step {first}, whose batch was {files}; {resume}; try a smaller `lr`, `clip_norm = 1`, \
+             or `on_nan = \"skip\"`"
         );
         let _ = self.directory.log(&text);
         Err(TrainError::NotFinite(text))

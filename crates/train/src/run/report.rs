@@ -100,8 +100,8 @@ impl Times {
         let others = parts.iter().filter(|(other, time)| *other != name && share(*time) >= 1.0);
         let others: Vec<String> = others.map(|(name, time)| format!("{name} {:.0} %", share(*time))).collect();
         let remedy = match name {
-            "input" => "; more --workers, --cache ram or smaller images would help",
-            "checkpoints" => "; --checkpoint-every less often would help",
+            "input" => "; more `workers`, `cache = \"ram\"` or smaller images would help",
+            "checkpoints" => "; `checkpoint_every` less often would help",
             _ => "",
         };
         let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };

@@ -11,28 +11,31 @@ use octant_runtime::Program;
 pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
     let (batch_inputs, batch) = batch(&trace, plan);
-    let sums = trace.input("#sums", Shape::new(DType::F32, [plan.task.sums(false)]));
-    let context = Context::new(&trace, Mode::Evaluate, plan.precision);
+    let context = Context::new(&trace, Mode::Evaluate, plan.step.precision);
     let outcome = plan.task.outcome(&context, &batch);
+    let count = outcome.sums.dims().first().copied().unwrap_or(0);
+    let sums = trace.input("#sums", Shape::new(DType::F32, [count]));
     let variables = context.variables();
     let loss = outcome.objectives[0].loss.convert(DType::F32);
     let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(outcome.predictions).collect();
     let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([sums]).chain(batch_inputs).collect();
     let place = variables.len();
     let program = program("evaluation step", trace, &inputs, &outputs, place..place + 1, plan)?;
-    Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new() })
+    let variables = variables.into_iter().map(|v| v.spec).collect();
+    Ok(TracedStep { program, variables, entries: Vec::new(), sums: count })
 }
 
 /// Traces what is asked of images alone: variables and images in, predictions out.
 pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
-    let (name, shape) = plan.task.batch_shapes(plan.batch_size).swap_remove(0);
-    let images = trace.input(&name, shape);
-    let context = Context::new(&trace, Mode::Evaluate, plan.precision);
+    let inputs = plan.task.inputs(plan.step.batch_size);
+    let (name, shape) = inputs.shapes().next().expect("the first input is the images");
+    let images = trace.input(name, shape.clone());
+    let context = Context::new(&trace, Mode::Evaluate, plan.step.precision);
     let output = plan.task.predict(&context, &images);
     let variables = context.variables();
     let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([images]).collect();
     let order = order(&trace, &inputs);
     let program = Program::new("prediction", trace.finish(&[output])?.with_inputs_ordered(&order));
-    Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new() })
+    Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new(), sums: 0 })
 }

@@ -4,7 +4,7 @@ use super::update::{gradients, learned};
 use super::{StepPlan, TracedStep, batch, program};
 use crate::TrainError;
 use octant_graph::{DType, Shape, Tensor, Trace};
-use octant_nn::{Context, Mode, Training};
+use octant_nn::{Context, Mode};
 
 /// Traces the gradients of a step that learns, before they are accumulated and clipped. Its inputs are the variables, the
 /// batch and the step's key. Its outputs are the gradients of the parameters that learn, whose numbers come with it.
@@ -12,13 +12,7 @@ pub fn slopes(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError> {
     let trace = Trace::new();
     let (batch_inputs, batch) = batch(&trace, plan);
     let key = trace.input("key", Shape::new(DType::U32, [2]));
-    let training = Training {
-        batch_groups: plan.batch_groups,
-        frozen_statistics: plan.frozen_statistics,
-        recompute_blocks: plan.recompute,
-        ..Training::new(&key)
-    };
-    let context = Context::new(&trace, Mode::Train(training), plan.precision);
+    let context = Context::new(&trace, Mode::Train(plan.training(&key)), plan.step.precision);
     let outcome = plan.task.outcome(&context, &batch);
     let variables = context.variables();
     let learned = learned(plan, &variables, &outcome);
@@ -29,5 +23,5 @@ pub fn slopes(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError> {
     program.donated.clear();
     let specs = variables.into_iter().map(|variable| variable.spec).collect();
     let numbers = learned.into_iter().map(|(_, index)| index).collect();
-    Ok((TracedStep { program, variables: specs, entries: Vec::new() }, numbers))
+    Ok((TracedStep { program, variables: specs, entries: Vec::new(), sums: 0 }, numbers))
 }

@@ -30,11 +30,12 @@ impl Layout {
 
 /// Which objective moves which variable.
 pub(super) fn learned(plan: &StepPlan, variables: &[Variable], outcome: &Outcome) -> Vec<(usize, usize)> {
+    let head = plan.task.head_paths();
     let objectives = outcome.objectives.iter().enumerate();
     objectives
         .flat_map(|(objective, Objective { scope, .. })| {
             let moves = |spec: &VariableSpec| {
-                spec.kind == Kind::Parameter && is_under(&spec.path, scope) && (plan.trainable)(spec)
+                spec.kind == Kind::Parameter && is_under(&spec.path, scope) && plan.phase.train.includes(spec, &head)
             };
             let indices = (0..variables.len()).filter(move |&index| moves(&variables[index].spec));
             indices.map(move |index| (objective, index)).collect::<Vec<_>>()
@@ -55,7 +56,7 @@ pub(super) fn gradients(
     outcome.objectives.iter().enumerate().flat_map(of_objective).collect()
 }
 
-/// Whether the loss, and the gradients where they are given, are finite: a truth value.
+/// Whether the loss, and the gradients where they are given, are finite: a bool.
 pub(super) fn finite(outcome: &Outcome, gradients: Option<&[Tensor]>) -> Tensor {
     let is_finite = |value: &Tensor| value.abs().less_equal(&value.scalar_like(f32::MAX as f64));
     let loss = is_finite(&outcome.objectives[0].loss.convert(DType::F32));
@@ -67,8 +68,8 @@ pub(super) fn finite(outcome: &Outcome, gradients: Option<&[Tensor]>) -> Tensor 
 
 /// The condition under which parameters change, where there is one. With accumulation, a bad batch adds nothing instead.
 pub(super) fn gate(plan: &StepPlan, applies: &Tensor, finite: &Tensor) -> Option<Tensor> {
-    let due = (plan.accumulate > 1).then(|| applies.greater(&applies.scalar_like(0.5)));
-    due.or_else(|| plan.skip_bad.then(|| finite.clone()))
+    let due = (plan.phase.accumulate > 1).then(|| applies.greater(&applies.scalar_like(0.5)));
+    due.or_else(|| plan.skips_bad().then(|| finite.clone()))
 }
 
 pub(super) fn gated(gate: &Option<Tensor>, new: Tensor, old: &Tensor) -> Tensor {
@@ -90,10 +91,10 @@ pub(super) fn accumulated(
     finite: &Tensor,
     gate: &Option<Tensor>,
 ) -> (Vec<Tensor>, Vec<Total>) {
-    if plan.accumulate <= 1 {
+    if plan.phase.accumulate <= 1 {
         return (gradients, Vec::new());
     }
-    let gradients = gradients.into_iter().map(|gradient| match plan.skip_bad {
+    let gradients = gradients.into_iter().map(|gradient| match plan.skips_bad() {
         true => gated(&Some(finite.clone()), gradient.clone(), &gradient.zeros_like()),
         false => gradient,
     });
@@ -102,7 +103,7 @@ pub(super) fn accumulated(
         let VariableSpec { path, shape, .. } = &variables[index].spec;
         let name = format!("{path}#gradient");
         let input = trace.input(&name, shape.clone());
-        let mean = &input + gradient / plan.accumulate as f64;
+        let mean = &input + gradient / plan.phase.accumulate as f64;
         let output = gated(gate, mean.zeros_like(), &mean);
         let entry = Entry { name, role: Role::Gradient, shape: shape.clone(), initial: 0.0 };
         totals.push((entry, input, output));
@@ -112,7 +113,7 @@ pub(super) fn accumulated(
 }
 
 pub(super) fn clipped(plan: &StepPlan, gradients: Vec<Tensor>) -> Vec<Tensor> {
-    match plan.clip {
+    match plan.phase.clip {
         Clip::Off => gradients,
         _ if gradients.is_empty() => gradients,
         Clip::Norm(greatest) => clip_by_norm(&gradients, greatest).0,
@@ -132,9 +133,10 @@ pub(super) fn apply(
     outcome: &Outcome,
     layout: &mut Layout,
 ) {
+    let last = variables.iter().map(|variable| variable.spec.layer).max().unwrap_or(0);
     for (&(objective, index), gradient) in learned.iter().zip(gradients) {
         let spec = &variables[index].spec;
-        let optimizer = outcome.objectives[objective].optimizer.unwrap_or(plan.optimizer);
+        let optimizer = outcome.objectives[objective].optimizer.unwrap_or(plan.phase.optimizer);
         let _scope = trace.scope(spec.path.as_str());
         let slots: Vec<Tensor> = optimizer
             .slots()
@@ -143,7 +145,7 @@ pub(super) fn apply(
                 layout.add(trace, format!("{}#{}", spec.path, slot.name), Role::Slot, &spec.shape, slot.initial)
             })
             .collect();
-        let scale = (plan.rate_scale)(spec);
+        let scale = plan.rate_scale(spec, last);
         let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
         let parameter = &variables[index].value;
         let (number, gate) = turn(outcome.objectives[objective].every, update, gate);
@@ -198,15 +200,8 @@ pub(super) fn average(trace: &Trace, variables: &[Variable], decay: f64, gate: &
 }
 
 /// The sums after this step, with the watch behind them.
-pub(super) fn watch(
-    trace: &Trace,
-    plan: &StepPlan,
-    outcome: &Outcome,
-    finite: &Tensor,
-    key: &Tensor,
-    layout: &mut Layout,
-) {
-    let count = plan.task.sums(true);
+pub(super) fn watch(trace: &Trace, outcome: &Outcome, finite: &Tensor, key: &Tensor, layout: &mut Layout) {
+    let count = outcome.sums.dims().first().copied().unwrap_or(0);
     let shape = Shape::new(DType::F32, [count + WATCH]);
     let old = layout.add(trace, "#sums".into(), Role::Sums, &shape, 0.0);
     let bad = 1.0 - finite.convert(DType::F32);

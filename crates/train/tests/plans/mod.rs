@@ -3,13 +3,13 @@
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use octant_cpu::CpuBackend;
-use octant_data::{Corrupt, Glyphs, LastBatch, Pipeline, Step};
+use octant_data::{Glyphs, Pipeline, Step};
+use octant_nn::Optimizer;
 use octant_nn::schedule::{Plateau, Schedule};
-use octant_nn::{Optimizer, Precision};
 use octant_runtime::{CompileOptions, Mesh};
-use octant_train::run::{EpochReport, OnBad, Plan, StepReport, Watched, Watcher};
-use octant_train::step::Clip;
-use octant_train::{Classify, Pace, Phase, Rate, Session, Trainable};
+use octant_train::run::{EpochReport, Plan, RunOptions, StepReport, Watched, Watcher};
+use octant_train::step::{Clip, StepOptions};
+use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Session, Trainable};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -56,20 +56,17 @@ fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
         name: name.into(),
         epochs,
         task: Box::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.1, mixed: false }),
-        trainable,
-        frozen_statistics: false,
-        optimizer: Optimizer::named("adamw").unwrap(),
-        weight_decay: 0.01,
-        decay_all: false,
-        layer_decay: None,
-        groups: Vec::new(),
-        clip: Clip::Norm(1.0),
-        average: Some(0.9),
-        accumulate: 2,
+        options: PhaseOptions {
+            train: trainable,
+            optimizer: Optimizer::named("adamw").unwrap(),
+            weight_decay: 0.01,
+            clip: Clip::Norm(1.0),
+            ema: Some(0.9),
+            accumulate: 2,
+            ..PhaseOptions::default()
+        },
         rate,
         transform: Arc::new(Pipeline::new([Step::FlipHorizontally { p: 0.5 }])),
-        mix: None,
-        keeps_optimizer: false,
     }
 }
 
@@ -80,28 +77,23 @@ pub fn plan(backend: &CpuBackend, workers: usize) -> Plan<'_> {
     Plan {
         backend,
         mesh: Mesh::single(),
-        options: CompileOptions::default(),
-        recompute: false,
-        shard_optimizer: false,
+        compile: CompileOptions::default(),
         record: None,
-        precision: Precision::F32,
-        seed: 3,
-        batch_size: 8,
-        batch_groups: 1,
-        workers,
-        last: LastBatch::Drop,
-        corrupt: Corrupt::Fatal,
-        steps_per_epoch: Some(3),
+        step: StepOptions { batch_size: 8, ..StepOptions::default() },
+        run: RunOptions {
+            seed: 3,
+            workers,
+            steps_per_epoch: Some(3),
+            validate_every: 2,
+            checkpoint_every: Some(2),
+            histograms: Some(2),
+            ..RunOptions::default()
+        },
         phases: vec![phase("head", 2, Trainable::Head, cosine), phase("all", 3, Trainable::All, plateau)],
         train: Arc::new(Glyphs::new(40, 1)),
         valid: Arc::new(Glyphs::new(20, 2)),
         valid_transform: Arc::new(()),
-        validate_every: 2,
         watched: Watched { metric: "val_loss".into(), smaller: true },
-        patience: None,
-        checkpoint_every: Some(2),
-        histograms_every: Some(2),
-        on_bad: OnBad::Stop,
         deadline: None,
         weights: Default::default(),
         config: "seed = 3\n".into(),

@@ -4,7 +4,7 @@ use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::Optimizer;
 use octant_runtime::{Mesh, Program};
 use octant_train::Role;
-use octant_train::step::{self, StepPlan};
+use octant_train::step::{self, StepOptions, StepPlan};
 use octant_train::{Classify, MaskLoss, Segment, Task};
 
 /// One small variant per family, and both forms of EfficientNetV2.
@@ -45,11 +45,14 @@ impl TinyStep {
     pub fn program(&self) -> (Program, Vec<HostTensor>) {
         let task = task(self.model);
         let plan = StepPlan {
-            optimizer: Optimizer::named(self.optimizer).unwrap(),
             mesh: Mesh::new(self.devices),
-            batch_groups: self.batch_groups,
-            shard_optimizer: self.shard_optimizer,
-            ..StepPlan::new(&*task, self.batch_size)
+            step: StepOptions {
+                batch_size: self.batch_size,
+                batch_groups: self.batch_groups,
+                shard_optimizer: self.shard_optimizer,
+                ..StepOptions::default()
+            },
+            ..StepPlan::new(&*task, self.batch_size).with_optimizer(Optimizer::named(self.optimizer).unwrap())
         };
         let traced = step::training(&plan).unwrap();
         let state = traced.entries.iter().map(|entry| match entry.role {
@@ -57,7 +60,8 @@ impl TinyStep {
             _ => HostTensor::zeros(entry.shape.clone()),
         });
         let rows = self.batch_size.next_multiple_of(self.devices);
-        let batch = task.batch_shapes(rows).into_iter().map(|(name, shape)| batch_input(&name, &shape));
+        let batch = task.inputs(rows);
+        let batch: Vec<HostTensor> = batch.shapes().map(|(name, shape)| batch_input(name, shape)).collect();
         let scalars = [0.05f32, 1.0, 1.0].map(HostTensor::scalar);
         let key = HostTensor::new([2], &[3u32, 1]).unwrap();
         let inputs = state.chain(batch).chain(scalars).chain([key]).collect();

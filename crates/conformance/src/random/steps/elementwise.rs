@@ -69,11 +69,9 @@ pub fn arithmetic(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<
         _ => (Binary::Min, sum),
     };
     let made = x.tensor.binary(binary, &y.tensor);
-    match binary {
-        // The greater of two exact values is exact.
-        Binary::Max | Binary::Min => Some(Tracked { tensor: made, magnitude, error }),
-        _ => Some(Tracked::rounded(made, magnitude, error)),
-    }
+    // The greater of two exact values is exact.
+    let selects = matches!(binary, Binary::Max | Binary::Min);
+    Some(if selects { Tracked { tensor: made, magnitude, error } } else { Tracked::rounded(made, magnitude, error) })
 }
 
 pub fn quotient(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {

@@ -54,13 +54,13 @@ fn loops_of(graph: &Graph, stored: &HashSet<ValueId>, users: &[Vec<ValueId>], va
             continue;
         }
         let node = graph.producer(user);
-        match &node.op {
-            Op::Reduce { axes, .. } => {
-                let dims = graph.shape(node.inputs[0]).dims().to_vec();
-                sums.entry((dims, axes.clone())).or_default().push(user);
-            }
-            _ if stored.contains(&user) => loops.push(vec![user]),
-            _ => open.extend(users[user.index()].iter().copied()),
+        if let Op::Reduce { axes, .. } = &node.op {
+            let dims = graph.shape(node.inputs[0]).dims().to_vec();
+            sums.entry((dims, axes.clone())).or_default().push(user);
+        } else if stored.contains(&user) {
+            loops.push(vec![user]);
+        } else {
+            open.extend(users[user.index()].iter().copied());
         }
     }
     loops.extend(sums.into_values());

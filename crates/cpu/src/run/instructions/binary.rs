@@ -1,6 +1,7 @@
 //! Instructions with two operands of one type.
 
 use super::maps::map2;
+use super::unary::undefined;
 use super::{Operands, Run};
 use crate::plan::kernel::Lane;
 use crate::simd::{Kernel, Simd, Vector};
@@ -35,7 +36,8 @@ pub(super) fn select_binary(simd: Simd, binary: Binary, lane: Lane) -> Run {
                 Binary::Pow => plain!(map2, |a: $type, b: $type| integer_power(a as i128, b as i128) as $type),
                 Binary::And => plain!(map2, |a: $type, b: $type| a & b),
                 Binary::Or => plain!(map2, |a: $type, b: $type| a | b),
-                Binary::Xor | Binary::Atan2 => plain!(map2, |a: $type, b: $type| a ^ b),
+                Binary::Xor => plain!(map2, |a: $type, b: $type| a ^ b),
+                Binary::Atan2 => undefined(binary.name(), lane),
                 Binary::ShiftLeft => {
                     plain!(map2, |a: $type, b: $type| match shift_in_range(b as i128, <$type>::BITS) {
                         true => a << b,
@@ -62,7 +64,9 @@ pub(super) fn select_binary(simd: Simd, binary: Binary, lane: Lane) -> Run {
             Binary::Max => entry!(simd, map2, max_f32),
             Binary::Min => entry!(simd, map2, min_f32),
             Binary::Atan2 => entry!(simd, map2, |a: f32, b: f32| a.atan2(b)),
-            _ => entry!(simd, map2, |a: f32, b: f32| a.powf(b)),
+            Binary::Pow => entry!(simd, map2, |a: f32, b: f32| a.powf(b)),
+            Binary::And | Binary::Or | Binary::Xor => undefined(binary.name(), lane),
+            Binary::ShiftLeft | Binary::ShiftRight => undefined(binary.name(), lane),
         },
         Lane::F64 => match binary {
             Binary::Add => plain!(map2, |a: f64, b: f64| a + b),
@@ -73,7 +77,9 @@ pub(super) fn select_binary(simd: Simd, binary: Binary, lane: Lane) -> Run {
             Binary::Max => plain!(map2, |a: f64, b: f64| if a > b || a.is_nan() { a } else { b }),
             Binary::Min => plain!(map2, |a: f64, b: f64| if a < b || a.is_nan() { a } else { b }),
             Binary::Atan2 => plain!(map2, |a: f64, b: f64| a.atan2(b)),
-            _ => plain!(map2, |a: f64, b: f64| a.powf(b)),
+            Binary::Pow => plain!(map2, |a: f64, b: f64| a.powf(b)),
+            Binary::And | Binary::Or | Binary::Xor => undefined(binary.name(), lane),
+            Binary::ShiftLeft | Binary::ShiftRight => undefined(binary.name(), lane),
         },
         Lane::I8 => integer!(i8),
         Lane::I16 => integer!(i16),
@@ -86,7 +92,9 @@ pub(super) fn select_binary(simd: Simd, binary: Binary, lane: Lane) -> Run {
         Lane::Bool => match binary {
             Binary::And | Binary::Min | Binary::Mul => entry!(simd, map2, |a: u8, b: u8| a & b),
             Binary::Or | Binary::Max | Binary::Add => entry!(simd, map2, |a: u8, b: u8| a | b),
-            _ => entry!(simd, map2, |a: u8, b: u8| a ^ b),
+            Binary::Xor => entry!(simd, map2, |a: u8, b: u8| a ^ b),
+            Binary::Sub | Binary::Div | Binary::Rem | Binary::Pow | Binary::Atan2 => undefined(binary.name(), lane),
+            Binary::ShiftLeft | Binary::ShiftRight => undefined(binary.name(), lane),
         },
     }
 }

@@ -44,11 +44,14 @@ pub(crate) fn fold_rows(simd: Simd, kind: Reduction, lane: Lane) -> Option<FoldR
             Some(simd.entry::<Instance>())
         }};
     }
-    match (lane, kind) {
-        (Lane::F32, Reduction::Sum) => rows!(0.0, |a: f32, b: f32| a + b),
-        (Lane::F32, Reduction::Max) => rows!(f32::NEG_INFINITY, max_f32),
-        (Lane::F32, Reduction::Min) => rows!(f32::INFINITY, min_f32),
-        _ => None,
+    if lane != Lane::F32 {
+        return None;
+    }
+    match kind {
+        Reduction::Sum => rows!(0.0, |a: f32, b: f32| a + b),
+        Reduction::Max => rows!(f32::NEG_INFINITY, max_f32),
+        Reduction::Min => rows!(f32::INFINITY, min_f32),
+        Reduction::Product | Reduction::And | Reduction::Or => None,
     }
 }
 

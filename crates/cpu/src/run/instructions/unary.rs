@@ -7,29 +7,38 @@ use crate::plan::kernel::Lane;
 use crate::simd::{Kernel, Simd, Vector};
 use octant_graph::Unary;
 
+/// Neg, Abs, Sign and Not of an integer type.
+struct OnIntegers {
+    neg: Run,
+    abs: Option<Run>,
+    sign: Option<Run>,
+    not: Run,
+}
+
 /// The loop for an operation of one operand.
 pub(super) fn select_unary(simd: Simd, unary: Unary, lane: Lane) -> Run {
     macro_rules! signed {
         ($type:ty) => {
-            match unary {
-                Unary::Neg => plain!(map1, |x: $type| x.wrapping_neg()),
-                Unary::Abs => plain!(map1, |x: $type| x.wrapping_abs()),
-                Unary::Sign => plain!(map1, |x: $type| x.signum()),
-                _ => plain!(map1, |x: $type| !x),
+            OnIntegers {
+                neg: plain!(map1, |x: $type| x.wrapping_neg()),
+                abs: Some(plain!(map1, |x: $type| x.wrapping_abs())),
+                sign: Some(plain!(map1, |x: $type| x.signum())),
+                not: plain!(map1, |x: $type| !x),
             }
         };
     }
     macro_rules! unsigned {
         ($type:ty) => {
-            match unary {
-                Unary::Neg => plain!(map1, |x: $type| x.wrapping_neg()),
-                _ => plain!(map1, |x: $type| !x),
+            OnIntegers {
+                neg: plain!(map1, |x: $type| x.wrapping_neg()),
+                abs: None,
+                sign: None,
+                not: plain!(map1, |x: $type| !x),
             }
         };
     }
-    match lane {
-        Lane::F32 => unary_f32(simd, unary),
-        Lane::F64 => unary_f64(unary),
+    let on_integers = match lane {
+        Lane::F32 | Lane::F64 => return on_floats(simd, unary, lane == Lane::F64),
         Lane::I8 => signed!(i8),
         Lane::I16 => signed!(i16),
         Lane::I32 => signed!(i32),
@@ -38,64 +47,60 @@ pub(super) fn select_unary(simd: Simd, unary: Unary, lane: Lane) -> Run {
         Lane::U16 => unsigned!(u16),
         Lane::U32 => unsigned!(u32),
         Lane::U64 => unsigned!(u64),
-        Lane::Bool => plain!(map1, |x: u8| x ^ 1),
-    }
+        Lane::Bool => {
+            let not = plain!(map1, |x: u8| x ^ 1);
+            OnIntegers { neg: not, abs: None, sign: None, not }
+        }
+    };
+    let found = match unary {
+        Unary::Neg => Some(on_integers.neg),
+        Unary::Abs => on_integers.abs,
+        Unary::Sign => on_integers.sign,
+        Unary::Not => Some(on_integers.not),
+        Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt | Unary::Tanh => None,
+        Unary::Logistic | Unary::Erf | Unary::Sin | Unary::Cos => None,
+        Unary::Floor | Unary::Ceil | Unary::RoundEven | Unary::IsFinite => None,
+    };
+    found.unwrap_or_else(|| undefined(unary.name(), lane))
 }
 
-fn unary_f32(simd: Simd, unary: Unary) -> Run {
-    match unary {
-        Unary::Neg => entry!(simd, map1, |x: f32| -x),
-        Unary::Abs => entry!(simd, map1, |x: f32| x.abs()),
-        Unary::Sign => entry!(simd, map1, |x: f32| if x > 0.0 {
-            1.0
-        } else if x < 0.0 {
-            -1.0
-        } else {
-            x
-        }),
-        Unary::Exp => entry!(simd, map1, math::exp::<V>),
-        Unary::Expm1 => entry!(simd, map1, math::expm1::<V>),
-        Unary::Log => entry!(simd, map1, math::log::<V>),
-        Unary::Log1p => entry!(simd, map1, math::log1p::<V>),
-        Unary::Sqrt => entry!(simd, map1, |x: f32| x.sqrt()),
-        Unary::Rsqrt => entry!(simd, map1, |x: f32| 1.0 / x.sqrt()),
-        Unary::Tanh => entry!(simd, map1, math::tanh::<V>),
-        Unary::Logistic => entry!(simd, map1, math::logistic::<V>),
-        Unary::Erf => entry!(simd, map1, math::erf::<V>),
-        Unary::Sin => entry!(simd, map1, |x: f32| x.sin()),
-        Unary::Cos => entry!(simd, map1, |x: f32| x.cos()),
-        Unary::Floor => entry!(simd, map1, |x: f32| x.floor()),
-        Unary::Ceil => entry!(simd, map1, |x: f32| x.ceil()),
-        Unary::RoundEven => entry!(simd, map1, |x: f32| x.round_ties_even()),
-        Unary::IsFinite | Unary::Not => entry!(simd, map1, |x: f32| x.is_finite() as u8),
-    }
+/// Shape inference refuses operations on types for which they are not defined.
+pub(super) fn undefined(name: &str, lane: Lane) -> ! {
+    unreachable!("{name} is not defined for {lane:?}")
 }
 
-fn unary_f64(unary: Unary) -> Run {
+/// f32 by vectors of the instruction set, f64 by the standard library.
+fn on_floats(simd: Simd, unary: Unary, double: bool) -> Run {
+    macro_rules! floats {
+        ($single:expr, $double:expr) => {
+            if double { plain!(map1, $double) } else { entry!(simd, map1, $single) }
+        };
+    }
     match unary {
-        Unary::Neg => plain!(map1, |x: f64| -x),
-        Unary::Abs => plain!(map1, |x: f64| x.abs()),
-        Unary::Sign => plain!(map1, |x: f64| if x > 0.0 {
-            1.0
-        } else if x < 0.0 {
-            -1.0
-        } else {
-            x
-        }),
-        Unary::Exp => plain!(map1, |x: f64| x.exp()),
-        Unary::Expm1 => plain!(map1, |x: f64| x.exp_m1()),
-        Unary::Log => plain!(map1, |x: f64| x.ln()),
-        Unary::Log1p => plain!(map1, |x: f64| x.ln_1p()),
-        Unary::Sqrt => plain!(map1, |x: f64| x.sqrt()),
-        Unary::Rsqrt => plain!(map1, |x: f64| 1.0 / x.sqrt()),
-        Unary::Tanh => plain!(map1, |x: f64| x.tanh()),
-        Unary::Logistic => plain!(map1, |x: f64| 1.0 / (1.0 + (-x).exp())),
-        Unary::Erf => plain!(map1, |x: f64| libm::erf(x)),
-        Unary::Sin => plain!(map1, |x: f64| x.sin()),
-        Unary::Cos => plain!(map1, |x: f64| x.cos()),
-        Unary::Floor => plain!(map1, |x: f64| x.floor()),
-        Unary::Ceil => plain!(map1, |x: f64| x.ceil()),
-        Unary::RoundEven => plain!(map1, |x: f64| x.round_ties_even()),
-        Unary::IsFinite | Unary::Not => plain!(map1, |x: f64| x.is_finite() as u8),
+        Unary::Neg => floats!(|x: f32| -x, |x: f64| -x),
+        Unary::Abs => floats!(|x: f32| x.abs(), |x: f64| x.abs()),
+        Unary::Sign => {
+            floats!(|x: f32| if x > 0.0 { 1.0 } else { if x < 0.0 { -1.0 } else { x } }, |x: f64| if x > 0.0 {
+                1.0
+            } else {
+                if x < 0.0 { -1.0 } else { x }
+            })
+        }
+        Unary::Exp => floats!(math::exp::<V>, |x: f64| x.exp()),
+        Unary::Expm1 => floats!(math::expm1::<V>, |x: f64| x.exp_m1()),
+        Unary::Log => floats!(math::log::<V>, |x: f64| x.ln()),
+        Unary::Log1p => floats!(math::log1p::<V>, |x: f64| x.ln_1p()),
+        Unary::Sqrt => floats!(|x: f32| x.sqrt(), |x: f64| x.sqrt()),
+        Unary::Rsqrt => floats!(|x: f32| 1.0 / x.sqrt(), |x: f64| 1.0 / x.sqrt()),
+        Unary::Tanh => floats!(math::tanh::<V>, |x: f64| x.tanh()),
+        Unary::Logistic => floats!(math::logistic::<V>, |x: f64| 1.0 / (1.0 + (-x).exp())),
+        Unary::Erf => floats!(math::erf::<V>, |x: f64| libm::erf(x)),
+        Unary::Sin => floats!(|x: f32| x.sin(), |x: f64| x.sin()),
+        Unary::Cos => floats!(|x: f32| x.cos(), |x: f64| x.cos()),
+        Unary::Floor => floats!(|x: f32| x.floor(), |x: f64| x.floor()),
+        Unary::Ceil => floats!(|x: f32| x.ceil(), |x: f64| x.ceil()),
+        Unary::RoundEven => floats!(|x: f32| x.round_ties_even(), |x: f64| x.round_ties_even()),
+        Unary::IsFinite => floats!(|x: f32| x.is_finite() as u8, |x: f64| x.is_finite() as u8),
+        Unary::Not => undefined(unary.name(), if double { Lane::F64 } else { Lane::F32 }),
     }
 }

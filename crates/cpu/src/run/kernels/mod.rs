@@ -51,16 +51,14 @@ impl PreparedKernel {
             list.into_iter().map(|(buffer, shape)| (buffer.0 as usize, shape)).collect()
         };
         let arguments = Arguments { inputs: buffers(step.inputs), outputs: buffers(step.outputs) };
-        let how = match &step.op {
-            Op::Convolution(conv) => {
-                let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
-                How::Convolution(convolution::Way::choose(conv, shapes))
-            }
-            Op::Dot(dot) => {
-                let way = dot::Way::choose(dot, &arguments);
-                way.as_convolution(&arguments, simd).map_or(How::Dot(way), How::Convolution)
-            }
-            _ => How::Plain,
+        let how = if let Op::Convolution(conv) = &step.op {
+            let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
+            How::Convolution(convolution::Way::choose(conv, shapes))
+        } else if let Op::Dot(dot) = &step.op {
+            let way = dot::Way::choose(dot, &arguments);
+            way.as_convolution(&arguments, simd).map_or(How::Dot(way), How::Convolution)
+        } else {
+            How::Plain
         };
         let how = pooled.map_or(how, How::Pooled);
         let epilogue = step.epilogue.map(|epilogue| PreparedLoop::new(epilogue, simd));
@@ -79,22 +77,42 @@ impl PreparedKernel {
 
     pub fn run(&self, memory: &Memory, machine: &Machine) {
         let arguments = &self.arguments;
-        match (&self.op, &self.how) {
-            (_, How::Convolution(way)) => {
-                way.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine)
-            }
-            (_, How::Pooled(way)) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
-            (_, How::Dot(way)) => way.run(arguments, memory, machine),
-            (Op::DynamicSlice { sizes }, _) => index::dynamic_slice(sizes, arguments, memory),
-            (Op::DynamicUpdateSlice, _) => index::dynamic_update_slice(arguments, memory),
-            (Op::Gather(gather), _) => index::gather(gather, arguments, memory),
-            (Op::Scatter(scatter), _) => index::scatter(scatter, arguments, memory),
-            (Op::Sort { axis, descending }, _) => order::sort(*axis, *descending, arguments, memory),
-            (Op::ArgReduce { greatest, axis }, _) => order::arg_reduce(*greatest, *axis, arguments, memory),
-            (Op::ReduceWindow { kind, window }, _) => window::reduce(*kind, window, arguments, memory, machine),
-            (Op::SelectAndScatter { window }, _) => window::select_and_scatter(window, arguments, memory, machine),
-            (Op::RandomBits { .. }, _) => random::bits(arguments, memory, machine),
-            (op, _) => unreachable!("{} has no kernel: it is part of loops or of the plan", op.name()),
+        match &self.how {
+            How::Convolution(way) => way.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine),
+            How::Pooled(way) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
+            How::Dot(way) => way.run(arguments, memory, machine),
+            How::Plain => run_plain(&self.op, arguments, memory, machine),
         }
     }
+}
+
+fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine) {
+    match op {
+        Op::DynamicSlice { sizes } => index::dynamic_slice(sizes, arguments, memory),
+        Op::DynamicUpdateSlice => index::dynamic_update_slice(arguments, memory),
+        Op::Gather(gather) => index::gather(gather, arguments, memory),
+        Op::Scatter(scatter) => index::scatter(scatter, arguments, memory),
+        Op::Sort { axis, descending } => order::sort(*axis, *descending, arguments, memory),
+        Op::ArgReduce { greatest, axis } => order::arg_reduce(*greatest, *axis, arguments, memory),
+        Op::ReduceWindow { kind, window } => window::reduce(*kind, window, arguments, memory, machine),
+        Op::SelectAndScatter { window } => window::select_and_scatter(window, arguments, memory, machine),
+        Op::RandomBits { .. } => random::bits(arguments, memory, machine),
+        // Prepared from their shapes.
+        Op::Dot(_) | Op::Convolution(_) => unreachable!("{} is prepared", op.name()),
+        // Parts of loops.
+        Op::Iota { .. } | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp => not_a_kernel(op),
+        Op::Convert(_) | Op::Bitcast(_) | Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
+            not_a_kernel(op)
+        }
+        Op::Reverse { .. } | Op::Slice { .. } | Op::Pad { .. } | Op::Concatenate { .. } | Op::Reduce { .. } => {
+            not_a_kernel(op)
+        }
+        // Parts of the plan.
+        Op::Parameter { .. } | Op::Constant(_) | Op::Barrier => not_a_kernel(op),
+        Op::While { .. } | Op::If { .. } | Op::Call { .. } => not_a_kernel(op),
+    }
+}
+
+fn not_a_kernel(op: &Op) -> ! {
+    unreachable!("{} has no kernel: it is part of loops or of the plan", op.name())
 }

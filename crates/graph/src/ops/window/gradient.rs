@@ -1,7 +1,7 @@
 //! Backward rules of sliding windows.
 
 use crate::gradient::{Gradients, Step};
-use crate::{Reduction, Tensor, Window};
+use crate::{DType, Reduction, Tensor, Window};
 
 pub(crate) fn reduce_window(kind: Reduction, window: &Window, step: &Step) -> Gradients {
     let (x, y, ct) = (&step.inputs[0], &step.outputs[0], step.cotangent());
@@ -77,6 +77,31 @@ fn to_extremes(x: &Tensor, y: &Tensor, ct: &Tensor, kind: Reduction, window: &Wi
     });
     let sum = spread.reduce(|sum, part| sum + part).expect("a window has at least one element");
     taps.unpad(&sum)
+}
+
+/// The gradient of a max-pooling as a gather: every element adds up the cotangents of the windows whose first max it is.
+pub(crate) fn gathered_from_windows(x: &Tensor, source: &Tensor, window: &Window) -> Tensor {
+    let taps = Taps::new(x, Reduction::Max, window, source.dims());
+    let max = x.reduce_window(Reduction::Max, window.clone());
+    let count = taps.offsets.len();
+    let dtype = if count <= 1 << u8::BITS { DType::U8 } else { DType::I32 };
+    let number = |tap: usize| x.trace().scalar(dtype, tap as f64);
+    let broadcast = |value: Tensor| value.broadcast_to(max.dims());
+    // From the last tap to the first, so that the first of equals stays.
+    let chosen = (0..count - 1).rev().fold(broadcast(number(count - 1)), |chosen, tap| {
+        let is_max = taps.take(tap, &taps.padded).equal(&max);
+        is_max.select(&broadcast(number(tap)), &chosen)
+    });
+    // Written to memory once: fused into the sums below, every tap would be compared again for each of them.
+    let chosen = x.trace().barrier(&[chosen]).swap_remove(0);
+    // An element of half precision adds up to four cotangents or more; the sum is rounded once.
+    let wide = source.convert(if source.dtype().size() < 4 { DType::F32 } else { source.dtype() });
+    let parts = (0..count).map(|tap| {
+        let part = chosen.equal(&broadcast(number(tap))).select(&wide, &wide.zeros_like());
+        taps.put_back(tap, &part)
+    });
+    let sum = parts.reduce(|sum, part| sum + part).expect("a window has at least one element");
+    taps.unpad(&sum).convert(source.dtype())
 }
 
 /// With respect to the source: each of its elements takes the cotangent at the place it was added to. Where it was

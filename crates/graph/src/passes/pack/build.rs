@@ -17,7 +17,8 @@ pub(super) fn build(graph: &Graph, packed: &HashSet<(ValueId, Form)>) -> Result<
     }
     for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
         build.path = node.path.clone();
-        let ways = roles(graph, node).into_iter().filter(|way| is_chosen(node, way, packed));
+        let ways =
+            roles(graph, node).into_iter().filter(|way| way.packed(node).iter().any(|value| packed.contains(value)));
         let way = match node.op {
             Op::Barrier => ways.reduce(merged),
             _ => ways.into_iter().next(),
@@ -26,12 +27,6 @@ pub(super) fn build(graph: &Graph, packed: &HashSet<(ValueId, Form)>) -> Result<
     }
     let outputs = graph.outputs().iter().map(|&output| build.value(output, None)).collect::<Result<_, _>>()?;
     Ok(build.builder.finish(outputs))
-}
-
-/// The values of one way are packed together or not at all.
-fn is_chosen(node: &Node, way: &Roles, packed: &HashSet<(ValueId, Form)>) -> bool {
-    let values = node.inputs.iter().zip(&way.inputs).chain(node.outputs.iter().zip(&way.outputs));
-    values.filter_map(|(&value, form)| Some((value, (*form)?))).any(|pair| packed.contains(&pair))
 }
 
 /// The ways of a barrier concern different values; the first counts where they do not.
@@ -64,7 +59,7 @@ impl Build<'_> {
                 let packed = PackedConv::of(conv, self.graph, node).ok_or("a convolution without packed form")?;
                 let kernel = if packed.is_gradient() { node.outputs[0] } else { node.inputs[1] };
                 let shape = self.graph.shape(kernel).clone();
-                vec![packed.emit(conv, [operands[0], operands[1]], &mut |op, inputs| self.emit(op, inputs), &shape)?]
+                vec![packed.emit(conv, [operands[0], operands[1]], &shape, self)?]
             }
             _ => vec![self.packed(node, &way, &operands)?],
         };
@@ -119,9 +114,13 @@ impl Build<'_> {
         results.first().copied().ok_or_else(|| "an operation without results".into())
     }
 
+    /// Zeros of a shape.
     pub fn zero(&mut self, shape: &Shape) -> Result<ValueId, String> {
         let zero = HostTensor::from_f64s(Shape::scalar(shape.dtype()), &[0.0]).map_err(|error| error.to_string())?;
         let zero = self.emit(Op::Constant(zero), &[])?;
+        if shape.rank() == 0 {
+            return Ok(zero);
+        }
         self.emit(Op::Broadcast { dims: shape.dims().to_vec(), axes: vec![] }, &[zero])
     }
 }

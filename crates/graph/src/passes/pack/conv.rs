@@ -6,10 +6,11 @@
 //! the block `k[2·D + β·b - s·a + p]` for every b and a: a strided slice of the kernel with zeros around it. The same holds
 //! for the gradient of the kernel, which is folded back from its blocks.
 
+use super::build::Build;
 use super::roles::Roles;
 use super::{Form, LANES, SIDE};
 use crate::op::{ImageAxes, KernelAxes};
-use crate::{Convolution, Graph, HostTensor, Node, Op, Shape, ValueId};
+use crate::{Convolution, Graph, Node, Op, Shape, ValueId};
 
 /// How a convolution is computed on packed images.
 pub(super) struct PackedConv {
@@ -103,50 +104,46 @@ impl PackedConv {
         [plain, packed]
     }
 
-    /// The convolution with packed operands; `emit` appends an operation to the graph.
+    /// The convolution with packed operands. The second is the kernel as it is, or the packed cotangent; `kernel` is the
+    /// shape of the kernel or of its gradient.
     pub fn emit(
         &self,
         conv: &Convolution,
-        [input, kernel]: [ValueId; 2],
-        emit: &mut dyn FnMut(Op, &[ValueId]) -> Result<ValueId, String>,
-        shape_of: &Shape,
+        operands: [ValueId; 2],
+        kernel: &Shape,
+        build: &mut Build,
     ) -> Result<ValueId, String> {
-        let padding = self.axes.iter().map(PackedAxis::padding).collect();
         let ones = vec![1; 2];
-        let packed = Convolution {
+        let packed = Op::Convolution(Convolution {
             strides: ones.clone(),
             input_dilation: ones.clone(),
             kernel_dilation: ones,
-            padding,
+            padding: self.axes.iter().map(PackedAxis::padding).collect(),
             reversed: false,
             ..conv.clone()
-        };
-        // The kernel, or its gradient.
-        let zero = |emit: &mut dyn FnMut(Op, &[ValueId]) -> Result<ValueId, String>| {
-            let zero =
-                HostTensor::from_f64s(Shape::scalar(shape_of.dtype()), &[0.0]).map_err(|error| error.to_string())?;
-            emit(Op::Constant(zero), &[])
-        };
+        });
+        let zero = build.zero(&Shape::scalar(kernel.dtype()))?;
         if self.gradient {
-            let mut gradient = emit(Op::Convolution(packed), &[input, kernel])?;
-            let zero = zero(emit)?;
+            let mut gradient = build.emit(packed, &operands)?;
             let ImageAxes { batch, feature, spatial } = &conv.output;
-            let mut dims = self.packed_kernel_dims(shape_of.dims(), [*batch, *feature], spatial);
+            let mut dims = self.packed_kernel_dims(kernel.dims(), [*batch, *feature], spatial);
             for (axis, along) in self.axes.iter().zip(spatial) {
-                gradient = axis.fold(gradient, zero, &mut dims, [*along, *batch, *feature], emit)?;
+                gradient = axis.fold(gradient, zero, &mut dims, [*along, *batch, *feature], build)?;
             }
             return Ok(gradient);
         }
+        let [input, mut wide] = operands;
         let KernelAxes { input: inputs, output: outputs, spatial } = &conv.kernel;
-        let mut axes = spatial.clone();
-        axes.sort_unstable();
-        let mut kernel = if conv.reversed { emit(Op::Reverse { axes }, &[kernel])? } else { kernel };
-        let zero = zero(emit)?;
-        let mut dims = shape_of.dims().to_vec();
-        for (axis, along) in self.axes.iter().zip(spatial).rev() {
-            kernel = axis.widen(kernel, zero, &mut dims, [*along, *inputs, *outputs], emit)?;
+        if conv.reversed {
+            let mut axes = spatial.clone();
+            axes.sort_unstable();
+            wide = build.emit(Op::Reverse { axes }, &[wide])?;
         }
-        emit(Op::Convolution(packed), &[input, kernel])
+        let mut dims = kernel.dims().to_vec();
+        for (axis, along) in self.axes.iter().zip(spatial).rev() {
+            wide = axis.widen(wide, zero, &mut dims, [*along, *inputs, *outputs], build)?;
+        }
+        build.emit(packed, &[input, wide])
     }
 
     fn packed_kernel_dims(&self, dims: &[usize], features: [usize; 2], spatial: &[usize]) -> Vec<usize> {
@@ -214,7 +211,7 @@ impl PackedAxis {
         zero: ValueId,
         dims: &mut [usize],
         [along, input, output]: [usize; 3],
-        emit: &mut dyn FnMut(Op, &[ValueId]) -> Result<ValueId, String>,
+        build: &mut Build,
     ) -> Result<ValueId, String> {
         let starts: Vec<Vec<i64>> =
             self.offsets().iter().map(|row| row.iter().map(|&offset| self.start(offset)).collect()).collect();
@@ -223,7 +220,7 @@ impl PackedAxis {
         let high = (all().max().unwrap_or(0) + self.span() - self.kernel as i64).max(0);
         let edges = |edge: i64| (0..dims.len()).map(|axis| if axis == along { edge } else { 0 }).collect::<Vec<i64>>();
         let pad = Op::Pad { low: edges(low), high: edges(high), interior: vec![0; dims.len()] };
-        let padded = emit(pad, &[kernel, zero])?;
+        let padded = build.emit(pad, &[kernel, zero])?;
         let mut columns = Vec::new();
         for row in &starts {
             let mut blocks = Vec::new();
@@ -232,15 +229,15 @@ impl PackedAxis {
                 first[along] = (start + low) as usize;
                 limits[along] = (start + low + self.span()) as usize;
                 strides[along] = SIDE;
-                blocks.push(emit(Op::Slice { starts: first, limits, strides }, &[padded])?);
+                blocks.push(build.emit(Op::Slice { starts: first, limits, strides }, &[padded])?);
             }
-            columns.push(emit(Op::Concatenate { axis: input }, &blocks)?);
+            columns.push(build.emit(Op::Concatenate { axis: input }, &blocks)?);
         }
         let [inputs, outputs] = self.blocks();
         dims[along] = self.taps();
         dims[input] *= inputs;
         dims[output] *= outputs;
-        emit(Op::Concatenate { axis: output }, &columns)
+        build.emit(Op::Concatenate { axis: output }, &columns)
     }
 
     /// Adds up what every element of the kernel received in the blocks of a packed kernel's gradient.
@@ -250,7 +247,7 @@ impl PackedAxis {
         zero: ValueId,
         dims: &mut [usize],
         [along, input, output]: [usize; 3],
-        emit: &mut dyn FnMut(Op, &[ValueId]) -> Result<ValueId, String>,
+        build: &mut Build,
     ) -> Result<ValueId, String> {
         let [inputs, outputs] = self.blocks();
         let sizes = [dims[input] / inputs, dims[output] / outputs];
@@ -261,14 +258,14 @@ impl PackedAxis {
                 for (axis, size, index) in [(input, sizes[0], b), (output, sizes[1], a)] {
                     (starts[axis], limits[axis]) = (index * size, (index + 1) * size);
                 }
-                let block = emit(Op::Slice { starts, limits, strides: vec![1; dims.len()] }, &[gradient])?;
+                let block = build.emit(Op::Slice { starts, limits, strides: vec![1; dims.len()] }, &[gradient])?;
                 let (mut low, mut high, mut interior) = (vec![0; dims.len()], vec![0; dims.len()], vec![0; dims.len()]);
                 low[along] = self.start(offset);
                 high[along] = self.kernel as i64 - low[along] - self.span();
                 interior[along] = SIDE - 1;
-                let spread = emit(Op::Pad { low, high, interior }, &[block, zero])?;
+                let spread = build.emit(Op::Pad { low, high, interior }, &[block, zero])?;
                 sum = Some(match sum {
-                    Some(sum) => emit(Op::Binary(crate::Binary::Add), &[sum, spread])?,
+                    Some(sum) => build.emit(Op::Binary(crate::Binary::Add), &[sum, spread])?,
                     None => spread,
                 });
             }

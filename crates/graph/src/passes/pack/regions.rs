@@ -3,7 +3,7 @@
 use super::conv::PackedConv;
 use super::roles::{Roles, roles};
 use super::{BLOCK, Form, SIDE, tiled_bytes};
-use crate::{Graph, Node, Op, ValueId};
+use crate::{Convolution, Graph, Node, Op, ValueId};
 use std::collections::{HashMap, HashSet};
 
 /// Multiplications (of a padded matrix unit) that take as long as moving one byte; near 70 on all TPUs up to v5e.
@@ -12,47 +12,44 @@ const PRODUCTS_PER_BYTE: f64 = 70.0;
 /// The values that are to be packed, with their forms.
 pub(super) fn packed_values(graph: &Graph) -> HashSet<(ValueId, Form)> {
     let ways: Vec<Vec<Roles>> = graph.nodes().iter().map(|node| roles(graph, node)).collect();
+    let nodes = || graph.nodes().iter().zip(&ways);
     let mut regions = Regions::new(graph);
-    for (node, ways) in graph.nodes().iter().zip(&ways) {
-        ways.iter().for_each(|way| regions.join(&packed_in(node, way)));
-    }
+    nodes().for_each(|(node, ways)| ways.iter().for_each(|way| regions.join(&way.packed(node))));
+    // What convolutions gain; a region without any is laid out well by the compiler itself.
     let mut gains: HashMap<usize, f64> = HashMap::new();
-    let mut borders: HashSet<(ValueId, Form)> = HashSet::new();
-    for (node, ways) in graph.nodes().iter().zip(&ways) {
-        if let (Op::Convolution(conv), [way]) = (&node.op, &ways[..])
-            && let Some(packed) = PackedConv::of(conv, graph, node)
-        {
-            let values = packed_in(node, way);
-            let region = regions.of(values[0]);
+    for (node, ways) in nodes() {
+        if let (Op::Convolution(conv), [way]) = (&node.op, &ways[..]) {
+            let values = way.packed(node);
             let bytes: f64 = values.iter().map(|&value| saved_bytes(graph, value)).sum();
-            let products = packed.products(conv, graph, node);
-            *gains.entry(region).or_default() += bytes + (products[0] - products[1]) / PRODUCTS_PER_BYTE;
-        }
-        // A value that some node makes or reads as it is must be converted, once.
-        let covered = |values: &[ValueId], of: fn(&Roles) -> &Vec<Option<Form>>| -> Vec<(ValueId, Form)> {
-            let plain = |index: usize, form: Form| !ways.iter().any(|way| of(way)[index] == Some(form));
-            let pairs =
-                values.iter().enumerate().flat_map(|(index, &value)| Form::ALL.map(|form| (index, value, form)));
-            pairs.filter(|&(index, _, form)| plain(index, form)).map(|(_, value, form)| (value, form)).collect()
-        };
-        borders.extend(covered(&node.inputs, |way| &way.inputs));
-        borders.extend(covered(&node.outputs, |way| &way.outputs));
-    }
-    borders.extend(graph.outputs().iter().flat_map(|&output| Form::ALL.map(|form| (output, form))));
-    for &(value, form) in &borders {
-        if let Some(gain) = gains.get_mut(&regions.of((value, form))) {
-            *gain -= conversion_bytes(graph, (value, form));
+            let gain = bytes + saved_products(conv, graph, node) / PRODUCTS_PER_BYTE;
+            *gains.entry(regions.of(values[0])).or_default() += gain;
         }
     }
-    let chosen = |pair: &(ValueId, Form)| gains.get(&regions.of(*pair)).is_some_and(|&gain| gain > 0.0);
-    let all = ways.iter().zip(graph.nodes()).flat_map(|(ways, node)| ways.iter().flat_map(|way| packed_in(node, way)));
-    all.filter(chosen).collect()
+    // What its borders cost: a value is converted once however often it is read.
+    let borders: HashSet<(ValueId, Form)> = nodes().flat_map(|(node, ways)| plain_in(node, ways)).collect();
+    let outputs = graph.outputs().iter().flat_map(|&output| Form::ALL.map(|form| (output, form)));
+    for value in borders.into_iter().chain(outputs) {
+        if let Some(gain) = gains.get_mut(&regions.of(value)) {
+            *gain -= conversion_bytes(graph, value);
+        }
+    }
+    let gains_something = |value: &(ValueId, Form)| gains.get(&regions.of(*value)).is_some_and(|&gain| gain > 0.0);
+    let all = nodes().flat_map(|(node, ways)| ways.iter().flat_map(|way| way.packed(node)));
+    all.filter(gains_something).collect()
 }
 
-/// The values that are packed when a node is computed in that way.
-fn packed_in(node: &Node, way: &Roles) -> Vec<(ValueId, Form)> {
-    let values = node.inputs.iter().zip(&way.inputs).chain(node.outputs.iter().zip(&way.outputs));
-    values.filter_map(|(&value, form)| Some((value, (*form)?))).collect()
+/// The forms that a node neither reads nor makes of its values.
+fn plain_in(node: &Node, ways: &[Roles]) -> Vec<(ValueId, Form)> {
+    let sides: [(&[ValueId], fn(&Roles) -> &[Option<Form>]); 2] =
+        [(&node.inputs, |way| &way.inputs), (&node.outputs, |way| &way.outputs)];
+    let mut plain = Vec::new();
+    for (values, forms) in sides {
+        for (index, &value) in values.iter().enumerate() {
+            let missing = |form: &Form| !ways.iter().any(|way| forms(way)[index] == Some(*form));
+            plain.extend(Form::ALL.into_iter().filter(missing).map(|form| (value, form)));
+        }
+    }
+    plain
 }
 
 /// Bytes of a value as it is and packed.
@@ -65,6 +62,12 @@ fn bytes(graph: &Graph, (value, form): (ValueId, Form)) -> Option<[f64; 2]> {
 
 fn saved_bytes(graph: &Graph, value: (ValueId, Form)) -> f64 {
     bytes(graph, value).map_or(0.0, |[plain, packed]| plain - packed)
+}
+
+/// Multiplications of the matrix unit that packing saves.
+fn saved_products(conv: &Convolution, graph: &Graph, node: &Node) -> f64 {
+    let products = PackedConv::of(conv, graph, node).map(|packed| packed.products(conv, graph, node));
+    products.map_or(0.0, |[plain, packed]| plain - packed)
 }
 
 /// A conversion reads one form and writes the other, and is read again. A constant is converted while compiling, and what

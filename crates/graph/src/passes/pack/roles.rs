@@ -2,7 +2,7 @@
 
 use super::conv::PackedConv;
 use super::{Form, SIDE};
-use crate::{Graph, Node, Op, Window};
+use crate::{Graph, Node, Op, ValueId, Window};
 
 /// The form of every operand and result; none for those that stay as they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,13 +20,10 @@ impl Roles {
         Roles::new(vec![Some(form); node.inputs.len()], Some(form))
     }
 
-    /// Whether every value that should be packed can be.
-    fn fit(&self, graph: &Graph, node: &Node) -> bool {
+    /// The values that are packed, of a node that is computed in this way.
+    pub fn packed(&self, node: &Node) -> Vec<(ValueId, Form)> {
         let values = node.inputs.iter().zip(&self.inputs).chain(node.outputs.iter().zip(&self.outputs));
-        let fits = |(value, form): (&_, &Option<Form>)| {
-            form.is_none_or(|form| form.packed(graph.shape(*value).dims()).is_some())
-        };
-        values.into_iter().all(|(value, form)| fits((value, form)))
+        values.filter_map(|(&value, form)| Some((value, (*form)?))).collect()
     }
 }
 
@@ -40,7 +37,8 @@ pub(super) fn roles(graph: &Graph, node: &Node) -> Vec<Roles> {
         }
         _ => Form::ALL.into_iter().filter_map(|form| of_form(graph, node, form)).collect(),
     };
-    ways.into_iter().filter(|way| way.fit(graph, node)).collect()
+    let can_be_packed = |&(value, form): &(ValueId, Form)| form.packed(graph.shape(value).dims()).is_some();
+    ways.into_iter().filter(|way| way.packed(node).iter().all(can_be_packed)).collect()
 }
 
 fn barrier(node: &Node) -> Vec<Roles> {
@@ -125,13 +123,13 @@ fn broadcast(input: &[usize], output: &[usize], axes: &[usize], form: Form) -> O
 /// Leading axes may be merged and split, and an axis of one channel may come and go.
 fn reshape(input: &[usize], output: &[usize], form: Form) -> Option<Roles> {
     let (_, pixels) = form.split(output)?;
-    let from = Form::ALL.into_iter().find(|from| {
-        let same = from.split(input).is_some_and(|(_, operand)| operand == pixels);
-        // `[a, h, w, 1]` may be an image or a map of which the last row is one pixel wide; the same form comes first.
-        same && (*from == form || pixels[2] == 1)
-    });
-    let from = form.split(input).filter(|(_, operand)| *operand == pixels).map(|_| form).or(from);
-    Roles::new([Some(from?)], Some(form))
+    let other = match form {
+        Form::Image => Form::Map,
+        Form::Map => Form::Image,
+    };
+    let has_these = |from: &Form| from.split(input).is_some_and(|(_, operand)| operand == pixels);
+    let from = [form, other].into_iter().find(has_these)?;
+    Roles::new([Some(from)], Some(form))
 }
 
 /// Whether a window is a block of pixels, and the next one the next block.

@@ -5,13 +5,12 @@ use crate::{Binary, DType, Op, Shape, Unary, ValueId};
 
 impl Site<'_> {
     pub(super) fn unary(&mut self, unary: Unary, x: ValueId) -> Option<ValueId> {
-        match (unary, self.producer(x)) {
-            (Unary::Neg, (Op::Unary(Unary::Neg), &[inner])) | (Unary::Not, (Op::Unary(Unary::Not), &[inner])) => {
-                Some(inner)
-            }
-            (Unary::Abs, (Op::Unary(Unary::Neg | Unary::Abs), &[inner])) => self.emit(Op::Unary(Unary::Abs), &[inner]),
-            _ => None,
+        let (Op::Unary(first), &[inner]) = self.producer(x) else { return None };
+        if unary == *first && matches!(unary, Unary::Neg | Unary::Not) {
+            return Some(inner);
         }
+        let sign_is_lost = unary == Unary::Abs && matches!(first, Unary::Neg | Unary::Abs);
+        if sign_is_lost { self.emit(Op::Unary(Unary::Abs), &[inner]) } else { None }
     }
 
     pub(super) fn binary(&mut self, binary: Binary, operands: &[ValueId], shape: &Shape) -> Option<ValueId> {

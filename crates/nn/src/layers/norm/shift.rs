@@ -17,12 +17,10 @@ pub(super) fn split(cx: &Scope, x: &Tensor) -> (Tensor, Option<Tensor>) {
 
 fn terms(graph: &Graph, x: ValueId) -> Option<(ValueId, ValueId)> {
     let node = graph.producer(x);
-    match (&node.op, &node.inputs[..]) {
-        (Op::Binary(Binary::Add), &[left, right]) => match per_channel(graph, right) {
-            Some(bias) => Some((left, bias)),
-            None => Some((right, per_channel(graph, left)?)),
-        },
-        _ => None,
+    let (Op::Binary(Binary::Add), &[left, right]) = (&node.op, &node.inputs[..]) else { return None };
+    match per_channel(graph, right) {
+        Some(bias) => Some((left, bias)),
+        None => Some((right, per_channel(graph, left)?)),
     }
 }
 

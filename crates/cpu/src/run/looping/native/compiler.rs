@@ -167,7 +167,7 @@ impl<'a> Compiler<'a> {
                 }
                 (Reduction::Max, _) => self.greatest(machine::MAXIMUM, after, before, Operand::Register(folded)),
                 (Reduction::Min, _) => self.greatest(machine::MINIMUM, after, before, Operand::Register(folded)),
-                _ => return None,
+                (Reduction::Product | Reduction::And | Reduction::Or, _) => return None,
             }
             self.machine.emit1(machine::STORE, after, accumulator);
             self.finish(first + index, &[fold.from, fold.factor.unwrap_or(fold.from)]);

@@ -55,7 +55,10 @@ impl Compiler<'_> {
                 let target = self.target(to);
                 self.machine.emit_or_zero(machine::BROADCAST, mask, target, 0, Operand::Constant(1f32.to_bits()));
             }
-            _ => return None,
+            // The interpreter runs these.
+            (Code::Unary(_) | Code::Binary(_) | Code::Compare(_) | Code::Select | Code::Clamp, _) => return None,
+            (Code::Convert(_) | Code::Round(_), _) => return None,
+            (Code::MultiplyAdd | Code::MultiplySubtract | Code::SubtractProduct, _) => return None,
         }
         Some(())
     }

@@ -1,0 +1,111 @@
+//! Values of older writers as newer ones write them.
+
+use super::messages::{Dimension, SummaryMetadata, TensorProto, TensorShape};
+use crate::media::buckets;
+use crate::run::Tag;
+use octant_events::Kind;
+use prost::Message;
+
+/// What TensorBoard reads a series as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataClass {
+    Scalar = 1,
+    Tensor = 2,
+    Blobs = 3,
+}
+
+/// The class of a tag: what its metadata says, or what its plugin has always been.
+pub fn class(tag: &Tag) -> DataClass {
+    let metadata = SummaryMetadata::decode(&tag.metadata[..]).unwrap_or_default();
+    match (tag.kind, metadata.data_class) {
+        (Kind::Scalar, _) => DataClass::Scalar,
+        (Kind::Image | Kind::Audio | Kind::Graph, _) | (Kind::Tensor, 3) => DataClass::Blobs,
+        (Kind::Tensor, _) if ["graph_run_metadata", "graph_keras_model"].contains(&tag.plugin.as_str()) => {
+            DataClass::Blobs
+        }
+        (Kind::Histogram | Kind::Text | Kind::Tensor, _) => DataClass::Tensor,
+    }
+}
+
+/// The metadata of a tag, made up where its writer had none.
+pub fn metadata(tag: &Tag) -> Vec<u8> {
+    let mut metadata = SummaryMetadata::decode(&tag.metadata[..]).unwrap_or_default();
+    metadata.data_class = class(tag) as i32;
+    let data = metadata.plugin_data.get_or_insert_default();
+    if data.plugin_name.is_empty() {
+        data.plugin_name = tag.plugin.clone();
+        if tag.kind == Kind::Image {
+            // ImagePluginData: one image per step, which was made into a tensor.
+            data.content = vec![0x08, 1, 0x18, 1];
+        }
+    }
+    metadata.encode_to_vec()
+}
+
+/// The tensor in a `Summary.Value`, or what an older histogram would be as one.
+pub fn tensor(value: &[u8], kind: Kind) -> Vec<u8> {
+    const FLOAT: i32 = 1;
+    const DOUBLE: i32 = 2;
+    let shaped =
+        |dims: &[usize]| Some(TensorShape { dim: dims.iter().map(|&size| Dimension { size: size as i64 }).collect() });
+    if let Some(tensor) = field(value, 8) {
+        return tensor.to_vec();
+    }
+    if kind == Kind::Histogram
+        && let Some(rows) = buckets(value)
+    {
+        let content = rows.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
+        return TensorProto { dtype: DOUBLE, tensor_shape: shaped(&[rows.len(), 3]), tensor_content: content }
+            .encode_to_vec();
+    }
+    // A value that is nothing but metadata.
+    TensorProto { dtype: FLOAT, tensor_shape: shaped(&[0]), tensor_content: Vec::new() }.encode_to_vec()
+}
+
+/// The blobs of a value: a graph is one; an image has its width and height before it.
+pub fn blobs(value: &[u8], kind: Kind) -> Vec<Vec<u8>> {
+    match (kind, field(value, 4).filter(|_| kind == Kind::Image), field(value, 6).filter(|_| kind == Kind::Audio)) {
+        (Kind::Graph, ..) => vec![value.to_vec()],
+        (_, Some(image), _) => {
+            let number = |number: u32| varint(image, number).unwrap_or(0).to_string().into_bytes();
+            vec![number(2), number(1), field(image, 4).unwrap_or_default().to_vec()]
+        }
+        (_, _, Some(audio)) => vec![field(audio, 4).unwrap_or_default().to_vec(), Vec::new()],
+        _ => field(value, 8)
+            .and_then(octant_events::TensorValue::decode)
+            .map(|tensor| tensor.strings)
+            .unwrap_or_default(),
+    }
+}
+
+/// The bytes of a field.
+fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
+    let mut rest = message;
+    while !rest.is_empty() {
+        let (number, wire) = prost::encoding::decode_key(&mut rest).ok()?;
+        if wire != prost::encoding::WireType::LengthDelimited {
+            let context = prost::encoding::DecodeContext::default();
+            prost::encoding::skip_field(wire, number, &mut rest, context).ok()?;
+            continue;
+        }
+        let length = usize::try_from(prost::encoding::decode_varint(&mut rest).ok()?).ok()?;
+        let (content, after) = rest.split_at_checked(length)?;
+        if number == wanted {
+            return Some(content);
+        }
+        rest = after;
+    }
+    None
+}
+
+fn varint(message: &[u8], wanted: u32) -> Option<u64> {
+    let mut rest = message;
+    while !rest.is_empty() {
+        let (number, wire) = prost::encoding::decode_key(&mut rest).ok()?;
+        if wire == prost::encoding::WireType::Varint && number == wanted {
+            return prost::encoding::decode_varint(&mut rest).ok();
+        }
+        prost::encoding::skip_field(wire, number, &mut rest, prost::encoding::DecodeContext::default()).ok()?;
+    }
+    None
+}

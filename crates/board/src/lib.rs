@@ -1,0 +1,32 @@
+//! `octant board`: all runs of some folders in a browser, live; and the data server behind TensorBoard.
+//!
+//! A [`Store`] follows the event files and the tables of every run below its folders and keeps all numbers as columns;
+//! images and histograms stay in their files until somebody looks at them. [`serve`] answers a browser over HTTP/1 with
+//! embedded pages, JSON and packed points; [`serve_data`] answers TensorBoard over gRPC. Both only read.
+//!
+//! No request names a file: runs have numbers, values have tags and indices, and pages are a fixed list. What a request
+//! may look like at all is decided in `guard`, before any of it is interpreted.
+//!
+//! Start reading at [`Store`], then `api`.
+
+mod api;
+mod assets;
+mod data_server;
+mod error;
+mod facts;
+mod guard;
+mod judgement;
+mod machine;
+mod media;
+mod points;
+mod run;
+mod server;
+mod store;
+mod table;
+
+pub use error::BoardError;
+pub use guard::Access;
+pub use points::{Axis, Reduction, reduce, smooth};
+pub use run::Run;
+pub use server::{DataOptions, Options, Serving, serve, serve_data};
+pub use store::Store;

@@ -1,0 +1,193 @@
+//! The table of runs: settings, results, how they are doing; one run in detail; downloads.
+
+use crate::api::{Answer, Shared, chosen, find, finite};
+use crate::error::BoardError;
+use crate::facts::{Status, is_locked, locked_inodes};
+use crate::run::Run;
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use octant_events::{Kind, Setting, Value};
+use serde::Deserialize;
+use serde_json::{Map, json};
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+use std::time::SystemTime;
+
+const LARGEST_VALUE: u64 = 4 << 20;
+const START: &str = "_hparams_/session_start_info";
+const END: &str = "_hparams_/session_end_info";
+
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Scalar => "scalar",
+        Kind::Image => "image",
+        Kind::Audio => "audio",
+        Kind::Histogram => "histogram",
+        Kind::Text => "text",
+        Kind::Graph => "graph",
+        Kind::Tensor => "tensor",
+    }
+}
+
+/// All runs. Tags are named once and referred to by number.
+pub(crate) async fn runs(State(store): Shared) -> Answer {
+    let work = move || {
+        let locked = locked_inodes();
+        let (mut names, mut places): (Vec<serde_json::Value>, HashMap<String, usize>) = Default::default();
+        let mut listed = Vec::new();
+        for run in store.runs() {
+            let mut tags = Vec::new();
+            for tag in run.tags() {
+                let place = *places.entry(tag.name.clone()).or_insert_with(|| {
+                    names.push(json!({ "name": tag.name, "kind": kind_name(tag.kind), "plugin": tag.plugin }));
+                    names.len() - 1
+                });
+                tags.push(place);
+            }
+            let mut line = describe(&run, locked.as_ref());
+            line.insert("tags".into(), json!(tags));
+            listed.push(line);
+        }
+        let roots: Vec<String> = store.roots().iter().map(|(_, path)| path.display().to_string()).collect();
+        json!({
+            "session": store.session(), "ready": store.is_ready(), "roots": roots, "tags": names, "runs": listed,
+        })
+    };
+    let answer = tokio::task::spawn_blocking(work).await;
+    answer.map(Json).map_err(|_| BoardError::Request("the runs could not be listed"))
+}
+
+/// One line of the table.
+fn describe(run: &Run, locked: Option<&HashSet<u64>>) -> Map<String, serde_json::Value> {
+    let facts = run.facts();
+    let modified = run.logs().iter().filter_map(|log| log.modified()).max();
+    let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+    let quiet = modified.and_then(|time| time.elapsed().ok());
+    let status = facts.status(is_locked(run.path(), locked), quiet, ended(run));
+    let epochs = facts.epochs();
+    let left = match (status, epochs, facts.epoch_seconds()) {
+        (Status::Running, Some((done, Some(all))), Some(each)) if all > done => Some((all - done) * each),
+        _ => None,
+    };
+    let settings = if facts.settings.is_empty() { hparams(run) } else { facts.settings.clone() };
+    let results: Map<String, serde_json::Value> = run
+        .results()
+        .iter()
+        .map(|outcome| {
+            let numbers = [outcome.last, outcome.min, outcome.max].map(|number| finite(number.into()));
+            (outcome.tag.clone(), json!(numbers))
+        })
+        .collect();
+    let damaged: u64 = run.logs().iter().map(|log| log.damaged()).sum();
+    let line = json!({
+        "id": run.id, "name": run.name, "version": run.version(), "status": status.name(), "left": left,
+        "began": run.began(), "modified": modified.map(seconds),
+        "epoch": epochs.map(|epochs| finite(epochs.0)), "epochs": epochs.and_then(|epochs| epochs.1),
+        "octant": facts.is_octant(), "damaged": damaged, "notes": facts.notes.as_deref().map(first_line),
+        "settings": settings, "results": results,
+    });
+    match line {
+        serde_json::Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines()
+        .map(|line| line.trim_start_matches('#').trim())
+        .find(|line| !line.is_empty())
+        .unwrap_or_default()
+        .into()
+}
+
+/// Whether the run said that it is over: `Some(true)` well, `Some(false)` not.
+fn ended(run: &Run) -> Option<bool> {
+    let last = run.stored(END).pop()?;
+    let bytes = last.read(LARGEST_VALUE).ok()?;
+    match Value::decode(&bytes)?.1 {
+        Value::Finished => Some(true),
+        Value::Failed => Some(false),
+        _ => None,
+    }
+}
+
+/// Settings that other programs wrote for TensorBoard's table.
+fn hparams(run: &Run) -> Map<String, serde_json::Value> {
+    let last = run.stored(START).pop().and_then(|stored| stored.read(LARGEST_VALUE).ok());
+    let Some((_, Value::Settings(settings))) = last.and_then(|bytes| Value::decode(&bytes)) else { return Map::new() };
+    let value = |setting: Setting| match setting {
+        Setting::Number(number) => finite(number),
+        Setting::Text(text) => json!(text),
+        Setting::Flag(flag) => json!(flag),
+    };
+    settings.into_iter().map(|(name, setting)| (name, value(setting))).collect()
+}
+
+#[derive(Deserialize)]
+pub(crate) struct RunQuery {
+    run: u32,
+}
+
+/// One run in detail.
+pub(crate) async fn run(State(store): Shared, Query(query): Query<RunQuery>) -> Answer {
+    let run = find(&store, query.run)?;
+    let facts = run.facts();
+    let logs = run.logs();
+    let files: Vec<_> = logs
+        .iter()
+        .map(|log| {
+            let name = log.path().file_name().map(|name| name.to_string_lossy().into_owned());
+            let damage: Vec<String> =
+                log.damage().iter().map(|damage| format!("offset {}: {}", damage.offset, damage.problem)).collect();
+            json!({ "name": name, "bytes": log.read_to(), "damaged": log.damaged(), "damage": damage })
+        })
+        .collect();
+    Ok(Json(json!({
+        "id": run.id, "name": run.name, "config": facts.config, "notes": facts.notes, "settings": facts.settings,
+        "files": files,
+    })))
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ExportQuery {
+    tag: String,
+    runs: Option<String>,
+    format: String,
+}
+
+/// Every point of a tag, as a file.
+pub(crate) async fn export(State(store): Shared, Query(query): Query<ExportQuery>) -> Result<Response, BoardError> {
+    let is_json = match query.format.as_str() {
+        "csv" => false,
+        "json" => true,
+        _ => return Err(BoardError::Request("the format is csv or json")),
+    };
+    let mut text = if is_json { String::from("[") } else { String::from("run,step,wall_time,value\n") };
+    for run in chosen(&store, query.runs.as_deref())? {
+        let quoted = format!("\"{}\"", run.name.replace('"', "\"\""));
+        run.with_numbers(&query.tag, |steps, times, numbers| {
+            for index in 0..steps.len() {
+                let (step, time, number) = (steps[index], times[index], numbers[index]);
+                // Writing into a string cannot fail.
+                let _ = match is_json {
+                    true => {
+                        let comma = if text.len() > 1 { "," } else { "" };
+                        let point =
+                            json!({ "run": run.name, "step": step, "wall_time": time, "value": finite(number.into()) });
+                        write!(text, "{comma}\n{point}")
+                    }
+                    false => writeln!(text, "{quoted},{step},{time},{number}"),
+                };
+            }
+        });
+    }
+    if is_json {
+        text.push_str("\n]\n");
+    }
+    let kind = if is_json { "application/json" } else { "text/csv; charset=utf-8" };
+    let safe: String = query.tag.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(80).collect();
+    let disposition = format!("attachment; filename=\"{safe}.{}\"", query.format);
+    Ok(([(header::CONTENT_TYPE, kind.to_string()), (header::CONTENT_DISPOSITION, disposition)], text).into_response())
+}

@@ -1,0 +1,314 @@
+//! Requests that a board must refuse, with the status that says why; nothing outside its folders is ever sent.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+use support::{get, octant_run, raw, start, start_at};
+
+const SECRET: &str = "the secret outside";
+
+fn request(line: &str, headers: &[String]) -> Vec<u8> {
+    format!(
+        "{line} HTTP/1.1\r\n{}Connection: close\r\n\r\n",
+        headers.iter().map(|h| format!("{h}\r\n")).collect::<String>()
+    )
+    .into_bytes()
+}
+
+struct Case {
+    name: String,
+    bytes: Vec<u8>,
+    statuses: Vec<u16>,
+}
+
+fn case(name: impl Into<String>, bytes: Vec<u8>, statuses: &[u16]) -> Case {
+    Case { name: name.into(), bytes, statuses: statuses.to_vec() }
+}
+
+fn hosts(address: SocketAddr) -> Vec<Case> {
+    let port = address.port();
+    let wrong = [
+        "evil.example".to_string(),
+        format!("evil.example:{port}"),
+        format!("127.0.0.1.evil.example:{port}"),
+        format!("localhost.evil.example:{port}"),
+        format!("localhost:{}", port.wrapping_add(1).max(1)),
+        "localhost".into(),
+        "127.0.0.1".into(),
+        format!("127.0.0.2:{port}"),
+        format!("0.0.0.0:{port}"),
+        format!("0x7f000001:{port}"),
+        format!("2130706433:{port}"),
+        format!("[::ffff:127.0.0.1]:{port}"),
+        format!("localhost:{port}@evil.example"),
+        format!("user@localhost:{port}"),
+        format!("localhost:{port}, evil.example"),
+        format!("localhost.:{port}"),
+        String::new(),
+        format!(":{port}"),
+        format!("localhost:{port}/"),
+    ];
+    let mut cases: Vec<Case> = wrong
+        .iter()
+        .map(|host| case(format!("host {host:?}"), request("GET /api/runs", &[format!("Host: {host}")]), &[403, 400]))
+        .collect();
+    cases.push(case("no host", request("GET /api/runs", &[]), &[403, 400]));
+    let both = [format!("Host: localhost:{port}"), "Host: evil.example".into()];
+    cases.push(case("two hosts", request("GET /api/runs", &both), &[403, 400]));
+    let absolute = request("GET http://evil.example/api/runs", &[format!("Host: localhost:{port}")]);
+    cases.push(case("absolute form of another server", absolute, &[403, 400]));
+    cases
+}
+
+fn origins(address: SocketAddr) -> Vec<Case> {
+    let host = format!("Host: {address}");
+    let wrong = [
+        "Origin: http://evil.example".to_string(),
+        "Origin: null".into(),
+        format!("Origin: https://{address}"),
+        format!("Origin: http://{address}.evil.example"),
+        format!("Origin: http://localhost:{}", address.port().wrapping_sub(1)),
+        "Origin: file://".into(),
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image".into(),
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors".into(),
+        "Sec-Fetch-Site: same-site\r\nSec-Fetch-Mode: cors".into(),
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe".into(),
+    ];
+    let ask = |header: &String| request("GET /api/runs", &[host.clone(), header.clone()]);
+    wrong.iter().map(|header| case(header.clone(), ask(header), &[403])).collect()
+}
+
+fn paths(address: SocketAddr) -> Vec<Case> {
+    let wrong = [
+        "/../secret.txt",
+        "/../../../../etc/passwd",
+        "/%2e%2e/secret.txt",
+        "/%2e%2e%2fsecret.txt",
+        "/..%2fsecret.txt",
+        "/%252e%252e/secret.txt",
+        "/.%2e/secret.txt",
+        "/..\\secret.txt",
+        "/..%5csecret.txt",
+        "/C:/Windows/win.ini",
+        "/c%3a/windows/win.ini",
+        "//etc/passwd",
+        "/./etc/passwd",
+        "/board.css/../../secret.txt",
+        "/%c0%ae%c0%ae/secret.txt",
+        "/%00",
+        "/board.css%00.png",
+        "/\\\\server\\share",
+        "/runs/good/config.toml",
+        "/api",
+        "/api/",
+        "/api/runs/1",
+        "/API/RUNS",
+        "/.git/config",
+        "/web/index.html",
+        "/index.html",
+    ];
+    let ask = |path: &&str| request(&format!("GET {path}"), &[format!("Host: {address}")]);
+    wrong.iter().map(|path| case(format!("path {path}"), ask(path), &[400, 404])).collect()
+}
+
+fn queries(address: SocketAddr) -> Vec<Case> {
+    let wrong = [
+        "/api/plot?run=1&name=../secret.txt",
+        "/api/plot?run=1&name=..%2f..%2fsecret.txt",
+        "/api/plot?run=1&name=/etc/passwd",
+        "/api/plot?run=1&name=link.png",
+        "/api/plot?run=1&name=findings.json",
+        "/api/plot?run=1&name=",
+        "/api/plot?run=1",
+        "/api/plot?run=../..&name=x",
+        "/api/log?run=99999",
+        "/api/log?run=-1",
+        "/api/log?run=1e3",
+        "/api/log",
+        "/api/run?run=18446744073709551616",
+        "/api/image?run=1&tag=predictions&index=999999",
+        "/api/image?run=1&tag=predictions&index=0&sample=99",
+        "/api/image?run=1&tag=../../etc/passwd&index=0",
+        "/api/image?run=1&tag=predictions&index=-1",
+        "/api/points?tag=loss&axis=sideways",
+        "/api/points?tag=loss&runs=1-x",
+        "/api/points?tag=loss&width=-5",
+        "/api/points?tag=loss&from=abc",
+        "/api/points",
+        "/api/export?tag=loss&format=exe",
+        "/api/export?tag=loss",
+    ];
+    let ask = |path: &&str| request(&format!("GET {path}"), &[format!("Host: {address}")]);
+    wrong.iter().map(|path| case(format!("query {path}"), ask(path), &[400, 404])).collect()
+}
+
+fn shapes(address: SocketAddr) -> Vec<Case> {
+    let host = format!("Host: {address}");
+    let ask = |line: &str| request(line, std::slice::from_ref(&host));
+    let mut cases: Vec<Case> = ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
+        .iter()
+        .map(|method| case(*method, ask(&format!("{method} /api/runs")), &[405, 400]))
+        .collect();
+    let long = "a".repeat(20_000);
+    cases.push(case("a long address", ask(&format!("GET /{long}")), &[414, 431, 400]));
+    cases.push(case("a long query", ask(&format!("GET /api/points?tag={}", &long[..10_000])), &[414, 431, 400]));
+    let huge = request("GET /", &[host.clone(), format!("X-Huge: {}", "b".repeat(200_000))]);
+    cases.push(case("a huge header", huge, &[431, 400, 0]));
+    let many: Vec<String> = (0..500).map(|index| format!("X-{index}: y")).chain([host.clone()]).collect();
+    cases.push(case("five hundred headers", request("GET /", &many), &[431, 400]));
+    let body = request("GET /api/runs", &[host.clone(), "Content-Length: 1000000000".into()]);
+    cases.push(case("a body", body, &[413, 400]));
+    let smuggled = request("GET /", &[host.clone(), "Content-Length: 4".into(), "Transfer-Encoding: chunked".into()]);
+    cases.push(case("two lengths", smuggled, &[413, 400]));
+    cases.push(case("no HTTP", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), &[400, 0]));
+    cases.push(case("HTTP/2 in clear", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), &[400, 505, 0]));
+    cases.push(case("HTTP/0.9", b"GET /\r\n\r\n".to_vec(), &[400, 0]));
+    cases.push(case(
+        "a bare line feed in a header",
+        request("GET /", &[host, "X: a\nHost: evil.example".into()]),
+        &[403, 400],
+    ));
+    cases
+}
+
+#[test]
+fn hostile_requests_are_refused_and_nothing_outside_is_sent() {
+    let parent = tempfile::tempdir().unwrap();
+    let runs = parent.path().join("runs");
+    octant_run(&runs.join("good"), 0, 2);
+    std::fs::write(parent.path().join("secret.txt"), SECRET).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::symlink;
+        symlink(parent.path().join("secret.txt"), runs.join("good/plots/link.png")).unwrap();
+        symlink(parent.path().join("secret.txt"), runs.join("good/notes.md")).unwrap();
+        std::fs::create_dir(runs.join("linked")).unwrap();
+        symlink(parent.path().join("secret.txt"), runs.join("linked/config.toml")).unwrap();
+        std::fs::remove_file(runs.join("good/log.txt")).unwrap();
+        symlink(parent.path().join("secret.txt"), runs.join("good/log.txt")).unwrap();
+    }
+    let serving = start(&runs);
+    let address = serving.address();
+    let cases: Vec<Case> = [hosts(address), origins(address), paths(address), queries(address), shapes(address)]
+        .into_iter()
+        .flatten()
+        .collect();
+    assert!(cases.len() >= 60, "only {}", cases.len());
+    println!("{} hostile requests", cases.len());
+    for Case { name, bytes, statuses } in &cases {
+        let answer = raw(address, bytes);
+        assert!(
+            statuses.contains(&answer.status),
+            "{name}: {} instead of {statuses:?}: {}",
+            answer.status,
+            answer.text()
+        );
+        assert!(!answer.text().contains(SECRET) && !answer.text().contains("root:"), "{name} sent a secret");
+        assert!(!answer.text().contains(parent.path().to_str().unwrap()), "{name} sent a path of this machine");
+    }
+    // What is beside the folder, or behind a link, is not in any answer that is given.
+    for path in [
+        "/api/runs",
+        "/api/run?run=1",
+        "/api/log?run=1",
+        "/api/machine?run=1",
+        "/api/plots?run=1",
+        "/api/judgement?run=1",
+    ] {
+        let answer = get(address, path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        assert!(!answer.text().contains(SECRET), "{path} sent a secret");
+        assert!(!answer.text().contains("link.png"), "{path} lists a link");
+    }
+}
+
+#[test]
+fn every_answer_forbids_frames_and_outside_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = start(folder.path());
+    for path in ["/", "/main.js", "/api/runs", "/nothing", "/../x"] {
+        let head = get(serving.address(), path).head.to_lowercase();
+        for wanted in ["default-src 'none'", "frame-ancestors 'none'", "x-frame-options: deny", "nosniff", "no-store"] {
+            assert!(head.contains(wanted), "{path} lacks {wanted}:\n{head}");
+        }
+    }
+    let page = get(serving.address(), "/");
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("<title>Octant board"));
+}
+
+#[test]
+fn addresses_that_others_reach_need_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = start_at(folder.path(), "0.0.0.0:0");
+    assert!(serving.needs_token());
+    let address: SocketAddr = format!("127.0.0.1:{}", serving.address().port()).parse().unwrap();
+    let url = serving.url();
+    let token = url.split("token=").nth(1).unwrap();
+    assert!(token.len() >= 32);
+    for path in ["/", "/api/runs", "/main.js", "/?token=", "/?token=x", &format!("/?token={}x", &token[1..])] {
+        assert_eq!(get(address, path).status, 401, "{path}");
+    }
+    let answer = get(address, &format!("/?token={token}"));
+    assert_eq!(answer.status, 303, "{}", answer.head);
+    let cookie = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap().to_string();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+    assert_eq!(raw(address, &request("GET /api/runs", &[format!("Host: {address}"), cookie])).status, 200);
+    let bearer = format!("Authorization: Bearer {token}");
+    assert_eq!(raw(address, &request("GET /api/runs", &[format!("Host: {address}"), bearer])).status, 200);
+}
+
+#[test]
+fn clients_that_send_slowly_are_let_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = start(folder.path());
+    let begun = Instant::now();
+    let mut slow = TcpStream::connect(serving.address()).unwrap();
+    slow.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: loc").unwrap();
+    let mut rest = Vec::new();
+    let _ = slow.read_to_end(&mut rest);
+    assert!(begun.elapsed() < Duration::from_secs(20), "it was kept for {:?}", begun.elapsed());
+    assert_eq!(get(serving.address(), "/").status, 200);
+}
+
+#[test]
+fn ten_thousand_connections_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = start(folder.path());
+    let mut held = Vec::new();
+    let mut opened = 0;
+    for _ in 0..10_000 {
+        // This process has a limit on open files of its own: the oldest are let go.
+        if held.len() > 700 {
+            held.drain(..100);
+        }
+        if let Ok(mut stream) = TcpStream::connect(serving.address()) {
+            let _ = stream.write_all(b"GET / HT");
+            held.push(stream);
+            opened += 1;
+        }
+    }
+    assert!(opened > 5_000, "only {opened} could be opened");
+    // With all places taken, one more is closed at once rather than kept waiting.
+    let mut refused = TcpStream::connect(serving.address()).unwrap();
+    refused.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let _ = refused
+        .write_all(format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", serving.address()).as_bytes());
+    let mut answer = Vec::new();
+    let _ = refused.read_to_end(&mut answer);
+    drop((held, refused));
+    let begun = Instant::now();
+    loop {
+        if get(serving.address(), "/").status == 200 {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "it did not come back");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,178 @@
+//! The `board` command: runs in a browser, and the data server that TensorBoard starts.
+
+use crate::Ending;
+use crate::output::line;
+use anyhow::{Context, Result};
+use clap::Parser;
+use octant_board::{DataOptions, Options, serve, serve_data};
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Show runs in a browser, live
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  octant board\n  octant board runs /logs/elsewhere --port 7000 --open\n\nTensorBoard with \
+                        Octant as its data server:\n  TENSORBOARD_DATA_SERVER_BINARY=$(which octant) tensorboard \
+                        --logdir runs --load_fast=true"
+)]
+pub(crate) struct Arguments {
+    /// Run directories, folders of runs, or log folders of other programs; `runs` when none is named
+    folders: Vec<PathBuf>,
+    /// The port; the next free one from 6400 on when none is given, 0 for any
+    #[arg(long)]
+    port: Option<u16>,
+    /// The address to listen on. Others than this machine can reach any but 127.0.0.1, and then need the token that is printed
+    #[arg(long, default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// A name by which browsers reach this machine; may be repeated
+    #[arg(long, value_name = "HOST")]
+    name: Vec<String>,
+    /// Open the page in a browser
+    #[arg(long)]
+    open: bool,
+    /// Serve TensorBoard instead, which passes its own flags behind this one
+    #[arg(long)]
+    data_server: bool,
+    /// TensorBoard's flags
+    #[arg(last = true, hide = true)]
+    flags: Vec<OsString>,
+}
+
+/// The first of the ports that are tried.
+const PORT: u16 = 6400;
+
+pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
+    if arguments.data_server {
+        return run_data_server(DataServer::parse_from(
+            std::iter::once("octant".into()).chain(arguments.flags.iter().cloned()),
+        ))
+        .map(|()| Ending::Done);
+    }
+    let serving = start(&arguments)?;
+    line(format_args!("{}", serving.url()));
+    if serving.needs_token() {
+        line("Others can reach this address: the token in it is needed, and what is sent can be read on the way.");
+    }
+    line("Ctrl-C ends the board; runs are only read.");
+    if arguments.open {
+        open(&serving.url());
+    }
+    serving.wait();
+    Ok(Ending::Done)
+}
+
+fn start(arguments: &Arguments) -> Result<octant_board::Serving> {
+    let folders = if arguments.folders.is_empty() { vec!["runs".into()] } else { arguments.folders.clone() };
+    let options = |port| Options {
+        folders: folders.clone(),
+        address: SocketAddr::new(arguments.host, port),
+        names: arguments.name.clone(),
+    };
+    if let Some(port) = arguments.port {
+        return Ok(serve(&options(port))?);
+    }
+    let free = (PORT..PORT + 20).find_map(|port| match serve(&options(port)) {
+        Err(octant_board::BoardError::Address { .. }) => None,
+        other => Some(other),
+    });
+    Ok(free.unwrap_or_else(|| serve(&options(0)))?)
+}
+
+/// The page in whatever the system opens addresses with; that nothing does is no failure.
+fn open(url: &str) {
+    let program = if cfg!(target_os = "macos") {
+        "open"
+    } else if cfg!(windows) {
+        "explorer"
+    } else {
+        "xdg-open"
+    };
+    let quiet = || std::process::Stdio::null();
+    let _ = std::process::Command::new(program).arg(url).stdout(quiet()).stderr(quiet()).spawn();
+}
+
+/// The flags of TensorBoard's own data server.
+#[derive(clap::Parser)]
+#[command(name = "octant", disable_version_flag = true)]
+struct DataServer {
+    /// The folder of runs
+    #[arg(long)]
+    logdir: PathBuf,
+    /// Seconds between two looks at the files, or `once`
+    #[arg(long, default_value = "5")]
+    reload: String,
+    /// How many values of each plugin's tags are sent: `scalars=500,images=all`
+    #[arg(long, default_value = "")]
+    samples_per_plugin: String,
+    /// The port; 0 for any
+    #[arg(long, default_value_t = 6806)]
+    port: u16,
+    /// The address to listen on
+    #[arg(long, default_value = "localhost")]
+    host: String,
+    /// Where to write the port
+    #[arg(long)]
+    port_file: Option<PathBuf>,
+    /// Where to write why it did not start
+    #[arg(long)]
+    error_file: Option<PathBuf>,
+    /// End when standard input does
+    #[arg(long)]
+    die_after_stdin: bool,
+    /// Checksums are always compared
+    #[arg(long)]
+    checksum: bool,
+    /// Accepted, without effect
+    #[arg(long)]
+    no_checksum: bool,
+    /// Accepted, without effect
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+/// Whether the first argument is a flag of TensorBoard's data server, which is started without a command.
+pub(crate) fn is_data_server(first: Option<OsString>) -> bool {
+    first.is_some_and(|first| first.to_string_lossy().starts_with("--logdir"))
+}
+
+pub(crate) fn data_server() -> ExitCode {
+    let arguments = DataServer::parse();
+    let error_file = arguments.error_file.clone();
+    let Err(error) = run_data_server(arguments) else { return ExitCode::SUCCESS };
+    match error_file {
+        Some(path) if std::fs::write(&path, format!("{error:#}\n")).is_ok() => {}
+        _ => eprintln!("octant: {error:#}"),
+    }
+    // What TensorBoard takes for a folder that it should read by itself.
+    ExitCode::from(8)
+}
+
+fn run_data_server(arguments: DataServer) -> Result<()> {
+    let samples = arguments.samples_per_plugin.split(',').filter_map(|pair| pair.split_once('='));
+    let mut addresses = (arguments.host.as_str(), arguments.port).to_socket_addrs().context("no such --host")?;
+    // TensorBoard asks for localhost, which means IPv4 to most.
+    let all: Vec<SocketAddr> = addresses.by_ref().collect();
+    let address = all.iter().find(|address| address.is_ipv4()).or(all.first()).context("no such --host")?;
+    let options = DataOptions {
+        folder: arguments.logdir,
+        address: *address,
+        reload: arguments.reload.parse().ok().map(Duration::from_secs),
+        samples: samples.map(|(name, most)| (name.to_string(), most.parse().ok())).collect(),
+    };
+    let serving = serve_data(&options)?;
+    if let Some(path) = &arguments.port_file {
+        std::fs::write(path, format!("{}\n", serving.address().port()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    } else {
+        eprintln!("listening on {}", serving.address());
+    }
+    if arguments.die_after_stdin {
+        std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()).context("cannot read standard input")?;
+        return Ok(());
+    }
+    serving.wait();
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Libraries name keys of recipes in backquotes; whoever sits at a terminal has flags for them.
+
+use octant_recipe::flags::flags;
+
+/// Keys that several phases share have flags without a place in the recipe.
+const LENGTHS: [&str; 4] = ["epochs", "burn_epochs", "burn_lr", "warm_epoch"];
+
+/// The sentence with flags in the place of keys: `` `batch_size = 8` `` becomes `--batch-size 8`.
+pub(crate) fn with_flags(sentence: &str) -> String {
+    let known = flags();
+    let flag = |key: &str| -> Option<String> {
+        // `phases.0.schedule.lr` and `lr` are the same to a flag, which reaches all phases.
+        let same = |place: &str| {
+            place == key || place.rsplit('.').next() == key.rsplit('.').next() && !place.starts_with("data")
+        };
+        let found = known.iter().find(|known| same(&known.place)).and_then(|known| known.spec.flag.as_ref());
+        let length = LENGTHS.iter().find(|length| **length == key).map(|length| length.replace('_', "-"));
+        found.map(|flag| flag.name.clone()).or(length).map(|name| format!("--{name}"))
+    };
+    let mut spelled = String::new();
+    for (number, part) in sentence.split('`').enumerate() {
+        let (key, value) = part.split_once(" = ").map_or((part, None), |(key, value)| (key, Some(value)));
+        let named = if number % 2 == 1 { flag(key) } else { None };
+        match (named, value) {
+            (Some(flag), Some("true") | None) => spelled += &flag,
+            (Some(flag), Some(value)) => spelled += &format!("{flag} {}", value.trim_matches('"')),
+            (None, _) if number % 2 == 1 => spelled += &format!("`{part}`"),
+            (None, _) => spelled += part,
+        }
+    }
+    spelled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_become_flags_where_there_are_any() {
+        let spelled = with_flags("`batch_size = 8` or `cache = \"ram\"` fits; `data.dir`, not `nonsense`");
+        assert_eq!(spelled, "--batch-size 8 or --cache ram fits; --data, not `nonsense`");
+    }
+}

@@ -1,0 +1,238 @@
+//! Data sets that recipes name: made up on the fly, or read from files.
+
+mod held_out;
+mod made_up;
+
+use crate::error::{refusal, refuse};
+use crate::{Cache, DataSource, Recipe, Result, nearest};
+use octant_data::decode::DecodeOptions;
+use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
+use octant_data::{Cached, DataError, Dataset, Glyphs, Target, pack_once};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The two splits of a data set, and how large a head it asks for.
+pub struct Data {
+    /// What is learned from.
+    pub train: Arc<dyn Dataset>,
+    /// What is judged on.
+    pub valid: Arc<dyn Dataset>,
+    /// Classes, numbers per image, or 1 for masks.
+    pub outputs: usize,
+}
+
+/// What opening a data set needs from the program around it.
+pub trait Surroundings {
+    /// The folder for what is kept between runs.
+    fn cache(&self) -> PathBuf;
+
+    /// A place as a path on this machine; what lies elsewhere may be fetched.
+    fn local(&self, place: &Path) -> Result<PathBuf> {
+        Ok(place.to_path_buf())
+    }
+
+    /// Does work that reads every sample of a data set, and may show how far it is.
+    fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {
+        let _ = what;
+        work(dataset);
+    }
+}
+
+/// Surroundings with files of this machine alone.
+pub struct LocalFiles {
+    /// The folder for what is kept between runs.
+    pub cache: PathBuf,
+}
+
+impl Surroundings for LocalFiles {
+    fn cache(&self) -> PathBuf {
+        self.cache.clone()
+    }
+}
+
+/// A kind of data that recipes may name.
+pub struct SourceEntry {
+    /// The value of `data.kind`.
+    pub kind: &'static str,
+    /// What is drawn, or what the folder holds.
+    pub about: &'static str,
+    open: Open,
+}
+
+type Opened = Result<Arc<dyn Dataset>, DataError>;
+
+enum Open {
+    /// Drawn from a seed. How many samples each split has and how large they are, if the recipe does not say.
+    MadeUp { train: usize, test: usize, open: fn(usize, usize, u64) -> Arc<dyn Dataset> },
+    /// One split of a folder. Where there is only one, both splits are the same samples, and some are held out.
+    Files(fn(&Path, Split, &DataSource) -> Opened),
+}
+
+fn eight_bits() -> DecodeOptions {
+    DecodeOptions { eight_bits: true, ..DecodeOptions::default() }
+}
+
+/// Every kind of data.
+pub const SOURCES: [SourceEntry; 9] = [
+    SourceEntry {
+        kind: "glyphs",
+        about: "line drawings of ten kinds",
+        open: Open::MadeUp { train: 12_000, test: 2_000, open: |count, _, seed| Arc::new(Glyphs::new(count, seed)) },
+    },
+    SourceEntry {
+        kind: "infrared",
+        about: "infrared scenes with small targets and their masks",
+        open: Open::MadeUp { train: 1000, test: 200, open: made_up::infrared },
+    },
+    SourceEntry {
+        kind: "shapes",
+        about: "colored shapes of four classes",
+        open: Open::MadeUp { train: 1000, test: 200, open: made_up::shapes },
+    },
+    SourceEntry {
+        kind: "discs",
+        about: "discs that are to be counted",
+        open: Open::MadeUp { train: 1000, test: 200, open: made_up::discs },
+    },
+    SourceEntry {
+        kind: "idx",
+        about: "the folder with train-images-idx3-ubyte(.gz) and the other three files",
+        open: Open::Files(|folder, split, _| Ok(Arc::new(IdxDataset::open(folder, split == Split::Train)?))),
+    },
+    SourceEntry {
+        kind: "cifar",
+        about: "the folder or archive of CIFAR-10 or CIFAR-100",
+        open: Open::Files(|folder, split, _| Ok(Arc::new(Cifar::open(folder, split)?))),
+    },
+    SourceEntry {
+        kind: "folder",
+        about: "the folder with train/CLASS/ and val/CLASS/, or with CLASS/ alone",
+        open: Open::Files(open_folder),
+    },
+    SourceEntry {
+        kind: "irstd",
+        about: "the folder with images/ and masks/, and with trainval.txt and test.txt if it is split",
+        open: Open::Files(|folder, split, _| Ok(Arc::new(open_irstd(folder, split, eight_bits())?))),
+    },
+    SourceEntry {
+        kind: "table",
+        about: "the folder with train.csv and test.csv, or with one table",
+        open: Open::Files(open_table),
+    },
+];
+
+fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
+    let open = |split| FolderDataset::open_split(folder, split, eight_bits());
+    // Without a folder for validation, some of the training images are held out.
+    Ok(Arc::new(open(split).or_else(|error| if split == Split::Test { open(Split::Train) } else { Err(error) })?))
+}
+
+/// The table of a split, or the only table there is.
+fn open_table(folder: &Path, split: Split, source: &DataSource) -> Opened {
+    let names: &[&str] = match split {
+        Split::Train => &["train.csv", "train.tsv"],
+        Split::Test => &["test.csv", "test.tsv", "val.csv", "val.tsv", "train.csv", "train.tsv"],
+    };
+    let is_table = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "csv" || ending == "tsv");
+    let named = names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
+    let table = named.or_else(|| {
+        let mut tables = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).filter(is_table);
+        tables.next().filter(|_| tables.next().is_none())
+    });
+    let table = table.unwrap_or_else(|| folder.join(names[0]));
+    Ok(Arc::new(TableDataset::open(table, &source.columns, eight_bits())?))
+}
+
+impl SourceEntry {
+    /// The kind of data of that name.
+    pub fn named(kind: &str) -> Result<&'static SourceEntry> {
+        if let Some(found) = SOURCES.iter().find(|source| source.kind == kind) {
+            return Ok(found);
+        }
+        let kinds = SOURCES.map(|source| source.kind);
+        match nearest(kind, kinds.into_iter()) {
+            Some(near) => refuse!("there is no kind of data \"{kind}\"; did you mean {near}?"),
+            None => refuse!("there is no kind of data \"{kind}\"; there are {}", kinds.join(", ")),
+        }
+    }
+
+    /// Samples are drawn on the fly and take no files.
+    pub fn is_made_up(&self) -> bool {
+        matches!(self.open, Open::MadeUp { .. })
+    }
+}
+
+/// Opens the data that a recipe names.
+pub fn data(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Data> {
+    let source = &recipe.data;
+    let entry = SourceEntry::named(&source.kind)?;
+    let [train, valid] = match entry.open {
+        Open::MadeUp { .. } if source.dir.is_some() => {
+            refuse!("{} are made up on the fly and take no `data.dir`; choose a recipe for files", source.kind)
+        }
+        Open::MadeUp { train, test, open } => {
+            let counts = [source.train.unwrap_or(train), source.test.unwrap_or(test)];
+            let side = source.side.unwrap_or(64);
+            let seeds = [recipe.run.seed, recipe.run.seed ^ 0x7e57];
+            [0, 1].map(|split| open(counts[split], side, seeds[split]))
+        }
+        Open::Files(open) => files(recipe, entry.about, open, surroundings)?,
+    };
+    if train.is_empty() || valid.is_empty() {
+        refuse!("the data set has no images to {}", if train.is_empty() { "learn from" } else { "validate on" });
+    }
+    let outputs = match train.get(0)?.target {
+        Target::Class(_) => train.class_names().len(),
+        Target::Values(values) => values.len(),
+        Target::Mask(_) | Target::Boxes(_) => 1,
+    };
+    let train = cached(recipe, "train", train, surroundings)?;
+    Ok(Data { train, valid: cached(recipe, "test", valid, surroundings)?, outputs })
+}
+
+/// Samples that need not be decoded again in every epoch.
+fn cached(
+    recipe: &Recipe,
+    part: &str,
+    dataset: Arc<dyn Dataset>,
+    surroundings: &dyn Surroundings,
+) -> Result<Arc<dyn Dataset>> {
+    Ok(match recipe.cache {
+        Cache::Off => dataset,
+        Cache::Ram => Arc::new(Cached::new(dataset, recipe.cache_mb << 20)),
+        Cache::Packed if recipe.data.dir.is_none() => {
+            refuse!("`cache = \"packed\"` is for data that is read from files")
+        }
+        Cache::Packed => {
+            let folder = surroundings.cache().join("packed");
+            let mut packed = None;
+            surroundings.reading(&format!("packing {part}"), &*dataset, &mut |dataset| {
+                packed = Some(pack_once(dataset, &folder, &format!("{}-{part}", recipe.data.kind)));
+            });
+            let packed = packed.ok_or_else(|| refusal!("the data was not packed"))?;
+            let hint = "the data could not be packed; try `cache = \"ram\"` or `cache = \"off\"`";
+            Arc::new(packed.map_err(|error| refusal!("{hint}: {error}"))?)
+        }
+    })
+}
+
+fn files(
+    recipe: &Recipe,
+    about: &str,
+    open: fn(&Path, Split, &DataSource) -> Opened,
+    surroundings: &dyn Surroundings,
+) -> Result<[Arc<dyn Dataset>; 2]> {
+    let source = &recipe.data;
+    let place = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
+    let folder = &surroundings.local(place)?;
+    if !folder.exists() {
+        refuse!("there is no {}; `data.dir` should be {about}", folder.display());
+    }
+    let splits = [Split::Train, Split::Test];
+    // What `octant data pack` wrote, whatever it was before.
+    let [train, valid] = match readers::holds_shards(folder) {
+        true => splits.map(|split| readers::open(folder, split, eight_bits())),
+        false => splits.map(|split| open(folder, split, source)),
+    };
+    held_out::split(train?, valid?)
+}

@@ -1,0 +1,63 @@
+//! Samples that are drawn on the fly.
+
+use octant_data::{AnyImage, DataError, Dataset, Sample, SampleRng, Target, synth};
+use std::sync::Arc;
+
+struct MadeUp {
+    len: usize,
+    side: usize,
+    seed: u64,
+    make: fn(usize, &mut SampleRng) -> Sample,
+    names: Vec<String>,
+}
+
+impl Dataset for MadeUp {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, DataError> {
+        Ok((self.make)(self.side, &mut SampleRng::new(self.seed, 0, index as u64)))
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn location(&self, index: usize) -> String {
+        format!("sample {index} made up from seed {}", self.seed)
+    }
+}
+
+fn made_up(
+    (len, side, seed): (usize, usize, u64),
+    make: fn(usize, &mut SampleRng) -> Sample,
+    names: &[&str],
+) -> Arc<dyn Dataset> {
+    Arc::new(MadeUp { len, side, seed, make, names: names.iter().map(|name| name.to_string()).collect() })
+}
+
+pub(super) fn infrared(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
+    let scene = |side: usize, rng: &mut SampleRng| {
+        let (image, mask) = synth::infrared(side, rng);
+        Sample { image: AnyImage::U8(image), target: Target::Mask(mask) }
+    };
+    made_up((len, side, seed), scene, &["background", "target"])
+}
+
+pub(super) fn shapes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
+    let shape = |side: usize, rng: &mut SampleRng| {
+        let (image, objects) = synth::shapes(side, 1, rng);
+        let class = objects.first().map_or(0, |object| object.class);
+        Sample { image: AnyImage::U8(image), target: Target::Class(class) }
+    };
+    made_up((len, side, seed), shape, &["disc", "ring", "square", "triangle"])
+}
+
+pub(super) fn discs(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
+    let discs = |side: usize, rng: &mut SampleRng| {
+        let (image, [count, _]) = synth::regression(side, rng);
+        Sample { image: AnyImage::U8(image), target: Target::Values(vec![count]) }
+    };
+    made_up((len, side, seed), discs, &[])
+}

@@ -1,0 +1,141 @@
+//! Which flags set which keys. A command line declares its flags from [`flags`] and writes what it was given with [`apply`].
+
+use crate::error::refusal;
+use crate::{Recipe, Result, set};
+use octant_train::options::{OptionSpec, Options};
+use toml::{Table, Value};
+
+/// A key that has a flag.
+pub struct FlaggedKey {
+    /// Where the key lies; `*` stands for every phase: `phases.*.schedule.lr`.
+    pub place: String,
+    /// What is known about it.
+    pub spec: OptionSpec,
+}
+
+/// The phase whose rate and length have flags of their own.
+pub const BURN_IN: &str = "burn-in";
+
+/// All keys that have a flag, in the order of the documentation.
+pub fn flags() -> Vec<FlaggedKey> {
+    let mut found = Vec::new();
+    collect(Recipe::specs(), "", &mut found);
+    found
+}
+
+fn collect(specs: Vec<OptionSpec>, place: &str, found: &mut Vec<FlaggedKey>) {
+    for mut spec in specs {
+        let key = format!("{place}{}", spec.key);
+        let inner = std::mem::take(&mut spec.inner);
+        let below = format!("{key}{}", if spec.is_list { ".*." } else { "." });
+        if spec.flag.is_some() {
+            found.push(FlaggedKey { place: key, spec });
+        }
+        collect(inner, &below, found);
+    }
+}
+
+/// Writes a value at a place; `*` reaches all phases. The learning rate of a burn-in is not that of the other phases.
+pub fn apply(table: &mut Table, place: &str, value: Value) -> Result<()> {
+    let Some((list, rest)) = place.split_once(".*.") else { return set(table, place, value) };
+    let is_burn_in = |item: &Value| item.get("name").and_then(Value::as_str) == Some(BURN_IN);
+    let items = table.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+    for (number, _) in items.iter().enumerate().filter(|(_, item)| rest != "schedule.lr" || !is_burn_in(item)) {
+        set(table, &format!("{list}.{number}.{rest}"), value.clone())?;
+    }
+    Ok(())
+}
+
+/// Lengths and rates that reach several phases at once.
+#[derive(Debug, Clone, Default)]
+pub struct Lengths {
+    /// Epochs of all phases but the burn-in.
+    pub epochs: Option<u64>,
+    /// Epochs of the burn-in.
+    pub burn_epochs: Option<u64>,
+    /// The learning rate of the burn-in.
+    pub burn_lr: Option<f64>,
+    /// The last epoch of a warm-up phase, counted from 0.
+    pub warm_epoch: Option<u64>,
+}
+
+/// Writes them into the phases. What warm-up takes away is missing in the last phase; burn-in is counted apart.
+pub fn apply_lengths(table: &mut Table, lengths: &Lengths) -> Result<()> {
+    let phases = table.get("phases").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut left = lengths.epochs;
+    let last = phases.len().saturating_sub(1);
+    let mut seen = [("burn_epochs", lengths.burn_epochs.is_none()), ("warm_epoch", lengths.warm_epoch.is_none())];
+    seen[0].1 |= lengths.burn_lr.is_some() && lengths.burn_epochs.is_none();
+    for (index, phase) in phases.iter().enumerate() {
+        let place = |key: &str| format!("phases.{index}.{key}");
+        let mut epochs = phase.get("epochs").and_then(Value::as_integer).unwrap_or(0).max(0) as u64;
+        if phase.get("warm_up").and_then(Value::as_bool) == Some(true)
+            && let Some(warm) = lengths.warm_epoch
+        {
+            (epochs, seen[1].1) = (warm + 1, true);
+        }
+        if phase.get("name").and_then(Value::as_str) == Some(BURN_IN) {
+            epochs = lengths.burn_epochs.unwrap_or(epochs);
+            seen[0].1 = true;
+            if let Some(rate) = lengths.burn_lr {
+                set(table, &place("schedule.lr"), Value::Float(rate))?;
+            }
+        } else if let Some(left) = &mut left {
+            epochs = if index == last { *left } else { epochs.min(*left) };
+            *left -= epochs;
+        }
+        set(table, &place("epochs"), Value::Integer(epochs as i64))?;
+    }
+    match seen.iter().find(|(_, is_seen)| !is_seen) {
+        Some((key, _)) => Err(refusal!("`{key}` is for recipes that have such a phase, and this one has none")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check, table};
+
+    #[test]
+    fn every_flag_has_a_name_of_its_own() {
+        let mut names: Vec<String> =
+            flags().iter().filter_map(|key| Some(key.spec.flag.as_ref()?.name.clone())).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(count > 25, "{names:?}");
+    }
+
+    #[test]
+    fn a_rate_reaches_all_phases_but_the_burn_in() {
+        let mut recipe = table("cifar100-efficientnetv2").unwrap();
+        apply(&mut recipe, "phases.*.schedule.lr", Value::Float(0.5)).unwrap();
+        apply(&mut recipe, "phases.*.accumulate", Value::Integer(2)).unwrap();
+        apply_lengths(&mut recipe, &Lengths { epochs: Some(7), burn_lr: Some(0.25), ..Lengths::default() }).unwrap();
+        let phases = check(recipe).unwrap().phases;
+        let found = phases.iter().map(|phase| (phase.epochs, phase.schedule.lr, phase.options.accumulate));
+        assert_eq!(found.collect::<Vec<_>>(), [(10, 0.25, 2), (7, 0.5, 2)]);
+    }
+
+    #[test]
+    fn what_warm_up_takes_away_is_missing_in_the_last_phase() {
+        let mut recipe = table("mshnet-irstd").unwrap();
+        let lengths = Lengths { epochs: Some(10), warm_epoch: Some(2), ..Lengths::default() };
+        apply_lengths(&mut recipe, &lengths).unwrap();
+        let epochs: Vec<u64> = check(recipe).unwrap().phases.iter().map(|phase| phase.epochs).collect();
+        assert_eq!(epochs, [3, 7]);
+    }
+
+    #[test]
+    fn flags_for_phases_that_a_recipe_lacks_are_refused() {
+        for (lengths, key) in [
+            (Lengths { burn_epochs: Some(1), ..Lengths::default() }, "burn_epochs"),
+            (Lengths { warm_epoch: Some(1), ..Lengths::default() }, "warm_epoch"),
+        ] {
+            let error = apply_lengths(&mut table("glyphs").unwrap(), &lengths).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! From a recipe to its run.
+//!
+//! A [`Recipe`] is a TOML table with everything a run needs to know: the task, the model, the data, and phases with their
+//! optimizers, schedules and transforms. [`table`] finds one, [`set`] and [`set_text`] override single keys, [`check`]
+//! makes a [`Recipe`] of the table. [`data`], [`phases`] and [`task`] turn it into the parts of a run, and [`lints`] looks
+//! for what seems wrong before it begins.
+//!
+//! Nothing here knows a command line. Errors name keys of the recipe in backquotes.
+
+mod data;
+mod directory;
+mod error;
+pub mod flags;
+pub mod lints;
+pub mod page;
+mod phases;
+mod recipe;
+pub mod steps;
+mod tables;
+mod task;
+mod transform;
+
+pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
+pub use directory::{Opened, choose, config, of_run, open};
+pub use error::{RecipeError, Result};
+pub use octant_train::options::nearest;
+pub use phases::{Facts, phases, phases_on, scaling};
+pub use recipe::{
+    BestMode, Cache, Cores, DataSource, Normalization, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
+};
+pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
+pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task, weights};
+pub use transform::{Transforms, image, transform};

@@ -1,0 +1,170 @@
+//! What looks wrong before a run has begun. Each sentence says what to do about it.
+
+use crate::Result;
+use crate::{Data, Normalization, Recipe, image, model, table, transform};
+use octant_data::{Dataset, Target};
+use octant_train::options::Setting;
+use octant_train::{Phase, Trainable};
+use std::collections::{HashMap, HashSet};
+
+/// How many samples are compared when looking for the same image in both halves.
+const COMPARED: usize = 64;
+
+/// All warnings about a recipe and its data.
+pub fn check(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    if let Some(classes) = recipe.classes.filter(|&classes| classes != data.outputs) {
+        warnings.push(format!(
+            "the head has {classes} outputs, the data has {}; leave `classes` away and it will fit",
+            data.outputs
+        ));
+    }
+    warnings.extend(unscaled(recipe));
+    if data.train.class_names() != data.valid.class_names() {
+        warnings.push(
+            "training and validation data have different classes, so the same number means different things; give both \
+             the same folders"
+                .into(),
+        );
+    }
+    warnings.extend(frozen(recipe, data)?);
+    warnings.extend(preprocessing(recipe, data)?);
+    warnings.extend(shared_images(&*data.train, &*data.valid));
+    warnings.extend(metric_range(recipe, &*data.train));
+    Ok(warnings)
+}
+
+/// A batch of another size with the learning rates of the recipe.
+fn unscaled(recipe: &Recipe) -> Option<String> {
+    let reference = recipe.reference_batch.filter(|_| !recipe.scale_lr)?;
+    let phase = recipe.phases.last()?;
+    let batch = recipe.step.batch_size as u64 * phase.options.accumulate;
+    // Whoever chose a rate has thought about it.
+    let written = table(&recipe.name).and_then(crate::check);
+    let rates = |recipe: &Recipe| recipe.phases.iter().map(|phase| phase.schedule.lr).collect::<Vec<_>>();
+    let is_own = written.is_ok_and(|written| rates(&written) != rates(recipe));
+    (batch != reference as u64 && !is_own).then(|| {
+        format!(
+            "the learning rate is meant for {reference} images per update, not for {batch}; give `scale_lr` or `lr`"
+        )
+    })
+}
+
+/// Phases in which nothing learns, and a head-only phase that in truth frees everything.
+fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
+    let (network, entry) = model(recipe, data.outputs)?;
+    let (specs, _) = octant_zoo::describe(&*network, entry.preprocessing.input)?;
+    let head = network.head_paths();
+    let mut warnings = Vec::new();
+    for phase in &recipe.phases {
+        let trainable = &phase.options.train;
+        if *trainable == Trainable::All {
+            continue;
+        }
+        let written = trainable.write().map(|value| value.to_string()).unwrap_or_default();
+        let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
+        let (learning, all) = parameters
+            .fold((0, 0), |(learning, all), spec| (learning + usize::from(trainable.includes(spec, &head)), all + 1));
+        if learning == 0 {
+            warnings.push(format!("in phase {} nothing learns; check `train = {written}`", phase.name));
+        } else if learning == all && all > 2 {
+            warnings.push(format!("in phase {} nothing is frozen although `train = {written}`", phase.name));
+        }
+    }
+    Ok(warnings)
+}
+
+/// Pretrained weights with other preprocessing than they were made with.
+fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    if recipe.weights.is_none() {
+        return Ok(warnings);
+    }
+    let entry = octant_zoo::find(&recipe.model)?;
+    if recipe.normalize == Normalization::None && octant_train::normalize_of(&entry.preprocessing).is_some() {
+        warnings.push(format!("the weights of {} expect normalized images; remove normalize = \"none\"", recipe.model));
+    }
+    let transform = transform(recipe, &recipe.eval_transform, false, entry)?;
+    let [height, width, _] = image(&*data.valid, &transform)?;
+    let [expected, ..] = entry.preprocessing.input;
+    if height.max(width) != expected {
+        warnings.push(format!(
+            "the weights of {} are made for images of {expected}×{expected}, these are {height}×{width}; give \
+             `image_size = {expected}` and a transform that resizes",
+            recipe.model
+        ));
+    }
+    Ok(warnings)
+}
+
+/// Validation images that are also trained on make every metric a lie.
+fn shared_images(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
+    let [trained, judged] = [train, valid].map(files);
+    let known: HashSet<&String> = trained.iter().collect();
+    if let Some(place) = judged.iter().find(|place| known.contains(place)) {
+        return Some(format!("{place} is in the training and in the validation data; split them anew"));
+    }
+    if let Some((copy, original)) = copied_file(&trained, &judged) {
+        return Some(format!(
+            "{copy} of the validation data is a copy of {original}, which is trained on; split them anew"
+        ));
+    }
+    let image =
+        |dataset: &dyn Dataset, index: usize| dataset.get(index).ok().map(|sample| sample.image.bytes().to_vec());
+    let seen: HashSet<Vec<u8>> = (0..train.len().min(COMPARED)).filter_map(|index| image(train, index)).collect();
+    let again = (0..valid.len().min(COMPARED)).find(|&index| image(valid, index).is_some_and(|p| seen.contains(&p)));
+    again.map(|index| format!("{} of the validation data is also trained on; split them anew", valid.location(index)))
+}
+
+/// The files that samples come from, where they come from files.
+fn files(dataset: &dyn Dataset) -> Vec<String> {
+    let places = (0..dataset.len().min(100_000)).map(|index| dataset.location(index));
+    places.filter(|place| place.contains(['/', '\\'])).collect()
+}
+
+/// A file that is there twice under different names. Only files of the same length are read, and not too many.
+fn copied_file(trained: &[String], judged: &[String]) -> Option<(String, String)> {
+    const READ: usize = 2000;
+    let length = |place: &String| std::fs::metadata(place).ok().filter(|file| file.is_file()).map(|file| file.len());
+    let mut by_length: HashMap<u64, Vec<&String>> = HashMap::new();
+    trained
+        .iter()
+        .for_each(|place| length(place).into_iter().for_each(|len| by_length.entry(len).or_default().push(place)));
+    let alike = |place: &String| length(place).and_then(|length| by_length.get(&length)).into_iter().flatten().copied();
+    let pairs = judged.iter().flat_map(|place| alike(place).map(move |original| (place, original)));
+    let same = |(copy, original): &(&String, &String)| match (std::fs::read(copy), std::fs::read(original)) {
+        (Ok(copy), Ok(original)) => copy == original,
+        _ => false,
+    };
+    pairs.take(READ).find(same).map(|(copy, original)| (copy.clone(), original.clone()))
+}
+
+/// Targets within 0 and 1 make squared errors look better than they are.
+fn metric_range(recipe: &Recipe, train: &dyn Dataset) -> Option<String> {
+    if recipe.task != "regress" {
+        return None;
+    }
+    let targets = (0..train.len().min(COMPARED)).filter_map(|index| match train.get(index).ok()?.target {
+        Target::Values(values) => Some(values),
+        _ => None,
+    });
+    let values: Vec<f32> = targets.flatten().collect();
+    let unit = !values.is_empty() && values.iter().all(|value| (0.0..=1.0).contains(value));
+    unit.then(|| {
+        "all targets lie within 0 and 1: MSE will be far below MAE and cannot be compared with figures on another scale"
+            .into()
+    })
+}
+
+/// How many parameters learn in a phase, of how many.
+pub fn learning(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> (usize, usize) {
+    let head = phase.task.head_paths();
+    let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
+    parameters.fold((0, 0), |(learning, all), spec| {
+        let count = spec.shape.elements();
+        (learning + if phase.options.train.includes(spec, &head) { count } else { 0 }, all + count)
+    })
+}
+
+#[cfg(test)]
+mod tests;

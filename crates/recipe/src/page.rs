@@ -1,0 +1,125 @@
+//! `docs/recipes.md`: the words around the tables are written by hand, the tables follow from the declarations.
+
+use crate::{DataSource, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS, steps};
+use octant_train::MixOptions;
+use octant_train::options::{OptionSpec, Options};
+
+/// How images are resized: written once on the page, above the table of steps.
+const METHOD: &str = r#"method = { filter = "bilinear", semantics = "pil", antialias = true }"#;
+
+/// The page with all its tables brought up to date. A table stands between `<!-- table: NAME -->` and `<!-- end -->`.
+pub fn updated(page: &str) -> Result<String, String> {
+    let mut updated = String::new();
+    let mut rest = page;
+    while let Some((before, after)) = rest.split_once("<!-- table: ") {
+        let (name, after) = after.split_once(" -->").ok_or("a mark for a table is not closed")?;
+        let (_, after) = after.split_once("<!-- end -->").ok_or_else(|| format!("the table {name} has no end"))?;
+        updated += &format!("{before}<!-- table: {name} -->\n{}<!-- end -->", table(name)?);
+        rest = after;
+    }
+    Ok(updated + rest)
+}
+
+fn table(name: &str) -> Result<String, String> {
+    Ok(match name {
+        "run" => keys(Recipe::specs()),
+        "data" => keys(DataSource::specs()),
+        "phases" => keys(PhaseRecipe::specs()),
+        "mix" => keys(MixOptions::specs()),
+        "schedule" => keys(ScheduleRecipe::specs()),
+        "tasks" => rows(
+            ["`task`", "what is learned", "`loss`"],
+            TASKS.iter().map(|task| {
+                let losses = if task.losses.is_empty() { "cross-entropy".into() } else { quoted(task.losses) };
+                [format!("`{}`", task.name), task.about.to_string(), losses]
+            }),
+        ),
+        "sources" => rows(
+            ["`data.kind`", "what it is", "`data.dir`"],
+            SOURCES.iter().map(|source| {
+                let needs = if source.is_made_up() { "made up on the fly" } else { "needed" };
+                [format!("`{}`", source.kind), source.about.to_string(), needs.to_string()]
+            }),
+        ),
+        "steps" => rows(
+            ["step, with its usual arguments", "what it does"],
+            steps::STEPS.iter().map(|step| {
+                [format!("`{{ {} }}`", step.example.replace(METHOD, "method = …")), step.about.to_string()]
+            }),
+        ),
+        other => return Err(format!("nobody knows the table {other}")),
+    })
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn rows<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | ").replace("N|all", "N\\|all"));
+    let mut text = line(&head.map(str::to_string)) + &format!("|{}\n", "---|".repeat(N));
+    rows.for_each(|row| text += &line(&row));
+    text
+}
+
+fn keys(specs: Vec<OptionSpec>) -> String {
+    rows(
+        ["key", "meaning", "values", "if not given", "flag"],
+        specs.into_iter().map(|spec| {
+            let values = match (spec.inner.is_empty(), spec.choices.is_empty()) {
+                (false, _) => "see below".to_string(),
+                (true, false) => quoted(&spec.choices),
+                (true, true) => {
+                    let range = spec.range().map(|range| format!(", {}", in_values(&range))).unwrap_or_default();
+                    format!("{}{range}", spec.expected)
+                }
+            };
+            let unset = match (&spec.default, spec.unset) {
+                (_, words) if !words.is_empty() => words.to_string(),
+                (Some(value), _) if value.as_str() == Some("") => "–".to_string(),
+                (Some(value), _) => format!("`{}`", value.to_string().trim_matches('"')),
+                (None, _) => "must be given".to_string(),
+            };
+            let flag = spec.flag.map(|flag| format!("`--{}`", flag.name)).unwrap_or_default();
+            [format!("`{}`", spec.key), spec.doc, values, unset, flag]
+        }),
+    )
+}
+
+/// `be at least 1` as it follows the words for a type.
+fn in_values(range: &str) -> String {
+    range
+        .replace("be at", "at")
+        .replace("be above", "above")
+        .replace("be below", "below")
+        .replace("lie within", "within")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `OCTANT_WRITE_DOCS=1 cargo test -p octant-recipe page` rewrites the page.
+    #[test]
+    fn the_tables_of_the_page_follow_the_declarations() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let updated = updated(&page).unwrap();
+        if std::env::var_os("OCTANT_WRITE_DOCS").is_some() {
+            std::fs::write(path, &updated).unwrap();
+            return;
+        }
+        assert!(
+            updated == page,
+            "docs/recipes.md is out of date: run `OCTANT_WRITE_DOCS=1 cargo test -p octant-recipe page`"
+        );
+    }
+
+    #[test]
+    fn every_table_of_keys_is_on_the_page() {
+        let page = include_str!("../../../docs/recipes.md");
+        for name in ["run", "data", "phases", "mix", "schedule", "tasks", "sources", "steps"] {
+            assert!(page.contains(&format!("<!-- table: {name} -->")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Phases with their options, learning rates and transforms.
+
+use crate::error::{refusal, refuse};
+use crate::task::build_task;
+use crate::{
+    Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, ScheduleRecipe, image, smaller_is_better, transform,
+};
+use octant_data::{LastBatch, Pipeline};
+use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
+use octant_train::{Pace, Phase, PhaseOptions, Rate};
+use std::sync::Arc;
+
+/// What phases must know of the data.
+pub struct Facts<'a> {
+    /// How many samples are learned from.
+    pub samples: usize,
+    /// How large a head the data asks for.
+    pub outputs: usize,
+    /// The size of images after a transform.
+    pub image: &'a dyn Fn(&Pipeline) -> Result<[usize; 3]>,
+}
+
+/// All phases of a recipe that last at least one epoch.
+pub fn phases(recipe: &Recipe, data: &Data) -> Result<Vec<Phase>> {
+    let image = |transform: &Pipeline| image(&*data.train, transform);
+    phases_on(recipe, &Facts { samples: data.train.len(), outputs: data.outputs, image: &image })
+}
+
+/// The same for data that need not be here.
+pub fn phases_on(recipe: &Recipe, data: &Facts) -> Result<Vec<Phase>> {
+    let batch = recipe.step.batch_size;
+    let batches =
+        if recipe.run.last_batch == LastBatch::Pad { data.samples.div_ceil(batch) } else { data.samples / batch };
+    let steps = recipe.run.steps_per_epoch.unwrap_or(batches as u64).max(1);
+    let lasting = recipe.phases.iter().filter(|phase| phase.epochs > 0);
+    lasting.map(|phase| one_phase(recipe, data, phase, steps)).collect()
+}
+
+/// What the linear scaling rule makes of a phase, where it was asked for and changes anything.
+pub fn scaling(recipe: &Recipe, phase: &PhaseRecipe) -> Result<Option<LinearScaling>> {
+    let reference = match (recipe.scale_lr, recipe.reference_batch) {
+        (false, _) => return Ok(None),
+        (true, Some(reference)) => reference,
+        (true, None) => refuse!("`scale_lr` needs `reference_batch`: the batch size that the rates are meant for"),
+    };
+    let scaling = LinearScaling::new(reference, recipe.step.batch_size * phase.options.accumulate as usize);
+    Ok((scaling.factor != 1.0).then_some(scaling))
+}
+
+fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> Result<Phase> {
+    let scaling = scaling(recipe, phase)?;
+    let entry = octant_zoo::find(&recipe.model)?;
+    let transform = transform(recipe, &phase.transform, true, entry)?;
+    let image = (data.image)(&transform)?;
+    let weight_decay = phase.options.weight_decay * scaling.map_or(1.0, |scaling| scaling.factor);
+    Ok(Phase {
+        name: phase.name.clone(),
+        epochs: phase.epochs,
+        task: build_task(recipe, data.outputs, image, phase)?,
+        options: PhaseOptions { weight_decay, ..phase.options.clone() },
+        rate: rate(&phase.schedule, phase.epochs, steps, scaling, recipe)?,
+        transform: Arc::new(transform),
+    })
+}
+
+fn rate(
+    schedule: &ScheduleRecipe,
+    epochs: u64,
+    steps: u64,
+    scaling: Option<LinearScaling>,
+    recipe: &Recipe,
+) -> Result<Rate> {
+    let per_step = match schedule.per {
+        None => schedule.kind == ScheduleKind::OneCycle,
+        Some(per) => per == Per::Step,
+    };
+    let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
+    let total = schedule.total.unwrap_or(length);
+    let (rate, least) = (schedule.lr, schedule.min_lr.unwrap_or(0.0));
+    let (warmup, factor) = (schedule.warmup.unwrap_or(0), schedule.factor.unwrap_or(0.1));
+    // A warm-up that took the whole phase would leave nothing to warm up for.
+    let warmup = scaling.map_or(warmup, |scaling| scaling.warmup(warmup).min(total / 2).max(warmup));
+    let scaling = scaling.map_or(1.0, |scaling| scaling.factor);
+    let scheduled = match schedule.kind {
+        ScheduleKind::Constant => Schedule::Constant { rate },
+        ScheduleKind::Step => Schedule::Step {
+            rate,
+            every: schedule
+                .every
+                .ok_or_else(|| refusal!("`schedule.every` is missing: a step schedule falls at equal distances"))?,
+            factor,
+        },
+        ScheduleKind::MultiStep => {
+            let milestones = schedule
+                .milestones
+                .clone()
+                .ok_or_else(|| refusal!("`schedule.milestones` is missing: when a multi-step schedule falls"))?;
+            Schedule::MultiStep { rate, milestones, factor }
+        }
+        ScheduleKind::Polynomial => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
+        ScheduleKind::Cosine => Schedule::Cosine { rate, least, total },
+        ScheduleKind::OneCycle => {
+            Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
+        }
+        ScheduleKind::WarmupCosine => {
+            let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
+            Schedule::WarmupCosine { greatest: rate, least, cycle: total, warmup, stretch, decay }
+        }
+        ScheduleKind::TimmCosine => {
+            let start = schedule.warmup_lr.unwrap_or(least);
+            Schedule::TimmCosine { rate, least, total, warmup, start, prefix: false }
+        }
+        ScheduleKind::Plateau => {
+            let mut plateau = Plateau::new(rate * scaling, factor, schedule.patience.unwrap_or(10), least);
+            plateau.smaller_is_better = smaller_is_better(recipe)?;
+            plateau.threshold = schedule.threshold.unwrap_or(plateau.threshold);
+            plateau.cooldown = schedule.cooldown.unwrap_or(0);
+            return Ok(Rate::Plateau(plateau));
+        }
+    };
+    Ok(Rate::Scheduled(if scaling == 1.0 { scheduled } else { scheduled.scaled(scaling) }, pace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check, table};
+
+    #[test]
+    fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {
+        let recipe = check(table("cifar100-efficientnetv2").unwrap()).unwrap();
+        let [burn_in, train] = &recipe.phases[..] else { panic!("two phases") };
+        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, phase.epochs, 98, None, &recipe).unwrap()
+        {
+            Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(epoch),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(at(burn_in, 0), 0.1);
+        assert_eq!(
+            format!("{:.5} {:.5} {:.6}", at(train, 73), at(train, 99), at(train, 100)),
+            "0.00236 0.00051 0.000503"
+        );
+    }
+}

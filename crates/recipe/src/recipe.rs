@@ -1,0 +1,261 @@
+//! The keys of a recipe.
+//!
+//! Keys that reach the step, the loop or a phase are declared where they are used, in `octant_train`; the rest is here.
+
+use crate::transform::Transforms;
+use octant_train::options::{OptionError, Options, Setting, one_of};
+use octant_train::run::RunOptions;
+use octant_train::step::StepOptions;
+use octant_train::{PhaseOptions, choice, options};
+use std::path::PathBuf;
+use std::str::FromStr;
+use toml::Value;
+
+options! {
+    /// Everything a run needs to know.
+    pub struct Recipe [
+        /// What the steps of all phases share.
+        step: StepOptions,
+        /// What the loop does around them.
+        run: RunOptions,
+    ] {
+        /// What the recipe is called.
+        name: String;
+        /// A sentence about it.
+        about: String = String::new();
+        /// What is learned.
+        task: String;
+        /// A model of the zoo; `octant models` lists them.
+        model: String, flag();
+        /// The size of the head.
+        classes: Option<usize>, within(1..), unset("what the data says"), flag();
+        /// Weights to start from: a file, an address, `pretrained`, or a name that `octant weights get` knows. A head of
+        /// another size is left as it was initialized.
+        weights: Option<PathBuf>, unset("random"), alias("weight-path"), value("FILE");
+        /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin.
+        device: String = "auto".into(), flag();
+        /// Devices that work on every batch together, or `all`; batches of any size are spread over them.
+        cores: Cores = Cores::Count(1), within(1..), alias("num-cores"), value("N|all");
+        /// Decoded samples are not kept, kept in memory, or written to a file once.
+        cache: Cache = Cache::Off, flag();
+        /// Megabytes of decoded samples that `cache = "ram"` keeps per split.
+        cache_mb: usize = 4096;
+        /// The loss; which there are depends on the task.
+        loss: Option<String>, unset("the task's first one"), flag();
+        /// Label smoothing of the cross-entropy.
+        label_smoothing: f64 = 0.0, within(0.0..1.0);
+        /// Height and width of images.
+        image_size: Option<usize>, within(1..), unset("the model's"), flag();
+        /// Segmentation: the size that images are scaled to.
+        base_size: Option<usize>, within(1..), unset("`image_size`"), flag();
+        /// Segmentation: the size of training crops.
+        crop_size: Option<usize>, within(1..), unset("`base_size`"), flag();
+        /// Images are normalized as the model's published weights expect it, or not at all.
+        normalize: Normalization = Normalization::Model, was("normalise");
+        /// What happens to images that are judged, as `transform` of a phase.
+        eval_transform: Transforms = Transforms::default();
+        /// The metric that tells the best epoch, such as `val_loss`.
+        best: Option<String>, unset("what suits the task");
+        /// Whether smaller or larger values of it are better.
+        best_mode: Option<BestMode>, unset("what suits the metric");
+        /// The images per update that the learning rates are meant for.
+        reference_batch: Option<usize>, within(1..), unset("–");
+        /// Scale learning rate, weight decay and warm-up from there to the batch that is used.
+        scale_lr: bool = false, flag();
+        /// Where samples come from.
+        data: DataSource;
+        /// What happens, in order.
+        phases: Vec<PhaseRecipe>;
+    }
+}
+
+impl Recipe {
+    /// The recipe as TOML.
+    pub fn to_text(&self) -> String {
+        toml::to_string(&self.to_table()).expect("a table is TOML")
+    }
+}
+
+options! {
+    /// Where samples come from.
+    pub struct DataSource {
+        /// The kind of data.
+        kind: String;
+        /// The data set: a folder, packed data, or either of them at s3://…, gs://… or https://….
+        dir: Option<PathBuf>, unset("–"), flag_named("data"), alias("dataset-dir"), value("DIR");
+        /// How many samples to learn from are made up.
+        train: Option<usize>, within(1..), unset("the kind's");
+        /// How many samples to be judged on are made up.
+        test: Option<usize>, within(1..), unset("the kind's");
+        /// Height and width of samples that are made up.
+        side: Option<usize>, within(8..), unset("64");
+        /// The columns of a table that are predicted.
+        columns: Vec<String> = Vec::new(), unset("all");
+    }
+}
+
+options! {
+    /// A part of a run with a learning rate and a transform of its own.
+    pub struct PhaseRecipe [
+        /// How parameters learn.
+        options: PhaseOptions,
+    ] {
+        /// What it is called. A phase called `burn-in` has flags of its own: --burn-lr and --burn-epochs.
+        name: String = "train".into();
+        /// How many epochs it lasts.
+        epochs: u64;
+        /// The warm-up of networks and losses that have one (MSHNet).
+        warm_up: bool = false;
+        /// What happens to training images: a name, or a list of steps.
+        transform: Transforms = Transforms::default();
+        /// The learning rate.
+        schedule: ScheduleRecipe;
+    }
+}
+
+options! {
+    /// A learning rate as a function of time.
+    pub struct ScheduleRecipe {
+        /// The shape of the curve.
+        kind: ScheduleKind = ScheduleKind::Constant;
+        /// The largest learning rate.
+        lr: f64, within(0.0..), flag();
+        /// The smallest learning rate.
+        min_lr: Option<f64>, within(0.0..), unset("0"), flag();
+        /// How often it changes.
+        per: Option<Per>, unset("`epoch`; `one-cycle`: `step`");
+        /// How long it rises.
+        warmup: Option<u64>, unset("0");
+        /// From where it rises.
+        warmup_lr: Option<f64>, within(0.0..), unset("`min_lr`");
+        /// Its length.
+        total: Option<u64>, within(1..), unset("the phase's");
+        /// The time between two falls of `step`.
+        every: Option<u64>, within(1..), unset("–");
+        /// When `multi-step` falls.
+        milestones: Option<Vec<u64>>, unset("–");
+        /// What `step`, `multi-step` and `plateau` multiply the rate by.
+        factor: Option<f64>, within(0.0..=1.0), unset("0.1");
+        /// The power of `polynomial`.
+        power: Option<f64>, positive(), unset("1");
+        /// Epochs without a better one after which `plateau` falls.
+        patience: Option<u64>, unset("10");
+        /// How much better counts as better for `plateau`.
+        threshold: Option<f64>, within(0.0..), unset("PyTorch's");
+        /// Epochs after a fall in which `plateau` does not count.
+        cooldown: Option<u64>, unset("0");
+        /// How much longer every cycle of `warmup-cosine` is than the one before.
+        stretch: Option<f64>, positive(), unset("1");
+        /// How much lower every cycle of `warmup-cosine` is than the one before.
+        decay: Option<f64>, positive(), unset("1");
+    }
+}
+
+choice! {
+    /// The shape of a learning rate over time.
+    pub enum ScheduleKind {
+        /// Always the same.
+        Constant = "constant",
+        /// Falls at equal distances.
+        Step = "step",
+        /// Falls at given times.
+        MultiStep = "multi-step",
+        /// A power of what is left.
+        Polynomial = "polynomial",
+        /// Half a cosine.
+        Cosine = "cosine",
+        /// PyTorch's one-cycle policy.
+        OneCycle = "one-cycle",
+        /// Cycles of a warm-up and half a cosine.
+        WarmupCosine = "warmup-cosine",
+        /// timm's cosine.
+        TimmCosine = "timm-cosine",
+        /// Falls when the watched metric no longer improves.
+        Plateau = "plateau",
+    }
+}
+
+choice! {
+    /// How often a learning rate changes.
+    pub enum Per {
+        /// At every epoch.
+        Epoch = "epoch",
+        /// At every step.
+        Step = "step",
+    }
+}
+
+choice! {
+    /// Where decoded samples are kept.
+    pub enum Cache {
+        /// Nowhere: they are decoded every time.
+        Off = "off",
+        /// In memory.
+        Ram = "ram",
+        /// In a file.
+        Packed = "packed",
+    }
+}
+
+choice! {
+    /// How images are normalized.
+    pub enum Normalization {
+        /// As the model's published weights expect it.
+        Model = "model",
+        /// Not at all.
+        None = "none",
+    }
+}
+
+choice! {
+    /// Which values of a metric are better.
+    pub enum BestMode {
+        /// Smaller ones.
+        Min = "min",
+        /// Larger ones.
+        Max = "max",
+    }
+}
+
+/// How many devices work together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// That many.
+    Count(usize),
+    /// All there are.
+    All,
+}
+
+impl Setting for Cores {
+    fn expected() -> String {
+        "a whole number or `all`".into()
+    }
+
+    fn read(value: &Value, place: &str) -> Result<Cores, OptionError> {
+        match value {
+            Value::String(word) if word == "all" => Ok(Cores::All),
+            Value::Integer(_) => usize::read(value, place).map(Cores::Count),
+            _ => Err(OptionError::value(place, format!("must be {}, not {value}", one_of(&["a whole number", "all"])))),
+        }
+    }
+
+    fn write(&self) -> Option<Value> {
+        match self {
+            Cores::Count(count) => count.write(),
+            Cores::All => Some(Value::String("all".into())),
+        }
+    }
+}
+
+impl FromStr for Cores {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cores, String> {
+        match text.parse() {
+            Ok(0) => Err("a program needs one core at least".into()),
+            Ok(count) => Ok(Cores::Count(count)),
+            Err(_) if text == "all" => Ok(Cores::All),
+            Err(_) => Err(format!("\"{text}\" is neither a number nor all")),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Recipes as tables: the built-in ones, those in files, and what overrides single keys of them.
+//!
+//! A recipe is a table first and a struct later: flags write into the table, then the whole is checked at once, so that a
+//! misspelled key is found wherever it comes from.
+
+use crate::error::{refusal, refuse};
+use crate::{Recipe, Result};
+use octant_train::options::{Options, nearest, parsed};
+use toml::{Table, Value};
+
+/// The built-in recipes, the first run's first.
+pub const BUILT_IN: [&str; 13] = [
+    include_str!("../recipes/glyphs.toml"),
+    include_str!("../recipes/classify.toml"),
+    include_str!("../recipes/segment.toml"),
+    include_str!("../recipes/regress.toml"),
+    include_str!("../recipes/fashion-mnist.toml"),
+    include_str!("../recipes/mshnet-irstd.toml"),
+    include_str!("../recipes/cifar100-efficientnetv2.toml"),
+    include_str!("../recipes/regression-efficientnetv2.toml"),
+    include_str!("../recipes/imagenet-resnet50.toml"),
+    include_str!("../recipes/demo-segment.toml"),
+    include_str!("../recipes/demo-finetune.toml"),
+    include_str!("../recipes/demo-regression.toml"),
+    include_str!("../recipes/demo-imagenet.toml"),
+];
+
+/// The table of a built-in recipe, or of a file that ends in `.toml`.
+pub fn table(name: &str) -> Result<Table> {
+    if name.ends_with(".toml") {
+        let text = std::fs::read_to_string(name).map_err(|error| refusal!("cannot read the recipe {name}: {error}"))?;
+        return text.parse().map_err(|error| refusal!("{name} is no TOML: {error}"));
+    }
+    let tables = BUILT_IN.iter().map(|text| text.parse::<Table>().expect("built-in recipes are TOML"));
+    let mut names = Vec::new();
+    for table in tables {
+        let own = table["name"].as_str().unwrap_or_default().to_string();
+        if own == name {
+            return Ok(table);
+        }
+        names.push(own);
+    }
+    match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => refuse!("there is no recipe \"{name}\"; did you mean {near}? `octant recipes` lists all"),
+        None => refuse!("there is no recipe \"{name}\"; there are {}", names.join(", ")),
+    }
+}
+
+/// The text of a built-in recipe, comments and all.
+pub fn text(name: &str) -> Option<&'static str> {
+    BUILT_IN.into_iter().find(|text| text.lines().any(|line| line == format!("name = {name:?}")))
+}
+
+/// Writes a value at a dotted place, such as `phases.0.schedule.lr`.
+pub fn set(table: &mut Table, place: &str, value: Value) -> Result<()> {
+    let (last, path) = place
+        .split('.')
+        .collect::<Vec<_>>()
+        .split_last()
+        .map(|(l, p)| (l.to_string(), p.to_vec()))
+        .expect("a split has a last part");
+    let mut root = Value::Table(std::mem::take(table));
+    let mut inside = &mut root;
+    for part in path {
+        inside = match (inside, part.parse::<usize>()) {
+            (Value::Array(items), Ok(index)) => {
+                let count = items.len();
+                items.get_mut(index).ok_or_else(|| refusal!("{place}: there are only {count}, counted from 0"))?
+            }
+            (Value::Table(inner), _) => inner.entry(part).or_insert_with(|| Value::Table(Table::new())),
+            _ => refuse!("{place}: {part} has nothing inside"),
+        };
+    }
+    match inside {
+        Value::Table(inner) => drop(inner.insert(last, value)),
+        _ => refuse!("{place} is not a place in a recipe"),
+    }
+    *table = match root {
+        Value::Table(table) => table,
+        _ => unreachable!("the root stays a table"),
+    };
+    Ok(())
+}
+
+/// Writes `KEY=VALUE`; the value is TOML, or text when it is not.
+pub fn set_text(table: &mut Table, assignment: &str) -> Result<()> {
+    let (place, text) = assignment.split_once('=').ok_or_else(|| refusal!("{assignment}: write KEY=VALUE"))?;
+    set(table, place.trim(), parsed(text))
+}
+
+/// All recipes that come with the program.
+pub fn built_in() -> impl Iterator<Item = Recipe> {
+    BUILT_IN.iter().filter_map(|text| check(text.parse().ok()?).ok())
+}
+
+/// Checks a table and makes a recipe of it.
+pub fn check(table: Table) -> Result<Recipe> {
+    let recipe = Recipe::from_table(table)?;
+    if recipe.phases.is_empty() {
+        refuse!("the recipe has no [[phases]]");
+    }
+    Ok(recipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use octant_train::Trainable;
+
+    #[test]
+    fn every_built_in_recipe_is_sound_and_stays_the_same_when_written_down() {
+        for text in BUILT_IN {
+            let recipe = check(text.parse().unwrap()).unwrap();
+            let again = check(recipe.to_text().parse().unwrap()).unwrap();
+            assert_eq!(again, recipe);
+            assert!(octant_zoo::find(&recipe.model).is_ok(), "{}", recipe.model);
+        }
+    }
+
+    #[test]
+    fn misspelled_keys_and_names_are_answered_with_a_suggestion() {
+        let mut wrong = table("glyphs").unwrap();
+        set_text(&mut wrong, "batchsize=3").unwrap();
+        assert!(check(wrong).unwrap_err().to_string().contains("did you mean \"batch_size\""));
+        let mut wrong = table("glyphs").unwrap();
+        set_text(&mut wrong, "phases.0.schedule.min_rl=3").unwrap();
+        assert!(check(wrong).unwrap_err().to_string().contains("did you mean \"min_lr\""));
+        assert!(table("fashion-mnst").unwrap_err().to_string().contains("did you mean fashion-mnist"));
+        assert!(table("mshnet").unwrap_err().to_string().contains("did you mean mshnet-irstd"));
+    }
+
+    #[test]
+    fn flags_reach_every_depth() {
+        let mut recipe = table("cifar100-efficientnetv2").unwrap();
+        set_text(&mut recipe, "phases.1.schedule.lr=0.5").unwrap();
+        set_text(&mut recipe, "device=cpu").unwrap();
+        set_text(&mut recipe, "phases.0.train=[\"head.fc\"]").unwrap();
+        let recipe = check(recipe).unwrap();
+        assert_eq!((recipe.phases[1].schedule.lr, recipe.device.as_str()), (0.5, "cpu"));
+        assert_eq!(recipe.phases[0].options.train, Trainable::Under(vec!["head.fc".into()]));
+    }
+}

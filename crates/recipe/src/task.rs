@@ -1,0 +1,206 @@
+//! Tasks that recipes name, with the network that learns them.
+
+use crate::error::refuse;
+use crate::{BestMode, Normalization, PhaseRecipe, Recipe, Result};
+use octant_archive::Archive;
+use octant_nn::VariableSpec;
+use octant_train::options::{OptionError, nearest, one_of};
+use octant_train::{Classify, MaskLoss, Normalize, Regress, Segment, Task, ValueLoss, normalize_of};
+use octant_zoo::{Entry, Model};
+use std::path::Path;
+
+/// A task that recipes may name.
+pub struct TaskEntry {
+    /// The value of `task`.
+    pub name: &'static str,
+    /// What is learned.
+    pub about: &'static str,
+    /// The metric that tells the best epoch, if the recipe does not say.
+    pub best: &'static str,
+    /// The names of its losses, the usual one first; none if it has only one.
+    pub losses: &'static [&'static str],
+    /// Keys that only some tasks look at, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`.
+    pub keys: &'static [&'static str],
+    build: fn(Parts) -> Box<dyn Task>,
+}
+
+/// What a task is built from.
+struct Parts<'a> {
+    recipe: &'a Recipe,
+    model: Box<dyn Model>,
+    image: [usize; 3],
+    normalize: Option<Normalize>,
+    /// The place of the loss in the task's list.
+    loss: usize,
+    warm_up: bool,
+    mixed: bool,
+}
+
+/// Every task.
+pub const TASKS: [TaskEntry; 3] = [
+    TaskEntry {
+        name: "classify",
+        about: "one class per image",
+        best: "val_accuracy",
+        losses: &[],
+        keys: &["label_smoothing", "mix"],
+        build: |Parts { recipe, model, image, normalize, mixed, .. }| {
+            Box::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
+        },
+    },
+    TaskEntry {
+        name: "segment",
+        about: "a mask per image",
+        best: "val_iou",
+        losses: MaskLoss::NAMES,
+        keys: &["warm_up"],
+        build: |Parts { model, image, normalize, loss, warm_up, .. }| {
+            Box::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
+        },
+    },
+    TaskEntry {
+        name: "regress",
+        about: "numbers per image",
+        best: "val_loss",
+        losses: ValueLoss::NAMES,
+        keys: &[],
+        build: |Parts { model, image, normalize, loss, .. }| {
+            Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss], center: 0.0 })
+        },
+    },
+];
+
+impl TaskEntry {
+    /// The task of that name.
+    pub fn named(name: &str) -> Result<&'static TaskEntry> {
+        if let Some(found) = TASKS.iter().find(|task| task.name == name) {
+            return Ok(found);
+        }
+        let names = TASKS.map(|task| task.name);
+        let hint = nearest(name, names.into_iter()).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        refuse!("`task` must be {}, not \"{name}\"{hint}", one_of(&names))
+    }
+
+    /// Refuses keys of the recipe that this task would ignore.
+    fn check(&self, recipe: &Recipe) -> Result<()> {
+        let phase = |is: fn(&PhaseRecipe) -> bool| recipe.phases.iter().any(is);
+        let given = [
+            ("label_smoothing", recipe.label_smoothing != 0.0),
+            ("mix", phase(|phase| phase.options.mix.is_some())),
+            ("warm_up", phase(|phase| phase.warm_up)),
+        ];
+        match given.iter().find(|(key, is_given)| *is_given && !self.keys.contains(key)) {
+            Some((key, _)) => refuse!("`{key}` is nothing that a recipe to {} knows; remove it", self.name),
+            None => Ok(()),
+        }
+    }
+
+    /// The place of the recipe's loss in the list.
+    fn loss(&self, recipe: &Recipe) -> Result<usize> {
+        let Some(wanted) = &recipe.loss else { return Ok(0) };
+        let found = self.losses.iter().position(|name| name == wanted);
+        let problem = || match self.losses {
+            [] => format!("cannot be chosen where the task is to {}; remove it", self.name),
+            losses => format!("must be {} to {}, not \"{wanted}\"", one_of(losses), self.name),
+        };
+        Ok(found.ok_or_else(|| OptionError::value("loss", problem()))?)
+    }
+}
+
+/// The network of a recipe with a head that fits the data.
+pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static Entry)> {
+    let entry = octant_zoo::find(&recipe.model)?;
+    Ok(((entry.build)(recipe.classes.unwrap_or(outputs)), entry))
+}
+
+/// The task of a recipe, as it is judged and asked.
+pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
+    built(recipe, outputs, image, warm_up, false)
+}
+
+/// The task of a recipe, as it is learned in a phase.
+pub(crate) fn build_task(
+    recipe: &Recipe,
+    outputs: usize,
+    image: [usize; 3],
+    phase: &PhaseRecipe,
+) -> Result<Box<dyn Task>> {
+    built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some())
+}
+
+fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool, mixed: bool) -> Result<Box<dyn Task>> {
+    let task = TaskEntry::named(&recipe.task)?;
+    task.check(recipe)?;
+    let loss = task.loss(recipe)?;
+    let (model, entry) = model(recipe, outputs)?;
+    let normalize = match recipe.normalize {
+        Normalization::Model => normalize_of(&entry.preprocessing),
+        Normalization::None => None,
+    };
+    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed }))
+}
+
+/// The metric that decides which epoch was best.
+pub fn best(recipe: &Recipe) -> Result<String> {
+    let usual = TaskEntry::named(&recipe.task)?.best;
+    Ok(recipe.best.clone().unwrap_or_else(|| usual.into()))
+}
+
+/// Whether smaller values of that metric are better.
+pub fn smaller_is_better(recipe: &Recipe) -> Result<bool> {
+    const ERRORS: [&str; 7] = ["loss", "mse", "mae", "rmse", "fa", "fa_exact", "error"];
+    Ok(match recipe.best_mode {
+        Some(mode) => mode == BestMode::Min,
+        None => ERRORS.contains(&best(recipe)?.trim_start_matches("val_")),
+    })
+}
+
+/// Weights from a file as values to start from, and a line that says what matched.
+pub fn weights(
+    path: &Path,
+    recipe: &Recipe,
+    outputs: usize,
+) -> Result<(Vec<VariableSpec>, octant_zoo::weights::Loaded)> {
+    let (model, entry) = model(recipe, outputs)?;
+    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
+    let archive = Archive::open(path)?;
+    let loaded = octant_zoo::weights::load(&archive, &*model, &specs, recipe.run.seed);
+    loaded.matching.require(false)?;
+    Ok((specs, loaded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check, set_text, table};
+
+    fn refusal(recipe: &str, change: &str) -> String {
+        let mut table = table(recipe).unwrap();
+        set_text(&mut table, change).unwrap();
+        let recipe = check(table).unwrap();
+        built(&recipe, 1, [32, 32, 3], false, false).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_loss_of_another_task_is_refused() {
+        let sentence = "`loss` must be mse, mae or huber to regress, not \"dice\"";
+        assert_eq!(refusal("demo-regression", "loss=dice"), sentence);
+        assert_eq!(refusal("glyphs", "loss=mse"), "`loss` cannot be chosen where the task is to classify; remove it");
+        assert_eq!(refusal("demo-regression", "loss=huber"), "");
+    }
+
+    #[test]
+    fn keys_that_a_task_would_ignore_are_refused() {
+        assert!(refusal("demo-regression", "label_smoothing=0.1").starts_with("`label_smoothing` is nothing"));
+        assert!(refusal("demo-segment", "phases.0.mix={mixup=0.2}").starts_with("`mix` is nothing"));
+        assert!(refusal("glyphs", "phases.0.warm_up=true").starts_with("`warm_up` is nothing"));
+        assert!(refusal("glyphs", "task=clasify").ends_with("did you mean classify?"));
+    }
+
+    #[test]
+    fn names_of_tasks_are_told_apart() {
+        TASKS.iter().enumerate().for_each(|(number, task)| {
+            assert!(TASKS[..number].iter().all(|other| other.name != task.name), "{} is there twice", task.name);
+        });
+    }
+}

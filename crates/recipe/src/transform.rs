@@ -1,0 +1,175 @@
+//! What happens to images on their way to the network: named pipelines, or lists of steps.
+
+use crate::error::refuse;
+use crate::{Recipe, Result};
+use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Step, Transform};
+use octant_imaging::resize::Method;
+use octant_imaging::{Filter, Semantics};
+use octant_train::choice;
+use octant_train::options::{OptionError, Setting, nearest, not_a_choice, one_of};
+use octant_zoo::{Entry, Interpolation};
+use toml::Value;
+
+choice! {
+    /// A pipeline by name; what it does depends on whether images are learned from or judged.
+    pub enum NamedTransform {
+        /// Images stay as they are.
+        None = "none",
+        /// Resized, and cropped in the middle, as the model's published weights expect it.
+        Model = "model",
+        /// A random part resized, and flips; judged: the middle.
+        Imagenet = "imagenet",
+        /// Padding, a random crop, flips and a resize; judged: a resize.
+        CifarFinetune = "cifar-finetune",
+        /// A resize.
+        CifarEval = "cifar-eval",
+        /// Scale jitter, a crop, flips and blur, with the mask; judged: a resize.
+        Irstd = "irstd",
+    }
+}
+
+/// A named pipeline, or the steps themselves.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Transforms {
+    /// By name.
+    Named(NamedTransform),
+    /// Step by step.
+    Steps(Pipeline),
+}
+
+impl Default for Transforms {
+    fn default() -> Transforms {
+        Transforms::Named(NamedTransform::None)
+    }
+}
+
+impl Setting for Transforms {
+    fn expected() -> String {
+        format!("{}, or a list of steps", NamedTransform::expected())
+    }
+
+    fn read(value: &Value, place: &str) -> Result<Transforms, OptionError> {
+        match value {
+            Value::Array(items) => {
+                let steps = items.iter().enumerate().map(|(number, item)| step(item, &format!("{place}.{number}")));
+                Ok(Transforms::Steps(Pipeline::new(steps.collect::<Result<Vec<_>, _>>()?)))
+            }
+            Value::String(_) => NamedTransform::read(value, place).map(Transforms::Named),
+            _ => Err(not_a_choice(value, place, &[&NamedTransform::choices()[..], &["a list of steps"]].concat())),
+        }
+    }
+
+    fn write(&self) -> Option<Value> {
+        match self {
+            Transforms::Named(name) => name.write(),
+            Transforms::Steps(pipeline) => Value::try_from(&pipeline.steps).ok().map(shortest),
+        }
+    }
+}
+
+/// Numbers of single precision with no more digits than they have.
+fn shortest(value: Value) -> Value {
+    match value {
+        Value::Float(number) => {
+            let single = number as f32;
+            let short = single.to_string().parse().ok().filter(|_| f64::from(single) == number);
+            Value::Float(short.unwrap_or(number))
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(shortest).collect()),
+        Value::Table(table) => Value::Table(table.into_iter().map(|(key, value)| (key, shortest(value))).collect()),
+        other => other,
+    }
+}
+
+/// One step of a pipeline.
+fn step(value: &Value, place: &str) -> Result<Step, OptionError> {
+    value
+        .clone()
+        .try_into()
+        .map_err(|error: toml::de::Error| OptionError::value(place, explained(error.message(), value)))
+}
+
+/// What serde says about a step, without the names of Rust's types.
+fn explained(message: &str, value: &Value) -> String {
+    let op = value.get("op").and_then(Value::as_str).unwrap_or("step");
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let list = |known: &[&str], wrong: &str| match nearest(wrong, known.iter().copied()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("there are {}", one_of(known)),
+    };
+    match quoted.split_first() {
+        Some((wrong, known)) if message.starts_with("unknown variant") => {
+            format!("has no choice \"{wrong}\"; {}", list(known, wrong))
+        }
+        Some((wrong, known)) if message.starts_with("unknown field") => {
+            format!("is a {op}, which has no \"{wrong}\"; {}", list(known, wrong))
+        }
+        Some((field, _)) if message.starts_with("missing field") => format!("is a {op}, which needs `{field}`"),
+        _ => format!("cannot be read as a {op}: {}", in_words(message)),
+    }
+}
+
+/// serde's sentence with words for types.
+fn in_words(message: &str) -> String {
+    let words = [
+        ("invalid type: ", ""),
+        ("invalid value: ", ""),
+        ("floating point `", "the number `"),
+        ("integer `", "the number `"),
+        ("string \"", "the text \""),
+        ("boolean `", "`"),
+        ("sequence", "a list"),
+        ("map", "a table"),
+        ("expected usize", "but a whole number is wanted"),
+        ("expected u32", "but a whole number is wanted"),
+        ("expected u8", "but a whole number from 0 to 255 is wanted"),
+        ("expected f32", "but a number is wanted"),
+        ("expected f64", "but a number is wanted"),
+        ("expected a tuple of size 2", "but two numbers are wanted"),
+        ("internally tagged enum Step", "a table with `op`"),
+        ("enum ", "one of the "),
+        ("struct ", "a table of "),
+        ("expected", "but wanted is"),
+    ];
+    words.iter().fold(message.trim().to_string(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The steps that a recipe's choice stands for, for images to learn from or to be judged on.
+pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Entry) -> Result<Pipeline> {
+    let side = recipe.image_size.unwrap_or(entry.preprocessing.input[0]);
+    let base = recipe.base_size.unwrap_or(side);
+    let filter = match entry.preprocessing.interpolation {
+        Interpolation::Bicubic => Filter::Bicubic,
+        Interpolation::Bilinear => Filter::Bilinear,
+        Interpolation::Nearest => Filter::Nearest,
+    };
+    let crop = entry.preprocessing.crop as f32;
+    let name = match choice {
+        Transforms::Steps(pipeline) => return Ok(pipeline.clone()),
+        Transforms::Named(name) => name,
+    };
+    Ok(match (name, learns) {
+        (NamedTransform::None, _) => Pipeline::default(),
+        (NamedTransform::Model, _) if crop >= 1.0 => {
+            Pipeline::new([Step::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
+        }
+        (NamedTransform::Model, _) => Pipeline::imagenet_eval(side, crop, filter),
+        (NamedTransform::Imagenet, true) => Pipeline::imagenet_train(side),
+        (NamedTransform::Imagenet, false) => Pipeline::imagenet_eval(side, crop, filter),
+        (NamedTransform::CifarFinetune, true) => Pipeline::cifar_finetune_train(side),
+        (NamedTransform::CifarFinetune, false) | (NamedTransform::CifarEval, _) => Pipeline::cifar_finetune_eval(side),
+        (NamedTransform::Irstd, true) => Pipeline::irstd_train(base, recipe.crop_size.unwrap_or(base)),
+        (NamedTransform::Irstd, false) => Pipeline::irstd_eval(base),
+    })
+}
+
+/// The size of images after a transform, tried on the first one.
+pub fn image(dataset: &dyn Dataset, transform: &dyn Transform) -> Result<[usize; 3]> {
+    let sample = transform.apply(dataset.get(0)?, &mut SampleRng::new(0, 0, 0))?;
+    match sample.image {
+        AnyImage::U8(image) => Ok(image.dims()),
+        other => {
+            refuse!("images of {} cannot be trained on; put {{ op = \"to-u8\" }} into the transform", other.dtype())
+        }
+    }
+}

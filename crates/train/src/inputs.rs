@@ -1,0 +1,140 @@
+//! The tensors that a batch brings to the device.
+
+use crate::TrainError;
+use octant_data::{Batch, Targets};
+use octant_graph::{DType, HostTensor, Shape};
+
+type Source = Box<dyn Fn(&Batch) -> Result<HostTensor, TrainError>>;
+
+struct Input {
+    name: &'static str,
+    shape: Shape,
+    source: Source,
+}
+
+/// Names, shapes and sources of a batch's tensors. The first one is the images.
+///
+/// ```
+/// use octant_train::Inputs;
+/// let inputs = Inputs::images(8, [28, 28, 1]).labels(10).mask();
+/// let names: Vec<&str> = inputs.shapes().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["images", "labels", "mask"]);
+/// ```
+pub struct Inputs {
+    batch_size: usize,
+    image: [usize; 3],
+    list: Vec<Input>,
+}
+
+impl Inputs {
+    /// Images of `[height, width, channels]`, which travel as u8.
+    pub fn images(batch_size: usize, image: [usize; 3]) -> Inputs {
+        let [height, width, channels] = image;
+        let shape = Shape::new(DType::U8, [batch_size, height, width, channels]);
+        Inputs { batch_size, image, list: Vec::new() }.with("images", shape, |batch| Ok(batch.images.clone()))
+    }
+
+    /// Any other tensor of the batch. Its first axis is the batch.
+    pub fn with(
+        mut self,
+        name: &'static str,
+        shape: Shape,
+        source: impl Fn(&Batch) -> Result<HostTensor, TrainError> + 'static,
+    ) -> Inputs {
+        self.list.push(Input { name, shape, source: Box::new(source) });
+        self
+    }
+
+    fn row(&self, dtype: DType) -> Shape {
+        Shape::new(dtype, [self.batch_size])
+    }
+
+    /// 1 for every row that counts, 0 for those that fill up the batch.
+    pub fn mask(self) -> Inputs {
+        let shape = self.row(DType::F32);
+        self.with("mask", shape, |batch| Ok(batch.mask.clone()))
+    }
+
+    /// The number of every image's class, below `classes`: a label outside of the head would silently learn nothing.
+    pub fn labels(self, classes: usize) -> Inputs {
+        let shape = self.row(DType::I32);
+        self.with("labels", shape, move |batch| match &batch.targets {
+            Targets::Classes(labels) | Targets::Mixed { classes: labels, .. } => {
+                check_labels(labels, classes)?;
+                Ok(labels.clone())
+            }
+            _ => Err(wrong("the data set has no classes; choose a recipe for masks or values")),
+        })
+    }
+
+    /// Images that come mixed in pairs: the other label of each, and the share of its own. What is judged on is never
+    /// mixed: there, every image is its own partner.
+    pub fn mixed(self) -> Inputs {
+        let shapes = [self.row(DType::I32), self.row(DType::F32)];
+        let [partners, shares] = shapes;
+        let inputs = self.with("partners", partners, |batch| match &batch.targets {
+            Targets::Classes(labels) => Ok(labels.clone()),
+            Targets::Mixed { partners, .. } => Ok(partners.clone()),
+            _ => Err(wrong("only images of classes can be mixed")),
+        });
+        inputs.with("shares", shares, |batch| match &batch.targets {
+            Targets::Mixed { shares, .. } => Ok(shares.clone()),
+            _ => Ok(batch.mask.clone()),
+        })
+    }
+
+    /// A mask of one class per image, of its size.
+    pub fn masks(self) -> Inputs {
+        let [height, width, _] = self.image;
+        let shape = Shape::new(DType::U8, [self.batch_size, height, width, 1]);
+        self.with("masks", shape, |batch| match &batch.targets {
+            Targets::Masks(masks) => Ok(masks.clone()),
+            _ => Err(wrong("the data set has no masks; choose a recipe for classes or values")),
+        })
+    }
+
+    /// That many numbers per image.
+    pub fn values(self, count: usize) -> Inputs {
+        let shape = Shape::new(DType::F32, [self.batch_size, count]);
+        self.with("values", shape, move |batch| match &batch.targets {
+            Targets::Values(values) if values.dims().get(1) == Some(&count) => Ok(values.clone()),
+            Targets::Values(values) => {
+                let found = values.dims().get(1).copied().unwrap_or(0);
+                let text = format!(
+                    "every image has {found} numbers, but the model makes {count}; give `classes` or name the columns"
+                );
+                Err(TrainError::Data(text))
+            }
+            _ => Err(wrong("the data set has no numbers; choose a recipe for classes or masks")),
+        })
+    }
+
+    /// How many tensors there are.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Their names and shapes, in order.
+    pub fn shapes(&self) -> impl Iterator<Item = (&'static str, &Shape)> {
+        self.list.iter().map(|input| (input.name, &input.shape))
+    }
+
+    /// The tensors of a batch, in that order.
+    pub fn tensors(&self, batch: &Batch) -> Result<Vec<HostTensor>, TrainError> {
+        self.list.iter().map(|input| (input.source)(batch)).collect()
+    }
+}
+
+fn wrong(sentence: &str) -> TrainError {
+    TrainError::Data(sentence.into())
+}
+
+fn check_labels(labels: &HostTensor, classes: usize) -> Result<(), TrainError> {
+    let labels = labels.elements::<i32>().map_err(|error| TrainError::Data(error.to_string()))?;
+    match labels.iter().find(|&&label| label < 0 || label as usize >= classes) {
+        None => Ok(()),
+        Some(label) => Err(TrainError::Data(format!(
+            "an image has the label {label}, but the model has {classes} classes; give `classes` or mend the labels"
+        ))),
+    }
+}

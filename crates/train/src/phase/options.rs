@@ -1,0 +1,288 @@
+//! The options of a phase.
+
+use super::Trainable;
+use crate::options::{OptionError, OptionSpec, Options, Setting, defaults, join, nearest, one_of};
+use crate::step::Clip;
+use octant_data::Mix;
+use octant_nn::Optimizer;
+use toml::{Table, Value};
+
+crate::options! {
+    /// How the parameters of a phase learn.
+    pub struct PhaseOptions [
+        /// How parameters change.
+        optimizer: Optimizer,
+        /// A bound on gradients.
+        clip: Clip,
+    ] {
+        /// Which parameters learn; the rest has no gradient and no optimizer state.
+        train: Trainable = Trainable::All;
+        /// Batch norms use and keep their running statistics.
+        frozen_statistics: bool = false;
+        /// The weight decay of matrices and kernels.
+        weight_decay: f64 = 0.0, within(0.0..), flag();
+        /// Norms and biases decay too.
+        decay_all: bool = false;
+        /// What the learning rate is multiplied by per block away from the head.
+        layer_decay: Option<f64>, within(0.0..=1.0), unset("1");
+        /// Parameters with a learning rate or weight decay of their own.
+        groups: Vec<Group> = Vec::new(), unset("none");
+        /// How much of the moving average of weights is kept at every update; the average is judged.
+        ema: Option<f64>, within(0.0..1.0), unset("none"), flag();
+        /// Batches per update.
+        accumulate: u64 = 1, within(1..), flag();
+        /// The optimizer's state of the phase before is kept.
+        keep_optimizer: bool = false;
+        /// Images of a batch are mixed with each other.
+        mix: Option<MixOptions>, unset("off");
+    }
+}
+
+impl Default for PhaseOptions {
+    fn default() -> PhaseOptions {
+        defaults()
+    }
+}
+
+crate::options! {
+    /// Parameters with settings of their own.
+    pub struct Group {
+        /// The paths below which they lie.
+        under: Vec<String>;
+        /// What the learning rate is multiplied by.
+        lr_scale: f64 = 1.0, within(0.0..);
+        /// A weight decay other than the phase's.
+        weight_decay: Option<f64>, within(0.0..), unset("the phase's");
+    }
+}
+
+crate::options! {
+    /// How images of a batch are mixed.
+    pub struct MixOptions {
+        /// Mix images with shares from Beta(ALPHA, ALPHA); 0 is off.
+        mixup: f64 = 0.0, within(0.0..), flag(), value("ALPHA");
+        /// Paste rectangles of images into each other, with areas from Beta(ALPHA, ALPHA); 0 is off.
+        cutmix: f64 = 0.0, within(0.0..), flag(), value("ALPHA");
+        /// The share of batches that are mixed.
+        p: f64 = 1.0, within(0.0..=1.0);
+    }
+}
+
+impl From<&MixOptions> for Mix {
+    fn from(options: &MixOptions) -> Mix {
+        Mix { mixup: options.mixup, cutmix: options.cutmix, p: options.p as f32 }
+    }
+}
+
+crate::options! {
+    /// The keys of an optimizer; which of them it has depends on it.
+    pub struct OptimizerKeys {
+        /// The optimizer, as PyTorch defines it: sgd, adam, adamw, adagrad, rmsprop, lamb or lion.
+        optimizer: String = "adam".into(), flag();
+        /// The momentum of sgd and rmsprop.
+        momentum: Option<f64>, within(0.0..1.0), unset("PyTorch's");
+        /// Nesterov's momentum, of sgd.
+        nesterov: Option<bool>, unset("PyTorch's");
+        /// The decay of both averages of adam, adamw, lamb and lion.
+        betas: Option<[f64; 2]>, within(0.0..1.0), unset("PyTorch's");
+        /// What keeps divisors away from 0.
+        epsilon: Option<f64>, within(0.0..), unset("PyTorch's");
+    }
+}
+
+/// Keys that lie beside those of the phase. One that the optimizer does not have is a mistake, not a wish.
+impl Options for Optimizer {
+    fn specs() -> Vec<OptionSpec> {
+        OptimizerKeys::specs()
+    }
+
+    fn take(table: &mut Table, place: &str) -> Result<Optimizer, OptionError> {
+        let mut keys = OptimizerKeys::take(table, place)?;
+        let unknown = || {
+            let near = nearest(&keys.optimizer, Optimizer::NAMES.into_iter());
+            let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            let problem = format!("must be {}, not \"{}\"{hint}", one_of(&Optimizer::NAMES), keys.optimizer);
+            OptionError::value(join(place, "optimizer"), problem)
+        };
+        let mut optimizer = Optimizer::named(&keys.optimizer).ok_or_else(unknown)?;
+        settings(&mut optimizer, &mut keys);
+        let OptimizerKeys { momentum, nesterov, betas, epsilon, .. } = &keys;
+        let left = [
+            ("momentum", momentum.is_some()),
+            ("nesterov", nesterov.is_some()),
+            ("betas", betas.is_some()),
+            ("epsilon", epsilon.is_some()),
+        ];
+        match left.iter().find(|(_, is_left)| *is_left) {
+            Some((name, _)) => {
+                let problem = format!("is no setting of {}; remove it", keys.optimizer);
+                Err(OptionError::value(join(place, name), problem))
+            }
+            None => Ok(optimizer),
+        }
+    }
+
+    /// Only what differs from the optimizer's usual settings, so that another one can take its place.
+    fn put(&self, table: &mut Table) {
+        let name = self.name().to_string();
+        let [mut own, mut usual] = [*self, Optimizer::named(&name).unwrap_or(*self)].map(|optimizer| {
+            let mut keys = OptimizerKeys { optimizer: name.clone(), ..defaults() };
+            read_settings(&optimizer, &mut keys);
+            keys
+        });
+        fn differs<T: PartialEq>(own: &mut Option<T>, usual: &mut Option<T>) {
+            if own == usual {
+                *own = None;
+            }
+        }
+        differs(&mut own.momentum, &mut usual.momentum);
+        differs(&mut own.nesterov, &mut usual.nesterov);
+        differs(&mut own.betas, &mut usual.betas);
+        differs(&mut own.epsilon, &mut usual.epsilon);
+        own.put(table);
+    }
+}
+
+/// Moves the settings that an optimizer has from the keys into it.
+fn settings(optimizer: &mut Optimizer, keys: &mut OptimizerKeys) {
+    fn take<T: Copy>(setting: &mut T, wanted: &mut Option<T>) {
+        *setting = wanted.take().unwrap_or(*setting);
+    }
+    match optimizer {
+        Optimizer::Sgd(sgd) => {
+            take(&mut sgd.momentum, &mut keys.momentum);
+            take(&mut sgd.nesterov, &mut keys.nesterov);
+        }
+        Optimizer::Adam(adam) | Optimizer::AdamW(adam) => {
+            take(&mut adam.betas, &mut keys.betas);
+            take(&mut adam.epsilon, &mut keys.epsilon);
+        }
+        Optimizer::Adagrad(adagrad) => take(&mut adagrad.epsilon, &mut keys.epsilon),
+        Optimizer::RmsProp(rms) => {
+            take(&mut rms.momentum, &mut keys.momentum);
+            take(&mut rms.epsilon, &mut keys.epsilon);
+        }
+        Optimizer::Lamb(lamb) => {
+            take(&mut lamb.betas, &mut keys.betas);
+            take(&mut lamb.epsilon, &mut keys.epsilon);
+        }
+        Optimizer::Lion(lion) => take(&mut lion.betas, &mut keys.betas),
+    }
+}
+
+/// The other way: the settings of an optimizer as keys.
+fn read_settings(optimizer: &Optimizer, keys: &mut OptimizerKeys) {
+    let OptimizerKeys { momentum, nesterov, betas, epsilon, .. } = keys;
+    match optimizer {
+        Optimizer::Sgd(sgd) => (*momentum, *nesterov) = (Some(sgd.momentum), Some(sgd.nesterov)),
+        Optimizer::Adam(adam) | Optimizer::AdamW(adam) => {
+            (*betas, *epsilon) = (Some(adam.betas), Some(adam.epsilon));
+        }
+        Optimizer::Adagrad(adagrad) => *epsilon = Some(adagrad.epsilon),
+        Optimizer::RmsProp(rms) => (*momentum, *epsilon) = (Some(rms.momentum), Some(rms.epsilon)),
+        Optimizer::Lamb(lamb) => (*betas, *epsilon) = (Some(lamb.betas), Some(lamb.epsilon)),
+        Optimizer::Lion(lion) => *betas = Some(lion.betas),
+    }
+}
+
+crate::options! {
+    /// The keys of a bound on gradients.
+    pub struct ClipKeys {
+        /// The largest norm of all gradients together.
+        clip_norm: Option<f64>, positive(), unset("none"), flag();
+        /// The largest value of every gradient.
+        clip_value: Option<f64>, positive(), unset("none");
+    }
+}
+
+impl Options for Clip {
+    fn specs() -> Vec<OptionSpec> {
+        ClipKeys::specs()
+    }
+
+    fn take(table: &mut Table, place: &str) -> Result<Clip, OptionError> {
+        match ClipKeys::take(table, place)? {
+            ClipKeys { clip_norm: Some(_), clip_value: Some(_) } => {
+                Err(OptionError::value(join(place, "clip_value"), "excludes `clip_norm`; remove one of them"))
+            }
+            ClipKeys { clip_norm: Some(norm), .. } => Ok(Clip::Norm(norm)),
+            ClipKeys { clip_value: Some(value), .. } => Ok(Clip::Value(value)),
+            ClipKeys { clip_norm: None, clip_value: None } => Ok(Clip::Off),
+        }
+    }
+
+    fn put(&self, table: &mut Table) {
+        let keys = match *self {
+            Clip::Off => defaults(),
+            Clip::Norm(norm) => ClipKeys { clip_norm: Some(norm), clip_value: None },
+            Clip::Value(value) => ClipKeys { clip_norm: None, clip_value: Some(value) },
+        };
+        keys.put(table);
+    }
+}
+
+impl Setting for Trainable {
+    fn expected() -> String {
+        "`all`, `head`, or a list of paths".into()
+    }
+
+    fn read(value: &Value, place: &str) -> Result<Trainable, OptionError> {
+        match value {
+            Value::String(name) if name == "all" => Ok(Trainable::All),
+            Value::String(name) if name == "head" => Ok(Trainable::Head),
+            Value::Array(_) => Ok(Trainable::Under(Vec::read(value, place)?)),
+            _ => Err(OptionError::value(place, format!("must be all, head, or a list of paths, not {value}"))),
+        }
+    }
+
+    fn write(&self) -> Option<Value> {
+        match self {
+            Trainable::All => Some(Value::String("all".into())),
+            Trainable::Head => Some(Value::String("head".into())),
+            Trainable::Under(paths) => paths.write(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use octant_nn::optimizer::Sgd;
+
+    fn read(text: &str) -> Result<PhaseOptions, OptionError> {
+        PhaseOptions::from_table(text.parse().expect("TOML"))
+    }
+
+    #[test]
+    fn settings_that_an_optimizer_does_not_have_are_refused() {
+        let error = read("optimizer = \"lion\"\nmomentum = 0.9").unwrap_err();
+        assert_eq!(error.to_string(), "`momentum` is no setting of lion; remove it");
+        assert!(read("optimizer = \"adm\"").unwrap_err().to_string().contains("did you mean adam?"));
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_as_the_same() {
+        let sgd = Optimizer::Sgd(Sgd { momentum: 0.9, nesterov: true, dampening: 0.0 });
+        let train = Trainable::Under(vec!["head".into()]);
+        let mix = Some(MixOptions { mixup: 0.2, cutmix: 0.0, p: 0.5 });
+        let options = PhaseOptions { optimizer: sgd, clip: Clip::Value(2.0), train, mix, ..Default::default() };
+        assert_eq!(PhaseOptions::from_table(options.to_table()), Ok(options));
+        let plain = PhaseOptions::default().to_table();
+        assert!(!plain.contains_key("betas"), "usual settings are not written: {plain}");
+    }
+
+    #[test]
+    fn ranges_are_checked_with_the_key_named() {
+        for (text, sentence) in [
+            ("optimizer = \"sgd\"\nmomentum = 5", "`momentum` must be at least 0 and be below 1, not 5"),
+            ("ema = 2", "`ema` must be at least 0 and be below 1, not 2"),
+            ("accumulate = 0", "`accumulate` must be at least 1, not 0"),
+            ("weight_decay = -1e-3", "`weight_decay` must be at least 0, not -0.001"),
+            ("mix = { p = 1.5 }", "`mix.p` must lie within 0 and 1, not 1.5"),
+            ("clip_norm = 0", "`clip_norm` must be above 0, not 0"),
+            ("groups = [{ under = [\"a\"], lr_scale = -1 }]", "`groups.0.lr_scale` must be at least 0, not -1"),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), sentence);
+        }
+    }
+}

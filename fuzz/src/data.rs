@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Small limits: the fuzzer watches memory, and real files are not the point here.
 const LIMITS: Limits = Limits { side: 4096, pixels: 1 << 20 };
 
-fn scratch(name: &str) -> PathBuf {
+pub(crate) fn scratch(name: &str) -> PathBuf {
     let memory = Path::new("/dev/shm");
     let root = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     let folder = root.join(format!("octant-fuzz-{}", std::process::id()));
@@ -23,7 +23,7 @@ fn scratch(name: &str) -> PathBuf {
     path
 }
 
-fn file(name: &str, data: &[u8]) -> PathBuf {
+pub(crate) fn file(name: &str, data: &[u8]) -> PathBuf {
     let path = scratch(name);
     fs::write(&path, data).expect("the scratch folder can be written to");
     path

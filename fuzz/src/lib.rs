@@ -1,5 +1,5 @@
 //! Fuzzing of the readers, with `cargo +nightly fuzz run pickle` (or `torch`, `safetensors`, `npy`; `idx`, `tfrecord`,
-//! `cifar`, `lists`, `shards`; `jpeg`, `png`, `bmp`, `webp`, `tiff`).
+//! `cifar`, `lists`, `shards`; `events`; `jpeg`, `png`, `bmp`, `webp`, `tiff`).
 //!
 //! What a target does with its bytes stands in [`targets`] and [`data`]. `crates/archive/tests/smoke_fuzz.rs` calls the same
 //! functions with blindly mutated golden files, so that every test run on a stable compiler fuzzes a little; set
@@ -9,4 +9,5 @@
 //! or `crates/data/golden` and `crates/data/golden/images` for the readers of data sets.
 
 pub mod data;
+pub mod events;
 pub mod targets;

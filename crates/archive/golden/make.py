@@ -8,8 +8,10 @@ integers are (7 * position + length of the name) % 11, floats are half of that m
 
 import collections
 import os
+import pathlib
 import pickle
 import random
+import types
 
 import numpy
 import safetensors.torch
@@ -113,6 +115,25 @@ def torch_files():
     save("whole_module.pt", module, pickle_protocol=2)
 
 
+class Network(torch.nn.Module):
+    """A class that only this script knows, as the networks of trainers are."""
+    def __init__(self):
+        super().__init__()
+        self.names = {0: "cat", 1: "dog"}
+        self.settings = types.SimpleNamespace(mode="train", path=pathlib.PurePosixPath("/data"))
+        self.body = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, bias=False), torch.nn.BatchNorm2d(4), torch.nn.SiLU())
+        self.register_parameter("nothing", None)
+
+
+def trainer_file():
+    """What trainers write that save whole networks: an average in half precision beside what describes it."""
+    network = Network().half()
+    for name, value in network.state_dict().items():
+        value.copy_(pattern(name, tuple(value.shape)) if value.dim() else value)
+    save("trainer.pt", {"epoch": 3, "license": "AGPL-3.0 (https://example.org/license)", "model": None, "ema": network,
+                        "updates": 12, "optimizer": None, "train_args": {"task": "detect"}}, pickle_protocol=2)
+
+
 class Payload:
     def __reduce__(self):
         return os.system, ("echo pwned > pwned.txt",)
@@ -184,6 +205,7 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     random.seed(0)
     torch_files()
+    trainer_file()
     hostile_files()
     safetensors_files()
     pickles()

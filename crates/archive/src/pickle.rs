@@ -72,5 +72,11 @@ pub enum PickleError {
 
 /// Reads the pickle at the start of `input` and says how many bytes it took. Only the names in `globals` are accepted.
 pub fn parse(input: &Bytes, globals: &[Globals], limits: Limits) -> Result<(Pickle, usize), PickleError> {
-    machine::Machine::new(input, globals, limits).run()
+    machine::Machine::new(input, globals, false, limits).run()
+}
+
+/// As [`parse`], but a name that is not in `globals` becomes the label [`globals::FOREIGN`]: a whole network that was
+/// pickled with its classes can be searched for tensors. Still nothing is called or looked up.
+pub fn parse_with_foreign(input: &Bytes, globals: &[Globals], limits: Limits) -> Result<(Pickle, usize), PickleError> {
+    machine::Machine::new(input, globals, true, limits).run()
 }

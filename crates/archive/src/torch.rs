@@ -5,6 +5,7 @@
 //! into tensors and `state_dict.rs` finds the dictionary of tensors in what people put around it.
 
 mod legacy;
+mod modules;
 mod state_dict;
 mod storages;
 mod write;

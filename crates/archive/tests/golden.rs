@@ -237,9 +237,34 @@ fn a_payload_is_refused_by_name_and_does_not_run() {
 }
 
 #[test]
-fn whole_modules_and_complex_numbers_say_what_to_do() {
-    let module = refused("whole_module.pt");
-    assert!(module.contains("`torch.nn.modules.container.Sequential`") && module.contains("state_dict()"), "{module}");
+fn whole_modules_are_searched_for_tensors() {
+    let archive = open("whole_module.pt");
+    let wanted =
+        ["fc.weight", "fc.bias", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var", "bn.num_batches_tracked"];
+    assert_eq!(names(&archive), wanted);
+    assert_pattern("fc.weight", &archive.tensors[0].1, &[2, 3]);
+}
+
+#[test]
+fn a_trainers_file_gives_its_average_and_its_license() {
+    let archive = open("trainer.pt");
+    assert_eq!((archive.found_under.as_str(), archive.format), ("ema", Format::TorchZip));
+    assert_eq!(archive.tensors.len(), 6);
+    let (name, weight) = &archive.tensors[0];
+    assert_eq!((name.as_str(), weight.dtype()), ("body.0.weight", DType::F16));
+    assert_pattern(name, weight, &[4, 3, 3, 3]);
+    assert_eq!(metadata(&archive, "license"), Some("AGPL-3.0 (https://example.org/license)"));
+    assert_eq!((metadata(&archive, "epoch"), metadata(&archive, "model")), (Some("3"), Some("None")));
+}
+
+#[test]
+fn a_call_in_a_file_is_still_refused_where_there_is_no_network() {
+    let payload = refused("payload.pt");
+    assert!(payload.contains("runs no code"), "{payload}");
+}
+
+#[test]
+fn complex_numbers_say_what_to_do() {
     for file in ["complex.pt", "complex.legacy.pt"] {
         let complex = refused(file);
         assert!(complex.contains("tensor \"z\": elements of type complex64"), "{complex}");

@@ -12,6 +12,7 @@
 mod api;
 mod assets;
 mod data_server;
+mod digest;
 mod error;
 mod facts;
 mod guard;

@@ -1,5 +1,6 @@
 //! One run: its event files and what its directory says.
 
+use crate::digest::Digest;
 use crate::error::BoardError;
 use crate::facts::Facts;
 use octant_events::{EventLog, Kind, Location, Progress, RunFolder};
@@ -16,17 +17,8 @@ pub struct Run {
     path: PathBuf,
     logs: RwLock<Vec<EventLog>>,
     facts: RwLock<Arc<Facts>>,
-    results: Mutex<(u64, Arc<Vec<Outcome>>)>,
+    digest: Mutex<(u64, Arc<Digest>)>,
     version: AtomicU64,
-}
-
-/// What a metric came to.
-#[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    pub tag: String,
-    pub last: f32,
-    pub min: f32,
-    pub max: f32,
 }
 
 /// A tag of a run.
@@ -67,7 +59,7 @@ impl Run {
             path: folder.path.clone(),
             logs: RwLock::new(Vec::new()),
             facts: RwLock::new(Arc::new(Facts::default())),
-            results: Mutex::new((u64::MAX, Arc::new(Vec::new()))),
+            digest: Mutex::new((u64::MAX, Arc::new(Digest::default()))),
             version: AtomicU64::new(0),
         }
     }
@@ -204,24 +196,12 @@ impl Run {
         stored
     }
 
-    /// What its metrics came to; computed once per version.
-    pub(crate) fn results(&self) -> Arc<Vec<Outcome>> {
+    /// What it came to; computed once per version.
+    pub(crate) fn digest(&self) -> Arc<Digest> {
         let version = self.version();
-        let mut kept = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.0 != version {
-            let scalars = self.tags().into_iter().filter(|tag| tag.kind == Kind::Scalar);
-            let outcome = |tag: Tag| {
-                self.with_numbers(&tag.name, |_, _, numbers| {
-                    let finite = || numbers.iter().copied().filter(|number| number.is_finite());
-                    Outcome {
-                        last: numbers.last().copied().unwrap_or(f32::NAN),
-                        min: finite().fold(f32::NAN, f32::min),
-                        max: finite().fold(f32::NAN, f32::max),
-                        tag: tag.name.clone(),
-                    }
-                })
-            };
-            *kept = (version, Arc::new(scalars.filter_map(outcome).collect()));
+            *kept = (version, Arc::new(Digest::of(self)));
         }
         kept.1.clone()
     }

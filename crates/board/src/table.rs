@@ -8,16 +8,12 @@ use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use octant_events::{Kind, Setting, Value};
+use octant_events::Kind;
 use serde::Deserialize;
 use serde_json::{Map, json};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::time::SystemTime;
-
-const LARGEST_VALUE: u64 = 4 << 20;
-const START: &str = "_hparams_/session_start_info";
-const END: &str = "_hparams_/session_end_info";
 
 pub(crate) fn kind_name(kind: Kind) -> &'static str {
     match kind {
@@ -61,19 +57,19 @@ pub(crate) async fn runs(State(store): Shared) -> Answer {
 
 /// One line of the table.
 fn describe(run: &Run, locked: Option<&HashSet<u64>>) -> Map<String, serde_json::Value> {
-    let facts = run.facts();
+    let (facts, digest) = (run.facts(), run.digest());
     let modified = run.logs().iter().filter_map(|log| log.modified()).max();
     let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     let quiet = modified.and_then(|time| time.elapsed().ok());
-    let status = facts.status(is_locked(run.path(), locked), quiet, ended(run));
+    let status = facts.status(is_locked(run.path(), locked), quiet, digest.ended);
     let epochs = facts.epochs();
     let left = match (status, epochs, facts.epoch_seconds()) {
         (Status::Running, Some((done, Some(all))), Some(each)) if all > done => Some((all - done) * each),
         _ => None,
     };
-    let settings = if facts.settings.is_empty() { hparams(run) } else { facts.settings.clone() };
-    let results: Map<String, serde_json::Value> = run
-        .results()
+    let settings = if facts.settings.is_empty() { digest.settings.clone() } else { facts.settings.clone() };
+    let results: Map<String, serde_json::Value> = digest
+        .outcomes
         .iter()
         .map(|outcome| {
             let numbers = [outcome.last, outcome.min, outcome.max].map(|number| finite(number.into()));
@@ -100,29 +96,6 @@ fn first_line(text: &str) -> String {
         .find(|line| !line.is_empty())
         .unwrap_or_default()
         .into()
-}
-
-/// Whether the run said that it is over: `Some(true)` well, `Some(false)` not.
-fn ended(run: &Run) -> Option<bool> {
-    let last = run.stored(END).pop()?;
-    let bytes = last.read(LARGEST_VALUE).ok()?;
-    match Value::decode(&bytes)?.1 {
-        Value::Finished => Some(true),
-        Value::Failed => Some(false),
-        _ => None,
-    }
-}
-
-/// Settings that other programs wrote for TensorBoard's table.
-fn hparams(run: &Run) -> Map<String, serde_json::Value> {
-    let last = run.stored(START).pop().and_then(|stored| stored.read(LARGEST_VALUE).ok());
-    let Some((_, Value::Settings(settings))) = last.and_then(|bytes| Value::decode(&bytes)) else { return Map::new() };
-    let value = |setting: Setting| match setting {
-        Setting::Number(number) => finite(number),
-        Setting::Text(text) => json!(text),
-        Setting::Flag(flag) => json!(flag),
-    };
-    settings.into_iter().map(|(name, setting)| (name, value(setting))).collect()
 }
 
 #[derive(Deserialize)]

@@ -8,15 +8,37 @@ const LEFT = 58, RIGHT = 10, TOP = 8, BOTTOM = 24;
 const tip = h("div", { class: "tip", hidden: true });
 document.body.append(tip);
 
+// Charts are painted a few milliseconds' worth per frame, so that scrolling stays smooth while many come into view.
+const waiting = new Set();
+let frame = null;
+
+function schedule(chart) {
+  waiting.add(chart);
+  frame ??= requestAnimationFrame(paintSome);
+}
+
+function paintSome() {
+  const end = performance.now() + 8;
+  for (const chart of waiting) {
+    waiting.delete(chart);
+    chart.paint();
+    if (performance.now() > end) break;
+  }
+  frame = waiting.size ? requestAnimationFrame(paintSome) : null;
+}
+
 export class Chart {
   // options: label, axis, logX, logY, onView(view|null), onHover(x|null), onPick(curve)
   constructor(options) {
     this.options = options;
     this.curves = [];
     this.view = options.view ?? null;
-    this.base = h("canvas", { class: "base" });
+    this.bounds = null;
+    this.base = h("canvas", { class: "base", ariaHidden: "true" });
     this.over = h("canvas", { class: "over", tabIndex: 0, role: "img", ariaLabel: options.label });
     this.plot = h("div", { class: "plot" }, this.base, this.over);
+    // Where the chart of a canvas can be found, for tests and for whoever looks with the browser's tools.
+    this.over.chart = this;
     this.cursor = null;
     this.listen();
     this.resizer = new ResizeObserver(() => this.draw());
@@ -27,7 +49,6 @@ export class Chart {
 
   set(curves) {
     this.curves = curves;
-    this.bounds = null;
     this.draw();
   }
 
@@ -56,8 +77,7 @@ export class Chart {
     let min = Infinity, max = -Infinity;
     const log = this.options.logY;
     for (const curve of this.curves) {
-      for (const { x, y } of [curve.raw, curve.smooth]) {
-        if (!x) continue;
+      for (const { x, y } of curve.smooth ? [curve.raw, curve.smooth] : [curve.raw]) {
         for (let index = lower(x, from); index < x.length && x[index] <= to; index += 1) {
           const value = y[index];
           if (!Number.isFinite(value) || (log && value <= 0)) continue;
@@ -67,7 +87,7 @@ export class Chart {
       }
     }
     if (!(max >= min)) return [0, 1];
-    if (max === min) return log ? [min / 2, max * 2] : [min - Math.max(0.5, Math.abs(min) * 0.1), max + Math.max(0.5, Math.abs(max) * 0.1)];
+    if (max === min) return log ? [min / 2, max * 2] : [min - (Math.abs(min) / 2 || 0.5), max + (Math.abs(max) / 2 || 0.5)];
     const margin = (max - min) * 0.05;
     return log ? [min / 1.1, max * 1.1] : [min - margin, max + margin];
   }
@@ -90,10 +110,7 @@ export class Chart {
     return this.options.logX ? from * (to / from) ** share : from + (to - from) * share;
   }
 
-  draw() {
-    if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => { this.waiting = null; this.paint(); });
-  }
+  draw() { schedule(this); }
 
   context(canvas) {
     const ratio = window.devicePixelRatio || 1;
@@ -117,7 +134,7 @@ export class Chart {
     context.beginPath();
     context.rect(LEFT, TOP, this.width, this.height);
     context.clip();
-    context.lineJoin = "round";
+    context.lineJoin = this.curves.length > 100 ? "bevel" : "round";
     const dim = this.marked !== undefined && this.marked !== null;
     for (const curve of this.curves) {
       const fades = dim && this.marked !== curve.key;
@@ -287,6 +304,7 @@ export class Chart {
   }
 
   hoverAt(x) {
+    if (!this.bounds) return;
     const box = this.over.getBoundingClientRect();
     this.hover(box.left + this.bounds.x(x), box.top + TOP + this.height / 2);
   }

@@ -48,12 +48,15 @@ export function scatter(runs, results, settings) {
   const valid = (key, otherwise) => (keys.includes(key) ? key : otherwise);
   const section = h("section", { class: "card" });
   const draw = () => {
-    const x = valid(state.params.get("sx"), keys[0]), y = valid(state.params.get("sy"), `r:${results[0]}`);
+    const having = (name) => runs.filter((run) => name in run.results).length;
+    // What most runs have, and judged rather than trained on.
+    const best = [...results].sort((a, b) => having(b) - having(a) || b.includes("val") - a.includes("val"))[0];
+    const x = valid(state.params.get("sx"), keys[0]), y = valid(state.params.get("sy"), `r:${best}`);
     const [across, up] = [scale(runs, x), scale(runs, y)];
-    const [width, height, left, bottom] = [720, 300, 70, 30];
-    const px = (share) => left + share * (width - left - 20), py = (share) => 12 + (1 - share) * (height - bottom - 16);
+    const [width, height, left, bottom] = [1000, 300, 64, 30];
+    const px = (share) => left + 14 + share * (width - left - 44), py = (share) => 20 + (1 - share) * (height - bottom - 34);
     const drawing = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${y.slice(2)} over ${x.slice(2)}`, class: "svg" });
-    drawing.style.width = "100%";
+    drawing.style.cssText = "width: 100%; min-width: 520px; display: block";
     for (const [text, share] of across.ticks) drawing.append(s("line", { x1: px(share), x2: px(share), y1: 12, y2: height - bottom, stroke: "var(--grid)" }), s("text", { x: px(share), y: height - bottom + 16, "text-anchor": "middle", "font-size": 11, fill: "var(--soft)" }, text));
     for (const [text, share] of up.ticks) drawing.append(s("line", { x1: left, x2: width - 20, y1: py(share), y2: py(share), stroke: "var(--grid)" }), s("text", { x: left - 8, y: py(share) + 4, "text-anchor": "end", "font-size": 11, fill: "var(--soft)" }, text));
     for (const run of runs) {
@@ -61,19 +64,19 @@ export function scatter(runs, results, settings) {
       if (a === null || b === null || Number.isNaN(a) || Number.isNaN(b)) continue;
       drawing.append(titled(s("circle", { cx: px(a), cy: py(b), r: 5, fill: color(run), "fill-opacity": 0.85 }), `${run.name}: ${number(valueOf(run, x))}, ${number(valueOf(run, y))}`));
     }
-    section.replaceChildren(h("header", {}, h("h3", {}, "Scatter"), choice("across", options, x, (key) => { setParam("sx", key, false); draw(); }), choice("up", options, y, (key) => { setParam("sy", key, false); draw(); })), drawing);
+    section.replaceChildren(h("header", {}, h("h3", {}, "Scatter"), choice("across", options, x, (key) => { setParam("sx", key, false); draw(); }), choice("up", options, y, (key) => { setParam("sy", key, false); draw(); })), h("div", { style: { overflowX: "auto" } }, drawing));
   };
   draw();
   return section;
 }
 
 export function parallel(runs, results, settings) {
-  const varied = (key) => new Set(runs.map((run) => JSON.stringify(valueOf(run, key)))).size > 1;
+  const varied = (key) => new Set(runs.map((run) => valueOf(run, key)).filter((value) => value !== null).map((value) => JSON.stringify(value))).size > 1;
   const keys = [...settings.map((name) => `s:${name}`).filter(varied).slice(0, 8), ...results.map((name) => `r:${name}`).filter(varied).slice(0, 4)];
   if (keys.length < 2) return "";
-  const [width, height] = [Math.max(720, keys.length * 120), 300];
+  const [width, height] = [Math.max(1000, keys.length * 120), 300];
   const drawing = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Settings and results of every run as lines" });
-  drawing.style.width = "100%";
+  drawing.style.cssText = "width: 100%; min-width: 520px; display: block";
   const px = (index) => 60 + (index * (width - 120)) / (keys.length - 1), py = (share) => 40 + (1 - share) * (height - 70);
   const scales = keys.map((key) => scale(runs, key));
   for (const run of runs) {

@@ -104,9 +104,12 @@ class Card {
     Object.assign(this, { tag, cards, stale: true, seen: false, runs: [], fetched: null });
     const pinned = settings.pins.includes(tag);
     const icon = (label, text, work) => h("button", { class: "icon", type: "button", title: label, ariaLabel: `${label}: ${tag}`, onclick: work }, text);
-    const pin = icon("Pin", "📌", () => {
+    const pin = icon("Pin", pinned ? "★" : "☆", () => {
       const pins = state.params.getAll("pin");
-      setParam("pin", pins.includes(tag) ? pins.filter((other) => other !== tag) : [...pins, tag]);
+      const isPinned = pins.includes(tag);
+      setParam("pin", isPinned ? pins.filter((other) => other !== tag) : [...pins, tag]);
+      pin.textContent = isPinned ? "☆" : "★";
+      pin.setAttribute("aria-pressed", String(!isPinned));
       layout();
     });
     const file = (format) => h("a", { class: "icon", title: `Every point as ${format.toUpperCase()}`, ariaLabel: `Download ${tag} as ${format}`,

@@ -6,6 +6,7 @@ import { chosenRun, runChoice } from "./judgement.js";
 import { number, short, ticks } from "./scale.js";
 
 const BINS = 60;
+const hasHistograms = (run) => run.tags.some((index) => state.tags[index].kind === "histogram");
 
 export function histograms(main) {
   const bar = h("div", { class: "bar" }), grid = h("div", { class: "grid" });
@@ -14,11 +15,11 @@ export function histograms(main) {
 
   async function load() {
     const mine = (generation += 1);
-    const run = chosenRun();
+    const run = chosenRun(hasHistograms);
     const tags = run ? run.tags.map((index) => state.tags[index]).filter((tag) => tag.kind === "histogram").map((tag) => tag.name) : [];
     const find = h("input", { type: "search", placeholder: "Find layers", ariaLabel: "Find layers", value: state.params.get("find") ?? "" });
     find.addEventListener("input", throttled(250, () => { setParam("find", find.value, false); fill(); }));
-    bar.replaceChildren(run ? runChoice(load) : "", find, choice("View", [["offset", "offset"], ["overlay", "overlay"]], state.params.get("mode") ?? "offset", (mode) => { setParam("mode", mode, false); fill(); }));
+    bar.replaceChildren(run ? runChoice(load, hasHistograms) : "", find, choice("View", [["offset", "offset"], ["overlay", "overlay"]], state.params.get("mode") ?? "offset", (mode) => { setParam("mode", mode, false); fill(); }));
     if (!tags.length) { grid.replaceChildren(empty("No histograms", "Train with ", h("code", {}, "--histograms 1"), " to see weights and gradients over time.")); return; }
     async function fill() {
       const wanted = (state.params.get("find") ?? "").toLowerCase();

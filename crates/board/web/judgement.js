@@ -5,14 +5,17 @@ import { state, on, json, color, shownRuns, setParam } from "./state.js";
 import { number } from "./scale.js";
 import { fixed } from "./chart.js";
 
-export function chosenRun() {
+const isJudged = (run) => run.octant || run.tags.some((index) => state.tags[index].plugin === "pr_curves");
+
+// The run of the address, or the first that has something for the page.
+export function chosenRun(suits = (run) => run.octant) {
   const runs = shownRuns();
-  return runs.find((run) => run.name === state.params.get("run")) ?? runs[0];
+  return runs.find((run) => run.name === state.params.get("run")) ?? runs.find(suits) ?? runs[0];
 }
 
-export function runChoice(change) {
+export function runChoice(change, suits) {
   const runs = shownRuns();
-  return choice("Run", runs.map((run) => [run.name, run.name]), chosenRun()?.name, (name) => { setParam("run", name, false); change(); });
+  return choice("Run", runs.map((run) => [run.name, run.name]), chosenRun(suits)?.name, (name) => { setParam("run", name, false); change(); });
 }
 
 export function judgement(main) {
@@ -22,13 +25,13 @@ export function judgement(main) {
 
   async function load() {
     const mine = (generation += 1);
-    const run = chosenRun();
+    const run = chosenRun(isJudged);
     if (!run) { body.replaceChildren(empty("No runs", "Nothing is shown; choose runs at the side.")); return; }
     const data = await json("judgement", { run: run.id }).catch(() => ({ curves: [] }));
     if (mine !== generation) return;
     charts.forEach((chart) => chart.close());
     charts = [];
-    bar.replaceChildren(runChoice(load));
+    bar.replaceChildren(runChoice(load, isJudged));
     const { findings, curves } = data;
     const parts = [];
     if (findings?.confusion) parts.push(confusion(findings.confusion), classes(findings.confusion));

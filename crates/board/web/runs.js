@@ -17,7 +17,7 @@ export function runs(main) {
     const list = shownRuns();
     const results = [...new Set(list.flatMap((run) => Object.keys(run.results)))];
     const settings = [...new Set(list.flatMap((run) => Object.keys(run.settings)))];
-    const differs = (name) => new Set(list.map((run) => JSON.stringify(run.settings[name]))).size > 1;
+    const differs = (name) => new Set(list.filter((run) => name in run.settings).map((run) => JSON.stringify(run.settings[name]))).size > 1;
     const all = state.params.has("all");
     return { results, settings: settings.filter((name) => all || list.length < 2 || differs(name)).slice(0, all ? 400 : 24) };
   };
@@ -35,7 +35,7 @@ export function runs(main) {
     const all = [...OWN.map((name) => ["own", name]), ...results.map((name) => ["result", name]), ...settings.map((name) => ["setting", name])];
     const [sorted, down] = sort();
     const by = all.find((column) => column.join(":") === sorted || column[1] === sorted) ?? all[0];
-    const rows = [...list].sort((a, b) => order(value(a, by), value(b, by)) * (down ? -1 : 1));
+    const rows = [...list].sort((a, b) => order(value(a, by), value(b, by), down ? -1 : 1));
     const groups = state.params.get("group");
     if (groups) rows.sort((a, b) => order(a.settings[groups] ?? null, b.settings[groups] ?? null));
     // Only the first rows exist until somebody scrolls: thousands of runs open at once.
@@ -100,12 +100,13 @@ export function runs(main) {
   return () => stops.forEach((stop) => stop());
 }
 
-function order(a, b) {
+// What is missing comes last in either direction.
+function order(a, b, sign = 1) {
   if (a === b) return 0;
   if (a === null || a === undefined) return 1;
   if (b === null || b === undefined) return -1;
-  if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a).localeCompare(String(b), undefined, { numeric: true });
+  if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+  return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 
 function cell(run, [kind, name], value) {

@@ -1,12 +1,13 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
-use crate::eval;
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
+use crate::{boxes, eval};
 use anyhow::Result;
 use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
+use octant_metrics::boxes::{FoundBox, Suppression, suppress};
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
@@ -17,6 +18,8 @@ const COLUMNS: usize = 6;
 const ROWS: usize = 3;
 /// Small images are enlarged to about this many pixels.
 const SIDE: usize = 168;
+/// Boxes have names, which need room.
+const BOXES_SIDE: usize = 288;
 const CAPTION: usize = 46;
 /// Scores from this on count as marked.
 const MARKED: f64 = 128.0;
@@ -60,7 +63,8 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
 }
 
 fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[String]) -> Canvas {
-    let factor = (SIDE / images[0].width().max(1)).max(1);
+    let has_boxes = samples.iter().any(|sample| matches!(sample.target, Target::Boxes(_)));
+    let factor = (if has_boxes { BOXES_SIDE } else { SIDE } / images[0].width().max(1)).max(1);
     let (width, height) = (images[0].width() * factor, images[0].height() * factor);
     let cell = [width.max(12 * Canvas::LETTER) + 10, height + CAPTION + 8];
     let rows = samples.len().div_ceil(COLUMNS);
@@ -73,13 +77,19 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
     for (index, (sample, image)) in samples.iter().zip(images).enumerate() {
         let answer = &answers[index * share..(index + 1) * share];
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
-        canvas.image(corner, width, &enlarged(image, factor, &sample.target, answer));
+        canvas.image(corner, width, &enlarged(image, factor, &sample.target, answer, names));
         let (said, truth, color) = captions(&sample.target, answer, names);
         let short = |text: String| text.chars().take((cell[0] - 8) / Canvas::LETTER).collect::<String>();
         canvas.letters([corner[0], corner[1] + height + 4], &short(said), color);
         canvas.letters([corner[0], corner[1] + height + 24], &short(truth), [60; 3]);
     }
     canvas
+}
+
+/// The boxes that people want to see, in pixels of the network's image.
+fn found(answer: &[f64], names: &[String]) -> Vec<FoundBox> {
+    let rows: Vec<f32> = answer.iter().map(|value| *value as f32).collect();
+    suppress(&rows, names.len(), &Suppression { overlap: 0.5, ..Suppression::prediction() })
 }
 
 /// What was predicted, what is true, and the color that says whether they agree.
@@ -103,13 +113,19 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
             let iou = if either == 0 { 1.0 } else { both as f64 / either as f64 };
             (format!("IoU {iou:.2}"), String::new(), INK)
         }
-        Target::Boxes(_) => (String::new(), String::new(), INK),
+        Target::Boxes(boxes) => {
+            let found = found(answer, names);
+            (format!("{} found", found.len()), format!("of {}", boxes.len()), INK)
+        }
     }
 }
 
 /// Color pixels of the enlarged image; on masks, what was found is green, what was marked in vain red, what was missed
 /// yellow.
-fn enlarged(image: &Image<u8>, factor: usize, target: &Target, answer: &[f64]) -> Vec<u8> {
+fn enlarged(image: &Image<u8>, factor: usize, target: &Target, answer: &[f64], names: &[String]) -> Vec<u8> {
+    if let Target::Boxes(truth) = target {
+        return boxes::drawn(image, factor, truth, &found(answer, names), names).into_values();
+    }
     let [height, width, _] = image.dims();
     let places =
         (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));

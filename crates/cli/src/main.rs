@@ -5,6 +5,7 @@
 
 mod bench;
 mod board;
+mod boxes;
 mod compiling;
 mod data;
 mod device;
@@ -25,10 +26,12 @@ mod predict;
 mod prepare;
 mod recipes;
 mod rundir;
+mod selftest;
 mod show;
 mod timeline;
 mod train;
 mod weights;
+mod yolo;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -74,8 +77,12 @@ enum Command {
     Devices(devices::Arguments),
     /// Compile a recipe for boards that are not here: does it fit, how fast, how much
     Plan(plan::Arguments),
+    /// Understand Ultralytics' command line
+    Yolo(yolo::Arguments),
     /// Find or install the plugins for TPUs and GPUs
     Plugin(plugin::Arguments),
+    /// Check that a device of this machine computes what it should
+    Selftest(selftest::Arguments),
 }
 
 /// What a command that did not fail wants the shell to know.
@@ -94,7 +101,14 @@ fn main() -> ExitCode {
     }
     // Before any thread starts: libtpu reads its environment when it is loaded.
     octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
-    let command = Cli::parse().command;
+    let command = match Cli::parse().command {
+        Command::Yolo(arguments) => match translated(&arguments) {
+            Ok(Some(command)) => command,
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(error) => return failed(&error),
+        },
+        command => command,
+    };
     if !matches!(command, Command::Train(_)) {
         output::end_quietly_with_the_reader();
     }
@@ -113,16 +127,33 @@ fn main() -> ExitCode {
         Command::Devices(arguments) => devices::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Plugin(arguments) => plugin::run(arguments),
+        Command::Yolo(_) => Err(anyhow::anyhow!("a yolo command cannot mean another one")),
+        Command::Selftest(arguments) => selftest::run(arguments),
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         // The shell's convention for a program that ended on SIGINT.
         Ok(Ending::Interrupted) => ExitCode::from(130),
-        Err(error) => {
-            eprintln!("octant: {}", hints::with_flags(&sentence(&error)));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("octant: {}", hints::with_flags(&sentence(error)));
+    ExitCode::FAILURE
+}
+
+/// What a command of Ultralytics means here; nothing when it was only to be printed.
+fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
+    let translation = arguments.translation()?;
+    let quoted = |word: &String| if word.contains([' ', '[', '"']) { format!("'{word}'") } else { word.clone() };
+    eprintln!("octant {}", translation.command.iter().map(quoted).collect::<Vec<_>>().join(" "));
+    translation.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    if arguments.dry_run {
+        return Ok(None);
+    }
+    let words = std::iter::once("octant".to_string()).chain(translation.command);
+    Ok(Some(Cli::try_parse_from(words)?.command))
 }
 
 /// The chain of causes as one sentence. An error that quotes its cause does not say it twice.

@@ -68,6 +68,7 @@ fn as_json(entry: &Entry, size: &Size) -> serde_json::Value {
     let task = match entry.task {
         Task::Classify => "classify",
         Task::Segment => "segment",
+        Task::Detect => "detect",
     };
     json!({
         "event": "model", "name": entry.name, "aliases": entry.aliases, "family": entry.family, "task": task,

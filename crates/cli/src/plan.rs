@@ -126,6 +126,7 @@ pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
     let base = match entry.task {
         octant_zoo::Task::Classify => "imagenet-resnet50",
         octant_zoo::Task::Segment => "mshnet-irstd",
+        octant_zoo::Task::Detect => "detect",
     };
     let recipe = recipes::check(recipes::table(base)?)?;
     let name = entry.name.to_string();

@@ -1,5 +1,6 @@
 //! The `predict` command: images through a run or a model, or raw tensors through a model.
 
+mod boxes;
 mod images;
 mod tensors;
 mod writer;
@@ -66,6 +67,24 @@ pub(crate) struct Arguments {
     /// Threads of the CPU engine; all cores if not given
     #[arg(long)]
     threads: Option<usize>,
+    /// Detectors: boxes less sure than this are not shown
+    #[arg(long, default_value_t = 0.25)]
+    conf: f32,
+    /// Detectors: of two boxes of a class that overlap more than this, only the surer one is shown
+    #[arg(long, default_value_t = 0.7)]
+    iou: f32,
+    /// Detectors: the most boxes per image
+    #[arg(long, default_value_t = 300)]
+    max_det: usize,
+    /// Detectors: only these classes, by number
+    #[arg(long, value_delimiter = ',', value_name = "CLASS,…")]
+    only: Vec<usize>,
+    /// Detectors: write label files into labels/ of the output folder
+    #[arg(long)]
+    labels: bool,
+    /// Detectors: write all boxes as a COCO results file
+    #[arg(long, value_name = "FILE")]
+    coco: Option<PathBuf>,
     /// Print one JSON object per image instead of CSV
     #[arg(long)]
     json: bool,
@@ -119,5 +138,6 @@ fn load(arguments: &Arguments, entry: &Entry, model: &dyn Model, specs: &[Variab
     if !loaded.matching.is_exact() {
         eprintln!("weights: {}", loaded.matching);
     }
+    loaded.license.iter().for_each(|license| eprintln!("the file states its license: {license}"));
     Ok(loaded.values)
 }

@@ -53,6 +53,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if let Some(path) = &recipe.weights {
         let (specs, loaded) = prepare::weights(path, &recipe, data.outputs)?;
         display.say(&format!("weights from {}: {}", path.display(), loaded.matching));
+        loaded.license.iter().for_each(|license| display.say(&format!("the file states its license: {license}")));
         known = specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect();
     }
     let plan = Plan {

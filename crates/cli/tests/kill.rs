@@ -8,9 +8,9 @@
 
 mod runs;
 
-use runs::{finish, traces, train, train_with};
+use runs::{finish, traces, train_detector, train_with};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Random enough to hit every place, the same every time.
@@ -62,11 +62,20 @@ impl Tally {
 
 #[test]
 fn ended_at_random_moments_the_run_ends_the_same() {
-    let kills: u32 = std::env::var("OCTANT_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(6);
+    ends_the_same(train_with, 6);
+}
+
+#[test]
+fn a_detector_ended_at_random_moments_ends_the_same() {
+    ends_the_same(train_detector, 3);
+}
+
+fn ends_the_same(train: fn(&Path, usize) -> Command, usual: u32) {
+    let kills: u32 = std::env::var("OCTANT_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(usual);
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
     let begun = Instant::now();
-    finish(train(&whole));
+    finish(train(&whole, 1));
     let mut length = begun.elapsed();
     let expected = traces(&whole);
     let (mut tally, mut runs, mut dice) = (Tally::default(), 0, Dice(7));
@@ -75,7 +84,7 @@ fn ended_at_random_moments_the_run_ends_the_same() {
         runs += 1;
         loop {
             let workers = 1 + (3.0 * dice.share()) as usize;
-            let mut child = train_with(&run, workers).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut child = train(&run, workers).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             std::thread::sleep(Duration::from_secs_f64(length.as_secs_f64() * dice.share()));
             let may_kill = tally.killed < kills;
             let is_complete = tally.interrupt(&mut child, &run, &mut dice, may_kill);

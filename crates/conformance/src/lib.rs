@@ -24,6 +24,7 @@ mod behavior;
 mod case;
 pub mod cases;
 pub mod coverage;
+pub mod layers;
 pub mod random;
 mod reference;
 mod suite;

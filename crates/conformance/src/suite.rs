@@ -24,7 +24,12 @@ pub struct Suite {
 impl Suite {
     /// The suite for a backend that refuses nothing.
     pub fn new(backend: impl Backend + 'static) -> Suite {
-        Suite { backend: Box::new(backend), exceptions: Vec::new(), random_graphs: 200 }
+        Suite::boxed(Box::new(backend))
+    }
+
+    /// The same for a backend that was chosen at run time.
+    pub fn boxed(backend: Box<dyn Backend>) -> Suite {
+        Suite { backend, exceptions: Vec::new(), random_graphs: 200 }
     }
 
     /// Adds what the backend does not do.

@@ -42,6 +42,10 @@ impl Dataset for Cached {
         self.inner.class_names()
     }
 
+    fn box_count(&self, index: usize) -> Option<usize> {
+        self.inner.box_count(index)
+    }
+
     fn location(&self, index: usize) -> String {
         self.inner.location(index)
     }

@@ -9,6 +9,7 @@
 
 mod cached;
 pub mod decode;
+pub mod detection;
 mod encode;
 mod error;
 mod glyphs;

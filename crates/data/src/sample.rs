@@ -108,6 +108,12 @@ pub trait Dataset: Send + Sync {
         &[]
     }
 
+    /// How many boxes a sample has, where that is known without reading it.
+    fn box_count(&self, index: usize) -> Option<usize> {
+        let _ = index;
+        None
+    }
+
     /// Where a sample comes from, for messages: usually its path.
     fn location(&self, index: usize) -> String {
         format!("number {index}")

@@ -63,7 +63,7 @@ const LONGEST_METADATA: u64 = 1 << 24;
 pub(crate) struct SeriesTable {
     pub series: Vec<Series>,
     places: HashMap<Box<[u8]>, usize>,
-    /// When the first record was written.
+    /// When the first record that says something was written; version records may be much older or newer.
     pub began: Option<f64>,
 }
 
@@ -82,18 +82,21 @@ struct Fresh {
 impl SeriesTable {
     /// Adds what a record says.
     pub fn add(&mut self, source: &mut impl Source, record: Span) -> Result<(), &'static str> {
-        let (mut time, mut step, mut summary, mut graph) = (0.0, 0, None, None);
+        let (mut time, mut step, mut summary, mut graph, mut is_version) = (0.0, 0, None, None, false);
         let mut fields = Fields::of(record);
         while let Some(field) = fields.next(source) {
             match field.ok_or(NOT_AN_EVENT)? {
                 (1, Content::Fixed64(bits)) => time = f64::from_bits(bits),
                 (2, Content::Varint(value)) => step = value as i64,
+                (3, Content::Bytes(_)) => is_version = true,
                 (4, Content::Bytes(span)) => graph = Some(span),
                 (5, Content::Bytes(span)) => summary = Some(span),
                 _ => {}
             }
         }
-        self.began.get_or_insert(time);
+        if !is_version {
+            self.began.get_or_insert(time);
+        }
         if let Some(graph) = graph {
             let fresh = Fresh { kind: Some(Kind::Graph), plugin: Some("graphs".into()), ..Fresh::default() };
             self.push(source, GRAPH_TAG.as_bytes(), fresh, (step, time), Location { record, value: graph })?;

@@ -16,14 +16,21 @@ pub struct KernelHint {
     pub integers: Vec<i64>,
     /// Source text that is compiled with the kernel, where it takes any.
     pub source: Option<Arc<str>>,
+    /// Outputs that the kernel writes over operands: `(output, operand)`. Nothing else may read such an operand later; XLA
+    /// copies it otherwise.
+    pub in_place: Vec<(usize, usize)>,
     /// From the call's inputs, its outputs and their cotangents (in this order) to the cotangents of its inputs: the
     /// backward pass calls this graph instead of differentiating the body. It may contain calls with hints of its own.
     pub gradient: Option<Arc<Graph>>,
 }
 
 impl KernelHint {
+    /// The max of a tensor over several axes and its row-major position within them, the first of equals and NaN before all.
+    /// The integers are the axes. StableHLO says this with one reduction of pairs.
+    pub const ARG_MAX: &'static str = "arg_max";
+
     /// A kernel described by integers, whose gradient is that of the body.
     pub fn new(name: impl Into<String>, integers: Vec<i64>) -> KernelHint {
-        KernelHint { name: name.into(), integers, source: None, gradient: None }
+        KernelHint { name: name.into(), integers, source: None, in_place: vec![], gradient: None }
     }
 }

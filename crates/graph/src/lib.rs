@@ -24,6 +24,7 @@ pub mod ops;
 pub mod passes;
 mod tensor;
 pub mod trace;
+mod uses;
 pub mod verify;
 
 pub use builder::GraphBuilder;
@@ -34,3 +35,4 @@ pub use octant_tensor::{DType, HostTensor, Shape};
 pub use op::{Binary, Comparison, Convolution, DotGeneral, Gather, Op, Reduction, Scatter, ScatterKind, Unary, Window};
 pub use tensor::Tensor;
 pub use trace::{GraphError, ScopeGuard, Trace};
+pub use uses::Uses;

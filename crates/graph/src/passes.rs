@@ -12,6 +12,7 @@ mod inline;
 mod merge;
 mod pack;
 mod pooling;
+mod replace;
 mod simplify;
 
 pub use dead_code::dead_code;
@@ -20,6 +21,7 @@ pub use inline::{inline_calls, inline_unless};
 pub use merge::merge_equal;
 pub use pack::pack_narrow_images;
 pub use pooling::unpool_by_gathering;
+pub use replace::{ReplaceError, Replacement, extract, outline, replace, replace_where_possible};
 pub use simplify::simplify;
 
 use crate::verify::verify;
@@ -108,4 +110,13 @@ fn rebuild<'g>(
         }
     }
     builder.finish(graph.outputs().iter().map(|output| renamed[output.index()]).collect())
+}
+
+/// The same graph with some nodes computed in another way: `make` returns a graph from a node's operands to its results.
+/// Nodes without a path get that of the node.
+pub fn rewrite(graph: &Graph, mut make: impl FnMut(&Node) -> Option<Graph>) -> Graph {
+    rebuild(graph, |builder, node, operands| match make(node) {
+        Some(made) => inline::paste(builder, &made, &operands, &node.path),
+        None => builder.copy(graph, node, operands),
+    })
 }

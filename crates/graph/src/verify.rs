@@ -30,6 +30,7 @@ impl Verifier {
         for (index, node) in graph.nodes().iter().enumerate() {
             let check = check_operands(node, &made)
                 .and_then(|()| check_results(graph, index, node, &mut made))
+                .and_then(|()| check_in_place(graph, node))
                 .and_then(|()| node.op.bodies().into_iter().try_for_each(|(_, body)| self.body(body)));
             check.map_err(|message| describe(index, node, &message))?;
         }
@@ -97,6 +98,20 @@ fn check_results(graph: &Graph, index: NodeId, node: &Node, made: &mut [bool]) -
         true => Ok(()),
         false => Err(format!("makes {}, recorded are {}", listed(&expected), listed(found))),
     }
+}
+
+/// What a kernel writes over has the shape of what it writes, and is one of its operands.
+fn check_in_place(graph: &Graph, node: &Node) -> Result<(), String> {
+    let Op::Call { kernel: Some(kernel), .. } = &node.op else { return Ok(()) };
+    let mut taken = HashSet::new();
+    for &(output, operand) in &kernel.in_place {
+        let shapes = (node.outputs.get(output), node.inputs.get(operand));
+        let fits = matches!(shapes, (Some(&output), Some(&operand)) if graph.shape(output) == graph.shape(operand));
+        if !fits || !taken.insert(("output", output)) || !taken.insert(("operand", operand)) {
+            return Err(format!("output {output} of {} cannot be written over operand {operand}", kernel.name));
+        }
+    }
+    Ok(())
 }
 
 fn listed<'a>(shapes: impl IntoIterator<Item = &'a Shape>) -> String {

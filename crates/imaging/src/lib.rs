@@ -23,6 +23,7 @@ mod normalize;
 pub mod resize;
 mod semantics;
 mod simd;
+pub mod warp;
 
 pub use image::{Channel, Image, ImageError, MAX_CHANNELS};
 pub use normalize::Normalization;

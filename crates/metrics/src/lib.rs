@@ -5,10 +5,12 @@
 //! and devices in any order, so nothing has to be fetched per step. f32 counts exactly up to 2²⁴, so what is counted is
 //! chosen to stay small: marked pixels, never all pixels.
 //!
-//! One metric cannot be summed and looks at every prediction on the host: detection of components ([`Detection`]).
+//! Two metrics cannot be summed and look at every prediction on the host: detection of components ([`Detection`]) and of
+//! boxes ([`boxes`]).
 //!
 //! Start reading at [`classes`], then [`masks`].
 
+pub mod boxes;
 pub mod classes;
 mod components;
 mod detection;

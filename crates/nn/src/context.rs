@@ -46,11 +46,19 @@ pub struct Training {
     pub batch_groups: usize,
     /// Batch norms use and keep their running statistics, as in evaluation.
     pub frozen_statistics: bool,
+    /// Batch norms below these paths do so too, whatever the others do.
+    pub frozen_scopes: Vec<String>,
     /// Blocks keep only their inputs for the backward pass and compute the rest again: less memory, more work.
     pub recompute_blocks: bool,
 }
 
 impl Training {
+    /// Whether the batch norms at that path keep their running statistics.
+    pub(crate) fn keeps_statistics(&self, path: &str) -> bool {
+        let below = |scope: &String| path.strip_prefix(scope.as_str()).is_some_and(|rest| rest.starts_with('.'));
+        self.frozen_statistics || self.frozen_scopes.iter().any(below)
+    }
+
     /// Training with dropout from `key` and synchronized batch norm.
     pub fn new(key: &Tensor) -> Training {
         Training { key: Some(key.clone()), ..Training::without_randomness() }
@@ -58,7 +66,13 @@ impl Training {
 
     /// Training without dropout or stochastic depth: the same step gives the same result whatever the seed.
     pub fn without_randomness() -> Training {
-        Training { key: None, batch_groups: 1, frozen_statistics: false, recompute_blocks: false }
+        Training {
+            key: None,
+            batch_groups: 1,
+            frozen_statistics: false,
+            frozen_scopes: Vec::new(),
+            recompute_blocks: false,
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use octant_graph::{DType, HostTensor, Shape};
 pub enum Init {
     /// One value everywhere.
     Constant(f64),
+    /// 0, 1, 2 … in row-major order.
+    Counting,
     /// Every value of `[-bound, bound)` alike.
     Uniform {
         /// The bound.
@@ -76,6 +78,7 @@ impl Init {
         HostTensor::filled(shape.dims(), |values: &mut [f32]| match *self {
             Init::Constant(0.0) => {}
             Init::Constant(value) => values.fill(value as f32),
+            Init::Counting => values.iter_mut().enumerate().for_each(|(index, value)| *value = index as f32),
             Init::Uniform { bound } => fill(values, key, Distribution::Uniform { bound }),
             Init::Normal { deviation } => fill(values, key, Distribution::Normal { deviation: deviation as f32 }),
             Init::TruncatedNormal { deviation, bound } => {

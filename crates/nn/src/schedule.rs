@@ -40,6 +40,20 @@ pub enum Schedule {
         /// 1 is a straight line.
         power: f64,
     },
+    /// A straight line from `rate` to `least` at `total`, held for `hold` units of time at a time, and underneath a rise in a
+    /// straight line from 0 during the warm-up.
+    Linear {
+        /// The first rate.
+        rate: f64,
+        /// The last rate.
+        least: f64,
+        /// When the last rate is reached.
+        total: u64,
+        /// The length of the warm-up.
+        warmup: u64,
+        /// How long every value is held: the steps of an epoch where time is counted in steps.
+        hold: u64,
+    },
     /// Half a cosine from `rate` down to `least` at `total`, and `least` from then on.
     Cosine {
         /// The first rate.
@@ -106,6 +120,11 @@ impl Schedule {
                 rate * factor.powi(milestones.iter().filter(|&&milestone| milestone <= time).count() as i32)
             }
             Schedule::Polynomial { rate, total, power } => rate * (1.0 - fraction(at, total as f64)).powf(power),
+            Schedule::Linear { rate, least, total, warmup, hold } => {
+                let held = (time / hold.max(1) * hold.max(1)) as f64;
+                let value = rate + (least - rate) * fraction(held, total as f64);
+                value * if time < warmup { at / warmup as f64 } else { 1.0 }
+            }
             Schedule::Cosine { rate, least, total } => cosine(rate, least, fraction(at, total as f64)),
             Schedule::OneCycle { greatest, total, rising, divisor, final_divisor } => {
                 one_cycle(at, greatest, total as f64, rising, divisor, final_divisor)
@@ -137,7 +156,9 @@ impl Schedule {
             | Schedule::MultiStep { rate, .. }
             | Schedule::Polynomial { rate, .. } => *rate *= by,
             Schedule::OneCycle { greatest, .. } => *greatest *= by,
-            Schedule::Cosine { rate, least, .. } => [rate, least].into_iter().for_each(|rate| *rate *= by),
+            Schedule::Cosine { rate, least, .. } | Schedule::Linear { rate, least, .. } => {
+                [rate, least].into_iter().for_each(|rate| *rate *= by)
+            }
             Schedule::WarmupCosine { greatest, least, .. } => {
                 [greatest, least].into_iter().for_each(|rate| *rate *= by)
             }

@@ -6,6 +6,7 @@ mod made_up;
 use crate::error::{refusal, refuse};
 use crate::{Cache, DataSource, Recipe, Result, nearest};
 use octant_data::decode::DecodeOptions;
+use octant_data::detection::{self, Part};
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
 use octant_data::{Cached, DataError, Dataset, Glyphs, Target, pack_once};
 use std::path::{Path, PathBuf};
@@ -73,7 +74,7 @@ fn eight_bits() -> DecodeOptions {
 }
 
 /// Every kind of data.
-pub const SOURCES: [SourceEntry; 9] = [
+pub const SOURCES: [SourceEntry; 11] = [
     SourceEntry {
         kind: "glyphs",
         about: "line drawings of ten kinds",
@@ -93,6 +94,16 @@ pub const SOURCES: [SourceEntry; 9] = [
         kind: "discs",
         about: "discs that are to be counted",
         open: Open::MadeUp { train: 1000, test: 200, open: made_up::discs },
+    },
+    SourceEntry {
+        kind: "scenes",
+        about: "scenes of textured shapes that hide each other, with their boxes",
+        open: Open::MadeUp { train: 1000, test: 200, open: made_up::scenes },
+    },
+    SourceEntry {
+        kind: "boxes",
+        about: "a .yaml file of Ultralytics' form, a COCO .json file, or a folder with either or with Annotations/*.xml",
+        open: Open::Files(open_boxes),
     },
     SourceEntry {
         kind: "idx",
@@ -125,6 +136,12 @@ fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
     let open = |split| FolderDataset::open_split(folder, split, eight_bits());
     // Without a folder for validation, some of the training images are held out.
     Ok(Arc::new(open(split).or_else(|error| if split == Split::Test { open(Split::Train) } else { Err(error) })?))
+}
+
+fn open_boxes(place: &Path, split: Split, source: &DataSource) -> Opened {
+    let part = if split == Split::Train { Part::Train } else { Part::Val };
+    let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
+    Ok(Arc::new(detection::open(place, part)?.restricted(&only, source.single_class)))
 }
 
 /// The table of a split, or the only table there is.
@@ -184,7 +201,8 @@ pub fn data(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Data> {
     let outputs = match train.get(0)?.target {
         Target::Class(_) => train.class_names().len(),
         Target::Values(values) => values.len(),
-        Target::Mask(_) | Target::Boxes(_) => 1,
+        Target::Boxes(_) => train.class_names().len(),
+        Target::Mask(_) => 1,
     };
     let train = cached(recipe, "train", train, surroundings)?;
     Ok(Data { train, valid: cached(recipe, "test", valid, surroundings)?, outputs })

@@ -26,7 +26,8 @@ pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use phases::{Facts, phases, phases_on, scaling};
 pub use recipe::{
-    BestMode, Cache, Cores, DataSource, Normalization, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
+    AugmentOptions, BestMode, Cache, Cores, DataSource, Normalization, Per, PhaseRecipe, Recipe, ScheduleKind,
+    ScheduleRecipe,
 };
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
 pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task, weights};

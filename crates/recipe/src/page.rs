@@ -1,7 +1,7 @@
 //! `docs/recipes.md`: the words around the tables are written by hand, the tables follow from the declarations.
 
-use crate::{DataSource, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS, steps};
-use octant_train::MixOptions;
+use crate::{AugmentOptions, DataSource, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS, steps};
+use octant_train::{MixOptions, WarmupOptions};
 use octant_train::options::{OptionSpec, Options};
 
 /// How images are resized: written once on the page, above the table of steps.
@@ -26,11 +26,13 @@ fn table(name: &str) -> Result<String, String> {
         "data" => keys(DataSource::specs()),
         "phases" => keys(PhaseRecipe::specs()),
         "mix" => keys(MixOptions::specs()),
+        "warmup" => keys(WarmupOptions::specs()),
+        "augment" => keys(AugmentOptions::specs()),
         "schedule" => keys(ScheduleRecipe::specs()),
         "tasks" => rows(
             ["`task`", "what is learned", "`loss`"],
             TASKS.iter().map(|task| {
-                let losses = if task.losses.is_empty() { "cross-entropy".into() } else { quoted(task.losses) };
+                let losses = if task.losses.is_empty() { "its own".into() } else { quoted(task.losses) };
                 [format!("`{}`", task.name), task.about.to_string(), losses]
             }),
         ),
@@ -118,7 +120,7 @@ mod tests {
     #[test]
     fn every_table_of_keys_is_on_the_page() {
         let page = include_str!("../../../docs/recipes.md");
-        for name in ["run", "data", "phases", "mix", "schedule", "tasks", "sources", "steps"] {
+        for name in ["run", "data", "augment", "phases", "mix", "warmup", "schedule", "tasks", "sources", "steps"] {
             assert!(page.contains(&format!("<!-- table: {name} -->")), "{name}");
         }
     }

@@ -3,11 +3,13 @@
 use crate::error::{refusal, refuse};
 use crate::task::build_task;
 use crate::{
-    Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, ScheduleRecipe, image, smaller_is_better, transform,
+    AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, ScheduleRecipe, image, smaller_is_better,
+    transform,
 };
-use octant_data::{LastBatch, Pipeline};
+use octant_data::detection::{self, AugmentSettings, BoxAugment};
+use octant_data::{Dataset, LastBatch, Pipeline};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
-use octant_train::{Pace, Phase, PhaseOptions, Rate};
+use octant_train::{Pace, Phase, Rate};
 use std::sync::Arc;
 
 /// What phases must know of the data.
@@ -18,12 +20,17 @@ pub struct Facts<'a> {
     pub outputs: usize,
     /// The size of images after a transform.
     pub image: &'a dyn Fn(&Pipeline) -> Result<[usize; 3]>,
+    /// The samples themselves, where they are here: some transforms draw partners from them.
+    pub train: Option<Arc<dyn Dataset>>,
 }
 
 /// All phases of a recipe that last at least one epoch.
 pub fn phases(recipe: &Recipe, data: &Data) -> Result<Vec<Phase>> {
     let image = |transform: &Pipeline| image(&*data.train, transform);
-    phases_on(recipe, &Facts { samples: data.train.len(), outputs: data.outputs, image: &image })
+    phases_on(
+        recipe,
+        &Facts { samples: data.train.len(), outputs: data.outputs, image: &image, train: Some(data.train.clone()) },
+    )
 }
 
 /// The same for data that need not be here.
@@ -52,15 +59,54 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = transform(recipe, &phase.transform, true, entry)?;
     let image = (data.image)(&transform)?;
-    let weight_decay = phase.options.weight_decay * scaling.map_or(1.0, |scaling| scaling.factor);
+    let mut options = phase.options.clone();
+    options.weight_decay *= scaling.map_or(1.0, |scaling| scaling.factor);
+    if let Some(images) = options.update_images {
+        let batch = recipe.step.batch_size;
+        options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
+        options.weight_decay *= (batch as u64 * options.accumulate) as f64 / images as f64;
+    }
+    let places = box_places(recipe, data, phase);
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
-        task: build_task(recipe, data.outputs, image, phase)?,
-        options: PhaseOptions { weight_decay, ..phase.options.clone() },
+        task: build_task(recipe, data.outputs, image, phase, places)?,
+        options,
         rate: rate(&phase.schedule, phase.epochs, steps, scaling, recipe)?,
-        transform: Arc::new(transform),
+        transform: match (&data.train, recipe.task.as_str()) {
+            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, places)),
+            _ => Arc::new(transform),
+        },
     })
+}
+
+/// How many objects a training image may have.
+fn box_places(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> usize {
+    let settings = augmentation(recipe);
+    let mosaics = settings.mosaic > 0.0 && phase.epochs > settings.close_mosaic;
+    match &data.train {
+        Some(train) if recipe.task == "detect" => detection::box_places(&**train, mosaics, recipe.max_boxes),
+        _ => DEFAULT_PLACES.min(recipe.max_boxes),
+    }
+}
+
+/// Places for objects where the labels are not known.
+const DEFAULT_PLACES: usize = 128;
+
+fn augmentation(recipe: &Recipe) -> AugmentSettings {
+    recipe.augment.as_ref().map(AugmentOptions::settings).unwrap_or_default()
+}
+
+fn augment(
+    recipe: &Recipe,
+    phase: &PhaseRecipe,
+    dataset: Arc<dyn Dataset>,
+    image: [usize; 3],
+    most_boxes: usize,
+) -> BoxAugment {
+    let settings = augmentation(recipe);
+    let mosaic_until = phase.epochs.saturating_sub(settings.close_mosaic);
+    BoxAugment { dataset, side: image[0], most_boxes, mosaic_until, settings }
 }
 
 fn rate(
@@ -98,6 +144,10 @@ fn rate(
             Schedule::MultiStep { rate, milestones, factor }
         }
         ScheduleKind::Polynomial => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
+        ScheduleKind::Linear => {
+            let hold = if per_step { steps } else { 1 };
+            Schedule::Linear { rate, least, total, warmup, hold }
+        }
         ScheduleKind::Cosine => Schedule::Cosine { rate, least, total },
         ScheduleKind::OneCycle => {
             Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }

@@ -3,6 +3,7 @@
 //! Keys that reach the step, the loop or a phase are declared where they are used, in `octant_train`; the rest is here.
 
 use crate::transform::Transforms;
+use octant_data::detection::AugmentSettings;
 use octant_train::options::{OptionError, Options, Setting, one_of};
 use octant_train::run::RunOptions;
 use octant_train::step::StepOptions;
@@ -62,6 +63,10 @@ options! {
         reference_batch: Option<usize>, within(1..), unset("–");
         /// Scale learning rate, weight decay and warm-up from there to the batch that is used.
         scale_lr: bool = false, flag();
+        /// Detection: the most objects that an image may have; the largest stay.
+        max_boxes: usize = 1024, within(1..=1024);
+        /// Detection: how training images are changed.
+        augment: Option<AugmentOptions>, unset("YOLO's usual values");
         /// Where samples come from.
         data: DataSource;
         /// What happens, in order.
@@ -89,8 +94,68 @@ options! {
         test: Option<usize>, within(1..), unset("the kind's");
         /// Height and width of samples that are made up.
         side: Option<usize>, within(8..), unset("64");
+        /// Boxes: only objects of these classes; their numbers stay.
+        only_classes: Vec<usize> = Vec::new(), unset("all");
+        /// Boxes: every object is of one class.
+        single_class: bool = false;
         /// The columns of a table that are predicted.
         columns: Vec<String> = Vec::new(), unset("all");
+    }
+}
+
+options! {
+    /// How training images of a detector are changed. Probabilities are per image.
+    pub struct AugmentOptions {
+        /// The probability of a mosaic of four images.
+        mosaic: f64 = 1.0, within(0.0..=1.0);
+        /// Epochs at the end without mosaics.
+        close_mosaic: u64 = 10;
+        /// The probability that two images are blended.
+        mixup: f64 = 0.0, within(0.0..=1.0);
+        /// The probability that a part of another image is pasted in.
+        cutmix: f64 = 0.0, within(0.0..=1.0);
+        /// Rotation by up to so many degrees.
+        degrees: f64 = 0.0, within(0.0..=180.0);
+        /// Shift by up to this share of the side.
+        translate: f64 = 0.1, within(0.0..=1.0);
+        /// Scaling by 1 ± this.
+        scale: f64 = 0.5, within(0.0..1.0);
+        /// Shear by up to so many degrees.
+        shear: f64 = 0.0, within(0.0..=89.0);
+        /// Perspective, up to this.
+        perspective: f64 = 0.0, within(0.0..=0.001);
+        /// Hue, as a share of the circle.
+        hsv_h: f64 = 0.015, within(0.0..=1.0);
+        /// Saturation, as a share.
+        hsv_s: f64 = 0.7, within(0.0..=1.0);
+        /// Brightness, as a share.
+        hsv_v: f64 = 0.4, within(0.0..=1.0);
+        /// The probability of a flip upside down.
+        flipud: f64 = 0.0, within(0.0..=1.0);
+        /// The probability of a flip from left to right.
+        fliplr: f64 = 0.5, within(0.0..=1.0);
+    }
+}
+
+impl AugmentOptions {
+    /// As the data crate wants them.
+    pub fn settings(&self) -> AugmentSettings {
+        AugmentSettings {
+            mosaic: self.mosaic as f32,
+            close_mosaic: self.close_mosaic,
+            mixup: self.mixup as f32,
+            cutmix: self.cutmix as f32,
+            degrees: self.degrees,
+            translate: self.translate,
+            scale: self.scale,
+            shear: self.shear,
+            perspective: self.perspective,
+            hsv_h: self.hsv_h as f32,
+            hsv_s: self.hsv_s as f32,
+            hsv_v: self.hsv_v as f32,
+            flipud: self.flipud as f32,
+            fliplr: self.fliplr as f32,
+        }
     }
 }
 
@@ -162,6 +227,8 @@ choice! {
         MultiStep = "multi-step",
         /// A power of what is left.
         Polynomial = "polynomial",
+        /// A straight line to `min_lr`, below a rise from 0 during `warmup`.
+        Linear = "linear",
         /// Half a cosine.
         Cosine = "cosine",
         /// PyTorch's one-cycle policy.

@@ -13,7 +13,7 @@ const fn step(example: &'static str, about: &'static str) -> StepEntry {
 }
 
 /// Every step, in the order of the documentation.
-pub const STEPS: [StepEntry; 26] = [
+pub const STEPS: [StepEntry; 27] = [
     step(
         r#"op = "resize", size = [224, 224], method = { filter = "bilinear", semantics = "pil", antialias = true }"#,
         "to exactly this height and width, whatever the shape",
@@ -29,6 +29,10 @@ pub const STEPS: [StepEntry; 26] = [
     step(
         r#"op = "resize-with-pad", size = [224, 224], fill = 0, method = { filter = "bilinear", semantics = "pil", antialias = true }"#,
         "into this size without changing the shape; the rest becomes `fill`",
+    ),
+    step(
+        r#"op = "letterbox", side = 640"#,
+        "the longer side to this length, in the middle of a gray square: what detectors are judged on",
     ),
     step(r#"op = "center-crop", size = [224, 224]"#, "the middle; smaller images are padded with zeros"),
     step(

@@ -9,17 +9,19 @@ use octant_train::options::{Options, nearest, parsed};
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.
-pub const BUILT_IN: [&str; 13] = [
+pub const BUILT_IN: [&str; 15] = [
     include_str!("../recipes/glyphs.toml"),
     include_str!("../recipes/classify.toml"),
     include_str!("../recipes/segment.toml"),
     include_str!("../recipes/regress.toml"),
+    include_str!("../recipes/detect.toml"),
     include_str!("../recipes/fashion-mnist.toml"),
     include_str!("../recipes/mshnet-irstd.toml"),
     include_str!("../recipes/cifar100-efficientnetv2.toml"),
     include_str!("../recipes/regression-efficientnetv2.toml"),
     include_str!("../recipes/imagenet-resnet50.toml"),
     include_str!("../recipes/demo-segment.toml"),
+    include_str!("../recipes/demo-detect.toml"),
     include_str!("../recipes/demo-finetune.toml"),
     include_str!("../recipes/demo-regression.toml"),
     include_str!("../recipes/demo-imagenet.toml"),

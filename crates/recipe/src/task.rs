@@ -5,7 +5,7 @@ use crate::{BestMode, Normalization, PhaseRecipe, Recipe, Result};
 use octant_archive::Archive;
 use octant_nn::VariableSpec;
 use octant_train::options::{OptionError, nearest, one_of};
-use octant_train::{Classify, MaskLoss, Normalize, Regress, Segment, Task, ValueLoss, normalize_of};
+use octant_train::{Classify, Detect, MaskLoss, Normalize, Regress, Segment, Task, ValueLoss, normalize_of};
 use octant_zoo::{Entry, Model};
 use std::path::Path;
 
@@ -34,10 +34,13 @@ struct Parts<'a> {
     loss: usize,
     warm_up: bool,
     mixed: bool,
+    /// How many objects an image may have.
+    places: usize,
+    epochs: u64,
 }
 
 /// Every task.
-pub const TASKS: [TaskEntry; 3] = [
+pub const TASKS: [TaskEntry; 4] = [
     TaskEntry {
         name: "classify",
         about: "one class per image",
@@ -56,6 +59,16 @@ pub const TASKS: [TaskEntry; 3] = [
         keys: &["warm_up"],
         build: |Parts { model, image, normalize, loss, warm_up, .. }| {
             Box::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
+        },
+    },
+    TaskEntry {
+        name: "detect",
+        about: "boxes with classes",
+        best: "val_mAP50-95",
+        losses: &[],
+        keys: &["augment"],
+        build: |Parts { model, image, normalize, places, epochs, .. }| {
+            Box::new(Detect { model, image, normalize, places, epochs })
         },
     },
     TaskEntry {
@@ -88,6 +101,7 @@ impl TaskEntry {
             ("label_smoothing", recipe.label_smoothing != 0.0),
             ("mix", phase(|phase| phase.options.mix.is_some())),
             ("warm_up", phase(|phase| phase.warm_up)),
+            ("augment", recipe.augment.is_some()),
         ];
         match given.iter().find(|(key, is_given)| *is_given && !self.keys.contains(key)) {
             Some((key, _)) => refuse!("`{key}` is nothing that a recipe to {} knows; remove it", self.name),
@@ -115,7 +129,7 @@ pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'stati
 
 /// The task of a recipe, as it is judged and asked.
 pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
-    built(recipe, outputs, image, warm_up, false)
+    built(recipe, outputs, image, warm_up, false, (1024.min(recipe.max_boxes), 1))
 }
 
 /// The task of a recipe, as it is learned in a phase.
@@ -124,20 +138,31 @@ pub(crate) fn build_task(
     outputs: usize,
     image: [usize; 3],
     phase: &PhaseRecipe,
+    places: usize,
 ) -> Result<Box<dyn Task>> {
-    built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some())
+    built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some(), (places, phase.epochs))
 }
 
-fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool, mixed: bool) -> Result<Box<dyn Task>> {
+fn built(
+    recipe: &Recipe,
+    outputs: usize,
+    image: [usize; 3],
+    warm_up: bool,
+    mixed: bool,
+    (places, epochs): (usize, u64),
+) -> Result<Box<dyn Task>> {
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
     let loss = task.loss(recipe)?;
     let (model, entry) = model(recipe, outputs)?;
+    if (task.name == "detect") != model.detector().is_some() {
+        refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
+    }
     let normalize = match recipe.normalize {
         Normalization::Model => normalize_of(&entry.preprocessing),
         Normalization::None => None,
     };
-    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed }))
+    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, places, epochs }))
 }
 
 /// The metric that decides which epoch was best.
@@ -178,7 +203,7 @@ mod tests {
         let mut table = table(recipe).unwrap();
         set_text(&mut table, change).unwrap();
         let recipe = check(table).unwrap();
-        built(&recipe, 1, [32, 32, 3], false, false).err().map(|error| error.to_string()).unwrap_or_default()
+        built(&recipe, 1, [32, 32, 3], false, false, (8, 1)).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]

@@ -23,6 +23,8 @@ choice! {
         CifarFinetune = "cifar-finetune",
         /// A resize.
         CifarEval = "cifar-eval",
+        /// Judged: the whole image in the middle of a gray square. Learned from: what `augment` says.
+        Detect = "detect",
         /// Scale jitter, a crop, flips and blur, with the mask; judged: a resize.
         Irstd = "irstd",
     }
@@ -158,6 +160,7 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
         (NamedTransform::Imagenet, false) => Pipeline::imagenet_eval(side, crop, filter),
         (NamedTransform::CifarFinetune, true) => Pipeline::cifar_finetune_train(side),
         (NamedTransform::CifarFinetune, false) | (NamedTransform::CifarEval, _) => Pipeline::cifar_finetune_eval(side),
+        (NamedTransform::Detect, _) => Pipeline::new([Step::Letterbox { side }]),
         (NamedTransform::Irstd, true) => Pipeline::irstd_train(base, recipe.crop_size.unwrap_or(base)),
         (NamedTransform::Irstd, false) => Pipeline::irstd_eval(base),
     })

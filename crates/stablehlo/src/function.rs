@@ -1,10 +1,8 @@
 //! Writing the body of one function line by line.
 
 use crate::module::Module;
-use crate::step::{Action, Step};
 use crate::{constant, types};
-use octant_graph::{DType, HostTensor, Shape, Window};
-use std::collections::{HashMap, HashSet};
+use octant_graph::{DType, HostTensor, Shape};
 use std::sync::Arc;
 
 /// One line of a function: text and the layer it belongs to. Lines that only open or close a region have no layer.
@@ -12,8 +10,6 @@ use std::sync::Arc;
 pub struct Line {
     pub text: String,
     pub path: Option<Arc<str>>,
-    /// What it computes, if it is one of the operations that can be told so.
-    pub step: Option<Step>,
 }
 
 /// A value in the text: its name and its type.
@@ -47,23 +43,11 @@ pub struct Function<'m> {
     next: usize,
     indent: usize,
     path: Arc<str>,
-    /// Floats that were integers one operation ago.
-    from_integers: HashSet<String>,
-    /// By operand: the windows of a pooling that does not overlap, and which place of each window was the greatest.
-    pub greatest_places: HashMap<String, (Window, Named)>,
 }
 
 impl<'m> Function<'m> {
     pub fn new(module: &'m mut Module) -> Function<'m> {
-        Function {
-            module,
-            lines: Vec::new(),
-            next: 0,
-            indent: 2,
-            path: "".into(),
-            from_integers: HashSet::new(),
-            greatest_places: HashMap::new(),
-        }
+        Function { module, lines: Vec::new(), next: 0, indent: 2, path: "".into() }
     }
 
     /// What follows belongs to that layer. Returns the one before.
@@ -80,13 +64,13 @@ impl<'m> Function<'m> {
     /// Appends a line that may end in a location.
     pub fn line(&mut self, text: impl AsRef<str>) {
         let text = format!("{}{}", "  ".repeat(self.indent), text.as_ref());
-        self.lines.push(Line { text, path: Some(self.path.clone()), step: None });
+        self.lines.push(Line { text, path: Some(self.path.clone()) });
     }
 
     /// Appends a line that opens or continues a region.
     pub fn open(&mut self, text: impl AsRef<str>) {
         let text = format!("{}{}", "  ".repeat(self.indent), text.as_ref());
-        self.lines.push(Line { text, path: None, step: None });
+        self.lines.push(Line { text, path: None });
     }
 
     /// Writes the lines of a region one level deeper.
@@ -103,42 +87,23 @@ impl<'m> Function<'m> {
         Named { name, shape: shape.clone() }
     }
 
-    /// Says what the line before computes, which made this result.
-    pub fn noted(&mut self, action: Action, operands: &[&Named], result: Named) -> Named {
-        let operands = operands.iter().map(|&operand| operand.clone()).collect();
-        if let Some(line) = self.lines.last_mut() {
-            line.step = Some(Step { action, operands, result: result.clone() });
-        }
-        result
-    }
-
     /// An operation whose operands and result have one type.
     pub fn same(&mut self, op: &str, operands: &[&Named]) -> Named {
         let shape = operands[0].shape.clone();
         let text = format!("stablehlo.{op} {} : {}", types::join(operands), types::tensor(&shape));
-        let result = self.op(&shape, text);
-        self.noted(Action::Map(op.to_string()), operands, result)
+        self.op(&shape, text)
     }
 
     /// An operation with a full signature; `attributes` follow the operands.
     pub fn typed(&mut self, op: &str, operands: &[&Named], attributes: &str, shape: &Shape) -> Named {
         let shapes: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
         let (list, types, made) = (types::join(operands), types::tuple(&shapes), types::tensor(shape));
-        let result = self.op(shape, format!("stablehlo.{op} {list}{attributes} : {types} -> {made}"));
-        match op {
-            "reshape" => self.noted(Action::Reshape, operands, result),
-            "convert" | "is_finite" => self.noted(Action::Map(op.to_string()), operands, result),
-            _ => result,
-        }
+        self.op(shape, format!("stablehlo.{op} {list}{attributes} : {types} -> {made}"))
     }
 
     pub fn constant(&mut self, tensor: &HostTensor) -> Named {
         let text = format!("stablehlo.constant {} : {}", constant::dense(tensor), types::tensor(tensor.shape()));
-        let result = self.op(tensor.shape(), text);
-        match constant::uniform(tensor) {
-            Some(value) => self.noted(Action::Constant(value), &[], result),
-            None => result,
-        }
+        self.op(tensor.shape(), text)
     }
 
     pub fn scalar(&mut self, dtype: DType, value: f64) -> Named {
@@ -149,30 +114,19 @@ impl<'m> Function<'m> {
     pub fn full(&mut self, shape: &Shape, value: f64) -> Named {
         let literal = constant::dense(&constant::scalar(shape.dtype(), value));
         let literal = if shape.elements() == 0 { "dense<>".to_string() } else { literal };
-        let result = self.op(shape, format!("stablehlo.constant {literal} : {}", types::tensor(shape)));
-        self.noted(Action::Constant(value), &[], result)
+        self.op(shape, format!("stablehlo.constant {literal} : {}", types::tensor(shape)))
     }
 
     pub fn convert(&mut self, operand: &Named, dtype: DType) -> Named {
         if operand.dtype() == dtype {
             return operand.clone();
         }
-        let converted = self.typed("convert", &[operand], "", &operand.shape.with_dtype(dtype));
-        if dtype.is_float() && !operand.dtype().is_float() {
-            self.from_integers.insert(converted.name.clone());
-        }
-        converted
-    }
-
-    /// Whether a value is pixels as floats, with nothing done to them yet.
-    pub fn is_from_integers(&self, value: &Named) -> bool {
-        self.from_integers.contains(&value.name)
+        self.typed("convert", &[operand], "", &operand.shape.with_dtype(dtype))
     }
 
     /// The same value, which the compiler must not fuse with what it is made from.
-    pub fn apart(&mut self, x: &Named) -> Named {
-        let result = self.op(&x.shape, format!("stablehlo.optimization_barrier {x} : {}", x.ty()));
-        self.noted(Action::Reshape, &[x], result)
+    pub fn barrier(&mut self, x: &Named) -> Named {
+        self.op(&x.shape, format!("stablehlo.optimization_barrier {x} : {}", x.ty()))
     }
 
     pub fn compare(&mut self, direction: &str, left: &Named, right: &Named) -> Named {
@@ -185,15 +139,13 @@ impl<'m> Function<'m> {
         let shape = left.shape.with_dtype(DType::Bool);
         let (ty, made) = (left.ty(), types::tensor(&shape));
         let text = format!("stablehlo.compare {direction}, {left}, {right}, {kind} : ({ty}, {ty}) -> {made}");
-        let result = self.op(&shape, text);
-        self.noted(Action::Map(direction.to_string()), &[left, right], result)
+        self.op(&shape, text)
     }
 
     pub fn select(&mut self, condition: &Named, on_true: &Named, on_false: &Named) -> Named {
         let types = format!("{}, {}", condition.ty(), on_true.ty());
         let text = format!("stablehlo.select {condition}, {on_true}, {on_false} : {types}");
-        let result = self.op(&on_true.shape, text);
-        self.noted(Action::Map("select".to_string()), &[condition, on_true, on_false], result)
+        self.op(&on_true.shape, text)
     }
 
     /// An operation with several results.

@@ -13,13 +13,9 @@
 
 mod body;
 mod constant;
-mod element;
 mod function;
 mod module;
 mod ops;
-mod regions;
-mod step;
-mod sums;
 mod types;
 
 use octant_runtime::Program;
@@ -27,7 +23,7 @@ use octant_runtime::Program;
 /// How exactly products of floats are computed on devices that offer a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Precision {
-    /// The device's fast way for f32 operands: 11 bits on GPUs, as TF32 or scaled f16, and bf16 on TPUs.
+    /// The device's fastest algorithm for f32 operands: 11 bits on GPUs, as TF32 or scaled f16, and bf16 on TPUs.
     #[default]
     Fast,
     /// In between: three bf16 products on TPUs.
@@ -41,34 +37,17 @@ pub enum Precision {
 pub struct Options {
     /// How exactly products are computed.
     pub precision: Precision,
-    /// Leaves out the paths of layers: for comparing programs and for cache keys.
+    /// Leaves out the paths of layers, for comparing programs and for cache keys.
     pub without_locations: bool,
-    /// Writes convolutions that are plain matrix products as products.
-    pub pointwise_as_products: bool,
-    /// Writes the gradient of a pooling whose windows do not overlap as a comparison of every element with its window's
-    /// greatest, whose place the pooling itself then tells. XLA's GPU compiler otherwise writes all windows' indices to
-    /// memory, axis by axis, and scatters.
-    pub tiles_by_comparing: bool,
-    /// Reduces over the places of few small images in two steps, along rows and then over them. XLA's GPU compiler
-    /// otherwise starts too few threads, and writes what it reduces to memory first.
-    pub places_in_steps: bool,
-    /// Writes small products of f32 as sums. XLA's GPU compiler fuses those with what is around them; a product is a kernel
-    /// of its own, and so is whatever makes its operands.
-    pub small_products_as_sums: bool,
-    /// Gives sums over places copies of what they add up wherever making it again moves fewer bytes than sharing it. XLA's
-    /// GPU compiler otherwise writes it to memory for all who read it.
-    pub sums_with_own_operands: bool,
-    /// Computes narrow images with every 2×2 pixels as one of four times the channels. TPUs pad channels to 128.
-    pub pack_narrow_images: bool,
-    /// Calls kernels of our own (`octant-cuda`) where there are better ones than the compiler's. Only programs for one
-    /// device do: the compiler cannot partition a call that it knows nothing about.
-    pub cuda_kernels: bool,
+    /// The kernels that the compiled program finds by name. A call with a hint for one of them is written as a custom call, and
+    /// any other call as a function. Only programs for one device have custom calls: the compiler cannot partition one.
+    pub kernels: &'static [&'static str],
 }
 
 /// A program that cannot be written as StableHLO.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LowerError {
-    /// Donation of an input whose memory cannot be taken over.
+    /// An input that cannot be donated to the output that was named.
     #[error("input {input} ({input_shape}) cannot be updated in place by output {output} ({output_shape}): {reason}")]
     Donation {
         /// Which input.

@@ -1,8 +1,8 @@
 //! The module: `@main`, the private functions, and the table of layer paths.
 
 use crate::function::{Function, Line, Named};
-use crate::{LowerError, Options, regions, sums, types};
-use octant_graph::{Graph, Shape, passes};
+use crate::{LowerError, Options, types};
+use octant_graph::{Graph, Shape};
 use octant_runtime::{Program, Sharding};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -81,26 +81,16 @@ fn symbol(text: &str, otherwise: &str) -> String {
 pub fn lower_program(program: &Program, options: &Options) -> Result<String, LowerError> {
     check(program)?;
     let names = HashSet::from(["main".to_string()]);
-    let options = &Options { cuda_kernels: options.cuda_kernels && program.mesh.devices() == 1, ..*options };
+    let kernels = if program.mesh.devices() == 1 { options.kernels } else { &[] };
+    let options = &Options { kernels, ..*options };
     let mut module = Module { options: *options, functions: Vec::new(), known: HashMap::new(), names };
-    let packed = options.pack_narrow_images.then(|| passes::pack_narrow_images(&program.graph));
-    let graph = packed.as_ref().unwrap_or(&program.graph);
-    let with_copies = options.sums_with_own_operands.then(|| sums::with_own_operands(graph));
-    let graph = with_copies.as_ref().unwrap_or(graph);
+    let graph = &program.graph;
     let mut main = Function::new(&mut module);
     let results = main.graph(graph, &argument_names(&graph.input_shapes()));
     main.line(format!("return{}", returned(&results)));
-    let lines = main.lines;
-    let lines = if options.cuda_kernels { regions::gathered(lines, &taken_over(program, &results)) } else { lines };
-    let main = (main_signature(program), lines);
+    let main = (main_signature(program), main.lines);
     let functions: Vec<(String, Vec<Line>)> = std::iter::once(main).chain(module.functions).collect();
     Ok(print(program, &functions, options))
-}
-
-/// The names of inputs whose memory results take over, and of those results.
-fn taken_over(program: &Program, results: &[Named]) -> Vec<(String, String)> {
-    let names = |&(input, output): &(usize, usize)| Some((format!("%arg{input}"), results.get(output)?.name.clone()));
-    program.donated.iter().filter_map(names).collect()
 }
 
 fn check(program: &Program) -> Result<(), LowerError> {

@@ -14,6 +14,7 @@
 mod ahead;
 pub mod checkpoint;
 mod classify;
+mod detect;
 mod error;
 mod evaluate;
 mod images;
@@ -34,11 +35,12 @@ mod task;
 
 pub use ahead::Ahead;
 pub use classify::Classify;
+pub use detect::Detect;
 pub use error::TrainError;
 pub use evaluate::{Evaluator, Predictor};
 pub use images::{Normalize, normalized, of_model as normalize_of};
 pub use inputs::Inputs;
-pub use phase::{Group, MixOptions, Pace, Phase, PhaseOptions, Rate, Trainable};
+pub use phase::{Group, MixOptions, Pace, Phase, PhaseOptions, Rate, Trainable, WarmupOptions};
 pub use progress::{Best, Progress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment};

@@ -2,7 +2,7 @@
 
 mod options;
 
-pub use options::{Group, MixOptions, PhaseOptions};
+pub use options::{Group, MixOptions, PhaseOptions, WarmupOptions};
 
 use crate::step::{StepOptions, StepPlan};
 use crate::{Progress, Task};

@@ -16,7 +16,9 @@ use crate::{Task, TrainError, spread};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
 use octant_runtime::{Mesh, Program};
-use update::{Layout, accumulated, apply, average, clipped, finite, gate, gradients, keep_statistics, learned, watch};
+use update::{
+    Layout, accumulated, apply, average, clipped, finite, gate, gradients, keep_statistics, learned, ramped, watch,
+};
 
 /// A bound on gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -64,6 +66,7 @@ impl<'a> StepPlan<'a> {
         Training {
             batch_groups: self.step.batch_groups,
             frozen_statistics: self.phase.frozen_statistics,
+            frozen_scopes: self.phase.freeze.clone(),
             recompute_blocks: self.step.recompute,
             ..Training::new(key)
         }
@@ -136,7 +139,8 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
         keep_statistics(&variables, &finite, &mut layout);
     }
     if let Some(decay) = plan.phase.ema {
-        average(&trace, &variables, decay, &gate, &mut layout);
+        let decay = ramped(plan, &scalars[1], decay);
+        average(&trace, &variables, &decay, &gate, &mut layout);
     }
     totals.into_iter().for_each(|(entry, input, output)| {
         layout.entries.push(entry);

@@ -3,8 +3,10 @@
 //! The tests of the XLA rooms need a Python with jaxlib (which executes what we lower) and libtpu (which compiles it for
 //! boards that are not here), those of event files TensorBoard, those of the model zoo PyTorch, which must accept the files
 //! we save. All are installed with pip into a folder under `target/`, once. Without a network, `--without-oracles` skips
-//! those tests, and says so; `--without-pytorch` spares the gigabytes of PyTorch alone.
+//! those tests, and says so; `--without-pytorch` spares the gigabytes of PyTorch alone. The board is driven in Chromium,
+//! which is installed with apt-get where that is possible; `--without-browser` skips that.
 
+mod chromium;
 mod layering;
 mod oracles;
 
@@ -13,15 +15,18 @@ use oracles::Oracles;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-const USAGE: &str = "usage: cargo xtask test [--without-pytorch | --without-oracles]";
+const USAGE: &str = "usage: cargo xtask test [--without-pytorch | --without-oracles] [--without-browser]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let all = arguments.len();
+    arguments.retain(|argument| *argument != "--without-browser");
+    let browser = arguments.len() == all;
     let result = match arguments[..] {
-        ["test"] => test(Some(Oracles::All)),
-        ["test", "--without-pytorch"] => test(Some(Oracles::WithoutPytorch)),
-        ["test", "--without-oracles"] => test(None),
+        ["test"] => test(Some(Oracles::All), browser),
+        ["test", "--without-pytorch"] => test(Some(Oracles::WithoutPytorch), browser),
+        ["test", "--without-oracles"] => test(None, browser),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;
@@ -36,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn test(oracles: Option<Oracles>) -> Result<()> {
+fn test(oracles: Option<Oracles>, browser: bool) -> Result<()> {
     step("the table in ARCHITECTURE.md", layering::check)?;
     step("formatting", || run(cargo(&["fmt", "--all", "--check"])))?;
     step("clippy", || run(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
@@ -52,6 +57,13 @@ fn test(oracles: Option<Oracles>) -> Result<()> {
     if let Some(oracles) = oracles {
         tests.envs(oracles::install(oracles)?);
     }
+    match browser {
+        true => tests.envs(chromium::find()),
+        false => {
+            println!("SKIPPED by --without-browser: the board in a browser");
+            &mut tests
+        }
+    };
     step("tests", || run(tests))
 }
 

@@ -25,5 +25,5 @@ mod model;
 pub mod registry;
 pub mod weights;
 
-pub use model::{Model, Task, describe};
+pub use model::{BoxCode, DetectorHead, Model, Task, describe};
 pub use registry::{Entry, Interpolation, Preprocessing, ZooError, build, find, published};

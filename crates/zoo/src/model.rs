@@ -10,6 +10,32 @@ pub enum Task {
     Classify,
     /// Logits per place and class, `[n, h, w, classes]`.
     Segment,
+    /// Boxes and class scores per cell, `[n, cells, …]`; [`Model::detector`] says how they are read.
+    Detect,
+}
+
+/// How a detector's output is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DetectorHead {
+    /// The side of a cell in pixels, per feature map, fine to coarse. Cells of a map come row by row, maps one after another.
+    pub strides: Vec<usize>,
+    /// How a cell's first numbers say where its box lies.
+    pub code: BoxCode,
+    /// The last output was trained with one cell per box and needs no suppression; the one before it is for training only.
+    pub one_to_one: bool,
+}
+
+/// How a cell's numbers say where its box lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BoxCode {
+    /// Distances from the cell's center to left, top, right and bottom in cells, each as logits of `bins` numbers from 0
+    /// on; one bin is the distance itself. Class logits follow.
+    Distances {
+        /// Numbers per distance.
+        bins: usize,
+    },
+    /// Center relative to the cell's corner and logarithm of the size, in cells; then objectness and class logits.
+    CenterSize,
 }
 
 /// A network: a description from which graphs are built. Its variables have the names of the reference's state dict.
@@ -53,6 +79,11 @@ pub trait Model {
         let _ = warm_up;
         vec![self.forward(cx, images)]
     }
+
+    /// How a detector's output is read; nothing for networks that are none.
+    fn detector(&self) -> Option<DetectorHead> {
+        None
+    }
 }
 
 /// The variables of a model, in the order of declaration, and the multiply–adds of one forward pass over an image of
@@ -63,6 +94,7 @@ pub fn describe(model: &dyn Model, image: [usize; 3]) -> Result<(Vec<VariableSpe
     let context = Context::new(&trace, Mode::Evaluate, Precision::F32);
     let output = model.forward(&context.root(), &images);
     let specs = context.variables().into_iter().map(|variable| variable.spec).collect();
-    let graph = trace.finish(&[output])?;
+    // Heads that only training uses cost nothing.
+    let graph = octant_graph::passes::dead_code(&trace.finish(&[output])?);
     Ok((specs, crate::cost::multiply_adds(&graph)))
 }

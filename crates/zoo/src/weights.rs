@@ -15,6 +15,8 @@ pub struct Loaded {
     pub values: Vec<HostTensor>,
     /// What matched and what did not; [`Matching::require`] decides whether that will do.
     pub matching: Matching,
+    /// The license that the file states, for people to see.
+    pub license: Option<String>,
 }
 
 /// Reads a model's variables from an archive. What is not there is initialized from `seed`.
@@ -29,13 +31,27 @@ pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: 
     let value = |spec: &VariableSpec| {
         let found = *tensors.get(spec.path.as_str())?;
         let value = spec.border.import(&with_dtype(found, spec.shape.dtype()), spec.shape.dims())?;
+        let value = absorbed_bias(spec, value, &tensors);
         if value.bytes().as_ptr() != found.bytes().as_ptr() {
             archive.release(found);
         }
         Some(value)
     };
     let value = |spec: &VariableSpec| value(spec).unwrap_or_else(|| spec.initial(seed));
-    Loaded { values: specs.iter().map(value).collect(), matching }
+    let license = archive.metadata.iter().find(|(key, _)| key == "license").map(|(_, text)| text.clone());
+    Loaded { values: specs.iter().map(value).collect(), matching, license }
+}
+
+/// Some files hold a bias in front of a batch norm where the network has none (`pe.conv.bias` of the published YOLO12):
+/// it moves the mean that the norm takes off, so taking it off the running mean is the same.
+fn absorbed_bias(spec: &VariableSpec, value: HostTensor, tensors: &HashMap<&str, &HostTensor>) -> HostTensor {
+    let bias = spec.path.strip_suffix(".bn.running_mean").and_then(|layer| {
+        let name = format!("{layer}.conv.bias");
+        tensors.get(name.as_str()).filter(|bias| bias.dims() == value.dims())
+    });
+    let Some(bias) = bias else { return value };
+    let moved: Vec<f64> = value.to_f64s().iter().zip(bias.to_f64s()).map(|(mean, bias)| mean - bias).collect();
+    HostTensor::from_f64s(value.shape().clone(), &moved).unwrap_or(value)
 }
 
 /// Variables in the reference's names and layouts, complete: PyTorch's batch norms also count their batches, and loading

@@ -81,6 +81,9 @@ pub const TORCH: &[Globals] = &[
     ),
 ];
 
+/// What stands for every name that is not listed where such names are kept ([`super::parse_with_foreign`]).
+pub const FOREIGN: (&str, &str) = ("", "a class of the file's own");
+
 /// The entry for `module.name`, when one of the lists has it.
 pub(super) fn find(globals: &[Globals], module: &str, name: &str) -> Option<(&'static str, &'static str)> {
     let of_module = globals.iter().filter(|(known, _)| *known == module);

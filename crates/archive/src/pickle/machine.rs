@@ -13,6 +13,8 @@ type Done<T = ()> = Result<T, PickleError>;
 pub(super) struct Machine<'a> {
     code: Code<'a>,
     globals: &'a [Globals],
+    /// Names that are not listed become [`globals::FOREIGN`] instead of ending the reading.
+    keep_foreign: bool,
     limits: Limits,
     nodes: Vec<Node>,
     stack: Vec<Ref>,
@@ -25,11 +27,11 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(input: &'a Bytes, globals: &'a [Globals], limits: Limits) -> Machine<'a> {
+    pub fn new(input: &'a Bytes, globals: &'a [Globals], keep_foreign: bool, limits: Limits) -> Machine<'a> {
         let code = Code::new(input);
         let copy_allowance = code.len();
         let (nodes, stack, marks, memo) = Default::default();
-        Machine { code, globals, limits, nodes, stack, marks, memo, copy_allowance }
+        Machine { code, globals, keep_foreign, limits, nodes, stack, marks, memo, copy_allowance }
     }
 
     pub fn run(mut self) -> Done<(Pickle, usize)> {
@@ -220,12 +222,14 @@ impl<'a> Machine<'a> {
 
     /// Appends to the list or set that lies on top.
     fn extend(&mut self, items: Vec<Ref>) -> Done {
-        let target = self.top()?;
+        let (target, keep_foreign) = (self.top()?, self.keep_foreign);
         match self.node(target) {
             Node::List(list) | Node::Set(list) => {
                 list.extend(items);
                 Ok(())
             }
+            // A class of its author's that is a list as well: what it holds is not looked at.
+            Node::Object(_) if keep_foreign => Ok(()),
             _ => Err(self.code.damaged("it appends to something that is not a list")),
         }
     }
@@ -233,12 +237,13 @@ impl<'a> Machine<'a> {
     /// Sets entries of the dictionary that lies on top.
     fn set_items(&mut self, items: &[Ref]) -> Done {
         let entries = pairs(items).map_err(|problem| self.code.damaged(problem))?;
-        let target = self.top()?;
+        let (target, keep_foreign) = (self.top()?, self.keep_foreign);
         match self.node(target) {
             Node::Dict(dict) => {
                 dict.extend(entries);
                 Ok(())
             }
+            Node::Object(_) if keep_foreign => Ok(()),
             _ => Err(self.code.damaged("it sets entries of something that is not a dictionary")),
         }
     }

@@ -29,13 +29,17 @@ const DEEPEST_NESTING: usize = 8;
 
 /// What names and descriptions may take: far more than any network needs, and far less than a dictionary that contains
 /// one other dictionary, or one long text, exponentially often.
-struct Allowance {
+pub(super) struct Allowance {
     entries: usize,
     text: usize,
 }
 
 impl Allowance {
-    fn spend(&mut self, text: &str) -> Result<(), Fault> {
+    pub fn of_a_network() -> Allowance {
+        Allowance { entries: 1_000_000, text: 64 << 20 }
+    }
+
+    pub fn spend(&mut self, text: &str) -> Result<(), Fault> {
         let left = self.entries.checked_sub(1).zip(self.text.checked_sub(text.len()));
         (self.entries, self.text) =
             left.ok_or_else(|| Fault::damaged("it has more and longer names than any network"))?;
@@ -56,7 +60,7 @@ pub(super) fn read(format: Format, root: Value, storages: &mut Storages) -> Resu
         archive.tensors.push(("tensor".into(), tensor));
         return Ok(archive);
     }
-    let mut allowance = Allowance { entries: 1_000_000, text: 64 << 20 };
+    let mut allowance = Allowance::of_a_network();
     let (path, dict) = innermost(root, &mut archive.metadata, &mut allowance)?;
     archive.found_under = path.join(".");
     collect(dict, storages, &mut archive, &mut allowance)?;
@@ -131,7 +135,7 @@ fn collect(
 }
 
 /// One line about something that is not loaded.
-fn describe(value: Value) -> String {
+pub(super) fn describe(value: Value) -> String {
     let is_numpy_scalar = value.as_object().is_some_and(|object| object.name == "scalar");
     if is_numpy_scalar && let Ok(scalar) = numpy_array(value, Path::new("")) {
         return format!("{:?}", scalar.to_f64s()[0]);
@@ -140,7 +144,7 @@ fn describe(value: Value) -> String {
 }
 
 /// Removes the wrappers' prefixes when every name has them; the counter of an averaged model stands outside its wrapper.
-fn strip_prefixes(tensors: &mut [(String, HostTensor)]) -> String {
+pub(super) fn strip_prefixes(tensors: &mut [(String, HostTensor)]) -> String {
     const MOST_WRAPPERS: usize = 8;
     let mut stripped = String::new();
     let wrapped = |name: &str, prefix: &str| name.starts_with(prefix) || name == "n_averaged";

@@ -7,7 +7,7 @@
 use super::state_dict;
 use super::storages::Storages;
 use crate::error::Fault;
-use crate::pickle::{self, Limits};
+use crate::pickle::{self, Limits, PickleError};
 use crate::source::Source;
 use crate::{Archive, Format};
 use std::collections::HashMap;
@@ -19,7 +19,19 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
     let root = root_folder(&entries)?;
     let part = |name: &str| entries.get(&format!("{root}{name}")).map(Entry::range).transpose();
     let pickle_range = part("data.pkl")?.ok_or_else(not_torch)?;
-    let (pickle, _) = pickle::parse(&source.window(pickle_range)?, &super::accepted(), Limits::default())?;
+    let instructions = source.window(pickle_range)?;
+    let (pickle, whole_module) = match pickle::parse(&instructions, &super::accepted(), Limits::default()) {
+        Ok((pickle, _)) => (pickle, false),
+        // Perhaps a whole network was pickled; if there is none in it, the first complaint counts.
+        Err(error @ PickleError::Forbidden { .. }) => {
+            let kept = pickle::parse_with_foreign(&instructions, &super::accepted(), Limits::default());
+            match kept {
+                Ok((pickle, _)) if super::modules::found(pickle.root()).is_some() => (pickle, true),
+                _ => return Err(error.into()),
+            }
+        }
+        Err(error) => return Err(error.into()),
+    };
     let big_endian = match part("byteorder")? {
         Some(range) => source.window(range)?[..] == *b"big",
         None => false,
@@ -31,7 +43,11 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
             places.insert(key.to_string(), entry.range()?);
         }
     }
-    state_dict::read(Format::TorchZip, pickle.root(), &mut Storages::new(source, places, big_endian))
+    let mut storages = Storages::new(source, places, big_endian);
+    match whole_module {
+        true => super::modules::read(pickle.root(), &mut storages),
+        false => state_dict::read(Format::TorchZip, pickle.root(), &mut storages),
+    }
 }
 
 fn not_torch() -> Fault {

@@ -35,8 +35,8 @@ pub fn metadata(tag: &Tag) -> Vec<u8> {
     if data.plugin_name.is_empty() {
         data.plugin_name = tag.plugin.clone();
         if tag.kind == Kind::Image {
-            // ImagePluginData: one image per step, which was made into a tensor.
-            data.content = vec![0x08, 1, 0x18, 1];
+            // ImagePluginData: an image that was made into a tensor.
+            data.content = vec![0x10, 1];
         }
     }
     metadata.encode_to_vec()

@@ -254,6 +254,9 @@ fn show(
     );
 }
 
+/// Places for boxes, as detectors have them where no data set says otherwise.
+const PLACES: usize = 128;
+
 /// A batch of noise with targets of the model's kind.
 fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry) -> Batch {
     let noise = |elements: usize| -> Vec<u8> {
@@ -270,6 +273,13 @@ fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry)
         Task::Segment => {
             let mask: Vec<u8> = (0..count * height * width).map(|i| (i % 97 == 0) as u8).collect();
             Targets::Masks(tensor(&[count, height, width, 1], &mask))
+        }
+        Task::Detect => {
+            // A few boxes per image, which cover the left half.
+            let corners = |place: usize| [0.0, 0.0, (width / 2) as f32 / (place + 1) as f32, height as f32];
+            let boxes: Vec<f32> = (0..count * PLACES).flat_map(|i| corners(i % PLACES)).collect();
+            let classes: Vec<i32> = (0..count * PLACES).map(|i| if i % PLACES < 8 { 0 } else { -1 }).collect();
+            Targets::Boxes { corners: tensor(&[count, PLACES, 4], &boxes), classes: tensor(&[count, PLACES], &classes) }
         }
     };
     Batch {

@@ -4,6 +4,7 @@ use super::opened::{self, Named, Which};
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
+use octant_data::detection::{self, Part};
 use octant_data::report::Survey;
 use octant_data::{Dataset, Joined};
 use serde_json::json;
@@ -46,7 +47,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let splits = opened::open(&arguments.dir, arguments.split)?;
     let dataset = opened::joined(&splits);
     let survey = opened::surveyed(&dataset, arguments.workers);
-    let kinds = kinds(&survey, &dataset);
+    let mut kinds = kinds(&survey, &dataset);
+    kinds.push(dropped_labels(&arguments)?);
     match arguments.json {
         true => print_json(&kinds, &survey, &dataset),
         false => print(&kinds, &survey, &splits, arguments.show),
@@ -58,6 +60,26 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         true => Ok(Ending::Done),
         false => bail!("{} is not sound: {}", arguments.dir.display(), problems.join(", ")),
     }
+}
+
+/// Labels of boxes that training would leave out, and why.
+fn dropped_labels(arguments: &Arguments) -> Result<Kind> {
+    let mut lines = Vec::new();
+    if detection::holds_boxes(&arguments.dir) {
+        let parts: &[Part] = match arguments.split {
+            Which::Train => &[Part::Train],
+            Which::Test => &[Part::Val],
+            Which::Both => &[Part::Train, Part::Val],
+        };
+        for &part in parts {
+            // A part that cannot be opened has been reported already.
+            let Ok(set) = detection::open(&arguments.dir, part) else { continue };
+            lines.extend(set.dropped().iter().map(ToString::to_string));
+        }
+        lines.sort();
+        lines.dedup();
+    }
+    Ok(Kind { name: "dropped labels", about: "boxes that would not be learned", is_error: true, lines })
 }
 
 fn kinds(survey: &Survey, dataset: &Joined) -> Vec<Kind> {

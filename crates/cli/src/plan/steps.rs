@@ -83,5 +83,5 @@ fn guessed(recipe: &Recipe) -> Result<Vec<Phase>> {
     let wanted = recipe.crop_size.or(recipe.image_size);
     let size = wanted.map_or([height, width, channels], |side| [side, side, channels]);
     let image = |_: &Pipeline| Ok(size);
-    Ok(prepare::phases_on(recipe, &Facts { samples: IMAGES, outputs: entry.classes, image: &image })?)
+    Ok(prepare::phases_on(recipe, &Facts { samples: IMAGES, outputs: entry.classes, image: &image, train: None })?)
 }

@@ -20,13 +20,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// A network with its weights, and how images are made ready for it.
-struct Asked {
-    recipe: Recipe,
-    outputs: usize,
-    names: Vec<String>,
-    values: HashMap<String, HostTensor>,
-    /// Where masks go if nothing else is said.
-    folder: PathBuf,
+pub(super) struct Asked {
+    pub recipe: Recipe,
+    pub outputs: usize,
+    pub names: Vec<String>,
+    pub values: HashMap<String, HostTensor>,
+    /// Where masks and drawn boxes go if nothing else is said.
+    pub folder: PathBuf,
     top: usize,
 }
 
@@ -65,6 +65,9 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let recipe = &asked.recipe;
     let entry = octant_zoo::find(&recipe.model)?;
     let files = images(paths)?;
+    if recipe.task == "detect" && !files.is_empty() {
+        return super::boxes::ask(&asked, &files, arguments);
+    }
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let first = files.first().with_context(|| {
@@ -142,7 +145,10 @@ fn images(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
-            files.push(path.clone());
+            match path.exists() {
+                true => files.push(path.clone()),
+                false => files.extend(matching(path)?),
+            }
             continue;
         }
         let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -154,4 +160,47 @@ fn images(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         files.extend(inside);
     }
     Ok(files)
+}
+
+/// The images that a pattern stands for, such as `'photos/*.jpg'` in quotes: `*` and `?` in the last part of the path.
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !name.contains(['*', '?']) {
+        return Ok(vec![pattern.to_path_buf()]);
+    }
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let wanted: Vec<char> = name.chars().collect();
+    let fits = |path: &PathBuf| {
+        let own: Vec<char> = path.file_name().unwrap_or_default().to_string_lossy().chars().collect();
+        is_match(&wanted, &own) && Format::has_image_extension(path)
+    };
+    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(fits).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a name fits a pattern of characters, `?` for any one and `*` for any number of them.
+fn is_match(pattern: &[char], name: &[char]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some(('*', rest)), _) => (0..=name.len()).any(|skipped| is_match(rest, &name[skipped..])),
+        (Some(('?', rest)), Some((_, others))) => is_match(rest, others),
+        (Some((wanted, rest)), Some((own, others))) => wanted == own && is_match(rest, others),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_stand_for_names() {
+        let fits = |pattern: &str, name: &str| {
+            is_match(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
+        };
+        assert!(fits("*.jpg", "a.jpg") && fits("img?_*.png", "img1_x.png") && fits("*", ""));
+        assert!(!fits("*.jpg", "a.png") && !fits("?", ""));
+    }
 }

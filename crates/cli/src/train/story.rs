@@ -165,7 +165,7 @@ fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)
     }
     add(format!("octant eval {run}"), "judges the best checkpoint");
     add(format!("octant predict {run} IMAGES"), "asks it about images of yours");
-    add(format!("tensorboard --logdir {run}"), "shows curves, images and settings");
+    add(format!("octant board {run}"), "shows curves, images and settings in a browser");
     // As `--epochs` counts them.
     let ran: u64 = recipe.phases.iter().filter(|phase| phase.name != "burn-in").map(|phase| phase.epochs).sum();
     match &progress.best {

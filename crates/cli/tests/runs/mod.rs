@@ -21,6 +21,17 @@ pub fn train_with(out: &Path, workers: usize) -> Command {
     command
 }
 
+/// `octant train` of a tiny detector on made-up scenes, with mosaics in the first epoch.
+pub fn train_detector(out: &Path, workers: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.args(["train", "demo-detect", "--model", "yolov8-tiny", "--json", "--threads", "1"]);
+    command.args(["--workers", &workers.to_string(), "--image-size", "64", "--batch-size", "4", "--epochs", "3"]);
+    command.args(["--set", "data.train=32", "--set", "data.test=8", "--set", "data.side=64"]);
+    command.args(["--set", "augment.mosaic=1.0", "--set", "augment.close_mosaic=1", "--set", "augment.mixup=0.3"]);
+    command.args(["--checkpoint-every", "3", "--out"]).arg(out);
+    command
+}
+
 pub fn finish(mut command: Command) -> Output {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

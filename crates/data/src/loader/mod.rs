@@ -67,7 +67,7 @@ impl Default for LoaderConfig {
             prefetch: 4,
             corrupt: Corrupt::Fatal,
             shard: (0, 1),
-            max_boxes: 128,
+            max_boxes: 1024,
             mix: None,
         }
     }

@@ -18,6 +18,7 @@ pub use folder::FolderDataset;
 pub use frames::open_frames;
 pub use idx::{IdxArray, IdxDataset, read_idx};
 pub use irstd::open_irstd;
+pub(crate) use listing::entries;
 pub use listing::images_below;
 pub use masked::MaskedDataset;
 pub use open::{holds_shards, open};

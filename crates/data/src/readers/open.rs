@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::decode::DecodeOptions;
+use crate::detection::{self, Part};
 use crate::{DataError, Dataset, Packed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,10 @@ use std::sync::Arc;
 /// table, TFRecord files, WebDataset shards, a folder per class, or just images.
 pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
     let path = path.as_ref();
+    if detection::holds_boxes(path) {
+        let part = if split == Split::Train { Part::Train } else { Part::Val };
+        return Ok(Arc::new(detection::open(path, part)?));
+    }
     if path.is_file() {
         return open_file(path, split, options);
     }

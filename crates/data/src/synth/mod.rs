@@ -7,12 +7,14 @@
 mod infrared;
 mod noise;
 mod regression;
+mod scenes;
 mod shapes;
 
 use crate::{DataError, SampleRng, write_png_u8};
 pub use infrared::{Scene, infrared};
 use octant_imaging::Image;
 pub use regression::regression;
+pub use scenes::{SCENE_CLASSES, scene};
 pub use shapes::shapes;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -2,10 +2,10 @@
 
 use super::{Step, joint};
 use crate::{Sample, SampleRng, Target};
-use octant_imaging::Filter;
 use octant_imaging::affine::Motion;
 use octant_imaging::geometry::Window;
 use octant_imaging::resize::{Method, fit_long_side, fit_short_side};
+use octant_imaging::{Filter, Semantics};
 
 pub(super) const fn default_scale() -> (f32, f32) {
     (0.08, 1.0)
@@ -31,6 +31,21 @@ pub(super) const fn default_erasing_ratio() -> (f32, f32) {
     (0.3, 3.3)
 }
 
+/// As detectors are judged: scaled to the square's side whatever the size, the odd row or column of gray behind.
+fn letterbox(sample: &mut Sample, side: usize) -> Result<(), String> {
+    let (height, width) = joint::size(sample);
+    let ratio = side as f64 / height.max(width).max(1) as f64;
+    let length = |old: usize| ((old as f64 * ratio).ceil() as usize).clamp(1, side);
+    let (new_height, new_width) = (length(height), length(width));
+    if (new_height, new_width) != (height, width) {
+        joint::resize(sample, new_height, new_width, Method::new(Filter::Bilinear, Semantics::OpenCv))?;
+    }
+    let before = |length: usize| ((side - length) as f64 / 2.0 - 0.1).round().max(0.0) as usize;
+    let (top, left) = (before(new_height), before(new_width));
+    joint::pad(sample, [top, left, side - new_height - top, side - new_width - left], 114);
+    Ok(())
+}
+
 pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
     let (height, width) = joint::size(sample);
     match *step {
@@ -44,6 +59,7 @@ pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Re
             joint::resize(sample, height, width, method)?;
         }
         Step::ResizeWithPad { size, fill, method } => joint::resize_with_pad(sample, size, method, fill)?,
+        Step::Letterbox { side } => letterbox(sample, side)?,
         Step::CenterCrop { size } => center_crop(sample, size),
         Step::RandomCrop { size, padding, fill } => {
             joint::pad(sample, [padding; 4], fill);

@@ -87,6 +87,10 @@ pub enum Step {
         #[serde(default = "pil_bilinear")]
         method: Method,
     },
+    /// The longer side to `side`, in the middle of a gray square: what detectors are judged on.
+    Letterbox {
+        side: usize,
+    },
     /// The middle; smaller images are padded with zeros.
     CenterCrop {
         size: (usize, usize),
@@ -251,6 +255,7 @@ impl Step {
             | Step::ResizeShort { .. }
             | Step::ResizeLong { .. }
             | Step::ResizeWithPad { .. }
+            | Step::Letterbox { .. }
             | Step::CenterCrop { .. }
             | Step::RandomCrop { .. }
             | Step::RandomResizedCrop { .. }

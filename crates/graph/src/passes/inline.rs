@@ -1,7 +1,8 @@
 //! Inlining of calls.
 
-use crate::{Graph, GraphBuilder, KernelHint, Op, ValueId};
+use crate::{Graph, GraphBuilder, KernelHint, Node, Op, ValueId};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Puts the nodes of called functions in the place of the calls, for backends that gain nothing from functions. Apply it
 /// with [`super::apply`] so that calls inside of bodies disappear as well.
@@ -15,17 +16,21 @@ pub fn inline_unless(graph: &Graph, has: impl Fn(&KernelHint) -> bool) -> Graph 
         if let Op::Call { body, kernel, .. } = &node.op
             && !kernel.as_ref().is_some_and(|kernel| has(kernel))
         {
-            return paste(builder, body, &operands);
+            return paste(builder, body, &operands, &"".into());
         }
         builder.copy(graph, node, operands)
     })
 }
 
-/// Copies a graph's nodes, reading `operands` as its inputs; returns its outputs.
-pub(super) fn paste(builder: &mut GraphBuilder, graph: &Graph, operands: &[ValueId]) -> Vec<ValueId> {
+/// Copies a graph's nodes, reading `operands` as its inputs; returns its outputs. Nodes without a path get that one.
+pub(super) fn paste(builder: &mut GraphBuilder, graph: &Graph, operands: &[ValueId], path: &Arc<str>) -> Vec<ValueId> {
     let mut renamed: HashMap<ValueId, ValueId> = graph.inputs().iter().copied().zip(operands.iter().copied()).collect();
     for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
-        let made = builder.copy(graph, node, node.inputs.iter().map(|input| renamed[input]).collect());
+        let inputs = node.inputs.iter().map(|input| renamed[input]).collect();
+        let made = match node.path.is_empty() {
+            true => builder.copy(graph, &Node { path: path.clone(), ..node.clone() }, inputs),
+            false => builder.copy(graph, node, inputs),
+        };
         renamed.extend(node.outputs.iter().copied().zip(made));
     }
     graph.outputs().iter().map(|output| renamed[output]).collect()

@@ -79,7 +79,7 @@ pub fn pack_narrow_images(graph: &Graph) -> Graph {
     }
     let inlined = super::rebuild(graph, |builder, node, operands| match &node.op {
         // Blocks that are computed again in the backward pass would be borders of regions.
-        Op::Call { body, .. } if has_convolution(body) => super::inline::paste(builder, body, &operands),
+        Op::Call { body, .. } if has_convolution(body) => super::inline::paste(builder, body, &operands, &node.path),
         _ => builder.copy(graph, node, operands),
     });
     let packed = regions::packed_values(&inlined);

@@ -7,17 +7,9 @@ use crate::{Graph, Op, Shape, Trace, Window};
 /// whose max it is, in a fixed order. GPUs scatter with atomic additions instead, so that the order of sums, and with it the
 /// last bits of all gradients below, differ from run to run.
 pub fn unpool_by_gathering(graph: &Graph) -> Graph {
-    super::rebuild(graph, |builder, node, operands| {
-        let body = match &node.op {
-            Op::SelectAndScatter { window } if overlaps(window) => {
-                gradient(graph.shape(node.inputs[0]), graph.shape(node.inputs[1]), window)
-            }
-            _ => None,
-        };
-        match body {
-            Some(body) => super::inline::paste(builder, &body, &operands),
-            None => builder.copy(graph, node, operands),
-        }
+    super::rewrite(graph, |node| {
+        let Op::SelectAndScatter { window } = &node.op else { return None };
+        overlaps(window).then(|| gradient(graph.shape(node.inputs[0]), graph.shape(node.inputs[1]), window)).flatten()
     })
 }
 

@@ -13,7 +13,7 @@ pub fn simplify(graph: &Graph) -> Graph {
             && let Some(condition) = splat(builder.graph(), operands[0])
         {
             let taken = if condition != 0.0 { then } else { otherwise };
-            return super::inline::paste(builder, taken, &operands[1..]);
+            return super::inline::paste(builder, taken, &operands[1..], &node.path);
         }
         let mut site = Site { builder, path: node.path.clone() };
         let simpler = match node.outputs[..] {

@@ -3,7 +3,7 @@
 use octant_graph::evaluate::evaluate;
 use octant_graph::passes::{self, PASSES};
 use octant_graph::verify::verify;
-use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace};
+use octant_graph::{DType, Graph, HostTensor, KernelHint, Op, Shape, Tensor, Trace, Uses, ValueId};
 use proptest::prelude::*;
 
 /// One line of a random program: what to do with which of the values made so far, and a small number.
@@ -108,8 +108,38 @@ fn same(left: &[HostTensor], right: &[HostTensor]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(equal)
 }
 
+/// The graph with some of its nodes outlined as a call, if nothing else leaves and enters them.
+fn outlined(graph: &Graph, inside: impl Fn(usize) -> bool) -> Result<Graph, passes::ReplaceError> {
+    let uses = Uses::of(graph);
+    let members = graph.nodes().iter().enumerate();
+    let members = members.filter(|(index, node)| inside(*index) && !matches!(node.op, Op::Parameter { .. }));
+    let is_read_outside =
+        |value: &ValueId| uses.is_output(*value) || uses.consumers(*value).iter().any(|&consumer| !inside(consumer));
+    let outputs: Vec<ValueId> = members.flat_map(|(_, node)| node.outputs.clone()).filter(is_read_outside).collect();
+    if outputs.is_empty() {
+        return Ok(graph.clone());
+    }
+    let hint = |_: &Graph, _: &[ValueId]| Some(KernelHint::new("region", vec![]));
+    passes::replace(graph, &[passes::outline(graph, &outputs, &inside, hint).unwrap()])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn outlined_regions_keep_the_results(lines in program(), first in 0usize..40, length in 1usize..20, mask: u64) {
+        let graph = trace_program(&lines);
+        let expected = evaluate(&graph, &inputs()).unwrap();
+        // Neighbors in the order of the graph can always be outlined, any others only if they are convex.
+        let neighbors = outlined(&graph, |node| (first..first + length).contains(&node));
+        prop_assert!(neighbors.is_ok(), "{:?}", neighbors);
+        for made in [neighbors, outlined(&graph, |node| mask >> (node % 64) & 1 == 1)].into_iter().flatten() {
+            prop_assert_eq!(verify(&made), Ok(()));
+            prop_assert!(same(&evaluate(&made, &inputs()).unwrap(), &expected), "{}\n{}", graph, made);
+            let inlined = passes::inline_calls(&made);
+            prop_assert!(same(&evaluate(&inlined, &inputs()).unwrap(), &expected), "{}\n{}", graph, inlined);
+        }
+    }
 
     #[test]
     fn every_pass_keeps_the_results(lines in program()) {

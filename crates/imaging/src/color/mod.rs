@@ -5,12 +5,14 @@
 //! Images of one channel are gray; color operations other than brightness and contrast leave them as they are.
 
 mod gray;
+mod hsv;
 mod hue;
 mod tone;
 
 use crate::simd::vectorized;
 use crate::{Image, Semantics, Unsupported};
 pub use gray::{gray, gray_in_place};
+pub use hsv::shift_hsv;
 pub use hue::adjust_hue;
 pub use tone::{autocontrast, equalize, invert, posterize, solarize};
 

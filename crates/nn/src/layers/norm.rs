@@ -126,7 +126,7 @@ impl Norm {
 /// How many groups of the batch have statistics of their own; none where the running ones serve.
 fn groups(cx: &Scope) -> Option<usize> {
     match cx.context().mode() {
-        Mode::Train(training) if !training.frozen_statistics => Some(training.batch_groups.max(1)),
+        Mode::Train(training) if !training.keeps_statistics(cx.path()) => Some(training.batch_groups.max(1)),
         _ => None,
     }
 }

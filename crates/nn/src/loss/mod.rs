@@ -2,6 +2,7 @@
 //! samples that only pad it.
 
 mod classification;
+pub mod detection;
 mod regression;
 mod segmentation;
 

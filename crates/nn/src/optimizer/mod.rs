@@ -143,8 +143,14 @@ impl Optimizer {
 
     /// The parameter and the slots after one step.
     pub fn update(&self, update: Update) -> (Tensor, Vec<Tensor>) {
+        self.update_with(update, None)
+    }
+
+    /// The same with another momentum, a scalar of the graph, for optimizers that have one; it may grow over the first
+    /// steps without a new program.
+    pub fn update_with(&self, update: Update, momentum: Option<&Tensor>) -> (Tensor, Vec<Tensor>) {
         match self {
-            Optimizer::Sgd(sgd) => sgd.update(&update),
+            Optimizer::Sgd(sgd) => sgd.update(&update, momentum),
             Optimizer::Adam(adam) => adam.update(&update, update.parameter, &update.decayed_gradient()),
             Optimizer::AdamW(adam) => adam.update(&update, &update.decayed_parameter(), update.gradient),
             Optimizer::Adagrad(adagrad) => adagrad.update(&update),

@@ -19,17 +19,21 @@ impl Sgd {
         if self.momentum == 0.0 { vec![] } else { vec![Slot::zeros("momentum_buffer")] }
     }
 
-    pub(super) fn update(&self, update: &Update) -> (Tensor, Vec<Tensor>) {
+    pub(super) fn update(&self, update: &Update, momentum: Option<&Tensor>) -> (Tensor, Vec<Tensor>) {
         let gradient = update.decayed_gradient();
         let [old] = update.slots else {
             return (update.parameter - update.rate * gradient, vec![]);
         };
-        let mut buffer = old * self.momentum + &gradient * (1.0 - self.dampening);
+        let kept = |value: &Tensor| match momentum {
+            Some(momentum) => value * momentum,
+            None => value * self.momentum,
+        };
+        let mut buffer = kept(old) + &gradient * (1.0 - self.dampening);
         if self.dampening != 0.0 {
             // The very first direction is the gradient itself, not dampened.
             buffer = update.step.less_equal(&update.step.scalar_like(1.0)).select(&gradient, &buffer);
         }
-        let direction = if self.nesterov { gradient + &buffer * self.momentum } else { buffer.clone() };
+        let direction = if self.nesterov { gradient + kept(&buffer) } else { buffer.clone() };
         (update.parameter - update.rate * direction, vec![buffer])
     }
 }

@@ -3,6 +3,7 @@
 mod buffer;
 mod compile;
 mod executable;
+mod lowering;
 mod shards;
 
 use crate::cache::{ExecutableCache, Key};
@@ -18,28 +19,30 @@ use crate::topology::Topology;
 use crate::{CompiledMemory, Cost};
 use octant_runtime as runtime;
 use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
+use octant_stablehlo::Precision;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use crate::cache::Before;
 
 use self::buffer::ShardedBuffer;
 use self::executable::PjrtExecutable;
+use self::lowering::{Form, Lowering, lower};
 
 /// What the CUDA plugin calls its platform.
 const CUDA: &str = "cuda";
 /// What libtpu calls its platform.
 const TPU: &str = "tpu";
 
-/// How a program becomes text that the plugin's compiler reads.
-type Lowering = fn(&Program, &octant_stablehlo::Options) -> runtime::Result<String>;
-
 /// The devices of one plugin.
 pub struct PjrtBackend {
     name: String,
     client: Client,
     devices: Vec<Device>,
-    text: octant_stablehlo::Options,
+    form: Form,
     lowering: Lowering,
+    /// Why programs cannot call our kernels, until that has been logged.
+    without_kernels: Mutex<Option<String>>,
     cache: Option<ExecutableCache>,
     log: Log,
 }
@@ -81,13 +84,15 @@ impl PjrtBackend {
     pub fn new(client: Client) -> crate::Result<PjrtBackend> {
         let name = client.platform_name()?.to_lowercase();
         let devices = client.devices()?;
-        let text = text_options(&name, client.plugin());
-        Ok(PjrtBackend { name, client, devices, text, lowering: lower, cache: None, log: Box::new(|_| ()) })
+        let (form, without_kernels) = Form::of(&name, client.plugin());
+        let without_kernels = Mutex::new(without_kernels);
+        let log: Log = Box::new(|_| ());
+        Ok(PjrtBackend { name, client, devices, form, lowering: lower, without_kernels, cache: None, log })
     }
 
-    /// Computes products that exactly instead of the device's fast way.
-    pub fn with_precision(self, precision: octant_stablehlo::Precision) -> PjrtBackend {
-        PjrtBackend { text: octant_stablehlo::Options { precision, ..self.text }, ..self }
+    /// Computes products that exactly instead of by the device's fastest algorithm.
+    pub fn with_precision(self, precision: Precision) -> PjrtBackend {
+        PjrtBackend { form: self.form.with_precision(precision), ..self }
     }
 
     /// Keeps executables (and what XLA's autotuner measures, and kernels of our own) in `cache`.
@@ -132,7 +137,11 @@ impl runtime::Backend for PjrtBackend {
         program: &Program,
         options: &runtime::CompileOptions,
     ) -> runtime::Result<Box<dyn runtime::Executable>> {
-        let text = (self.lowering)(program, &self.text)?;
+        let reason = self.without_kernels.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(reason) = reason {
+            self.say(&format!("XLA's own kernels are used instead of ours: {reason}"));
+        }
+        let text = (self.lowering)(program, &self.form)?;
         options.write_dump(program, "graph.txt", || program.graph.to_string().into_bytes())?;
         options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
         let start = Instant::now();
@@ -170,42 +179,6 @@ impl runtime::Backend for PjrtBackend {
     }
 }
 
-/// How programs are written for a platform.
-fn text_options(platform: &str, plugin: &Plugin) -> octant_stablehlo::Options {
-    // Measured on an H200, EfficientNetV2-L at batch 64: 1,159 to 1,193 images/s with products, 1,066 to 1,094 with 1×1
-    // convolutions.
-    let pointwise_as_products = platform == CUDA;
-    let cuda_kernels = platform == CUDA && has_cuda_kernels(plugin);
-    octant_stablehlo::Options {
-        pointwise_as_products,
-        tiles_by_comparing: platform == CUDA,
-        places_in_steps: platform == CUDA,
-        small_products_as_sums: platform == CUDA,
-        sums_with_own_operands: platform == CUDA,
-        pack_narrow_images: platform == TPU,
-        cuda_kernels,
-        ..Default::default()
-    }
-}
-
-/// Whether programs may call kernels of our own. Where they may not, for want of a compiler for instance, the plugin's
-/// own kernels do the work, if more slowly.
-fn has_cuda_kernels(plugin: &Plugin) -> bool {
-    octant_cuda::custom_calls().is_ok_and(|calls| calls.iter().all(|call| plugin.register(call).is_ok()))
-}
-
-fn lower(program: &Program, options: &octant_stablehlo::Options) -> runtime::Result<String> {
-    let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
-        backend: "StableHLO".to_string(),
-        message: error.to_string(),
-    };
-    if !options.cuda_kernels {
-        return octant_stablehlo::lower(program, options).map_err(refused);
-    }
-    let graph = octant_graph::passes::apply(octant_graph::passes::unpool_by_gathering, &program.graph);
-    octant_stablehlo::lower(&Program { graph, ..program.clone() }, options).map_err(refused)
-}
-
 /// A program compiled for a board that need not be here.
 pub struct Planned {
     /// What the compiler made; it can be stored and loaded on such a board.
@@ -240,7 +213,7 @@ pub fn key_of(topology: &Topology, program: &Program) -> runtime::Result<Key> {
 
 /// As a backend on a TPU board lowers it.
 fn lowering_for_boards(topology: &Topology, program: &Program) -> runtime::Result<String> {
-    lower(program, &text_options(TPU, topology.plugin()))
+    lower(program, &Form::of(TPU, topology.plugin()).0)
 }
 
 /// The runtime's form of what a compiler said, for executables here and for those of boards elsewhere.

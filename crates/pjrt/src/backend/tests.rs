@@ -102,7 +102,7 @@ fn a_program_planned_for_a_board_has_the_key_that_the_board_looks_for() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
     let topology = Topology::new(backend.client().plugin(), "v3:1x1x1", &NamedValues::new()).unwrap();
-    let text = (backend.lowering)(&program(), &backend.text).unwrap();
+    let text = (backend.lowering)(&program(), &backend.form).unwrap();
     let options = backend.compile_options(&program()).unwrap();
     assert!(!options.device_ids.is_empty(), "here the devices have numbers");
     assert_eq!(backend.cache_key(&text, &options).unwrap(), key_of(&topology, &program()).unwrap());

@@ -59,6 +59,10 @@ impl Dataset for Subset {
         self.indices.len()
     }
 
+    fn box_count(&self, index: usize) -> Option<usize> {
+        self.of.box_count(self.indices[index])
+    }
+
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         self.of.get(self.indices[index])
     }

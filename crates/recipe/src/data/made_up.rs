@@ -54,6 +54,14 @@ pub(super) fn shapes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
     made_up((len, side, seed), shape, &["disc", "ring", "square", "triangle"])
 }
 
+pub(super) fn scenes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
+    let scene = |side: usize, rng: &mut SampleRng| {
+        let (image, boxes) = synth::scene(side, rng);
+        Sample { image: AnyImage::U8(image), target: Target::Boxes(boxes) }
+    };
+    made_up((len, side, seed), scene, &synth::SCENE_CLASSES)
+}
+
 pub(super) fn discs(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
     let discs = |side: usize, rng: &mut SampleRng| {
         let (image, [count, _]) = synth::regression(side, rng);

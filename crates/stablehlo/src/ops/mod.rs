@@ -2,21 +2,17 @@
 
 mod contract;
 mod control;
+mod custom_call;
 mod elementwise;
 mod index;
-mod kernels;
 mod movement;
-mod pointwise;
 mod random;
 mod reduce;
 mod window;
 
-pub use kernels::{Extras, Group, Plan, Stretch, extended_call, sum_of_cotangent, sums_of_cotangent};
-pub use reduce::reduction_name;
-
 use crate::function::{Function, Named};
 use crate::module;
-use octant_graph::{Graph, Node, Op, Shape};
+use octant_graph::{Graph, Node, Op, Shape, ValueId};
 
 /// Writes one node of a graph; returns the names of its results.
 pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Named], shapes: &[&Shape]) -> Vec<Named> {
@@ -45,21 +41,34 @@ pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Name
         Op::Concatenate { axis } => f.typed("concatenate", x, &format!(", dim = {axis}"), shape),
         Op::Reduce { kind, axes } => reduce::reduce(f, x[0], *kind, axes, shape),
         Op::ArgReduce { greatest, axis } => return reduce::arg_reduce(f, x[0], *greatest, *axis, shapes),
-        Op::ReduceWindow { window, .. } if window::is_undone_by_comparing(f, graph, node) => {
-            window::greatest_of_tiles(f, x[0], window, shape)
-        }
         Op::ReduceWindow { kind, window } => window::reduce_window(f, x[0], *kind, window, shape),
         Op::SelectAndScatter { window } => window::select_and_scatter(f, x[0], x[1], window),
         Op::Dot(dot) => contract::dot(f, x[0], x[1], dot, shape),
-        Op::Convolution(conv) => contract::convolution(f, x[0], x[1], conv, shape),
+        Op::Convolution(conv) => {
+            let input = if is_from_integers(graph, node.inputs[0]) { f.barrier(x[0]) } else { x[0].clone() };
+            contract::convolution(f, &input, x[1], conv, shape)
+        }
         Op::Gather(gather) => index::gather(f, x[0], x[1], gather, shape),
         Op::Scatter(scatter) => index::scatter(f, x[0], x[1], x[2], scatter),
         Op::Sort { axis, descending } => return reduce::sort(f, x, *axis, *descending),
         Op::While { condition, body, .. } => return control::while_loop(f, condition, body, operands),
         Op::If { then, otherwise } => return control::branch(f, then, otherwise, operands, shapes),
-        Op::Call { body, .. } => return module::lower_call(f, &node.path, body, operands, shapes),
+        Op::Call { body, kernel, .. } => {
+            let hint = kernel.as_deref();
+            return match hint.and_then(|hint| custom_call::known(f, hint, x, shapes)) {
+                Some(results) => results,
+                None => module::lower_call(f, &node.path, body, operands, shapes),
+            };
+        }
         Op::Barrier => return control::barrier(f, operands),
         Op::RandomBits { dims } => random::random_bits(f, x[0], dims),
     };
     vec![result]
+}
+
+/// Whether a value is pixels as floats, with nothing done to them yet. libtpu merges the conversion of pixels into a convolution,
+/// and then cannot write its gradient for boards from v5e on.
+fn is_from_integers(graph: &Graph, value: ValueId) -> bool {
+    let node = graph.producer(value);
+    matches!(node.op, Op::Convert(to) if to.is_float() && !graph.shape(node.inputs[0]).dtype().is_float())
 }

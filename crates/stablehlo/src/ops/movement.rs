@@ -1,7 +1,6 @@
 //! Operations that move elements.
 
 use crate::function::{Function, Named};
-use crate::step::Action;
 use crate::types;
 use octant_graph::Shape;
 
@@ -10,13 +9,11 @@ pub fn iota(f: &mut Function, shape: &Shape, axis: usize) -> Named {
 }
 
 pub fn broadcast(f: &mut Function, x: &Named, axes: &[usize], shape: &Shape) -> Named {
-    let result = f.typed("broadcast_in_dim", &[x], &format!(", dims = {}", types::list(axes)), shape);
-    f.noted(Action::Broadcast { axes: axes.to_vec() }, &[x], result)
+    f.typed("broadcast_in_dim", &[x], &format!(", dims = {}", types::list(axes)), shape)
 }
 
 pub fn transpose(f: &mut Function, x: &Named, permutation: &[usize], shape: &Shape) -> Named {
-    let result = f.typed("transpose", &[x], &format!(", dims = {}", types::list(permutation)), shape);
-    f.noted(Action::Transpose { permutation: permutation.to_vec() }, &[x], result)
+    f.typed("transpose", &[x], &format!(", dims = {}", types::list(permutation)), shape)
 }
 
 pub fn reverse(f: &mut Function, x: &Named, axes: &[usize]) -> Named {
@@ -28,8 +25,7 @@ pub fn slice(f: &mut Function, x: &Named, [starts, limits, strides]: [&Vec<usize
         1 => format!("{}:{}", starts[axis], limits[axis]),
         stride => format!("{}:{}:{stride}", starts[axis], limits[axis]),
     };
-    let result = f.typed("slice", &[x], &format!(" {}", types::list((0..shape.rank()).map(range))), shape);
-    f.noted(Action::Slice { starts: starts.clone(), strides: strides.clone() }, &[x], result)
+    f.typed("slice", &[x], &format!(" {}", types::list((0..shape.rank()).map(range))), shape)
 }
 
 pub fn dynamic_slice(f: &mut Function, x: &[&Named], sizes: &[usize], shape: &Shape) -> Named {

@@ -11,26 +11,16 @@ mod zoo;
 use client::Run;
 use octant_conformance::{Case, cases, random};
 use octant_runtime::Program;
-use octant_stablehlo::Options;
 
-/// What is written differently for GPUs, as far as other devices understand it.
-fn gpu_forms(options: Options) -> Options {
-    Options {
-        pointwise_as_products: true,
-        tiles_by_comparing: true,
-        places_in_steps: true,
-        small_products_as_sums: true,
-        sums_with_own_operands: true,
-        ..options
-    }
+/// The program in the form that GPUs get, without the kernels that only they have.
+fn for_gpus(program: Program) -> Program {
+    let target = octant_cuda::Target { gpu: octant_cuda::GpuFacts::H200, kernels: false, fast_products: true };
+    Program { graph: octant_cuda::prepare(&program.graph, &program.donated, &target), ..program }
 }
 
-/// Runs cases and returns what is wrong with them.
-fn failures(python: &std::path::Path, cases: &[Case], options: Options) -> Vec<String> {
-    let run = |case: &Case| {
-        let run = Run::new(Program::new(case.name.clone(), case.graph.clone()), case.inputs.clone());
-        Run { options: Options { precision: run.options.precision, ..options }, ..run }
-    };
+/// Runs cases, each changed in its form, and returns what is wrong with them.
+fn failures(python: &std::path::Path, cases: &[Case], form: fn(Program) -> Program) -> Vec<String> {
+    let run = |case: &Case| Run::new(form(Program::new(case.name.clone(), case.graph.clone())), case.inputs.clone());
     let outcomes = client::run(python, &cases.iter().map(run).collect::<Vec<_>>());
     let judge = |(case, outcome): (&Case, Result<_, String>)| {
         let problem = outcome.and_then(|given: Vec<_>| case.check(&given)).err()?;
@@ -39,12 +29,12 @@ fn failures(python: &std::path::Path, cases: &[Case], options: Options) -> Vec<S
     cases.iter().zip(outcomes).filter_map(judge).collect()
 }
 
-fn check(cases: &[Case], options: Options) {
+fn check(cases: &[Case], form: fn(Program) -> Program) {
     let python = match client::python() {
         Ok(python) => python,
         Err(skipped) => return println!("{skipped}"),
     };
-    let failures = failures(&python, cases, options);
+    let failures = failures(&python, cases, form);
     assert!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), cases.len(), failures.join("\n"));
 }
 
@@ -52,12 +42,12 @@ fn check(cases: &[Case], options: Options) {
 fn every_case_means_the_same_to_xla() {
     let wanted = std::env::var("OCTANT_ORACLE_CASES").unwrap_or_default();
     let cases: Vec<Case> = cases::all().into_iter().filter(|case| case.name.starts_with(&wanted)).collect();
-    check(&cases, Options::default());
+    check(&cases, |program| program);
 }
 
 #[test]
 fn random_graphs_mean_the_same_to_xla() {
-    check(&random::graphs(150), Options::default());
+    check(&random::graphs(150), |program| program);
 }
 
 /// Convolutions as products, small products as sums, unpooling by comparisons, reductions in steps.
@@ -67,5 +57,5 @@ fn the_forms_that_gpus_get_mean_the_same_to_xla() {
         ["conv", "dot", "pool", "scatter", "reduce/sum", "reduce/max"].iter().any(|part| case.name.contains(part))
     };
     let cases: Vec<Case> = cases::all().into_iter().filter(contains).collect();
-    check(&cases, gpu_forms(Options::default()));
+    check(&cases, for_gpus);
 }

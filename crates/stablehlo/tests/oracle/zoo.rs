@@ -2,8 +2,8 @@
 
 use crate::client::{self, Run};
 use octant_graph::HostTensor;
-use octant_runtime::Sharding;
-use octant_stablehlo::Options;
+use octant_graph::passes::pack_narrow_images;
+use octant_runtime::{Program, Sharding};
 
 #[path = "../../../train/tests/support/tiny_steps.rs"]
 mod tiny_steps;
@@ -29,7 +29,7 @@ fn every_family_trains_on_eight_devices_as_on_one() {
     pairs_agree(&MODELS, &client::run(&python, &runs));
 }
 
-/// Poolings that tell places, unpooling by comparisons, reductions in steps, convolutions as products.
+/// Poolings that return positions, unpooling by comparisons, reductions in steps, convolutions as products.
 #[test]
 fn models_train_the_same_in_the_forms_that_gpus_get() {
     let python = match client::python() {
@@ -39,9 +39,7 @@ fn models_train_the_same_in_the_forms_that_gpus_get() {
     const MODELS: [&str; 3] = ["fashion-cnn-tiny", "resnet-tiny", "mshnet-tiny"];
     let run = |model: &'static str, gpu: bool| {
         let (program, inputs) = tiny_step(model, BATCH, 1);
-        let run = Run::new(program, inputs);
-        let options = if gpu { crate::gpu_forms(run.options) } else { run.options };
-        Run { options, ..run }
+        Run::new(if gpu { crate::for_gpus(program) } else { program }, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
     pairs_agree(&MODELS, &client::run(&python, &runs));
@@ -57,8 +55,8 @@ fn packed_models_train_on_eight_devices_as_plain_ones_on_one() {
     const MODELS: [&str; 4] = ["mshnet-tiny", "unet-tiny", "resnet-tiny", "mobilenet_v3-tiny"];
     let run = |model: &'static str, packed: bool| {
         let (program, inputs) = tiny_step(model, BATCH, if packed { DEVICES } else { 1 });
-        let run = Run::new(program, inputs);
-        Run { options: Options { pack_narrow_images: packed, ..run.options }, ..run }
+        let graph = if packed { pack_narrow_images(&program.graph) } else { program.graph.clone() };
+        Run::new(Program { graph, ..program }, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
     pairs_agree(&MODELS, &client::run(&python, &runs));

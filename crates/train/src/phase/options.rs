@@ -29,6 +29,14 @@ crate::options! {
         groups: Vec<Group> = Vec::new(), unset("none");
         /// How much of the moving average of weights is kept at every update; the average is judged.
         ema: Option<f64>, within(0.0..1.0), unset("none"), flag();
+        /// Updates over which the average's memory grows: after `u` of them it is `ema · (1 − e^(−u/ema_ramp))`.
+        ema_ramp: Option<f64>, positive(), unset("none");
+        /// Paths whose parameters do not learn and whose norms keep their statistics.
+        freeze: Vec<String> = Vec::new(), unset("none");
+        /// Images per update: batches are accumulated up to it, and the weight decay is scaled by what is left over.
+        update_images: Option<usize>, within(1..), unset("as `accumulate` says"), flag();
+        /// Biases and momentum begin at other values.
+        warmup: Option<WarmupOptions>, unset("none");
         /// Batches per update.
         accumulate: u64 = 1, within(1..), flag();
         /// The optimizer's state of the phase before is kept.
@@ -41,6 +49,18 @@ crate::options! {
 impl Default for PhaseOptions {
     fn default() -> PhaseOptions {
         defaults()
+    }
+}
+
+crate::options! {
+    /// How biases and momentum reach their values in the first steps; the learning rate's own warm-up is the schedule's.
+    pub struct WarmupOptions {
+        /// How many steps that takes.
+        steps: u64, within(1..);
+        /// What the learning rate of biases is above the others' at first.
+        bias_lr: f64 = 0.0, within(0.0..);
+        /// The momentum of sgd at first.
+        momentum: Option<f64>, within(0.0..1.0), unset("the optimizer's");
     }
 }
 

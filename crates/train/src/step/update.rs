@@ -1,12 +1,12 @@
 //! The second half of a learning step: from gradients to the state after it.
 
 use super::{Clip, StepPlan};
-use crate::phase::is_under;
+use crate::phase::{WarmupOptions, is_under};
 use crate::state::{Entry, Role};
 use crate::{Objective, Outcome};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::optimizer::{Update, clip_by_norm, clip_by_value, global_norm, moving_average};
-use octant_nn::{Kind, Variable, VariableSpec};
+use octant_nn::{Kind, Optimizer, Variable, VariableSpec};
 
 /// After the task's own sums: how many steps were not finite, and the number of the first one.
 pub const WATCH: usize = 2;
@@ -35,7 +35,9 @@ pub(super) fn learned(plan: &StepPlan, variables: &[Variable], outcome: &Outcome
     objectives
         .flat_map(|(objective, Objective { scope, .. })| {
             let moves = |spec: &VariableSpec| {
-                spec.kind == Kind::Parameter && is_under(&spec.path, scope) && plan.phase.train.includes(spec, &head)
+                let frozen = plan.phase.freeze.iter().any(|frozen| is_under(&spec.path, frozen));
+                let learns = !frozen && plan.phase.train.includes(spec, &head);
+                spec.kind == Kind::Parameter && is_under(&spec.path, scope) && learns
             };
             let indices = (0..variables.len()).filter(move |&index| moves(&variables[index].spec));
             indices.map(move |index| (objective, index)).collect::<Vec<_>>()
@@ -128,12 +130,13 @@ pub(super) fn apply(
     variables: &[Variable],
     learned: &[(usize, usize)],
     gradients: &[Tensor],
-    [rate, update, ..]: &[Tensor; 4],
+    [rate, update, _, key]: &[Tensor; 4],
     gate: &Option<Tensor>,
     outcome: &Outcome,
     layout: &mut Layout,
 ) {
     let last = variables.iter().map(|variable| variable.spec.layer).max().unwrap_or(0);
+    let warmup = Warmup::new(plan, key);
     for (&(objective, index), gradient) in learned.iter().zip(gradients) {
         let spec = &variables[index].spec;
         let optimizer = outcome.objectives[objective].optimizer.unwrap_or(plan.phase.optimizer);
@@ -147,23 +150,74 @@ pub(super) fn apply(
             .collect();
         let scale = plan.rate_scale(spec, last);
         let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
+        let rate = if spec.path.ends_with("bias") { warmup.bias_rate(&rate) } else { rate };
         let parameter = &variables[index].value;
         let (number, gate) = turn(outcome.objectives[objective].every, update, gate);
         // What is done to all variables is one function, parameter and slots first: a backend may see to many in one go.
         let state: Vec<Tensor> = std::iter::once(parameter).chain(&slots).cloned().collect();
-        let scalars = [rate, number].into_iter().chain(gate);
+        let gated_by = gate.is_some();
+        let scalars = [rate, number].into_iter().chain(gate).chain(warmup.momentum(&optimizer));
         let arguments: Vec<Tensor> = state.iter().chain([gradient]).cloned().chain(scalars).collect();
         let mut next = trace.call(&arguments, false, |arguments| {
             let (state, others) = arguments.split_at(state.len());
-            let [gradient, rate, step, gate @ ..] = others else { unreachable!("these are the arguments") };
+            let [gradient, rate, step, rest @ ..] = others else { unreachable!("these are the arguments") };
+            let (gate, momentum) = rest.split_at(usize::from(gated_by));
             let (parameter, slots) = (&state[0], &state[1..]);
             let change = Update { parameter, gradient, slots, rate, step, decay: plan.decay(spec) };
-            let (changed, next) = optimizer.update(change);
+            let (changed, next) = optimizer.update_with(change, momentum.first());
             let all = std::iter::once(changed).chain(next).zip(state);
             all.map(|(new, old)| gated(&gate.first().cloned(), new, old)).collect()
         });
         layout.outputs.extend(next.split_off(1));
         layout.outputs[index] = next.swap_remove(0);
+    }
+}
+
+/// How much of the average is kept at an update.
+pub(super) struct Decay {
+    last: f64,
+    /// At this update, where it still grows.
+    now: Option<Tensor>,
+}
+
+pub(super) fn ramped(plan: &StepPlan, update: &Tensor, decay: f64) -> Decay {
+    let now = plan.phase.ema_ramp.map(|ramp| (1.0 - (update * (-1.0 / ramp)).exp()) * decay);
+    Decay { last: decay, now }
+}
+
+/// What biases and momentum are in the first steps: functions of the step's number alone.
+struct Warmup<'a> {
+    options: Option<&'a WarmupOptions>,
+    /// From 0 at the first step to 1 at the end of the warm-up.
+    share: Option<Tensor>,
+}
+
+impl Warmup<'_> {
+    fn new<'a>(plan: &'a StepPlan, key: &Tensor) -> Warmup<'a> {
+        let options = plan.phase.warmup.as_ref();
+        let share = options.map(|options| {
+            // Steps count from 1.
+            let done = key.slice_axis(0, 1, 2).reshape(&[]).convert(DType::F32) - 1.0;
+            let share = done / options.steps as f64;
+            share.min(&share.scalar_like(1.0))
+        });
+        Warmup { options, share }
+    }
+
+    fn bias_rate(&self, rate: &Tensor) -> Tensor {
+        match (&self.options, &self.share) {
+            (Some(options), Some(share)) if options.bias_lr > 0.0 => rate + (1.0 - share) * options.bias_lr,
+            _ => rate.clone(),
+        }
+    }
+
+    /// The momentum of this step, where it differs from the optimizer's.
+    fn momentum(&self, optimizer: &Optimizer) -> Option<Tensor> {
+        let (share, first) = (self.share.as_ref()?, self.options?.momentum?);
+        match optimizer {
+            Optimizer::Sgd(sgd) if sgd.momentum > 0.0 => Some(share * (sgd.momentum - first) + first),
+            _ => None,
+        }
     }
 }
 
@@ -186,14 +240,22 @@ pub(super) fn keep_statistics(variables: &[Variable], finite: &Tensor, layout: &
     }
 }
 
-pub(super) fn average(trace: &Trace, variables: &[Variable], decay: f64, gate: &Option<Tensor>, layout: &mut Layout) {
+pub(super) fn average(
+    trace: &Trace,
+    variables: &[Variable],
+    decay: &Decay,
+    gate: &Option<Tensor>,
+    layout: &mut Layout,
+) {
     for (index, variable) in variables.iter().enumerate() {
         let VariableSpec { path, shape, .. } = &variable.spec;
         let old = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
-        let arguments: Vec<Tensor> = [&old, &layout.outputs[index]].into_iter().chain(gate).cloned().collect();
+        let arguments: Vec<Tensor> =
+            [&old, &layout.outputs[index]].into_iter().chain(gate).chain(decay.now.as_ref()).cloned().collect();
         layout.outputs.extend(trace.call(&arguments, false, |arguments| {
-            let [old, value, gate @ ..] = arguments else { unreachable!("these are the arguments") };
-            let new = moving_average(old, value, &old.scalar_like(decay));
+            let [old, value, rest @ ..] = arguments else { unreachable!("these are the arguments") };
+            let (gate, now) = rest.split_at(usize::from(gate.is_some()));
+            let new = moving_average(old, value, &now.first().cloned().unwrap_or_else(|| old.scalar_like(decay.last)));
             vec![gated(&gate.first().cloned(), new, old)]
         }));
     }

@@ -5,10 +5,10 @@ use octant_nn::Optimizer;
 use octant_runtime::{Mesh, Program};
 use octant_train::Role;
 use octant_train::step::{self, StepOptions, StepPlan};
-use octant_train::{Classify, MaskLoss, Segment, Task};
+use octant_train::{Classify, Detect, MaskLoss, Segment, Task};
 
 /// One small variant per family, and both forms of EfficientNetV2.
-pub const MODELS: [&str; 10] = [
+pub const MODELS: [&str; 13] = [
     "fashion-cnn-tiny",
     "mshnet-tiny",
     "resnet-tiny",
@@ -19,6 +19,9 @@ pub const MODELS: [&str; 10] = [
     "convnext-test",
     "vit-test",
     "unet-tiny",
+    "yolo11-tiny",
+    "yolo26-tiny",
+    "yolox-test",
 ];
 
 /// A learning step of one model.
@@ -77,6 +80,7 @@ fn task(model: &str) -> Box<dyn Task> {
     let image = match entry.task {
         octant_zoo::Task::Classify => [height, width, channels],
         octant_zoo::Task::Segment => [32, 32, channels],
+        octant_zoo::Task::Detect => [64, 64, channels],
     };
     match entry.task {
         octant_zoo::Task::Classify => {
@@ -85,11 +89,18 @@ fn task(model: &str) -> Box<dyn Task> {
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
+        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, places: 8, epochs: 2 }),
     }
 }
 
 /// Images, labels and masks that differ from sample to sample; every sample counts.
 fn batch_input(name: &str, shape: &Shape) -> HostTensor {
+    if name == "boxes" {
+        // Left, top, right, bottom: one object inside of the other.
+        let corners = |index: usize| [6, 9, 50, 40][index % 4] as f64 + [2.0, -3.0][index / 4 % 2];
+        let corners: Vec<f64> = (0..shape.elements()).map(corners).collect();
+        return HostTensor::from_f64s(shape.clone(), &corners).unwrap();
+    }
     let scrambled = (0..shape.elements() as u32).map(|index| index.wrapping_mul(2_654_435_761) >> 8);
     let value = |number: u32| match (name, shape.dtype()) {
         ("mask", _) => 1.0,

@@ -28,7 +28,7 @@ impl MshNet {
     pub const TINY: MshNet = MshNet { widths: [16, 16, 32, 32, 32], depths: [1; 5], classes: 1 };
 }
 
-/// Attention over channels: what the mean and the greatest value of every channel say, through one small network.
+/// Attention over channels: mean and max of every channel, through one small network.
 fn channel_attention(cx: &Scope, x: &PendingNorm) -> Tensor {
     let dense = |features| Dense::new(features).bias(false).border(Border::Pointwise);
     let channels = x.channels();
@@ -37,11 +37,9 @@ fn channel_attention(cx: &Scope, x: &PendingNorm) -> Tensor {
     dense(channels).apply(&cx.at("fc2"), &(look(x.global_avg_pool()) + look(x.global_max_pool()))).logistic()
 }
 
-/// Attention over places: what the mean and the greatest value over channels say, through one 7×7 convolution.
+/// Attention over pixels: mean and max over channels, through one 7×7 convolution.
 fn spatial_attention(cx: &Scope, x: &Tensor) -> Tensor {
-    // Both are found in one pass over `x` unless a compiler joins each of them to the concatenation instead.
-    let mut summary = x.trace().barrier(&[x.sum_keep(&[3]), x.max_keep(&[3])]);
-    summary[0] = &summary[0] * (1.0 / x.channels() as f64);
+    let summary = [x.mean_keep(&[3]), x.max_keep(&[3])];
     Conv2d::new(1, 7).bias(false).apply(&cx.at("conv1"), &Tensor::concatenate(&summary, 3)).logistic()
 }
 

@@ -10,6 +10,8 @@ use crate::families::mshnet::MshNet;
 use crate::families::resnet::{Block, ResNet};
 use crate::families::unet::UNet;
 use crate::families::vit::VisionTransformer;
+use crate::families::yolox::YoloX;
+use crate::families::{yolo11, yolo12, yolo26, yolov8};
 use crate::{Model, Task};
 use Interpolation::{Bicubic, Bilinear};
 
@@ -121,6 +123,36 @@ const fn segmenter(
 
 const fn fashion(name: &'static str, build: Builder) -> Entry {
     Entry { preprocessing: RAW_28, ..tiny(name, "fashion_cnn", 28, build) }
+}
+
+/// A detector of 80 classes on square images whose values are scaled to `0..=range`.
+const fn detector(
+    name: &'static str,
+    family: &'static str,
+    side: usize,
+    range: f64,
+    license: &'static str,
+    build: Builder,
+) -> Entry {
+    let preprocessing = Preprocessing { input: [side, side, 3], range, ..RAW_28 };
+    Entry { name, family, aliases: &[], task: Task::Detect, classes: 80, preprocessing, license, build }
+}
+
+const ULTRALYTICS: &str = "AGPL-3.0 (Ultralytics)";
+
+/// A detector whose published weights are Ultralytics'.
+const fn ultralytics(name: &'static str, family: &'static str, build: Builder) -> Entry {
+    detector(name, family, 640, 1.0, ULTRALYTICS, build)
+}
+
+/// One of the authors' YOLOX.
+const fn yolox(name: &'static str, side: usize, build: Builder) -> Entry {
+    detector(name, "yolox", side, 255.0, "Apache-2.0 (Megvii)", build)
+}
+
+/// A small detector for tests and demonstrations.
+const fn tiny_detector(name: &'static str, family: &'static str, range: f64, build: Builder) -> Entry {
+    Entry { classes: 10, ..detector(name, family, 64, range, UNPUBLISHED, build) }
 }
 
 /// The network with a head of that size.
@@ -273,4 +305,35 @@ pub const ENTRIES: &[Entry] = &[
     tiny("vit_timm-test", "vit", 32, |classes| timm_vit(8, 24, 2, 3, classes)),
     segmenter("unet", "unet", 256, "MIT (brain-segmentation-pytorch)", |classes| sized(UNet::STANDARD, classes)),
     segmenter("unet-tiny", "unet", 32, UNPUBLISHED, |classes| sized(UNet::TINY, classes)),
+    ultralytics("yolov8n", "yolov8", |classes| Box::new(yolov8::yolov8(yolov8::SIZES[0], classes))),
+    ultralytics("yolov8s", "yolov8", |classes| Box::new(yolov8::yolov8(yolov8::SIZES[1], classes))),
+    ultralytics("yolov8m", "yolov8", |classes| Box::new(yolov8::yolov8(yolov8::SIZES[2], classes))),
+    ultralytics("yolov8l", "yolov8", |classes| Box::new(yolov8::yolov8(yolov8::SIZES[3], classes))),
+    ultralytics("yolov8x", "yolov8", |classes| Box::new(yolov8::yolov8(yolov8::SIZES[4], classes))),
+    tiny_detector("yolov8-tiny", "yolov8", 1.0, |classes| Box::new(yolov8::yolov8(yolov8::TINY, classes))),
+    ultralytics("yolo11n", "yolo11", |classes| Box::new(yolo11::yolo11(yolo11::SIZES[0], classes))),
+    ultralytics("yolo11s", "yolo11", |classes| Box::new(yolo11::yolo11(yolo11::SIZES[1], classes))),
+    ultralytics("yolo11m", "yolo11", |classes| Box::new(yolo11::yolo11(yolo11::SIZES[2], classes))),
+    ultralytics("yolo11l", "yolo11", |classes| Box::new(yolo11::yolo11(yolo11::SIZES[3], classes))),
+    ultralytics("yolo11x", "yolo11", |classes| Box::new(yolo11::yolo11(yolo11::SIZES[4], classes))),
+    tiny_detector("yolo11-tiny", "yolo11", 1.0, |classes| Box::new(yolo11::yolo11(yolo11::TINY, classes))),
+    ultralytics("yolo12n", "yolo12", |classes| Box::new(yolo12::yolo12(yolo12::SIZES[0], classes))),
+    ultralytics("yolo12s", "yolo12", |classes| Box::new(yolo12::yolo12(yolo12::SIZES[1], classes))),
+    ultralytics("yolo12m", "yolo12", |classes| Box::new(yolo12::yolo12(yolo12::SIZES[2], classes))),
+    ultralytics("yolo12l", "yolo12", |classes| Box::new(yolo12::yolo12(yolo12::SIZES[3], classes))),
+    ultralytics("yolo12x", "yolo12", |classes| Box::new(yolo12::yolo12(yolo12::SIZES[4], classes))),
+    tiny_detector("yolo12-tiny", "yolo12", 1.0, |classes| Box::new(yolo12::yolo12(yolo12::TINY, classes))),
+    ultralytics("yolo26n", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[0], classes))),
+    ultralytics("yolo26s", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[1], classes))),
+    ultralytics("yolo26m", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[2], classes))),
+    ultralytics("yolo26l", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[3], classes))),
+    ultralytics("yolo26x", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[4], classes))),
+    tiny_detector("yolo26-tiny", "yolo26", 1.0, |classes| Box::new(yolo26::yolo26(yolo26::TINY, classes))),
+    yolox("yolox_nano", 416, |classes| sized(YoloX::NANO, classes)),
+    yolox("yolox_tiny", 416, |classes| sized(YoloX::new(0.33, 0.375), classes)),
+    yolox("yolox_s", 640, |classes| sized(YoloX::new(0.33, 0.5), classes)),
+    yolox("yolox_m", 640, |classes| sized(YoloX::new(0.67, 0.75), classes)),
+    yolox("yolox_l", 640, |classes| sized(YoloX::new(1.0, 1.0), classes)),
+    yolox("yolox_x", 640, |classes| sized(YoloX::new(1.33, 1.25), classes)),
+    tiny_detector("yolox-test", "yolox", 255.0, |classes| sized(YoloX::SMALL_TEST, classes)),
 ];

@@ -46,6 +46,7 @@ impl Case {
         let targets = match model.task() {
             Task::Classify => deterministic::labels(batch, model.classes()),
             Task::Segment => deterministic::masks(batch, side),
+            Task::Detect => panic!("detectors have a comparison of their own"),
         };
         let images = deterministic::images(batch, side, channels);
         let mut case =
@@ -178,6 +179,7 @@ impl Case {
             Task::Classify => loss::mean(&loss::cross_entropy(&outputs[0], target, 0.0), None),
             Task::Segment if self.deep => self.deep_loss(outputs, target),
             Task::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),
+            Task::Detect => panic!("detectors have a comparison of their own"),
         }
     }
 

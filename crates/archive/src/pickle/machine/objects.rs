@@ -25,6 +25,7 @@ impl Machine<'_> {
     fn push_global(&mut self, module: &str, name: &str) -> Done {
         match globals::find(self.globals, module, name) {
             Some((module, name)) => self.push(Node::Global(module, name)),
+            None if self.keep_foreign => self.push(Node::Global(globals::FOREIGN.0, globals::FOREIGN.1)),
             None => Err(PickleError::Forbidden { module: printable(module), name: printable(name) }),
         }
     }

@@ -17,19 +17,20 @@ pub(super) fn build(graph: &Graph, packed: &HashSet<(ValueId, Form)>) -> Result<
     }
     for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
         build.path = node.path.clone();
-        let ways =
-            roles(graph, node).into_iter().filter(|way| way.packed(node).iter().any(|value| packed.contains(value)));
-        let way = match node.op {
-            Op::Barrier => ways.reduce(merged),
-            _ => ways.into_iter().next(),
+        let alternatives = roles(graph, node)
+            .into_iter()
+            .filter(|roles| roles.packed(node).iter().any(|value| packed.contains(value)));
+        let roles = match node.op {
+            Op::Barrier => alternatives.reduce(merged),
+            _ => alternatives.into_iter().next(),
         };
-        build.node(node, way)?;
+        build.node(node, roles)?;
     }
     let outputs = graph.outputs().iter().map(|&output| build.value(output, None)).collect::<Result<_, _>>()?;
     Ok(build.builder.finish(outputs))
 }
 
-/// The ways of a barrier concern different values; the first counts where they do not.
+/// The alternatives of a barrier concern different values; the first counts where they do not.
 fn merged(left: Roles, right: Roles) -> Roles {
     let either = |left: Vec<Option<Form>>, right: &[Option<Form>]| {
         left.into_iter().zip(right).map(|(left, right)| left.or(*right)).collect::<Vec<_>>()
@@ -46,11 +47,11 @@ pub(super) struct Build<'g> {
 }
 
 impl Build<'_> {
-    fn node(&mut self, node: &Node, way: Option<Roles>) -> Result<(), String> {
+    fn node(&mut self, node: &Node, roles: Option<Roles>) -> Result<(), String> {
         let plain = || Roles { inputs: vec![None; node.inputs.len()], outputs: vec![None; node.outputs.len()] };
-        let is_packed = way.is_some();
-        let way = way.unwrap_or_else(plain);
-        let operands = node.inputs.iter().zip(&way.inputs).map(|(&input, &form)| self.value(input, form));
+        let is_packed = roles.is_some();
+        let roles = roles.unwrap_or_else(plain);
+        let operands = node.inputs.iter().zip(&roles.inputs).map(|(&input, &form)| self.value(input, form));
         let operands = operands.collect::<Result<Vec<_>, _>>()?;
         let results = match &node.op {
             _ if !is_packed => self.builder.copy(self.graph, node, operands),
@@ -61,9 +62,9 @@ impl Build<'_> {
                 let shape = self.graph.shape(kernel).clone();
                 vec![packed.emit(conv, [operands[0], operands[1]], &shape, self)?]
             }
-            _ => vec![self.packed(node, &way, &operands)?],
+            _ => vec![self.packed(node, &roles, &operands)?],
         };
-        for ((&output, form), result) in node.outputs.iter().zip(way.outputs).zip(results) {
+        for ((&output, form), result) in node.outputs.iter().zip(roles.outputs).zip(results) {
             self.made.insert((output, form), result);
         }
         Ok(())

@@ -173,25 +173,25 @@ impl PackedAxis {
         (0..outputs).map(|a| (0..inputs).map(|b| offset(a, b)).collect()).collect()
     }
 
-    /// The least and the greatest D for which some block has an element.
+    /// The min and max D for which some block has an element.
     fn reach(&self) -> [i64; 2] {
         let side = SIDE as i64;
         let offsets: Vec<i64> = self.offsets().into_iter().flatten().collect();
-        let least = offsets.iter().map(|offset| -offset.div_euclid(side)).min().unwrap_or(0);
+        let min = offsets.iter().map(|offset| -offset.div_euclid(side)).min().unwrap_or(0);
         let last = self.kernel as i64 - 1;
-        let greatest = offsets.iter().map(|offset| (last - offset).div_euclid(side)).max().unwrap_or(0);
-        [least, greatest.max(least)]
+        let max = offsets.iter().map(|offset| (last - offset).div_euclid(side)).max().unwrap_or(0);
+        [min, max.max(min)]
     }
 
     fn taps(&self) -> usize {
-        let [least, greatest] = self.reach();
-        (greatest - least + 1) as usize
+        let [min, max] = self.reach();
+        (max - min + 1) as usize
     }
 
     fn padding(&self) -> (i64, i64) {
-        let [least, _] = self.reach();
+        let [min, _] = self.reach();
         let [inputs, outputs] = [0, 1].map(|which| (self.lengths[which] / self.blocks()[which]) as i64);
-        (-least, outputs + self.taps() as i64 - 1 - inputs + least)
+        (-min, outputs + self.taps() as i64 - 1 - inputs + min)
     }
 
     /// Where the block's first element lies in the kernel; the next is two further.

@@ -6,26 +6,26 @@ use super::{BLOCK, Form, SIDE};
 use crate::{Binary, Comparison, DType, Node, Op, Reduction, Shape, Unary, ValueId};
 
 impl Build<'_> {
-    /// The result of a node whose operands are packed as `way` says.
-    pub fn packed(&mut self, node: &Node, way: &Roles, operands: &[ValueId]) -> Result<ValueId, String> {
+    /// The result of a node whose operands are packed as `roles` says.
+    pub fn packed(&mut self, node: &Node, roles: &Roles, operands: &[ValueId]) -> Result<ValueId, String> {
         let shape = self.graph.shape(node.outputs[0]).clone();
-        let packed = way.outputs[0].and_then(|form| form.packed(shape.dims()));
+        let packed = roles.outputs[0].and_then(|form| form.packed(shape.dims()));
         let same = || packed.clone().ok_or("a result that cannot be packed");
         match &node.op {
             Op::Reshape { .. } => self.emit(Op::Reshape { dims: same()? }, operands),
-            Op::Broadcast { axes, .. } => self.broadcast(operands[0], axes, way, &shape, same()?),
+            Op::Broadcast { axes, .. } => self.broadcast(operands[0], axes, roles, &shape, same()?),
             Op::Slice { starts, limits, strides } => {
                 let window = [starts.clone(), limits.clone(), strides.clone()];
-                match way.outputs[0] {
+                match roles.outputs[0] {
                     Some(form) => self.slice(operands[0], window, form),
                     None => self.pixel(operands[0], window),
                 }
             }
-            Op::Pad { low, high, interior } => self.pad(operands, [low, high], interior, way),
-            Op::Concatenate { axis } if *axis + 1 == shape.rank() && way.outputs[0] == Some(Form::Image) => {
+            Op::Pad { low, high, interior } => self.pad(operands, [low, high], interior, roles),
+            Op::Concatenate { axis } if *axis + 1 == shape.rank() && roles.outputs[0] == Some(Form::Image) => {
                 self.per_pixel(operands, |build, blocks| build.emit(node.op.clone(), blocks))
             }
-            Op::Reduce { kind, axes } => self.reduce(operands[0], *kind, axes, way),
+            Op::Reduce { kind, axes } => self.reduce(operands[0], *kind, axes, roles),
             Op::ReduceWindow { kind, .. } => self.pool(operands[0], *kind, shape.dtype()),
             Op::SelectAndScatter { .. } => self.unpool(operands[0], operands[1]),
             op => self.emit(op.clone(), operands),
@@ -69,18 +69,18 @@ impl Build<'_> {
         &mut self,
         operand: ValueId,
         axes: &[usize],
-        way: &Roles,
+        roles: &Roles,
         shape: &Shape,
         packed: Vec<usize>,
     ) -> Result<ValueId, String> {
         let last = shape.rank() - 1;
-        let channels = match way.outputs[0] {
+        let channels = match roles.outputs[0] {
             Some(Form::Image) => shape.dims()[last],
             Some(Form::Map) | None => 1,
         };
         // A packed operand of one channel ends in the pixels of blocks.
         let own = self.builder.shape(operand).dims().to_vec();
-        match way.inputs[0] {
+        match roles.inputs[0] {
             Some(form) => {
                 let inner = packed.len() - 1;
                 let axes = if form == Form::Map { [axes, &[inner]].concat() } else { axes.to_vec() };
@@ -145,11 +145,11 @@ impl Build<'_> {
         operands: &[ValueId],
         [low, high]: [&Vec<i64>; 2],
         interior: &[usize],
-        way: &Roles,
+        roles: &Roles,
     ) -> Result<ValueId, String> {
         let last = low.len() - 1;
         let mut op = Op::Pad { low: low.clone(), high: high.clone(), interior: interior.to_vec() };
-        if way.outputs[0] == Some(Form::Map) {
+        if roles.outputs[0] == Some(Form::Map) {
             // The pixels of blocks are one axis more.
             if let Op::Pad { low, high, interior } = &mut op {
                 low.push(0);
@@ -163,14 +163,14 @@ impl Build<'_> {
         self.emit(op, operands)
     }
 
-    fn reduce(&mut self, operand: ValueId, kind: Reduction, axes: &[usize], way: &Roles) -> Result<ValueId, String> {
+    fn reduce(&mut self, operand: ValueId, kind: Reduction, axes: &[usize], roles: &Roles) -> Result<ValueId, String> {
         let rank = self.builder.shape(operand).rank();
         let (rows, inner) = (rank - 3, rank - 1);
         let (over_pixels, over_channels) = (axes.contains(&rows), axes.contains(&inner));
         let reduce = |axes: &[usize]| Op::Reduce { kind, axes: axes.to_vec() };
         match (over_pixels, over_channels) {
             (true, true) => self.emit(reduce(axes), &[operand]),
-            (true, false) if way.inputs[0] == Some(Form::Map) => {
+            (true, false) if roles.inputs[0] == Some(Form::Map) => {
                 self.emit(reduce(&[axes, &[inner]].concat()), &[operand])
             }
             (true, false) => {

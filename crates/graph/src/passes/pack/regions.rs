@@ -11,22 +11,23 @@ const PRODUCTS_PER_BYTE: f64 = 70.0;
 
 /// The values that are to be packed, with their forms.
 pub(super) fn packed_values(graph: &Graph) -> HashSet<(ValueId, Form)> {
-    let ways: Vec<Vec<Roles>> = graph.nodes().iter().map(|node| roles(graph, node)).collect();
-    let nodes = || graph.nodes().iter().zip(&ways);
+    let alternatives: Vec<Vec<Roles>> = graph.nodes().iter().map(|node| roles(graph, node)).collect();
+    let nodes = || graph.nodes().iter().zip(&alternatives);
     let mut regions = Regions::new(graph);
-    nodes().for_each(|(node, ways)| ways.iter().for_each(|way| regions.join(&way.packed(node))));
+    nodes().for_each(|(node, alternatives)| alternatives.iter().for_each(|roles| regions.join(&roles.packed(node))));
     // What convolutions gain; a region without any is laid out well by the compiler itself.
     let mut gains: HashMap<usize, f64> = HashMap::new();
-    for (node, ways) in nodes() {
-        if let (Op::Convolution(conv), [way]) = (&node.op, &ways[..]) {
-            let values = way.packed(node);
+    for (node, alternatives) in nodes() {
+        if let (Op::Convolution(conv), [roles]) = (&node.op, &alternatives[..]) {
+            let values = roles.packed(node);
             let bytes: f64 = values.iter().map(|&value| saved_bytes(graph, value)).sum();
             let gain = bytes + saved_products(conv, graph, node) / PRODUCTS_PER_BYTE;
             *gains.entry(regions.of(values[0])).or_default() += gain;
         }
     }
     // What its borders cost: a value is converted once however often it is read.
-    let borders: HashSet<(ValueId, Form)> = nodes().flat_map(|(node, ways)| plain_in(node, ways)).collect();
+    let borders: HashSet<(ValueId, Form)> =
+        nodes().flat_map(|(node, alternatives)| plain_in(node, alternatives)).collect();
     let outputs = graph.outputs().iter().flat_map(|&output| Form::ALL.map(|form| (output, form)));
     for value in borders.into_iter().chain(outputs) {
         if let Some(gain) = gains.get_mut(&regions.of(value)) {
@@ -34,18 +35,18 @@ pub(super) fn packed_values(graph: &Graph) -> HashSet<(ValueId, Form)> {
         }
     }
     let gains_something = |value: &(ValueId, Form)| gains.get(&regions.of(*value)).is_some_and(|&gain| gain > 0.0);
-    let all = nodes().flat_map(|(node, ways)| ways.iter().flat_map(|way| way.packed(node)));
+    let all = nodes().flat_map(|(node, alternatives)| alternatives.iter().flat_map(|roles| roles.packed(node)));
     all.filter(gains_something).collect()
 }
 
 /// The forms that a node neither reads nor makes of its values.
-fn plain_in(node: &Node, ways: &[Roles]) -> Vec<(ValueId, Form)> {
+fn plain_in(node: &Node, alternatives: &[Roles]) -> Vec<(ValueId, Form)> {
     let sides: [(&[ValueId], fn(&Roles) -> &[Option<Form>]); 2] =
-        [(&node.inputs, |way| &way.inputs), (&node.outputs, |way| &way.outputs)];
+        [(&node.inputs, |roles| &roles.inputs), (&node.outputs, |roles| &roles.outputs)];
     let mut plain = Vec::new();
     for (values, forms) in sides {
         for (index, &value) in values.iter().enumerate() {
-            let missing = |form: &Form| !ways.iter().any(|way| forms(way)[index] == Some(*form));
+            let missing = |form: &Form| !alternatives.iter().any(|roles| forms(roles)[index] == Some(*form));
             plain.extend(Form::ALL.into_iter().filter(missing).map(|form| (value, form)));
         }
     }
@@ -91,22 +92,22 @@ impl Regions {
     }
 
     fn of(&self, value: (ValueId, Form)) -> usize {
-        let mut place = place(value);
-        while self.parents[place] != place {
-            place = self.parents[place];
+        let mut slot = slot(value);
+        while self.parents[slot] != slot {
+            slot = self.parents[slot];
         }
-        place
+        slot
     }
 
     fn join(&mut self, values: &[(ValueId, Form)]) {
         let roots: Vec<usize> = values.iter().map(|&value| self.of(value)).collect();
-        let Some(&least) = roots.iter().min() else { return };
-        roots.into_iter().for_each(|root| self.parents[root] = least);
-        // Short ways for later questions.
-        values.iter().for_each(|&value| self.parents[place(value)] = least);
+        let Some(&first) = roots.iter().min() else { return };
+        roots.into_iter().for_each(|root| self.parents[root] = first);
+        // Later look-ups take one step.
+        values.iter().for_each(|&value| self.parents[slot(value)] = first);
     }
 }
 
-fn place((value, form): (ValueId, Form)) -> usize {
+fn slot((value, form): (ValueId, Form)) -> usize {
     value.index() * Form::ALL.len() + form as usize
 }

@@ -20,16 +20,16 @@ impl Roles {
         Roles::new(vec![Some(form); node.inputs.len()], Some(form))
     }
 
-    /// The values that are packed, of a node that is computed in this way.
+    /// The values that are packed, of a node that is computed with these roles.
     pub fn packed(&self, node: &Node) -> Vec<(ValueId, Form)> {
         let values = node.inputs.iter().zip(&self.inputs).chain(node.outputs.iter().zip(&self.outputs));
         values.filter_map(|(&value, form)| Some((value, (*form)?))).collect()
     }
 }
 
-/// All ways in which a node can be computed on packed values. For a barrier each concerns one of its values.
+/// All roles with which a node can be computed on packed values. For a barrier each concerns one of its values.
 pub(super) fn roles(graph: &Graph, node: &Node) -> Vec<Roles> {
-    let ways = match &node.op {
+    let alternatives = match &node.op {
         Op::Barrier => barrier(node),
         Op::Convolution(conv) => {
             let packed = PackedConv::of(conv, graph, node);
@@ -38,7 +38,7 @@ pub(super) fn roles(graph: &Graph, node: &Node) -> Vec<Roles> {
         _ => Form::ALL.into_iter().filter_map(|form| of_form(graph, node, form)).collect(),
     };
     let can_be_packed = |&(value, form): &(ValueId, Form)| form.packed(graph.shape(value).dims()).is_some();
-    ways.into_iter().filter(|way| way.packed(node).iter().all(can_be_packed)).collect()
+    alternatives.into_iter().filter(|roles| roles.packed(node).iter().all(can_be_packed)).collect()
 }
 
 fn barrier(node: &Node) -> Vec<Roles> {

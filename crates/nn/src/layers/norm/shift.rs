@@ -1,12 +1,15 @@
-//! What a batch norm takes away again.
+//! Biases that a batch norm cancels.
+//!
+//! This looks at the traced graph instead of being a pass: only before the gradients are recorded does the bias's own gradient
+//! become exactly zero. Afterwards the same would have to be recovered from sums that cancel up to rounding.
 
 use crate::Scope;
 use octant_graph::{Binary, DType, Graph, Op, Tensor, ValueId};
 
-/// What is to be normalized, and what was added to each of its channels, such as a convolution's bias, in f32.
+/// What is to be normalized without a bias per channel, such as a convolution's, and that bias in f32.
 ///
-/// Statistics of the batch take such a value away together with the mean. Where it never comes in, nothing is added to the
-/// data, and its gradient is zero without a sum over them, which would only say so up to rounding.
+/// Statistics of the batch subtract such a bias together with the mean. Without it nothing is added to the activations, and its
+/// gradient is zero without a sum over them, which would be zero only up to rounding.
 pub(super) fn split(cx: &Scope, x: &Tensor) -> (Tensor, Option<Tensor>) {
     let parts = x.trace().with_graph(|graph| terms(graph, x.id()?));
     match parts.filter(|_| super::groups(cx).is_some()) {
@@ -24,7 +27,7 @@ fn terms(graph: &Graph, x: ValueId) -> Option<(ValueId, ValueId)> {
     }
 }
 
-/// The vector that a value repeats for every place, if it is one with an element per channel.
+/// The vector that a value repeats for every pixel, if it is one with an element per channel.
 fn per_channel(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let node = graph.producer(value);
     let Op::Broadcast { dims, axes } = &node.op else { return None };

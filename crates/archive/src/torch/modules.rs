@@ -1,0 +1,88 @@
+//! Whole networks: what `torch.save(model)` and the trainers that do so write. The pickle names the network's classes,
+//! which nobody here has and nobody needs: every module is a record whose state holds dictionaries of parameters, buffers
+//! and further modules, and the names along the way are those of the state dict.
+
+use super::state_dict::{Allowance, describe, strip_prefixes};
+use super::storages::Storages;
+use crate::error::Fault;
+use crate::pickle::Value;
+use crate::{Archive, Format};
+
+/// Where trainers keep networks, the better one first: averaged weights are what they evaluate and publish.
+const USUAL_KEYS: [&str; 3] = ["ema", "model", "net"];
+
+/// Modules inside of modules; networks have fewer than ten levels.
+const DEEPEST_NESTING: usize = 64;
+
+/// The network in a pickle, and under which key it lies.
+pub(super) fn found<'a>(root: Value<'a>) -> Option<(&'static str, Value<'a>)> {
+    let under = |key: &'static str| Some((key, state(root.get(key)?)?));
+    state(root).map(|state| ("", state)).or_else(|| USUAL_KEYS.into_iter().find_map(under))
+}
+
+/// The state of a module's record.
+fn state(value: Value) -> Option<Value> {
+    let state = value.as_object()?.state?;
+    state.get("_modules").is_some().then_some(state)
+}
+
+pub(super) fn read(root: Value, storages: &mut Storages) -> Result<Archive, Fault> {
+    let (key, network) = found(root).ok_or_else(|| Fault::damaged("there is no network in it"))?;
+    let mut archive = Archive {
+        format: Format::TorchZip,
+        tensors: vec![],
+        metadata: vec![],
+        found_under: key.to_string(),
+        stripped_prefix: String::new(),
+        mapping: Default::default(),
+    };
+    let mut allowance = Allowance::of_a_network();
+    for (name, value) in root.entries().into_iter().flatten() {
+        let (name, text) = (name.to_string(), describe(value));
+        allowance.spend(&name)?;
+        allowance.spend(&text)?;
+        if name != key {
+            archive.metadata.push((name, text));
+        }
+    }
+    collect(network, storages, &mut archive, &mut allowance)?;
+    if archive.tensors.is_empty() {
+        return Err(Fault::damaged("the network in it has no tensors"));
+    }
+    archive.stripped_prefix = strip_prefixes(&mut archive.tensors);
+    Ok(archive)
+}
+
+/// Every parameter and every buffer, in the order of a state dict: a module's own, then those of its parts.
+fn collect(
+    network: Value,
+    storages: &mut Storages,
+    archive: &mut Archive,
+    allowance: &mut Allowance,
+) -> Result<(), Fault> {
+    // Modules that wait, the next one last: the prefix of their names, their state, how deep they lie.
+    let mut waiting = vec![(String::new(), network, 0)];
+    while let Some((prefix, module, depth)) = waiting.pop() {
+        for kind in ["_parameters", "_buffers"] {
+            let entries = module.get(kind).and_then(Value::entries);
+            for (name, value) in entries.into_iter().flatten() {
+                let name = format!("{prefix}{name}");
+                allowance.spend(&name)?;
+                if let Some(tensor) = storages.tensor(value).map_err(|fault| fault.of_tensor(&name))? {
+                    archive.tensors.push((name, tensor));
+                }
+            }
+        }
+        if depth == DEEPEST_NESTING {
+            return Err(Fault::damaged("its modules lie deeper in each other than any network's"));
+        }
+        let parts: Vec<(Value, Value)> =
+            module.get("_modules").and_then(Value::entries).into_iter().flatten().collect();
+        for (name, value) in parts.into_iter().rev() {
+            let name = format!("{prefix}{name}.");
+            allowance.spend(&name)?;
+            waiting.extend(state(value).map(|state| (name, state, depth + 1)));
+        }
+    }
+    Ok(())
+}

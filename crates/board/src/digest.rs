@@ -1,0 +1,72 @@
+//! What a run came to, in a few numbers: the last, lowest and highest value of every metric, its settings, how it ended.
+
+use crate::api::finite;
+use crate::run::{Run, Tag};
+use octant_events::{Kind, Setting, Value};
+use serde_json::{Map, json};
+
+const LARGEST_VALUE: u64 = 4 << 20;
+const START: &str = "_hparams_/session_start_info";
+const END: &str = "_hparams_/session_end_info";
+
+/// What a run came to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Digest {
+    pub outcomes: Vec<Outcome>,
+    /// Whether it said that it is over: `Some(true)` well, `Some(false)` not.
+    pub ended: Option<bool>,
+    /// Settings in its event files, written for TensorBoard's table.
+    pub settings: Map<String, serde_json::Value>,
+}
+
+/// What a metric came to.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    pub tag: String,
+    pub last: f32,
+    pub min: f32,
+    pub max: f32,
+}
+
+impl Digest {
+    pub fn of(run: &Run) -> Digest {
+        let scalars = run.tags().into_iter().filter(|tag| tag.kind == Kind::Scalar);
+        let outcomes = scalars.filter_map(|tag| outcome(run, tag)).collect();
+        Digest { outcomes, ended: ended(run), settings: settings(run) }
+    }
+}
+
+fn outcome(run: &Run, tag: Tag) -> Option<Outcome> {
+    run.with_numbers(&tag.name, |_, _, numbers| {
+        let finite = || numbers.iter().copied().filter(|number| number.is_finite());
+        Outcome {
+            last: numbers.last().copied().unwrap_or(f32::NAN),
+            min: finite().fold(f32::NAN, f32::min),
+            max: finite().fold(f32::NAN, f32::max),
+            tag: tag.name.clone(),
+        }
+    })
+}
+
+fn last_value(run: &Run, tag: &str) -> Option<Value> {
+    let bytes = run.stored(tag).pop()?.read(LARGEST_VALUE).ok()?;
+    Some(Value::decode(&bytes)?.1)
+}
+
+fn ended(run: &Run) -> Option<bool> {
+    match last_value(run, END)? {
+        Value::Finished => Some(true),
+        Value::Failed => Some(false),
+        _ => None,
+    }
+}
+
+fn settings(run: &Run) -> Map<String, serde_json::Value> {
+    let Some(Value::Settings(settings)) = last_value(run, START) else { return Map::new() };
+    let value = |setting: Setting| match setting {
+        Setting::Number(number) => finite(number),
+        Setting::Text(text) => json!(text),
+        Setting::Flag(flag) => json!(flag),
+    };
+    settings.into_iter().map(|(name, setting)| (name, value(setting))).collect()
+}

@@ -1,0 +1,333 @@
+//! The board in a real browser, without a screen: every page is opened and used, in light, dark and at a phone's width.
+//! `OCTANT_TEST_CHROMIUM` names the browser; without it the tests say that they were skipped. Screenshots are kept in
+//! `target/tmp/board`, to be looked at.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod devtools;
+#[path = "../support/mod.rs"]
+mod support;
+
+use devtools::Browser;
+use octant_board::Serving;
+use octant_events::EventWriter;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use support::{octant_run, plain_run, start, start_at};
+
+const PAGES: [(&str, &str); 7] = [
+    (
+        "curves",
+        "document.querySelectorAll('canvas.over').length > 3 && [...document.querySelectorAll('canvas.over')].some(c => c.chart.curves.length)",
+    ),
+    ("runs", "document.querySelectorAll('table.data tbody tr').length >= 3 && document.querySelector('svg circle')"),
+    ("images", "[...document.querySelectorAll('.images img')].some(i => i.complete && i.naturalWidth > 0)"),
+    (
+        "judgement",
+        "document.querySelectorAll('.matrix td').length === 9 && document.querySelectorAll('canvas.over').length >= 2",
+    ),
+    ("machine", "document.querySelectorAll('.card').length >= 3"),
+    ("histograms", "document.querySelectorAll('canvas').length >= 1 && document.querySelector('canvas').width > 300"),
+    ("log", "document.querySelectorAll('pre.log .no').length > 5"),
+];
+
+fn browser() -> Option<Browser> {
+    match std::env::var("OCTANT_TEST_CHROMIUM") {
+        Ok(program) => Some(Browser::start(&program)),
+        Err(_) => {
+            println!("SKIPPED: OCTANT_TEST_CHROMIUM names no browser");
+            None
+        }
+    }
+}
+
+fn folder_of_runs() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for index in 0..4 {
+        octant_run(&folder.path().join(format!("glyphs-{}", index + 1)), index, 12 + index as u64);
+    }
+    plain_run(&folder.path().join("elsewhere/experiment"), 100_000);
+    folder
+}
+
+fn shots() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("board")
+}
+
+fn url(serving: &Serving, page: &str) -> String {
+    format!("{}#/{page}", serving.url())
+}
+
+fn check(browser: &mut Browser, serving: &Serving) {
+    assert!(browser.errors.is_empty(), "the page complained: {:#?}", browser.errors);
+    let own = serving.url();
+    let foreign = browser.requests.iter().filter(|url| {
+        !url.starts_with(&own) && !url.starts_with("data:") && !url.starts_with("blob:") && *url != "about:blank"
+    });
+    assert_eq!(foreign.collect::<Vec<_>>(), Vec::<&String>::new(), "the page asked for something outside");
+}
+
+#[test]
+fn every_page_shows_its_content_in_light_dark_and_on_a_phone() {
+    let Some(mut browser) = browser() else { return };
+    let folder = folder_of_runs();
+    let serving = start(folder.path());
+    for (look, scheme, width, height) in
+        [("light", "light", 1280, 850), ("dark", "dark", 1280, 850), ("phone", "light", 390, 844)]
+    {
+        browser.size(width, height);
+        browser.prefer(scheme);
+        for (page, ready) in PAGES {
+            browser.open(&url(&serving, page));
+            browser.wait(page, ready);
+            // A frame for what was drawn last.
+            browser.eval("new Promise(done => requestAnimationFrame(() => setTimeout(done, 150)))");
+            assert_eq!(browser.eval("document.documentElement.dataset.theme"), json!(scheme));
+            let wide = browser.eval("document.documentElement.scrollWidth - innerWidth").as_f64().unwrap();
+            assert!(wide <= 0.0, "{page} is {wide} pixels wider than a window of {width}");
+            browser.shot(&shots().join(format!("{page}-{look}.png")));
+            let unnamed = "[...document.querySelectorAll('button, input, select, canvas, img, a')].filter(e => e.offsetParent && e.ariaHidden !== 'true' && \
+                           !(e.ariaLabel || e.textContent.trim() || e.alt !== undefined || e.labels?.length || e.title)).length";
+            assert_eq!(browser.eval(unnamed), json!(0), "{page} has controls without a name");
+        }
+    }
+    check(&mut browser, &serving);
+}
+
+#[test]
+fn curves_are_hovered_zoomed_panned_picked_and_shared() {
+    let Some(mut browser) = browser() else { return };
+    let folder = folder_of_runs();
+    let serving = start(folder.path());
+    browser.size(1280, 850);
+    browser.open(&url(&serving, "curves?smooth=0"));
+    let chart = |tag: &str| format!("document.querySelector('[data-tag=\"{tag}\"] canvas.over').chart");
+    browser.wait("curves", &format!("{}.curves.length === 4", chart("loss")));
+    // Hovering one chart moves the cursor of the others and shows the values of all runs.
+    let [x, y] = browser.middle("[data-tag=\"loss\"] canvas.over");
+    browser.mouse("mouseMoved", x, y, 0);
+    browser
+        .wait("the tip", "!document.querySelector('.tip').hidden && document.querySelectorAll('.tip tr').length === 4");
+    browser.wait("the other cursors", &format!("{}.cursor !== null", chart("val_loss")));
+    browser.shot(&shots().join("hover.png"));
+    // Zooming by dragging is shared by all charts and stands in the address.
+    browser.drag([x - 60.0, y], [x + 60.0, y], 0);
+    browser.wait("the zoom", &format!("{}.view && location.hash.includes('view=')", chart("val_loss")));
+    let address = browser.eval("location.href").as_str().unwrap().to_string();
+    let before = browser.eval(&format!("{}.view[0]", chart("loss"))).as_f64().unwrap();
+    browser.drag([x, y], [x - 50.0, y], 8);
+    browser.wait("the pan", &format!("{}.view[0] > {before}", chart("loss")));
+    // A shared address shows the same part.
+    browser.open(&address);
+    browser.wait(
+        "the shared view",
+        &format!(
+            "{}?.curves.length && Math.abs({}.view[0] - {before}) < 1e-6",
+            chart("loss").replace(").chart", ")?.chart"),
+            chart("loss")
+        ),
+    );
+    // The keyboard moves the cursor and shows everything again.
+    browser.eval("document.querySelector('[data-tag=\"loss\"] canvas.over').focus()");
+    browser.key("ArrowRight");
+    browser.wait("the cursor", &format!("{}.cursor !== null", chart("loss")));
+    browser.key("0");
+    browser.wait("everything", &format!("{}.view === null", chart("loss")));
+    // A click shows the nearest run alone; a second one brings all back.
+    let [x, y] = browser.middle("[data-tag=\"loss\"] canvas.over");
+    browser.mouse("mousePressed", x, y, 0);
+    browser.mouse("mouseReleased", x, y, 0);
+    browser.wait("one run", &format!("{}.curves.length === 1 && location.hash.includes('hide=')", chart("loss")));
+    browser.mouse("mousePressed", x, y, 0);
+    browser.mouse("mouseReleased", x, y, 0);
+    browser.wait("all runs", &format!("{}.curves.length === 4", chart("loss")));
+    // Pinned charts come first.
+    browser.eval("document.querySelector('[aria-label=\"Pin: val_accuracy\"]').click()");
+    browser.wait("the pin", "document.querySelector('details.group summary').textContent.startsWith('Pinned')");
+    // The filter of runs, and of metrics.
+    browser.eval("const f = document.querySelector('#side input'); f.value = 'glyphs-[12]$'; f.dispatchEvent(new Event('input'))");
+    browser.wait("two runs", &format!("{}.curves.length === 2", chart("loss")));
+    // Axes: in a run of Octant steps are not epochs.
+    browser.open(&url(&serving, "curves?smooth=0&axis=epoch"));
+    browser.wait(
+        "epochs",
+        &format!(
+            "{}?.curves.length && {}.full()[1] === 15",
+            chart("loss").replace(").chart", ")?.chart"),
+            chart("loss")
+        ),
+    );
+    browser.open(&url(&serving, "curves?smooth=0&axis=step"));
+    browser.wait(
+        "steps",
+        &format!(
+            "{}?.curves.length && {}.full()[1] === 480",
+            chart("loss").replace(").chart", ")?.chart"),
+            chart("loss")
+        ),
+    );
+    // Downloads hold every point; the drawing is a drawing.
+    let csv = browser.eval(
+        "fetch('/api/export?tag=train/noise&format=csv').then(r => r.text()).then(t => t.trim().split('\\n').length)",
+    );
+    assert_eq!(csv, json!(100_001));
+    let svg = browser.eval(&format!("{}.svg('loss')", chart("loss")));
+    assert!(svg.as_str().unwrap().contains("<path d=\"M"), "{svg}");
+    check(&mut browser, &serving);
+}
+
+#[test]
+fn a_hundred_thousand_points_pan_and_no_point_is_lost() {
+    let Some(mut browser) = browser() else { return };
+    let folder = folder_of_runs();
+    let serving = start(folder.path());
+    browser.size(1280, 850);
+    browser.open(&url(&serving, "curves?smooth=0&find=noise"));
+    let chart = "document.querySelector('[data-tag=\"train/noise\"] canvas.over').chart";
+    browser.wait("the curve", &format!("{}?.curves.length", chart.replace(").chart", ")?.chart")));
+    let facts = browser.eval(&format!(
+        "[{chart}.curves[0].all, Math.max(...{chart}.curves[0].raw.y), {chart}.curves[0].raw.x.length]"
+    ));
+    assert_eq!(facts[0], json!(100_000));
+    // One single point of a hundred thousand stands out; it must be seen.
+    assert!(facts[1].as_f64().unwrap() > 24.0, "{facts}");
+    assert!(facts[2].as_f64().unwrap() < 8_000.0, "{facts}");
+    let script = format!(
+        "(async () => {{ const c = {chart}; const [a, b] = c.full(); c.zoom([a, a + (b - a) / 3]); await new Promise(r => setTimeout(r, 800)); \
+         let spent = 0; for (let i = 0; i < 60; i += 1) {{ c.setView([a + i * (b - a) / 200, a + (b - a) / 3 + i * (b - a) / 200]); \
+         await new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))); spent += c.drawn; }} return spent / 60; }})()"
+    );
+    let each = browser.eval(&script).as_f64().unwrap();
+    println!("a frame of a pan over 100,000 points takes {each:.2} ms");
+    assert!(each < 33.0, "a frame takes {each} ms");
+    check(&mut browser, &serving);
+}
+
+#[test]
+fn runs_are_sorted_compared_and_their_differences_shown() {
+    let Some(mut browser) = browser() else { return };
+    let folder = folder_of_runs();
+    let serving = start(folder.path());
+    browser.size(1280, 850);
+    browser.open(&url(&serving, "runs"));
+    browser.wait("the table", "document.querySelectorAll('table.data tbody tr').length === 5");
+    let first = "document.querySelector('table.data tbody tr').innerText";
+    let sort = "[...document.querySelectorAll('th button')].find(b => b.textContent.startsWith('seed')).click()";
+    browser.eval(sort);
+    browser.wait("ascending", "document.querySelector('th[aria-sort=ascending]').innerText.startsWith('seed')");
+    assert!(browser.eval(first).as_str().unwrap().contains("glyphs-1"));
+    browser.eval(sort);
+    browser.wait("descending", &format!("{first}.includes('glyphs-4')"));
+    browser.eval("document.querySelectorAll('tbody input[type=checkbox]')[0].click()");
+    browser.eval("document.querySelectorAll('tbody input[type=checkbox]')[1].click()");
+    browser.wait(
+        "the difference",
+        "[...document.querySelectorAll('tr.differs')].some(r => r.innerText.includes('phases.0.schedule.lr'))",
+    );
+    assert_eq!(
+        browser.eval("[...document.querySelectorAll('tr.differs')].some(r => r.innerText.startsWith('model'))"),
+        json!(false)
+    );
+    browser
+        .wait("status", "document.body.innerText.includes('finished') && document.body.innerText.includes('stopped')");
+    browser.wait("lines", "document.querySelectorAll('svg path').length >= 4");
+    browser.shot(&shots().join("compare.png"));
+    // Images: the slider goes through the epochs.
+    browser.open(&url(&serving, "images"));
+    browser.wait("images", "document.querySelectorAll('.images img').length >= 4");
+    browser.eval(
+        "const s = document.querySelector('input[type=range]'); s.value = 0; s.dispatchEvent(new Event('input'))",
+    );
+    browser.wait("the first epoch", "document.querySelector('.images figure').innerText.includes('step 1,')");
+    // Judgement: a cell says what it counts.
+    browser.open(&url(&serving, "judgement"));
+    browser.wait("cells", "document.querySelectorAll('.matrix td').length === 9");
+    browser.eval("document.querySelectorAll('.matrix td')[1].click()");
+    browser.wait("the cell", "document.body.innerText.includes('shirt taken for coat: 9 of 60')");
+    // The log is searched.
+    browser.open(&url(&serving, "log"));
+    browser.wait("the log", "document.querySelectorAll('pre.log .no').length > 5");
+    browser.eval("const s = document.querySelector('main input[type=search]'); s.value = 'epoch 7'; s.dispatchEvent(new Event('input'))");
+    browser.wait("the line", "document.querySelectorAll('mark').length === 1");
+    check(&mut browser, &serving);
+}
+
+#[test]
+fn new_points_appear_within_a_second_and_a_restarted_server_is_found_again() {
+    let Some(mut browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("live")).unwrap();
+    let mut events = EventWriter::create(&folder.path().join("live")).unwrap();
+    (0..50).for_each(|step| events.scalar(step, "loss", 1.0 / (step + 1) as f64).unwrap());
+    let serving = start(folder.path());
+    let address = serving.address();
+    browser.size(1280, 850);
+    browser.open(&url(&serving, "curves?smooth=0"));
+    let chart = "document.querySelector('[data-tag=\"loss\"] canvas.over')?.chart";
+    browser.wait(
+        "the curve",
+        &format!("{chart}?.curves[0]?.all === 50 && document.querySelector('#live').className === 'on'"),
+    );
+    let mut slowest = Duration::ZERO;
+    for step in 50..55 {
+        events.scalar(step, "loss", 0.5).unwrap();
+        slowest = slowest.max(browser.wait("the new point", &format!("{chart}.curves[0].all === {}", step + 1)));
+    }
+    println!("the slowest of five new points was on screen after {slowest:?}");
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}, even on a machine that is busy with other tests");
+    check(&mut browser, &serving);
+    drop(serving);
+    browser.wait("the loss", "document.querySelector('#live').className === 'off'");
+    browser.shot(&shots().join("reconnecting.png"));
+    events.scalar(55, "loss", 0.25).unwrap();
+    let begun = Instant::now();
+    let again = loop {
+        let options = octant_board::Options { folders: vec![folder.path().into()], address, names: Vec::new() };
+        match octant_board::serve(&options) {
+            Ok(serving) => break serving,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(90), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    browser.wait("the connection", "document.querySelector('#live').className === 'on'");
+    browser.wait("what came meanwhile", &format!("{chart}.curves[0].all === 56"));
+    drop(again);
+}
+
+#[test]
+fn fifteen_hundred_runs_scroll() {
+    let Some(mut browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for run in 0..1500 {
+        let path = folder.path().join(format!("sweep/run-{run:04}"));
+        std::fs::create_dir_all(&path).unwrap();
+        let mut events = EventWriter::create(&path).unwrap();
+        let tags: Vec<String> = (0..20).map(|metric| format!("metric/{metric:02}")).collect();
+        for step in 0..5u64 {
+            let value = |metric: usize| {
+                octant_events::Value::Scalar((step as f32 * 0.1 + run as f32 * 1e-3).sin() + metric as f32)
+            };
+            events
+                .values(step, tags.iter().enumerate().map(|(metric, tag)| (tag.clone(), value(metric))).collect())
+                .unwrap();
+        }
+    }
+    let serving = start_at(folder.path(), "127.0.0.1:0");
+    browser.size(1280, 850);
+    browser.open(&url(&serving, "curves?smooth=0"));
+    browser.wait("curves", "document.querySelector('canvas.over')?.chart.curves.length === 1500");
+    assert!(
+        browser.eval("document.querySelectorAll('.run').length").as_f64().unwrap() < 100.0,
+        "only rows that are seen exist"
+    );
+    // How long the page is busy between two frames while it scrolls over all charts and over the list of runs.
+    let script = "(async () => { const main = document.querySelector('main'), list = document.querySelector('.list'); let frames = 0; const begun = performance.now(); \
+                  while (performance.now() - begun < 3000) { main.scrollTop += 12; list.scrollTop += 40; await new Promise(r => requestAnimationFrame(r)); frames += 1; } \
+                  return frames / 3; })()";
+    let rate = browser.eval(script).as_f64().unwrap();
+    println!("1,500 runs × 20 metrics scroll at {rate:.0} frames/s");
+    assert!(rate > 5.0, "{rate} frames/s, even on a machine that is busy with other tests");
+    browser.shot(&shots().join("fifteen-hundred.png"));
+    check(&mut browser, &serving);
+}

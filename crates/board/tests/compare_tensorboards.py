@@ -1,0 +1,117 @@
+# Run by tensorboard.rs: writes values as newer writers keep them, then asks two TensorBoards the same questions.
+import json, sys, time, urllib.error, urllib.parse, urllib.request
+import numpy as np
+from tensorboard import default, program
+from tensorboard.compat.proto import event_pb2
+from tensorboard.plugins.histogram import metadata as histogram
+from tensorboard.plugins.image import metadata as image
+from tensorboard.plugins.pr_curve import metadata as pr_curve
+from tensorboard.plugins.scalar import metadata as scalar
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.util import tensor_util
+
+folder, port = sys.argv[1:]
+if port == 'write':
+    writer = EventFileWriter(folder + '/modern')
+    random = np.random.RandomState(1)
+    for step in range(5):
+        counts = [np.sort(random.randint(0, 50, 9))[::-1].astype(np.float64) for _ in range(4)]
+        precision, recall = counts[0] / (counts[0] + counts[1] + 1), counts[0] / (counts[0] + counts[3] + 1)
+        edges = np.sort(random.randn(11))
+        buckets = np.stack([edges[:-1], edges[1:], random.randint(0, 9, 10)], axis=1)
+        pixel = bytes.fromhex('89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a4944415478da6360000000020001e221bc330000000049454e44ae426082')
+        values = [
+            ('modern/loss', np.float32(1.0 / (step + 1)), scalar.create_summary_metadata('a loss', 'described')),
+            ('modern/weights', buckets, histogram.create_summary_metadata('', '')),
+            ('modern/pr', np.stack([*counts, precision, recall]).astype(np.float32), pr_curve.create_summary_metadata('', '', 9)),
+            ('modern/images', np.array([b'1', b'1', pixel, pixel], dtype=object), image.create_summary_metadata('', '')),
+        ]
+        for tag, array, metadata in values:
+            event = event_pb2.Event(wall_time=1.7e9 + step, step=step)
+            event.summary.value.add(tag=tag, metadata=metadata, tensor=tensor_util.make_tensor_proto(array))
+            writer.add_event(event)
+    writer.flush()
+    writer.close()
+    sys.exit()
+
+def start(*flags):
+    board = program.TensorBoard(default.get_plugins())
+    board.configure(argv=[None, '--port', '0', *flags])
+    return board.launch()
+
+urls = {'own': start('--logdir', folder, '--load_fast', 'true'), 'octant': start('--grpc_data_provider', 'localhost:' + port)}
+
+def ask(url, path, body=None, **query):
+    address = url + 'data/' + path + ('?' + urllib.parse.urlencode(query) if query else '')
+    request = urllib.request.Request(address, data=body and json.dumps(body).encode(), headers={'Content-Type': 'application/json'} if body else {})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read()
+
+def both(path, body=None, **query):
+    answers = {}
+    for name, url in urls.items():
+        try:
+            answers[name] = ask(url, path, body, **query)
+        except urllib.error.HTTPError as error:
+            answers[name] = str(error).encode()
+    return [answers['own'], answers['octant']]
+
+def near(a, b):
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(near(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(near, a, b))
+    if isinstance(a, float) or isinstance(b, float):
+        return abs(a - b) <= 1e-6 * max(1.0, abs(a))
+    return a == b
+
+def compare(what, path, body=None, **query):
+    own, octant = (json.loads(answer) for answer in both(path, body, **query))
+    # Keys of blobs are private to a data server.
+    def public(value):
+        if isinstance(value, dict):
+            return {key: public(item) for key, item in value.items() if key not in ('query', 'blob_key')}
+        return [public(item) for item in value] if isinstance(value, list) else value
+    if not near(public(own), public(octant)):
+        sys.exit('%s differ:\nown    %s\noctant %s' % (what, json.dumps(public(own))[:1500], json.dumps(public(octant))[:1500]))
+    assert own, what + ' are empty'
+    print('same', what)
+    return own, octant
+
+for url in urls.values():
+    begun = time.time()
+    while time.time() - begun < 60:
+        if b'modern' in ask(url, 'runs') and b'modern' in ask(url, 'plugin/pr_curves/tags'):
+            break
+        time.sleep(0.2)
+compare('runs', 'runs')
+tags = compare('scalar tags', 'plugin/scalars/tags')[0]
+for run in tags:
+    for tag in tags[run]:
+        compare('scalars %s %s' % (run, tag), 'plugin/scalars/scalars', run=run, tag=tag)
+tags = compare('histogram tags', 'plugin/histograms/tags')[0]
+for run in tags:
+    for tag in tags[run]:
+        compare('histograms %s %s' % (run, tag), 'plugin/histograms/histograms', run=run, tag=tag)
+tags = compare('image tags', 'plugin/images/tags')[0]
+images = 0
+for run in tags:
+    for tag in tags[run]:
+        lists = compare('images %s %s' % (run, tag), 'plugin/images/images', run=run, tag=tag, sample=0)
+        raw = [json.loads(answer) for answer in both('plugin/images/images', run=run, tag=tag, sample=0)]
+        for own, octant in zip(*raw):
+            pictures = [ask(url, 'plugin/images/individualImage?' + item['query']) for url, item in zip(urls.values(), (own, octant))]
+            assert pictures[0] == pictures[1] and pictures[0][1:4] == b'PNG', (run, tag)
+            images += 1
+assert images, 'no images'
+print('same bytes of', images, 'images')
+tags = compare('curve tags', 'plugin/pr_curves/tags')[0]
+for run in tags:
+    for tag in tags[run]:
+        compare('curves %s %s' % (run, tag), 'plugin/pr_curves/pr_curves', run=run, tag=tag)
+compare('text tags', 'plugin/text/tags')
+experiment = compare('settings', 'plugin/hparams/experiment', body={'experimentName': '', 'hparamsLimit': 100})[0]
+columns = {'allowedStatuses': ['STATUS_UNKNOWN', 'STATUS_SUCCESS', 'STATUS_FAILURE', 'STATUS_RUNNING'], 'startIndex': 0, 'sliceSize': 100, 'colParams': [], 'experimentName': ''}
+groups = compare('sessions', 'plugin/hparams/session_groups', body=columns)[0]
+assert len(groups['sessionGroups']) == 2, groups
+print('ALL SAME')

@@ -1,0 +1,158 @@
+//! The `selftest` command: whether this machine's device computes what it should.
+
+use crate::output::{Json, duration};
+use crate::{Ending, device};
+use anyhow::{Result, bail};
+use octant_conformance::layers::{self, LAYERS, Layer};
+use octant_conformance::{Suite, cases};
+use octant_runtime::Backend;
+use serde_json::json;
+use std::time::Instant;
+
+/// Run the conformance suite, and on an NVIDIA GPU our own kernels, on a device of this machine
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// auto, cpu, cuda, tpu, or the path of a PJRT plugin
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Groups of the conformance suite, such as `dot`; everything without
+    groups: Vec<String>,
+    /// Randomly generated graphs to try
+    #[arg(long, default_value_t = 40)]
+    random_graphs: u32,
+    /// Print one JSON object per check
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was checked so far.
+struct Progress {
+    as_json: bool,
+    passed: usize,
+    failures: Vec<(String, String)>,
+}
+
+impl Progress {
+    /// Prints one group of checks.
+    fn group(&mut self, name: &str, passed: usize, failures: Vec<(String, String)>, time: std::time::Duration) {
+        if self.as_json {
+            Json::line(json!({
+                "event": "group", "name": name, "passed": passed, "seconds": time.as_secs_f64(),
+                "failures": failures.iter().map(|(case, problem)| json!({"case": case, "problem": problem})).collect::<Vec<_>>(),
+            }));
+        } else {
+            let verdict = if failures.is_empty() { "ok".to_string() } else { format!("{} WRONG", failures.len()) };
+            println!("{name:<14} {passed:>5} passed  {verdict:<9} {}", duration(time));
+        }
+        self.passed += passed;
+        self.failures.extend(failures);
+    }
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
+    check_groups(&arguments.groups)?;
+    let mut progress = Progress { as_json: arguments.json, passed: 0, failures: Vec::new() };
+    let backend = device::open_exact(&arguments.device, None)?;
+    let described = describe(&*backend);
+    let is_cuda = backend.name() == "cuda";
+    if !arguments.json {
+        println!("testing {described}");
+    }
+    let suite = Suite::boxed(backend).with_random_graphs(arguments.random_graphs);
+    let is_wanted = |group: &str| arguments.groups.is_empty() || arguments.groups.iter().any(|name| name == group);
+    for (group, _) in cases::GROUPS.iter().filter(|(group, _)| is_wanted(group)) {
+        let report = suite.run_group(group);
+        progress.group(group, report.passed, report.failures, report.time);
+    }
+    if !arguments.groups.is_empty() {
+        return finish(&described, &progress);
+    }
+    for (name, report) in [("behavior", suite.run_behavior()), ("random graphs", suite.run_random())] {
+        progress.group(name, report.passed, report.failures, report.time);
+    }
+    // Its memory is needed for the next backend.
+    drop(suite);
+    if is_cuda {
+        own_kernels(&arguments.device, &mut progress)?;
+    }
+    finish(&described, &progress)
+}
+
+/// A group that does not exist is a mistake, not a success.
+fn check_groups(groups: &[String]) -> Result<()> {
+    let known: Vec<&str> = cases::GROUPS.iter().map(|(name, _)| *name).collect();
+    match groups.iter().find(|group| !known.contains(&group.as_str())) {
+        Some(unknown) => bail!("there is no group \"{unknown}\"; the groups are {}", known.join(", ")),
+        None => Ok(()),
+    }
+}
+
+fn describe(backend: &dyn Backend) -> String {
+    let kinds: Vec<String> = backend.devices().into_iter().map(|device| device.kind).collect();
+    let first = kinds.first().cloned().unwrap_or_default();
+    format!("{} ({} × {first}), octant {}", backend.name(), kinds.len(), env!("CARGO_PKG_VERSION"))
+}
+
+/// Our kernels against the CPU engine, layer by layer.
+fn own_kernels(device: &str, progress: &mut Progress) -> Result<()> {
+    let (device, reference) = (device::open(device, None)?, device::open("cpu", None)?);
+    let start = Instant::now();
+    let mut checks: Vec<(String, Result<(), String>)> = LAYERS
+        .iter()
+        .map(|layer| (layer.describe(), own_kernel(layer, &*device, &*reference, progress.as_json)))
+        .collect();
+    let magnitudes = layers::check_magnitudes(&*device, &*reference).map_err(|error| error.to_string());
+    checks.push(("numbers of all sizes".to_string(), magnitudes.and_then(judged)));
+    let nan = match layers::check_nan(&*device) {
+        Ok([found, expected]) if found == expected => Ok(()),
+        Ok([found, expected]) => Err(format!("{found} results are NaN instead of {expected}")),
+        Err(error) => Err(error.to_string()),
+    };
+    checks.push(("NaN stays NaN".to_string(), nan));
+    let passed = checks.iter().filter(|(_, outcome)| outcome.is_ok()).count();
+    let failures = checks.into_iter().filter_map(|(name, outcome)| Some((name, outcome.err()?))).collect();
+    progress.group("our kernels", passed, failures, start.elapsed());
+    Ok(())
+}
+
+fn judged(difference: layers::Difference) -> Result<(), String> {
+    match difference.is_right() {
+        true => Ok(()),
+        false => Err(format!(
+            "{:.1e} away from the processor's result, {:.1e} is allowed",
+            difference.found, difference.allowed
+        )),
+    }
+}
+
+fn own_kernel(layer: &Layer, device: &dyn Backend, reference: &dyn Backend, as_json: bool) -> Result<(), String> {
+    let difference = layer.check(device, reference).map_err(|error| error.to_string())?;
+    let (program, _) = layer.program().map_err(|error| error.to_string())?;
+    let kernels = octant_cuda::called_kernels(&program.graph);
+    if as_json {
+        Json::line(
+            json!({ "event": "layer", "layer": layer.describe(), "difference": difference.found, "kernels": kernels }),
+        );
+    }
+    judged(difference)
+}
+
+/// The summary, and what to send to the project if something is wrong.
+fn finish(described: &str, progress: &Progress) -> Result<Ending> {
+    let Progress { as_json, passed, failures } = progress;
+    if *as_json {
+        Json::line(json!({ "event": "summary", "device": described, "passed": passed, "failed": failures.len() }));
+    } else {
+        println!("{passed} checks passed, {} failed on {described}", failures.len());
+        for (name, problem) in failures {
+            println!("  {name}: {problem}");
+        }
+    }
+    match failures.is_empty() {
+        true => Ok(Ending::Done),
+        false => bail!(
+            "{} checks failed; please report the lines above together with the output of `octant devices`",
+            failures.len()
+        ),
+    }
+}

@@ -1,0 +1,294 @@
+//! The `yolo` command: Ultralytics' command line in Octant's words.
+
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+/// What one of their commands means here.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Translation {
+    /// The command, without `octant` before it.
+    pub command: Vec<String>,
+    /// What has no counterpart, or another one than its name says.
+    pub notes: Vec<String>,
+}
+
+/// Understand Ultralytics' command line: prints the Octant command that it means, and runs it
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  octant yolo detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640\n  octant \
+                        yolo predict model=runs/detect-1 source=photos conf=0.4\n  octant yolo mode=val model=runs/detect-1 \
+                        data=coco8.yaml"
+)]
+pub(crate) struct Arguments {
+    /// Their words: a task, a mode, and KEY=VALUE
+    #[arg(required = true, value_name = "WORD")]
+    words: Vec<String>,
+    /// Print the command without running it
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl Arguments {
+    pub fn translation(&self) -> Result<Translation> {
+        translate(&self.words)
+    }
+}
+
+/// Keys of training that set a key of the recipe of the same meaning.
+const SAME: [(&str, &str); 33] = [
+    ("data", "--data"),
+    ("epochs", "--epochs"),
+    ("imgsz", "--image-size"),
+    ("patience", "patience"),
+    ("workers", "--workers"),
+    ("seed", "--seed"),
+    ("lr0", "--lr"),
+    ("weight_decay", "--weight-decay"),
+    ("momentum", "phases.0.momentum"),
+    ("nbs", "--update-images"),
+    ("single_cls", "data.single_class"),
+    ("classes", "data.only_classes"),
+    ("warmup_momentum", "phases.0.warmup.momentum"),
+    ("warmup_bias_lr", "phases.0.warmup.bias_lr"),
+    ("mosaic", "augment.mosaic"),
+    ("close_mosaic", "augment.close_mosaic"),
+    ("mixup", "augment.mixup"),
+    ("cutmix", "augment.cutmix"),
+    ("degrees", "augment.degrees"),
+    ("translate", "augment.translate"),
+    ("scale", "augment.scale"),
+    ("shear", "augment.shear"),
+    ("perspective", "augment.perspective"),
+    ("hsv_h", "augment.hsv_h"),
+    ("hsv_s", "augment.hsv_s"),
+    ("hsv_v", "augment.hsv_v"),
+    ("flipud", "augment.flipud"),
+    ("fliplr", "augment.fliplr"),
+    ("conf", "--conf"),
+    ("iou", "--iou"),
+    ("max_det", "--max-det"),
+    ("batch", "--batch-size"),
+    ("time", "--time"),
+];
+
+/// Keys that change nothing here, and why.
+const IDLE: [(&str, &str); 13] = [
+    ("verbose", "what is printed does not depend on it"),
+    ("plots", "plots are always written into the run directory"),
+    ("save", "checkpoints and drawn boxes are always written"),
+    ("save_period", "checkpoints: use --checkpoint-every"),
+    ("exist_ok", "a run directory that exists goes on"),
+    ("pretrained", "weights are given as model=FILE.pt"),
+    ("deterministic", "runs are always deterministic on the CPU"),
+    ("rect", "images are fitted into squares, so that programs are compiled once"),
+    ("save_json", "use --coco FILE of `octant predict`"),
+    ("show", "nothing is shown in windows; look at the files"),
+    ("half", "use --precision bf16"),
+    ("agnostic_nms", "boxes of different classes never suppress each other"),
+    ("val", "validation: use --validate-every"),
+];
+
+const MODES: [&str; 3] = ["train", "val", "predict"];
+
+fn translate(words: &[String]) -> Result<Translation> {
+    let mut keys: Vec<(String, String)> = Vec::new();
+    let (mut mode, mut task) = (None, "detect".to_string());
+    for word in words {
+        match word.split_once('=') {
+            Some(("mode", value)) => mode = Some(value.to_string()),
+            Some(("task", value)) => task = value.to_string(),
+            Some((key, value)) => keys.push((key.trim().to_string(), value.trim().to_string())),
+            None if MODES.contains(&word.as_str()) => mode = Some(word.clone()),
+            None => task = word.clone(),
+        }
+    }
+    if task != "detect" {
+        bail!("only task=detect is understood here, not {task}; `octant recipes` lists recipes for other tasks");
+    }
+    let mode = mode.context("say what to do: train, val or predict")?;
+    let mut result = Translation::default();
+    let model = keys.iter().position(|(key, _)| key == "model").map(|at| keys.remove(at).1);
+    match mode.as_str() {
+        "train" => result.train(model)?,
+        "val" => result.judge(model)?,
+        "predict" => result.ask(model, &mut keys)?,
+        other => bail!("mode={other} has no counterpart; there are train, val and predict"),
+    }
+    for (key, value) in keys {
+        result.key(&mode, &key, &value);
+    }
+    Ok(result)
+}
+
+impl Translation {
+    fn add(&mut self, words: &[&str]) {
+        self.command.extend(words.iter().map(|word| word.to_string()));
+    }
+
+    /// The network and, where the file is there, its weights.
+    fn network(&mut self, model: &str) -> Result<String> {
+        let path = Path::new(model);
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let entry = octant_zoo::find(&stem).with_context(|| {
+            format!(
+                "{model} does not say which network it holds; use `octant train detect --model NAME --weights {model}`"
+            )
+        })?;
+        if path.is_file() && path.extension().is_some_and(|ending| ending != "yaml") {
+            self.add(&["--weights", model]);
+        } else if model.ends_with(".pt") {
+            self.notes.push(format!(
+                "there is no file {model} here, so weights are random; download it yourself (its license is {})",
+                entry.license
+            ));
+        }
+        Ok(entry.name.to_string())
+    }
+
+    fn train(&mut self, model: Option<String>) -> Result<()> {
+        self.add(&["train", "detect"]);
+        if let Some(model) = model {
+            let name = self.network(&model)?;
+            self.add(&["--model", &name]);
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, model: Option<String>) -> Result<()> {
+        let model = model.context("val needs model=RUN, a run directory, or model=FILE.pt")?;
+        match Path::new(&model).is_dir() {
+            true => self.add(&["eval", &model]),
+            false => {
+                let stem = Path::new(&model).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let entry = octant_zoo::find(&stem)?;
+                self.add(&["eval", &model, "--recipe", "detect", "--set", &format!("model={}", entry.name)]);
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, model: Option<String>, keys: &mut Vec<(String, String)>) -> Result<()> {
+        let model = model.context("predict needs model=RUN, a run directory, or model=FILE.pt")?;
+        let at = keys.iter().position(|(key, _)| key == "source").context("predict needs source=IMAGES")?;
+        let source = keys.remove(at).1;
+        match Path::new(&model).is_dir() {
+            true => self.add(&["predict", &model, &source]),
+            false => {
+                self.add(&["predict", &source]);
+                let name = self.network(&model)?;
+                self.add(&["--model", &name]);
+            }
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, mode: &str, key: &str, value: &str) {
+        let truth = value.eq_ignore_ascii_case("true");
+        match (key, mode) {
+            ("batch", _) if value.starts_with('-') => {
+                self.notes.push("batch=-1: `octant plan detect` says what fits; the recipe's 16 is used".into());
+            }
+            ("device", _) => self.device(value),
+            ("optimizer", "train") if value.eq_ignore_ascii_case("auto") => {
+                self.notes
+                    .push("optimizer=auto: the recipe's SGD is used, and a rate that you give is never ignored".into());
+            }
+            ("optimizer", "train") => self.add(&["--optimizer", &value.to_lowercase()]),
+            ("project" | "name", _) => self.notes.push(format!("{key}={value}: use --out DIR for the run directory")),
+            ("resume", "train") => self.notes.push("resume: `octant train RUN` goes on with a run, bit for bit".into()),
+            ("cos_lr", "train") if truth => self.set("phases.0.schedule.kind", "timm-cosine"),
+            ("amp", "train") if truth => self.add(&["--precision", "bf16"]),
+            ("cache", "train") if value != "False" => {
+                self.add(&["--cache", if value == "disk" { "packed" } else { "ram" }]);
+            }
+            ("freeze", "train") => self.freeze(value),
+            ("lrf", "train") => self.notes.push(format!("lrf={value}: give the last rate itself with --min-lr")),
+            ("warmup_epochs", "train") => {
+                self.notes
+                    .push("warmup_epochs: the warm-up is given in steps, schedule.warmup and warmup.steps".into());
+            }
+            ("classes", "predict") => self.add(&["--only", value.trim_matches(['[', ']'])]),
+            ("save_txt", "predict") if truth => self.add(&["--labels"]),
+            ("imgsz", "predict" | "val") => {
+                self.notes.push(format!("imgsz={value}: the size that the network was trained with is used"));
+            }
+            _ => self.same_or_note(mode, key, value),
+        }
+    }
+
+    fn same_or_note(&mut self, mode: &str, key: &str, value: &str) {
+        let is_asking = ["conf", "iou", "max_det"].contains(&key);
+        let fits = is_asking == (mode == "predict") || ["data", "batch"].contains(&key) && mode != "predict";
+        match SAME.iter().find(|(known, _)| *known == key) {
+            Some((_, flag)) if fits && flag.starts_with("--") => self.add(&[flag, value]),
+            Some((_, place)) if fits => self.set(place, &value.to_lowercase()),
+            _ => match IDLE.iter().find(|(known, _)| *known == key) {
+                Some((_, why)) => self.notes.push(format!("{key}={value} is left out: {why}")),
+                None => self.notes.push(format!("{key}={value} has no counterpart and is left out")),
+            },
+        }
+    }
+
+    fn set(&mut self, place: &str, value: &str) {
+        self.add(&["--set", &format!("{place}={value}")]);
+    }
+
+    fn device(&mut self, value: &str) {
+        let numbers: Vec<&str> = value.split(',').filter(|part| !part.is_empty()).collect();
+        match value {
+            "cpu" | "mps" => self.add(&["--device", "cpu"]),
+            _ if numbers.len() > 1 => self.add(&["--device", "cuda", "--cores", &numbers.len().to_string()]),
+            _ => self.add(&["--device", "cuda"]),
+        }
+    }
+
+    fn freeze(&mut self, value: &str) {
+        let layers: Vec<String> = match value.parse::<usize>() {
+            Ok(count) => (0..count).map(|layer| layer.to_string()).collect(),
+            Err(_) => value.trim_matches(['[', ']']).split(',').map(|part| part.trim().to_string()).collect(),
+        };
+        let paths: Vec<String> = layers.iter().map(|layer| format!("\"model.{layer}\"")).collect();
+        self.set("phases.0.freeze", &format!("[{}]", paths.join(", ")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(words: &str) -> (String, Vec<String>) {
+        let words: Vec<String> = words.split(' ').map(str::to_string).collect();
+        let result = translate(&words).unwrap();
+        (result.command.join(" "), result.notes)
+    }
+
+    #[test]
+    fn training_commands_are_understood() {
+        let (command, notes) =
+            said("detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640 batch=-1 device=0");
+        assert_eq!(
+            command,
+            "train detect --model yolo11n --data coco8.yaml --epochs 100 --image-size 640 --device cuda"
+        );
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].contains("AGPL-3.0") && notes[1].contains("batch=-1"));
+        let (command, notes) =
+            said("mode=train task=detect model=yolov8s.yaml mosaic=0.5 freeze=2 device=0,1 copy_paste=0.1");
+        assert_eq!(
+            command,
+            "train detect --model yolov8s --set augment.mosaic=0.5 --set phases.0.freeze=[\"model.0\", \"model.1\"] \
+             --device cuda --cores 2"
+        );
+        assert_eq!(notes, ["copy_paste=0.1 has no counterpart and is left out"]);
+    }
+
+    #[test]
+    fn questions_and_judgements_are_understood() {
+        let (command, _) = said("predict model=yolo11n.yaml source=photos conf=0.4 classes=[0,2] save_txt=True");
+        assert_eq!(command, "predict photos --model yolo11n --conf 0.4 --only 0,2 --labels");
+        let (command, _) = said("val model=yolo11n.pt data=coco8.yaml");
+        assert_eq!(command, "eval yolo11n.pt --recipe detect --set model=yolo11n --data coco8.yaml");
+        assert!(translate(&["segment".into(), "train".into()]).is_err());
+        assert!(translate(&["detect".into()]).is_err());
+    }
+}

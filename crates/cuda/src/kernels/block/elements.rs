@@ -1,0 +1,164 @@
+//! Elements of values as statements in C.
+
+use super::coordinates::{behind, coordinates, index, reduced};
+use super::plan::Root;
+use super::step::{Action, Step, Steps};
+use crate::c::{c_type, expression, literal};
+use octant_graph::{DType, ValueId};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
+
+/// The text of a block as far as it is written.
+pub struct Writer<'s> {
+    pub steps: &'s Steps<'s>,
+    /// The offsets of values among the floats that threads share.
+    pub kept: HashMap<ValueId, usize>,
+    pub threads: usize,
+    pub text: String,
+    /// How many loops there are so far; in which of them and at which position inputs are read; and which of them write
+    /// element `i` of a value.
+    pub loops: usize,
+    pub reads: BTreeSet<(usize, usize, String)>,
+    pub writes: HashMap<ValueId, usize>,
+}
+
+/// Statements of one pass of a loop, with the variables of elements that are known in it.
+#[derive(Default)]
+pub struct Pass {
+    pub text: String,
+    /// The coordinates of element `i`, and of what.
+    current: Option<(Vec<String>, Vec<usize>)>,
+    known: HashMap<(ValueId, Vec<String>), String>,
+}
+
+/// Where an element comes from.
+enum Origin<'s> {
+    Literal(String),
+    Moved(&'s Step),
+    Kept(usize),
+    Made(&'s Step),
+    /// The input of that number.
+    Input(usize),
+}
+
+impl<'s> Writer<'s> {
+    fn origin(&self, value: ValueId) -> Option<Origin<'s>> {
+        if let Some(step) = self.steps.moved(value) {
+            let dtype = self.steps.graph.shape(value).dtype();
+            return Some(match step.action {
+                Action::Constant(value) => Origin::Literal(literal(value, dtype)?),
+                _ => Origin::Moved(step),
+            });
+        }
+        if let Some(&offset) = self.kept.get(&value) {
+            return Some(Origin::Kept(offset));
+        }
+        let input = || self.steps.graph.inputs().iter().position(|&input| input == value).map(Origin::Input);
+        self.steps.computed(value).map(Origin::Made).or_else(input)
+    }
+
+    /// A variable or literal that is an element of a value.
+    pub fn element(&mut self, value: ValueId, at: &[String], pass: &mut Pass) -> Option<String> {
+        let text = match self.origin(value)? {
+            Origin::Literal(literal) => return Some(literal),
+            Origin::Moved(step) => {
+                return self.element(*step.operands.first()?, &behind(self.steps, step, at), pass);
+            }
+            Origin::Made(step) => return self.made(step, at, pass),
+            Origin::Kept(offset) => {
+                let to_bool = if self.steps.graph.shape(value).dtype() == DType::Bool { " != 0.0f" } else { "" };
+                format!("{}{to_bool}", shared(offset, &pass.index(at, self.steps.dims(value))))
+            }
+            Origin::Input(input) => {
+                let index = pass.index(at, self.steps.dims(value));
+                self.reads.insert((input, self.loops, index.clone()));
+                format!("a{input}[{index}]")
+            }
+        };
+        pass.define(self.steps, value, at, text)
+    }
+
+    /// A variable that is an element of what a step makes from others.
+    pub fn made(&mut self, step: &Step, at: &[String], pass: &mut Pass) -> Option<String> {
+        if let Some(known) = pass.known.get(&(step.result, at.to_vec())) {
+            return Some(known.clone());
+        }
+        let Action::Map(op) = &step.action else { return None };
+        let mut elements = Vec::new();
+        for &operand in &step.operands {
+            elements.push(self.element(operand, at, pass)?);
+        }
+        let elements: Vec<&str> = elements.iter().map(String::as_str).collect();
+        let dtype = self.steps.graph.shape(*step.operands.first()?).dtype();
+        pass.define(self.steps, step.result, at, expression(op, &elements, dtype)?)
+    }
+
+    /// Whether an output can be written over an input: each of its elements is read only just before it is overwritten.
+    pub fn may_overwrite(&self, output: usize, input: usize) -> bool {
+        let written = self.writes.get(&self.steps.graph.outputs()[output]);
+        let mut reads = self.reads.iter().filter(|(read, ..)| *read == input);
+        written.is_some_and(|writes| reads.all(|(_, reads, at)| reads == writes && at == "i"))
+    }
+
+    /// How many pieces of memory the threads of a warp read at once, if neighbors add up the same or different outputs.
+    pub fn sectors(&self, roots: &[&Root], axes: &[usize], lanes: usize, is_along: bool) -> usize {
+        const WARP: usize = 32;
+        let step = roots[0].step;
+        let Some(&operand) = step.operands.first() else { return 0 };
+        let (dims, outputs) = (self.steps.dims(operand), self.steps.elements(step.result));
+        let lengths: Vec<usize> = axes.iter().map(|&axis| dims[axis]).collect();
+        let mut read = BTreeSet::new();
+        for t in 0..WARP.min(outputs * lanes) {
+            let (o, lane) = if is_along { (t / lanes, t % lanes) } else { (t % outputs, t / outputs) };
+            let at = reduced(dims, axes, &coordinates(o, self.steps.dims(step.result)), &coordinates(lane, &lengths));
+            roots.iter().filter_map(|root| root.step.operands.first()).for_each(|&x| self.reads(x, &at, &mut read));
+        }
+        read.len()
+    }
+
+    /// The pieces of memory behind an element.
+    fn reads(&self, value: ValueId, at: &[usize], read: &mut BTreeSet<(ValueId, usize)>) {
+        const SECTOR: usize = 8;
+        match self.origin(value) {
+            None | Some(Origin::Literal(_)) => {}
+            Some(Origin::Moved(step)) => {
+                let at = behind(self.steps, step, at);
+                step.operands.iter().for_each(|&operand| self.reads(operand, &at, read));
+            }
+            Some(Origin::Made(step)) => step.operands.iter().for_each(|&operand| self.reads(operand, at, read)),
+            Some(Origin::Kept(_) | Origin::Input(_)) => {
+                read.insert((value, index(at, self.steps.dims(value)) / SECTOR));
+            }
+        }
+    }
+}
+
+impl Pass {
+    /// One that makes element `i` of arrays, which is at these coordinates.
+    pub fn over(at: &[String], dims: &[usize]) -> Pass {
+        Pass { current: Some((at.to_vec(), dims.to_vec())), ..Pass::default() }
+    }
+
+    fn index(&self, at: &[String], dims: &[usize]) -> String {
+        match &self.current {
+            Some((current, of)) if current == at && of == dims => "i".to_string(),
+            _ => index(at, dims),
+        }
+    }
+
+    fn define(&mut self, steps: &Steps, value: ValueId, at: &[String], text: String) -> Option<String> {
+        let key = (value, at.to_vec());
+        if let Some(known) = self.known.get(&key) {
+            return Some(known.clone());
+        }
+        let name = format!("v{}", self.known.len());
+        write!(self.text, "const {} {name} = {text}; ", c_type(steps.graph.shape(value).dtype())?).ok()?;
+        self.known.insert(key, name.clone());
+        Some(name)
+    }
+}
+
+/// An element of what lies at an offset among the floats that threads share.
+pub fn shared(offset: usize, index: &str) -> String {
+    if offset == 0 { format!("shared[{index}]") } else { format!("shared[{offset} + {index}]") }
+}

@@ -1,0 +1,72 @@
+//! Our kernels, one folder each: what it can do in a graph, its descriptor, its launch and its source.
+//!
+//! To add a kernel, add a folder and an entry of [`KERNELS`]. `conv` holds what all convolutions share.
+
+pub mod block;
+pub mod conv;
+pub mod depthwise;
+pub mod few_channels;
+pub mod tensor_core;
+pub mod update;
+
+#[cfg(test)]
+mod tests;
+
+use crate::GpuFacts;
+use crate::runtime::compiler::{Header, text};
+use crate::runtime::ffi::Handler;
+use crate::runtime::launch::{self, Dims, Encoded, Kernel};
+use octant_graph::{KernelHint, Shape};
+
+/// What kernels that are compiled with C text of their own include.
+pub const ELEMENT_HEADERS: &[Header] = &[(c"element.h", text!("element.h"))];
+
+/// Whether a launch would go ahead.
+type Accepts = fn(&Encoded, [&[Dims]; 2], &GpuFacts) -> Result<(), String>;
+
+/// A kernel that programs may call.
+pub struct Entry {
+    pub name: &'static str,
+    pub handler: Handler,
+    accepts: Accepts,
+}
+
+/// All kernels.
+pub const KERNELS: [Entry; 8] = [
+    entry::<depthwise::Forward>(),
+    entry::<depthwise::Gradient>(),
+    entry::<few_channels::Forward>(),
+    entry::<few_channels::Gradient>(),
+    entry::<tensor_core::Forward>(),
+    entry::<tensor_core::Gradient>(),
+    entry::<block::Block>(),
+    entry::<update::Update>(),
+];
+
+const fn entry<K: Kernel>() -> Entry {
+    Entry { name: K::NAME, handler: launch::handler::<K>, accepts: launch::accepts::<K> }
+}
+
+/// The names of all kernels, as hints and programs write them.
+pub const NAMES: &[&str] = &{
+    let mut names = [""; KERNELS.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = KERNELS[index].name;
+        index += 1;
+    }
+    names
+};
+
+/// Whether the launch of a call would go ahead on a GPU with these facts, or why not: the contract between the passes, which
+/// write hints, and the launches, which read them.
+pub fn accepts(hint: &KernelHint, operands: &[Shape], results: &[Shape], gpu: &GpuFacts) -> Result<(), String> {
+    let entry = KERNELS.iter().find(|entry| entry.name == hint.name);
+    let entry = entry.ok_or_else(|| format!("there is no kernel {}", hint.name))?;
+    let dims = |shapes: &[Shape]| -> Vec<Vec<i64>> {
+        shapes.iter().map(|shape| shape.dims().iter().map(|&dim| dim as i64).collect()).collect()
+    };
+    let (operands, results) = (dims(operands), dims(results));
+    let [operands, results] = [&operands, &results].map(|dims| dims.iter().map(Vec::as_slice).collect::<Vec<Dims>>());
+    (entry.accepts)(&Encoded::of_hint(hint), [&operands, &results], gpu)
+}

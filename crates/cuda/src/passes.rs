@@ -1,0 +1,83 @@
+//! All passes for one GPU, in order.
+
+mod convolutions;
+
+use crate::GpuFacts;
+use crate::kernels::NAMES;
+use crate::kernels::block::outline_regions;
+use crate::kernels::conv::task::Device;
+use crate::kernels::update::group_updates;
+use crate::xla;
+use convolutions::fuse_convolutions;
+use octant_graph::passes::{apply, unpool_by_gathering};
+use octant_graph::verify::verify;
+use octant_graph::{Graph, Op};
+
+/// What a graph is prepared for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// The GPU.
+    pub gpu: GpuFacts,
+    /// Whether the program may call our kernels. Only programs for one device may: the compiler cannot partition a call that
+    /// it knows nothing about.
+    pub kernels: bool,
+    /// Whether products of f32 may be rounded to 11 bits.
+    pub fast_products: bool,
+}
+
+/// The graph in the form that XLA compiles best for an NVIDIA GPU, with calls of our kernels where the target has them. Some
+/// outputs are written over inputs: `(input, output)`. Inputs and outputs keep their number and order.
+pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &Target) -> Graph {
+    let Target { gpu, kernels, fast_products } = *target;
+    let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
+    let device = Device { gpu, fast_products };
+    let mut graph = apply(|graph| prepare_level(graph, &device, kernels), &graph);
+    if kernels {
+        graph = checked("outline_regions", outline_regions(&graph, donated, &gpu));
+    }
+    graph
+}
+
+/// The kernels that a program for an H200 calls, in the order of its graph.
+pub fn called_kernels(graph: &Graph) -> Vec<String> {
+    fn called(graph: &Graph, found: &mut Vec<String>) {
+        for node in graph.nodes() {
+            let Op::Call { body, kernel, .. } = &node.op else { continue };
+            match kernel.as_ref().filter(|kernel| NAMES.contains(&kernel.name.as_str())) {
+                Some(kernel) => found.push(kernel.name.clone()),
+                None => called(body, found),
+            }
+        }
+    }
+    let target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true };
+    let mut found = Vec::new();
+    called(&prepare(graph, &[], &target), &mut found);
+    found
+}
+
+/// One graph, whose bodies have been prepared already.
+fn prepare_level(graph: &Graph, device: &Device, kernels: bool) -> Graph {
+    let mut graph = graph.clone();
+    if kernels {
+        graph = checked("fuse_convolutions", fuse_convolutions(&graph, device));
+        graph = checked("group_updates", group_updates(&graph));
+    }
+    graph = checked("pointwise_as_products", xla::pointwise_as_products(&graph));
+    graph = checked("small_products_as_sums", xla::small_products_as_sums(&graph));
+    graph = checked("unpool_by_comparing", xla::unpool_by_comparing(&graph));
+    graph = checked("unpool_by_gathering", unpool_by_gathering(&graph));
+    checked("divide_reductions", xla::divide_reductions(&graph, kernels))
+}
+
+/// The graph that a pass has made; it is verified where assertions are on.
+fn checked(pass: &str, graph: Graph) -> Graph {
+    if cfg!(debug_assertions)
+        && let Err(error) = verify(&graph)
+    {
+        panic!("after {pass}: {error}");
+    }
+    graph
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -1,0 +1,15 @@
+//! Rewrites that only help XLA's GPU compiler: the same computation in forms that it fuses and divides better.
+
+mod pointwise;
+mod pooling;
+mod products;
+mod reductions;
+mod siblings;
+mod sums;
+
+pub use pointwise::pointwise_as_products;
+pub use pooling::unpool_by_comparing;
+pub use products::small_products_as_sums;
+pub use reductions::divide_reductions;
+pub use siblings::hold_sibling_reductions;
+pub use sums::sums_with_own_operands;

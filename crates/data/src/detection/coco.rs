@@ -1,0 +1,131 @@
+//! COCO's json: images, categories and annotations in one file.
+
+use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked};
+use crate::DataError;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+struct Described {
+    path: PathBuf,
+    width: f64,
+    height: f64,
+}
+
+/// Opens an annotation file; `root` is where the folders of images lie, else it is guessed from the file's own place.
+pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, DataError> {
+    let bytes = std::fs::read(file).map_err(|error| DataError::io(file, error))?;
+    let json: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| DataError::malformed(file, format!("it is not JSON: {error}")))?;
+    let list = |key: &str| {
+        json.get(key).and_then(Value::as_array).ok_or_else(|| {
+            DataError::malformed(
+                file,
+                format!("it has no list \"{key}\"; a COCO file has images, categories and annotations"),
+            )
+        })
+    };
+    let (classes, names) = categories(file, list("categories")?)?;
+    let folders = image_folders(file, root);
+    let mut images: Vec<(u64, Described)> = Vec::new();
+    for image in list("images")? {
+        images.push(described(file, image, &folders)?);
+    }
+    let places: HashMap<u64, usize> = images.iter().enumerate().map(|(place, (id, _))| (*id, place)).collect();
+    let mut boxes: Vec<Vec<RelativeBox>> = vec![Vec::new(); images.len()];
+    let mut dropped = Vec::new();
+    for annotation in list("annotations")? {
+        match object(annotation, &classes, &places, &images) {
+            Ok(Some((place, object))) => boxes[place].push(object),
+            Ok(None) => {}
+            Err(reason) => {
+                let id = annotation.get("id").map(Value::to_string).unwrap_or_default();
+                let reason = format!("annotation {id}: {reason}");
+                dropped.push(Dropped { file: file.to_path_buf(), line: None, reason });
+            }
+        }
+    }
+    let labeled = images.into_iter().zip(boxes).map(|((id, image), boxes)| LabeledImage {
+        path: image.path,
+        boxes,
+        id: Some(id),
+    });
+    Ok(DetectionSet::new(labeled.collect(), names, dropped))
+}
+
+/// Numbers of classes by the file's own, which have gaps, and their names.
+fn categories(file: &Path, listed: &[Value]) -> Result<(HashMap<u64, u32>, Vec<String>), DataError> {
+    let mut named: Vec<(u64, String)> = Vec::new();
+    for category in listed {
+        let id = category.get("id").and_then(Value::as_u64);
+        let name = category.get("name").and_then(Value::as_str);
+        let (Some(id), Some(name)) = (id, name) else {
+            return Err(DataError::malformed(file, "a category has no id or no name"));
+        };
+        named.push((id, name.to_string()));
+    }
+    named.sort();
+    if named.is_empty() || named.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Err(DataError::malformed(file, "its categories are empty or share an id"));
+    }
+    let classes = named.iter().enumerate().map(|(class, (id, _))| (*id, class as u32)).collect();
+    Ok((classes, named.into_iter().map(|(_, name)| name).collect()))
+}
+
+/// Where images may lie: `train2017/` beside `annotations/instances_train2017.json`, `images/`, or beside the file.
+fn image_folders(file: &Path, root: Option<&Path>) -> Vec<PathBuf> {
+    let beside = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let above = root.map(Path::to_path_buf).or_else(|| beside.parent().map(Path::to_path_buf)).unwrap_or_default();
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let part = stem.rsplit('_').next().unwrap_or_default().to_string();
+    let mut folders = Vec::new();
+    for base in [above, beside] {
+        folders.extend([base.join(&part), base.join("images").join(&part), base.join("images"), base.clone()]);
+    }
+    folders
+}
+
+fn described(file: &Path, image: &Value, folders: &[PathBuf]) -> Result<(u64, Described), DataError> {
+    let id = image.get("id").and_then(Value::as_u64);
+    let name = image.get("file_name").and_then(Value::as_str);
+    let side = |key: &str| image.get(key).and_then(Value::as_f64).filter(|side| *side >= 1.0);
+    let (Some(id), Some(name), Some(width), Some(height)) = (id, name, side("width"), side("height")) else {
+        return Err(DataError::malformed(file, "an image has no id, file_name, width or height"));
+    };
+    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    let path = found.ok_or_else(|| {
+        let problem = format!("the image {name} is in none of {} and its neighbors", folders[0].display());
+        DataError::malformed(file, problem)
+    })?;
+    Ok((id, Described { path, width, height }))
+}
+
+/// An annotation and the place of its image; nothing for groups, which are not learned.
+fn object(
+    annotation: &Value,
+    classes: &HashMap<u64, u32>,
+    places: &HashMap<u64, usize>,
+    images: &[(u64, Described)],
+) -> Result<Option<(usize, RelativeBox)>, String> {
+    let number = |key: &str| annotation.get(key).and_then(Value::as_u64);
+    if annotation.get("iscrowd").is_some_and(|crowd| crowd.as_u64() == Some(1)) {
+        return Ok(None);
+    }
+    let image = number("image_id").and_then(|id| places.get(&id)).ok_or("its image is not in the file")?;
+    let class = number("category_id").and_then(|id| classes.get(&id)).ok_or("its category is not in the file")?;
+    let numbers: Option<Vec<f64>> =
+        annotation.get("bbox").and_then(Value::as_array).and_then(|list| list.iter().map(Value::as_f64).collect());
+    let Some(&[x, y, width, height]) = numbers.as_deref() else {
+        return Err("its bbox is not four numbers".to_string());
+    };
+    let described = &images[*image].1;
+    // Boxes may hang over the border by a part of a pixel.
+    let share = |value: f64, side: f64| (value / side).clamp(0.0, 1.0);
+    let corners = [
+        share(x, described.width),
+        share(y, described.height),
+        share(x + width, described.width),
+        share(y + height, described.height),
+    ];
+    checked(*class, corners, classes.len()).map(|object| Some((*image, object)))
+}

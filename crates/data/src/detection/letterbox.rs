@@ -1,0 +1,82 @@
+//! Images into a square without changing their shape: the rest is gray.
+
+use crate::{AnyImage, DataError, LabeledBox, Sample, Target};
+use octant_imaging::resize::{Method, Resizable};
+use octant_imaging::{Filter, Image, Semantics};
+
+/// The gray of what is not part of an image.
+pub(super) const GRAY: u8 = 114;
+
+/// Where an image lies in its square: new = scale × old + offset.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fitted {
+    /// Horizontal and vertical scale.
+    pub scale: [f64; 2],
+    /// Columns and rows before it.
+    pub offset: [usize; 2],
+}
+
+impl Fitted {
+    /// A box of the square in pixels of the old image of that height and width, cut at its border.
+    pub fn back(&self, corners: [f64; 4], height: usize, width: usize) -> [f64; 4] {
+        let limits = [width as f64, height as f64];
+        std::array::from_fn(|index| {
+            let axis = index % 2;
+            ((corners[index] - self.offset[axis] as f64) / self.scale[axis]).clamp(0.0, limits[axis])
+        })
+    }
+}
+
+/// The image with its longer side of that length.
+pub(super) fn scaled(image: &Image<u8>, side: usize) -> Result<Image<u8>, DataError> {
+    let ratio = side as f64 / image.height().max(image.width()) as f64;
+    if ratio == 1.0 {
+        return Ok(image.clone());
+    }
+    let length = |old: usize| ((old as f64 * ratio).ceil() as usize).clamp(1, side);
+    let method = Method::new(Filter::Bilinear, Semantics::OpenCv);
+    image
+        .resize(length(image.height()), length(image.width()), method)
+        .map_err(|error| DataError::request(error.to_string()))
+}
+
+/// The image in the middle of a square, and where it lies there.
+pub fn fit(image: &Image<u8>, side: usize) -> Result<(Image<u8>, Fitted), DataError> {
+    let inner = scaled(image, side)?;
+    let before = |length: usize| ((side - length) as f64 / 2.0 - 0.1).round().max(0.0) as usize;
+    let offset = [before(inner.width()), before(inner.height())];
+    let mut output = Image::filled(side, side, image.channels(), GRAY);
+    paste(&mut output, &inner, offset);
+    let scale = [inner.width() as f64 / image.width() as f64, inner.height() as f64 / image.height() as f64];
+    Ok((output, Fitted { scale, offset }))
+}
+
+/// Copies an image onto a canvas that is large enough.
+pub(super) fn paste(canvas: &mut Image<u8>, image: &Image<u8>, [left, top]: [usize; 2]) {
+    let start = left * image.channels();
+    for row in 0..image.height() {
+        canvas.row_mut(top + row)[start..start + image.stride()].copy_from_slice(image.row(row));
+    }
+}
+
+/// The 8-bit image and the boxes of a sample.
+pub(super) fn parts(sample: Sample) -> Result<(Image<u8>, Vec<LabeledBox>), DataError> {
+    match (sample.image, sample.target) {
+        (AnyImage::U8(image), Target::Boxes(boxes)) => Ok((image, boxes)),
+        (_, Target::Boxes(_)) => Err(DataError::request("boxes need images of 8 bits per channel")),
+        _ => Err(DataError::request("the data set has no boxes; choose a recipe for classes or masks")),
+    }
+}
+
+/// A sample with at most so many boxes, the largest ones, in their order.
+pub(super) fn finished(image: Image<u8>, mut boxes: Vec<LabeledBox>, most: usize) -> Sample {
+    if boxes.len() > most {
+        let area = |object: &LabeledBox| (object.x1 - object.x0) * (object.y1 - object.y0);
+        let mut areas: Vec<f32> = boxes.iter().map(area).collect();
+        areas.sort_by(|a, b| b.total_cmp(a));
+        let least = areas[most.saturating_sub(1)];
+        boxes.retain(|object| area(object) >= least);
+        boxes.truncate(most);
+    }
+    Sample { image: AnyImage::U8(image), target: Target::Boxes(boxes) }
+}

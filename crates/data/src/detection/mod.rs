@@ -1,0 +1,229 @@
+//! Data sets of boxes: Ultralytics' yaml with label files, COCO's json, Pascal VOC's xml, and how their images are
+//! prepared. Nothing is ever written into a data set.
+//!
+//! Labels are read and checked as a whole before the first image is decoded ([`DetectionSet`]): what is wrong with them is
+//! a list of [`Dropped`] labels with reasons, not a surprise in the third epoch.
+//!
+//! Start reading at [`open`], then [`DetectionSet`], then [`BoxAugment`].
+
+mod augment;
+mod coco;
+mod letterbox;
+mod mosaic;
+mod survey;
+mod voc;
+mod yaml;
+mod yolo;
+
+pub use augment::{AugmentSettings, BoxAugment, box_places};
+pub use letterbox::{Fitted, fit};
+pub use survey::{BoxSurvey, survey};
+
+use crate::decode::{DecodeOptions, read_image};
+use crate::{DataError, Dataset, LabeledBox, Sample, Target};
+use std::path::{Path, PathBuf};
+
+/// Which part of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// To learn from.
+    Train,
+    /// To validate on.
+    Val,
+    /// To test on; the validation part where there is none.
+    Test,
+}
+
+/// An object of an image, in shares of the image's sides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RelativeBox {
+    /// The number of the class.
+    pub class: u32,
+    /// Left, top, right, bottom, each from 0 to 1.
+    pub corners: [f64; 4],
+}
+
+/// An image file and the objects in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabeledImage {
+    /// The file.
+    pub path: PathBuf,
+    /// Its objects.
+    pub boxes: Vec<RelativeBox>,
+    /// The number that COCO's files know it by.
+    pub id: Option<u64>,
+}
+
+/// A label that is not used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// The file that it stands in.
+    pub file: PathBuf,
+    /// Its line there, from 1 on, where lines mean anything.
+    pub line: Option<usize>,
+    /// Why, as the rest of a sentence.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Dropped {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
+        write!(f, "{}{line}: {}", self.file.display(), self.reason)
+    }
+}
+
+/// Images with boxes.
+pub struct DetectionSet {
+    images: Vec<LabeledImage>,
+    names: Vec<String>,
+    dropped: Vec<Dropped>,
+    options: DecodeOptions,
+}
+
+impl DetectionSet {
+    fn new(images: Vec<LabeledImage>, names: Vec<String>, dropped: Vec<Dropped>) -> DetectionSet {
+        let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
+        DetectionSet { images, names, dropped, options }
+    }
+
+    /// The images and their objects.
+    pub fn images(&self) -> &[LabeledImage] {
+        &self.images
+    }
+
+    /// Labels that are not used.
+    pub fn dropped(&self) -> &[Dropped] {
+        &self.dropped
+    }
+
+    /// The most objects that any image has.
+    pub fn most_boxes(&self) -> usize {
+        self.images.iter().map(|image| image.boxes.len()).max().unwrap_or(0)
+    }
+
+    /// Every object as one class, or only objects of some classes; numbers of classes stay.
+    pub fn restricted(mut self, only: &[u32], single: bool) -> DetectionSet {
+        for image in &mut self.images {
+            image.boxes.retain(|object| only.is_empty() || only.contains(&object.class));
+            if single {
+                image.boxes.iter_mut().for_each(|object| object.class = 0);
+            }
+        }
+        if single {
+            self.names = vec!["object".to_string()];
+        }
+        self
+    }
+}
+
+impl Dataset for DetectionSet {
+    fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Sample, DataError> {
+        let labeled = &self.images[index];
+        let image = read_image(&labeled.path, &self.options)?;
+        let [height, width, _] = image.dims();
+        let boxes = labeled.boxes.iter().map(|object| object.in_pixels(height, width)).collect();
+        Ok(Sample { image, target: Target::Boxes(boxes) })
+    }
+
+    fn class_names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn box_count(&self, index: usize) -> Option<usize> {
+        Some(self.images[index].boxes.len())
+    }
+
+    fn location(&self, index: usize) -> String {
+        self.images[index].path.display().to_string()
+    }
+}
+
+impl RelativeBox {
+    /// In pixels of an image of that size.
+    pub fn in_pixels(&self, height: usize, width: usize) -> LabeledBox {
+        let [x0, y0, x1, y1] = self.corners;
+        let (height, width) = (height as f64, width as f64);
+        LabeledBox {
+            class: self.class,
+            x0: (x0 * width) as f32,
+            y0: (y0 * height) as f32,
+            x1: (x1 * width) as f32,
+            y1: (y1 * height) as f32,
+        }
+    }
+}
+
+/// Opens a data set of boxes: a `.yaml` of Ultralytics' form, a COCO `.json` (images in `images/` beside it or where its
+/// file names say), a folder with `Annotations/*.xml`, or a folder with one of these.
+pub fn open(path: &Path, part: Part) -> Result<DetectionSet, DataError> {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
+    match ending.as_str() {
+        "yaml" | "yml" => yolo::open(path, part),
+        "json" => coco::open(path, None),
+        _ if path.is_dir() => open_folder(path, part),
+        _ => Err(DataError::malformed(
+            path,
+            "a data set of boxes is a .yaml file, a COCO .json file or a folder with one of them or with Annotations/",
+        )),
+    }
+}
+
+/// Whether [`open`] would know what to do with it.
+pub fn holds_boxes(path: &Path) -> bool {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
+    ["yaml", "yml", "json"].contains(&ending.as_str()) || path.join("Annotations").is_dir() || yaml_in(path).is_some()
+}
+
+/// The only yaml file of a folder.
+fn yaml_in(folder: &Path) -> Option<PathBuf> {
+    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    let mut found = crate::readers::entries(folder).ok()?.into_iter().filter(is_yaml);
+    found.next().filter(|_| found.next().is_none())
+}
+
+fn open_folder(folder: &Path, part: Part) -> Result<DetectionSet, DataError> {
+    if let Some(file) = yaml_in(folder) {
+        return yolo::open(&file, part);
+    }
+    if folder.join("Annotations").is_dir() {
+        return voc::open(folder, part);
+    }
+    let annotations = folder.join("annotations");
+    let part_name = if part == Part::Train { "train" } else { "val" };
+    let is_wanted = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && !name.contains("keypoint")
+    };
+    let found = crate::readers::entries(&annotations).ok().and_then(|files| files.into_iter().find(is_wanted));
+    match found {
+        Some(file) => coco::open(&file, Some(folder)),
+        None => Err(DataError::malformed(
+            folder,
+            "there is no single .yaml file, no Annotations/ with .xml files and no annotations/ with .json files in it",
+        )),
+    }
+}
+
+/// A box from corners in shares of the image, or why it cannot be used. What hangs over the border is cut off there.
+fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox, String> {
+    if classes > 0 && class as usize >= classes {
+        return Err(format!("class {class} is not among the {classes} that the data set names"));
+    }
+    if corners.iter().any(|corner| !corner.is_finite()) {
+        return Err("a coordinate is not a number".to_string());
+    }
+    if let Some(outside) = corners.iter().find(|corner| !(-0.01..=1.01).contains(*corner)) {
+        return Err(format!(
+            "a corner lies at {outside:.3} of the image, beyond its border; coordinates are shares of the image's sides"
+        ));
+    }
+    let [x0, y0, x1, y1] = corners.map(|corner| corner.clamp(0.0, 1.0));
+    if x1 <= x0 || y1 <= y0 {
+        return Err("the box has no area".to_string());
+    }
+    Ok(RelativeBox { class, corners: [x0, y0, x1, y1] })
+}

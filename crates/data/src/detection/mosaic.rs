@@ -1,0 +1,121 @@
+//! Four images around a random point (Bochkovskiy et al., "YOLOv4", 2020), and the random motion that follows.
+
+use super::AugmentSettings;
+use super::letterbox::{GRAY, paste, scaled};
+use crate::{DataError, LabeledBox, SampleRng};
+use octant_imaging::Image;
+use octant_imaging::geometry::{Window, crop};
+use octant_imaging::warp::{Projection, warp};
+
+/// An image with its boxes.
+pub(super) type Boxed = (Image<u8>, Vec<LabeledBox>);
+
+/// A canvas of twice the side with four images that meet at a random point. Boxes are cut at the canvas.
+pub(super) fn mosaic(images: [Boxed; 4], side: usize, rng: &mut SampleRng) -> Result<Boxed, DataError> {
+    let between = |rng: &mut SampleRng| rng.inclusive(side as i64 / 2, side as i64 * 3 / 2) as usize;
+    let (center_y, center_x) = (between(rng), between(rng));
+    let channels = images[0].0.channels();
+    let mut canvas = Image::filled(2 * side, 2 * side, channels, GRAY);
+    let mut all = Vec::new();
+    for (quarter, (image, boxes)) in images.into_iter().enumerate() {
+        let (old_height, old_width) = (image.height() as f32, image.width() as f32);
+        let image = scaled(&image, side)?;
+        let (is_left, is_top) = (quarter.is_multiple_of(2), quarter < 2);
+        let x = along(is_left, center_x, image.width(), 2 * side);
+        let y = along(is_top, center_y, image.height(), 2 * side);
+        let window = Window { top: y.from, left: x.from, height: y.length, width: x.length };
+        if y.length > 0 && x.length > 0 {
+            paste(&mut canvas, &crop(&image, window), [x.to, y.to]);
+        }
+        let (sx, sy) = (image.width() as f32 / old_width, image.height() as f32 / old_height);
+        let (dx, dy) = (x.to as f32 - x.from as f32, y.to as f32 - y.from as f32);
+        all.extend(boxes.into_iter().map(|object| LabeledBox {
+            x0: object.x0 * sx + dx,
+            x1: object.x1 * sx + dx,
+            y0: object.y0 * sy + dy,
+            y1: object.y1 * sy + dy,
+            ..object
+        }));
+    }
+    let limit = 2.0 * side as f32;
+    all.iter_mut().for_each(|object| clip(object, limit, limit));
+    all.retain(|object| object.x1 > object.x0 && object.y1 > object.y0);
+    Ok((canvas, all))
+}
+
+/// Which part of an image lies where on the canvas, along one axis.
+struct Along {
+    from: usize,
+    to: usize,
+    length: usize,
+}
+
+fn along(before: bool, center: usize, length: usize, limit: usize) -> Along {
+    match before {
+        true => {
+            let visible = length.min(center);
+            Along { from: length - visible, to: center - visible, length: visible }
+        }
+        false => Along { from: 0, to: center, length: length.min(limit - center) },
+    }
+}
+
+fn clip(object: &mut LabeledBox, width: f32, height: f32) {
+    (object.x0, object.x1) = (object.x0.clamp(0.0, width), object.x1.clamp(0.0, width));
+    (object.y0, object.y1) = (object.y0.clamp(0.0, height), object.y1.clamp(0.0, height));
+}
+
+/// Moves an image onto a square of `side`: scaled, turned, sheared and shifted at random around its own middle. Boxes that
+/// are hardly visible afterwards are left out.
+pub(super) fn moved((image, boxes): Boxed, side: usize, settings: &AugmentSettings, rng: &mut SampleRng) -> Boxed {
+    let mut around = |amount: f64| f64::from(rng.between(-amount as f32, amount as f32));
+    let matrix = |m: [[f64; 3]; 3]| Projection(m);
+    let (height, width) = (image.height() as f64, image.width() as f64);
+    let center = matrix([[1.0, 0.0, -width / 2.0], [0.0, 1.0, -height / 2.0], [0.0, 0.0, 1.0]]);
+    let perspective = [around(settings.perspective), around(settings.perspective)];
+    let perspective = matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [perspective[0], perspective[1], 1.0]]);
+    let (angle, scale) = (around(settings.degrees).to_radians(), 1.0 + around(settings.scale));
+    let (sin, cos) = angle.sin_cos();
+    let rotation = match settings.degrees == 0.0 {
+        true => matrix([[scale, 0.0, 0.0], [0.0, scale, 0.0], [0.0, 0.0, 1.0]]),
+        false => matrix([[scale * cos, scale * sin, 0.0], [-scale * sin, scale * cos, 0.0], [0.0, 0.0, 1.0]]),
+    };
+    let shear = [around(settings.shear).to_radians().tan(), around(settings.shear).to_radians().tan()];
+    let shear = matrix([[1.0, shear[0], 0.0], [shear[1], 1.0, 0.0], [0.0, 0.0, 1.0]]);
+    let shift = [around(settings.translate), around(settings.translate)].map(|part| (0.5 + part) * side as f64);
+    let shift = matrix([[1.0, 0.0, shift[0]], [0.0, 1.0, shift[1]], [0.0, 0.0, 1.0]]);
+    let motion = shift.after(&shear).after(&rotation).after(&perspective).after(&center);
+    let output = warp(&image, &motion, side, side, GRAY);
+    let boxes = boxes.into_iter().filter_map(|object| moved_box(object, &motion, side as f32, scale as f32));
+    (output, boxes.collect())
+}
+
+/// The upright box around a moved one, cut at the border; nothing when too little of it is left.
+fn moved_box(object: LabeledBox, motion: &Projection, side: f32, scale: f32) -> Option<LabeledBox> {
+    const SHORTEST: f32 = 2.0;
+    const LEAST_AREA: f32 = 0.1;
+    const NARROWEST: f32 = 100.0;
+    let corner = |x: f32, y: f32| {
+        let (x, y) = motion.apply(f64::from(x), f64::from(y));
+        (x as f32, y as f32)
+    };
+    let LabeledBox { x0, y0, x1, y1, .. } = object;
+    let corners = [corner(x0, y0), corner(x1, y0), corner(x0, y1), corner(x1, y1)];
+    let fold = |start: f32, choose: fn(f32, f32) -> f32, of: fn(&(f32, f32)) -> f32| {
+        corners.iter().map(of).fold(start, choose)
+    };
+    let mut moved = LabeledBox {
+        x0: fold(f32::INFINITY, f32::min, |c| c.0),
+        x1: fold(f32::NEG_INFINITY, f32::max, |c| c.0),
+        y0: fold(f32::INFINITY, f32::min, |c| c.1),
+        y1: fold(f32::NEG_INFINITY, f32::max, |c| c.1),
+        ..object
+    };
+    clip(&mut moved, side, side);
+    let (width, height) = (moved.x1 - moved.x0, moved.y1 - moved.y0);
+    let before = (x1 - x0) * scale * (y1 - y0) * scale;
+    let ratio = (width / (height + 1e-16)).max(height / (width + 1e-16));
+    let stays =
+        width > SHORTEST && height > SHORTEST && width * height / (before + 1e-16) > LEAST_AREA && ratio < NARROWEST;
+    stays.then_some(moved)
+}

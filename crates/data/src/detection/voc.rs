@@ -1,0 +1,123 @@
+//! Pascal VOC: an xml file per image in `Annotations/`, images in `JPEGImages/`, lists in `ImageSets/Main/`. Corners are
+//! pixels that count from 1, both included.
+
+use super::{DetectionSet, Dropped, LabeledImage, Part, RelativeBox, checked};
+use crate::DataError;
+use crate::readers::entries;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// One object as the file has it.
+struct Marked {
+    name: String,
+    corners: [f64; 4],
+}
+
+struct Annotation {
+    file: PathBuf,
+    image: PathBuf,
+    size: [f64; 2],
+    objects: Vec<Result<Marked, String>>,
+}
+
+pub(super) fn open(folder: &Path, part: Part) -> Result<DetectionSet, DataError> {
+    let annotations: Vec<Annotation> =
+        files(folder, part)?.iter().map(|file| read(folder, file)).collect::<Result<_, _>>()?;
+    // Classes are numbered by name over all parts, so that training and validation agree.
+    let mut known = BTreeSet::new();
+    for file in all_files(folder)? {
+        known.extend(read(folder, &file)?.objects.into_iter().flatten().map(|object| object.name));
+    }
+    let names: Vec<String> = known.into_iter().collect();
+    if annotations.is_empty() || names.is_empty() {
+        return Err(DataError::malformed(folder, "its Annotations/ name no objects"));
+    }
+    let mut dropped = Vec::new();
+    let images = annotations.into_iter().map(|annotation| {
+        let boxes = annotation.objects.iter().filter_map(|object| {
+            let result =
+                object.as_ref().map_err(String::clone).and_then(|object| relative(object, annotation.size, &names));
+            let note = |reason| dropped.push(Dropped { file: annotation.file.clone(), line: None, reason });
+            result.map_err(note).ok()
+        });
+        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id: None }
+    });
+    let images: Vec<LabeledImage> = images.collect();
+    Ok(DetectionSet::new(images, names, dropped))
+}
+
+fn relative(object: &Marked, [width, height]: [f64; 2], names: &[String]) -> Result<RelativeBox, String> {
+    let class = names.binary_search(&object.name).map_err(|_| "its class is unknown".to_string())?;
+    let [x0, y0, x1, y1] = object.corners;
+    checked(class as u32, [(x0 - 1.0) / width, (y0 - 1.0) / height, x1 / width, y1 / height], names.len())
+}
+
+fn all_files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let is_xml = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "xml");
+    Ok(entries(&folder.join("Annotations"))?.into_iter().filter(is_xml).collect())
+}
+
+/// The files of a part by its list; without lists every fifth file is for validation.
+fn files(folder: &Path, part: Part) -> Result<Vec<PathBuf>, DataError> {
+    let names: &[&str] = match part {
+        Part::Train => &["train.txt", "trainval.txt"],
+        Part::Val => &["val.txt", "test.txt"],
+        Part::Test => &["test.txt", "val.txt"],
+    };
+    let list = names.iter().map(|name| folder.join("ImageSets/Main").join(name)).find(|path| path.is_file());
+    let Some(list) = list else {
+        let all = all_files(folder)?.into_iter().enumerate();
+        return Ok(all.filter(|(index, _)| (index % 5 == 4) == (part != Part::Train)).map(|(_, path)| path).collect());
+    };
+    let text = std::fs::read_to_string(&list).map_err(|error| DataError::io(&list, error))?;
+    let names = text.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(names.map(|name| folder.join("Annotations").join(format!("{name}.xml"))).collect())
+}
+
+fn read(folder: &Path, file: &Path) -> Result<Annotation, DataError> {
+    let bytes = std::fs::read(file).map_err(|error| DataError::io(file, error))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let number = |text: &str, tag: &str| inner(text, tag).and_then(|text| text.trim().parse::<f64>().ok());
+    let size = inner(&text, "size").unwrap_or_default();
+    let size = [number(size, "width"), number(size, "height")];
+    let ([Some(width), Some(height)], Some(name)) = (size, inner(&text, "filename")) else {
+        return Err(DataError::malformed(file, "it has no <filename> or no <size> with width and height"));
+    };
+    if width < 1.0 || height < 1.0 {
+        return Err(DataError::malformed(file, "its image has no size"));
+    }
+    let name = name.trim();
+    let folders = ["JPEGImages", "images", "Annotations", ""];
+    let image = folders.iter().map(|part| folder.join(part).join(name)).find(|path| path.is_file());
+    let image = image.ok_or_else(|| DataError::malformed(file, format!("there is no image {name} beside it")))?;
+    let mut objects = Vec::new();
+    let mut rest = &text[..];
+    while let Some((object, after)) = inner_and_rest(rest, "object") {
+        objects.push(marked(object));
+        rest = after;
+    }
+    Ok(Annotation { file: file.to_path_buf(), image, size: [width, height], objects })
+}
+
+fn marked(object: &str) -> Result<Marked, String> {
+    let name = inner(object, "name").map(str::trim).filter(|name| !name.is_empty());
+    let place = inner(object, "bndbox").ok_or("an object has no <bndbox>")?;
+    let corner = |tag: &str| inner(place, tag).and_then(|text| text.trim().parse::<f64>().ok());
+    let corners = ["xmin", "ymin", "xmax", "ymax"].map(corner);
+    let (Some(name), [Some(x0), Some(y0), Some(x1), Some(y1)]) = (name, corners) else {
+        return Err("an object has no name or not four corners".to_string());
+    };
+    Ok(Marked { name: name.to_string(), corners: [x0, y0, x1, y1] })
+}
+
+/// What stands between `<tag>` and `</tag>`; these files have no attributes and nest no tag in itself.
+fn inner<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    inner_and_rest(text, tag).map(|(inner, _)| inner)
+}
+
+fn inner_and_rest<'a>(text: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
+    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+    let start = text.find(&open)? + open.len();
+    let length = text[start..].find(&close)?;
+    Some((&text[start..start + length], &text[start + length + close.len()..]))
+}

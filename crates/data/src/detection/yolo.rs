@@ -1,0 +1,164 @@
+//! Ultralytics' layout: a yaml file names folders or lists of images, and every image has a text file of labels where
+//! `/images/` of its path becomes `/labels/`.
+
+use super::yaml::{self, Yaml};
+use super::{DetectionSet, Dropped, LabeledImage, Part, RelativeBox, checked};
+use crate::DataError;
+use crate::decode::Format;
+use crate::readers::images_below;
+use std::path::{Path, PathBuf};
+
+pub(super) fn open(file: &Path, part: Part) -> Result<DetectionSet, DataError> {
+    let text = std::fs::read_to_string(file).map_err(|error| DataError::io(file, error))?;
+    let yaml = yaml::parse(&text).map_err(|problem| DataError::malformed(file, problem))?;
+    let names = names(file, &yaml)?;
+    let images = image_files(file, &yaml, part)?;
+    let mut dropped = Vec::new();
+    let images = images
+        .into_iter()
+        .map(|path| {
+            let boxes = labels(&label_file(&path), names.len(), &mut dropped)?;
+            Ok(LabeledImage { path, boxes, id: None })
+        })
+        .collect::<Result<Vec<_>, DataError>>()?;
+    Ok(DetectionSet::new(images, names, dropped))
+}
+
+fn names(file: &Path, yaml: &Yaml) -> Result<Vec<String>, DataError> {
+    let count = yaml.get("nc").and_then(Yaml::text).and_then(|text| text.parse::<usize>().ok());
+    let Some(listed) = yaml.get("names") else {
+        let count =
+            count.ok_or_else(|| DataError::malformed(file, "it names no classes; add `names:` with one per class"))?;
+        return Ok((0..count).map(|class| format!("class {class}")).collect());
+    };
+    let names = listed
+        .names()
+        .filter(|names| !names.is_empty())
+        .ok_or_else(|| DataError::malformed(file, "`names` is neither a list nor a map from 0, 1, 2 … to names"))?;
+    match count {
+        Some(count) if count != names.len() => {
+            let problem = format!("nc is {count}, but {} classes are named", names.len());
+            Err(DataError::malformed(file, problem))
+        }
+        _ => Ok(names),
+    }
+}
+
+/// The images of a part, from folders and lists, in the order of names.
+fn image_files(file: &Path, yaml: &Yaml, part: Part) -> Result<Vec<PathBuf>, DataError> {
+    let key = match part {
+        Part::Train => "train",
+        Part::Val => "val",
+        Part::Test if yaml.get("test").is_some_and(|value| value.text().is_some()) => "test",
+        Part::Test => "val",
+    };
+    let listed = yaml
+        .get(key)
+        .and_then(Yaml::texts)
+        .ok_or_else(|| DataError::malformed(file, format!("it has no `{key}:` with a folder or a list of images")))?;
+    let roots = roots(file, yaml);
+    let mut images = Vec::new();
+    for name in listed {
+        let candidates: Vec<PathBuf> = roots.iter().map(|root| root.join(name)).collect();
+        let Some(found) = candidates.iter().find(|path| path.exists()) else {
+            let tried: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
+            let problem = format!("`{key}: {name}` is not there; looked for {}", tried.join(" and "));
+            return Err(DataError::malformed(file, problem));
+        };
+        match found.is_dir() {
+            true => images.extend(images_below(found)?),
+            false => images.extend(listed_images(found)?),
+        }
+    }
+    if images.is_empty() {
+        return Err(DataError::malformed(file, format!("`{key}` leads to no images")));
+    }
+    images.sort();
+    images.dedup();
+    Ok(images)
+}
+
+/// Where relative paths may start: at `path`, itself relative to the yaml file or to the working directory, or beside the
+/// yaml file.
+fn roots(file: &Path, yaml: &Yaml) -> Vec<PathBuf> {
+    let beside = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let Some(path) = yaml.get("path").and_then(Yaml::text) else { return vec![beside] };
+    let mut roots = vec![beside.join(path)];
+    if Path::new(path).is_relative() {
+        roots.push(PathBuf::from(path));
+    }
+    roots.push(beside);
+    roots
+}
+
+fn listed_images(list: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let text = std::fs::read_to_string(list).map_err(|error| DataError::io(list, error))?;
+    let folder = list.parent().unwrap_or(Path::new(""));
+    let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let images: Vec<PathBuf> = names
+        .map(|name| folder.join(name.strip_prefix("./").unwrap_or(name)))
+        .filter(|path| Format::has_image_extension(path))
+        .collect();
+    match images.iter().find(|path| !path.is_file()) {
+        Some(missing) => Err(DataError::malformed(list, format!("there is no {}", missing.display()))),
+        None => Ok(images),
+    }
+}
+
+/// The last folder `images` becomes `labels`, the ending `txt`.
+pub(super) fn label_file(image: &Path) -> PathBuf {
+    let parts: Vec<_> = image.components().collect();
+    let last = parts.iter().rposition(|part| part.as_os_str() == "images");
+    let path: PathBuf = parts
+        .iter()
+        .enumerate()
+        .map(|(index, part)| if Some(index) == last { "labels".as_ref() } else { part.as_os_str() })
+        .collect();
+    path.with_extension("txt")
+}
+
+/// The labels of one image. No file means that there is nothing to see.
+fn labels(file: &Path, classes: usize, dropped: &mut Vec<Dropped>) -> Result<Vec<RelativeBox>, DataError> {
+    let bytes = match std::fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(DataError::io(file, error)),
+    };
+    let mut boxes: Vec<RelativeBox> = Vec::new();
+    let text = String::from_utf8_lossy(&bytes);
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let result = label(line, classes).and_then(|object| match boxes.contains(&object) {
+            true => Err("the same label stands there twice".to_string()),
+            false => Ok(object),
+        });
+        match result {
+            Ok(object) => boxes.push(object),
+            Err(reason) => dropped.push(Dropped { file: file.to_path_buf(), line: Some(index + 1), reason }),
+        }
+    }
+    Ok(boxes)
+}
+
+/// `class x y w h`, or a class and the points of an outline.
+fn label(line: &str, classes: usize) -> Result<RelativeBox, String> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let numbers: Option<Vec<f64>> = words.iter().map(|word| word.parse().ok()).collect();
+    let numbers = numbers.ok_or("it has something that is not a number")?;
+    let class = match numbers.first() {
+        Some(&class) if class >= 0.0 && class.fract() == 0.0 && class < 1e6 => class as u32,
+        _ => return Err("its class is not a number from 0 on".to_string()),
+    };
+    let corners = match &numbers[1..] {
+        &[x, y, width, height] => [x - width / 2.0, y - height / 2.0, x + width / 2.0, y + height / 2.0],
+        points if points.len() >= 6 && points.len().is_multiple_of(2) => {
+            let bounds = |from: usize| {
+                let along = points.iter().skip(from).step_by(2);
+                along.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)))
+            };
+            let ((x0, x1), (y0, y1)) = (bounds(0), bounds(1));
+            [x0, y0, x1, y1]
+        }
+        other => return Err(format!("it has {} numbers; a box has 5, an outline 7 or more", other.len() + 1)),
+    };
+    checked(class, corners, classes)
+}

@@ -1,0 +1,239 @@
+//! Data sets of boxes: what is read, what is dropped and why, and that augmentation depends on (seed, epoch, index) alone.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use octant_data::detection::{AugmentSettings, BoxAugment, Part, box_places, open, survey};
+use octant_data::{
+    AnyImage, Dataset, LastBatch, Loader, LoaderConfig, SampleRng, Target, Targets, Transform, synth, write_png_u8,
+};
+use octant_imaging::Image;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Four images of 40×60 with labels: two boxes, an outline, nothing, and much that is wrong.
+fn yolo_set(folder: &Path) -> PathBuf {
+    for part in ["images/train", "labels/train", "images/val", "labels/val"] {
+        std::fs::create_dir_all(folder.join(part)).unwrap();
+    }
+    let image = |shade: u8| Image::from_fn(40, 60, 3, |row, column, _| shade.wrapping_add((row * 3 + column) as u8));
+    for (number, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        write_png_u8(folder.join(format!("images/train/{name}.png")), &image(40 * number as u8)).unwrap();
+    }
+    write_png_u8(folder.join("images/val/v.png"), &image(0)).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join("labels").join(name), text).unwrap();
+    write("train/a.txt", "0 0.5 0.5 0.5 0.25\n1 0.25 0.25 0.1 0.1\n");
+    write("train/b.txt", "1 0.1 0.1 0.6 0.2 0.4 0.9\n");
+    write(
+        "train/d.txt",
+        "0 0.5 0.5 0.5 0.5\n7 0.5 0.5 0.1 0.1\n0 1.5 0.5 0.1 0.1\n0 0.5 0.5\nx y\n0 0.5 0.5 0.5 0.5\n0 0.5 0.5 0 0.1\n",
+    );
+    write("val/v.txt", "1 0.5 0.5 1.0 1.0\n");
+    let yaml = folder.join("set.yaml");
+    std::fs::write(&yaml, "path: .\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n").unwrap();
+    yaml
+}
+
+/// Every file below a folder with its content.
+fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut waiting = vec![folder.to_path_buf()];
+    while let Some(next) = waiting.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => waiting.push(path),
+                false => drop(files.insert(path.clone(), std::fs::read(&path).unwrap())),
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn labels_are_read_and_wrong_ones_are_listed_with_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = open(&yolo_set(folder.path()), Part::Train).unwrap();
+    assert_eq!(set.class_names(), ["cat", "dog"]);
+    let counts: Vec<usize> = set.images().iter().map(|image| image.boxes.len()).collect();
+    assert_eq!(counts, [2, 1, 0, 1]);
+    let Target::Boxes(boxes) = set.get(0).unwrap().target else { panic!("boxes") };
+    assert_eq!([boxes[0].x0, boxes[0].y0, boxes[0].x1, boxes[0].y1], [15.0, 15.0, 45.0, 25.0]);
+    let Target::Boxes(outline) = set.get(1).unwrap().target else { panic!("boxes") };
+    assert_eq!([outline[0].x0, outline[0].y0, outline[0].x1, outline[0].y1], [6.0, 4.0, 36.0, 36.0]);
+    let reasons: Vec<(Option<usize>, &str)> =
+        set.dropped().iter().map(|label| (label.line, label.reason.as_str())).collect();
+    let wanted = ["is not among", "beyond its border", "has 3 numbers", "not a number", "twice", "no area"];
+    assert_eq!(reasons.len(), wanted.len(), "{reasons:?}");
+    for ((line, reason), (expected, number)) in reasons.iter().zip(wanted.iter().zip([2, 3, 4, 5, 6, 7])) {
+        assert!(reason.contains(expected) && *line == Some(number), "{line:?}: {reason}");
+    }
+}
+
+#[test]
+fn images_in_both_parts_are_found_by_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = yolo_set(folder.path());
+    let (train, val) = (open(&yaml, Part::Train).unwrap(), open(&yaml, Part::Val).unwrap());
+    let found = survey(&train, Some(&val)).unwrap();
+    assert_eq!((found.images, found.empty, found.objects, found.most), (4, 1, 4, 2));
+    assert_eq!(found.per_class, [("cat".to_string(), 2), ("dog".to_string(), 2)]);
+    assert_eq!(found.leaked.len(), 1, "v.png has the content of a.png");
+}
+
+#[test]
+fn coco_and_voc_files_give_the_same_boxes() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    std::fs::create_dir_all(root.join("images")).unwrap();
+    std::fs::create_dir_all(root.join("Annotations")).unwrap();
+    write_png_u8(root.join("images/one.png"), &Image::filled(50, 100, 3, 9)).unwrap();
+    let json = r#"{"images": [{"id": 7, "file_name": "one.png", "width": 100, "height": 50}],
+        "categories": [{"id": 3, "name": "cat"}, {"id": 90, "name": "dog"}],
+        "annotations": [{"id": 1, "image_id": 7, "category_id": 90, "bbox": [10, 5, 20, 30], "iscrowd": 0},
+                        {"id": 2, "image_id": 7, "category_id": 3, "bbox": [0, 0, 50, 50], "iscrowd": 1},
+                        {"id": 3, "image_id": 7, "category_id": 3, "bbox": [0, 0, 0, 5]}]}"#;
+    std::fs::write(root.join("labels.json"), json).unwrap();
+    let coco = open(&root.join("labels.json"), Part::Train).unwrap();
+    assert_eq!(coco.class_names(), ["cat", "dog"]);
+    assert_eq!(coco.images()[0].boxes.len(), 1, "groups and boxes without area are not learned");
+    assert_eq!((coco.images()[0].id, coco.dropped().len()), (Some(7), 1));
+    let object = |name: &str, corners: [usize; 4]| {
+        let [x0, y0, x1, y1] = corners;
+        format!(
+            "<object><name>{name}</name><bndbox><xmin>{x0}</xmin><ymin>{y0}</ymin><xmax>{x1}</xmax><ymax>{y1}</ymax></bndbox></object>"
+        )
+    };
+    // Two files, so that one is for validation where there are no lists: the fifth of five.
+    for number in 0..5 {
+        let text = format!(
+            "<annotation><filename>one.png</filename><size><width>100</width><height>50</height></size>{}{}</annotation>",
+            object("dog", [11, 6, 30, 35]),
+            object("cat", [1, 1, 2, 2])
+        );
+        std::fs::write(root.join(format!("Annotations/{number}.xml")), text).unwrap();
+    }
+    let voc = open(root, Part::Train).unwrap();
+    assert_eq!((voc.len(), open(root, Part::Val).unwrap().len()), (4, 1));
+    assert_eq!(voc.images()[0].boxes[0], coco.images()[0].boxes[0]);
+}
+
+#[test]
+fn damaged_files_end_in_one_sentence_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = yolo_set(folder.path());
+    let json = folder.path().join("x.json");
+    std::fs::write(&json, r#"{"images": [], "categories": [{"id": 1, "name": "a"}], "annotations": []}"#).unwrap();
+    let originals = [(yaml.clone(), std::fs::read(&yaml).unwrap()), (json.clone(), std::fs::read(&json).unwrap())];
+    let label = folder.path().join("labels/train/a.txt");
+    let original_label = std::fs::read(&label).unwrap();
+    let mut rng = SampleRng::new(3, 0, 0);
+    for round in 0..2000 {
+        let (path, bytes) = match round % 3 {
+            0 => originals[0].clone(),
+            1 => originals[1].clone(),
+            _ => (label.clone(), original_label.clone()),
+        };
+        let mut damaged = bytes.clone();
+        for _ in 0..1 + rng.below(4) {
+            match rng.below(3) {
+                0 if !damaged.is_empty() => damaged.truncate(rng.below(damaged.len())),
+                1 if !damaged.is_empty() => {
+                    let at = rng.below(damaged.len());
+                    damaged[at] = rng.bits() as u8;
+                }
+                _ => damaged.insert(rng.below(damaged.len() + 1), rng.bits() as u8),
+            }
+        }
+        std::fs::write(&path, &damaged).unwrap();
+        let before = snapshot(folder.path());
+        let opened = if path == json { open(&json, Part::Train) } else { open(&yaml, Part::Train) };
+        if let Err(error) = opened {
+            let text = error.to_string();
+            assert!(!text.is_empty() && text.lines().count() == 1, "{text}");
+        }
+        assert!(snapshot(folder.path()) == before, "reading changed the data set");
+        std::fs::write(&path, &bytes).unwrap();
+    }
+}
+
+/// Scenes as a data set.
+struct Scenes;
+
+impl Dataset for Scenes {
+    fn len(&self) -> usize {
+        12
+    }
+
+    fn get(&self, index: usize) -> Result<octant_data::Sample, octant_data::DataError> {
+        let (image, boxes) = synth::scene(80, &mut SampleRng::new(1, 0, index as u64));
+        Ok(octant_data::Sample { image: AnyImage::U8(image), target: Target::Boxes(boxes) })
+    }
+}
+
+fn augment(settings: AugmentSettings) -> BoxAugment {
+    BoxAugment { dataset: Arc::new(Scenes), side: 64, most_boxes: 16, mosaic_until: 2, settings }
+}
+
+#[test]
+fn batches_do_not_depend_on_the_number_of_workers() {
+    let settings =
+        AugmentSettings { mixup: 0.5, cutmix: 0.5, degrees: 10.0, shear: 3.0, flipud: 0.5, ..Default::default() };
+    let batches = |workers: usize| -> Vec<_> {
+        let config = LoaderConfig { batch_size: 4, workers, last: LastBatch::Drop, ..LoaderConfig::default() };
+        let loader = Loader::new(Arc::new(Scenes), Arc::new(augment(settings.clone())), config).unwrap();
+        (0..3).flat_map(|epoch| loader.epoch(epoch).map(Result::unwrap).collect::<Vec<_>>()).collect()
+    };
+    let alone = batches(1);
+    assert!(batches(3) == alone);
+    for batch in &alone {
+        let Targets::Boxes { corners, classes } = &batch.targets else { panic!("boxes") };
+        for (corner, class) in corners.to_f64s().chunks_exact(4).zip(classes.to_f64s()).filter(|(_, c)| *c >= 0.0) {
+            assert!(class < 5.0 && corner[0] < corner[2] && corner[1] < corner[3], "{corner:?}");
+            assert!(corner.iter().all(|value| (0.0..=64.0).contains(value)), "{corner:?}");
+        }
+    }
+}
+
+#[test]
+fn mosaics_end_with_their_last_epoch() {
+    let still = AugmentSettings {
+        hsv_h: 0.0,
+        hsv_s: 0.0,
+        hsv_v: 0.0,
+        fliplr: 0.0,
+        scale: 0.0,
+        translate: 0.0,
+        ..Default::default()
+    };
+    let gray = |epoch: u64| -> usize {
+        let sample = Scenes.get(0).unwrap();
+        let sample = augment(still.clone()).apply(sample, &mut SampleRng::new(0, epoch, 0)).unwrap();
+        let AnyImage::U8(image) = sample.image else { panic!("bytes") };
+        assert_eq!(image.dims(), [64, 64, 3]);
+        image.values().len()
+    };
+    assert_eq!(gray(0), gray(2));
+    // Without a mosaic and without motion, the boxes are those of the scaled image.
+    let (original, at_the_end) = (Scenes.get(0).unwrap(), |epoch: u64| {
+        augment(still.clone()).apply(Scenes.get(0).unwrap(), &mut SampleRng::new(0, epoch, 0)).unwrap()
+    });
+    let (Target::Boxes(before), Target::Boxes(after)) = (original.target, at_the_end(2).target) else {
+        panic!("boxes")
+    };
+    assert_eq!(before.len(), after.len());
+    for (before, after) in before.iter().zip(&after) {
+        assert!((before.x0 * 0.8 - after.x0).abs() < 0.1 && (before.y1 * 0.8 - after.y1).abs() < 0.1);
+    }
+    let Target::Boxes(mosaic) = at_the_end(0).target else { panic!("boxes") };
+    assert_ne!(mosaic, after);
+}
+
+#[test]
+fn places_are_powers_of_two_that_hold_a_mosaic() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = open(&yolo_set(folder.path()), Part::Train).unwrap();
+    assert_eq!(box_places(&set, true, 1024), 8);
+    assert_eq!(box_places(&set, true, 4), 4);
+    assert_eq!(box_places(&Scenes, true, 1024), 128, "labels that are not known in advance");
+}

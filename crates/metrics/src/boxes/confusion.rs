@@ -1,0 +1,69 @@
+//! Which classes were taken for which, with the background as one more.
+
+use super::{BoxScores, FoundBox, TrueBox};
+
+/// Counts of (answered, true) pairs; the last row and column are the background.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoxConfusion {
+    /// Classes without the background.
+    pub classes: usize,
+    /// Row-major: the answered class is the row, the true one the column.
+    pub counts: Vec<u64>,
+}
+
+impl BoxConfusion {
+    /// Answers less sure than this are not looked at.
+    pub const SCORE: f64 = 0.25;
+    /// Boxes that overlap more than this belong together.
+    pub const OVERLAP: f64 = 0.45;
+
+    fn new(classes: usize) -> BoxConfusion {
+        BoxConfusion { classes, counts: vec![0; (classes + 1) * (classes + 1)] }
+    }
+
+    /// How often `answered` was said where `truth` was.
+    pub fn count(&self, answered: usize, truth: usize) -> u64 {
+        self.counts[answered * (self.classes + 1) + truth]
+    }
+
+    fn add(&mut self, answered: usize, truth: usize) {
+        self.counts[answered * (self.classes + 1) + truth] += 1;
+    }
+
+    fn observe(&mut self, truth: &[TrueBox], found: &[FoundBox]) {
+        let found: Vec<&FoundBox> = found.iter().filter(|answer| answer.score > Self::SCORE).collect();
+        let mut pairs = Vec::new();
+        for (o, object) in truth.iter().enumerate() {
+            for (a, answer) in found.iter().enumerate() {
+                let overlap = object.rectangle.iou(&answer.rectangle);
+                if overlap > Self::OVERLAP {
+                    pairs.push((overlap, o, a));
+                }
+            }
+        }
+        pairs.sort_by(|left, right| right.0.total_cmp(&left.0));
+        let (mut seen, mut used) = (vec![false; truth.len()], vec![false; found.len()]);
+        for (_, o, a) in pairs {
+            if !seen[o] && !used[a] {
+                (seen[o], used[a]) = (true, true);
+                self.add(found[a].class, truth[o].class);
+            }
+        }
+        let background = self.classes;
+        for (object, _) in truth.iter().zip(seen).filter(|(_, seen)| !seen) {
+            self.add(background, object.class);
+        }
+        for (answer, _) in found.iter().zip(used).filter(|(_, used)| !used) {
+            self.add(answer.class, background);
+        }
+    }
+}
+
+impl BoxScores {
+    /// Pairs by overlap, whatever their classes; what is left over belongs to the background.
+    pub fn confusion(&self) -> BoxConfusion {
+        let mut confusion = BoxConfusion::new(self.classes);
+        self.images.iter().for_each(|(truth, found)| confusion.observe(truth, found));
+        confusion
+    }
+}

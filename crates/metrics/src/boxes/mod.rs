@@ -1,0 +1,139 @@
+//! Detection of boxes: what was there, what was answered, and how good the answers are.
+//!
+//! [`BoxScores`] collects images. [`BoxScores::coco`] is COCO's evaluation, number for number; [`BoxScores::interpolated`]
+//! is the average precision that Ultralytics prints, which interpolates between points where COCO steps. Both are offered
+//! because figures of one must not be compared with figures of the other.
+//!
+//! Start reading at [`BoxScores`], then [`coco`](BoxScores::coco).
+
+mod coco;
+mod confusion;
+mod curves;
+mod interpolated;
+mod matching;
+mod suppress;
+
+pub use coco::{CocoSummary, SizeRange};
+pub use confusion::BoxConfusion;
+pub use curves::{Curves, OperatingPoint};
+pub use interpolated::Interpolated;
+pub use suppress::{Suppression, suppress};
+
+/// An upright rectangle: left, top, width and height in pixels, as COCO keeps it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rectangle {
+    /// Left edge.
+    pub x: f64,
+    /// Upper edge.
+    pub y: f64,
+    /// Width.
+    pub width: f64,
+    /// Height.
+    pub height: f64,
+}
+
+impl Rectangle {
+    /// From left, top, right and bottom.
+    pub fn of_corners([x0, y0, x1, y1]: [f64; 4]) -> Rectangle {
+        Rectangle { x: x0, y: y0, width: x1 - x0, height: y1 - y0 }
+    }
+
+    /// Width times height.
+    pub fn area(&self) -> f64 {
+        self.width * self.height
+    }
+
+    /// The area that both cover.
+    pub fn common(&self, other: &Rectangle) -> f64 {
+        let width = (self.x + self.width).min(other.x + other.width) - self.x.max(other.x);
+        let height = (self.y + self.height).min(other.y + other.height) - self.y.max(other.y);
+        if width <= 0.0 || height <= 0.0 { 0.0 } else { width * height }
+    }
+
+    /// Intersection over union; 0 where both are empty.
+    pub fn iou(&self, other: &Rectangle) -> f64 {
+        let common = self.common(other);
+        if common == 0.0 { 0.0 } else { common / (self.area() + other.area() - common) }
+    }
+}
+
+/// An object that is there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrueBox {
+    /// Its class.
+    pub class: usize,
+    /// Where it is.
+    pub rectangle: Rectangle,
+    /// What decides whether it is small or large: the area of its outline where that is known, else of the rectangle.
+    pub area: f64,
+    /// A group of objects: answers inside are neither right nor wrong.
+    pub crowd: bool,
+}
+
+impl TrueBox {
+    /// A single object whose area is the rectangle's.
+    pub fn new(class: usize, rectangle: Rectangle) -> TrueBox {
+        TrueBox { class, rectangle, area: rectangle.area(), crowd: false }
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FoundBox {
+    /// The class it names.
+    pub class: usize,
+    /// Where it says the object is.
+    pub rectangle: Rectangle,
+    /// How sure it is.
+    pub score: f64,
+}
+
+/// Everything seen so far.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BoxScores {
+    classes: usize,
+    images: Vec<(Vec<TrueBox>, Vec<FoundBox>)>,
+}
+
+impl BoxScores {
+    /// Nothing seen of that many classes.
+    pub fn new(classes: usize) -> BoxScores {
+        BoxScores { classes, images: Vec::new() }
+    }
+
+    /// Adds an image. Classes beyond the number given at the start are left out.
+    pub fn observe(&mut self, mut truth: Vec<TrueBox>, mut found: Vec<FoundBox>) {
+        truth.retain(|object| object.class < self.classes);
+        found.retain(|answer| answer.class < self.classes && answer.score.is_finite());
+        self.images.push((truth, found));
+    }
+
+    /// How many images were seen.
+    pub fn images(&self) -> usize {
+        self.images.len()
+    }
+
+    /// How many objects there are per class, groups not counted.
+    pub fn objects(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.classes];
+        for object in self.images.iter().flat_map(|(truth, _)| truth).filter(|object| !object.crowd) {
+            counts[object.class] += 1;
+        }
+        counts
+    }
+}
+
+/// Indices that put scores into descending order; equal scores keep their order, as in NumPy's merge sort.
+fn by_score(scores: impl Iterator<Item = f64>) -> Vec<usize> {
+    let scores: Vec<f64> = scores.collect();
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    order
+}
+
+/// Makes every value at least as large as all after it.
+fn envelope(values: &mut [f64]) {
+    for index in (1..values.len()).rev() {
+        values[index - 1] = values[index - 1].max(values[index]);
+    }
+}

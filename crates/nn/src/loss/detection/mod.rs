@@ -1,0 +1,157 @@
+//! Losses of detectors without anchor boxes: every cell of the feature maps may answer for one object.
+//!
+//! Which cell answers for which object is decided inside the graph from the network's own answers: the task-aligned
+//! assignment of TOOD (Feng et al., 2021) in [`aligned`], the simplified optimal transport of YOLOX (Ge et al., 2021) in
+//! [`transport`]. Shapes never depend on how many objects there are: their boxes are padded to the same number per image,
+//! and a mask says which ones exist. Assignments have no gradient.
+//!
+//! Start reading at [`Cells`] and [`Truth`], then [`aligned`].
+
+mod aligned;
+mod assign;
+mod boxes;
+mod transport;
+
+pub use aligned::{Aligned, DetectionLoss, Head};
+pub use assign::{Assigned, TaskAligned};
+pub use boxes::{Boxes, ciou, iou};
+pub use transport::{TransportLoss, transport, transport_answers};
+
+use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
+
+/// The cells of all feature maps, level by level and row by row, as constants of a graph.
+#[derive(Debug, Clone)]
+pub struct Cells {
+    /// Columns of the centers in cells, f32 `[1, cells]`.
+    pub x: Tensor,
+    /// Rows of the centers in cells, f32 `[1, cells]`.
+    pub y: Tensor,
+    /// The side of a cell in pixels, f32 `[1, cells]`.
+    pub stride: Tensor,
+    /// Height and width of the images in pixels.
+    pub image: [usize; 2],
+    /// The sides of the cells, fine to coarse.
+    pub strides: Vec<usize>,
+}
+
+impl Cells {
+    /// The cells over images of that height and width, with centers in the middle.
+    pub fn new(trace: &Trace, image: [usize; 2], strides: &[usize]) -> Cells {
+        let [height, width] = image;
+        let mut columns: [Vec<f32>; 3] = Default::default();
+        for &stride in strides {
+            for row in 0..height / stride {
+                for column in 0..width / stride {
+                    let cell = [column as f32 + 0.5, row as f32 + 0.5, stride as f32];
+                    columns.iter_mut().zip(cell).for_each(|(column, value)| column.push(value));
+                }
+            }
+        }
+        let [x, y, stride] = columns.map(|column| {
+            let tensor = HostTensor::new([1, column.len()], &column).expect("one value per cell");
+            trace.constant(tensor)
+        });
+        Cells { x, y, stride, image, strides: strides.to_vec() }
+    }
+
+    /// How many cells there are.
+    pub fn count(&self) -> usize {
+        self.x.dim(1)
+    }
+
+    /// How many cells there are over images of that height and width.
+    pub fn number(image: [usize; 2], strides: &[usize]) -> usize {
+        strides.iter().map(|stride| (image[0] / stride) * (image[1] / stride)).sum()
+    }
+}
+
+/// The objects of a batch, padded to the same number per image.
+#[derive(Debug, Clone)]
+pub struct Truth {
+    /// Corners in pixels, each f32 `[n, objects]`.
+    pub boxes: Boxes,
+    /// Class numbers, i32 `[n, objects]`; anything where there is no object.
+    pub classes: Tensor,
+    /// Which objects exist, bool `[n, objects]`.
+    pub exists: Tensor,
+    /// Which images count, f32 `[n]`: 0 for those that only fill the batch.
+    pub counts: Tensor,
+}
+
+impl Truth {
+    /// From what a loader delivers: corners f32 `[n, objects, 4]`, classes i32 `[n, objects]` (negative where there is no
+    /// object) and the rows' mask f32 `[n]`.
+    pub fn new(corners: &Tensor, classes: &Tensor, counts: &Tensor) -> Truth {
+        let [n, objects] = [classes.dim(0), classes.dim(1)];
+        let counted = counts.greater(&counts.scalar_like(0.5)).reshape(&[n, 1]).broadcast_to(&[n, objects]);
+        let exists = classes.greater_equal(&classes.scalar_like(0.0)).and(&counted);
+        let classes = classes.max(&classes.scalar_like(0.0));
+        Truth { boxes: Boxes::of_corners(corners), classes, exists, counts: counts.clone() }
+    }
+
+    /// How many objects an image may have.
+    pub fn places(&self) -> usize {
+        self.classes.dim(1)
+    }
+}
+
+/// Up to `count` elements of every row (the last axis) of f32 `values`, greatest first and the first of equals: a mask of
+/// the rows' shape and the sum of what was picked. With `limit` (f32, without the last axis) a row stops after that many.
+///
+/// Repeated maxima cost `count` passes over the values. Sorting thousands of cells per object to keep ten costs more on
+/// every backend.
+fn pick(values: &Tensor, count: usize, limit: Option<&Tensor>) -> (Tensor, Tensor) {
+    let axis = values.rank() - 1;
+    let number = values.trace().iota(values.shape().with_dtype(DType::I32), axis);
+    let nothing = f64::from(f32::MIN);
+    let mut left = values.clone();
+    let mut picked = values.zeros_like().convert(DType::Bool);
+    let mut sum = values.sum(&[axis]).zeros_like();
+    for turn in 0..count.min(values.dim(axis as isize)) {
+        let (greatest, index) = left.arg_max(axis);
+        let mut here = number.equal(&index.unsqueeze(axis).broadcast_to(values.dims()));
+        if let Some(limit) = limit {
+            let goes_on = limit.greater(&limit.scalar_like(turn as f64));
+            here = here.and(&goes_on.unsqueeze(axis).broadcast_to(values.dims()));
+        }
+        picked = picked.or(&here);
+        left = here.select(&left.full_like(nothing), &left);
+        sum = sum + greatest;
+    }
+    (picked, sum)
+}
+
+/// A row of `[n, cells]` against every object: `[n, 1, cells]` as `[n, objects, cells]`.
+fn per_object(cells: &Tensor, objects: usize) -> Tensor {
+    let (n, count) = (cells.dim(0), cells.dim(1));
+    cells.reshape(&[n, 1, count]).broadcast_to(&[n, objects, count])
+}
+
+/// `[n, objects]` repeated for every cell.
+fn per_cell(objects: &Tensor, cells: usize) -> Tensor {
+    let (n, count) = (objects.dim(0), objects.dim(1));
+    objects.reshape(&[n, count, 1]).broadcast_to(&[n, count, cells])
+}
+
+/// From scores `[n, cells, classes]` those of every object's class: `[n, objects, cells]`.
+fn of_class(scores: &Tensor, classes: &Tensor) -> Tensor {
+    let [n, cells, count] = [scores.dim(0), scores.dim(1), scores.dim(2)];
+    let objects = classes.dim(1);
+    let image = classes.trace().iota(Shape::new(DType::I32, [n, objects]), 0);
+    let row = image * count as f64
+        + classes.convert(DType::I32).min(&classes.convert(DType::I32).scalar_like(count as f64 - 1.0));
+    let rows = scores.transpose(&[0, 2, 1]).reshape(&[n * count, cells]);
+    rows.take(&row.reshape(&[n * objects])).reshape(&[n, objects, cells])
+}
+
+/// The object's own value per cell, where at most one object has the cell: `[n, objects]` becomes `[n, cells]`.
+fn of_owner(owned: &Tensor, objects: &Tensor) -> Tensor {
+    let cells = owned.dim(2);
+    let values = per_cell(objects, cells);
+    owned.select(&values, &values.zeros_like()).sum(&[1])
+}
+
+/// Binary cross-entropy with logits, element by element.
+fn binary_cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
+    logits.softplus() - logits * targets
+}

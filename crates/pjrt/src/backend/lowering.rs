@@ -1,0 +1,68 @@
+//! From a program to the text that a plugin's compiler reads.
+
+use super::{CUDA, TPU};
+use crate::plugin::Plugin;
+use octant_cuda::GpuFacts;
+use octant_runtime as runtime;
+use octant_runtime::{Program, RuntimeError};
+use octant_stablehlo::Precision;
+
+/// How a program becomes text.
+pub type Lowering = fn(&Program, &Form) -> runtime::Result<String>;
+
+/// How programs are written for a platform.
+#[derive(Debug, Clone, Copy)]
+pub struct Form {
+    precision: Precision,
+    /// The facts of an NVIDIA GPU, whose compiler wants some things written differently.
+    gpu: Option<GpuFacts>,
+    /// Arrays lie in tiles, as on TPUs, which narrow images would fill to a small part.
+    tiled: bool,
+    /// Kernels of our own that programs may call.
+    kernels: &'static [&'static str],
+}
+
+impl Form {
+    /// The same with products that exact.
+    pub fn with_precision(self, precision: Precision) -> Form {
+        Form { precision, ..self }
+    }
+
+    /// The form for a platform, and why it has none of our kernels where it might have.
+    pub fn of(platform: &str, plugin: &Plugin) -> (Form, Option<String>) {
+        let tiled = platform == TPU;
+        let plain = Form { precision: Precision::default(), gpu: None, tiled, kernels: &[] };
+        if platform != CUDA {
+            return (plain, None);
+        }
+        let form = Form { gpu: Some(GpuFacts::of_device().unwrap_or(GpuFacts::H200)), ..plain };
+        match register_kernels(plugin) {
+            Ok(()) => (Form { kernels: octant_cuda::NAMES, ..form }, None),
+            Err(reason) => (form, Some(reason)),
+        }
+    }
+}
+
+/// Makes our kernels known to a plugin, or says why programs have to do without them.
+fn register_kernels(plugin: &Plugin) -> Result<(), String> {
+    let calls = octant_cuda::custom_calls()?;
+    calls.iter().try_for_each(|call| plugin.register(call)).map_err(|error| error.to_string())
+}
+
+pub fn lower(program: &Program, form: &Form) -> runtime::Result<String> {
+    let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
+        backend: "StableHLO".to_string(),
+        message: error.to_string(),
+    };
+    let options = octant_stablehlo::Options { precision: form.precision, kernels: form.kernels, ..Default::default() };
+    if form.tiled {
+        let graph = octant_graph::passes::pack_narrow_images(&program.graph);
+        return octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused);
+    }
+    let Some(gpu) = form.gpu else { return octant_stablehlo::lower(program, &options).map_err(refused) };
+    // XLA cannot partition a call that it knows nothing about.
+    let kernels = !form.kernels.is_empty() && program.mesh.devices() == 1;
+    let target = octant_cuda::Target { gpu, kernels, fast_products: form.precision == Precision::Fast };
+    let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
+    octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)
+}

@@ -1,0 +1,55 @@
+//! Calls with a hint that the compiled program understands.
+
+use super::reduce;
+use crate::function::{Function, Named};
+use crate::module::quoted;
+use crate::types::{self, join};
+use octant_graph::{HostTensor, KernelHint, Shape};
+
+/// A call by its hint: StableHLO's own form for it, or a custom call. None if the program does not know the kernel.
+pub fn known(f: &mut Function, hint: &KernelHint, operands: &[&Named], shapes: &[&Shape]) -> Option<Vec<Named>> {
+    if hint.name == KernelHint::ARG_MAX {
+        return arg_max(f, hint, operands.first()?, shapes);
+    }
+    f.module.options.kernels.contains(&hint.name.as_str()).then(|| custom_call(f, hint, operands, shapes))
+}
+
+/// One reduction of pairs of elements and their positions.
+fn arg_max(f: &mut Function, hint: &KernelHint, x: &Named, shapes: &[&Shape]) -> Option<Vec<Named>> {
+    let axes: Vec<usize> = hint.integers.iter().map(|&axis| usize::try_from(axis).ok()).collect::<Option<_>>()?;
+    let &[_, found] = shapes else { return None };
+    let dims: Vec<usize> = axes.iter().map(|&axis| x.shape.dims().get(axis).copied()).collect::<Option<_>>()?;
+    let numbers: Vec<f64> = (0..dims.iter().product()).map(|position: usize| position as f64).collect();
+    let positions = f.constant(&HostTensor::from_f64s(Shape::new(found.dtype(), dims), &numbers).ok()?);
+    let positions = super::movement::broadcast(f, &positions, &axes, &x.shape.with_dtype(found.dtype()));
+    Some(reduce::best(f, x, &positions, true, &axes, shapes))
+}
+
+/// The call with its descriptor and the layouts that kernels rely on.
+fn custom_call(f: &mut Function, hint: &KernelHint, operands: &[&Named], made: &[&Shape]) -> Vec<Named> {
+    let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
+    let integers = match hint.integers.is_empty() {
+        true => "array<i64>".to_string(),
+        false => format!("array<i64: {}>", join(&hint.integers)),
+    };
+    let source = hint.source.as_deref().map(|source| format!(", source = {}", quoted(source))).unwrap_or_default();
+    let in_place = |&(output, operand): &(usize, usize)| {
+        let index = if made.len() == 1 { String::new() } else { output.to_string() };
+        format!(
+            "#stablehlo.output_operand_alias<output_tuple_indices = [{index}], operand_index = {operand}, \
+             operand_tuple_indices = []>"
+        )
+    };
+    let aliases = types::list(hint.in_place.iter().map(in_place));
+    let text = format!(
+        "stablehlo.custom_call @{}({}) {{api_version = 4 : i32, backend_config = {{integers = {integers}{source}}}, \
+         operand_layouts = {}, output_operand_aliases = {aliases}, result_layouts = {}}} : {} -> {}",
+        hint.name,
+        join(operands),
+        types::row_major(&taken),
+        types::row_major(made),
+        types::tuple(&taken),
+        types::results(made)
+    );
+    f.several(made, |f, head| f.line(format!("{head} = {text}")))
+}

@@ -1,0 +1,155 @@
+"""Golden figures of the detectors: forward passes, losses with their parts, gradients, and the state after three steps.
+
+    pip install torch ultralytics==8.4.190
+    git clone https://github.com/Megvii-BaseDetection/YOLOX (commit 6ddff4824372)
+    YOLOX_DIR=YOLOX python detectors.py [NAME...]
+
+The packages are called, not read: a network is built from its published description with other widths, and a loss is what
+the package returns for a batch. Weights, images and figures are those of `make.py`. One file per model:
+`figures/NAME.txt`.
+"""
+import os, sys
+import torch
+from make import HERE, images, line, value
+
+# Left, top, right, bottom as parts of the image, and class: a crowd, nothing, and boxes at the border and of few pixels.
+BOXES = [
+    [(0.10 + 0.03 * i, 0.12 + 0.02 * i, 0.45 + 0.04 * i, 0.50 + 0.03 * i, i % 3) for i in range(9)]
+    + [(0.60, 0.60, 0.95, 0.90, 4), (0.62, 0.58, 0.93, 0.92, 5)],
+    [],
+    [(0.0, 0.0, 1.0, 1.0, 7), (0.0, 0.3, 0.4, 0.8, 2), (0.7, 0.0, 1.0, 0.25, 2), (0.47, 0.47, 0.53, 0.55, 9),
+     (0.20, 0.85, 0.36, 1.0, 3)],
+]
+
+
+def fill(model):
+    model.double()
+    state = model.state_dict()
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not name.endswith('dfl.conv.weight'):
+            tensor.copy_(value(name, tuple(tensor.shape)))
+    model.load_state_dict(state)
+
+
+def boxes(side):
+    rows = [(image, *box) for image, listed in enumerate(BOXES) for box in listed]
+    table = torch.tensor(rows, dtype=torch.float64)
+    corners = (table[:, 1:5] * side).round() / side
+    center, size = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
+    return dict(batch_idx=table[:, 0], cls=table[:, 5:6], bboxes=torch.cat([center, size], 1))
+
+
+def ultralytics(name, scale, classes):
+    from ultralytics.nn.tasks import DetectionModel
+    from ultralytics.cfg import get_cfg
+    description = DetectionModel(f'{name}n.yaml', nc=classes, verbose=False).yaml
+    if scale:
+        description.update(scales={'n': scale}, nc=classes)
+        description.pop('yaml_file', None)
+    model = DetectionModel(description, nc=classes, verbose=False)
+    model.args = get_cfg()
+    return model
+
+
+class Ultralytics:
+    def __init__(self, name, scale, classes, side):
+        self.model, self.side = ultralytics(name, scale, classes), side
+        fill(self.model)
+        self.model.criterion = self.model.init_criterion()
+        for parameter_name, parameter in self.model.named_parameters():
+            parameter.requires_grad = not parameter_name.endswith('dfl.conv.weight')
+
+    def outputs(self, x):
+        with torch.no_grad():
+            raw = self.model(x)[1]
+        heads = [raw['one2many'], raw['one2one']] if 'one2many' in raw else [raw]
+        return [torch.cat([head['boxes'], head['scores']], 1).transpose(1, 2) for head in heads]
+
+    def loss(self, x):
+        loss, items = self.model.loss({'img': x, **boxes(self.side)})
+        return loss.sum(), items if torch.is_tensor(items) else torch.stack(list(items.values()))
+
+
+class YoloX:
+    """The raw outputs are what the head's last convolutions return."""
+    def __init__(self, depth, width, depthwise, classes, side):
+        sys.path.insert(0, os.environ['YOLOX_DIR'])
+        from yolox.models import YOLOX, YOLOPAFPN, YOLOXHead
+        self.side = side
+        channels = [256, 512, 1024]
+        self.model = YOLOX(YOLOPAFPN(depth, width, in_channels=channels, depthwise=depthwise),
+                           YOLOXHead(classes, width, in_channels=channels, depthwise=depthwise))
+        for module in self.model.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.eps, module.momentum = 1e-3, 0.03
+        fill(self.model)
+        self.model.head.use_l1 = True
+
+    def outputs(self, x):
+        head, rows = self.model.head, []
+        with torch.no_grad():
+            for level, feature in enumerate(self.model.backbone(x.flip(1))):
+                y = head.stems[level](feature)
+                reg = head.reg_convs[level](y)
+                parts = [head.reg_preds[level](reg), head.obj_preds[level](reg), head.cls_preds[level](head.cls_convs[level](y))]
+                rows.append(torch.cat(parts, 1).flatten(2).transpose(1, 2))
+        return [torch.cat(rows, 1)]
+
+    def loss(self, x):
+        table = boxes(self.side)
+        labels = torch.zeros(3, 20, 5, dtype=torch.float64)
+        for image in range(3):
+            own = table['batch_idx'] == image
+            labels[image, :own.sum()] = torch.cat([table['cls'][own], table['bboxes'][own] * self.side], 1)
+        # The package converts to half precision where CUDA has it, and to f32 elsewhere; f64 stays as it is.
+        out = self.model(x.flip(1), labels)
+        return out['total_loss'], torch.stack([torch.as_tensor(out[k]).detach().double() for k in
+                                               ('iou_loss', 'conf_loss', 'cls_loss', 'l1_loss')])
+
+
+MODELS = {
+    'yolov8-tiny': lambda: Ultralytics('yolov8', [0.33, 0.0625, 1024], 10, 64),
+    'yolo11-tiny': lambda: Ultralytics('yolo11', [0.5, 0.125, 1024], 10, 64),
+    'yolo12-tiny': lambda: Ultralytics('yolo12', [0.5, 0.25, 256], 10, 64),
+    'yolo26-tiny': lambda: Ultralytics('yolo26', [0.5, 0.125, 1024], 10, 64),
+    'yolov8n': lambda: Ultralytics('yolov8', None, 80, 128),
+    'yolo11n': lambda: Ultralytics('yolo11', None, 80, 128),
+    'yolo12n': lambda: Ultralytics('yolo12', None, 80, 128),
+    'yolo26n': lambda: Ultralytics('yolo26', None, 80, 128),
+    'yolox-test': lambda: YoloX(0.33, 0.125, False, 10, 64),
+    'yolox_nano': lambda: YoloX(0.33, 0.25, True, 80, 128),
+}
+
+
+def figures(name, reference):
+    model, side = reference.model, reference.side
+    x = images(name, 3, side)
+    lines = [f'size batch 3', f'size side {side}', f'size parameters {sum(p.numel() for p in model.parameters())}']
+    model.eval()
+    lines += [line('evaluate', f'output{i}', y, 8) for i, y in enumerate(reference.outputs(x))]
+    model.train()
+    learned = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(learned, lr=1e-4, momentum=0.9, weight_decay=1e-4)
+    for step in range(3):
+        optimizer.zero_grad()
+        loss, parts = reference.loss(x)
+        loss.backward()
+        lines.append(f'loss step{step} 1 {loss.item():.12g}')
+        lines += [f'loss step{step}.part{i} 1 {part.item():.12g}' for i, part in enumerate(parts)]
+        if step == 0:
+            lines += [line('gradient', n, p.grad if p.grad is not None else torch.zeros_like(p))
+                      for n, p in model.named_parameters() if p.requires_grad]
+        optimizer.step()
+    lines += [line('state', n, t) for n, t in model.state_dict().items()
+              if t.is_floating_point() and not n.endswith('dfl.conv.weight')]
+    with open(os.path.join(HERE, 'figures', f'{name}.txt'), 'w') as file:
+        file.write('\n'.join(lines) + '\n')
+    print(name, *[row for row in lines if row.startswith('loss')], sep='\n  ')
+
+
+if __name__ == '__main__':
+    torch.manual_seed(0)
+    # Whatever the packages create in between is f64 too.
+    torch.set_default_dtype(torch.float64)
+    for name in sys.argv[1:] or MODELS:
+        figures(name, MODELS[name]())

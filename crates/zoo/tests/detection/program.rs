@@ -1,0 +1,225 @@
+//! A detector as the programs that the comparison runs.
+
+use crate::deterministic;
+use crate::engine::Engine;
+use crate::figures::Figures;
+use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace};
+use octant_nn::loss::detection::{Aligned, Cells, TaskAligned, TransportLoss, Truth, transport};
+use octant_nn::optimizer::{Optimizer, Sgd, Update};
+use octant_nn::{Context, Kind, Mode, Precision, Training, Variable, VariableSpec};
+use octant_zoo::{BoxCode, Model};
+
+const PLACES: usize = 16;
+const BATCH: usize = 3;
+const RATE: f64 = 1e-4;
+const DECAY: f64 = 1e-4;
+/// The second head's share in the first epoch.
+const MANY_SHARE: f64 = 0.8;
+
+pub struct Case {
+    engine: Engine,
+    model: Box<dyn Model>,
+    side: usize,
+    images: HostTensor,
+    corners: HostTensor,
+    classes: HostTensor,
+    specs: Vec<VariableSpec>,
+}
+
+struct Program {
+    graph: Graph,
+    variables: Vec<Variable>,
+}
+
+/// The boxes of `golden/detectors.py`.
+fn boxes(side: usize) -> Vec<(usize, [f64; 4], i32)> {
+    let mut all = Vec::new();
+    for i in 0..9 {
+        let f = i as f64;
+        let corners = [0.10 + 0.03 * f, 0.12 + 0.02 * f, 0.45 + 0.04 * f, 0.50 + 0.03 * f];
+        all.push((0, corners, i % 3));
+    }
+    all.push((0, [0.60, 0.60, 0.95, 0.90], 4));
+    all.push((0, [0.62, 0.58, 0.93, 0.92], 5));
+    all.push((2, [0.0, 0.0, 1.0, 1.0], 7));
+    all.push((2, [0.0, 0.3, 0.4, 0.8], 2));
+    all.push((2, [0.7, 0.0, 1.0, 0.25], 2));
+    all.push((2, [0.47, 0.47, 0.53, 0.55], 9));
+    all.push((2, [0.20, 0.85, 0.36, 1.0], 3));
+    let pixels = |corners: [f64; 4]| corners.map(|corner| (corner * side as f64).round_ties_even());
+    all.into_iter().map(|(image, corners, class)| (image, pixels(corners), class)).collect()
+}
+
+impl Case {
+    pub fn new(name: &str, figures: &Figures, engine: Engine) -> Case {
+        let model = octant_zoo::build(name, None).unwrap();
+        let side = figures.size("side");
+        let images = deterministic::images(BATCH, side, 3);
+        let (mut corners, mut classes) = (vec![0f32; BATCH * PLACES * 4], vec![-1i32; BATCH * PLACES]);
+        let mut used = [0; BATCH];
+        for (image, pixels, class) in boxes(side) {
+            let place = image * PLACES + used[image];
+            corners[place * 4..][..4].iter_mut().zip(pixels).for_each(|(to, from)| *to = from as f32);
+            classes[place] = class;
+            used[image] += 1;
+        }
+        let corners = HostTensor::new([BATCH, PLACES, 4], &corners).unwrap();
+        let classes = HostTensor::new([BATCH, PLACES], &classes).unwrap();
+        let mut case = Case { engine, model, side, images, corners, classes, specs: vec![] };
+        case.specs = case.trace(Mode::Evaluate, |_, outputs, _, _| outputs.to_vec()).specs();
+        case
+    }
+
+    pub fn check_evaluation(&self, figures: &Figures) {
+        let program = self.trace(Mode::Evaluate, |_, outputs, _, _| outputs.to_vec());
+        let outputs = self.engine.run(&program.graph, &self.inputs(&self.weights()));
+        assert_eq!(outputs.len(), figures.names("evaluate").len());
+        for (index, output) in outputs.iter().enumerate() {
+            figures.compare("evaluate", &format!("output{index}"), &output.to_f64s(), 0.0);
+        }
+    }
+
+    pub fn check_training(&self, figures: &Figures, steps: usize) {
+        let mut weights = self.weights();
+        let parameters: Vec<&VariableSpec> = self.specs.iter().filter(|spec| spec.kind == Kind::Parameter).collect();
+        let mut momenta: Vec<HostTensor> =
+            parameters.iter().map(|spec| HostTensor::zeros(spec.shape.clone())).collect();
+        let step = self.trace_step();
+        for index in 0..steps {
+            let mut inputs = self.inputs(&weights);
+            inputs.push(HostTensor::scalar(index as f32 + 1.0));
+            inputs.extend(momenta.iter().cloned());
+            let mut results = self.engine.run(&step.graph, &inputs).into_iter();
+            let close = |name: String, value: f64| {
+                let expected = figures.loss(&name);
+                let bound = figures.tolerance.training * expected.abs();
+                assert!((value - expected).abs() <= bound, "{name}: {value}, reference {expected}");
+            };
+            close(format!("step{index}"), results.next().unwrap().to_f64s()[0]);
+            let parts = results.next().unwrap().to_f64s();
+            for (part, &value) in parts.iter().enumerate() {
+                close(format!("step{index}.part{part}"), value);
+            }
+            let gradients: Vec<HostTensor> = results.by_ref().take(parameters.len()).collect();
+            weights = results.by_ref().take(weights.len()).collect();
+            momenta = results.by_ref().take(momenta.len()).collect();
+            if index == 0 {
+                compare_gradients(figures, &parameters, &gradients);
+            }
+        }
+        if steps < 3 {
+            return;
+        }
+        for (spec, weight) in self.specs.iter().zip(&weights).filter(|(spec, _)| !spec.path.ends_with(BINS)) {
+            figures.compare("state", &spec.path, &spec.border.export(weight).unwrap().to_f64s(), 1e-2);
+        }
+    }
+
+    /// Loss, its parts, gradients, variables and momenta after one step.
+    fn trace_step(&self) -> Program {
+        self.trace(Mode::Train(Training::without_randomness()), |trace, outputs, truth, variables| {
+            let (loss, parts) = self.loss(trace, outputs, truth);
+            let learned: Vec<&Variable> = variables.iter().filter(|v| v.spec.kind == Kind::Parameter).collect();
+            let values: Vec<Tensor> = learned.iter().map(|variable| variable.value.clone()).collect();
+            let gradients = trace.gradients(&loss, &values);
+            let step = trace.input("step", Shape::scalar(DType::F32));
+            let rate = trace.scalar(DType::F32, RATE);
+            let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
+            let mut updated = values.iter().zip(&gradients).map(|(parameter, gradient)| {
+                let slots = [trace.input("momentum", parameter.shape().clone())];
+                optimizer.update(Update { parameter, gradient, slots: &slots, rate: &rate, step: &step, decay: DECAY })
+            });
+            let (mut after, mut momenta) = (Vec::new(), Vec::new());
+            for variable in variables {
+                after.push(match variable.spec.kind {
+                    Kind::Statistic => variable.updated.clone().unwrap_or_else(|| variable.value.clone()),
+                    Kind::Parameter => {
+                        let (parameter, slots) = updated.next().unwrap();
+                        momenta.extend(slots);
+                        parameter
+                    }
+                });
+            }
+            [vec![loss, octant_nn_vector(&parts)], gradients, after, momenta].concat()
+        })
+    }
+
+    /// The loss, and its parts as the reference reports them.
+    fn loss(&self, trace: &Trace, outputs: &[Tensor], truth: &Truth) -> (Tensor, Vec<Tensor>) {
+        let detector = self.model.detector().unwrap();
+        let cells = Cells::new(trace, [self.side; 2], &detector.strides);
+        let BoxCode::Distances { bins } = detector.code else {
+            let parts = transport(&cells, &outputs[0], truth);
+            let boxes = parts.boxes * TransportLoss::BOX_GAIN;
+            let total = &boxes + &parts.objectness + &parts.classes + &parts.distances;
+            return (total, vec![boxes, parts.objectness, parts.classes, parts.distances]);
+        };
+        let of = |raw: &Tensor, assignment| {
+            let parts = Aligned { assignment, bins }.loss(&cells, raw, truth);
+            let gains = Aligned::GAINS;
+            [parts.boxes * gains[0], parts.classes * gains[1], parts.distances * gains[2]]
+        };
+        let total = |parts: &[Tensor; 3]| (&parts[0] + &parts[1] + &parts[2]) * BATCH as f64;
+        let many = of(&outputs[0], TaskAligned::MANY);
+        if !detector.one_to_one {
+            return (total(&many), many.to_vec());
+        }
+        let one = of(&outputs[1], TaskAligned::ONE);
+        (total(&many) * MANY_SHARE + total(&one) * (1.0 - MANY_SHARE), one.to_vec())
+    }
+
+    fn trace(
+        &self,
+        mode: Mode,
+        outputs: impl FnOnce(&Trace, &[Tensor], &Truth, &[Variable]) -> Vec<Tensor>,
+    ) -> Program {
+        let trace = Trace::new();
+        let images = trace.input("images", self.images.shape().clone());
+        let corners = trace.input("corners", self.corners.shape().clone());
+        let classes = trace.input("classes", self.classes.shape().clone());
+        let truth = Truth::new(&corners, &classes, &trace.full(&Shape::new(DType::F32, [BATCH]), 1.0));
+        let context = Context::new(&trace, mode, Precision::F32);
+        let results = self.model.outputs(&context.root(), &images, false);
+        let variables = context.variables();
+        let outputs = outputs(&trace, &results, &truth, &variables);
+        Program { graph: trace.finish(&outputs).unwrap(), variables }
+    }
+
+    fn weights(&self) -> Vec<HostTensor> {
+        let weight = |spec: &VariableSpec| match spec.path.ends_with(BINS) {
+            true => spec.initial(0),
+            false => deterministic::weight(spec),
+        };
+        self.specs.iter().map(weight).collect()
+    }
+
+    fn inputs(&self, weights: &[HostTensor]) -> Vec<HostTensor> {
+        let batch = [self.images.clone(), self.corners.clone(), self.classes.clone()];
+        batch.into_iter().chain(weights.iter().cloned()).collect()
+    }
+}
+
+const BINS: &str = "dfl.conv.weight";
+
+fn octant_nn_vector(parts: &[Tensor]) -> Tensor {
+    Tensor::concatenate(&parts.iter().map(|part| part.reshape(&[1])).collect::<Vec<_>>(), 0)
+}
+
+fn compare_gradients(figures: &Figures, parameters: &[&VariableSpec], gradients: &[HostTensor]) {
+    let typical = |tensor: &HostTensor| {
+        let values = tensor.to_f64s();
+        (values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64).sqrt()
+    };
+    let largest = gradients.iter().map(typical).fold(0.0, f64::max);
+    assert_eq!(figures.names("gradient").len(), parameters.len());
+    for (spec, gradient) in parameters.iter().zip(gradients) {
+        let gradient = spec.border.export(gradient).unwrap();
+        figures.compare("gradient", &spec.path, &gradient.to_f64s(), 1e-2 * largest);
+    }
+}
+
+impl Program {
+    fn specs(&self) -> Vec<VariableSpec> {
+        self.variables.iter().map(|variable| variable.spec.clone()).collect()
+    }
+}

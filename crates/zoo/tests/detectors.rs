@@ -1,0 +1,99 @@
+//! Detectors against what is published about them: parameters, entries of the state dict, work.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use octant_nn::{Kind, VariableSpec};
+use octant_zoo::{Task, build, describe, find, registry::ENTRIES, weights};
+
+/// Parameters and entries of the state dict.
+const PUBLISHED: &[(&str, usize, usize)] = &[
+    ("yolov8n", 3_157_200, 355),
+    ("yolov8s", 11_166_560, 355),
+    ("yolov8m", 25_902_640, 475),
+    ("yolov8l", 43_691_520, 595),
+    ("yolov8x", 68_229_648, 595),
+    ("yolo11n", 2_624_080, 499),
+    ("yolo11s", 9_458_752, 499),
+    ("yolo11m", 20_114_688, 649),
+    ("yolo11l", 25_372_160, 1015),
+    ("yolo11x", 56_966_176, 1015),
+    ("yolo12n", 2_602_288, 691),
+    ("yolo12s", 9_284_096, 691),
+    ("yolo12m", 20_199_168, 751),
+    ("yolo12l", 26_450_784, 1245),
+    ("yolo12x", 59_210_784, 1245),
+    ("yolo26n", 2_572_280, 708),
+    ("yolo26s", 10_009_784, 708),
+    ("yolo26m", 21_896_248, 768),
+    ("yolo26l", 26_299_704, 1092),
+    ("yolo26x", 58_993_368, 1092),
+    ("yolox_nano", 912_159, 642),
+    ("yolox_tiny", 5_055_855, 462),
+    ("yolox_s", 8_968_255, 462),
+    ("yolox_m", 25_326_495, 606),
+    ("yolox_l", 54_208_895, 750),
+    ("yolox_x", 99_071_455, 894),
+];
+
+/// The references count the numbers of the bins as parameters, though they never learn.
+fn counts_as_parameter(spec: &VariableSpec) -> bool {
+    spec.kind == Kind::Parameter || spec.path.ends_with("dfl.conv.weight")
+}
+
+#[test]
+fn parameters_and_entries_are_the_published_ones() {
+    for &(name, parameters, entries) in PUBLISHED {
+        let model = build(name, None).unwrap();
+        let (specs, _) = describe(&*model, [64, 64, 3]).unwrap();
+        let counted: usize =
+            specs.iter().filter(|spec| counts_as_parameter(spec)).map(|spec| spec.shape.elements()).sum();
+        assert_eq!(counted, parameters, "{name}");
+        let counters = specs.iter().filter(|spec| spec.path.ends_with("running_var")).count();
+        assert_eq!(specs.len() + counters, entries, "{name}");
+    }
+    let detectors = ENTRIES.iter().filter(|entry| entry.task == Task::Detect && entry.license != "none published");
+    assert_eq!(detectors.count(), PUBLISHED.len(), "every published size is in the table above");
+}
+
+/// Billions of operations (two per multiply–add) at the native size, as published to one decimal place; YOLO12's and
+/// YOLOX's tables count other work besides convolutions.
+#[test]
+fn operations_are_the_published_ones() {
+    let published = [
+        ("yolov8n", 8.7),
+        ("yolov8x", 257.8),
+        ("yolo11n", 6.5),
+        ("yolo11m", 68.0),
+        ("yolo11x", 194.9),
+        ("yolo26n", 5.4),
+        ("yolo26s", 20.7),
+    ];
+    for (name, billions) in published {
+        let entry = find(name).unwrap();
+        let (_, multiply_adds) = describe(&*(entry.build)(80), entry.preprocessing.input).unwrap();
+        let actual = 2.0 * multiply_adds as f64 / 1e9;
+        assert!((actual - billions).abs() <= 0.02 * billions + 0.05, "{name}: {actual} of {billions}");
+    }
+}
+
+#[test]
+fn files_have_the_references_names() {
+    let names = |name: &str| -> Vec<String> {
+        let model = build(name, None).unwrap();
+        let (specs, _) = describe(&*model, [64, 64, 3]).unwrap();
+        let values: Vec<_> = specs.iter().map(|spec| spec.initial(1)).collect();
+        weights::export(&specs, &values, 0).into_iter().map(|(name, _)| name).collect()
+    };
+    let eleven = names("yolo11n");
+    for name in ["model.0.conv.weight", "model.10.m.0.attn.qkv.bn.num_batches_tracked", "model.23.dfl.conv.weight"] {
+        assert!(eleven.iter().any(|known| known == name), "{name}");
+    }
+    let twelve = names("yolo12l");
+    for name in ["model.6.gamma", "model.8.m.3.1.mlp.1.bn.weight", "model.11.m.1.m.1.cv2.conv.weight"] {
+        assert!(twelve.iter().any(|known| known == name), "{name}");
+    }
+    let x = names("yolox_nano");
+    for name in ["backbone.backbone.stem.conv.conv.weight", "head.cls_convs.2.1.dconv.conv.weight"] {
+        assert!(x.iter().any(|known| known == name), "{name}");
+    }
+}

@@ -114,6 +114,11 @@ fn columns() -> Option<usize> {
     None
 }
 
+/// A line for the terminal behind standard error, cut where it would wrap: such a line could not be drawn over.
+pub(crate) fn shortened(line: &str) -> String {
+    line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect()
+}
+
 /// Bytes with a unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -1,6 +1,6 @@
 //! From a program to the text that a plugin's compiler reads.
 
-use super::CUDA;
+use super::{CUDA, TPU};
 use crate::plugin::Plugin;
 use octant_cuda::GpuFacts;
 use octant_runtime as runtime;
@@ -23,6 +23,8 @@ pub struct Form {
     precision: Precision,
     /// The facts of an NVIDIA GPU, whose compiler wants some things written differently.
     gpu: Option<GpuFacts>,
+    /// Arrays lie in tiles, as on TPUs, which narrow images would fill to a small part.
+    tiled: bool,
     /// Kernels of our own that programs may call.
     kernels: &'static [&'static str],
 }
@@ -35,7 +37,8 @@ impl Form {
 
     /// The form for a platform, and why it has none of our kernels where it might have.
     pub fn of(platform: &str, plugin: &Plugin) -> (Form, Option<String>) {
-        let plain = Form { precision: Precision::default(), gpu: None, kernels: &[] };
+        let tiled = platform == TPU;
+        let plain = Form { precision: Precision::default(), gpu: None, tiled, kernels: &[] };
         if platform != CUDA {
             return (plain, None);
         }
@@ -59,10 +62,15 @@ pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
         message: error.to_string(),
     };
     let options = octant_stablehlo::Options { precision: form.precision, kernels: form.kernels, ..Default::default() };
-    let Some(gpu) = form.gpu else {
+    let plain = |program: &Program| {
         let text = octant_stablehlo::lower(program, &options).map_err(refused)?;
-        return Ok(Lowered { text, adds_atomically: false });
+        Ok(Lowered { text, adds_atomically: false })
     };
+    if form.tiled {
+        let graph = octant_graph::passes::pack_narrow_images(&program.graph);
+        return plain(&Program { graph, ..program.clone() });
+    }
+    let Some(gpu) = form.gpu else { return plain(program) };
     // XLA cannot partition a call that it knows nothing about.
     let kernels = !form.kernels.is_empty() && program.mesh.devices() == 1;
     let target = octant_cuda::Target { gpu, kernels, fast_products: form.precision == Precision::Fast };

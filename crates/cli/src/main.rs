@@ -94,8 +94,6 @@ pub(crate) enum Ending {
     Done,
     /// A signal of that number ended it early; what was done is saved.
     Interrupted(i32),
-    /// It went on to its end, but some of what was asked for failed, and that was said.
-    Failed,
 }
 
 fn main() -> ExitCode {
@@ -139,7 +137,6 @@ fn main() -> ExitCode {
     output::flush();
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::Failed) => ExitCode::FAILURE,
         // The shell's convention for a program that ended on a signal.
         Ok(Ending::Interrupted(signal)) => ExitCode::from(128 + signal as u8),
         Err(error) => failed(&error),

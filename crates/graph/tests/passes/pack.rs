@@ -100,7 +100,7 @@ fn every_packed_operation_computes_the_same() {
         ("another type", |_, x| (x.convert(DType::F32) * 0.5).convert(DType::F64)),
         ("what has no packed form", |_, x| x.reverse(&[1]).transpose(&[0, 2, 1, 3])),
         ("one map per image", |n, x| n.conv(&x, 1, 7, 1).logistic() * x),
-        ("a recomputed block", |_, x| x.trace().call(&[x.clone()], true, |x| vec![x[0].tanh() * 2.0]).remove(0)),
+        ("a recomputed block", |_, x| x.trace().call(std::slice::from_ref(x), true, |x| vec![x[0].tanh() * 2.0]).remove(0)),
     ];
     for (name, middle) in middles {
         let graph = with_gradients([8, 8], |network, images| {
@@ -182,8 +182,8 @@ fn perform(network: &mut Network, &(what, _, choice): &Line, x: &Tensor, y: &Ten
         0 => network.conv(x, 4 + choice, 3, 1),
         1 => network.conv(x, CHANNELS, 1, 1),
         2 => network.conv(x, CHANNELS, 1 + choice, 1),
-        3 if x.dim(1) % 4 == 0 => network.conv(x, CHANNELS, 2 + choice, 2),
-        4 if x.dim(1) % 4 == 0 => x.max_pool(Pool::square(2, 2)),
+        3 if x.dim(1).is_multiple_of(4) => network.conv(x, CHANNELS, 2 + choice, 2),
+        4 if x.dim(1).is_multiple_of(4) => x.max_pool(Pool::square(2, 2)),
         5 => x.standardize(&[0, 1, 2], 1e-2),
         6 => x * x.mean_keep(&[3]).logistic(),
         7 => x * x.max_keep(&[1, 2]).tanh(),

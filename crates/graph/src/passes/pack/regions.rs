@@ -41,7 +41,9 @@ pub(super) fn packed_values(graph: &Graph) -> HashSet<(ValueId, Form)> {
 
 /// The forms that a node neither reads nor makes of its values.
 fn plain_in(node: &Node, alternatives: &[Roles]) -> Vec<(ValueId, Form)> {
-    let sides: [(&[ValueId], fn(&Roles) -> &[Option<Form>]); 2] =
+    /// The forms of one side of a node.
+    type Forms = fn(&Roles) -> &[Option<Form>];
+    let sides: [(&[ValueId], Forms); 2] =
         [(&node.inputs, |roles| &roles.inputs), (&node.outputs, |roles| &roles.outputs)];
     let mut plain = Vec::new();
     for (values, forms) in sides {

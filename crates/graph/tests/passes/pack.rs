@@ -100,7 +100,9 @@ fn every_packed_operation_computes_the_same() {
         ("another type", |_, x| (x.convert(DType::F32) * 0.5).convert(DType::F64)),
         ("what has no packed form", |_, x| x.reverse(&[1]).transpose(&[0, 2, 1, 3])),
         ("one map per image", |n, x| n.conv(&x, 1, 7, 1).logistic() * x),
-        ("a recomputed block", |_, x| x.trace().call(std::slice::from_ref(x), true, |x| vec![x[0].tanh() * 2.0]).remove(0)),
+        ("a recomputed block", |_, x| {
+            x.trace().call(std::slice::from_ref(&x), true, |x| vec![x[0].tanh() * 2.0]).remove(0)
+        }),
     ];
     for (name, middle) in middles {
         let graph = with_gradients([8, 8], |network, images| {

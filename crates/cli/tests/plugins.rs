@@ -244,7 +244,7 @@ fn all_cores_train_on_a_batch_that_does_not_divide_over_them() {
 
     let mut more = place.train("devices=8");
     more.args(["--cores", "9", "--fresh"]);
-    assert!(fails(more).contains("--cores 9: fake has 8 here; use --cores all"));
+    assert!(fails(more).contains("is too many: fake has 8 here"));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use crate::output::duration;
 use octant_pjrt::backend::{Before, Log, Notice};
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,27 @@ static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// What signals set where a command ends cleanly on them, and what ends the wait for a compiler.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     STOP.clone()
+}
+
+/// The signal that set the flag, 0 if none did.
+static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// Sets the flag at these signals; a second one ends the process at once.
+pub(crate) fn stop_at(signals: &[i32]) -> std::io::Result<()> {
+    for &signal in signals {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, STOP.clone())?;
+        signal_hook::flag::register_usize(signal, SIGNAL.clone(), signal as usize)?;
+        signal_hook::flag::register(signal, STOP.clone())?;
+    }
+    Ok(())
+}
+
+/// The signal that ended the work; an interrupt where nothing else is known.
+pub(crate) fn signal() -> i32 {
+    match SIGNAL.load(Ordering::Relaxed) {
+        0 => libc::SIGINT,
+        signal => signal as i32,
+    }
 }
 
 /// The compilation under way.
@@ -96,5 +117,5 @@ fn clear_line() {
 fn end() -> ! {
     let _ = std::io::stdout().flush();
     // SAFETY: nothing runs after this call, and it touches no memory of ours.
-    unsafe { libc::_exit(130) }
+    unsafe { libc::_exit(128 + signal()) }
 }

@@ -82,14 +82,5 @@ pub(crate) fn precision(name: &str) -> Result<octant_nn::Precision> {
 
 /// The devices that work together.
 pub(crate) fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
-    let there = backend.devices().len();
-    match cores {
-        Cores::All => Ok(Mesh::new(there)),
-        Cores::Count(0) => bail!("a program needs one core at least"),
-        Cores::Count(count) if count <= there => Ok(Mesh::new(count)),
-        Cores::Count(count) if backend.name() == "cpu" => {
-            bail!("--cores {count}: the processor is one device that uses all its cores; --threads says how many")
-        }
-        Cores::Count(count) => bail!("--cores {count}: {} has {there} here; use --cores all", backend.name()),
-    }
+    Ok(octant_recipe::mesh(cores, backend)?)
 }

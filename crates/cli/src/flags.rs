@@ -20,6 +20,30 @@ impl Selection for Every {
     }
 }
 
+/// Those that change which programs there are; a plan looks at nothing else.
+pub(crate) struct Programs;
+
+impl Selection for Programs {
+    fn includes(key: &FlaggedKey) -> bool {
+        const OTHERS: [&str; 13] = [
+            "weights",
+            "device",
+            "cores",
+            "cache",
+            "seed",
+            "workers",
+            "on_corrupt",
+            "validate_every",
+            "patience",
+            "checkpoint_every",
+            "lr",
+            "min_lr",
+            "scale_lr",
+        ];
+        !OTHERS.contains(&key.spec.key)
+    }
+}
+
 /// What was given on the command line: places in the recipe and their values.
 pub(crate) struct RecipeFlags<S = Every> {
     given: Vec<(String, Value)>,
@@ -37,10 +61,8 @@ impl<S: Selection> Args for RecipeFlags<S> {
     fn augment_args(command: Command) -> Command {
         flags().iter().filter(|key| S::includes(key)).fold(command, |command, key| {
             // A command may have a flag of that name with a meaning of its own.
-            let is_there = command.get_arguments().any(|argument| {
-                argument.get_id() == key.place.as_str()
-                    || argument.get_long() == key.spec.flag.as_ref().map(|flag| flag.name.as_str())
-            });
+            let name = key.spec.flag.as_ref().map(|flag| flag.name.as_str());
+            let is_there = command.get_arguments().any(|argument| argument.get_long() == name);
             if is_there { command } else { command.arg(argument(key)) }
         })
     }
@@ -48,6 +70,11 @@ impl<S: Selection> Args for RecipeFlags<S> {
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
     }
+}
+
+/// A name that no other argument has.
+fn id(key: &FlaggedKey) -> String {
+    format!("recipe.{}", key.place)
 }
 
 fn argument(key: &FlaggedKey) -> Arg {
@@ -60,20 +87,20 @@ fn argument(key: &FlaggedKey) -> Arg {
     if !spec.unset.is_empty() && spec.unset != "–" {
         help += &format!(" [if not given: {}]", spec.unset.replace('`', ""));
     }
-    let mut argument = Arg::new(key.place.clone()).long(flag.name.clone()).help(help).action(ArgAction::Set);
+    let mut argument = Arg::new(id(key)).long(flag.name.clone()).help(help).action(ArgAction::Set);
     argument = argument.value_name(flag.value.map_or_else(|| spec.key.to_uppercase(), str::to_string));
     if let Some(alias) = flag.alias {
         argument = argument.visible_alias(alias);
     }
     match spec.is_switch {
         true => argument.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("true|false"),
-        false => argument.allow_hyphen_values(true),
+        false => argument,
     }
 }
 
 impl<S: Selection> FromArgMatches for RecipeFlags<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<RecipeFlags<S>, clap::Error> {
-        let text = |key: &FlaggedKey| matches.try_get_one::<String>(&key.place).ok().flatten().cloned();
+        let text = |key: &FlaggedKey| matches.try_get_one::<String>(&id(key)).ok().flatten().cloned();
         let keys = flags().into_iter().filter(S::includes);
         let given = keys.filter_map(|key| text(&key).map(|text| (key.place, (key.spec.from_text)(&text)))).collect();
         Ok(RecipeFlags { given, selection: PhantomData })

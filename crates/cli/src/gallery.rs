@@ -49,7 +49,9 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     let Some(dims) = images.first().map(|image| image.dims()).filter(|_| images.len() == count) else {
         return Ok(());
     };
-    let weights = run.join("checkpoints/last/model.safetensors");
+    // What `octant eval` judges and people use: the best epoch, where there is one.
+    let [best, last] = ["best", "last"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
+    let weights = if best.is_file() { best } else { last };
     let archive = Archive::open(&weights)?;
     let judged = Judged { recipe: recipe.clone(), weights, card: Card::of(&archive), archive };
     let task = judged.task(data.outputs, dims)?;

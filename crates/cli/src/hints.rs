@@ -9,12 +9,12 @@ const LENGTHS: [&str; 4] = ["epochs", "burn_epochs", "burn_lr", "warm_epoch"];
 pub(crate) fn with_flags(sentence: &str) -> String {
     let known = flags();
     let flag = |key: &str| -> Option<String> {
-        // `phases.0.schedule.lr` and `lr` are the same to a flag, which reaches all phases.
-        let same = |place: &str| {
-            place == key || place.rsplit('.').next() == key.rsplit('.').next() && !place.starts_with("data")
-        };
+        // A flag reaches all phases, so their numbers do not matter; a key may be named without what it lies in.
+        let parts = key.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
+        let key = parts.collect::<Vec<_>>().join(".");
+        let same = |place: &str| place == key || place.ends_with(&format!(".{key}"));
         let found = known.iter().find(|known| same(&known.place)).and_then(|known| known.spec.flag.as_ref());
-        let length = LENGTHS.iter().find(|length| **length == key).map(|length| length.replace('_', "-"));
+        let length = LENGTHS.iter().find(|length| ***length == *key).map(|length| length.replace('_', "-"));
         found.map(|flag| flag.name.clone()).or(length).map(|name| format!("--{name}"))
     };
     let mut spelled = String::new();
@@ -39,5 +39,7 @@ mod tests {
     fn keys_become_flags_where_there_are_any() {
         let spelled = with_flags("`batch_size = 8` or `cache = \"ram\"` fits; `data.dir`, not `nonsense`");
         assert_eq!(spelled, "--batch-size 8 or --cache ram fits; --data, not `nonsense`");
+        assert_eq!(with_flags("`phases.1.schedule.lr` and `schedule.min_lr`"), "--lr and --min-lr");
+        assert_eq!(with_flags("`phases.0.schedule.patience`"), "`phases.0.schedule.patience`", "that of a plateau");
     }
 }

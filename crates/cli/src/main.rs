@@ -3,6 +3,10 @@
 //! Each command is one file that turns its flags into calls of the library. Every command prints for people, or with
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
+// First, because its macros take the place of the standard library's in all others.
+#[macro_use]
+mod output;
+
 mod bench;
 mod board;
 mod boxes;
@@ -18,7 +22,6 @@ mod gallery;
 mod hints;
 mod image;
 mod models;
-mod output;
 mod plan;
 mod plots;
 mod plugin;
@@ -33,7 +36,7 @@ mod train;
 mod weights;
 mod yolo;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Trains, fine-tunes and evaluates vision models on whatever accelerator there is.
@@ -89,8 +92,8 @@ enum Command {
 pub(crate) enum Ending {
     /// All was done.
     Done,
-    /// A signal ended it early; what was done is saved.
-    Interrupted,
+    /// A signal of that number ended it early; what was done is saved.
+    Interrupted(i32),
 }
 
 fn main() -> ExitCode {
@@ -101,7 +104,7 @@ fn main() -> ExitCode {
     }
     // Before any thread starts: libtpu reads its environment when it is loaded.
     octant_pjrt::environment::prepare(std::env::args().any(|argument| argument == "--fast-nondeterministic"));
-    let command = match Cli::parse().command {
+    let command = match parsed() {
         Command::Yolo(arguments) => match translated(&arguments) {
             Ok(Some(command)) => command,
             Ok(None) => return ExitCode::SUCCESS,
@@ -109,8 +112,9 @@ fn main() -> ExitCode {
         },
         command => command,
     };
-    if !matches!(command, Command::Train(_)) {
-        output::end_quietly_with_the_reader();
+    match command {
+        Command::Train(_) => output::training_begins(),
+        _ => output::end_quietly_with_the_reader(),
     }
     let result = match command {
         Command::Train(arguments) => train::run(arguments),
@@ -130,10 +134,11 @@ fn main() -> ExitCode {
         Command::Yolo(_) => Err(anyhow::anyhow!("a yolo command cannot mean another one")),
         Command::Selftest(arguments) => selftest::run(arguments),
     };
+    output::flush();
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
-        // The shell's convention for a program that ended on SIGINT.
-        Ok(Ending::Interrupted) => ExitCode::from(130),
+        // The shell's convention for a program that ended on a signal.
+        Ok(Ending::Interrupted(signal)) => ExitCode::from(128 + signal as u8),
         Err(error) => failed(&error),
     }
 }
@@ -154,6 +159,20 @@ fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
     }
     let words = std::iter::once("octant".to_string()).chain(translation.command);
     Ok(Some(Cli::try_parse_from(words)?.command))
+}
+
+/// The command line. Negative numbers are values, so that a range can be told instead of an unknown flag.
+fn parsed() -> Command {
+    fn with_numbers(command: clap::Command) -> clap::Command {
+        let command =
+            command.mut_args(|argument| match argument.get_long().is_some() && argument.get_action().takes_values() {
+                true => argument.allow_negative_numbers(true),
+                false => argument,
+            });
+        command.mut_subcommands(with_numbers)
+    }
+    let matches = with_numbers(Cli::command()).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command
 }
 
 /// The chain of causes as one sentence. An error that quotes its cause does not say it twice.

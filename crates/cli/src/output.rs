@@ -1,6 +1,7 @@
 //! What people and machines see.
 
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// One JSON object per line on standard output.
@@ -8,13 +9,82 @@ pub(crate) struct Json;
 
 impl Json {
     pub fn line(value: serde_json::Value) {
-        line(value);
+        write(format_args!("{value}\n"));
     }
 }
 
-/// A line on standard output. Whoever stops reading it is no reason to fail.
+/// Training goes on when nobody reads what it says; every other command has failed when its answer cannot be written.
+static IS_TRAINING: AtomicBool = AtomicBool::new(false);
+
+/// What follows is said by a run that must not end for it.
+pub(crate) fn training_begins() {
+    IS_TRAINING.store(true, Ordering::Relaxed);
+}
+
+/// Writes to standard output. A disk that is full is told in a sentence, not in a panic.
+pub(crate) fn write(text: std::fmt::Arguments) {
+    let written = std::io::stdout().lock().write_fmt(text);
+    if let Err(error) = written
+        && !IS_TRAINING.load(Ordering::Relaxed)
+    {
+        cannot_be_written(&error);
+    }
+}
+
+/// What is still in the buffer is written, too.
+pub(crate) fn flush() {
+    if let Err(error) = std::io::stdout().lock().flush()
+        && !IS_TRAINING.load(Ordering::Relaxed)
+    {
+        cannot_be_written(&error);
+    }
+}
+
+fn cannot_be_written(error: &std::io::Error) -> ! {
+    if error.kind() != std::io::ErrorKind::BrokenPipe {
+        eprintln!("octant: the output cannot be written: {error}");
+    }
+    std::process::exit(1)
+}
+
+/// The standard library's macros panic where the output cannot be written; these take their place in this crate.
+macro_rules! println {
+    () => { $crate::output::write(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($text)*))) };
+}
+macro_rules! print {
+    ($($text:tt)*) => { $crate::output::write(format_args!($($text)*)) };
+}
+
+/// A line on standard output; on a terminal, lines that are too long break between words.
 pub(crate) fn line(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    let text = text.to_string();
+    match std::io::stdout().is_terminal().then(columns).flatten() {
+        Some(columns) => text.lines().for_each(|line| println!("{}", wrapped(line, columns))),
+        None => println!("{text}"),
+    }
+}
+
+/// The line with breaks between words, so that none is longer than `columns`; what follows a break is indented.
+fn wrapped(line: &str, columns: usize) -> String {
+    let indent: String = line.chars().take_while(|letter| *letter == ' ').collect::<String>() + "  ";
+    let (mut text, mut used) = (String::new(), 0);
+    for word in line.split_inclusive(' ') {
+        let width = word.trim_end().chars().count();
+        if used > 0 && used + width > columns {
+            text.truncate(text.trim_end().len());
+            text += &format!("\n{indent}");
+            used = indent.len();
+        }
+        text += word;
+        used += word.chars().count();
+    }
+    text
+}
+
+/// `1 epoch`, `2 epochs`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 /// `octant models | head` ends quietly when `head` has seen enough; Rust ignores that signal, and `println!` panics instead.
@@ -42,6 +112,11 @@ fn columns() -> Option<usize> {
 #[cfg(not(unix))]
 fn columns() -> Option<usize> {
     None
+}
+
+/// A line for the terminal behind standard error, cut where it would wrap: such a line could not be drawn over.
+pub(crate) fn shortened(line: &str) -> String {
+    line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect()
 }
 
 /// Bytes with a unit.
@@ -98,13 +173,29 @@ impl Bar {
     /// The same for a part of the work that is counted apart.
     pub fn draw_over(&mut self, done: u64, total: u64, text: &str) {
         self.drawn = Some(Instant::now());
-        let filled = (done * Self::WIDTH).checked_div(total).unwrap_or(Self::WIDTH).min(Self::WIDTH) as usize;
-        let bar = format!("{}{}", "━".repeat(filled), "·".repeat(Self::WIDTH as usize - filled));
-        let line = format!("{}  {done}/{total} {bar} {text}", self.label);
-        // A line that wraps could not be drawn over.
-        let shown: String = line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect();
+        let shown = Self::fitting(&self.label, done, total, text, columns().unwrap_or(usize::MAX));
         eprint!("\r\x1b[2K{shown}");
         let _ = std::io::stderr().flush();
+    }
+
+    /// A line that wraps could not be drawn over: on a narrow terminal the bar gets shorter, then the last words are left
+    /// out, whole ones.
+    fn fitting(label: &str, done: u64, total: u64, text: &str, columns: usize) -> String {
+        let room = columns.saturating_sub(1);
+        let start = format!("{label}  {done}/{total} ");
+        let length = |text: &str| text.chars().count();
+        let left = room.saturating_sub(length(&start) + length(text) + 1);
+        let width = Self::WIDTH.min(left as u64).max(6);
+        let filled = (done * width).checked_div(total).unwrap_or(width).min(width) as usize;
+        let bar = format!("{}{}", "━".repeat(filled), "·".repeat(width as usize - filled));
+        let mut line = format!("{start}{bar}");
+        for part in text.split("  ") {
+            if length(&line) + length(part) + 2 > room {
+                break;
+            }
+            line += &format!("  {part}");
+        }
+        line.chars().take(room).collect()
     }
 
     /// Makes room for lines above it; the next draw brings it back.
@@ -128,5 +219,35 @@ impl Bar {
     /// How long it has been there.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        let text = wrapped("  bound by input (61 % of the time); more workers would help", 30);
+        assert_eq!(text, "  bound by input (61 % of the\n    time); more workers would\n    help");
+        assert!(text.lines().all(|line| line.chars().count() <= 30));
+        assert_eq!(wrapped("short", 30), "short");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_a_shorter_bar_and_whole_words() {
+        let text = "loss 0.1234  accuracy 0.9876  lr 0.0010  1234 images/s  12 s left";
+        let wide = Bar::fitting("epoch 1/5", 60, 187, text, 200);
+        assert!(wide.ends_with("12 s left") && wide.contains(&"·".repeat(10)), "{wide}");
+        let narrow = Bar::fitting("epoch 1/5", 60, 187, text, 80);
+        assert!(narrow.chars().count() < 80 && narrow.ends_with("lr 0.0010"), "{narrow}");
+    }
+
+    #[test]
+    fn one_thing_is_not_several() {
+        assert_eq!(
+            (count(1, "epoch"), count(0, "epoch"), count(2, "step")),
+            ("1 epoch".into(), "0 epochs".into(), "2 steps".into())
+        );
     }
 }

@@ -9,8 +9,7 @@ use octant_recipe::{Recipe, RecipeError, Surroundings};
 use std::path::{Path, PathBuf};
 
 pub(crate) use octant_recipe::{
-    Data, Facts, best, fix_paths, image, model, phases, phases_on, scaling, smaller_is_better, task, transform,
-    weights as starting_values,
+    Data, Facts, best, fix_paths, image, model, phases, phases_on, scaling, task, transform, weights as starting_values,
 };
 
 /// Octant's cache, downloads with a line that shows them, bars on the terminal.

@@ -1,6 +1,6 @@
 //! What people and machines see of a run.
 
-use crate::output::{Bar, Json, bytes, duration, line};
+use crate::output::{Bar, Json, bytes, count, duration, line};
 use crate::recipes::Recipe;
 use crate::{hints, timeline, train};
 use octant_recipe::lints;
@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Bars and lines for people, objects for machines.
 pub(crate) struct Display {
@@ -22,11 +23,41 @@ pub(crate) struct Display {
     run: PathBuf,
     /// Steps of the epoch that were done before this process began.
     before: u64,
+    /// When the first epoch of this process began, and how many there are after this one.
+    begun: Option<Instant>,
+    progress: Pace,
+}
+
+/// How far the run is, in epochs that this process did or has to do.
+#[derive(Default)]
+struct Pace {
+    first: f64,
+    epochs: u64,
+    epoch: u64,
+    steps: u64,
+}
+
+impl Pace {
+    /// What is left when `done` steps of this epoch are done, by the time that this process took so far.
+    fn left(&self, done: u64, taken: Duration) -> Option<Duration> {
+        let at = (self.epoch.saturating_sub(1)) as f64 + done as f64 / self.steps.max(1) as f64;
+        let (did, rest) = (at - self.first, self.epochs as f64 - at);
+        (did > 0.0 && rest >= 0.0).then(|| taken.mul_f64((rest / did).min(1e6)))
+    }
 }
 
 impl Display {
     pub fn new(stop: Arc<AtomicBool>, json: bool) -> Display {
-        Display { stop, json, bar: None, batch_size: 0, run: PathBuf::new(), before: 0 }
+        Display {
+            stop,
+            json,
+            bar: None,
+            batch_size: 0,
+            run: PathBuf::new(),
+            before: 0,
+            begun: None,
+            progress: Pace::default(),
+        }
     }
 
     pub fn start(&mut self, recipe: &Recipe, text: &str, run: &Path, resumed: Option<u64>) {
@@ -66,6 +97,11 @@ impl Watcher for Display {
 
     fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64) {
         self.before = done;
+        if self.begun.is_none() {
+            self.begun = Some(Instant::now());
+            self.progress.first = (epoch - 1) as f64 + done as f64 / steps.max(1) as f64;
+        }
+        self.progress = Pace { epochs, epoch, steps, ..self.progress };
         self.bar = (!self.json).then(|| Bar::new(format!("epoch {epoch}/{epochs}"), steps));
     }
 
@@ -74,13 +110,15 @@ impl Watcher for Display {
     }
 
     fn step(&mut self, report: &StepReport) {
+        let left = self.begun.and_then(|begun| self.progress.left(report.done, begun.elapsed()));
+        let left = left.map(|left| format!("  {} left", duration(left))).unwrap_or_default();
         let Some(bar) = &mut self.bar else { return };
         let images = (report.done - self.before) as f64 * self.batch_size as f64;
         let speed = images / bar.elapsed().as_secs_f64().max(1e-9);
         let memory = report.memory.map(|memory| format!("  {} memory", bytes(memory.used))).unwrap_or_default();
         bar.draw(
             report.done,
-            &format!("{}  lr {}  {speed:.0} images/s{memory}", show(&report.metrics), number(report.rate)),
+            &format!("{}{left}  {speed:.0} images/s  lr {}{memory}", show(&report.metrics), number(report.rate)),
         );
     }
 
@@ -92,8 +130,10 @@ impl Watcher for Display {
 
     fn epoch_ends(&mut self, report: &EpochReport) {
         let times = &report.times;
-        let per_step = times.training / report.steps.max(1) as u32;
-        let rate = times.images as f64 / times.training.as_secs_f64().max(1e-9);
+        let (per_step, rate) = (times.per_step(), times.images_per_second());
+        let taken = self.begun.map_or(times.total, |begun| begun.elapsed());
+        let left = self.progress.left(report.steps, taken).filter(|_| report.epoch < report.epochs);
+        let verdict = hints::with_flags(&report.verdict);
         if self.json {
             let mut object = as_json(&report.metrics);
             object.insert("event".into(), "epoch".into());
@@ -102,18 +142,27 @@ impl Watcher for Display {
             object.insert("lr".into(), report.rate.into());
             object.insert("step_ms".into(), (per_step.as_secs_f64() * 1e3).into());
             object.insert("images_per_second".into(), rate.into());
-            object.insert("verdict".into(), hints::with_flags(&times.verdict()).into());
+            object.insert("elapsed_seconds".into(), taken.as_secs_f64().into());
+            object.insert("seconds_left".into(), left.map(|left| left.as_secs_f64()).into());
+            object.insert("verdict".into(), verdict.into());
             Json::line(Value::Object(object));
         } else if let Some(bar) = self.bar.take() {
-            let EpochReport { epoch, epochs, steps, .. } = report;
-            let known: Vec<Metric> = report.metrics.iter().filter(|(_, value)| !value.is_nan()).cloned().collect();
+            let EpochReport { epoch, epochs, .. } = report;
+            let left = left.map(|left| format!(", {} left", duration(left))).unwrap_or_default();
             bar.finish(&format!(
-                "epoch {epoch}/{epochs}  {steps} steps  {}/step  {rate:.0} images/s  {}  lr {}\n  {}",
+                "epoch {epoch}/{epochs}  {}  {}/step  {rate:.0} images/s  {}  lr {}\n  {} so far{left}; {verdict}",
+                count(times.steps, "step"),
                 duration(per_step),
-                show(&known),
+                show(&report.metrics),
                 number(report.rate),
-                hints::with_flags(&times.verdict()),
+                duration(taken),
             ));
+        }
+    }
+
+    fn loss(&mut self, step: u64, loss: f64) {
+        if self.json {
+            Json::line(json!({ "event": "step", "step": step, "loss": loss }));
         }
     }
 

@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use arguments::{resolve, time};
 use octant_recipe::lints;
 use octant_runtime::CompileOptions;
-use octant_train::run::{self, Plan, Watched};
-use std::sync::Arc;
+use octant_train::run::{self, Plan};
+use std::path::Path;
 use std::time::Instant;
 use story::{finish, introduce, way_back};
 
@@ -24,19 +24,14 @@ const RECORDED_STEPS: u64 = 10;
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let begun = Instant::now();
     let stop = compiling::stop_flag();
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // The second signal ends the process at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
-            .context("cannot watch for signals")?;
-        signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;
-    }
+    compiling::stop_at(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for signals")?;
     // When nobody reads what the run says, it ends as if it had been asked to: with a checkpoint.
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
     let (mut recipe, out) = resolve(&arguments)?;
     prepare::fix_paths(&mut recipe)?;
     let weights = prepare::local_weights(&mut recipe)?;
-    let path = rundir::choose(out.as_deref(), &recipe.name);
+    let path = rundir::choose(out.as_deref(), Path::new("runs"), &recipe, arguments.fresh);
     let classes = if arguments.fresh { Vec::new() } else { rundir::class_names(&path) };
     let deadline = arguments.time.as_deref().map(time).transpose()?.map(|time| begun + time);
     let data = prepare::data(&recipe, &classes)?;
@@ -47,11 +42,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("{first} (--strict makes this an error)");
     }
     let backend = device::open(&recipe.device, arguments.threads)?;
-    let phases = prepare::phases(&recipe, &data)?;
-    if phases.is_empty() {
-        bail!("there is nothing to do: no phase lasts an epoch; give --epochs");
-    }
-    let entry = octant_zoo::find(&recipe.model)?;
     let mut display = Display::new(stop, arguments.json);
     let mut known = Default::default();
     if let Some(path) = &weights {
@@ -60,21 +50,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         known = values;
     }
     let plan = Plan {
-        backend: &*backend,
-        mesh: device::mesh(recipe.cores, &*backend)?,
-        compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
+        compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile },
         record: arguments.profile.then_some(RECORDED_STEPS),
-        step: recipe.step.clone(),
-        run: recipe.run.clone(),
-        phases,
-        train: data.train.clone(),
-        valid: data.valid.clone(),
-        valid_transform: Arc::new(prepare::transform(&recipe, &recipe.eval_transform, false, entry)?),
-        watched: Watched { metric: prepare::best(&recipe)?, smaller: prepare::smaller_is_better(&recipe)? },
         deadline,
-        weights: known,
-        config: recipe.to_text(),
-        metadata: octant_zoo::identity::metadata(entry, recipe.classes.unwrap_or(data.outputs), &data.classes),
+        ..octant_recipe::plan(&recipe, &data, &*backend, known)?
     };
     let Opened { mut directory, checkpoint, warning } = rundir::open(&path, &recipe, arguments.fresh)?;
     warning.iter().chain(&warnings).try_for_each(|warning| -> Result<()> {

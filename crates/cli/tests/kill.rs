@@ -55,7 +55,7 @@ impl Tally {
         assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
         let code = child.wait().unwrap().code();
         self.asked += 1;
-        assert!(code == Some(130) || code == Some(0), "asked to end, it ended with {code:?}");
+        assert!(code == Some(143) || code == Some(0), "asked to end, it ended with {code:?}");
         code == Some(0)
     }
 }

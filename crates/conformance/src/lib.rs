@@ -48,7 +48,7 @@ macro_rules! conformance {
     ($suite:expr) => {
         $crate::conformance!(
             @tests $suite, source, unary, binary, compare, choice, convert, movement, reduce, window, dot, convolution,
-            index, control, composite, gradient
+            index, control, composite, gradient, attention
         );
     };
     (@tests $suite:expr, $($group:ident),*) => {

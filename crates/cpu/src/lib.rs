@@ -10,6 +10,7 @@
 
 mod backend;
 pub mod kernels;
+mod math;
 mod plan;
 pub mod pool;
 mod run;

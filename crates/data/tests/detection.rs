@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_data::detection::{AugmentSettings, BoxAugment, Part, box_places, open, survey};
+use octant_data::detection::{AugmentSettings, BoxAugment, Part, box_slots, open, survey};
 use octant_data::{
     AnyImage, Dataset, LastBatch, Loader, LoaderConfig, SampleRng, Target, Targets, Transform, synth, write_png_u8,
 };
@@ -230,10 +230,10 @@ fn mosaics_end_with_their_last_epoch() {
 }
 
 #[test]
-fn places_are_powers_of_two_that_hold_a_mosaic() {
+fn slots_are_powers_of_two_that_hold_a_mosaic() {
     let folder = tempfile::tempdir().unwrap();
     let set = open(&yolo_set(folder.path()), Part::Train).unwrap();
-    assert_eq!(box_places(&set, true, 1024), 8);
-    assert_eq!(box_places(&set, true, 4), 4);
-    assert_eq!(box_places(&Scenes, true, 1024), 128, "labels that are not known in advance");
+    assert_eq!(box_slots(&set, true, 1024), 8);
+    assert_eq!(box_slots(&set, true, 4), 4);
+    assert_eq!(box_slots(&Scenes, true, 1024), 128, "labels that are not known in advance");
 }

@@ -42,6 +42,6 @@ pub use rundir::{Lengths, RunDirectory};
 pub use runs::{RunFolder, find_runs};
 pub use series::{GRAPH_TAG, Kind, Location, Series};
 pub use steps::StepRange;
-pub use table::{Table, read_table};
+pub use table::{Table, quoted, read_table};
 pub use wire::Span;
 pub use writer::EventWriter;

@@ -37,6 +37,11 @@ impl RunDirectory {
         path.join("config.toml").exists()
     }
 
+    /// Whether a process is at work in that directory.
+    pub fn is_in_use(path: &Path) -> bool {
+        path.join("run.lock").exists() && matches!(lock(path), Err(EventsError::InUse(_)))
+    }
+
     /// Begins a run. What an earlier run left in the directory is removed.
     pub fn create(path: &Path, config: &str) -> Result<RunDirectory, EventsError> {
         make(path)?;
@@ -149,15 +154,15 @@ mod tests {
         let row = |loss: f64| vec![("epoch".to_string(), 1.0), ("loss".to_string(), loss)];
         let mut run = RunDirectory::create(&path, "seed = 1\n").unwrap();
         assert!(matches!(RunDirectory::resume(&path, Lengths::default), Err(EventsError::InUse(_))));
-        run.metrics.row(&row(0.5)).unwrap();
+        run.metrics.row(&row(0.5), &[]).unwrap();
         run.events.scalar(1, "loss", 0.5).unwrap();
         let (lengths, _) = run.lengths().unwrap();
-        run.metrics.row(&row(9.0)).unwrap();
+        run.metrics.row(&row(9.0), &[]).unwrap();
         run.events.scalar(2, "loss", 9.0).unwrap();
         drop(run);
 
         let mut run = RunDirectory::resume(&path, || lengths).unwrap();
-        run.metrics.row(&row(0.25)).unwrap();
+        run.metrics.row(&row(0.25), &[]).unwrap();
         run.events.scalar(2, "loss", 0.25).unwrap();
         let (columns, rows) = read_table(&path.join("metrics.csv")).unwrap();
         assert_eq!((columns.join(" "), rows), ("epoch loss".into(), vec![vec![1.0, 0.5], vec![1.0, 0.25]]));

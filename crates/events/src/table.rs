@@ -32,16 +32,18 @@ impl Table {
         Ok(Table { path: path.to_path_buf(), file, columns, length })
     }
 
-    /// Adds a row. Columns that it lacks stay empty, so an epoch without validation needs no other table; columns that
-    /// the first row did not have are an error of the caller and are left out.
-    pub fn row(&mut self, row: &[(String, f64)]) -> Result<(), EventsError> {
+    /// Adds a row. The columns of the table are those of its first row and those that are `also` named there; a row that
+    /// lacks some leaves them empty, and what the first row did not name is left out.
+    pub fn row(&mut self, row: &[(String, f64)], also: &[String]) -> Result<(), EventsError> {
         let mut text = String::new();
         if self.columns.is_empty() {
-            self.columns = row.iter().map(|(name, _)| name.clone()).collect();
-            text += &format!("{}\n", self.columns.join(","));
+            let own = row.iter().map(|(name, _)| name);
+            self.columns =
+                own.clone().chain(also.iter().filter(|name| !own.clone().any(|own| own == *name))).cloned().collect();
+            let quoted: Vec<String> = self.columns.iter().map(|name| quoted(name)).collect();
+            text += &format!("{}\n", quoted.join(","));
         }
         let cell = |column: &String| match row.iter().find(|(name, _)| name == column) {
-            Some((_, value)) if value.is_nan() => String::new(),
             Some((_, value)) => value.to_string(),
             None => String::new(),
         };
@@ -62,11 +64,56 @@ impl Table {
     }
 }
 
+/// A cell as CSV has it: in quotes where it would not be one cell otherwise.
+pub fn quoted(cell: &str) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_string(),
+    }
+}
+
+/// The cells of a line, without their quotes.
+fn cells(line: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut is_quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let cell = cells.last_mut().expect("there is always one");
+        match letter {
+            // Two quotes inside of a quoted cell stand for one.
+            '"' if is_quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => cells.push(String::new()),
+            other => cell.push(other),
+        }
+    }
+    cells
+}
+
 /// The columns and rows of a table; empty cells are NaN.
 pub fn read_table(path: &Path) -> Result<(Vec<String>, Vec<Vec<f64>>), EventsError> {
     let text = std::fs::read_to_string(path).map_err(EventsError::read(path))?;
     let mut lines = text.lines();
-    let columns: Vec<String> = lines.next().unwrap_or_default().split(',').map(str::to_string).collect();
+    let columns = cells(lines.next().unwrap_or_default());
     let number = |cell: &str| cell.parse().unwrap_or(f64::NAN);
     Ok((columns, lines.map(|line| line.split(',').map(number).collect()).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_commas_and_quotes_stay_one_column() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("table.csv");
+        let mut table = Table::create(&path).expect("a table");
+        let row = [("iou, mean".to_string(), 0.5), ("the \"best\"".to_string(), f64::NAN)];
+        table.row(&row, &["val_loss".into()]).expect("a row");
+        let text = std::fs::read_to_string(&path).expect("text");
+        assert_eq!(text, "\"iou, mean\",\"the \"\"best\"\"\",val_loss\n0.5,NaN,\n");
+        let (columns, rows) = read_table(&path).expect("columns");
+        assert_eq!(columns, ["iou, mean", "the \"best\"", "val_loss"]);
+        assert!(rows[0][0] == 0.5 && rows[0][1].is_nan() && rows[0][2].is_nan());
+    }
 }

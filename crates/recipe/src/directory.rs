@@ -32,6 +32,32 @@ pub fn of_run(run: &Path) -> Result<Recipe> {
     crate::check(config(run)?)
 }
 
+/// The directory that was asked for; without one, that of an unfinished run of the same recipe with the same settings, which
+/// then goes on, or the next free one under `folder`.
+pub fn choose(wanted: Option<&Path>, folder: &Path, recipe: &Recipe, fresh: bool) -> PathBuf {
+    if let Some(wanted) = wanted {
+        return wanted.to_path_buf();
+    }
+    let numbered = |number: usize| folder.join(format!("{}-{number}", recipe.name));
+    let free = (1..).find(|&number| !numbered(number).exists()).expect("the numbers do not end");
+    let before = (1..free).rev().map(numbered).filter(|_| !fresh);
+    before.into_iter().find(|path| is_unfinished(path, recipe)).unwrap_or_else(|| numbered(free))
+}
+
+/// Whether a directory holds a run of exactly this recipe that nobody works on and that has not come to its end.
+fn is_unfinished(path: &Path, recipe: &Recipe) -> bool {
+    if RunDirectory::is_in_use(path) || !of_run(path).is_ok_and(|before| before == *recipe) {
+        return false;
+    }
+    let epochs: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum();
+    match Checkpoint::newest(&path.join("checkpoints"), "last") {
+        Ok(Some((checkpoint, _))) => !checkpoint.progress.finished && checkpoint.progress.epoch < epochs,
+        // Stopped before its first checkpoint: nothing is lost when it begins anew in the same place.
+        Ok(None) => true,
+        Err(_) => false,
+    }
+}
+
 /// The names of the classes that the run in a directory has learned; none where there is no run yet.
 pub fn class_names(run: &Path) -> Vec<String> {
     let files = ["last", "last.bak"].map(|name| run.join("checkpoints").join(name).join(WEIGHTS));
@@ -62,12 +88,6 @@ pub fn checkpoint_weights(run: &Path, wanted: Option<&str>) -> Result<(PathBuf, 
     }
 }
 
-/// The directory that was asked for, or the next free one under `runs/`.
-pub fn choose(wanted: Option<&Path>, recipe: &str) -> PathBuf {
-    let free = || (1..).map(|number| PathBuf::from(format!("runs/{recipe}-{number}"))).find(|path| !path.exists());
-    wanted.map(Path::to_path_buf).or_else(free).expect("the numbers do not end")
-}
-
 /// Goes on with the run in that directory if there is one and `fresh` is not asked for; begins one otherwise.
 pub fn open(path: &Path, recipe: &Recipe, fresh: bool) -> Result<Opened> {
     if RunDirectory::exists(path) && !fresh {
@@ -79,15 +99,59 @@ pub fn open(path: &Path, recipe: &Recipe, fresh: bool) -> Result<Opened> {
                 recipe.name
             );
         }
-        if let Some((mut checkpoint, warning)) = Checkpoint::newest(&path.join("checkpoints"), "last")? {
+        if let Some((mut checkpoint, warning, name)) = newest(&path.join("checkpoints"))? {
             let lengths = checkpoint.progress.file_lengths();
             let directory = RunDirectory::resume(path, || lengths)?;
-            if warning.is_some() {
-                checkpoint.replace_damaged("last")?;
+            if warning.is_some() && checkpoint.path.ends_with(format!("{name}.bak")) {
+                checkpoint.replace_damaged(name)?;
             }
             return Ok(Opened { directory, checkpoint: Some(checkpoint), warning });
         }
     }
     let directory = RunDirectory::create(path, &recipe.to_text())?;
     Ok(Opened { directory, checkpoint: None, warning: None })
+}
+
+/// The checkpoint to go on from: the last one, or where it is damaged or gone the best one, never none without a word.
+fn newest(folder: &Path) -> Result<Option<(Checkpoint, Option<String>, &'static str)>> {
+    let last = match Checkpoint::newest(folder, "last") {
+        Ok(Some((checkpoint, warning))) => return Ok(Some((checkpoint, warning, "last"))),
+        Ok(None) => None,
+        Err(error) => Some(error),
+    };
+    match (Checkpoint::newest(folder, "best"), last) {
+        (Ok(Some((best, _))), last) => {
+            let why = last.map_or_else(|| "the last checkpoint is gone".to_string(), |error| error.to_string());
+            let warning = format!("{why}; going on from the best one, at step {}", best.progress.step);
+            Ok(Some((best, Some(warning), "best")))
+        }
+        (_, Some(error)) => Err(error.into()),
+        (_, None) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check, table};
+
+    fn glyphs() -> Recipe {
+        check(table("glyphs").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_same_command_goes_on_where_it_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let recipe = glyphs();
+        let first = choose(None, folder.path(), &recipe, false);
+        assert!(first.ends_with("glyphs-1"));
+        let run = open(&first, &recipe, false).unwrap();
+        assert!(choose(None, folder.path(), &recipe, false).ends_with("glyphs-2"), "another process is at work there");
+        drop(run);
+        assert_eq!(choose(None, folder.path(), &recipe, false), first, "it was stopped");
+        assert!(choose(None, folder.path(), &recipe, true).ends_with("glyphs-2"), "a fresh one was asked for");
+        let mut other = recipe.clone();
+        other.step.batch_size += 1;
+        assert!(choose(None, folder.path(), &other, false).ends_with("glyphs-2"), "other settings are another run");
+    }
 }

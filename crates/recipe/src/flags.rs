@@ -62,21 +62,29 @@ pub struct Lengths {
 /// Writes them into the phases. What warm-up takes away is missing in the last phase; burn-in is counted apart.
 pub fn apply_lengths(table: &mut Table, lengths: &Lengths) -> Result<()> {
     let phases = table.get("phases").and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_burn_in = |phase: &Value| phase.get("name").and_then(Value::as_str) == Some(BURN_IN);
+    let is_warm_up = |phase: &Value| phase.get("warm_up").and_then(Value::as_bool) == Some(true);
+    for (key, is_given, is_there) in [
+        ("burn_epochs", lengths.burn_epochs.is_some(), phases.iter().any(is_burn_in)),
+        ("burn_lr", lengths.burn_lr.is_some(), phases.iter().any(is_burn_in)),
+        ("warm_epoch", lengths.warm_epoch.is_some(), phases.iter().any(is_warm_up)),
+    ] {
+        if is_given && !is_there {
+            return Err(refusal!("`{key}` is for recipes that have such a phase, and this one has none"));
+        }
+    }
     let mut left = lengths.epochs;
     let last = phases.len().saturating_sub(1);
-    let mut seen = [("burn_epochs", lengths.burn_epochs.is_none()), ("warm_epoch", lengths.warm_epoch.is_none())];
-    seen[0].1 |= lengths.burn_lr.is_some() && lengths.burn_epochs.is_none();
     for (index, phase) in phases.iter().enumerate() {
         let place = |key: &str| format!("phases.{index}.{key}");
-        let mut epochs = phase.get("epochs").and_then(Value::as_integer).unwrap_or(0).max(0) as u64;
-        if phase.get("warm_up").and_then(Value::as_bool) == Some(true)
-            && let Some(warm) = lengths.warm_epoch
-        {
-            (epochs, seen[1].1) = (warm + 1, true);
+        // What is not a length stays as it is, and is refused when the recipe is checked.
+        let written = phase.get("epochs").and_then(Value::as_integer).and_then(|epochs| u64::try_from(epochs).ok());
+        let Some(mut epochs) = written else { continue };
+        if is_warm_up(phase) {
+            epochs = lengths.warm_epoch.map_or(epochs, |last| last + 1);
         }
-        if phase.get("name").and_then(Value::as_str) == Some(BURN_IN) {
+        if is_burn_in(phase) {
             epochs = lengths.burn_epochs.unwrap_or(epochs);
-            seen[0].1 = true;
             if let Some(rate) = lengths.burn_lr {
                 set(table, &place("schedule.lr"), Value::Float(rate))?;
             }
@@ -86,10 +94,7 @@ pub fn apply_lengths(table: &mut Table, lengths: &Lengths) -> Result<()> {
         }
         set(table, &place("epochs"), Value::Integer(epochs as i64))?;
     }
-    match seen.iter().find(|(_, is_seen)| !is_seen) {
-        Some((key, _)) => Err(refusal!("`{key}` is for recipes that have such a phase, and this one has none")),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -132,6 +137,7 @@ mod tests {
     fn flags_for_phases_that_a_recipe_lacks_are_refused() {
         for (lengths, key) in [
             (Lengths { burn_epochs: Some(1), ..Lengths::default() }, "burn_epochs"),
+            (Lengths { burn_lr: Some(0.1), ..Lengths::default() }, "burn_lr"),
             (Lengths { warm_epoch: Some(1), ..Lengths::default() }, "warm_epoch"),
         ] {
             let error = apply_lengths(&mut table("glyphs").unwrap(), &lengths).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 //! A [`Recipe`] is a TOML table with everything a run needs to know: the task, the model, the data, and phases with their
 //! optimizers, schedules and transforms. [`table`] finds one, [`set`] and [`set_text`] override single keys, [`check`]
 //! makes a [`Recipe`] of the table. [`data`], [`phases`] and [`task`] turn it into the parts of a run, and [`lints`] looks
-//! for what seems wrong before it begins.
+//! for what seems wrong before it begins; [`plan`] puts the parts together, and [`train`] does all of it.
 //!
 //! Nothing here knows a command line. Errors name keys of the recipe in backquotes.
 
@@ -15,6 +15,7 @@ pub mod lints;
 pub mod page;
 mod phases;
 mod recipe;
+mod run;
 mod start;
 pub mod steps;
 mod tables;
@@ -25,11 +26,12 @@ pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
 pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
-pub use phases::{Facts, phases, phases_on, scaling};
+pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling};
 pub use recipe::{
     AugmentOptions, BestMode, Cache, Cores, DataSource, Normalization, Per, PhaseRecipe, Recipe, ScheduleKind,
     ScheduleRecipe,
 };
+pub use run::{mesh, plan, train};
 pub use start::{fix_paths, follow_weights, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
 pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task};

@@ -9,6 +9,7 @@ use crate::{
 use octant_data::detection::{self, AugmentSettings, BoxAugment};
 use octant_data::{Dataset, LastBatch, Pipeline};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
+use octant_train::options::one_of;
 use octant_train::{Pace, Phase, Rate};
 use std::sync::Arc;
 
@@ -66,32 +67,32 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
         options.weight_decay *= (batch as u64 * options.accumulate) as f64 / images as f64;
     }
-    let places = box_places(recipe, data, phase);
+    let slots = box_slots(recipe, data, phase);
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
-        task: build_task(recipe, data.outputs, image, phase, places)?,
+        task: build_task(recipe, data.outputs, image, phase, slots)?,
         options,
         rate: rate(&phase.schedule, phase.epochs, steps, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
-            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, places)),
+            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots)),
             _ => Arc::new(transform),
         },
     })
 }
 
 /// How many objects a training image may have.
-fn box_places(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> usize {
+fn box_slots(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> usize {
     let settings = augmentation(recipe);
     let mosaics = settings.mosaic > 0.0 && phase.epochs > settings.close_mosaic;
     match &data.train {
-        Some(train) if recipe.task == "detect" => detection::box_places(&**train, mosaics, recipe.max_boxes),
-        _ => DEFAULT_PLACES.min(recipe.max_boxes),
+        Some(train) if recipe.task == "detect" => detection::box_slots(&**train, mosaics, recipe.max_boxes),
+        _ => DEFAULT_SLOTS.min(recipe.max_boxes),
     }
 }
 
-/// Places for objects where the labels are not known.
-const DEFAULT_PLACES: usize = 128;
+/// Slots for objects where the labels are not known.
+const DEFAULT_SLOTS: usize = 128;
 
 fn augmentation(recipe: &Recipe) -> AugmentSettings {
     recipe.augment.as_ref().map(AugmentOptions::settings).unwrap_or_default()
@@ -109,6 +110,59 @@ fn augment(
     BoxAugment { dataset, side: image[0], most_boxes, mosaic_until, settings }
 }
 
+/// Refuses keys that a schedule of this kind does not look at.
+fn refuse_ignored(schedule: &ScheduleRecipe) -> Result<()> {
+    use ScheduleKind::*;
+    let given: [(&str, bool, &[ScheduleKind]); 12] = [
+        ("min_lr", schedule.min_lr.is_some(), &[Linear, Cosine, WarmupCosine, TimmCosine, Plateau]),
+        ("warmup", schedule.warmup.is_some(), &[Linear, WarmupCosine, TimmCosine]),
+        ("warmup_lr", schedule.warmup_lr.is_some(), &[TimmCosine]),
+        ("total", schedule.total.is_some(), &[Linear, Polynomial, Cosine, OneCycle, WarmupCosine, TimmCosine]),
+        ("every", schedule.every.is_some(), &[Step]),
+        ("milestones", schedule.milestones.is_some(), &[MultiStep]),
+        ("factor", schedule.factor.is_some(), &[Step, MultiStep, Plateau]),
+        ("power", schedule.power.is_some(), &[Polynomial]),
+        ("patience", schedule.patience.is_some(), &[Plateau]),
+        ("threshold", schedule.threshold.is_some(), &[Plateau]),
+        ("cooldown", schedule.cooldown.is_some(), &[Plateau]),
+        ("stretch", schedule.stretch.is_some() || schedule.decay.is_some(), &[WarmupCosine]),
+    ];
+    match given.iter().find(|(_, is_given, kinds)| *is_given && !kinds.contains(&schedule.kind)) {
+        Some((key, _, kinds)) => {
+            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            refuse!("`schedule.{key}` is for {}, not for a {} schedule; remove it", one_of(&kinds), schedule.kind)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses sizes that no transform of the recipe looks at: whoever gave one would not get it.
+pub fn refuse_ignored_sizes(recipe: &Recipe) -> Result<()> {
+    let entry = octant_zoo::find(&recipe.model)?;
+    let pipelines = |recipe: &Recipe| -> Result<Vec<Pipeline>> {
+        let learned = recipe.phases.iter().map(|phase| transform(recipe, &phase.transform, true, entry));
+        learned.chain([transform(recipe, &recipe.eval_transform, false, entry)]).collect()
+    };
+    let now = pipelines(recipe)?;
+    for (key, is_given) in [
+        ("image_size", recipe.image_size.is_some()),
+        ("base_size", recipe.base_size.is_some()),
+        ("crop_size", recipe.crop_size.is_some()),
+    ] {
+        let mut other = recipe.clone();
+        let size = match key {
+            "image_size" => &mut other.image_size,
+            "base_size" => &mut other.base_size,
+            _ => &mut other.crop_size,
+        };
+        *size = size.map(|size| size + 1);
+        if is_given && pipelines(&other)? == now {
+            refuse!("`{key}` changes nothing: no transform of this recipe resizes or crops by it; name one that does");
+        }
+    }
+    Ok(())
+}
+
 fn rate(
     schedule: &ScheduleRecipe,
     epochs: u64,
@@ -120,6 +174,7 @@ fn rate(
         None => schedule.kind == ScheduleKind::OneCycle,
         Some(per) => per == Per::Step,
     };
+    refuse_ignored(schedule)?;
     let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
     let total = schedule.total.unwrap_or(length);
     let (rate, least) = (schedule.lr, schedule.min_lr.unwrap_or(0.0));

@@ -38,7 +38,7 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
     let hint = "`partial_weights = true` would use what fits";
     loaded.matching.require(fit).map_err(|error| refusal!("{error}\n{hint}"))?;
     let mut text = loaded.matching.to_string();
-    loaded.license.iter().for_each(|license| text += &format!("\n  the file states its license: {license}"));
+    text.extend(loaded.license.iter().map(|license| format!("\n  the file states its license: {license}")));
     let mut values: Values = specs.iter().map(|spec| spec.path.clone()).zip(loaded.values).collect();
     let names = Card::of(&archive).names;
     let others = !names.is_empty() && !data.classes.is_empty() && names != data.classes;

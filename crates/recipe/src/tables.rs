@@ -132,6 +132,48 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_recipes_name_no_types_of_rust() {
+        let types =
+            ["usize", "u64", "f64", "f32", "u32", "enum", "struct", "tuple", "Vec", "untagged", "Option", "i64"];
+        for assignment in [
+            "batch_size=\"many\"",
+            "batch_size=-1",
+            "cores=true",
+            "classes=1.5",
+            "normalize=3",
+            "eval_transform=7",
+            "eval_transform=[{ op = \"resize\", size = 7 }]",
+            "eval_transform=[{ op = \"resize\" }]",
+            "eval_transform=[{ op = \"resiz\", size = [1, 2] }]",
+            "eval_transform=[{ size = [1, 2] }]",
+            "eval_transform=[{ op = \"flip-horizontally\", q = 1 }]",
+            "eval_transform=[{ op = \"posterize\", bits = \"x\" }]",
+            "eval_transform=[{ op = \"auto-augment\", policy = \"x\" }]",
+            "eval_transform=[3]",
+            "phases.0.train=4",
+            "phases.0.betas=[1]",
+            "phases.0.mix=3",
+            "phases.0.schedule.kind=\"cosin\"",
+            "phases=3",
+            "data=\"glyphs\"",
+        ] {
+            let mut wrong = table("glyphs").unwrap();
+            set_text(&mut wrong, assignment).unwrap();
+            let error = check(wrong).expect_err(assignment).to_string();
+            assert!(types.iter().all(|name| !error.contains(name)), "{assignment}: {error}");
+            let key = assignment.split(['=', '.']).next().unwrap();
+            assert!(error.contains(key), "{assignment}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_former_spelling_of_normalize_is_understood() {
+        let mut old = table("glyphs").unwrap();
+        set_text(&mut old, "normalise=none").unwrap();
+        assert_eq!(check(old).unwrap().normalize, crate::Normalization::None);
+    }
+
+    #[test]
     fn flags_reach_every_depth() {
         let mut recipe = table("cifar100-efficientnetv2").unwrap();
         set_text(&mut recipe, "phases.1.schedule.lr=0.5").unwrap();

@@ -32,7 +32,7 @@ struct Parts<'a> {
     warm_up: bool,
     mixed: bool,
     /// How many objects an image may have.
-    places: usize,
+    slots: usize,
     epochs: u64,
 }
 
@@ -64,8 +64,8 @@ pub const TASKS: [TaskEntry; 4] = [
         best: "val_mAP50-95",
         losses: &[],
         keys: &["augment"],
-        build: |Parts { model, image, normalize, places, epochs, .. }| {
-            Box::new(Detect { model, image, normalize, places, epochs })
+        build: |Parts { model, image, normalize, slots, epochs, .. }| {
+            Box::new(Detect { model, image, normalize, slots, epochs })
         },
     },
     TaskEntry {
@@ -135,9 +135,9 @@ pub(crate) fn build_task(
     outputs: usize,
     image: [usize; 3],
     phase: &PhaseRecipe,
-    places: usize,
+    slots: usize,
 ) -> Result<Box<dyn Task>> {
-    built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some(), (places, phase.epochs))
+    built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some(), (slots, phase.epochs))
 }
 
 fn built(
@@ -146,7 +146,7 @@ fn built(
     image: [usize; 3],
     warm_up: bool,
     mixed: bool,
-    (places, epochs): (usize, u64),
+    (slots, epochs): (usize, u64),
 ) -> Result<Box<dyn Task>> {
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
@@ -159,7 +159,7 @@ fn built(
         Normalization::Model => normalize_of(&entry.preprocessing),
         Normalization::None => None,
     };
-    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, places, epochs }))
+    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, slots, epochs }))
 }
 
 /// The metric that decides which epoch was best.

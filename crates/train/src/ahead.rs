@@ -8,24 +8,47 @@ use std::collections::VecDeque;
 /// batch in memory, and because somebody who says stop waits for all of them.
 const MOST: usize = 4;
 
-/// The steps that were queued last, each by an output that nothing takes over: as it becomes known, the step is done.
+/// The steps that were queued last, each by an output that is not donated: as it becomes known, the step is done.
 #[derive(Default)]
 pub struct Ahead {
-    outputs: VecDeque<Buffer>,
+    outputs: VecDeque<(Option<u64>, Buffer)>,
+    /// Outputs of finished steps that have a number.
+    finished: Vec<(u64, Buffer)>,
 }
 
 impl Ahead {
     /// Adds a step, and waits until no more than a few are left to do.
     pub fn queued(&mut self, output: Buffer) -> Result<(), TrainError> {
-        self.outputs.push_back(output);
-        match self.outputs.len() > MOST {
-            true => Ok(self.outputs.pop_front().map_or(Ok(()), |oldest| oldest.wait())?),
-            false => Ok(()),
-        }
+        self.add(None, output)
+    }
+
+    /// The same for a step whose output is wanted; [`finished`](Ahead::finished) returns it.
+    pub fn queued_step(&mut self, step: u64, output: Buffer) -> Result<(), TrainError> {
+        self.add(Some(step), output)
+    }
+
+    fn add(&mut self, step: Option<u64>, output: Buffer) -> Result<(), TrainError> {
+        self.outputs.push_back((step, output));
+        if self.outputs.len() > MOST { self.finish_oldest() } else { Ok(()) }
+    }
+
+    fn finish_oldest(&mut self) -> Result<(), TrainError> {
+        let Some((step, output)) = self.outputs.pop_front() else { return Ok(()) };
+        output.wait()?;
+        self.finished.extend(step.map(|step| (step, output)));
+        Ok(())
     }
 
     /// Waits for all of them.
     pub fn wait(&mut self) -> Result<(), TrainError> {
-        Ok(self.outputs.drain(..).try_for_each(|output| output.wait())?)
+        while !self.outputs.is_empty() {
+            self.finish_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// The outputs of steps that finished since the last call, with their numbers.
+    pub fn finished(&mut self) -> Vec<(u64, Buffer)> {
+        std::mem::take(&mut self.finished)
     }
 }

@@ -22,7 +22,7 @@ pub struct Detect {
     /// As in [`Classify`](crate::Classify).
     pub normalize: Option<Normalize>,
     /// How many objects an image may have; a power of two, so that data sets share compiled programs.
-    pub places: usize,
+    pub slots: usize,
     /// How many epochs there are: heads trained together exchange their weights, and raw distances count at the end.
     pub epochs: u64,
 }
@@ -98,19 +98,19 @@ fn many_share(epoch: &Tensor, epochs: u64) -> Tensor {
     left.max(&left.scalar_like(0.0)) * 0.7 + 0.1
 }
 
-/// Rows of boxes cut to the number of places: what fills a row up comes last.
-fn places(tensor: &HostTensor, places: usize) -> Result<HostTensor, TrainError> {
+/// Rows of boxes cut to the number of slots: what fills a row up comes last.
+fn cut(tensor: &HostTensor, slots: usize) -> Result<HostTensor, TrainError> {
     let dims = tensor.dims();
     let (rows, listed) = (dims[0], dims[1]);
     let width: usize = dims[2..].iter().product::<usize>() * tensor.dtype().size();
-    let row = |row: usize| &tensor.bytes()[row * listed * width..][..places.min(listed) * width];
-    let mut bytes = Vec::with_capacity(rows * places * width);
+    let row = |row: usize| &tensor.bytes()[row * listed * width..][..slots.min(listed) * width];
+    let mut bytes = Vec::with_capacity(rows * slots * width);
     for index in 0..rows {
         bytes.extend_from_slice(row(index));
-        // Fewer places than wanted: class −1 and boxes of any kind have the same bytes here.
-        bytes.resize((index + 1) * places * width, 0xff);
+        // Fewer slots than wanted: class −1 and boxes of any kind have the same bytes here.
+        bytes.resize((index + 1) * slots * width, 0xff);
     }
-    let shape = tensor.shape().with_dims([&[rows, places], &dims[2..]].concat());
+    let shape = tensor.shape().with_dims([&[rows, slots], &dims[2..]].concat());
     HostTensor::from_bytes(shape, Bytes::new(AlignedBytes::copy_of(&bytes)))
         .map_err(|error| TrainError::Data(error.to_string()))
 }
@@ -118,15 +118,15 @@ fn places(tensor: &HostTensor, places: usize) -> Result<HostTensor, TrainError> 
 impl Task for Detect {
     fn inputs(&self, batch_size: usize) -> Inputs {
         const NONE: &str = "the data set has no boxes; choose a recipe for classes, masks or values";
-        let count = self.places;
+        let count = self.slots;
         let corners = Shape::new(DType::F32, [batch_size, count, 4]);
         let inputs = Inputs::images(batch_size, self.image).with("boxes", corners, move |batch| match &batch.targets {
-            Targets::Boxes { corners, .. } => places(corners, count),
+            Targets::Boxes { corners, .. } => cut(corners, count),
             _ => Err(TrainError::Data(NONE.into())),
         });
         let classes = Shape::new(DType::I32, [batch_size, count]);
         let inputs = inputs.with("classes", classes, move |batch| match &batch.targets {
-            Targets::Boxes { classes, .. } => places(classes, count),
+            Targets::Boxes { classes, .. } => cut(classes, count),
             _ => Err(TrainError::Data(NONE.into())),
         });
         let row = Shape::new(DType::F32, [batch_size]);

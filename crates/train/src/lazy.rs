@@ -26,6 +26,11 @@ impl Lazy {
         self.executable.insert(executable).execute(inputs)
     }
 
+    /// What was run so far does not count.
+    pub fn forget(&mut self) {
+        self.executions = 0;
+    }
+
     pub fn usage(&self) -> Usage {
         let compiled = self.executable.as_ref().map(|executable| executable.cost());
         Usage { program: self.program.name.clone(), compiled, executions: self.executions }

@@ -31,6 +31,8 @@ pub struct Progress {
     pub epoch_step: u64,
     /// Batches that the current optimizer has seen.
     pub optimizer_batches: u64,
+    /// Batches that went into running statistics; all steps in checkpoints that do not say.
+    pub tracked_batches: Option<u64>,
     /// The batch that comes next.
     pub position: Position,
     /// The best metric so far.

@@ -10,6 +10,7 @@ mod options;
 mod plan;
 mod programs;
 mod recording;
+mod rehearsal;
 mod report;
 
 pub use options::RunOptions;
@@ -21,12 +22,13 @@ use crate::checkpoint::{Checkpoint, Contents, Writer, averages};
 use crate::progress::PlateauState;
 use crate::state::{Role, Values};
 use crate::step::{self, StepPlan};
-use crate::{Findings, Phase, Progress, Rate, Session, TrainError};
+use crate::{Evaluator, Findings, Phase, Progress, Rate, Session, TrainError};
 use octant_data::{LastBatch, Loader, LoaderConfig, Mix};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
 use octant_zoo::identity::Card;
 use recording::Recorder;
+use report::Bottleneck;
 use std::time::Instant;
 
 /// Runs, or goes on with, what is planned.
@@ -37,6 +39,7 @@ pub fn run(
     watcher: &mut dyn Watcher,
 ) -> Result<Summary, TrainError> {
     plan.check()?;
+    let is_new = from.is_none();
     let writer = Writer::new(&directory.path().join("checkpoints"));
     let progress = from.as_ref().map(|checkpoint| checkpoint.progress.clone()).unwrap_or_default();
     let (plateau, findings, times, programs) = Default::default();
@@ -51,10 +54,13 @@ pub fn run(
         times,
         programs,
         recorder: plan.record.map(Recorder::new),
+        bottleneck: Bottleneck::new(plan.run.workers),
+        is_new,
         skipped: 0,
         left_out: 0,
         remarked: false,
     };
+    runner.rehearse_data()?;
     runner.run(from)
 }
 
@@ -66,8 +72,12 @@ struct Runner<'p, 'w> {
     watcher: &'w mut dyn Watcher,
     progress: Progress,
     plateau: Option<Plateau>,
-    findings: Findings,
+    /// What the last validation found, and that of the best epoch.
+    findings: [Option<Findings>; 2],
     times: Times,
+    bottleneck: Bottleneck,
+    /// Nothing was done in this directory before.
+    is_new: bool,
     /// The one that learns, the one that counts.
     programs: [ProgramReport; 2],
     recorder: Option<Recorder>,
@@ -109,8 +119,31 @@ impl<'p> Runner<'p, '_> {
         if matches!(ending, Ending::Done | Ending::NoImprovement) {
             self.directory.events.finished(self.progress.epoch)?;
         }
-        let Runner { progress, findings, skipped, programs, .. } = self;
+        let is_over = matches!(ending, Ending::Done | Ending::NoImprovement);
+        let findings = self.findings_of_best(is_over)?;
+        let Runner { progress, skipped, programs, .. } = self;
         Ok(Summary { ending, progress, findings, skipped, programs })
+    }
+
+    /// What was found at the best epoch. A process that was not there when it was reached judges its checkpoint again once the
+    /// run is over.
+    fn findings_of_best(&mut self, is_over: bool) -> Result<Findings, TrainError> {
+        let [last, best] = std::mem::take(&mut self.findings);
+        let folder = self.directory.path().join("checkpoints");
+        let best = match (best, &self.progress.best) {
+            (Some(findings), _) => Some(findings),
+            (None, Some(_)) if is_over => Checkpoint::newest(&folder, "best")?
+                .map(|(checkpoint, _)| {
+                    let phase = &self.plan.phases[checkpoint.progress.phase.min(self.plan.phases.len() - 1)];
+                    let step = phase.step(&self.plan.step, &self.plan.mesh);
+                    let values = checkpoint.values(&step::evaluation(&step)?.variables, false)?;
+                    let evaluator = Evaluator::new(self.plan.backend, &step, &self.plan.compile, &values)?;
+                    Ok::<_, TrainError>(evaluator.run(self.loader(false, phase)?.epoch(0))?.1)
+                })
+                .transpose()?,
+            (None, _) => None,
+        };
+        Ok(best.or(last).unwrap_or_default())
     }
 
     /// Compiles a phase's programs and puts the state in place.
@@ -124,7 +157,13 @@ impl<'p> Runner<'p, '_> {
         if plan.run.histograms.is_some() {
             session.watch_gradients(&step, &plan.compile)?;
         }
-        session.set_counts(self.progress.step, self.progress.optimizer_batches);
+        let Progress { step, optimizer_batches, tracked_batches, .. } = self.progress;
+        session.set_counts(step, optimizer_batches, tracked_batches.unwrap_or(step));
+        session.keep_losses();
+        self.rehearse_evaluation(phase, &mut session)?;
+        if std::mem::take(&mut self.is_new) {
+            self.rehearse_checkpoint(&session)?;
+        }
         if from.is_some() {
             // Only now is it certain that the checkpoint fits this configuration, which may differ from the one before.
             self.directory.write("config.toml", &self.plan.config)?;
@@ -207,11 +246,13 @@ impl<'p> Runner<'p, '_> {
 
     /// Begins to write a checkpoint under one or more names. A disk that is full must not end the run: the last good checkpoint is still there,
     /// and the next one may succeed. The last one must, and [`Writer::finish`] sees to that.
-    fn checkpoint(&mut self, session: &Session, names: &'static [&'static str]) -> Result<(), TrainError> {
+    fn checkpoint(&mut self, session: &mut Session, names: &'static [&'static str]) -> Result<(), TrainError> {
         let begun = Instant::now();
+        self.write_losses(session, true)?;
         let (lengths, mentioned) = self.directory.lengths()?;
         self.progress.set_file_lengths(lengths);
         self.progress.optimizer_batches = session.batches();
+        self.progress.tracked_batches = Some(session.tracked());
         self.progress.plateau = self.plateau.as_ref().map(PlateauState::of);
         let mut metadata = self.plan.metadata.clone();
         metadata.push(("step".into(), self.progress.step.to_string()));

@@ -33,8 +33,13 @@ pub struct Session<'a> {
     counted: usize,
     steps: u64,
     batches: u64,
+    /// Batches that norms have taken into their running statistics.
+    tracked: u64,
+    tracks: bool,
     /// Steps that this session queued.
     executions: u64,
+    /// The loss of every step is wanted.
+    keeps_losses: bool,
     ahead: Ahead,
 }
 
@@ -99,14 +104,33 @@ impl<'a> Session<'a> {
             counted,
             steps: 0,
             batches: 0,
+            tracked: 0,
+            tracks: !plan.phase.frozen_statistics,
             executions: 0,
+            keeps_losses: false,
             ahead: Ahead::default(),
         })
     }
 
-    /// Continues the counts of a checkpoint: all steps of the run, and the batches that this optimizer has seen.
-    pub fn set_counts(&mut self, steps: u64, batches: u64) {
-        (self.steps, self.batches) = (steps, batches);
+    /// Continues the counts of a checkpoint: all steps of the run, the batches that this optimizer has seen, and those that
+    /// went into running statistics.
+    pub fn set_counts(&mut self, steps: u64, batches: u64, tracked: u64) {
+        (self.steps, self.batches, self.tracked) = (steps, batches, tracked);
+    }
+
+    /// Keeps the loss of every step for [`losses`](Session::losses).
+    pub fn keep_losses(&mut self) {
+        self.keeps_losses = true;
+    }
+
+    /// The losses of steps that have finished since the last call, by their numbers; of all queued ones with `wait`.
+    pub fn losses(&mut self, wait: bool) -> Result<Vec<(u64, f64)>, TrainError> {
+        if wait {
+            self.ahead.wait()?;
+        }
+        let value =
+            |buffer: Buffer| Ok::<_, TrainError>(buffer.to_host()?.to_f64s().first().copied().unwrap_or(f64::NAN));
+        self.ahead.finished().into_iter().map(|(step, buffer)| Ok((step, value(buffer)?))).collect()
     }
 
     /// Queues one step of learning; returns before it has run, but not before all but a few of the queued ones have.
@@ -136,8 +160,12 @@ impl<'a> Session<'a> {
         }
         self.state.buffers = self.train.execute(&inputs).map_err(changed_shape)?;
         self.executions += 1;
+        self.tracked += u64::from(self.tracks);
         let loss = self.state.buffers.pop().expect("the last output is the loss");
-        self.ahead.queued(loss)
+        match self.keeps_losses {
+            true => self.ahead.queued_step(self.steps, loss),
+            false => self.ahead.queued(loss),
+        }
     }
 
     /// Makes [`gradients`](Session::gradients) answer, for the plan that this session was opened with.
@@ -179,6 +207,15 @@ impl<'a> Session<'a> {
             (Some(observer), Some(predictions)) => observer.observe(batch, &predictions.to_host()?),
             _ => Ok(()),
         }
+    }
+
+    /// Runs the counting step on one batch, and forgets what it counted.
+    pub fn rehearse_evaluation(&mut self, batch: &Batch) -> Result<(), TrainError> {
+        let mut observer = self.task.observer();
+        self.evaluate_with(batch, observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer))?;
+        self.counts.wait()?;
+        self.evaluation.forget();
+        self.reset_counts()
     }
 
     /// Queues one step of counting.
@@ -259,6 +296,11 @@ impl<'a> Session<'a> {
         self.batches
     }
 
+    /// Batches that went into running statistics.
+    pub fn tracked(&self) -> u64 {
+        self.tracked
+    }
+
     /// The model's variables.
     pub fn variables(&self) -> &[VariableSpec] {
         &self.traced.variables
@@ -272,14 +314,14 @@ impl<'a> Session<'a> {
     /// Waits, and copies the evaluated variables to the host with the reference's names and layouts.
     pub fn weights(&self) -> Result<Vec<(String, HostTensor)>, TrainError> {
         let evaluated = self.evaluated_variables().map(Buffer::to_host).collect::<Result<Vec<_>, _>>()?;
-        Ok(octant_zoo::weights::export(&self.traced.variables, &evaluated, self.steps))
+        Ok(octant_zoo::weights::export(&self.traced.variables, &evaluated, self.tracked))
     }
 
     /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
     pub fn snapshot(&self) -> Result<impl FnOnce() -> Snapshot + Send + use<>, TrainError> {
         let averaged = self.traced.entries.iter().any(|entry| matches!(entry.role, Role::Average(_)));
         let evaluated = self.evaluated_variables().map(Buffer::to_host).collect::<Result<Vec<_>, _>>()?;
-        let (variables, steps) = (self.traced.variables.clone(), self.steps);
+        let (variables, tracked) = (self.traced.variables.clone(), self.tracked);
         let mut state = Vec::new();
         for (entry, buffer) in self.traced.entries.iter().zip(&self.state.buffers) {
             // The model's file holds the evaluated variables; what it holds need not be kept twice.
@@ -292,7 +334,7 @@ impl<'a> Session<'a> {
                 state.push((entry.name.clone(), buffer.to_host()?));
             }
         }
-        Ok(move || Snapshot { model: octant_zoo::weights::export(&variables, &evaluated, steps), state })
+        Ok(move || Snapshot { model: octant_zoo::weights::export(&variables, &evaluated, tracked), state })
     }
 
     /// Waits, and copies the state to the host by name, in the layout of the device.

@@ -62,15 +62,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     }
 }
 
-/// Classes that one split has and the other lacks: nothing to learn them from, or nothing to judge them on.
-fn class_differences(splits: &[Named]) -> [Vec<String>; 2] {
-    let [(_, train), (_, test)] = splits else { return Default::default() };
-    let lacks = |set: &dyn Dataset, other: &dyn Dataset| -> Vec<String> {
-        set.class_names().iter().filter(|name| !other.class_names().contains(name)).cloned().collect()
-    };
-    [lacks(&**test, &**train), lacks(&**train, &**test)]
-}
-
 /// Labels of boxes that training would leave out, and why.
 fn dropped_labels(arguments: &Arguments) -> Result<Kind> {
     let mut lines = Vec::new();
@@ -89,6 +80,15 @@ fn dropped_labels(arguments: &Arguments) -> Result<Kind> {
         lines.dedup();
     }
     Ok(Kind { name: "dropped labels", about: "boxes that would not be learned", is_error: true, lines })
+}
+
+/// Classes that one split has and the other lacks: nothing to learn them from, or nothing to judge them on.
+fn class_differences(splits: &[Named]) -> [Vec<String>; 2] {
+    let [(_, train), (_, test)] = splits else { return Default::default() };
+    let lacks = |set: &dyn Dataset, other: &dyn Dataset| -> Vec<String> {
+        set.class_names().iter().filter(|name| !other.class_names().contains(name)).cloned().collect()
+    };
+    [lacks(&**test, &**train), lacks(&**train, &**test)]
 }
 
 fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {

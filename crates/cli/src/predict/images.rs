@@ -84,8 +84,8 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let entry = octant_zoo::find(&recipe.model)?;
     let files = files(paths)?;
     if recipe.task == "detect" && !files.is_empty() {
-        let paths: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
-        return super::boxes::ask(&asked, &paths, arguments);
+        let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+        return super::boxes::ask(&asked, &files, arguments);
     }
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
@@ -212,12 +212,12 @@ fn files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, PathBuf)>> {
                 let name = file.strip_prefix(path).unwrap_or(&file).to_path_buf();
                 add(file, name);
             }
-            continue;
-        }
-        let found = if path.exists() { vec![path.clone()] } else { matching(path)? };
-        for file in found {
-            let name = file.file_name().map(PathBuf::from).unwrap_or_default();
-            add(file, name);
+        } else {
+            let found = if path.exists() { vec![path.clone()] } else { matching(path)? };
+            for file in found {
+                let name = file.file_name().map(PathBuf::from).unwrap_or_default();
+                add(file, name);
+            }
         }
     }
     Ok(files)
@@ -257,6 +257,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn patterns_stand_for_names() {
+        let fits = |pattern: &str, name: &str| {
+            is_match(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
+        };
+        assert!(fits("*.jpg", "a.jpg") && fits("img?_*.png", "img1_x.png") && fits("*", ""));
+        assert!(!fits("*.jpg", "a.png") && !fits("?", ""));
+    }
+
+    #[test]
     fn two_inputs_of_one_name_overwrote_each_other() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a/x.png", "b/x.png", "a/x.jpg"] {
@@ -271,14 +280,5 @@ mod tests {
         assert_eq!(names(&["a/x.png", "b/x.png"]), ["x", "x-2"]);
         assert_eq!(names(&["a", "b"]), ["x", "x-2", "x-3"]);
         assert_eq!(names(&[""]), ["a/x", "a/x-2", "b/x"]);
-    }
-
-    #[test]
-    fn patterns_stand_for_names() {
-        let fits = |pattern: &str, name: &str| {
-            is_match(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
-        };
-        assert!(fits("*.jpg", "a.jpg") && fits("img?_*.png", "img1_x.png") && fits("*", ""));
-        assert!(!fits("*.jpg", "a.png") && !fits("?", ""));
     }
 }

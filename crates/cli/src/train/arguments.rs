@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     burn_epochs: Option<u64>,
     /// Learning rate of the burn-in phase
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long)]
     burn_lr: Option<f64>,
     /// The last warm-up epoch of segmentation's loss, counted from 0
     #[arg(long)]

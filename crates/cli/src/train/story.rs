@@ -1,13 +1,14 @@
 //! The first and the last words of a run.
 
 use super::Arguments;
-use crate::output::{Json, bytes, duration, line};
+use crate::output::{Json, bytes, count, duration, line};
 use crate::show::{Display, as_json, number, show};
-use crate::{Ending, plots, prepare};
+use crate::{Ending, compiling, plots, prepare};
 use anyhow::{Result, anyhow};
 use octant_data::DataError;
 use octant_events::Setting;
 use octant_metrics::classes::Confusion;
+use octant_recipe::flags::BURN_IN;
 use octant_recipe::{PhaseRecipe, Recipe};
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{self, ProgramReport, Summary};
@@ -50,7 +51,7 @@ pub(super) fn introduce(
     }
     let text = match checkpoint {
         Some(checkpoint) => format!(
-            "going on with {} from step {} of {}",
+            "going on with {} from step {} of {}; --fresh would start over",
             recipe.name,
             checkpoint.progress.step,
             checkpoint.path.display()
@@ -109,13 +110,13 @@ pub(super) fn finish(
     let (event, ending) = match summary.ending {
         run::Ending::Done | run::Ending::NoImprovement => ("done", Ending::Done),
         run::Ending::TimeUp => ("time-up", Ending::Done),
-        run::Ending::Stopped => ("interrupted", Ending::Interrupted),
+        run::Ending::Stopped => ("interrupted", Ending::Interrupted(compiling::signal())),
     };
     let best = prepare::best(recipe)?;
     let kept = if progress.best.is_some() { "best" } else { "last" };
     let weights = path.join("checkpoints").join(kept).join("model.safetensors");
     let charts = plots::write(path, summary, data.valid.class_names(), &best)?;
-    let next = next(recipe, path, summary);
+    let next = next(recipe, &arguments.recipe, path, summary);
     if arguments.json {
         Json::line(json!({
             "event": event, "metrics": as_json(&progress.metrics), "run": path, "weights": weights,
@@ -126,7 +127,7 @@ pub(super) fn finish(
         }));
         return Ok(ending);
     }
-    line(format_args!("\n{event} after {} steps, {} epochs", progress.step, progress.epoch));
+    line(format_args!("\n{event} after {}, {}", count(progress.step, "step"), count(progress.epoch, "epoch")));
     let row = |name: &str, text: &str| line(format_args!("  {name:<10} {text}"));
     if let Some(found) = &progress.best {
         row("best", &format!("{best} {} in epoch {}", number(found.value), found.epoch));
@@ -158,8 +159,8 @@ fn mistakes(confusion: &Confusion, names: &[String]) -> String {
 }
 
 /// Commands that make sense now, each with its reason.
-fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)> {
-    let run = path.display();
+fn next(recipe: &Recipe, typed: &str, path: &Path, summary: &Summary) -> Vec<(String, String)> {
+    let run = shell(path);
     let progress = &summary.progress;
     let mut next = Vec::new();
     let mut add = |command: String, why: &str| next.push((command, why.to_string()));
@@ -171,18 +172,37 @@ fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)
     add(format!("octant predict {run} IMAGES"), "asks it about images of yours");
     add(format!("octant board {run}"), "shows curves, images and settings in a browser");
     // As `--epochs` counts them.
-    let ran: u64 = recipe.phases.iter().filter(|phase| phase.name != "burn-in").map(|phase| phase.epochs).sum();
+    let ran: u64 = recipe.phases.iter().filter(|phase| phase.name != BURN_IN).map(|phase| phase.epochs).sum();
+    let burned: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum::<u64>() - ran;
     match &progress.best {
-        Some(best) if best.epoch == progress.epoch => {
+        Some(best) if best.epoch == progress.epoch && ran > 0 => {
             add(format!("octant train {run} --epochs {}", 2 * ran), "the last epoch was the best: it still learns");
         }
-        Some(best) if best.epoch * 3 < progress.epoch * 2 => add(
-            format!("octant train {} --weight-decay 1e-4 --patience {}", recipe.name, (ran / 5).max(3)),
-            "it was best long before the end: decay, more augmentation or an early stop may help",
-        ),
+        Some(best) if best.epoch == progress.epoch => {
+            let longer = format!("octant train {run} --burn-epochs {}", 2 * burned);
+            add(longer, "the last epoch was the best: it still learns");
+        }
+        Some(best) if best.epoch * 3 < progress.epoch * 2 && ran > 0 => {
+            let data = recipe.data.dir.as_ref().map(|dir| format!(" --data {}", shell(dir))).unwrap_or_default();
+            // What was typed, unless that was the run itself: the recipe as it was finally used lies in it.
+            let is_run = Path::new(typed).join("config.toml").is_file();
+            let from =
+                if is_run { shell(&path.join("config.toml")) } else { format!("{}{data}", shell(Path::new(typed))) };
+            add(
+                format!("octant train {from} --weight-decay 1e-4 --patience {} --fresh", (ran / 5).max(3)),
+                "it was best long before the end: decay, more augmentation or an early stop may help",
+            );
+        }
         _ => {}
     }
     next
+}
+
+/// A path as a shell takes it.
+fn shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-:".contains(letter);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn program_json(program: &ProgramReport) -> serde_json::Value {

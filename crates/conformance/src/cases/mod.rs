@@ -1,5 +1,6 @@
 //! The cases, one file per kind of primitive. Every type that shape inference allows for an operation is tried.
 
+mod attention;
 mod composite;
 mod contract;
 mod control;
@@ -43,6 +44,7 @@ pub const GROUPS: &[Group] = &[
     ("control", control::cases),
     ("composite", || [composite::cases(), library::cases()].concat()),
     ("gradient", gradient::cases),
+    ("attention", attention::cases),
 ];
 
 /// All cases of all groups, except the randomly generated graphs.

@@ -22,6 +22,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+mod attention;
 mod bf16;
 mod conv;
 mod gemm;
@@ -32,6 +33,7 @@ mod pool2d;
 mod scratch;
 mod tile;
 
+pub(crate) use attention::{AttentionElement, Cotangents, Inputs, attention, attention_gradient};
 pub use bf16::{Output, Stored};
 pub(crate) use bf16::{narrow_all, widen_all};
 pub use conv::{Conv2d, Convolution, Epilogue, Finished, Weights, WeightsGradient, conv2d, conv2d_weights_gradient};

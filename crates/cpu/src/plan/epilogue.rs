@@ -1,8 +1,9 @@
-//! Loops that run inside of the convolution before them.
+//! Loops that run inside of the convolution or product before them.
 //!
 //! A loop that reads a convolution's result element by element, and is the only one to read it, need not wait until the
 //! whole result has gone through memory: the convolution runs it over every finished part, which still lies in the
-//! cache. The loop's result takes the place of the convolution's.
+//! cache. The loop's result takes the place of the convolution's. The same holds for a product of bf16 matrices, whose rows
+//! are pixels.
 
 use super::StoredValues;
 use super::kernel::{BufferId, Source};
@@ -90,14 +91,24 @@ pub(super) fn is_images(conv: &KernelStep, dtype: DType) -> bool {
 
 /// Whether loops can be run inside of the step.
 fn hands_out_pixels(conv: &KernelStep) -> bool {
-    is_images(conv, DType::F32) || is_images(conv, DType::BF16)
+    is_images(conv, DType::F32) || is_images(conv, DType::BF16) || is_rows(conv)
+}
+
+/// Whether the step is one product of bf16 matrices whose rows lie in order, each contiguous in the result.
+fn is_rows(product: &KernelStep) -> bool {
+    let Op::Dot(dot) = &product.op else { return false };
+    let [left, right] = [&product.inputs[0].1, &product.inputs[1].1];
+    let of_one_type = [left, right, &product.outputs[0].1].iter().all(|shape| shape.dtype() == DType::BF16);
+    let in_order = dot.left_batch.is_empty() && dot.left_contract == [left.rank() - 1];
+    of_one_type && in_order && right.rank() == dot.right_contract.len() + 1
 }
 
 /// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same way, and
 /// can be run over any range of whole pixels.
 fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
     let (body, nest) = (&follower.body, &follower.nest);
-    let (channels, dtype) = (conv.outputs[0].1.dims()[3], conv.outputs[0].1.dtype());
+    let shape = &conv.outputs[0].1;
+    let (channels, dtype) = (shape.dims().last().copied().unwrap_or(1), shape.dtype());
     let in_order = |strides: &[isize], offset: isize| offset == 0 && nest.lie_in_order(strides);
     let whole_pixels = nest.rows == 1 || channels.is_multiple_of(nest.columns);
     let reads_in_order = body.loads.iter().all(|load| match &load.source {

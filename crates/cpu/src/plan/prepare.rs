@@ -1,11 +1,13 @@
 //! What happens to a graph before it is planned: what the planner need not know is expressed in other operations.
 
-use octant_graph::{Binary, Graph, GraphBuilder, Node, Op, Reduction, ValueId, Window, passes};
+use crate::run::AttentionCall;
+use octant_graph::{Binary, Graph, GraphBuilder, KernelHint, Node, Op, Reduction, ValueId, Window, passes};
 use std::collections::HashMap;
 
-/// The graph simplified, without calls, and with negative padding expressed as slices.
+/// The graph simplified, without calls but for those that have kernels, and with negative padding expressed as slices.
 pub(crate) fn prepare(graph: &Graph) -> Graph {
-    let graph = passes::apply(passes::inline_calls, graph);
+    let has_kernel = |hint: &KernelHint| AttentionCall::of(hint).is_some();
+    let graph = passes::apply(|graph| passes::inline_unless(graph, has_kernel), graph);
     passes::optimize(rewritten(&graph))
 }
 

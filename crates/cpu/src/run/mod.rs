@@ -4,9 +4,9 @@ mod control;
 mod instructions;
 mod kernels;
 mod looping;
-mod math;
 mod memory;
 
+pub(crate) use kernels::AttentionCall;
 pub(crate) use memory::Memory;
 
 use crate::kernels::Machine;

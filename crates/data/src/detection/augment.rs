@@ -188,9 +188,9 @@ impl BoxAugment {
     }
 }
 
-/// The number of places for boxes that a data set asks for: a power of two that holds the boxes of any image, or of the
+/// The number of slots for boxes that a data set asks for: a power of two that holds the boxes of any image, or of the
 /// four fullest images where mosaics are made, but never more than `most`. 128 where the labels are not known in advance.
-pub fn box_places(dataset: &dyn Dataset, mosaics: bool, most: usize) -> usize {
+pub fn box_slots(dataset: &dyn Dataset, mosaics: bool, most: usize) -> usize {
     let counts: Option<Vec<usize>> = (0..dataset.len()).map(|index| dataset.box_count(index)).collect();
     let Some(mut counts) = counts else { return 128.min(most.max(1)) };
     counts.sort_unstable_by(|a, b| b.cmp(a));

@@ -15,7 +15,7 @@ mod voc;
 mod yaml;
 mod yolo;
 
-pub use augment::{AugmentSettings, BoxAugment, box_places};
+pub use augment::{AugmentSettings, BoxAugment, box_slots};
 pub use letterbox::{Fitted, fit};
 pub use survey::{BoxSurvey, survey};
 

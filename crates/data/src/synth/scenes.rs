@@ -26,10 +26,10 @@ struct Shape {
 pub fn scene(side: usize, rng: &mut SampleRng) -> (Image<u8>, Vec<LabeledBox>) {
     let ground = field(side, (3, 3), 4, 0.6, rng);
     let base: [f32; 3] = std::array::from_fn(|_| rng.between(0.15, 0.85));
-    let slope: [f32; 2] = std::array::from_fn(|_| rng.between(-0.25, 0.25));
+    let tilt: [f32; 2] = std::array::from_fn(|_| rng.between(-0.25, 0.25));
     let mut image = Image::from_fn(side, side, 3, |row, column, channel| {
         let (x, y) = (column as f32 / side as f32 - 0.5, row as f32 / side as f32 - 0.5);
-        base[channel] + 0.08 * ground.pixel(row, column)[0] + slope[0] * x + slope[1] * y
+        base[channel] + 0.08 * ground.pixel(row, column)[0] + tilt[0] * x + tilt[1] * y
     });
     let count = 1 + rng.below(7);
     // Which shape is seen at every pixel; later ones hide earlier ones.

@@ -146,13 +146,11 @@ impl OptionSpec {
                 Bound::Unbounded => None,
             }
         }
-        match (self.low, self.high) {
-            (Bound::Included(low), Bound::Included(high)) => Some(format!("lie within {low} and {high}")),
-            (low, high) => {
-                let ends = [end(low, "be at least", "be above"), end(high, "be at most", "be below")];
-                let words: Vec<String> = ends.into_iter().flatten().collect();
-                (!words.is_empty()).then(|| words.join(" and "))
-            }
+        if let (Bound::Included(low), Bound::Included(high)) = (self.low, self.high) {
+            return Some(format!("lie within {low} and {high}"));
         }
+        let ends = [end(self.low, "at least", "above"), end(self.high, "at most", "below")];
+        let words: Vec<String> = ends.into_iter().flatten().collect();
+        (!words.is_empty()).then(|| format!("be {}", words.join(" and ")))
     }
 }

@@ -294,8 +294,8 @@ mod tests {
     #[test]
     fn ranges_are_checked_with_the_key_named() {
         for (text, sentence) in [
-            ("optimizer = \"sgd\"\nmomentum = 5", "`momentum` must be at least 0 and be below 1, not 5"),
-            ("ema = 2", "`ema` must be at least 0 and be below 1, not 2"),
+            ("optimizer = \"sgd\"\nmomentum = 5", "`momentum` must be at least 0 and below 1, not 5"),
+            ("ema = 2", "`ema` must be at least 0 and below 1, not 2"),
             ("accumulate = 0", "`accumulate` must be at least 1, not 0"),
             ("weight_decay = -1e-3", "`weight_decay` must be at least 0, not -0.001"),
             ("mix = { p = 1.5 }", "`mix.p` must lie within 0 and 1, not 1.5"),

@@ -37,8 +37,7 @@ impl<'p> Runner<'p, '_> {
         let began_validation = Instant::now();
         let validated = match validates {
             true => self.validate(phase, session)?,
-            // Their names are needed all the same: the table's header is that of its first row.
-            false => Some(session.validated_names().into_iter().map(|name| (name, f64::NAN)).collect()),
+            false => Some(Vec::new()),
         };
         let Some(validated) = validated else {
             // Interrupted: the epoch's steps are done and in the state; validation will be done anew.
@@ -52,6 +51,7 @@ impl<'p> Runner<'p, '_> {
             training,
             input: train.stats().waited.saturating_sub(waited),
             validation: began_validation.elapsed(),
+            steps: steps - first,
             images: (steps - first) * self.plan.step.batch_size as u64,
             ..self.times
         };
@@ -60,7 +60,8 @@ impl<'p> Runner<'p, '_> {
         if self.plan.run.histograms.is_some_and(|every| number.is_multiple_of(every)) {
             self.write_histograms(session, train, number)?;
         }
-        self.progress.metrics = metrics.iter().filter(|(_, value)| !value.is_nan()).cloned().collect();
+        self.progress.metrics = metrics.clone();
+        let verdict = self.bottleneck.verdict(&times);
         self.end_epoch(
             session,
             EpochReport {
@@ -71,6 +72,7 @@ impl<'p> Runner<'p, '_> {
                 rate: self.last_rate(phase),
                 metrics,
                 times: self.times,
+                verdict,
             },
         )?;
         Ok(None)
@@ -103,6 +105,7 @@ impl<'p> Runner<'p, '_> {
             session.train(&batch, rate)?;
             self.end_recording(session, false)?;
             self.advance(train, batch.position);
+            self.write_losses(session, false)?;
             if self.watcher.is_due() {
                 self.check_finite(session, train)?;
                 let (done, metrics, memory) = (self.progress.epoch_step, session.metrics()?, session.memory());
@@ -155,7 +158,7 @@ impl<'p> Runner<'p, '_> {
         }
         let counts = session.counts()?;
         let seen = observer.as_ref().map(|observer| observer.findings()).unwrap_or_default();
-        self.findings = phase.task.findings(&counts).or(seen);
+        self.findings[0] = Some(phase.task.findings(&counts).or(seen));
         let mut metrics = phase.task.metrics(&counts, false);
         metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));
         if !self.remarked
@@ -168,8 +171,9 @@ impl<'p> Runner<'p, '_> {
     }
 
     /// Judges the epoch, writes it down, and takes the checkpoints.
-    fn end_epoch(&mut self, session: &Session, report: EpochReport) -> Result<(), TrainError> {
-        self.write_down(&report)?;
+    fn end_epoch(&mut self, session: &mut Session, report: EpochReport) -> Result<(), TrainError> {
+        self.write_losses(session, true)?;
+        self.write_down(&report, &session.validated_names())?;
         let value = |name: &str| {
             let found = report.metrics.iter().find(|(metric, value)| metric == name && !value.is_nan());
             found.map(|(_, value)| *value)
@@ -191,6 +195,9 @@ impl<'p> Runner<'p, '_> {
         self.watcher.epoch_ends(&report);
         self.times = Times::default();
         let is_best = value(&self.plan.watched.metric).is_some_and(|value| self.judge(value));
+        if is_best {
+            self.findings[1] = self.findings[0].clone();
+        }
         self.checkpoint(session, if is_best { &["best", "last"] } else { &["last"] })
     }
 

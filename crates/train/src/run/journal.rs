@@ -8,7 +8,8 @@ use octant_graph::HostTensor;
 
 impl Runner<'_, '_> {
     /// Rows of the tables, the scalars of the event file and a line of the log.
-    pub(super) fn write_down(&mut self, report: &EpochReport) -> Result<(), TrainError> {
+    /// Columns of a validation stay empty in epochs without one.
+    pub(super) fn write_down(&mut self, report: &EpochReport, validated: &[String]) -> Result<(), TrainError> {
         let own = [
             ("epoch", report.epoch as f64),
             ("phase", self.progress.phase as f64),
@@ -20,9 +21,8 @@ impl Runner<'_, '_> {
             .map(|(name, value)| (name.to_string(), value))
             .chain(report.metrics.iter().cloned())
             .collect();
-        self.directory.metrics.row(&row)?;
-        let scalars = row[3..].iter().filter(|(_, value)| !value.is_nan());
-        let scalars = scalars.map(|(name, value)| (name.clone(), Value::Scalar(*value as f32))).collect();
+        self.directory.metrics.row(&row, validated)?;
+        let scalars = row[3..].iter().map(|(name, value)| (name.clone(), Value::Scalar(*value as f32))).collect();
         self.directory.events.values(report.epoch, scalars)?;
         let times = report.times;
         let seconds = [
@@ -33,11 +33,20 @@ impl Runner<'_, '_> {
             ("validation", times.validation.as_secs_f64()),
             ("checkpoint", times.checkpoint.as_secs_f64()),
             ("compile", times.compile.as_secs_f64()),
-            ("images_per_second", times.images as f64 / times.training.as_secs_f64().max(1e-9)),
+            ("images_per_second", times.images_per_second()),
         ];
-        self.directory.timing.row(&seconds.map(|(name, value)| (name.to_string(), value)))?;
-        let numbers: Vec<String> = row.iter().map(|(name, value)| format!("{name} {value:.6}")).collect();
-        self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), times.verdict()))?;
+        self.directory.timing.row(&seconds.map(|(name, value)| (name.to_string(), value)), &[])?;
+        let numbers: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", logged(*value))).collect();
+        self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), report.verdict))?;
+        Ok(())
+    }
+
+    /// The losses of steps that have finished; of all queued ones with `wait`.
+    pub(super) fn write_losses(&mut self, session: &mut Session, wait: bool) -> Result<(), TrainError> {
+        for (step, loss) in session.losses(wait)? {
+            self.directory.events.values(step, vec![("step/loss".into(), Value::Scalar(loss as f32))])?;
+            self.watcher.loss(step, loss);
+        }
         Ok(())
     }
 
@@ -59,6 +68,11 @@ impl Runner<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Counts without a fraction, everything else with six digits of it.
+fn logged(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { format!("{value:.6}") }
 }
 
 fn histogram(tensor: &HostTensor) -> Value {

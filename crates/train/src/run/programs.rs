@@ -37,9 +37,6 @@ impl Runner<'_, '_> {
     pub(super) fn note_programs(&mut self, session: &Session) {
         let [learning, counting] = session.usage();
         let [training, evaluation] = &mut self.programs;
-        // The program that counts is compiled when it is first needed, in the time of a validation.
-        let within = counting.compiled.map_or(Duration::ZERO, |cost| cost.compile_time);
-        evaluation.time = evaluation.time.saturating_sub(within);
         training.add(learning);
         evaluation.add(counting);
     }

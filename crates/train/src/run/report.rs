@@ -25,7 +25,7 @@ pub struct Summary {
     pub ending: Ending,
     /// Where it ended.
     pub progress: Progress,
-    /// What the last validation found.
+    /// What the validation of the best epoch found.
     pub findings: Findings,
     /// Steps that were skipped because they were not finite.
     pub skipped: u64,
@@ -59,10 +59,12 @@ pub struct EpochReport {
     pub steps: u64,
     /// The learning rate of its last step.
     pub rate: f64,
-    /// Its metrics, training's and validation's.
+    /// Its metrics, training's and, where it was validated, validation's.
     pub metrics: Vec<Metric>,
     /// Where its time went.
     pub times: Times,
+    /// What bounds the run so far, in a sentence.
+    pub verdict: String,
 }
 
 /// Where the time of an epoch went.
@@ -80,55 +82,148 @@ pub struct Times {
     pub checkpoint: Duration,
     /// Compilation before the first step.
     pub compile: Duration,
+    /// Steps that were done: fewer than the epoch has where it was resumed.
+    pub steps: u64,
     /// Images that were learned from.
     pub images: u64,
 }
 
 impl Times {
-    /// What bounds the epoch, in a sentence with the measured share.
-    pub fn verdict(&self) -> String {
-        let share = |part: Duration| 100.0 * part.as_secs_f64() / (self.total + self.compile).as_secs_f64().max(1e-9);
-        let device = self.training.saturating_sub(self.input);
-        let parts = [
-            ("input", self.input),
-            ("device", device),
-            ("validation", self.validation),
-            ("checkpoints", self.checkpoint),
-            ("compile", self.compile),
-        ];
-        let (name, most) = parts.into_iter().max_by_key(|(_, time)| *time).expect("five parts");
-        let others = parts.iter().filter(|(other, time)| *other != name && share(*time) >= 1.0);
-        let others: Vec<String> = others.map(|(name, time)| format!("{name} {:.0} %", share(*time))).collect();
-        let remedy = match name {
-            "input" => "; more `workers`, `cache = \"ram\"` or smaller images would help",
-            "checkpoints" => "; `checkpoint_every` less often would help",
-            _ => "",
-        };
-        let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
-        format!("bound by {name} ({:.0} % of the time{others}){remedy}", share(most))
+    /// The mean time of a step.
+    pub fn per_step(&self) -> Duration {
+        self.training / u32::try_from(self.steps.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Images that were learned from in a second.
+    pub fn images_per_second(&self) -> f64 {
+        self.images as f64 / self.training.as_secs_f64().max(1e-9)
     }
 }
 
-/// Someone who watches a run.
+/// Where the time of a run goes, over all epochs so far: one that is a little different does not change the answer.
+pub(super) struct Bottleneck {
+    spent: [Duration; PARTS.len()],
+    named: usize,
+    may_add_workers: bool,
+}
+
+const PARTS: [&str; 4] = ["device", "input", "validation", "checkpoints"];
+/// Another part is named only when it takes this much more of the time than the one that was named before.
+const MARGIN: f64 = 0.1;
+
+impl Bottleneck {
+    pub fn new(workers: usize) -> Bottleneck {
+        let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
+        // 0 stands for one per core, and more than that would only take turns.
+        let may_add_workers = workers != 0 && workers < cores;
+        Bottleneck { spent: Default::default(), named: 0, may_add_workers }
+    }
+
+    /// Adds an epoch, and says what bounds the run in a sentence with the measured share.
+    pub fn verdict(&mut self, times: &Times) -> String {
+        let device = times.training.saturating_sub(times.input);
+        let epoch = [device, times.input, times.validation, times.checkpoint];
+        self.spent.iter_mut().zip(epoch).for_each(|(spent, time)| *spent += time);
+        let total: f64 = self.spent.iter().map(Duration::as_secs_f64).sum();
+        let share = |part: usize| self.spent[part].as_secs_f64() / total.max(1e-9);
+        let largest = (0..PARTS.len()).max_by(|&a, &b| share(a).total_cmp(&share(b))).unwrap_or(0);
+        if share(largest) > share(self.named) + MARGIN {
+            self.named = largest;
+        }
+        let others = (0..PARTS.len()).filter(|&part| part != self.named && share(part) >= 0.01);
+        let others: String = others.map(|part| format!(", {} {:.0} %", PARTS[part], 100.0 * share(part))).collect();
+        let remedy = match PARTS[self.named] {
+            "input" if self.may_add_workers => "; more `workers`, `cache = \"ram\"` or smaller images would help",
+            "input" => "; `cache = \"ram\"` or smaller images would help",
+            "checkpoints" => "; `checkpoint_every` less often would help",
+            _ => "",
+        };
+        format!("bound by {} ({:.0} % of the time{others}){remedy}", PARTS[self.named], 100.0 * share(self.named))
+    }
+}
+
+/// Someone who watches a run. Every method has a default: whoever wants to see epochs needs only [`epoch_ends`].
+///
+/// [`epoch_ends`]: Watcher::epoch_ends
 pub trait Watcher {
     /// A phase begins; its programs are compiled.
-    fn phase_begins(&mut self, phase: &Phase, session: &Session);
+    fn phase_begins(&mut self, phase: &Phase, session: &Session) {
+        let _ = (phase, session);
+    }
     /// An epoch begins (or goes on, after `done` steps).
-    fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64);
+    fn epoch_begins(&mut self, epoch: u64, epochs: u64, steps: u64, done: u64) {
+        let _ = (epoch, epochs, steps, done);
+    }
     /// Whether numbers are wanted now; reading them makes the host wait for the device.
-    fn is_due(&self) -> bool;
+    fn is_due(&self) -> bool {
+        false
+    }
     /// The numbers that were wanted.
-    fn step(&mut self, report: &StepReport);
+    fn step(&mut self, report: &StepReport) {
+        let _ = report;
+    }
+    /// The loss of a step that has finished; called for every one of them, a few steps later.
+    fn loss(&mut self, step: u64, loss: f64) {
+        let _ = (step, loss);
+    }
     /// So many of so many batches are validated; called whenever [`is_due`](Watcher::is_due).
-    fn validates(&mut self, done: u64, batches: u64);
+    fn validates(&mut self, done: u64, batches: u64) {
+        let _ = (done, batches);
+    }
     /// An epoch is over.
-    fn epoch_ends(&mut self, report: &EpochReport);
+    fn epoch_ends(&mut self, report: &EpochReport) {
+        let _ = report;
+    }
     /// What the devices did in the steps that were to be recorded.
     fn recorded(&mut self, timeline: &Timeline) {
         let _ = timeline;
     }
     /// Something worth knowing, in a sentence.
-    fn message(&mut self, text: &str);
+    fn message(&mut self, text: &str) {
+        let _ = text;
+    }
     /// Whether the run should stop after this step.
-    fn stops(&self) -> bool;
+    fn stops(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody watches.
+impl Watcher for () {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(training: u64, input: u64) -> Times {
+        let [training, input] = [training, input].map(Duration::from_millis);
+        Times { training, input, ..Times::default() }
+    }
+
+    #[test]
+    fn what_bounds_a_run_does_not_flip_with_every_epoch() {
+        let mut bottleneck = Bottleneck::new(1);
+        let epochs = [epoch(100, 49), epoch(100, 52), epoch(100, 48), epoch(100, 53)];
+        for times in &epochs {
+            let verdict = bottleneck.verdict(times);
+            assert!(verdict.starts_with("bound by device ("), "{verdict}");
+        }
+        let verdict = (0..20).map(|_| bottleneck.verdict(&epoch(100, 95))).last().unwrap_or_default();
+        assert!(verdict.starts_with("bound by input ("), "{verdict}");
+    }
+
+    #[test]
+    fn more_workers_than_cores_are_never_advised() {
+        for workers in [0, 1_000_000] {
+            let verdict = Bottleneck::new(workers).verdict(&epoch(100, 99));
+            assert!(verdict.contains("bound by input") && !verdict.contains("workers"), "{verdict}");
+        }
+    }
+
+    #[test]
+    fn the_speed_of_a_resumed_epoch_is_that_of_the_steps_it_did() {
+        let times = Times { steps: 10, images: 640, training: Duration::from_millis(10), ..Times::default() };
+        assert_eq!(times.per_step(), Duration::from_millis(1));
+        assert_eq!(times.images_per_second(), 64_000.0);
+    }
 }

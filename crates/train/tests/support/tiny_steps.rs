@@ -8,7 +8,7 @@ use octant_train::step::{self, StepOptions, StepPlan};
 use octant_train::{Classify, Detect, MaskLoss, Segment, Task};
 
 /// One small variant per family, and both forms of EfficientNetV2.
-pub const MODELS: [&str; 13] = [
+pub const MODELS: [&str; 10] = [
     "fashion-cnn-tiny",
     "mshnet-tiny",
     "resnet-tiny",
@@ -19,9 +19,6 @@ pub const MODELS: [&str; 13] = [
     "convnext-test",
     "vit-test",
     "unet-tiny",
-    "yolo11-tiny",
-    "yolo26-tiny",
-    "yolox-test",
 ];
 
 /// A learning step of one model.
@@ -89,7 +86,7 @@ fn task(model: &str) -> Box<dyn Task> {
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, places: 8, epochs: 2 }),
+        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 8, epochs: 2 }),
     }
 }
 

@@ -2,7 +2,7 @@
 //! without anchors. Names and numbers are those of the authors' code (Apache-2.0).
 //!
 //! The published weights expect channels in the order blue, green, red and values from 0 to 255. Images here are red,
-//! green, blue, so the network turns them round itself.
+//! green, blue, so the network reverses them itself.
 
 use super::yolo::{STRIDES, conv_norm, head_output, join_up};
 use crate::model::BoxCode;
@@ -129,7 +129,7 @@ fn conv1(cx: &Scope, x: &Tensor, features: usize) -> Tensor {
     conv_norm(cx, x, Conv2d::new(features, 1)).silu()
 }
 
-/// The four pixels of every 2×2 square as channels: top left, bottom left, top right, bottom right; colors turned round.
+/// The four pixels of every 2×2 square as channels: top left, bottom left, top right, bottom right; colors reversed.
 fn focus(images: &Tensor) -> Tensor {
     let images = images.reverse(&[3]);
     let limits = images.dims().to_vec();

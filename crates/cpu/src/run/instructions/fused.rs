@@ -1,8 +1,8 @@
 //! Products of f32 lanes, and what is added to them.
 
-use super::super::math::fused;
 use super::maps::{map2, map3};
 use super::{Operands, Run};
+use crate::math::fused;
 use crate::simd::{Kernel, Simd, Vector};
 
 /// `a · b`.

@@ -1,8 +1,8 @@
 //! Instructions with one operand.
 
-use super::super::math;
 use super::maps::map1;
 use super::{Operands, Run};
+use crate::math;
 use crate::plan::kernel::Lane;
 use crate::simd::{Kernel, Simd, Vector};
 use octant_graph::Unary;

@@ -6,7 +6,7 @@ use super::convolution::{self, KernelStrides};
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{Conv2d, Convolution, Gemm, Machine, Matrix, gemm, gemm_bf16};
+use crate::kernels::{Conv2d, Convolution, Gemm, Machine, Matrix, WeightsGradient, gemm, gemm_bf16};
 use crate::simd::{Bf16Unit, Simd};
 use octant_graph::ops::contract::free_axes;
 use octant_graph::{DType, DotGeneral, Shape};
@@ -49,10 +49,13 @@ impl Way {
     /// computes it anyway, and rows lie in order.
     pub fn as_convolution(&self, arguments: &Arguments, simd: Simd) -> Option<convolution::Way> {
         let Way::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
-        let fits = simd.bf16() == Bf16Unit::Amx
-            && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1)
-            && a == Matrix::row_major(m, k)
-            && k > 0;
+        let has_unit =
+            simd.bf16() == Bf16Unit::Amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
+        if has_unit && m > 1 && a == Matrix::row_major(k, m).transposed() && b == Matrix::row_major(k, n) {
+            // Rows of A are channels of an image of k pixels: the product is the gradient of a 1×1 convolution's weights.
+            return Some(convolution::Way::Gradient(WeightsGradient::new(&Conv2d::new(1, [k, 1], [m, n], [1, 1]))));
+        }
+        let fits = has_unit && a == Matrix::row_major(m, k);
         let kernel = || Convolution::new(&Conv2d::new(1, [m, 1], [k, n], [1, 1]));
         fits.then(|| convolution::Way::Images { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
     }

@@ -1,5 +1,6 @@
 //! Operations with kernels of their own, prepared from their shapes and run on stored operands.
 
+mod attention;
 mod convolution;
 mod dot;
 mod index;
@@ -9,6 +10,8 @@ mod order;
 mod pooled;
 mod random;
 mod window;
+
+pub(crate) use attention::AttentionCall;
 
 use super::looping::PreparedLoop;
 use super::memory::Memory;
@@ -32,6 +35,7 @@ pub(crate) struct PreparedKernel {
 enum How {
     Convolution(convolution::Way),
     Dot(dot::Way),
+    Attention(AttentionCall),
     /// A convolution with the pooling after it, or one of their gradients.
     Pooled(pooled::Way),
     /// Everything is decided when it runs.
@@ -57,6 +61,8 @@ impl PreparedKernel {
         } else if let Op::Dot(dot) = &step.op {
             let way = dot::Way::choose(dot, &arguments);
             way.as_convolution(&arguments, simd).map_or(How::Dot(way), How::Convolution)
+        } else if let Op::Call { kernel: Some(kernel), .. } = &step.op {
+            AttentionCall::of(kernel).map_or(How::Plain, How::Attention)
         } else {
             How::Plain
         };
@@ -80,10 +86,27 @@ impl PreparedKernel {
         match &self.how {
             How::Convolution(way) => way.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine),
             How::Pooled(way) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
-            How::Dot(way) => way.run(arguments, memory, machine),
+            How::Dot(way) => {
+                way.run(arguments, memory, machine);
+                if let Some(epilogue) = &self.epilogue {
+                    run_afterwards(epilogue, &arguments.outputs[0].1, memory, machine);
+                }
+            }
+            How::Attention(call) => call.run(arguments, memory, machine),
             How::Plain => run_plain(&self.op, arguments, memory, machine),
         }
     }
+}
+
+/// Runs the loop over the whole result of a product that was not computed row by row.
+fn run_afterwards(epilogue: &PreparedLoop, result: &Shape, memory: &Memory, machine: &Machine) {
+    const CHUNK: usize = 1 << 16;
+    let columns = result.dims().last().map_or(1, |&columns| columns.max(1));
+    let (rows, each) = (result.elements() / columns, CHUNK.div_ceil(columns));
+    machine.pool.run(rows.div_ceil(each), &|chunk| {
+        let first = chunk * each;
+        epilogue.run_range(memory, first * columns, each.min(rows - first) * columns);
+    });
 }
 
 fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine) {

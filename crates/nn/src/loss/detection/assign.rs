@@ -43,7 +43,7 @@ impl TaskAligned {
     pub fn assign(&self, cells: &Cells, scores: &Tensor, boxes: &Boxes, truth: &Truth) -> Assigned {
         let scores = scores.stop_gradient();
         let boxes = boxes.map(Tensor::stop_gradient);
-        let (objects, count) = (truth.places(), cells.count());
+        let (objects, count) = (truth.slots(), cells.count());
         let candidates = self.inside(cells, truth).and(&per_cell(&truth.exists, count));
         let true_boxes = truth.boxes.map(|column| per_cell(column, count));
         let overlap = ciou(&true_boxes, &boxes.map(|column| per_object(column, objects)));
@@ -64,7 +64,7 @@ impl TaskAligned {
 
     /// Which cells' centers lie inside which boxes, `[n, objects, cells]`.
     fn inside(&self, cells: &Cells, truth: &Truth) -> Tensor {
-        let (objects, count, n) = (truth.places(), cells.count(), truth.classes.dim(0));
+        let (objects, count, n) = (truth.slots(), cells.count(), truth.classes.dim(0));
         let widened = |low: &Tensor, high: &Tensor| {
             let side = high - low;
             let is_small = side.less(&side.scalar_like(self.smallest_side));
@@ -84,15 +84,15 @@ impl TaskAligned {
     }
 
     /// A cell that several objects want goes to the one it overlaps most, of all objects; then every object keeps its best.
-    fn settle(&self, wanted: &Tensor, overlap: &Tensor, alignment: &Tensor) -> Tensor {
-        let (n, objects, count) = (wanted.dim(0), wanted.dim(1), wanted.dim(2));
-        let wishes = wanted.convert(DType::F32).sum(&[1]);
-        let disputed = wishes.greater(&wishes.scalar_like(1.5));
+    fn settle(&self, claimed: &Tensor, overlap: &Tensor, alignment: &Tensor) -> Tensor {
+        let (n, objects, count) = (claimed.dim(0), claimed.dim(1), claimed.dim(2));
+        let claims = claimed.convert(DType::F32).sum(&[1]);
+        let disputed = claims.greater(&claims.scalar_like(1.5));
         let (_, nearest) = overlap.arg_max(1);
-        let number = wanted.trace().iota(overlap.shape().with_dtype(DType::I32), 1);
+        let number = claimed.trace().iota(overlap.shape().with_dtype(DType::I32), 1);
         let is_nearest = number.equal(&per_object(&nearest, objects));
-        let disputed = disputed.reshape(&[n, 1, count]).broadcast_to(wanted.dims());
-        let owned = disputed.select(&is_nearest, wanted);
+        let disputed = disputed.reshape(&[n, 1, count]).broadcast_to(claimed.dims());
+        let owned = disputed.select(&is_nearest, claimed);
         if self.kept >= self.cells {
             return owned;
         }

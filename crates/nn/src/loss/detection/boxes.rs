@@ -88,9 +88,9 @@ pub fn ciou(a: &Boxes, b: &Boxes) -> Tensor {
     let width = around([&a.x0, &b.x0], [&a.x1, &b.x1]);
     let height = around([&a.y0, &b.y0], [&a.y1, &b.y1]);
     let diagonal = width.square() + height.square() + EPSILON;
-    let apart = |low: [&Tensor; 2], high: [&Tensor; 2]| (low[1] + high[1] - (low[0] + high[0])).square();
-    let x = apart([&a.x0, &b.x0], [&a.x1, &b.x1]);
-    let y = apart([&a.y0, &b.y0], [&a.y1, &b.y1]);
+    let between_centers = |low: [&Tensor; 2], high: [&Tensor; 2]| (low[1] + high[1] - (low[0] + high[0])).square();
+    let x = between_centers([&a.x0, &b.x0], [&a.x1, &b.x1]);
+    let y = between_centers([&a.y0, &b.y0], [&a.y1, &b.y1]);
     let distance = (x + y) * 0.25;
     let angle = |index: usize| {
         let ratio = &overlap.widths[index] / &overlap.heights[index];

@@ -90,7 +90,7 @@ impl Truth {
     }
 
     /// How many objects an image may have.
-    pub fn places(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.classes.dim(1)
     }
 }

@@ -109,7 +109,7 @@ fn raw_error(cells: &Cells, numbers: &Boxes, own: &Boxes) -> Tensor {
 
 /// Which object owns which cell (bool `[n, objects, cells]`), and all overlaps.
 fn assign(cells: &Cells, raw: &Raw, truth: &Truth) -> (Tensor, Tensor) {
-    let (objects, count) = (truth.places(), cells.count());
+    let (objects, count) = (truth.slots(), cells.count());
     let exists = per_cell(&truth.exists, count);
     let near = near(cells, truth).and(&exists);
     let candidate = near.any(&[1]);
@@ -128,18 +128,18 @@ fn assign(cells: &Cells, raw: &Raw, truth: &Truth) -> (Tensor, Tensor) {
     let limit = limit.max(&limit.scalar_like(1.0));
     let (wanted, _) = pick(&(-&cost), MOST, Some(&limit));
     let wanted = wanted.and(&all_candidates);
-    let wishes = wanted.convert(DType::F32).sum(&[1]);
+    let claims = wanted.convert(DType::F32).sum(&[1]);
     let (_, cheapest) = cost.arg_min(1);
     let number = cost.trace().iota(cost.shape().with_dtype(DType::I32), 1);
     let is_cheapest = number.equal(&per_object(&cheapest, objects));
-    let disputed = wishes.greater(&wishes.scalar_like(1.5));
+    let disputed = claims.greater(&claims.scalar_like(1.5));
     let disputed = disputed.reshape(&[disputed.dim(0), 1, count]).broadcast_to(wanted.dims());
     (disputed.select(&is_cheapest, &wanted), overlap)
 }
 
 /// Which cells lie near which objects' centers.
 fn near(cells: &Cells, truth: &Truth) -> Tensor {
-    let (objects, count, n) = (truth.places(), cells.count(), truth.classes.dim(0));
+    let (objects, count, n) = (truth.slots(), cells.count(), truth.classes.dim(0));
     let distance = |low: &Tensor, high: &Tensor, center: &Tensor| {
         let middle = per_cell(&((low + high) * 0.5), count);
         let center = (center * &cells.stride).reshape(&[1, 1, count]).broadcast_to(&[n, objects, count]);
@@ -160,5 +160,5 @@ fn class_cost(raw: &Raw, truth: &Truth) -> Tensor {
     let absent = -floor((1.0 - &probability).log());
     let present = -floor(probability.log());
     let total = absent.sum(&[2]);
-    per_object(&total, truth.places()) + of_class(&(present - absent), &truth.classes)
+    per_object(&total, truth.slots()) + of_class(&(present - absent), &truth.classes)
 }

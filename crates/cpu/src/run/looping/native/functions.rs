@@ -3,8 +3,8 @@
 use super::assembler::{self as machine, Op, Operand, Zmm};
 use super::compiler::Compiler;
 use super::registers::SPARE_MASK;
+use crate::math;
 use crate::plan::kernel::Register;
-use crate::run::math;
 use octant_graph::Comparison;
 
 /// Predicates of comparisons: whether either operand is NaN; the others are false then, except for those with "not".
@@ -80,5 +80,69 @@ impl Compiler<'_> {
         code.compare(SPARE_MASK, x, number(-87.0), NOT_LESS);
         code.emit1(machine::BROADCAST, y, number(1.0));
         code.emit_or_zero(machine::DIVIDE, SPARE_MASK, y, y, R(sum));
+    }
+
+    /// A number kept within a range; a NaN stays one. `spare` is overwritten.
+    fn clamp(&mut self, target: Zmm, source: Zmm, [low, high]: [f32; 2], spare: Zmm) {
+        let code = &mut self.machine;
+        code.emit1(machine::BROADCAST, spare, Operand::Constant(low.to_bits()));
+        code.emit(machine::MAXIMUM, target, spare, Operand::Register(source));
+        code.emit1(machine::BROADCAST, spare, Operand::Constant(high.to_bits()));
+        code.emit(machine::MINIMUM, target, spare, Operand::Register(target));
+    }
+
+    /// A polynomial in `x`, its highest coefficient first.
+    fn polynomial(&mut self, target: Zmm, x: Zmm, coefficients: &[f32]) {
+        for (index, coefficient) in coefficients.iter().enumerate() {
+            let number = Operand::Constant(coefficient.to_bits());
+            match index {
+                0 => self.machine.emit1(machine::BROADCAST, target, number),
+                1.. => self.machine.emit(machine::MULTIPLY_ADD, target, x, number),
+            }
+        }
+    }
+
+    /// [`math::exp`].
+    pub fn exp(&mut self, to: Register, from: Register) {
+        use Operand::Register as R;
+        let number = |value: f32| Operand::Constant(value.to_bits());
+        let (x, y) = (self.vector(from), self.target(to));
+        let [r, shifted, sum] = std::array::from_fn(|_| self.temporary());
+        self.clamp(r, x, math::EXP_RANGE, sum);
+        let code = &mut self.machine;
+        code.emit1(machine::BROADCAST, shifted, number(math::ROUNDING));
+        code.emit(machine::MULTIPLY_ADD.onto_target(), shifted, r, number(std::f32::consts::LOG2_E));
+        code.emit(machine::SUBTRACT, sum, shifted, number(math::ROUNDING));
+        for part in math::MINUS_LN_2 {
+            code.emit(machine::MULTIPLY_ADD.onto_target(), r, sum, number(part));
+        }
+        self.polynomial(sum, r, &math::EXPONENTIAL);
+        let code = &mut self.machine;
+        code.emit(machine::MULTIPLY, sum, sum, R(r));
+        code.emit(machine::MULTIPLY_ADD, sum, r, R(r));
+        code.emit(machine::ADD, sum, sum, number(1.0));
+        let (n, half) = (shifted, y);
+        code.emit(machine::ADD_INTEGERS, n, shifted, Operand::Constant(math::ROUNDING.to_bits().wrapping_neg()));
+        code.shift(machine::TO_RIGHT_SIGNED, half, n, 1);
+        code.emit(machine::SUBTRACT_INTEGERS, n, n, R(half));
+        for power in [half, n] {
+            code.emit(machine::ADD_INTEGERS, power, power, Operand::Constant(127));
+            code.shift(machine::TO_LEFT, power, power, 23);
+        }
+        code.emit(machine::MULTIPLY, sum, sum, R(half));
+        code.emit(machine::MULTIPLY, y, sum, R(n));
+    }
+
+    /// [`math::erf`].
+    pub fn erf(&mut self, to: Register, from: Register) {
+        use Operand::Register as R;
+        let (x, y) = (self.vector(from), self.target(to));
+        let [clamped, square, sum] = std::array::from_fn(|_| self.temporary());
+        self.clamp(clamped, x, [-math::ERF_REACH, math::ERF_REACH], sum);
+        self.machine.emit(machine::MULTIPLY, square, clamped, R(clamped));
+        self.polynomial(sum, square, &math::ERF_NUMERATOR);
+        self.machine.emit(machine::MULTIPLY, sum, sum, R(clamped));
+        self.polynomial(y, square, &math::ERF_DENOMINATOR);
+        self.machine.emit(machine::DIVIDE, y, sum, R(y));
     }
 }

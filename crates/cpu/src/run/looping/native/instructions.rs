@@ -35,6 +35,8 @@ impl Compiler<'_> {
                 self.machine.emit(machine::DIVIDE, target, target, Operand::Register(root));
             }
             (Code::Unary(Unary::Logistic), Lane::F32) => self.logistic(to, a),
+            (Code::Unary(Unary::Exp), Lane::F32) => self.exp(to, a),
+            (Code::Unary(Unary::Erf), Lane::F32) => self.erf(to, a),
             (Code::Round(DType::BF16), Lane::F32) => {
                 let (source, target) = (self.vector(a), self.target(to));
                 self.round(target, source);

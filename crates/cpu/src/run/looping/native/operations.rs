@@ -30,6 +30,7 @@ pub(super) const SHIFT: Op = op(1, 1, 0x72);
 pub(super) const AND: Op = op(1, 1, 0xdb);
 pub(super) const XOR: Op = op(1, 1, 0xef);
 pub(super) const ADD_INTEGERS: Op = op(1, 1, 0xfe);
+pub(super) const SUBTRACT_INTEGERS: Op = op(1, 1, 0xfa);
 pub(super) const BROADCAST: Op = op(2, 1, 0x18);
 pub(super) const BROADCAST_16_BITS: Op = op(2, 1, 0x79);
 /// By mask the operand, elsewhere the first source.
@@ -65,3 +66,5 @@ pub(super) const ALWAYS: &[u8] = &[0xe9];
 /// The extension of [`SHIFT`] that says where to.
 pub(super) const TO_LEFT: u8 = 6;
 pub(super) const TO_RIGHT: u8 = 2;
+/// The same with the sign coming in.
+pub(super) const TO_RIGHT_SIGNED: u8 = 4;

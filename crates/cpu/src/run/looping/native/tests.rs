@@ -139,7 +139,8 @@ fn numbers(seed: u32, dtype: DType) -> Vec<u64> {
 
 #[test]
 fn every_instruction() {
-    let unary = [Unary::Neg, Unary::Abs, Unary::Sqrt, Unary::Rsqrt, Unary::Logistic].map(|code| (Code::Unary(code), 1));
+    let unary = [Unary::Neg, Unary::Abs, Unary::Sqrt, Unary::Rsqrt, Unary::Logistic, Unary::Exp, Unary::Erf];
+    let unary = unary.map(|code| (Code::Unary(code), 1));
     let binary = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
     let fused = [Code::MultiplyAdd, Code::MultiplySubtract, Code::SubtractProduct].map(|code| (code, 3));
     let rest = [(Code::Round(DType::BF16), 1)];

@@ -7,7 +7,7 @@ use crate::simd::Vector;
 
 /// `a · b + c`, rounded once where that is one instruction.
 #[inline(always)]
-pub(super) fn fused<V: Vector>(a: f32, b: f32, c: f32) -> f32 {
+pub(crate) fn fused<V: Vector>(a: f32, b: f32, c: f32) -> f32 {
     if V::FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
@@ -22,14 +22,14 @@ fn polynomial<V: Vector, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 
 }
 
 /// A number that, added to an |x| < 2^22, leaves the integer nearest to `x` in the lowest bits.
-pub(super) const ROUNDING: f32 = 12_582_912.0;
+pub(crate) const ROUNDING: f32 = 12_582_912.0;
 
 /// -ln 2 in two parts, so that what is left of a number without its powers of two keeps its precision.
-pub(super) const MINUS_LN_2: [f32; 2] = [-0.693_359_4, 2.121_944_4e-4];
+pub(crate) const MINUS_LN_2: [f32; 2] = [-0.693_359_4, 2.121_944_4e-4];
 
 /// The polynomial nearest to `(exp(r) - 1 - r) / r²` for |r| ≤ ln(2)/2, its highest coefficient first: `exp` is right to 3e-9
 /// with it, which Taylor's needs one more product for.
-pub(super) const EXPONENTIAL: [f32; 5] = [1.381_446_7e-3, 8.368_781e-3, 4.166_839_3e-2, 0.166_665_2, 0.499_999_94];
+pub(crate) const EXPONENTIAL: [f32; 5] = [1.381_446_7e-3, 8.368_781e-3, 4.166_839_3e-2, 0.166_665_2, 0.499_999_94];
 
 /// `2^n` for an integral `n` in the exponent range of normal numbers.
 #[inline(always)]
@@ -65,19 +65,24 @@ fn reduce<V: Vector>(x: f32) -> (f32, f32) {
     (n, without_powers_of_two::<V>(x, n))
 }
 
+/// Two powers of two, because 2^n alone leaves the range of normal numbers at both ends.
 #[inline(always)]
-pub(super) fn exp<V: Vector>(x: f32) -> f32 {
-    let clamped = x.clamp(-104.0, 89.0);
-    let (n, r) = reduce::<V>(clamped);
-    // Two factors, because 2^n alone leaves the range of normal numbers at both ends.
-    let half = nearest(n * 0.5);
-    let result = (exp_minus_one_near_zero::<V>(r) + 1.0) * power_of_two(half) * power_of_two(n - half);
-    let result = if x > 88.722_84 { f32::INFINITY } else { result };
-    if x.is_nan() { x } else { result }
+pub(crate) fn exp<V: Vector>(x: f32) -> f32 {
+    let clamped = x.clamp(EXP_RANGE[0], EXP_RANGE[1]);
+    let shifted = fused::<V>(clamped, std::f32::consts::LOG2_E, ROUNDING);
+    let r = without_powers_of_two::<V>(clamped, shifted - ROUNDING);
+    // The integer lies in the lowest bits already.
+    let n = (shifted.to_bits() as i32).wrapping_sub(ROUNDING.to_bits() as i32);
+    let half = n >> 1;
+    let power = |n: i32| f32::from_bits((n.wrapping_add(127) << 23) as u32);
+    (exp_minus_one_near_zero::<V>(r) + 1.0) * power(half) * power(n.wrapping_sub(half))
 }
 
+/// Beyond these the exponential is 0 and infinite.
+pub(crate) const EXP_RANGE: [f32; 2] = [-104.0, 89.0];
+
 #[inline(always)]
-pub(super) fn expm1<V: Vector>(x: f32) -> f32 {
+pub(crate) fn expm1<V: Vector>(x: f32) -> f32 {
     let clamped = x.clamp(-40.0, 89.0);
     let (n, r) = reduce::<V>(clamped);
     let half = nearest(n * 0.5);
@@ -101,7 +106,7 @@ fn log_near_one<V: Vector>(m_minus_one: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn log<V: Vector>(x: f32) -> f32 {
+pub(crate) fn log<V: Vector>(x: f32) -> f32 {
     let tiny = x < f32::MIN_POSITIVE;
     let scaled = if tiny { x * 8_388_608.0 } else { x };
     let bits = scaled.to_bits() as i32;
@@ -116,7 +121,7 @@ pub(super) fn log<V: Vector>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn log1p<V: Vector>(x: f32) -> f32 {
+pub(crate) fn log1p<V: Vector>(x: f32) -> f32 {
     let near = x > -0.25 && x < 0.4;
     let direct = log::<V>(1.0 + x);
     let series = log_near_one::<V>(if near { x } else { 0.0 });
@@ -126,7 +131,7 @@ pub(super) fn log1p<V: Vector>(x: f32) -> f32 {
 /// `1 / (1 + exp(-x))`, which many networks compute for every element and again in the backward pass. One power of two is
 /// enough: where `exp` would leave the range of normal numbers, so does the result, which is 0 from there on.
 #[inline(always)]
-pub(super) fn logistic<V: Vector>(x: f32) -> f32 {
+pub(crate) fn logistic<V: Vector>(x: f32) -> f32 {
     let clamped = (-x).clamp(-87.0, 87.0);
     let shifted = fused::<V>(clamped, std::f32::consts::LOG2_E, ROUNDING);
     let r = without_powers_of_two::<V>(clamped, shifted - ROUNDING);
@@ -137,60 +142,56 @@ pub(super) fn logistic<V: Vector>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn tanh<V: Vector>(x: f32) -> f32 {
+pub(crate) fn tanh<V: Vector>(x: f32) -> f32 {
     let clamped = x.clamp(-10.0, 10.0);
     let e = expm1::<V>(2.0 * clamped);
     let result = e / (e + 2.0);
     if x.is_nan() { x } else { result }
 }
 
-/// Its Taylor series below 1; elsewhere 1 - t·exp(-x² + Q(t)) with t = 1/(1 + |x|/2), a Chebyshev fit of `erfc` with
-/// relative error 1.2e-7.
+/// `x · P(x²) / Q(x²)`, the rational approximation that Eigen and XLA use too; beyond ±4 f32 cannot tell the result from ±1.
 #[inline(always)]
-pub(super) fn erf<V: Vector>(x: f32) -> f32 {
-    let z = x.abs();
-    let t = 1.0 / (1.0 + 0.5 * z);
-    let q = polynomial::<V, 10>(
-        t,
-        [
-            0.170_872_77,
-            -0.822_152_23,
-            1.488_515_9,
-            -1.135_204,
-            0.278_868_07,
-            -0.186_288_06,
-            0.096_784_18,
-            0.374_091_96,
-            1.000_023_7,
-            -1.265_512_2,
-        ],
-    );
-    let far = 1.0 - t * exp::<V>(fused::<V>(-z, z, q));
-    let s = z * z;
-    let p = polynomial::<V, 10>(
-        s,
-        [
-            -1.636_584_5e-7,
-            1.646_211_4e-6,
-            -1.492_565e-5,
-            1.205_533_3e-4,
-            -8.548_327e-4,
-            5.223_977_6e-3,
-            -2.686_617e-2,
-            1.128_379_2e-1,
-            -3.761_263_9e-1,
-            std::f32::consts::FRAC_2_SQRT_PI,
-        ],
-    );
-    let near = z * p;
-    let magnitude = if z < 1.0 { near } else { far };
-    if x.is_nan() { x } else { magnitude.copysign(x) }
+pub(crate) fn erf<V: Vector>(x: f32) -> f32 {
+    let clamped = x.clamp(-ERF_REACH, ERF_REACH);
+    let square = clamped * clamped;
+    let numerator = polynomial::<V, 7>(square, ERF_NUMERATOR);
+    clamped * numerator / polynomial::<V, 5>(square, ERF_DENOMINATOR)
 }
+
+/// Where the error function is ±1.
+pub(crate) const ERF_REACH: f32 = 4.0;
+
+/// The highest coefficient first.
+pub(crate) const ERF_NUMERATOR: [f32; 7] =
+    [-2.726_142_3e-10, 2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2];
+
+/// The highest coefficient first.
+pub(crate) const ERF_DENOMINATOR: [f32; 5] =
+    [-1.456_607_2e-5, -2.133_740_5e-4, -1.682_827e-3, -7.373_329_2e-3, -1.426_473_9e-2];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::simd::Portable;
+
+    #[test]
+    fn exponentials_and_error_functions_keep_their_precision() {
+        for step in -104_000..=88_000 {
+            let x = step as f32 / 1000.0;
+            let exact = (x as f64).exp();
+            let error = (exp::<Portable>(x) as f64 - exact).abs();
+            assert!(error <= 4.0 * f32::EPSILON as f64 * exact + 1e-44, "exp({x}) is off by {error:e}");
+            let exact = libm::erf(x as f64 / 20.0);
+            let error = (erf::<Portable>(x / 20.0) as f64 - exact).abs();
+            assert!(error <= 5.0 * f32::EPSILON as f64 * exact.abs(), "erf({}) is off by {error:e}", x / 20.0);
+        }
+        assert_eq!([exp::<Portable>(f32::NEG_INFINITY), exp::<Portable>(f32::INFINITY)], [0.0, f32::INFINITY]);
+        assert!(
+            (1.0 - erf::<Portable>(9.0)).abs().max((1.0 + erf::<Portable>(f32::NEG_INFINITY)).abs())
+                < 2.0 * f32::EPSILON
+        );
+        assert!(exp::<Portable>(f32::NAN).is_nan() && erf::<Portable>(f32::NAN).is_nan());
+    }
 
     #[test]
     fn the_logistic_function_keeps_its_precision_over_its_whole_range() {

@@ -1,0 +1,180 @@
+//! What somebody meets in the first hours: interrupted runs, own folders, wrong values, and commands that the program names.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a command line in a folder; `octant` is this build. The exit code, and everything that was said.
+fn shell(folder: &Path, command: &str) -> (Option<i32>, String) {
+    let binary = Path::new(env!("CARGO_BIN_EXE_octant")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.current_dir(folder).env("PATH", path).env("OCTANT_CACHE", folder.join("cache")).args(["-c", command]);
+    let output = shell.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(!text.contains("panicked"), "{command}: {text}");
+    (output.status.code(), text)
+}
+
+fn done(folder: &Path, command: &str) -> String {
+    let (code, text) = shell(folder, command);
+    assert_eq!(code, Some(0), "{command}: {text}");
+    text
+}
+
+fn refused(folder: &Path, command: &str, sentence: &str) {
+    let (code, text) = shell(folder, command);
+    assert!(code == Some(1) && text.contains(sentence), "{command} should say {sentence:?}: {code:?} {text}");
+}
+
+const TINY: &str = "octant train glyphs --model fashion-cnn-tiny --device cpu --threads 1 --workers 1 --batch-size 16 --set \
+                    data.train=128 --set data.test=32";
+
+#[test]
+fn the_same_command_resumes_where_it_stopped_without_a_directory_being_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &format!("{TINY} --epochs 2 --time 0s"));
+    let text = done(at, &format!("{TINY} --epochs 2"));
+    assert!(text.contains("going on with glyphs from step 1 of runs/glyphs-1"), "{text}");
+    assert!(!at.join("runs/glyphs-2").exists());
+    // It has come to its end now, so that the same command begins another one; and so do other settings.
+    done(at, &format!("{TINY} --epochs 2 --time 0s"));
+    assert!(at.join("runs/glyphs-2").exists());
+    done(at, &format!("{TINY} --epochs 2 --seed 5 --time 0s"));
+    assert!(at.join("runs/glyphs-3").exists());
+}
+
+#[test]
+fn validation_settings_that_do_not_fit_fail_before_the_first_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let crop = "--set 'phases.0.transform=[{ op = \"random-crop\", size = [24, 24] }]'";
+    let command = format!("{TINY} --epochs 1 --out run {crop}");
+    refused(folder.path(), &command, "the validation data has u8[16,28,28,1] after `eval_transform`");
+    let log = std::fs::read_to_string(folder.path().join("run/log.txt")).unwrap();
+    assert!(!log.contains("epoch 1"), "nothing was learned: {log}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["octant models", "octant recipes", "octant recipes show glyphs", "octant devices --json"] {
+        refused(folder.path(), &format!("{command} > /dev/full"), "octant: the output cannot be written");
+    }
+}
+
+#[test]
+fn a_board_that_does_not_exist_fails_the_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = shell(folder.path(), "octant plan fashion-cnn-tiny --on v9-8 --quick");
+    assert_eq!(code, Some(1), "{text}");
+}
+
+#[test]
+fn a_last_checkpoint_that_is_gone_is_said_and_nothing_starts_from_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &format!("{TINY} --epochs 1 --out run"));
+    std::fs::remove_dir_all(at.join("run/checkpoints/last")).unwrap();
+    let text = done(at, "octant train run --epochs 2");
+    assert!(text.contains("the last checkpoint is gone; going on from the best one, at step 8"), "{text}");
+}
+
+#[test]
+fn values_out_of_range_and_options_that_are_ignored_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for (flags, sentence) in [
+        ("--lr -1", "--lr must be at least 0, not -1"),
+        ("--image-size 0", "--image-size must be at least 1, not 0"),
+        ("--image-size 64", "--image-size changes nothing"),
+        ("--ema 2", "--ema must be at least 0 and below 1, not 2"),
+        ("--accumulate 0", "--accumulate must be at least 1, not 0"),
+        ("--batch-size 0", "--batch-size must be at least 1, not 0"),
+        ("--optimizer sgd --set phases.0.momentum=5", "momentum` must be at least 0 and below 1, not 5"),
+        ("--set label_smoothing=2", "`label_smoothing` must be at least 0 and below 1, not 2"),
+        ("--loss dice", "--loss cannot be chosen"),
+        ("--min-lr 0.1", "--min-lr is for linear"),
+        ("--burn-lr 0.1", "--burn-lr"),
+        ("--precision f17", "--precision must be f32 or bf16, not \"f17\""),
+    ] {
+        refused(folder.path(), &format!("{TINY} --epochs 1 {flags}"), sentence);
+    }
+    assert!(!folder.path().join("runs").exists(), "nothing began");
+}
+
+/// The commands of the `next` list at the end of a run with `--json`.
+fn hints(text: &str) -> Vec<String> {
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    last["next"].as_array().unwrap().iter().map(|hint| hint["command"].as_str().unwrap().to_string()).collect()
+}
+
+#[test]
+fn every_command_that_a_run_names_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let recipe = done(at, "octant recipes show glyphs").replace("epochs = 5", "epochs = 1");
+    std::fs::create_dir(at.join("my recipes")).unwrap();
+    std::fs::write(at.join("my recipes/ft.toml"), recipe).unwrap();
+    done(at, "octant data synth shapes shapes --count 4 --side 32");
+    let tiny = TINY.replace("train glyphs", "train 'my recipes/ft.toml'") + " --json";
+    let stopped = hints(&done(at, &format!("{tiny} --out 'a run' --time 0s")));
+    assert_eq!(stopped, ["octant train 'a run'"]);
+    let mut commands = hints(&done(at, &format!("{} --json", stopped[0])));
+    assert!(commands.iter().any(|command| command.ends_with("--epochs 2")), "it still learns: {commands:?}");
+    // Without a rate nothing improves, so that the first epoch stays the best one.
+    let idle = hints(&done(at, &format!("{tiny} --out idle --epochs 6 --lr 0")));
+    assert!(idle.iter().any(|command| command.starts_with("octant train 'my recipes/ft.toml'")), "{idle:?}");
+    commands.extend(idle);
+    for command in &commands {
+        // A server runs until somebody ends it.
+        let command = command.replace("octant board ", "timeout 3 octant board ");
+        let (code, text) = shell(at, &command.replace("IMAGES", "shapes/images/00000.png"));
+        assert!(code == Some(0) || command.contains(" board ") && code == Some(124), "{command}: {code:?} {text}");
+    }
+}
+
+#[test]
+fn a_folder_of_images_is_trained_on_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let usual = "--device cpu --threads 1 --epochs 1 --batch-size 4 --image-size 32";
+    done(at, "octant data synth shapes shapes --count 40 --side 40");
+    std::fs::rename(at.join("shapes/train"), at.join("mine")).unwrap();
+    let text = done(at, &format!("octant train classify --data mine --model resnet-tiny {usual}"));
+    let images = std::fs::read_dir(at.join("mine")).unwrap().flatten();
+    let images: usize = images.map(|class| std::fs::read_dir(class.path()).unwrap().count()).sum();
+    assert!(text.contains("training and") && !text.contains(&format!("on {images} training")), "{text}");
+    done(at, "octant eval runs/classify-1");
+
+    done(at, "octant data synth irstd scenes --count 12 --side 64");
+    ["trainval.txt", "test.txt"].iter().for_each(|list| std::fs::remove_file(at.join("scenes").join(list)).unwrap());
+    done(at, &format!("octant train segment --data scenes --model unet-tiny {usual}"));
+
+    let rows: String = (0..12).map(|n| format!("../scenes/images/scene{n:05}.png,{}\n", n * 3)).collect();
+    std::fs::create_dir(at.join("counted")).unwrap();
+    std::fs::write(at.join("counted/labels.csv"), format!("image,count\n{rows}")).unwrap();
+    done(at, &format!("octant train regress --data counted --model resnet-tiny {usual}"));
+}
+
+#[test]
+fn the_loss_of_every_step_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = done(folder.path(), &format!("{TINY} --epochs 1 --out run --json"));
+    let events: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let steps: Vec<&Value> = events.iter().filter(|event| event["event"] == "step").collect();
+    assert_eq!(
+        steps.iter().map(|step| step["step"].as_u64().unwrap()).collect::<Vec<_>>(),
+        (1..=8).collect::<Vec<_>>()
+    );
+    assert!(steps.iter().all(|step| step["loss"].as_f64().is_some_and(f64::is_finite)), "{text}");
+    let written = octant_events::read_run(&folder.path().join("run")).unwrap();
+    let tags = written.iter().filter_map(|event| match &event.what {
+        octant_events::What::Values(values) => values.iter().any(|(tag, _)| tag == "step/loss").then_some(event.step),
+        _ => None,
+    });
+    assert_eq!(tags.collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());
+    let log = std::fs::read_to_string(folder.path().join("run/log.txt")).unwrap();
+    assert!(log.contains("epoch 1  phase 0  step 8"), "{log}");
+}

@@ -1,0 +1,177 @@
+//! Operands of tiles: B holds pairs of consecutive steps of the reduced axis side by side.
+
+use super::super::super::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS};
+use super::Dense;
+use crate::simd::{Kernel, Simd, Vector};
+
+/// Columns of a tile, and pairs of steps.
+const TILE: usize = 16;
+
+/// Matrices of whole tiles: the source's rows and columns, and the target.
+struct Packing {
+    from: Dense,
+    rows: usize,
+    columns: usize,
+    to: *mut u16,
+}
+
+/// B whose columns are the rows of `from`: steps are its columns.
+///
+/// # Safety
+/// `from` has that many rows and columns, multiples of 32, and `to` room for all.
+pub(super) unsafe fn pack_across(simd: Simd, from: Dense, [rows, columns]: [usize; 2], to: *mut u16) {
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<Across>()(&Packing { from, rows, columns, to }) }
+}
+
+struct Across;
+
+impl Kernel for Across {
+    type Args = *const Packing;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(packing: *const Packing) {
+        // SAFETY: the caller's promise. A pair of numbers is moved as one of 32 bits.
+        unsafe {
+            let &Packing { from, rows, columns, to } = &*packing;
+            for row in (0..rows).step_by(TILE) {
+                for step in (0..columns).step_by(MAX_STEPS) {
+                    let block = row / COLUMNS * (columns / MAX_STEPS) + step / MAX_STEPS;
+                    let to = to.add(block * BLOCK_LEN + row % COLUMNS / TILE * (BLOCK_LEN / 2));
+                    square::<V>(from.data.add(row * from.row + step).cast(), from.row / 2, to.cast(), TILE);
+                }
+            }
+        }
+    }
+}
+
+/// Transposes 16 × 16 numbers of 32 bits.
+#[inline(always)]
+unsafe fn square<V: Vector>(from: *const f32, from_row: usize, to: *mut f32, to_row: usize) {
+    for row in (0..TILE).step_by(V::LANES) {
+        for column in (0..TILE).step_by(V::LANES) {
+            // SAFETY: the caller's promise.
+            unsafe { V::transpose(from.add(row * from_row + column), from_row, to.add(column * to_row + row), to_row) };
+        }
+    }
+}
+
+/// B whose steps are the rows of `from`.
+///
+/// # Safety
+/// As [`pack_across`].
+pub(super) unsafe fn pack_down(simd: Simd, from: Dense, [rows, columns]: [usize; 2], to: *mut u16) {
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<Down>()(&Packing { from, rows, columns, to }) }
+}
+
+struct Down;
+
+impl Kernel for Down {
+    type Args = *const Packing;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(packing: *const Packing) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let &Packing { from, rows, columns, to } = &*packing;
+            for column in (0..columns).step_by(TILE) {
+                for row in (0..rows).step_by(2) {
+                    let block = column / COLUMNS * (rows / MAX_STEPS) + row / MAX_STEPS;
+                    let half = column % COLUMNS / TILE * (BLOCK_LEN / 2);
+                    let to = to.add(block * BLOCK_LEN + half + row % MAX_STEPS / 2 * 2 * TILE);
+                    let first = from.data.add(row * from.row + column);
+                    interleave(first, first.add(from.row), to);
+                }
+            }
+        }
+    }
+}
+
+/// Writes 16 pairs, one number of each row.
+///
+/// # Safety
+/// 16 numbers lie behind both rows and 32 behind `to`; the machine has AVX-512, which tiles imply.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn interleave(first: *const u16, second: *const u16, to: *mut u16) {
+    use std::arch::x86_64::*;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [low, high] = [first, second].map(|row| _mm512_cvtepu16_epi32(_mm256_loadu_si256(row.cast())));
+        _mm512_storeu_si512(to.cast(), _mm512_or_si512(low, _mm512_slli_epi32::<16>(high)));
+    }
+}
+
+/// The transposed matrix, rows as long as `from` has rows.
+///
+/// # Safety
+/// As [`pack_across`].
+pub(super) unsafe fn transpose(simd: Simd, from: Dense, [rows, columns]: [usize; 2], to: *mut u16) -> Dense {
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<Transpose>()(&Packing { from, rows, columns, to }) };
+    Dense { data: to, row: rows }
+}
+
+struct Transpose;
+
+impl Kernel for Transpose {
+    type Args = *const Packing;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(packing: *const Packing) {
+        // SAFETY: the caller's promise. Pairs are transposed and then taken apart.
+        unsafe {
+            let &Packing { from, rows, columns, to } = &*packing;
+            for row in (0..rows).step_by(TILE) {
+                for column in (0..columns).step_by(2 * TILE) {
+                    let mut pairs = [[0u32; TILE]; TILE];
+                    let source = from.data.add(row * from.row + column);
+                    square::<V>(source.cast(), from.row / 2, pairs.as_mut_ptr().cast(), TILE);
+                    for (pair, numbers) in pairs.iter().enumerate() {
+                        let to = to.add((column + 2 * pair) * rows + row);
+                        let low: [u16; TILE] = std::array::from_fn(|i| numbers[i] as u16);
+                        let high: [u16; TILE] = std::array::from_fn(|i| (numbers[i] >> 16) as u16);
+                        to.cast::<[u16; TILE]>().write_unaligned(low);
+                        to.add(rows).cast::<[u16; TILE]>().write_unaligned(high);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Transposes `rows × columns` sums into rows of `rows` numbers.
+///
+/// # Safety
+/// The sums exist, both numbers are multiples of 16, and `to` has room.
+pub(super) unsafe fn transpose_sums(
+    simd: Simd,
+    (from, from_row): (*mut f32, usize),
+    [rows, columns]: [usize; 2],
+    to: *mut f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<TransposeSums>()((from, from_row, [rows, columns], to)) }
+}
+
+struct TransposeSums;
+
+impl Kernel for TransposeSums {
+    type Args = (*const f32, usize, [usize; 2], *mut f32);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>((from, from_row, [rows, columns], to): Self::Args) {
+        for row in (0..rows).step_by(TILE) {
+            for column in (0..columns).step_by(TILE) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    square::<V>(from.add(row * from_row + column), from_row, to.add(column * rows + row), rows);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The element-wise part of attention, a row of scores at a time.
+
+use super::super::Stored;
+use crate::math;
+use crate::simd::{Kernel, Simd, Vector};
+use std::array::from_fn;
+use std::marker::PhantomData;
+
+/// Rows are whole groups of numbers long.
+pub(super) const GROUP: usize = 16;
+
+/// A score that no other reaches.
+const HIDDEN: f32 = -1e30;
+
+/// The numbers of the widest register.
+type Group = [f32; GROUP];
+
+/// One row of scores.
+#[derive(Clone, Copy)]
+pub(super) struct ScoreRow {
+    /// The products of the query with all keys; groups of [`GROUP`] up to `padded`.
+    pub scores: *mut f32,
+    /// Keys that the query sees, from the first.
+    pub visible: usize,
+    /// Numbers of the row, a multiple of [`GROUP`].
+    pub padded: usize,
+    pub scale: f32,
+    /// One number per key, or null.
+    pub bias: *const f32,
+}
+
+/// Scores as `score · scale + bias`; hidden keys get a score that no other reaches. Plain loops over slices, here and below:
+/// those are what the compiler makes vector code of.
+#[inline(always)]
+unsafe fn scaled<'a>(row: &ScoreRow) -> &'a mut [f32] {
+    // SAFETY: the row has that many numbers, and the bias one for every visible key.
+    let (scores, bias) = unsafe {
+        let bias = match row.bias.is_null() {
+            true => &[][..],
+            false => std::slice::from_raw_parts(row.bias, row.visible),
+        };
+        (std::slice::from_raw_parts_mut(row.scores, row.padded), bias)
+    };
+    let (visible, hidden) = scores.split_at_mut(row.visible);
+    match bias.is_empty() {
+        true => visible.iter_mut().for_each(|score| *score *= row.scale),
+        false => visible.iter_mut().zip(bias).for_each(|(score, bias)| *score = *score * row.scale + bias),
+    }
+    hidden.fill(HIDDEN);
+    scores
+}
+
+#[inline(always)]
+fn folded(lanes: Group, combine: impl Fn(f32, f32) -> f32) -> f32 {
+    let eight: [f32; 8] = from_fn(|i| combine(lanes[i], lanes[i + 8]));
+    let four: [f32; 4] = from_fn(|i| combine(eight[i], eight[i + 4]));
+    combine(combine(four[0], four[2]), combine(four[1], four[3]))
+}
+
+/// Turns scores into exponentials less the max; returns the max and the sum. Keys that are not seen get 0.
+///
+/// # Safety
+/// The row is as described at [`ScoreRow`].
+pub(super) unsafe fn exponentials(simd: Simd, row: &ScoreRow) -> (f32, f32) {
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<Exponentials>()(row) }
+}
+
+struct Exponentials;
+
+impl Kernel for Exponentials {
+    type Args = *const ScoreRow;
+    type Output = (f32, f32);
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(row: *const ScoreRow) -> (f32, f32) {
+        // SAFETY: the caller's promise; rows are whole groups long, and so whole registers.
+        unsafe {
+            let row = &*row;
+            let scores = scaled(row);
+            let mut greatest = V::splat(HIDDEN);
+            for first in (0..row.padded).step_by(V::LANES) {
+                let next = V::load(scores.as_ptr().add(first));
+                greatest = next.if_at_least(greatest, next, greatest);
+            }
+            let max = greatest.lanes()[..V::LANES].iter().copied().fold(HIDDEN, f32::max);
+            scores.iter_mut().for_each(|score| *score = math::exp::<V>(*score - max));
+            scores[row.visible..].fill(0.0);
+            let mut sum = V::splat(0.0);
+            for first in (0..row.padded).step_by(V::LANES) {
+                sum = sum.plus(V::load(scores.as_ptr().add(first)));
+            }
+            (max, folded(sum.lanes(), |a, b| a + b))
+        }
+    }
+}
+
+/// A row of the backward direction.
+#[derive(Clone, Copy)]
+pub(super) struct GradientRow {
+    pub row: ScoreRow,
+    /// The cotangents of the weights; become those of the scores, times the scale.
+    pub cotangents: *mut f32,
+    pub log_sum: f32,
+    /// What is subtracted from every cotangent.
+    pub center: f32,
+    /// One number per key, added to; or null.
+    pub bias_gradient: *mut f32,
+}
+
+/// Turns scores into weights and cotangents of weights into those of scores, times the scale.
+///
+/// # Safety
+/// The row is as described at [`GradientRow`].
+pub(super) unsafe fn weights_and_cotangents(simd: Simd, row: &GradientRow) {
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<WeightsAndCotangents>()(row) }
+}
+
+struct WeightsAndCotangents;
+
+impl Kernel for WeightsAndCotangents {
+    type Args = *const GradientRow;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(row: *const GradientRow) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let GradientRow { row, cotangents, log_sum, center, bias_gradient } = *row;
+            let weights = scaled(&row);
+            weights.iter_mut().for_each(|score| *score = math::exp::<V>(*score - log_sum));
+            weights[row.visible..].fill(0.0);
+            let cotangents = std::slice::from_raw_parts_mut(cotangents, row.padded);
+            let (visible, hidden) = cotangents.split_at_mut(row.visible);
+            visible
+                .iter_mut()
+                .zip(&*weights)
+                .for_each(|(cotangent, weight)| *cotangent = weight * (*cotangent - center));
+            hidden.fill(0.0);
+            if !bias_gradient.is_null() {
+                let sums = std::slice::from_raw_parts_mut(bias_gradient, row.visible);
+                sums.iter_mut().zip(&*visible).for_each(|(sum, cotangent)| *sum += cotangent);
+            }
+            visible.iter_mut().for_each(|cotangent| *cotangent *= row.scale);
+        }
+    }
+}
+
+/// Rows that are copied to another type.
+pub(super) struct Copied<S, D> {
+    pub from: *const S,
+    pub from_row: usize,
+    pub to: *mut D,
+    pub to_row: usize,
+    pub rows: usize,
+    pub columns: usize,
+    /// Columns of the target; those beyond `columns` become zeros.
+    pub padded: usize,
+    /// What every number is multiplied with, by row, or null.
+    pub factors: *const f32,
+}
+
+/// Copies rows.
+///
+/// # Safety
+/// All elements that the strides reach exist.
+pub(super) unsafe fn copy<S: Stored, D: Stored>(simd: Simd, copied: &Copied<S, D>) {
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<Copy<S, D>>()(copied) }
+}
+
+struct Copy<S, D>(PhantomData<(S, D)>);
+
+impl<S: Stored, D: Stored> Kernel for Copy<S, D> {
+    type Args = *const Copied<S, D>;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>(copied: *const Copied<S, D>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let copied = &*copied;
+            for row in 0..copied.rows {
+                let from = std::slice::from_raw_parts(copied.from.add(row * copied.from_row), copied.columns);
+                let to = std::slice::from_raw_parts_mut(copied.to.add(row * copied.to_row), copied.padded);
+                let factor = if copied.factors.is_null() { 1.0 } else { *copied.factors.add(row) };
+                let (live, rest) = to.split_at_mut(copied.columns);
+                for (to, from) in live.iter_mut().zip(from) {
+                    *to = D::rounded(from.wide() * factor);
+                }
+                rest.fill(D::rounded(0.0));
+            }
+        }
+    }
+}
+
+/// The sum of products of two rows.
+///
+/// # Safety
+/// Both have `count` elements.
+pub(super) unsafe fn dot<T: Stored>(simd: Simd, a: *const T, b: *const T, count: usize) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe { simd.entry::<Dot<T>>()((a, b, count)) }
+}
+
+struct Dot<T>(PhantomData<T>);
+
+impl<T: Stored> Kernel for Dot<T> {
+    type Args = (*const T, *const T, usize);
+    type Output = f32;
+
+    #[inline(always)]
+    unsafe fn run<V: Vector>((a, b, count): Self::Args) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (mut lanes, mut done) = ([0.0; GROUP], 0);
+            while done + GROUP <= count {
+                let (a, b) = (a.add(done).cast::<[T; GROUP]>(), b.add(done).cast::<[T; GROUP]>());
+                let (a, b) = (a.read_unaligned(), b.read_unaligned());
+                lanes = from_fn(|i| lanes[i] + a[i].wide() * b[i].wide());
+                done += GROUP;
+            }
+            for i in 0..count - done {
+                lanes[i] += (*a.add(done + i)).wide() * (*b.add(done + i)).wide();
+            }
+            folded(lanes, |a, b| a + b)
+        }
+    }
+}

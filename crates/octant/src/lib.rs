@@ -1,0 +1,89 @@
+//! Octant as a library: train, fine-tune and evaluate vision models on a CPU, a GPU or all cores of a TPU board.
+//!
+//! # One idea
+//!
+//! A training step is one program. A model is ordinary Rust that builds a graph: it runs once, while the step is traced,
+//! and never again. Gradients, the optimizer and the statistics are appended to the same graph, the whole is verified and
+//! compiled for the device, and afterwards the host only feeds batches and reads sums.
+//!
+//! Four things are four types: [`Shape`](tensor::Shape) (metadata), [`HostTensor`](tensor::HostTensor) (bytes here),
+//! [`Buffer`](runtime::Buffer) (bytes on a device), and [`Tensor`](graph::Tensor) (a value in a graph that has not run).
+//!
+//! # A first graph
+//!
+//! Shapes are inferred while tracing; a mistake is recorded with both shapes and comes out of `finish`.
+//!
+//! ```
+//! use octant::prelude::*;
+//!
+//! let trace = Trace::new();
+//! let x = trace.input("x", Shape::new(DType::F32, [2, 3]));
+//! let y = (&x * 2.0).relu().sum_all();
+//! let slope = trace.gradients(&y, &[x.clone()]);
+//! let graph = trace.finish(&[y, slope[0].clone()])?;
+//! assert_eq!(graph.input_shapes().len(), 1);
+//! # Ok::<(), octant::graph::GraphError>(())
+//! ```
+//!
+//! # A model
+//!
+//! Variables are declared where they are used, under a scope whose path is the key in the reference's state dict:
+//!
+//! ```
+//! use octant::prelude::*;
+//!
+//! fn tiny(cx: &Context, images: &Tensor) -> Tensor {
+//!     let root = cx.root();
+//!     let x = Conv2d::new(8, 3).apply(&root.at("conv"), images).relu();
+//!     Dense::new(10).apply(&root.at("fc"), &x.mean(&[1, 2]))
+//! }
+//! ```
+//!
+//! # Training
+//!
+//! A [`Task`](train::Task) says what is learned: its inputs, its loss and sums, its metrics, and what it predicts. A
+//! [`Session`](train::Session) holds the compiled step and the state on the device. [`train::run`] is the loop around them
+//! with phases, validation, checkpoints and bit-exact resumption. `examples/own_step.rs` is a model with a task of its own.
+//!
+//! # Recipes
+//!
+//! A [`Recipe`](recipe::Recipe) is everything a run needs to know, as TOML; [`recipe::train`] runs one. `examples/fine_tune.rs`
+//! fine-tunes a model of the [`zoo`] on a folder of images.
+//!
+//! # Features
+//!
+//! `cpu` (on by default) is the embedded engine, `pjrt` is XLA behind PJRT plugins, for TPUs and GPUs, and `cuda` names the
+//! latter with kernels for NVIDIA GPUs.
+
+pub use octant_archive as archive;
+#[cfg(feature = "cpu")]
+pub use octant_cpu as cpu;
+pub use octant_data as data;
+pub use octant_events as events;
+pub use octant_graph as graph;
+pub use octant_imaging as imaging;
+pub use octant_metrics as metrics;
+pub use octant_nn as nn;
+#[cfg(feature = "pjrt")]
+pub use octant_pjrt as pjrt;
+pub use octant_recipe as recipe;
+pub use octant_runtime as runtime;
+pub use octant_tensor as tensor;
+pub use octant_train as train;
+pub use octant_zoo as zoo;
+
+/// What most programs need.
+pub mod prelude {
+    #[cfg(feature = "cpu")]
+    pub use octant_cpu::CpuBackend;
+    pub use octant_data::{Dataset, Glyphs, Loader, LoaderConfig, Pipeline, Sample, Target, Transform};
+    pub use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
+    pub use octant_metrics::vector;
+    pub use octant_nn::layers::{BatchNorm, Conv2d, Dense};
+    pub use octant_nn::{Context, Mode, Optimizer, Precision, loss};
+    pub use octant_recipe::{LocalFiles, Recipe};
+    pub use octant_runtime::{Backend, CompileOptions, Mesh};
+    pub use octant_train::run::{EpochReport, Watcher};
+    pub use octant_train::step::StepPlan;
+    pub use octant_train::{Inputs, Metric, Outcome, Session, Task};
+}

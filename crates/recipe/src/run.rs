@@ -1,0 +1,78 @@
+//! From a recipe to the run that it describes.
+
+use crate::error::refuse;
+use crate::{
+    Cores, Data, Opened, Recipe, Result, Surroundings, best, class_names, data, open, phases, refuse_ignored_sizes,
+    smaller_is_better, transform, weights,
+};
+use octant_runtime::{Backend, Mesh};
+use octant_train::Values;
+use octant_train::run::{Plan, Summary, Watched, Watcher, run};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The devices that work together.
+pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
+    let there = backend.devices().len();
+    match cores {
+        Cores::All => Ok(Mesh::new(there)),
+        Cores::Count(0) => refuse!("`cores` must be at least 1"),
+        Cores::Count(count) if count <= there => Ok(Mesh::new(count)),
+        Cores::Count(count) if backend.name() == "cpu" => {
+            refuse!("`cores = {count}` is too many: the processor is one device that uses all its cores")
+        }
+        Cores::Count(count) => {
+            refuse!("`cores = {count}` is too many: {} has {there} here; use `cores = \"all\"`", backend.name())
+        }
+    }
+}
+
+/// Everything that a run is made of, as the recipe says. What `initial` names starts from there.
+pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<Plan<'a>> {
+    refuse_ignored_sizes(recipe)?;
+    let phases = phases(recipe, data)?;
+    if phases.is_empty() {
+        refuse!("there is nothing to do: no phase lasts an epoch; give `epochs`");
+    }
+    let entry = octant_zoo::find(&recipe.model)?;
+    Ok(Plan {
+        backend,
+        mesh: mesh(recipe.cores, backend)?,
+        compile: Default::default(),
+        record: None,
+        step: recipe.step.clone(),
+        run: recipe.run.clone(),
+        phases,
+        train: data.train.clone(),
+        valid: data.valid.clone(),
+        valid_transform: Arc::new(transform(recipe, &recipe.eval_transform, false, entry)?),
+        watched: Watched { metric: best(recipe)?, smaller: smaller_is_better(recipe)? },
+        deadline: None,
+        weights: initial,
+        config: recipe.to_text(),
+        metadata: octant_zoo::identity::metadata(entry, recipe.classes.unwrap_or(data.outputs), &data.classes),
+    })
+}
+
+/// Trains by a recipe in a directory, or goes on with the run that is there. `weights` must be a file.
+pub fn train(
+    recipe: &Recipe,
+    backend: &dyn Backend,
+    directory: &Path,
+    surroundings: &dyn Surroundings,
+    watcher: &mut dyn Watcher,
+) -> Result<Summary> {
+    let data = data(recipe, &class_names(directory), surroundings)?;
+    let initial = match &recipe.weights {
+        Some(path) => {
+            let (values, matching) = weights(path, recipe, &data)?;
+            watcher.message(&format!("weights from {}: {matching}", path.display()));
+            values
+        }
+        None => Values::new(),
+    };
+    let plan = plan(recipe, &data, backend, initial)?;
+    let Opened { directory, checkpoint, warning } = open(directory, recipe, false)?;
+    warning.iter().for_each(|warning| watcher.message(warning));
+    Ok(run(&plan, directory, checkpoint, watcher)?)
+}

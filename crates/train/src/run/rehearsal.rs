@@ -1,0 +1,63 @@
+//! What could fail hours later is tried before the first step: one batch of every split through every phase's transform, the
+//! evaluation step, and a checkpoint that is written and removed again.
+
+use super::Runner;
+use crate::checkpoint::{self, Contents};
+use crate::{Inputs, Phase, Session, TrainError};
+use octant_data::Batch;
+
+impl<'p> Runner<'p, '_> {
+    /// Reads the first batch of both splits as every phase that is left would, and compares it with what its step takes.
+    pub(super) fn rehearse_data(&self) -> Result<(), TrainError> {
+        for phase in &self.plan.phases[self.progress.phase..] {
+            let inputs = phase.task.inputs(self.plan.step.batch_size);
+            self.first_batch(true, phase, &inputs)?;
+            self.first_batch(false, phase, &inputs)?;
+        }
+        Ok(())
+    }
+
+    fn first_batch(&self, learns: bool, phase: &Phase, inputs: &Inputs) -> Result<Batch, TrainError> {
+        let split = if learns { "training" } else { "validation" };
+        let none = || TrainError::Data(format!("there is not one batch of {split} images"));
+        let batch = self.loader(learns, phase)?.epoch(0).next().ok_or_else(none)??;
+        let tensors = inputs.tensors(&batch)?;
+        for ((name, shape), tensor) in inputs.shapes().zip(&tensors) {
+            if tensor.shape() != shape {
+                let key = if learns { "transform" } else { "eval_transform" };
+                return Err(TrainError::Data(format!(
+                    "in phase {} the step takes {name} of {shape}, but the {split} data has {} after `{key}`; give it a \
+                     resize or a crop that fits",
+                    phase.name,
+                    tensor.shape()
+                )));
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Runs the evaluation step on one batch; nothing of it is counted.
+    pub(super) fn rehearse_evaluation(&self, phase: &'p Phase, session: &mut Session<'p>) -> Result<(), TrainError> {
+        let batch = self.first_batch(false, phase, &phase.task.inputs(self.plan.step.batch_size))?;
+        session.rehearse_evaluation(&batch)
+    }
+
+    /// Writes a checkpoint of the state as it is, and removes it again.
+    pub(super) fn rehearse_checkpoint(&self, session: &Session) -> Result<(), TrainError> {
+        const NAME: &str = "rehearsal";
+        let folder = self.directory.path().join("checkpoints");
+        let contents = Contents {
+            snapshot: session.snapshot()?(),
+            progress: self.progress.clone(),
+            config: self.plan.config.clone(),
+            metadata: self.plan.metadata.clone(),
+            mentioned: Vec::new(),
+        };
+        let written = checkpoint::write(&folder, NAME, &contents);
+        for name in [NAME.to_string(), format!("{NAME}.tmp")] {
+            // What cannot be removed does no harm; a checkpoint of that name is never read.
+            let _ = std::fs::remove_dir_all(folder.join(name));
+        }
+        written.map(drop)
+    }
+}

@@ -125,9 +125,7 @@ def floats(out, name, image, h, w, cv_filters, pil_filters):
 
 
 def cubic():
-    """OpenCV's cubic as its packages come, on few gray levels: many results lie halfway between two bytes."""
-    if hasattr(cv2, "ipp"):
-        cv2.ipp.setUseIPP(True)
+    """OpenCV's cubic on few gray levels: many results lie halfway between two bytes."""
     rng = np.random.default_rng(5)
     out = {}
     sizes = [(64, 56, 1, 32, 28), (40, 46, 1, 20, 23), (48, 62, 3, 24, 31), (20, 18, 3, 40, 36), (36, 33, 3, 12, 11), (30, 44, 4, 47, 22)]
@@ -139,8 +137,6 @@ def cubic():
             image = image.astype(np.uint8)
             out[f"in|{kind}{number}"] = image
             out[f"out|{kind}{number}"] = cv2.resize(squeeze(image), (width, height), interpolation=cv2.INTER_CUBIC).reshape(height, width, c)
-    if hasattr(cv2, "ipp"):
-        cv2.ipp.setUseIPP(False)
     np.savez_compressed(HERE / "cubic.npz", **out)
 
 

@@ -119,16 +119,25 @@ vectorized! {
     }
 }
 
+/// The values that OpenCV's vector code takes at once; what is left of a row goes through code without vectors.
+const LANES: usize = 8;
+
 vectorized! {
-    /// Four neighbors: OpenCV works in floats here, which rounds halves to even. Without Intel's library, which its packages
-    /// for x86 use, it rounds the last values of a row that fill no vector (fewer than eight) half up instead.
+    /// Four neighbors: OpenCV's vector code works in floats here, which rounds halves to even, and in integers on the rest,
+    /// which rounds them up. Intel's library, which packages for x86 use unless they are told not to, differs from that by
+    /// one level in some sizes.
     fn combine_four(rows: &[&[i32]], weights: &[i32], target: &mut [u8]) {
+        let whole = target.len() / LANES * LANES;
         let scale = 1.0 / (1u32 << (2 * FRACTION_BITS)) as f32;
         let factors = [0, 1, 2, 3].map(|tap| weights[tap] as f32 * scale);
-        for (column, pixel) in target.iter_mut().enumerate() {
+        for column in 0..whole {
             let value = |tap: usize| rows[tap][column] as f32 * factors[tap];
             let sum = value(0) + (value(1) + (value(2) + value(3)));
-            *pixel = sum.round_ties_even().clamp(0.0, 255.0) as u8;
+            target[column] = sum.round_ties_even().clamp(0.0, 255.0) as u8;
+        }
+        for column in whole..target.len() {
+            let sum: i32 = (0..4).map(|tap| rows[tap][column] * weights[tap]).sum();
+            target[column] = ((sum + (1 << 21)) >> 22).clamp(0, 255) as u8;
         }
     }
 }

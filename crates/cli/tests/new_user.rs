@@ -95,7 +95,7 @@ fn values_out_of_range_and_options_that_are_ignored_are_refused_by_name() {
         ("--optimizer sgd --set phases.0.momentum=5", "momentum` must be at least 0 and below 1, not 5"),
         ("--set label_smoothing=2", "`label_smoothing` must be at least 0 and below 1, not 2"),
         ("--loss dice", "--loss cannot be chosen"),
-        ("--min-lr 0.1", "--min-lr is for cosine"),
+        ("--min-lr 0.1", "--min-lr is for linear"),
         ("--burn-lr 0.1", "--burn-lr"),
         ("--precision f17", "--precision must be f32 or bf16, not \"f17\""),
     ] {

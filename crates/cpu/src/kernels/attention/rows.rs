@@ -12,6 +12,7 @@ pub(super) const GROUP: usize = 16;
 /// A score that no other reaches.
 const HIDDEN: f32 = -1e30;
 
+/// The numbers of the widest register.
 type Group = [f32; GROUP];
 
 /// One row of scores.
@@ -28,25 +29,25 @@ pub(super) struct ScoreRow {
     pub bias: *const f32,
 }
 
-/// `score · scale + bias` of one group; hidden keys get a score that no other reaches.
+/// Scores as `score · scale + bias`; hidden keys get a score that no other reaches. Plain loops over slices, here and below:
+/// those are what the compiler makes vector code of.
 #[inline(always)]
-unsafe fn scaled(row: &ScoreRow, first: usize) -> Group {
-    // SAFETY: the group lies inside of the row; the bias is read at visible keys only.
-    unsafe {
-        let scores = row.scores.add(first).cast::<Group>().read_unaligned();
-        if first + GROUP <= row.visible {
-            if row.bias.is_null() {
-                return from_fn(|i| scores[i] * row.scale);
-            }
-            let bias = row.bias.add(first).cast::<Group>().read_unaligned();
-            return from_fn(|i| scores[i] * row.scale + bias[i]);
-        }
-        from_fn(|i| match first + i < row.visible {
-            true if row.bias.is_null() => scores[i] * row.scale,
-            true => scores[i] * row.scale + *row.bias.add(first + i),
-            false => HIDDEN,
-        })
+unsafe fn scaled<'a>(row: &ScoreRow) -> &'a mut [f32] {
+    // SAFETY: the row has that many numbers, and the bias one for every visible key.
+    let (scores, bias) = unsafe {
+        let bias = match row.bias.is_null() {
+            true => &[][..],
+            false => std::slice::from_raw_parts(row.bias, row.visible),
+        };
+        (std::slice::from_raw_parts_mut(row.scores, row.padded), bias)
+    };
+    let (visible, hidden) = scores.split_at_mut(row.visible);
+    match bias.is_empty() {
+        true => visible.iter_mut().for_each(|score| *score *= row.scale),
+        false => visible.iter_mut().zip(bias).for_each(|(score, bias)| *score = *score * row.scale + bias),
     }
+    hidden.fill(HIDDEN);
+    scores
 }
 
 #[inline(always)]
@@ -73,27 +74,23 @@ impl Kernel for Exponentials {
 
     #[inline(always)]
     unsafe fn run<V: Vector>(row: *const ScoreRow) -> (f32, f32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise; rows are whole groups long, and so whole registers.
         unsafe {
             let row = &*row;
-            let mut lanes = [HIDDEN; GROUP];
-            for first in (0..row.padded).step_by(GROUP) {
-                let scores = scaled(row, first);
-                lanes = from_fn(|i| if scores[i] > lanes[i] || scores[i].is_nan() { scores[i] } else { lanes[i] });
-                row.scores.add(first).cast::<Group>().write_unaligned(scores);
+            let scores = scaled(row);
+            let mut greatest = V::splat(HIDDEN);
+            for first in (0..row.padded).step_by(V::LANES) {
+                let next = V::load(scores.as_ptr().add(first));
+                greatest = next.if_at_least(greatest, next, greatest);
             }
-            let max = folded(lanes, |a, b| if a > b || a.is_nan() { a } else { b });
-            let mut sums = [0.0; GROUP];
-            for first in (0..row.padded).step_by(GROUP) {
-                let scores = row.scores.add(first).cast::<Group>().read_unaligned();
-                let mut values: Group = from_fn(|i| math::exp::<V>(scores[i] - max));
-                if first + GROUP > row.visible {
-                    values = from_fn(|i| if first + i < row.visible { values[i] } else { 0.0 });
-                }
-                sums = from_fn(|i| sums[i] + values[i]);
-                row.scores.add(first).cast::<Group>().write_unaligned(values);
+            let max = greatest.lanes()[..V::LANES].iter().copied().fold(HIDDEN, f32::max);
+            scores.iter_mut().for_each(|score| *score = math::exp::<V>(*score - max));
+            scores[row.visible..].fill(0.0);
+            let mut sum = V::splat(0.0);
+            for first in (0..row.padded).step_by(V::LANES) {
+                sum = sum.plus(V::load(scores.as_ptr().add(first)));
             }
-            (max, folded(sums, |a, b| a + b))
+            (max, folded(sum.lanes(), |a, b| a + b))
         }
     }
 }
@@ -131,27 +128,21 @@ impl Kernel for WeightsAndCotangents {
         // SAFETY: the caller's promise.
         unsafe {
             let GradientRow { row, cotangents, log_sum, center, bias_gradient } = *row;
-            for first in (0..row.padded).step_by(GROUP) {
-                let scores = scaled(&row, first);
-                let mut weights: Group = from_fn(|i| math::exp::<V>(scores[i] - log_sum));
-                if first + GROUP > row.visible {
-                    weights = from_fn(|i| if first + i < row.visible { weights[i] } else { 0.0 });
-                }
-                let given = cotangents.add(first).cast::<Group>().read_unaligned();
-                let live = (row.visible.max(first) - first).min(GROUP);
-                let mut of_scores: Group = from_fn(|i| weights[i] * (given[i] - center));
-                if live < GROUP {
-                    of_scores = from_fn(|i| if i < live { of_scores[i] } else { 0.0 });
-                }
-                if !bias_gradient.is_null() {
-                    for i in 0..live {
-                        *bias_gradient.add(first + i) += of_scores[i];
-                    }
-                }
-                row.scores.add(first).cast::<Group>().write_unaligned(weights);
-                let scaled: Group = from_fn(|i| of_scores[i] * row.scale);
-                cotangents.add(first).cast::<Group>().write_unaligned(scaled);
+            let weights = scaled(&row);
+            weights.iter_mut().for_each(|score| *score = math::exp::<V>(*score - log_sum));
+            weights[row.visible..].fill(0.0);
+            let cotangents = std::slice::from_raw_parts_mut(cotangents, row.padded);
+            let (visible, hidden) = cotangents.split_at_mut(row.visible);
+            visible
+                .iter_mut()
+                .zip(&*weights)
+                .for_each(|(cotangent, weight)| *cotangent = weight * (*cotangent - center));
+            hidden.fill(0.0);
+            if !bias_gradient.is_null() {
+                let sums = std::slice::from_raw_parts_mut(bias_gradient, row.visible);
+                sums.iter_mut().zip(&*visible).for_each(|(sum, cotangent)| *sum += cotangent);
             }
+            visible.iter_mut().for_each(|cotangent| *cotangent *= row.scale);
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::super::super::Stored;
 use super::super::super::amx::{BLOCK_LEN, COLUMNS, ROWS};
 use super::super::Head;
+use super::pack::interleave;
 use crate::math;
 use crate::simd::{Kernel, Vector};
 use half::bf16;
-use std::array::from_fn;
 
 const LANES: usize = 16;
 
@@ -57,8 +57,8 @@ pub(super) unsafe fn weights_and_cotangents(
         }
         bias
     });
-    let mut gradient = (!bias_gradient.is_null()).then(|| [0.0; ROWS * COLUMNS]);
-    let arguments = Arguments {
+    let mut gradient = (!bias_gradient.is_null()).then_some([0.0; ROWS * COLUMNS]);
+    let mut arguments = Arguments {
         square,
         bias: bias.as_ref(),
         bias_gradient: gradient.as_mut(),
@@ -67,7 +67,7 @@ pub(super) unsafe fn weights_and_cotangents(
     };
     // SAFETY: the caller's promise.
     unsafe {
-        head.simd.entry::<WeightsAndCotangents<'_>>()(&arguments);
+        head.simd.entry::<WeightsAndCotangents<'_>>()(&mut arguments);
         if let Some(gradient) = &gradient {
             for (at, column) in (0..live[0]).flat_map(|at| (0..live[1]).map(move |column| (at, column))) {
                 *bias_gradient.add((query + column) * kernel.keys + key + at) += gradient[at * COLUMNS + column];
@@ -79,62 +79,61 @@ pub(super) unsafe fn weights_and_cotangents(
 struct WeightsAndCotangents<'a>(std::marker::PhantomData<&'a ()>);
 
 impl<'a> Kernel for WeightsAndCotangents<'a> {
-    type Args = *const Arguments<'a>;
+    type Args = *mut Arguments<'a>;
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector>(arguments: *const Arguments<'a>) {
+    unsafe fn run<V: Vector>(arguments: *mut Arguments<'a>) {
         // SAFETY: the caller's promise; nobody else has the arguments.
         unsafe {
-            let arguments = &mut *arguments.cast_mut();
-            for column in (0..COLUMNS).step_by(LANES) {
-                for key in (0..ROWS).step_by(2) {
-                    let first = row::<V>(arguments, key, column);
-                    let second = row::<V>(arguments, key + 1, column);
-                    let pairs: [u32; LANES] = from_fn(|i| u32::from(first[i]) | u32::from(second[i]) << 16);
-                    let at = column / LANES * (BLOCK_LEN / 2) + key / 2 * 2 * LANES;
-                    arguments.square.of_scores_down.add(at).cast::<[u32; LANES]>().write_unaligned(pairs);
-                }
+            let arguments = &mut *arguments;
+            let square = arguments.square;
+            for key in 0..ROWS {
+                row::<V>(arguments, key);
+            }
+            for (key, column) in (0..ROWS / 2).flat_map(|pair| [(2 * pair, 0), (2 * pair, LANES)]) {
+                let first = square.of_scores.add(key * square.row + column);
+                let at = column / LANES * (BLOCK_LEN / 2) + key * LANES;
+                interleave(first, first.add(square.row), square.of_scores_down.add(at));
             }
         }
     }
 }
 
-/// One key and 16 queries; returns the cotangents of their scores.
+/// One key and 32 queries. Plain loops over arrays: those are what the compiler makes vector code of.
 #[inline(always)]
-unsafe fn row<V: Vector>(arguments: &mut Arguments<'_>, key: usize, column: usize) -> [u16; LANES] {
-    // SAFETY: the square has 32 × 32 numbers.
+unsafe fn row<V: Vector>(arguments: &mut Arguments<'_>, key: usize) {
+    type Numbers = [f32; COLUMNS];
+    // SAFETY: the square has 32 × 32 numbers, and 32 lie behind every row of the results.
     unsafe {
         let square = arguments.square;
-        let at = key * COLUMNS + column;
-        let load = |from: *const f32| from.cast::<[f32; LANES]>().read_unaligned();
-        let mut scores = load(square.scores.add(at)).map(|score| score * square.scale);
-        if let Some(bias) = arguments.bias {
-            let bias = load(bias.as_ptr().add(at));
-            scores = from_fn(|i| scores[i] + bias[i]);
+        let (log_sums, centers) = (&*square.log_sums.cast::<Numbers>(), &*square.centers.cast::<Numbers>());
+        let mut weights = square.scores.add(key * COLUMNS).cast::<Numbers>().read_unaligned();
+        let mut of_scores = square.cotangents.add(key * COLUMNS).cast::<Numbers>().read_unaligned();
+        let bias = arguments.bias.map(|bias| &bias[key * COLUMNS..]);
+        match bias {
+            Some(bias) => weights.iter_mut().zip(bias).for_each(|(score, bias)| *score = *score * square.scale + bias),
+            None => weights.iter_mut().for_each(|score| *score *= square.scale),
         }
-        let (log_sums, centers) = (load(square.log_sums.add(column)), load(square.centers.add(column)));
-        let given = load(square.cotangents.add(at));
-        let mut weights: [f32; LANES] = from_fn(|i| math::exp::<V>(scores[i] - log_sums[i]));
-        let mut of_scores: [f32; LANES] = from_fn(|i| weights[i] * (given[i] - centers[i]));
+        weights.iter_mut().zip(log_sums).for_each(|(weight, sum)| *weight = math::exp::<V>(*weight - sum));
+        for ((of_score, weight), center) in of_scores.iter_mut().zip(&weights).zip(centers) {
+            *of_score = weight * (*of_score - center);
+        }
         let [keys, queries] = arguments.live;
-        if key >= keys || column + LANES > queries || arguments.diagonal.is_some() {
-            let sees = |i: usize| {
-                let in_reach =
-                    arguments.diagonal.is_none_or(|diagonal| key as isize <= diagonal + (column + i) as isize);
-                key < keys && column + i < queries && in_reach
-            };
-            weights = from_fn(|i| if sees(i) { weights[i] } else { 0.0 });
-            of_scores = from_fn(|i| if sees(i) { of_scores[i] } else { 0.0 });
+        if key >= keys || queries < COLUMNS || arguments.diagonal.is_some() {
+            let reach =
+                |query: usize| arguments.diagonal.is_none_or(|diagonal| key as isize <= diagonal + query as isize);
+            for query in (0..COLUMNS).filter(|&query| key >= keys || query >= queries || !reach(query)) {
+                (weights[query], of_scores[query]) = (0.0, 0.0);
+            }
         }
         if let Some(gradient) = arguments.bias_gradient.as_mut() {
-            gradient[at..at + LANES].copy_from_slice(&of_scores);
+            gradient[key * COLUMNS..(key + 1) * COLUMNS].copy_from_slice(&of_scores);
         }
-        let narrow = |values: [f32; LANES]| values.map(|value| bf16::rounded(value).to_bits());
-        let (weights, of_scores) = (narrow(weights), narrow(of_scores.map(|value| value * square.scale)));
-        let at = key * square.row + column;
-        square.weights.add(at).cast::<[u16; LANES]>().write_unaligned(weights);
-        square.of_scores.add(at).cast::<[u16; LANES]>().write_unaligned(of_scores);
-        of_scores
+        let results = [(square.weights, &weights, 1.0), (square.of_scores, &of_scores, square.scale)];
+        for (to, values, factor) in results {
+            let to = std::slice::from_raw_parts_mut(to.add(key * square.row), COLUMNS);
+            to.iter_mut().zip(values).for_each(|(to, value)| *to = bf16::rounded(value * factor).to_bits());
+        }
     }
 }

@@ -30,10 +30,10 @@ fn misspelled_words_are_answered_with_a_suggestion() {
     refuses(&["train", "glyhps"], "did you mean glyphs?");
     refuses(&["train", "glyphs", "--set", "batchsize=4"], "did you mean \"batch_size\"?");
     refuses(&["train", "glyphs", "--set", "phases.0.optimiser=\"sgd\""], "did you mean \"optimizer\"?");
-    refuses(&["train", "glyphs", "--optimizer", "adamm"], "there is no optimizer \"adamm\"");
+    refuses(&["train", "glyphs", "--optimizer", "adamm"], "--optimizer must be sgd, adam");
     refuses(&["train", "glyphs", "--model", "fashion-cn"], "fashion-cnn");
     refuses(&["train", "glyphs", "--data", "/tmp"], "take no --data");
-    refuses(&["train", "fashion-mnist"], "needs --data DIR");
+    refuses(&["train", "fashion-mnist"], "fashion-mnist needs --data, the folder with");
     refuses(&["train", "fashion-mnist", "--data", "/nowhere/at/all"], "there is no /nowhere/at/all");
     refuses(&["train", "glyphs", "--time", "soon"], "9h, 30m or 90s");
     refuses(&["train", "glyphs", "--classes", "4", "--strict"], "leave --classes away");

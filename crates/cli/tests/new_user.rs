@@ -106,7 +106,8 @@ fn values_out_of_range_and_options_that_are_ignored_are_refused_by_name() {
 
 /// The commands of the `next` list at the end of a run with `--json`.
 fn hints(text: &str) -> Vec<String> {
-    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let mut objects = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let last = objects.find(|object| object["next"].is_array()).unwrap();
     last["next"].as_array().unwrap().iter().map(|hint| hint["command"].as_str().unwrap().to_string()).collect()
 }
 

@@ -161,7 +161,7 @@ fn gradients_of_overlapping_poolings_are_gathered() {
         let x = trace.input("x", floats(&[2, side, side, 3]));
         let weights = trace.input("w", floats(x.max_pool(pool).dims()));
         let loss = (x.max_pool(pool) * &weights).sum_all();
-        let gradient = trace.gradients(&loss, &[x.clone()]);
+        let gradient = trace.gradients(&loss, std::slice::from_ref(&x));
         let graph = trace.finish(&gradient).unwrap();
         let gathered = passes::apply(passes::unpool_by_gathering, &graph);
         octant_graph::verify::verify(&gathered).unwrap();

@@ -57,7 +57,7 @@ pub(super) unsafe fn weights_and_cotangents(
         }
         bias
     });
-    let mut gradient = (!bias_gradient.is_null()).then(|| [0.0; ROWS * COLUMNS]);
+    let mut gradient = (!bias_gradient.is_null()).then_some([0.0; ROWS * COLUMNS]);
     let mut arguments = Arguments {
         square,
         bias: bias.as_ref(),

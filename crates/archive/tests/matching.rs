@@ -75,7 +75,7 @@ fn weights_of_another_depth_are_refused_unless_a_partial_fit_is_asked_for() {
     let shallow = archive(&[("fc.weight", &[10, 4]), ("fc.bias", &[10])]);
     let matching = Matching::between(&shallow, &wanted(MODEL), &["fc"]);
     assert!(matching.require(Fit::AnyHead).is_err() && matching.require(Fit::Partial).is_ok());
-    let deep = archive(&[&MODEL[..], &[("conv2.weight", &[4, 4, 3, 3])]].concat());
+    let deep = archive(&[MODEL, &[("conv2.weight", &[4, 4, 3, 3])]].concat());
     let matching = Matching::between(&deep, &wanted(MODEL), &["fc"]);
     assert!(matching.require(Fit::AnyHead).is_err() && matching.require(Fit::Partial).is_ok());
 }

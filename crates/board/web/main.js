@@ -26,6 +26,8 @@ function show() {
   tabs.replaceChildren(...Object.keys(pages).map((name) => h("a", {
     href: `#/${name}${keepSelection()}`, ariaCurrent: name === page ? "page" : undefined,
   }, titles[name])));
+  // On a phone the tab may be out of sight.
+  tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   close = pages[page](main) ?? null;
   shown = page;
 }

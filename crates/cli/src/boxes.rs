@@ -1,8 +1,7 @@
 //! Boxes drawn onto images.
 
 use octant_data::LabeledBox;
-use octant_imaging::Image;
-use octant_imaging::font::{ADVANCE, HEIGHT, dots};
+use octant_imaging::{Image, font};
 use octant_metrics::boxes::FoundBox;
 
 /// Colors that are easily told apart, by class.
@@ -45,8 +44,8 @@ pub(crate) fn drawn(
         frame(&mut canvas, corners, thickness, color);
         let name = names.get(answer.class).cloned().unwrap_or_else(|| answer.class.to_string());
         let text = format!("{name} {:.2}", answer.score);
-        let size = (canvas.height() / 400).max(1);
-        let top = corners[1].saturating_sub(HEIGHT * size + 2);
+        let size = (canvas.height() / 40).clamp(12, 60);
+        let top = corners[1].saturating_sub(size + 2);
         label(&mut canvas, [corners[0], top], &text, size, color);
     }
     canvas
@@ -73,16 +72,17 @@ fn frame(canvas: &mut Image<u8>, [x0, y0, x1, y1]: [usize; 4], thickness: usize,
     }
 }
 
+/// Text of that height on a colored bar.
 fn label(canvas: &mut Image<u8>, [left, top]: [usize; 2], text: &str, size: usize, color: [u8; 3]) {
-    let width = text.chars().count() * ADVANCE * size + 2;
+    let width = font::width(text, size as f32).ceil() as usize + 4;
     let left = left.min(canvas.width().saturating_sub(width));
-    for row in top..top + HEIGHT * size + 1 {
+    for row in top..top + size + 1 {
         (left..left + width).for_each(|column| set(canvas, row, column, color));
     }
-    for (number, character) in text.chars().enumerate() {
-        for (row, column) in dots(character) {
-            let (y, x) = (top + 1 + row * size, left + 1 + (number * ADVANCE + column) * size);
-            (0..size * size).for_each(|dot| set(canvas, y + dot / size, x + dot % size, [255; 3]));
+    font::draw(text, size as f32, |column, row, share| {
+        let white = color.map(|channel| (f32::from(channel) + (255.0 - f32::from(channel)) * share) as u8);
+        if let (Ok(column), Ok(row)) = (usize::try_from(column), usize::try_from(row)) {
+            set(canvas, top + row, left + 2 + column, white);
         }
-    }
+    });
 }

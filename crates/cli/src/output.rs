@@ -9,7 +9,7 @@ pub(crate) struct Json;
 
 impl Json {
     pub fn line(value: serde_json::Value) {
-        println!("{value}");
+        write(format_args!("{value}\n"));
     }
 }
 
@@ -112,6 +112,11 @@ fn columns() -> Option<usize> {
 #[cfg(not(unix))]
 fn columns() -> Option<usize> {
     None
+}
+
+/// A line for the terminal behind standard error, cut where it would wrap: such a line could not be drawn over.
+pub(crate) fn shortened(line: &str) -> String {
+    line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect()
 }
 
 /// Bytes with a unit.

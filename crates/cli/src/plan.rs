@@ -1,26 +1,28 @@
 //! The `plan` command: a recipe compiled for boards that are not here.
 //!
-//! Every board is planned by a process of its own, two or more at a time. A compiler that aborts then costs one row of
-//! the table and says why, instead of ending the command.
+//! An estimate of our own is printed for every board at once. Compilers then refine it: every board is planned by a process
+//! of its own, so that a compiler that aborts costs one row of the table and says why, instead of ending the command. The
+//! processes compile in turns (`turns`), so that every board has its first compiled row before any searches for the
+//! largest batch. One thread prints (`table`).
 
 mod board;
+mod estimate;
 mod kept;
+mod processes;
 mod search;
 mod steps;
+mod table;
+mod turns;
 
-use crate::Ending;
 use crate::flags::{Programs, RecipeFlags};
-use crate::output::{Json, bytes, duration};
 use crate::recipes::{self, Recipe};
-use anyhow::{Context, Result};
-use board::Verdict;
+use crate::{Ending, compiling};
+use anyhow::{Context, Result, bail};
+use octant_pjrt::boards::Board;
 use octant_train::options::Options;
 use octant_zoo::Entry;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
+use table::PlanTable;
 use toml::Table;
 
 /// Compile a recipe for boards that are not here: does it fit, how fast, how much
@@ -50,7 +52,7 @@ pub(crate) struct Arguments {
     /// this machine
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     save: Option<Option<PathBuf>>,
-    /// Print one JSON object per board
+    /// Print JSON: an object per board with `"estimate": true` at once, then one with what its compiler says
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -63,38 +65,27 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let recipe = resolved(&arguments)?;
     if let Some(target) = &arguments.here {
-        Json::line(board::verdict(&arguments, &recipe, target).to_json(&arguments, &recipe));
+        board::plan_in_turns(&arguments, &recipe, target);
         return Ok(Ending::Done);
     }
-    if !arguments.json {
-        println!(
-            "{} in {}: estimates of compilers, for boards that are not here",
-            recipe.name,
-            recipe.step.precision.dtype()
-        );
-        println!(
-            "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}",
-            "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled"
-        );
+    // A name that nobody knows is refused before anything is compiled for the others.
+    for target in arguments.on.iter().filter(|target| !board::is_here(target)) {
+        Board::named(target)?;
     }
-    let mut ending = Ending::Done;
-    in_processes_of_their_own(&arguments.on, |target, row| {
-        if row["error"].is_string() {
-            ending = Ending::Failed;
-        }
-        match arguments.json {
-            true => Json::line(row),
-            false => print(target, &row),
-        }
-    });
-    if !arguments.json {
-        println!(
-            "The time of a step is the compiler's own estimate, or what arithmetic and memory allow at best, times {}: \
-             that is how much longer a ResNet-50 took on a v2-8 than its compiler had thought.",
-            board::OPTIMISM
-        );
+    let stop = compiling::stop_flag();
+    compiling::stop_at(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for signals")?;
+    let mut table = PlanTable::new(&arguments, &recipe);
+    for target in arguments.on.iter().filter(|target| !board::is_here(target)) {
+        table.estimated(target, estimate::row(&arguments, &recipe, target)?);
     }
-    Ok(ending)
+    let finished = processes::plan(&arguments.on, &stop, &mut table);
+    table.close(finished);
+    let failed = table.failed();
+    match (finished, failed.is_empty()) {
+        (false, _) => Ok(Ending::Interrupted(compiling::signal())),
+        (true, true) => Ok(Ending::Done),
+        (true, false) => bail!("there is no plan for {}; the rows above say why", failed.join(", ")),
+    }
 }
 
 /// The recipe with what the command line says. Boards compute in bf16 unless told otherwise.
@@ -135,85 +126,4 @@ pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
     let recipe = recipes::check(recipes::table(base)?)?;
     let name = entry.name.to_string();
     Ok(Recipe { name: name.clone(), model: name, classes: Some(entry.classes), ..recipe })
-}
-
-/// Plans all targets, several at a time, and hands over the rows in the order of the targets.
-fn in_processes_of_their_own(targets: &[String], mut take: impl FnMut(&str, serde_json::Value)) {
-    let next = AtomicUsize::new(0);
-    let workers = std::thread::available_parallelism().map_or(1, |count| count.get()).min(targets.len());
-    std::thread::scope(|scope| {
-        let (send, rows) = mpsc::channel();
-        for _ in 0..workers {
-            let (send, next) = (send.clone(), &next);
-            scope.spawn(move || {
-                while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    eprintln!("{target}: compiling …");
-                    let row = child(target).unwrap_or_else(|error| Verdict::failed(target, format!("{error:#}")));
-                    let _ = send.send((target.as_str(), row));
-                }
-            });
-        }
-        drop(send);
-        let mut waiting: Vec<(&str, serde_json::Value)> = Vec::new();
-        let mut shown = 0;
-        for row in rows {
-            waiting.push(row);
-            while let Some(place) = targets.get(shown).and_then(|due| waiting.iter().position(|(name, _)| name == due))
-            {
-                let (target, row) = waiting.remove(place);
-                take(target, row);
-                shown += 1;
-            }
-        }
-    });
-}
-
-/// This command again, for one target.
-fn child(target: &str) -> Result<serde_json::Value> {
-    let program = std::env::current_exe().context("cannot find this program to start it again")?;
-    let mut command = Command::new(program);
-    command.args(std::env::args_os().skip(1)).args(["--here", target]);
-    let output = command.stdin(Stdio::null()).output().context("cannot start a process for the compiler")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if let Some(row) = text.lines().rev().find_map(|line| serde_json::from_str(line).ok()) {
-        return Ok(row);
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let reason = complaint.lines().find(|line| line.contains("Check failed") || line.starts_with("octant: "));
-    anyhow::bail!("the compiler ended with {}: {}", output.status, reason.unwrap_or("it did not say why"))
-}
-
-fn print(target: &str, row: &serde_json::Value) {
-    if let Some(error) = row["error"].as_str() {
-        println!("{target:<6} no: {error}");
-        return;
-    }
-    let memory = |key: &str| row[key].as_u64().map_or_else(|| "unknown".into(), bytes);
-    let time = |key: &str| {
-        row[key].as_f64().map_or_else(|| "unknown".into(), |seconds| duration(Duration::from_secs_f64(seconds)))
-    };
-    println!(
-        "{target:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}{}",
-        row["batch_size"],
-        memory("hbm_bytes_per_core"),
-        memory("hbm_limit_bytes"),
-        row["largest_batch"],
-        time("step_seconds_estimate"),
-        time("epoch_seconds_estimate"),
-        time("recipe_seconds_estimate"),
-        time("compile_seconds"),
-        if row["fits"] == true { "" } else { "  does not fit" },
-    );
-    println!(
-        "       evaluation needs {}; {:.1} TFLOP and {} per step",
-        memory("evaluation_hbm_bytes_per_core"),
-        row["flops_per_step"].as_f64().unwrap_or(0.0) / 1e12,
-        row["bytes_per_step"].as_f64().map_or_else(|| "an unknown traffic".into(), |count| bytes(count as u64)),
-    );
-    if let Some(price) = row["price_estimate"].as_f64() {
-        println!("       the whole recipe would cost {price:.2}");
-    }
-    if let (Some(count), Some(command)) = (row["saved"].as_u64(), row["train"].as_str()) {
-        println!("       {count} programs are kept; on the board, this starts at once: {command}");
-    }
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         known = values;
     }
     let plan = Plan {
-        compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile, ..Default::default() },
+        compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile },
         record: arguments.profile.then_some(RECORDED_STEPS),
         deadline,
         ..octant_recipe::plan(&recipe, &data, &*backend, known)?

@@ -44,7 +44,7 @@ fn made_up_data_is_sound_until_it_is_damaged() {
     done(at, &["data", "synth", "irstd", "scenes", "--count", "10", "--side", "64", "--seed", "5"]);
     let text = done(at, &["data", "show", "scenes", "--rows", "2", "--columns", "5", "--cell", "64"]);
     assert!(text.contains("10 of 10 samples"), "{text}");
-    assert_eq!(dims(&at.join("sheet.png")), [2 * (64 + 13), 5 * 66, 3]);
+    assert_eq!(dims(&at.join("sheet.png")), [2 * (64 + 17), 5 * 66, 3]);
     let report = last_object(&done(at, &["data", "verify", "scenes", "--json"]));
     assert_eq!((&report["samples"], &report["sound"]), (&10.into(), &true.into()));
     let figures = last_object(&done(at, &["data", "stats", "scenes", "--json"]));

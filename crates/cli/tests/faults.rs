@@ -29,7 +29,7 @@ fn refuses(arguments: &[&str], sentence: &str) {
 fn misspelled_words_are_answered_with_a_suggestion() {
     refuses(&["train", "glyhps"], "did you mean glyphs?");
     refuses(&["train", "glyphs", "--set", "batchsize=4"], "did you mean \"batch_size\"?");
-    refuses(&["train", "glyphs", "--set", "phases.0.optimizer=\"sgd\""], "did you mean \"optimizer\"?");
+    refuses(&["train", "glyphs", "--set", "phases.0.optimiser=\"sgd\""], "did you mean \"optimizer\"?");
     refuses(&["train", "glyphs", "--optimizer", "adamm"], "there is no optimizer \"adamm\"");
     refuses(&["train", "glyphs", "--model", "fashion-cn"], "fashion-cnn");
     refuses(&["train", "glyphs", "--data", "/tmp"], "take no --data");
@@ -46,7 +46,7 @@ fn labels_outside_of_the_head_are_named() {
     refuses(&["train", "glyphs", "--classes", "4", "--epochs", "1", "--out", &out], "but the model has 4 classes");
 }
 
-/// SIGTERM: the step is finished, a checkpoint written, the code is 130; the same command goes on to the same end.
+/// SIGTERM: the step is finished, a checkpoint written, the code is 143; the same command goes on to the same end.
 #[test]
 fn a_polite_signal_is_obeyed_and_a_second_process_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ fn a_polite_signal_is_obeyed_and_a_second_process_refused() {
     let text = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(!second.status.success() && text.contains("another process is training"), "{text}");
     terminate(child.id());
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.wait().unwrap().code(), Some(143));
     let went = Checkpoint::newest(&run.join("checkpoints"), "last").unwrap().unwrap().0.progress;
     assert!(went.step > 0);
     if went.epoch < 4 {

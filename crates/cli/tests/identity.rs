@@ -111,7 +111,7 @@ fn labels_shifted_when_class_folders_differed() {
     images(at, "other/val", &["cyan"], 4);
     refused(at, &["eval", "run", "--data", "other"], &["extra", "the run: amber, blue, cyan, dark"]);
     // Packed into shards, the numbers keep their names.
-    done(at, &["data", "pack", "moved", "shards", "--format", "webdataset"]);
+    done(at, &["data", "pack", "moved", "shards", "--form", "webdataset"]);
     assert_eq!(judged(&["--data", "shards"]), trained);
 }
 
@@ -194,7 +194,7 @@ fn eval_disagreed_with_the_run_when_the_best_epoch_was_a_warm_up() {
     for (checkpoint, epoch) in [("last", epochs[0]), ("after", epochs[1])] {
         let eval = done(at, &["eval", "run", "--checkpoint", checkpoint, "--json"]);
         for metric in ["loss", "iou", "niou", "auc"] {
-            let (own, run) = (&last(&eval)["metrics"][metric], &epoch["metrics"][format!("val_{metric}")]);
+            let (own, run) = (&last(&eval)["metrics"][metric], &epoch[format!("val_{metric}")]);
             assert!(own.is_number() && own == run, "{metric}: {own} after {run} in the run");
         }
     }

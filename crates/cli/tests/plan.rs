@@ -5,61 +5,143 @@
 use serde_json::Value;
 use std::process::Command;
 
-fn plan(arguments: &[&str]) -> (String, String) {
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
     command.arg("plan").args(arguments);
     if let Some(libtpu) = std::env::var_os("OCTANT_TEST_LIBTPU") {
         command.env("TPU_LIBRARY_PATH", libtpu);
     }
-    let output = command.output().unwrap();
+    command
+}
+
+/// What was printed, what was said besides, and whether all was well.
+fn plan(arguments: &[&str]) -> (String, String, bool) {
+    let output = command(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
+    (text(&output.stdout), text(&output.stderr), output.status.success())
+}
+
+fn has_libtpu() -> bool {
+    let has = std::env::var_os("OCTANT_TEST_LIBTPU").is_some();
+    if !has {
+        println!("SKIPPED: OCTANT_TEST_LIBTPU does not name libtpu.so (cargo xtask test sets it)");
+    }
+    has
+}
+
+fn rows(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
 fn a_row_for_every_board_with_memory_time_and_the_largest_batch() {
-    if std::env::var_os("OCTANT_TEST_LIBTPU").is_none() {
-        return println!("SKIPPED: OCTANT_TEST_LIBTPU does not name libtpu.so (cargo xtask test sets it)");
+    if !has_libtpu() {
+        return;
     }
-    let boards = "v2-8,v3-8,v5e-8,v6e-8,v9-8";
-    let (out, err) =
-        plan(&["fashion-cnn-tiny", "--on", boards, "--batch-size", "64", "--images", "640", "--price", "8", "--json"]);
-    let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let targets: Vec<&str> = rows.iter().map(|row| row["target"].as_str().unwrap()).collect();
-    assert_eq!(targets.join(","), boards, "{err}");
-    for row in &rows[..4] {
-        assert_eq!(row["error"], Value::Null, "{row}");
-        assert_eq!(row["fits"], true, "{row}");
+    let boards = ["v2-8", "v3-8", "v5e-8", "v6e-8"];
+    let on = boards.join(",");
+    let (out, err, well) =
+        plan(&["fashion-cnn-tiny", "--on", &on, "--batch-size", "64", "--images", "640", "--price", "8", "--json"]);
+    assert!(well, "{err}");
+    // Not a word of the compilers' logs.
+    assert_eq!(err, "");
+    let rows = rows(&out);
+    let of = |estimate: bool| rows.iter().filter(|row| row["estimate"] == estimate).collect::<Vec<_>>();
+    for rows in [of(true), of(false)] {
+        let targets: Vec<&str> = rows.iter().map(|row| row["target"].as_str().unwrap()).collect();
+        assert_eq!(targets, boards);
+    }
+    // Estimates come first, for every board.
+    assert!(rows[..boards.len()].iter().all(|row| row["estimate"] == true), "{out}");
+    for (row, estimate) in of(false).into_iter().zip(of(true)) {
+        assert_eq!(
+            (&row["error"], &row["fits"], &row["complete"]),
+            (&Value::Null, &true.into(), &true.into()),
+            "{row}"
+        );
         let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"));
         assert!(number("hbm_bytes_per_core") < number("hbm_limit_bytes"), "{row}");
         // A batch is never larger than an epoch, and so small a network fits on any board with all of it.
-        assert_eq!(row["largest_batch"], 640, "{row}");
+        assert_eq!((&row["largest_batch"], &estimate["largest_batch"]), (&640.into(), &640.into()), "{row} {estimate}");
         assert!(number("step_seconds_estimate") > 0.0 && number("compile_seconds") > 0.0, "{row}");
         assert!(number("evaluation_hbm_bytes_per_core") < number("hbm_bytes_per_core") * 2.0, "{row}");
         assert!(number("price_estimate") > 0.0, "{row}");
     }
-    assert!(rows[4]["error"].as_str().unwrap().contains("there is no board called v9-8"), "{}", rows[4]);
 }
 
 /// As `octant train` does, a plan pads it.
 #[test]
 fn a_batch_that_does_not_divide_is_planned_as_it_is() {
-    if std::env::var_os("OCTANT_TEST_LIBTPU").is_none() {
-        return println!("SKIPPED: OCTANT_TEST_LIBTPU does not name libtpu.so (cargo xtask test sets it)");
+    if !has_libtpu() {
+        return;
     }
-    let (out, err) = plan(&["fashion-cnn-tiny", "--on", "v3-8", "--batch-size", "30", "--quick", "--json"]);
-    let row: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&row["error"], &row["batch_size"]), (&Value::Null, &Value::from(30)), "{out} {err}");
+    let (out, err, _) = plan(&["fashion-cnn-tiny", "--on", "v3-8", "--batch-size", "30", "--quick", "--json"]);
+    for row in rows(&out) {
+        assert_eq!((&row["error"], &row["batch_size"]), (&Value::Null, &Value::from(30)), "{out} {err}");
+    }
+}
+
+/// Without a compiler the estimates are there all the same, and the command says that they are all there is.
+#[test]
+fn estimates_need_no_compiler() {
+    let mut command = command(&["mshnet-irstd", "--on", "v2-8,v3-8,v5e-8", "--batch-size", "32", "--json"]);
+    command.env("TPU_LIBRARY_PATH", "/nowhere/libtpu.so").env("HOME", "/nowhere").env("OCTANT_CACHE", "/nowhere");
+    let output = command.output().unwrap();
+    let rows = rows(&String::from_utf8_lossy(&output.stdout));
+    for row in &rows[..3] {
+        assert_eq!((&row["estimate"], &row["complete"]), (&true.into(), &false.into()), "{row}");
+        assert!(row["hbm_bytes_per_core"].as_u64().unwrap() > 10 << 20, "{row}");
+        assert!(
+            row["largest_batch"].as_u64().unwrap() > 32 && row["step_seconds_estimate"].as_f64().unwrap() > 0.0,
+            "{row}"
+        );
+    }
+    // A machine with libtpu among its Python packages may plan after all.
+    let failed = rows.iter().any(|row| row["error"].is_string());
+    assert_eq!(output.status.success(), !failed);
+}
+
+#[test]
+fn a_board_that_nobody_knows_ends_the_command_before_it_begins() {
+    for on in ["v9-8", "v3-8,v9-8"] {
+        let (out, err, well) = plan(&["fashion-cnn-tiny", "--on", on]);
+        assert!(!well && out.is_empty(), "{out}");
+        assert!(err.contains("there is no board called v9-8; Octant knows v2-8, v3-8"), "{err}");
+    }
+}
+
+/// The estimates are printed, the compilers are at work: an interrupt ends them and says what is known.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_keeps_what_is_known() {
+    use std::io::{BufRead, BufReader, Read};
+    if !has_libtpu() {
+        return;
+    }
+    let mut command = command(&["mshnet-irstd", "--on", "v2-8,v3-8", "--batch-size", "32"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut seen = Vec::new();
+    while seen.iter().filter(|line: &&String| line.ends_with("estimate")).count() < 2 {
+        seen.push(lines.next().unwrap_or_else(|| panic!("{seen:?}")).unwrap());
+    }
+    // SAFETY: the process is ours and has not been waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    let status = child.wait().unwrap();
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(status.code(), Some(130), "{err}");
+    assert!(err.contains("octant: stopped; v2-8 is an estimate, v3-8 is an estimate"), "{err}");
 }
 
 #[test]
 fn programs_of_unknown_data_are_not_saved() {
-    let (out, _) = plan(&["resnet-tiny", "--on", "v3-8", "--save"]);
-    assert!(out.contains("--save needs --data DIR") || out.contains("octant plugin install tpu"), "{out}");
+    let (_, err, well) = plan(&["resnet-tiny", "--on", "v3-8", "--save"]);
+    assert!(!well && err.contains("--save needs --data DIR"), "{err}");
 }
 
 #[test]
 fn a_name_that_nobody_knows_is_a_sentence() {
-    let (_, err) = plan(&["resnet5000"]);
+    let (_, err, _) = plan(&["resnet5000"]);
     assert!(err.contains("\"resnet5000\" is neither a recipe nor a model"), "{err}");
 }

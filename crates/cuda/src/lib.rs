@@ -15,12 +15,14 @@ mod c;
 mod facts;
 mod kernels;
 mod passes;
+mod repeatable;
 mod runtime;
 mod xla;
 
 pub use facts::GpuFacts;
 pub use kernels::{NAMES, accepts};
 pub use passes::{Target, called_kernels, prepare};
+pub use repeatable::adds_atomically;
 pub use runtime::store::keep_in;
 
 use runtime::{compiler, driver};

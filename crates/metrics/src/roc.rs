@@ -49,7 +49,7 @@ impl Roc {
         let more = dropped - self.dropped;
         for (bits, counts) in std::mem::take(&mut self.counts) {
             let merged = self.counts.entry(bits >> more).or_default();
-            [0, 1].map(|truth| merged[truth] += counts[truth]);
+            (0..2).for_each(|truth| merged[truth] += counts[truth]);
         }
         self.dropped = dropped;
     }
@@ -62,7 +62,7 @@ impl Roc {
         other.coarsen(dropped);
         for (bits, counts) in other.counts {
             let merged = self.counts.entry(bits).or_default();
-            [0, 1].map(|truth| merged[truth] += counts[truth]);
+            (0..2).for_each(|truth| merged[truth] += counts[truth]);
         }
         while self.counts.len() > MOST_INTERVALS {
             self.coarsen(self.dropped + 1);

@@ -25,6 +25,8 @@ pub struct Board {
 }
 
 const GIB: u64 = 1 << 30;
+/// The chips of one host with eight of them.
+const EIGHT_CHIPS: [i64; 3] = [2, 4, 1];
 
 /// The boards, oldest first. The names of v2 to v5p and of 7x count cores (two per chip), those of v5e and v6e chips.
 pub const BOARDS: [Board; 12] = [
@@ -67,7 +69,14 @@ impl Board {
     /// What [`Topology::new`](crate::Topology::new) needs besides the name.
     pub fn options(&self) -> NamedValues {
         let megacore = ("chip_config_name".to_string(), Value::Text("megacore".to_string()));
-        self.megacore.then_some(megacore).into_iter().collect()
+        let one_host = ("chips_per_host_bounds".to_string(), Value::Ints(EIGHT_CHIPS.to_vec()));
+        // Without being told, libtpu takes eight chips for two hosts of four.
+        let is_eight = self.topology.ends_with(":2x4");
+        [(self.megacore, megacore), (is_eight, one_host)]
+            .into_iter()
+            .filter(|(holds, _)| *holds)
+            .map(|(_, it)| it)
+            .collect()
     }
 }
 
@@ -81,6 +90,15 @@ mod tests {
         assert_eq!(Board::named("V5LitePod-8").unwrap().topology, "v5e:2x4");
         let error = Board::named("v9-8").unwrap_err().to_string();
         assert!(error.contains("no board called v9-8; Octant knows v2-8, v3-8"), "{error}");
+    }
+
+    #[test]
+    fn boards_of_eight_chips_are_one_host() {
+        let hosts = |name: &str| Board::named(name).unwrap().options().get("chips_per_host_bounds").cloned();
+        for name in ["v5e-8", "v6e-8"] {
+            assert_eq!(hosts(name), Some(Value::Ints(vec![2, 4, 1])), "{name}");
+        }
+        assert_eq!((hosts("v3-8"), hosts("v5e-4")), (None, None));
     }
 
     #[test]

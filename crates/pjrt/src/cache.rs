@@ -8,7 +8,7 @@ mod times;
 
 pub use times::Before;
 
-use crate::{CompileOptions, Plugin, environment};
+use crate::{CompileOptions, Plugin};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -36,8 +36,7 @@ impl Key {
         let options = CompileOptions { device_ids: Vec::new(), ..options.clone() }.encode();
         // What a user sets for the compiler by hand makes another program.
         let by_hand = std::env::var("XLA_FLAGS").unwrap_or_default();
-        let repeatable = if environment::is_repeatable() { " repeatable" } else { "" };
-        let version = format!("{compiler} PJRT {}{by_hand}{repeatable}", plugin.version());
+        let version = format!("{compiler} PJRT {}{by_hand}", plugin.version());
         Key::new(program, &options, &version, &counted(kinds))
     }
 

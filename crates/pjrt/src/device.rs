@@ -10,6 +10,8 @@ use crate::sys;
 pub struct DeviceDescription {
     /// Its number, unique among all devices of the platform; device assignments use it.
     pub id: i32,
+    /// Which of several hosts it hangs on, where the plugin says so.
+    pub host: Option<i32>,
     /// The vendor's name for the kind of device, such as `TPU v3` or `NVIDIA H200`.
     pub kind: String,
     /// A long form for logs.
@@ -35,17 +37,20 @@ impl DeviceDescription {
     ) -> Result<DeviceDescription> {
         let device_description = description;
         let mut id = sys::PJRT_DeviceDescription_Id_Args { device_description, ..Default::default() };
+        let mut host = sys::PJRT_DeviceDescription_ProcessIndex_Args { device_description, ..Default::default() };
         let mut kind = sys::PJRT_DeviceDescription_Kind_Args { device_description, ..Default::default() };
         let mut debug = sys::PJRT_DeviceDescription_DebugString_Args { device_description, ..Default::default() };
         let mut attributes = sys::PJRT_DeviceDescription_Attributes_Args { device_description, ..Default::default() };
         // SAFETY: the caller guarantees the description; what the plugin answers lives as long as it, and is copied.
         unsafe {
             call!(plugin, PJRT_DeviceDescription_Id, id)?;
+            let has_host = call!(plugin, PJRT_DeviceDescription_ProcessIndex, host).is_ok();
             call!(plugin, PJRT_DeviceDescription_Kind, kind)?;
             call!(plugin, PJRT_DeviceDescription_DebugString, debug)?;
             call!(plugin, PJRT_DeviceDescription_Attributes, attributes)?;
             Ok(DeviceDescription {
                 id: id.id,
+                host: has_host.then_some(host.process_index),
                 kind: text(kind.device_kind, kind.device_kind_size),
                 debug: text(debug.debug_string, debug.debug_string_size),
                 attributes: from_c(attributes.attributes, attributes.num_attributes),

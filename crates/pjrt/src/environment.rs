@@ -14,9 +14,8 @@ const SKIP_METADATA: (&str, &str) = ("TPU_SKIP_MDS_QUERY", "1");
 /// The log of XLA's runtime is for its developers; errors come to the user as errors.
 const QUIET: (&str, &str) = ("TF_CPP_MIN_LOG_LEVEL", "3");
 
-/// cuDNN may then use only kernels that give the same bits in every run. XLA still takes the fastest of them, unlike with
-/// `xla_gpu_exclude_nondeterministic_ops`, which takes the first: ResNet-50 trained at 0.69 of its speed so.
-const REPEATABLE: (&str, &str) = ("TF_CUDNN_DETERMINISTIC", "1");
+/// Programs may use kernels that add in another order in every run, where those are faster.
+const NONDETERMINISTIC: (&str, &str) = ("OCTANT_NONDETERMINISTIC", "1");
 
 /// What libtpu is told on a machine without a TPU.
 const WITHOUT_TPU: [(&str, &str); 5] = [
@@ -39,8 +38,8 @@ pub fn prepare(nondeterministic: bool) {
         return;
     }
     let for_libtpu = if has_tpu() { &[][..] } else { &WITHOUT_TPU };
-    let repeatable = (!nondeterministic).then_some(&REPEATABLE);
-    for &(name, value) in for_libtpu.iter().chain([&QUIET]).chain(repeatable) {
+    let nondeterministic = nondeterministic.then_some(&NONDETERMINISTIC);
+    for &(name, value) in for_libtpu.iter().chain([&QUIET]).chain(nondeterministic) {
         if std::env::var_os(name).is_none() {
             // SAFETY: this is the only thread, so nobody reads the environment meanwhile.
             unsafe { std::env::set_var(name, value) };
@@ -71,9 +70,9 @@ pub fn has_tpu() -> bool {
     })
 }
 
-/// Whether programs give the same bits in every run: part of what a stored program depends on.
+/// Whether programs give the same bits in every run.
 pub(crate) fn is_repeatable() -> bool {
-    std::env::var_os(REPEATABLE.0).is_some_and(|value| value == REPEATABLE.1)
+    std::env::var_os(NONDETERMINISTIC.0).is_none_or(|value| value != NONDETERMINISTIC.1)
 }
 
 fn is_single_threaded() -> bool {

@@ -12,6 +12,7 @@ pub mod boards;
 pub mod cache;
 pub mod discover;
 pub mod environment;
+pub mod estimate;
 pub mod install;
 pub mod surroundings;
 

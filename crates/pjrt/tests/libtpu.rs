@@ -48,6 +48,8 @@ fn every_board_has_the_devices_and_memory_of_our_table(plugin: &Plugin) {
         let devices = topology.devices().expect("devices");
         assert_eq!(devices.len(), board.devices, "{}", board.name);
         assert!(devices.iter().all(|device| device.coords().is_some()));
+        // A board is one machine; libtpu would otherwise make two of eight v5e or v6e chips.
+        assert!(devices.iter().all(|device| device.host == Some(0)), "{}: {devices:?}", board.name);
         let limit = topology.memory_limit().expect("attributes").expect("libtpu states the limit");
         // Programs get a little less than what is sold: the runtime keeps some for itself.
         let share = limit as f64 / board.memory as f64;

@@ -10,7 +10,7 @@ use octant_data::detection::{self, AugmentSettings, BoxAugment};
 use octant_data::{Dataset, LastBatch, Pipeline};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::options::one_of;
-use octant_train::{Pace, Phase, PhaseOptions, Rate};
+use octant_train::{Pace, Phase, Rate};
 use std::sync::Arc;
 
 /// What phases must know of the data.

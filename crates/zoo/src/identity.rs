@@ -5,7 +5,7 @@ use crate::{Entry, describe};
 use octant_archive::Archive;
 use octant_graph::GraphError;
 use octant_nn::VariableSpec;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 const MODEL: &str = "octant.model";
 const CLASSES: &str = "octant.classes";
@@ -84,12 +84,27 @@ pub fn identify(archive: &Archive, entry: &'static Entry) -> Result<Identity, Gr
     // What grows with the number of classes is the head's output.
     let (larger, _) = describe(&*(entry.build)(entry.classes + 1), entry.preprocessing.input)?;
     let archive = with_current_names(archive, &specs);
-    let classes = specs.iter().zip(&larger).find_map(|(spec, larger)| {
-        let (dims, grown) = (spec.reference_dims(), larger.reference_dims());
-        let axis = (0..dims.len()).find(|&axis| dims[axis] == entry.classes && grown[axis] == entry.classes + 1)?;
-        let found = archive.get(&spec.path)?.dims();
-        (found.len() == dims.len()).then(|| found[axis])
-    });
+    let possible: BTreeSet<usize> = specs
+        .iter()
+        .zip(&larger)
+        .filter_map(|(spec, larger)| {
+            let (dims, grown) = (spec.reference_dims(), larger.reference_dims());
+            let axis = (0..dims.len()).find(|&axis| grown[axis] == dims[axis] + 1)?;
+            let found = archive.get(&spec.path)?.dims();
+            (found.len() == dims.len()).then(|| found[axis])
+        })
+        .collect();
+    // Hidden layers of detectors grow with the head too: the size is the one with which everything fits.
+    let fits = |&classes: &usize| {
+        let Ok((specs, _)) = describe(&*(entry.build)(classes), entry.preprocessing.input) else { return false };
+        let fits =
+            |spec: &VariableSpec| archive.get(&spec.path).is_none_or(|found| found.dims() == spec.reference_dims());
+        specs.iter().all(fits)
+    };
+    let classes = match possible.len() {
+        0 | 1 => possible.first().copied(),
+        _ => possible.iter().copied().find(fits).or(possible.first().copied()),
+    };
     Ok(Identity { entry, classes })
 }
 

@@ -139,6 +139,8 @@ fn curves_are_hovered_zoomed_panned_picked_and_shared() {
     browser.mouse("mousePressed", x, y, 0);
     browser.mouse("mouseReleased", x, y, 0);
     browser.wait("one run", &format!("{}.curves.length === 1 && location.hash.includes('hide=')", chart("loss")));
+    // The group of the run that is hidden now is gone, so the chart moved.
+    let [x, y] = browser.middle("[data-tag=\"loss\"] canvas.over");
     browser.mouse("mousePressed", x, y, 0);
     browser.mouse("mouseReleased", x, y, 0);
     browser.wait("all runs", &format!("{}.curves.length === 4", chart("loss")));
@@ -295,6 +297,13 @@ fn new_points_appear_within_a_second_and_a_restarted_server_is_found_again() {
     drop(again);
 }
 
+/// Seconds that the page's thread was busy.
+fn busy(browser: &mut Browser) -> f64 {
+    let metrics = browser.call("Performance.getMetrics", json!({}));
+    let found = metrics["metrics"].as_array().unwrap().iter().find(|metric| metric["name"] == "TaskDuration");
+    found.unwrap()["value"].as_f64().unwrap()
+}
+
 #[test]
 fn fifteen_hundred_runs_scroll() {
     let Some(mut browser) = browser() else { return };
@@ -325,9 +334,13 @@ fn fifteen_hundred_runs_scroll() {
     let script = "(async () => { const main = document.querySelector('main'), list = document.querySelector('.list'); let frames = 0; const begun = performance.now(); \
                   while (performance.now() - begun < 3000) { main.scrollTop += 12; list.scrollTop += 40; await new Promise(r => requestAnimationFrame(r)); frames += 1; } \
                   return frames / 3; })()";
+    // In processor time of the page's thread: what a frame costs does not depend on what else the machine does.
+    browser.call("Performance.enable", json!({ "timeDomain": "threadTicks" }));
+    let before = busy(&mut browser);
     let rate = browser.eval(script).as_f64().unwrap();
-    println!("1,500 runs × 20 metrics scroll at {rate:.0} frames/s");
-    assert!(rate > 5.0, "{rate} frames/s, even on a machine that is busy with other tests");
+    let each = 1000.0 * (busy(&mut browser) - before) / (3.0 * rate);
+    println!("1,500 runs × 20 metrics scroll at {rate:.0} frames/s on this machine now; a frame costs {each:.1} ms");
+    assert!(each < 33.0, "a frame costs {each} ms");
     browser.shot(&shots().join("fifteen-hundred.png"));
     check(&mut browser, &serving);
 }

@@ -30,7 +30,7 @@ pub fn octant_run(path: &Path, index: usize, epochs: u64) {
         let values = [("lr", 0.1), ("loss", loss), ("val_loss", loss * 1.1), ("val_accuracy", accuracy)];
         let row = [("epoch", epoch as f64), ("phase", 0.0), ("step", (epoch * 32) as f64)];
         let row = row.iter().chain(&values).map(|(name, value)| (name.to_string(), *value)).collect::<Vec<_>>();
-        run.metrics.row(&row).unwrap();
+        run.metrics.row(&row, &[]).unwrap();
         for (name, value) in values {
             run.events.scalar(epoch, name, value).unwrap();
         }
@@ -39,7 +39,7 @@ pub fn octant_run(path: &Path, index: usize, epochs: u64) {
         let rest = [("validation", 0.4), ("checkpoint", 0.1), ("compile", if epoch == 1 { 1.2 } else { 0.0 })];
         let speed = [("images_per_second", 270.0 + 3.0 * (epoch % 4) as f64)];
         let times = times.iter().chain(&rest).chain(&speed).map(|(name, value)| (name.to_string(), *value));
-        run.timing.row(&times.collect::<Vec<_>>()).unwrap();
+        run.timing.row(&times.collect::<Vec<_>>(), &[]).unwrap();
         run.log(&format!("main: epoch {epoch} loss {loss:.6}; bound by device (66 % of the time; input 17 %)"))
             .unwrap();
         let weights: Vec<f32> =

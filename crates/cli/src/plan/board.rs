@@ -2,8 +2,9 @@
 
 use super::Arguments;
 use super::kept::{command, keep};
-use super::search::{Size, largest};
+use super::search::{Search, Size};
 use super::steps::Steps;
+use super::turns::{Answer, Turns};
 use crate::device;
 use crate::recipes::Recipe;
 use anyhow::{Context, Result};
@@ -59,81 +60,98 @@ impl Attempt {
 }
 
 /// What one board would do with a recipe.
-pub(super) struct Verdict {
-    target: String,
-    outcome: Result<Outcome>,
-}
-
-struct Outcome {
-    batch: usize,
-    fits: bool,
-    memory: Option<u64>,
-    limit: u64,
-    largest: usize,
-    cost: Option<Cost>,
-    step: Option<f64>,
-    evaluation: Option<u64>,
-    images: usize,
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    pub batch: usize,
+    pub fits: bool,
+    pub memory: Option<u64>,
+    pub limit: u64,
+    pub largest: usize,
+    pub cost: Option<Cost>,
+    pub step: Option<f64>,
+    pub evaluation: Option<u64>,
+    pub images: usize,
     /// How many programs were kept, where that was asked for.
-    saved: Option<usize>,
+    pub saved: Option<usize>,
+    /// No compiler was asked.
+    pub estimate: bool,
+    /// Nothing is left to compile.
+    pub complete: bool,
 }
 
-pub(super) fn verdict(arguments: &Arguments, recipe: &Recipe, name: &str) -> Verdict {
-    Verdict { target: name.to_string(), outcome: outcome(arguments, recipe, name) }
+/// Plans for one board in this process, one compilation per turn.
+pub(super) fn plan_in_turns(arguments: &Arguments, recipe: &Recipe, name: &str) {
+    let mut turns = Turns::new();
+    let row = match outcome(arguments, recipe, name, &mut turns) {
+        Ok(outcome) => outcome.to_json(name, arguments, recipe),
+        Err(error) => failed_row(name, &format!("{error:#}")),
+    };
+    Turns::answer(&Answer { row, next: None, left: 0 });
 }
 
-fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str) -> Result<Outcome> {
+/// Batches that are measured at most to find the largest.
+const TRIES: usize = 2;
+
+fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str, turns: &mut Turns) -> Result<Outcome> {
+    turns.wait(Answer { row: Value::Null, next: None, left: 0 });
     let target = Target::named(name)?;
     let (devices, limit) = (target.devices(), target.limit()?);
     let steps = Steps::new(arguments, recipe, devices)?;
-    let attempt = |batch: usize| target.attempt(&steps.training(batch)?, limit);
     let asked = asked(arguments, recipe)?;
     let first_batch = asked.unwrap_or(8 * devices);
-    let first = attempt(first_batch)?;
+    let program = steps.training(first_batch)?;
+    let (fixed, tries) = (state_bytes(&program), if arguments.quick { 0 } else { TRIES });
     let most = steps.images.next_multiple_of(devices);
-    let fixed = state_bytes(&steps.training(first_batch)?);
-    let search = |batch: usize| Ok(attempt(batch)?.size());
-    let tries = if arguments.quick { 0 } else { 3 };
-    let largest = largest((first_batch, first.size()), devices, most, limit, fixed, tries, search)?;
-    let (batch, chosen) = match asked {
-        Some(batch) => (batch, first),
-        None if largest == first_batch || largest == 0 => (first_batch, first),
-        None => (largest, attempt(largest)?),
+    let mut attempts = vec![(first_batch, target.attempt(&program, limit)?)];
+    let measured = vec![(first_batch, attempts[0].1.size())];
+    let mut search = Search { step: devices, most, limit, fixed, tries, measured };
+    let known = |attempts: &[(usize, Attempt)], search: &Search| {
+        let largest = search.largest();
+        // The batch that was asked for, or the largest that was seen to fit.
+        let measured = |batch: usize| attempts.iter().find(|(of, _)| *of == batch);
+        let chosen = asked.and_then(measured).or_else(|| measured(largest)).unwrap_or(&attempts[0]);
+        target.outcome(chosen, limit, largest, steps.images)
     };
-    let evaluation = target.attempt(&steps.evaluation(batch)?, limit)?;
-    let (size, evaluation_bytes) = (chosen.size(), evaluation.size().bytes);
-    let cost = match &chosen {
-        Attempt::Fits(compiled) => Some(compiled.cost),
-        Attempt::TooLarge { .. } => None,
-    };
-    let saved = match (&arguments.save, &target) {
-        (Some(folder), Target::Board { topology, .. }) if size.fits => {
-            let programs = [(steps.training(batch)?, chosen), (steps.evaluation(batch)?, evaluation)];
-            let made = programs.into_iter().filter_map(|(program, attempt)| attempt.made(topology, &program));
-            Some(keep(folder.as_deref(), &steps, batch, topology, &made.collect::<Result<Vec<_>>>()?)?)
-        }
+    while let Some(batch) = search.next() {
+        let row = known(&attempts, &search).to_json(name, arguments, recipe);
+        turns.wait(Answer { row, next: Some(format!("largest batch, {batch}?")), left: search.tries_left() + 1 });
+        let attempt = target.attempt(&steps.training(batch)?, limit)?;
+        search.measured.push((batch, attempt.size()));
+        attempts.push((batch, attempt));
+    }
+    let largest = search.largest();
+    if asked.is_none() && largest > 0 && attempts.iter().all(|(batch, _)| *batch != largest) {
+        let row = known(&attempts, &search).to_json(name, arguments, recipe);
+        turns.wait(Answer { row, next: Some(format!("training step, batch {largest}")), left: 2 });
+        attempts.push((largest, target.attempt(&steps.training(largest)?, limit)?));
+    }
+    let mut outcome = known(&attempts, &search);
+    let row = outcome.to_json(name, arguments, recipe);
+    turns.wait(Answer { row, next: Some("evaluation".into()), left: 1 });
+    let evaluation = target.attempt(&steps.evaluation(outcome.batch)?, limit)?;
+    outcome.evaluation = evaluation.size().bytes;
+    outcome.complete = true;
+    if let (Some(folder), Target::Board { topology, .. }, true) = (&arguments.save, &target, outcome.fits) {
         // The backend of a device that is here keeps its programs by itself.
-        _ => None,
-    };
-    let step = cost.and_then(|cost| target.step_seconds(&cost));
-    let images = steps.images;
-    Ok(Outcome {
-        batch,
-        fits: size.fits,
-        memory: size.bytes,
-        limit,
-        largest,
-        cost,
-        step,
-        evaluation: evaluation_bytes,
-        images,
-        saved,
-    })
+        let place =
+            attempts.iter().position(|(batch, _)| *batch == outcome.batch).context("a batch that was not tried")?;
+        let chosen = attempts.swap_remove(place).1;
+        let programs = [(steps.training(outcome.batch)?, chosen), (steps.evaluation(outcome.batch)?, evaluation)];
+        let made = programs.into_iter().filter_map(|(program, attempt)| attempt.made(topology, &program));
+        let made = made.collect::<Result<Vec<_>>>()?;
+        outcome.saved = Some(keep(folder.as_deref(), &steps, outcome.batch, topology, &made)?);
+    }
+    Ok(outcome)
+}
+
+/// Whether a target is a device of this machine.
+pub(super) fn is_here(name: &str) -> bool {
+    matches!(name, "cuda" | "gpu")
 }
 
 impl Target {
     fn named(name: &str) -> Result<Target> {
-        if matches!(name, "cuda" | "gpu") {
+        if is_here(name) {
             let backend = device::open("cuda", None)
                 .context("XLA chooses a GPU's kernels by measuring them, so this target needs one in this machine")?;
             return Ok(Target::Here(backend));
@@ -182,6 +200,18 @@ impl Target {
         }
     }
 
+    fn outcome(&self, (batch, attempt): &(usize, Attempt), limit: u64, largest: usize, images: usize) -> Outcome {
+        let size = attempt.size();
+        let cost = match attempt {
+            Attempt::Fits(compiled) => Some(compiled.cost),
+            Attempt::TooLarge { .. } => None,
+        };
+        let step = cost.and_then(|cost| self.step_seconds(&cost));
+        let (memory, evaluation, saved) = (size.bytes, None, None);
+        let (batch, fits, estimate, complete) = (*batch, size.fits, false, false);
+        Outcome { batch, fits, memory, limit, largest, cost, step, evaluation, images, saved, estimate, complete }
+    }
+
     /// The compiler's estimate where it has one, otherwise what arithmetic and memory allow at best; both are optimistic.
     fn step_seconds(&self, cost: &Cost) -> Option<f64> {
         let Target::Board { board, .. } = self else { return cost.seconds };
@@ -192,7 +222,7 @@ impl Target {
 }
 
 /// The batch size that is wanted; none for the largest that fits.
-fn asked(arguments: &Arguments, recipe: &Recipe) -> Result<Option<usize>> {
+pub(super) fn asked(arguments: &Arguments, recipe: &Recipe) -> Result<Option<usize>> {
     match arguments.batch_size.as_deref() {
         None => Ok(Some(recipe.step.batch_size)),
         Some("auto") => Ok(None),
@@ -209,33 +239,31 @@ fn state_bytes(program: &Program) -> u64 {
     program.donated.iter().map(|(input, _)| shapes[*input].bytes() as u64).sum()
 }
 
-impl Verdict {
-    /// The row of a target that could not be planned.
-    pub(super) fn failed(target: &str, error: String) -> Value {
-        json!({
-            "target": target, "fits": false, "hbm_bytes_per_core": null, "hbm_limit_bytes": null, "largest_batch": null,
-            "step_seconds_estimate": null, "compile_seconds": null, "error": error,
-        })
-    }
+/// The row of a target that could not be planned.
+pub(super) fn failed_row(target: &str, error: &str) -> Value {
+    json!({
+        "target": target, "estimate": false, "complete": true, "fits": false, "hbm_bytes_per_core": null,
+        "hbm_limit_bytes": null, "largest_batch": null, "step_seconds_estimate": null, "compile_seconds": null,
+        "error": error,
+    })
+}
 
-    pub(super) fn to_json(&self, arguments: &Arguments, recipe: &Recipe) -> Value {
-        let outcome = match &self.outcome {
-            Ok(outcome) => outcome,
-            Err(error) => return Verdict::failed(&self.target, format!("{error:#}")),
-        };
-        let epoch = outcome.step.map(|step| step * outcome.images.div_ceil(outcome.batch) as f64);
+impl Outcome {
+    pub fn to_json(&self, target: &str, arguments: &Arguments, recipe: &Recipe) -> Value {
+        let epoch = self.step.map(|step| step * self.images.div_ceil(self.batch) as f64);
         let epochs: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum();
         let all = epoch.map(|epoch| epoch * epochs as f64);
         let price = all.zip(arguments.price).map(|(seconds, price)| seconds / 3600.0 * price);
+        let compiled = self.cost.filter(|_| !self.estimate);
         json!({
-            "target": self.target, "fits": outcome.fits, "batch_size": outcome.batch,
-            "hbm_bytes_per_core": outcome.memory, "hbm_limit_bytes": outcome.limit, "largest_batch": outcome.largest,
-            "evaluation_hbm_bytes_per_core": outcome.evaluation,
-            "step_seconds_estimate": outcome.step, "epoch_seconds_estimate": epoch, "recipe_seconds_estimate": all,
-            "price_estimate": price, "flops_per_step": outcome.cost.map(|cost| cost.flops),
-            "bytes_per_step": outcome.cost.and_then(|cost| cost.bytes),
-            "compile_seconds": outcome.cost.map(|cost| cost.compile_time.as_secs_f64()), "error": null,
-            "saved": outcome.saved, "train": outcome.saved.map(|_| command(arguments, recipe, outcome.batch)),
+            "target": target, "estimate": self.estimate, "complete": self.complete, "fits": self.fits,
+            "batch_size": self.batch, "hbm_bytes_per_core": self.memory, "hbm_limit_bytes": self.limit,
+            "largest_batch": self.largest, "evaluation_hbm_bytes_per_core": self.evaluation,
+            "step_seconds_estimate": self.step, "epoch_seconds_estimate": epoch, "recipe_seconds_estimate": all,
+            "price_estimate": price, "flops_per_step": self.cost.map(|cost| cost.flops),
+            "bytes_per_step": self.cost.and_then(|cost| cost.bytes),
+            "compile_seconds": compiled.map(|cost| cost.compile_time.as_secs_f64()), "error": null,
+            "saved": self.saved, "train": self.saved.map(|_| command(arguments, recipe, self.batch)),
         })
     }
 }

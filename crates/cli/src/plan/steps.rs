@@ -40,6 +40,12 @@ impl Steps {
         Ok(Steps { phases, step: recipe.step.clone(), mesh: Mesh::new(devices), images })
     }
 
+    /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.
+    pub fn of_one_device(self, devices: usize) -> Steps {
+        let batch_groups = (self.step.batch_groups / devices).max(1);
+        Steps { step: StepOptions { batch_groups, ..self.step }, mesh: Mesh::single(), ..self }
+    }
+
     /// The learning step of the phase that lasts longest.
     pub fn training(&self, batch: usize) -> Result<Program> {
         Ok(step::training(&self.longest(batch)?)?.program)

@@ -8,7 +8,7 @@ use crate::output::Json;
 use crate::recipes::Recipe;
 use crate::{Ending, device, plan, prepare};
 use anyhow::{Context, Result, bail};
-use octant_data::decode::{Channels, DecodeOptions, read_image};
+use octant_data::decode::{Channels, DecodeOptions, Format, read_image};
 use octant_data::readers::images_below;
 use octant_data::transforms::Placed;
 use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Step, Target, Transform};

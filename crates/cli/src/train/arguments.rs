@@ -78,14 +78,7 @@ pub(super) fn resolve(arguments: &Arguments) -> Result<(Recipe, Option<PathBuf>)
     for assignment in &arguments.set {
         recipes::set_text(&mut table, assignment)?;
     }
-    let mut recipe = recipes::check(table)?;
-    // A run can be gone on with from another folder.
-    for path in [&mut recipe.data.dir, &mut recipe.weights].into_iter().flatten() {
-        if path.is_relative() && path.exists() {
-            *path = std::path::absolute(&*path).with_context(|| format!("cannot find {}", path.display()))?;
-        }
-    }
-    Ok((recipe, out))
+    Ok((recipes::check(table)?, out))
 }
 
 /// `9h`, `30m`, `90s`.

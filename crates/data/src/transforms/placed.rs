@@ -56,7 +56,9 @@ impl Placed {
             | Step::GaussianBlur { .. }
             | Step::RandomErasing { .. }
             | Step::ToU8 => {}
-            Step::RandomCrop { .. }
+            // Detectors bring their boxes back themselves.
+            Step::Letterbox { .. }
+            | Step::RandomCrop { .. }
             | Step::RandomResizedCrop { .. }
             | Step::ScaleJitterCrop { .. }
             | Step::MaskCrop { .. }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic, in their own functions too")]
 
+mod pack;
 mod random;
 mod rewrites;
 mod text;

@@ -1,6 +1,6 @@
 //! From a program to the text that a plugin's compiler reads.
 
-use super::CUDA;
+use super::{CUDA, TPU};
 use crate::plugin::Plugin;
 use octant_cuda::GpuFacts;
 use octant_runtime as runtime;
@@ -8,7 +8,14 @@ use octant_runtime::{Program, RuntimeError};
 use octant_stablehlo::Precision;
 
 /// How a program becomes text.
-pub type Lowering = fn(&Program, &Form) -> runtime::Result<String>;
+pub type Lowering = fn(&Program, &Form) -> runtime::Result<Lowered>;
+
+/// What the compiler is given.
+pub struct Lowered {
+    pub text: String,
+    /// Whether the compiler's fastest kernels for this program might add in another order in every run.
+    pub adds_atomically: bool,
+}
 
 /// How programs are written for a platform.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +23,8 @@ pub struct Form {
     precision: Precision,
     /// The facts of an NVIDIA GPU, whose compiler wants some things written differently.
     gpu: Option<GpuFacts>,
+    /// Arrays lie in tiles, as on TPUs, which narrow images would fill to a small part.
+    tiled: bool,
     /// Kernels of our own that programs may call.
     kernels: &'static [&'static str],
 }
@@ -28,7 +37,8 @@ impl Form {
 
     /// The form for a platform, and why it has none of our kernels where it might have.
     pub fn of(platform: &str, plugin: &Plugin) -> (Form, Option<String>) {
-        let plain = Form { precision: Precision::default(), gpu: None, kernels: &[] };
+        let tiled = platform == TPU;
+        let plain = Form { precision: Precision::default(), gpu: None, tiled, kernels: &[] };
         if platform != CUDA {
             return (plain, None);
         }
@@ -46,16 +56,26 @@ fn register_kernels(plugin: &Plugin) -> Result<(), String> {
     calls.iter().try_for_each(|call| plugin.register(call)).map_err(|error| error.to_string())
 }
 
-pub fn lower(program: &Program, form: &Form) -> runtime::Result<String> {
+pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
     let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
         backend: "StableHLO".to_string(),
         message: error.to_string(),
     };
     let options = octant_stablehlo::Options { precision: form.precision, kernels: form.kernels, ..Default::default() };
-    let Some(gpu) = form.gpu else { return octant_stablehlo::lower(program, &options).map_err(refused) };
+    let plain = |program: &Program| {
+        let text = octant_stablehlo::lower(program, &options).map_err(refused)?;
+        Ok(Lowered { text, adds_atomically: false })
+    };
+    if form.tiled {
+        let graph = octant_graph::passes::pack_narrow_images(&program.graph);
+        return plain(&Program { graph, ..program.clone() });
+    }
+    let Some(gpu) = form.gpu else { return plain(program) };
     // XLA cannot partition a call that it knows nothing about.
     let kernels = !form.kernels.is_empty() && program.mesh.devices() == 1;
     let target = octant_cuda::Target { gpu, kernels, fast_products: form.precision == Precision::Fast };
     let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
-    octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)
+    let adds_atomically = octant_cuda::adds_atomically(&graph);
+    let text = octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)?;
+    Ok(Lowered { text, adds_atomically })
 }

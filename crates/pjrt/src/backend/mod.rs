@@ -27,7 +27,7 @@ pub use crate::cache::Before;
 
 use self::buffer::ShardedBuffer;
 use self::executable::PjrtExecutable;
-use self::lowering::{Form, Lowering, lower};
+use self::lowering::{Form, Lowered, Lowering, lower};
 
 /// What the CUDA plugin calls its platform.
 const CUDA: &str = "cuda";
@@ -141,11 +141,11 @@ impl runtime::Backend for PjrtBackend {
         if let Some(reason) = reason {
             self.say(&format!("XLA's own kernels are used instead of ours: {reason}"));
         }
-        let text = (self.lowering)(program, &self.form)?;
+        let Lowered { text, adds_atomically } = (self.lowering)(program, &self.form)?;
         options.write_dump(program, "graph.txt", || program.graph.to_string().into_bytes())?;
         options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
         let start = Instant::now();
-        let compiled = self.load_or_compile(&program.name, &text, self.compile_options(program)?);
+        let compiled = self.load_or_compile(&program.name, &text, self.compile_options(program, adds_atomically)?);
         let (loaded, from_cache) = compiled.map_err(|error| refused(&self.name, error))?;
         if options.dump.is_some() {
             match loaded.executable().optimized_program() {
@@ -213,7 +213,7 @@ pub fn key_of(topology: &Topology, program: &Program) -> runtime::Result<Key> {
 
 /// As a backend on a TPU board lowers it.
 fn lowering_for_boards(topology: &Topology, program: &Program) -> runtime::Result<String> {
-    lower(program, &Form::of(TPU, topology.plugin()).0)
+    Ok(lower(program, &Form::of(TPU, topology.plugin()).0)?.text)
 }
 
 /// The runtime's form of what a compiler said, for executables here and for those of boards elsewhere.

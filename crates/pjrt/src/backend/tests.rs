@@ -29,7 +29,7 @@ fn lower(program: &Program) -> runtime::Result<String> {
 
 fn backend() -> PjrtBackend {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
-    PjrtBackend { lowering: |program, _| lower(program), ..backend }
+    PjrtBackend { lowering: |program, _| Ok(Lowered { text: lower(program)?, adds_atomically: false }), ..backend }
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn the_second_compilation_comes_from_the_cache() {
     let files = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path());
     let entry = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "executable")).unwrap();
     let backend = backend();
-    let key = backend.cache_key("outputs=2 donates=0", &backend.compile_options(&program()).unwrap());
+    let key = backend.cache_key("outputs=2 donates=0", &backend.compile_options(&program(), false).unwrap());
     ExecutableCache::new(folder.path()).store(&key.unwrap(), b"rubbish").unwrap();
     assert!(compile().starts_with("step: compiling again, because the stored executable could not be loaded"));
     assert_eq!(compile(), "step: loaded from the cache");
@@ -102,8 +102,8 @@ fn a_program_planned_for_a_board_has_the_key_that_the_board_looks_for() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
     let topology = Topology::new(backend.client().plugin(), "v3:1x1x1", &NamedValues::new()).unwrap();
-    let text = (backend.lowering)(&program(), &backend.form).unwrap();
-    let options = backend.compile_options(&program()).unwrap();
+    let text = (backend.lowering)(&program(), &backend.form).unwrap().text;
+    let options = backend.compile_options(&program(), false).unwrap();
     assert!(!options.device_ids.is_empty(), "here the devices have numbers");
     assert_eq!(backend.cache_key(&text, &options).unwrap(), key_of(&topology, &program()).unwrap());
 }

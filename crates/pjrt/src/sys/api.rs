@@ -42,7 +42,7 @@ pub struct PJRT_Api {
     pub PJRT_Client_DefaultDeviceAssignment: Call<PJRT_Client_DefaultDeviceAssignment_Args>,
     pub PJRT_Client_BufferFromHostBuffer: Call<PJRT_Client_BufferFromHostBuffer_Args>,
     pub PJRT_DeviceDescription_Id: Call<PJRT_DeviceDescription_Id_Args>,
-    pub PJRT_DeviceDescription_ProcessIndex: Unused,
+    pub PJRT_DeviceDescription_ProcessIndex: Call<PJRT_DeviceDescription_ProcessIndex_Args>,
     pub PJRT_DeviceDescription_Attributes: Call<PJRT_DeviceDescription_Attributes_Args>,
     pub PJRT_DeviceDescription_Kind: Call<PJRT_DeviceDescription_Kind_Args>,
     pub PJRT_DeviceDescription_DebugString: Call<PJRT_DeviceDescription_DebugString_Args>,

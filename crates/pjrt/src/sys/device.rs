@@ -4,6 +4,7 @@ use super::*;
 
 pjrt_structs! {
     PJRT_DeviceDescription_Id_Args { device_description: *mut PJRT_DeviceDescription, id: c_int }
+    PJRT_DeviceDescription_ProcessIndex_Args { device_description: *mut PJRT_DeviceDescription, process_index: c_int }
     PJRT_DeviceDescription_Attributes_Args {
         device_description: *mut PJRT_DeviceDescription,
         num_attributes: usize,

@@ -28,6 +28,7 @@ fn struct_sizes_equal_the_headers_struct_traits() {
         (PJRT_Client_Compile_Args::STRUCT_SIZE, 56, "PJRT_Client_Compile_Args"),
         (PJRT_Client_Load_Args::STRUCT_SIZE, 56, "PJRT_Client_Load_Args"),
         (PJRT_DeviceDescription_Id_Args::STRUCT_SIZE, 28, "PJRT_DeviceDescription_Id_Args"),
+        (PJRT_DeviceDescription_ProcessIndex_Args::STRUCT_SIZE, 28, "PJRT_DeviceDescription_ProcessIndex_Args"),
         (PJRT_DeviceDescription_Attributes_Args::STRUCT_SIZE, 40, "PJRT_DeviceDescription_Attributes_Args"),
         (PJRT_DeviceDescription_Kind_Args::STRUCT_SIZE, 40, "PJRT_DeviceDescription_Kind_Args"),
         (PJRT_DeviceDescription_DebugString_Args::STRUCT_SIZE, 40, "PJRT_DeviceDescription_DebugString_Args"),

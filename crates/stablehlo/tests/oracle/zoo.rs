@@ -2,7 +2,8 @@
 
 use crate::client::{self, Run};
 use octant_graph::HostTensor;
-use octant_runtime::Sharding;
+use octant_graph::passes::pack_narrow_images;
+use octant_runtime::{Program, Sharding};
 
 #[path = "../../../train/tests/support/tiny_steps.rs"]
 mod tiny_steps;
@@ -39,6 +40,23 @@ fn models_train_the_same_in_the_forms_that_gpus_get() {
     let run = |model: &'static str, gpu: bool| {
         let (program, inputs) = tiny_step(model, BATCH, 1);
         Run::new(if gpu { crate::for_gpus(program) } else { program }, inputs)
+    };
+    let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
+    pairs_agree(&MODELS, &client::run(&python, &runs));
+}
+
+/// Narrow images with every 2×2 pixels as one: on one device as they are, on eight in the form that TPUs get.
+#[test]
+fn packed_models_train_on_eight_devices_as_plain_ones_on_one() {
+    let python = match client::python() {
+        Ok(python) => python,
+        Err(skipped) => return println!("{skipped}"),
+    };
+    const MODELS: [&str; 4] = ["mshnet-tiny", "unet-tiny", "resnet-tiny", "mobilenet_v3-tiny"];
+    let run = |model: &'static str, packed: bool| {
+        let (program, inputs) = tiny_step(model, BATCH, if packed { DEVICES } else { 1 });
+        let graph = if packed { pack_narrow_images(&program.graph) } else { program.graph.clone() };
+        Run::new(Program { graph, ..program }, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
     pairs_agree(&MODELS, &client::run(&python, &runs));

@@ -10,6 +10,7 @@ mod deterministic;
 #[path = "../golden/engine.rs"]
 mod engine;
 #[path = "../golden/figures.rs"]
+#[allow(dead_code, reason = "every detector states both tolerances")]
 mod figures;
 mod program;
 #[path = "../golden/wide.rs"]

@@ -262,3 +262,14 @@ fn fused_convolutions_mean_the_same() {
         assert_same_on(&graph, &prepare(&graph, &[], &SMALL), &eighths(&graph), 1e-4);
     }
 }
+
+/// Two runs of such programs ended with other weights, because cuDNN adds the weight gradients of f32 atomically.
+#[test]
+fn two_runs_in_f32_ended_with_other_weights() {
+    let atomic = |graph: &Graph| crate::adds_atomically(&prepare(graph, &[], &TARGET));
+    let stem = |dtype| convolution_gradients(dtype, [8, 28, 28, 1], [3, 3, 1, 64], 1);
+    assert!(atomic(&stem(DType::F32)), "left to cuDNN");
+    assert!(!atomic(&stem(DType::BF16)));
+    let ours = convolution_gradients(DType::F32, [2, 50, 40, 2], [7, 7, 2, 1], 1);
+    assert!(!atomic(&ours), "our kernels add in the same order in every run");
+}

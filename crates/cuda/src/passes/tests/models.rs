@@ -5,7 +5,7 @@ use crate::passes::prepare;
 use octant_graph::Graph;
 use octant_runtime::Program;
 use octant_train::step::{self, StepPlan};
-use octant_train::{Classify, MaskLoss, Segment, Task};
+use octant_train::{Classify, Detect, MaskLoss, Segment, Task};
 use std::collections::BTreeMap;
 
 fn training_step(model: &str, side: usize, batch: usize) -> Program {
@@ -19,6 +19,7 @@ fn training_step(model: &str, side: usize, batch: usize) -> Program {
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
+        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 8, epochs: 1 }),
     };
     step::training(&StepPlan::new(&*task, batch)).unwrap().program
 }

@@ -1,0 +1,54 @@
+//! The first row of every board: an estimate of our own, for which nothing is compiled.
+
+use super::Arguments;
+use super::board::{OPTIMISM, Outcome, asked};
+use super::search::{Size, crossing};
+use super::steps::Steps;
+use crate::recipes::Recipe;
+use anyhow::Result;
+use octant_pjrt::boards::Board;
+use octant_pjrt::estimate::estimate;
+use octant_runtime::Cost;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The estimate for one board, as a row.
+pub(super) fn row(arguments: &Arguments, recipe: &Recipe, target: &str) -> Result<Value> {
+    let board = Board::named(target)?;
+    let devices = board.devices;
+    // Devices do the same work on their shares of the batch.
+    let steps = Steps::new(arguments, recipe, devices)?.of_one_device(devices);
+    let most = steps.images.next_multiple_of(devices);
+    let of = |batch: usize| Ok::<_, anyhow::Error>(estimate(&steps.training(batch.div_ceil(devices))?, &board));
+    let first_batch = asked(arguments, recipe)?.unwrap_or(8 * devices).next_multiple_of(devices);
+    let first = of(first_batch)?;
+    // Memory is close to a straight line over the batch.
+    let second_batch = 2 * first_batch;
+    let size = |bytes: u64| Size { bytes: Some(bytes), fits: bytes <= board.memory };
+    let line = [(first_batch, size(first.bytes)), (second_batch, size(of(second_batch)?.bytes))];
+    let largest = crossing(line[0], line[1], board.memory).unwrap_or(0).min(most) / devices * devices;
+    let batch = asked(arguments, recipe)?.unwrap_or(largest.max(devices));
+    let chosen = if batch.next_multiple_of(devices) == first_batch { first } else { of(batch)? };
+    let cost = Cost {
+        flops: chosen.flops * devices as f64,
+        bytes: Some(chosen.traffic * devices as f64),
+        seconds: Some(chosen.seconds),
+        compile_time: Duration::ZERO,
+        from_cache: false,
+    };
+    let outcome = Outcome {
+        batch,
+        fits: chosen.bytes <= board.memory,
+        memory: Some(chosen.bytes),
+        limit: board.memory,
+        largest,
+        cost: Some(cost),
+        step: Some(chosen.seconds * OPTIMISM),
+        evaluation: None,
+        images: steps.images,
+        saved: None,
+        estimate: true,
+        complete: false,
+    };
+    Ok(outcome.to_json(target, arguments, recipe))
+}

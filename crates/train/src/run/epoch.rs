@@ -28,6 +28,8 @@ impl<'p> Runner<'p, '_> {
             self.note_time(&Times { training: begun.elapsed(), input, ..Times::default() });
             return Ok(Some(ending));
         }
+        // Before anything else of the epoch: events have the same order when validation is interrupted.
+        self.write_losses(session, true)?;
         let mut metrics = session.metrics()?;
         self.check_finite(session, train)?;
         self.report_left_out(train)?;
@@ -172,7 +174,6 @@ impl<'p> Runner<'p, '_> {
 
     /// Judges the epoch, writes it down, and takes the checkpoints.
     fn end_epoch(&mut self, session: &mut Session, report: EpochReport) -> Result<(), TrainError> {
-        self.write_losses(session, true)?;
         self.write_down(&report, &session.validated_names())?;
         let value = |name: &str| {
             let found = report.metrics.iter().find(|(metric, value)| metric == name && !value.is_nan());

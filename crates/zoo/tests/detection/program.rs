@@ -54,7 +54,7 @@ impl Case {
     pub fn new(name: &str, figures: &Figures, engine: Engine) -> Case {
         let model = octant_zoo::build(name, None).unwrap();
         let side = figures.size("side");
-        let images = deterministic::images(BATCH, side, 3);
+        let images = deterministic::images_of("images", BATCH, side, 3);
         let (mut corners, mut classes) = (vec![0f32; BATCH * PLACES * 4], vec![-1i32; BATCH * PLACES]);
         let mut used = [0; BATCH];
         for (image, pixels, class) in boxes(side) {

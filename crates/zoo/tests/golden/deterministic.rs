@@ -46,7 +46,12 @@ pub fn weight(spec: &VariableSpec) -> HostTensor {
 /// Images in NHWC; the function counts in NCHW, as the references do.
 pub fn images(batch: usize, side: usize, channels: usize) -> HostTensor {
     // The seed that the stored figures were made with.
-    let hash = path_hash("pictures");
+    images_of("pictures", batch, side, channels)
+}
+
+/// The same from a seed.
+pub fn images_of(seed: &str, batch: usize, side: usize, channels: usize) -> HostTensor {
+    let hash = path_hash(seed);
     tensor(&[batch, side, side, channels], |index| {
         let (channel, place) = (index % channels, index / channels);
         let (image, place) = (place / (side * side), place % (side * side));

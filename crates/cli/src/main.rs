@@ -21,6 +21,7 @@ mod flags;
 mod gallery;
 mod hints;
 mod image;
+mod judged;
 mod models;
 mod plan;
 mod plots;

@@ -15,10 +15,6 @@ use octant_graph::{DType, Graph, KernelHint};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
-/// What a block makes has so many elements at most, and what it only adds up so many.
-pub const MOST_ELEMENTS: usize = 1 << 13;
-pub const MOST_ADDED: usize = 1 << 14;
-
 /// Threads of a block, as many as a GPU allows and fewer if there is little to do.
 const MOST_THREADS: usize = 1024;
 const FEWEST_THREADS: usize = 128;

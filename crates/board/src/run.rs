@@ -1,7 +1,6 @@
 //! One run: its event files and what its directory says.
 
 use crate::digest::Digest;
-use crate::error::BoardError;
 use crate::facts::Facts;
 use crate::values::{Stored, Tag, Values};
 use octant_events::{EventLog, Progress, RunFolder};

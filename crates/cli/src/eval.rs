@@ -2,20 +2,18 @@
 
 mod likeness;
 
-use crate::output::{Bar, Json, line};
-use crate::recipes::{self, Cores, Recipe};
-use crate::show::{as_json, show};
 use crate::judged::{Judged, resolve};
+use crate::output::{Bar, Json, line};
+use crate::recipes::Cores;
+use crate::show::{as_json, show};
 use crate::{Ending, device, plots, prepare};
-use anyhow::{Context, Result, bail};
-use octant_archive::{Archive, Fit};
+use anyhow::{Context, Result};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_runtime::CompileOptions;
 use octant_train::step::{StepOptions, StepPlan};
-use octant_train::{Evaluator, Task, Values};
-use octant_zoo::identity::{Card, identify};
+use octant_train::Evaluator;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Judge a run or a file of weights on data

@@ -2,6 +2,7 @@
 
 use crate::{Case, Problem, behavior, cases, random};
 use octant_runtime::{Backend, CompileOptions, HostTensor, Mesh, Program, RuntimeError, Sharding};
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Something a backend does not do. The suite verifies that it says so instead of answering wrongly.

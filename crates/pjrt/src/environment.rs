@@ -80,7 +80,7 @@ fn is_single_threaded() -> bool {
 }
 
 /// The version of NVIDIA's driver, where it is loaded.
-pub(crate) fn nvidia_driver() -> Option<String> {
+pub fn nvidia_driver() -> Option<String> {
     driver_version(&fs::read_to_string("/proc/driver/nvidia/version").ok()?)
 }
 

@@ -1,7 +1,7 @@
 //! The first and the last words of a run.
 
 use super::Arguments;
-use crate::output::{Json, bytes, count, duration, line};
+use crate::output::{Json, count, duration, line};
 use crate::show::{Display, as_json, number, show};
 use crate::{Ending, compiling, plots, prepare};
 use anyhow::{Result, anyhow};

@@ -6,7 +6,7 @@
 
 use super::BlockDescriptor;
 use super::elements::Writer;
-use super::plan::{Plan, Root};
+use super::plan::{MOST_ADDED, Plan, Root};
 use super::step::{Step, Steps};
 use crate::GpuFacts;
 use crate::c::c_type;

@@ -10,7 +10,7 @@ use super::super::windows::Sweep;
 use super::super::{Conv2d, Finished, Weights};
 use super::pack::pack_panels;
 use super::sweep::TiledSweep;
-use crate::kernels::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS, Tiles};
+use crate::kernels::amx::{COLUMNS, Tiles};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::{Machine, Shared, scratch};
 use gather::{Gather, single_pixels};

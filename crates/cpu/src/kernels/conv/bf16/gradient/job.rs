@@ -1,12 +1,7 @@
 //! One job of the gradient: both sides of a block of pixels brought into the order of the tiles.
 
 use super::super::super::Conv2d;
-use super::super::transpose::transpose_block;
-use super::STEPS;
-use super::interleave::Interleave;
 use super::shifted::ShiftedSweep;
-use crate::kernels::amx::{BLOCK_LEN, COLUMNS, ROWS, Tiles};
-use crate::kernels::scratch;
 use crate::simd::Simd;
 use std::ops::Range;
 

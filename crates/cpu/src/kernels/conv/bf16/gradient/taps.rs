@@ -1,10 +1,13 @@
 //! The products of a block of pixels, tap by tap.
 
+use super::super::transpose::transpose_block;
 use super::STEPS;
+use super::interleave::Interleave;
 use super::job::Job;
 use super::shifted::ShiftedSweep;
 use crate::kernels::amx::{BLOCK_LEN, COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
 use crate::kernels::scratch;
+use std::ops::Range;
 
 /// A block of pixels as the tiles read it.
 pub(super) struct Sides<'a> {

@@ -3,9 +3,6 @@
 use super::super::super::Conv2d;
 use super::super::super::phases::Tap;
 use super::super::sweep::TiledSweep;
-use crate::kernels::amx::Tiles;
-use crate::kernels::bf16::SharedOutput;
-use crate::kernels::scratch;
 use half::bf16;
 use std::ops::Range;
 

@@ -55,7 +55,7 @@ fn packed(runs: &[Arc<Run>], axis: Axis, query: &PointsQuery) -> Vec<u8> {
     let weight = query.smooth.unwrap_or(0.0).clamp(0.0, 1.0);
     for run in runs {
         let curve = run.with_numbers(&query.tag, |steps, times, numbers| {
-            let (xs, order) = positions(run, axis, steps, times);
+            let (xs, order) = positions(run, &query.tag, axis, steps, times);
             let ys: Vec<f32> = match &order {
                 Some(order) => order.iter().map(|&index| numbers[index]).collect(),
                 None => numbers.to_vec(),
@@ -95,17 +95,21 @@ fn push(body: &mut Vec<u8>, xs: &[f64], ys: &[f32], kept: &[usize]) -> usize {
 }
 
 /// Where points lie on an axis, sorted; with the order that sorts them where steps do not.
-fn positions(run: &Run, axis: Axis, steps: &[i64], times: &[f64]) -> (Vec<f64>, Option<Vec<usize>>) {
+///
+/// Octant writes values of epochs with the number of the epoch where others have a step, and values of steps below `step/`.
+fn positions(run: &Run, tag: &str, axis: Axis, steps: &[i64], times: &[f64]) -> (Vec<f64>, Option<Vec<usize>>) {
     let facts = run.facts();
-    let is_octant = facts.is_octant();
+    let (is_octant, is_of_steps) = (facts.is_octant(), tag.starts_with("step/"));
+    let swapped = |pairs: Vec<(f64, f64)>| pairs.into_iter().map(|(epoch, step)| (step, epoch)).collect();
     let plain = || steps.iter().map(|&step| step as f64).collect::<Vec<f64>>();
     let mapped = |pairs: Option<Vec<(f64, f64)>>| match pairs {
         Some(pairs) => steps.iter().map(|&step| follow(&pairs, step as f64)).collect(),
         None => plain(),
     };
     let xs: Vec<f64> = match axis {
-        Axis::Step if is_octant => mapped(facts.steps_of_epochs()),
+        Axis::Step if is_octant && !is_of_steps => mapped(facts.steps_of_epochs()),
         Axis::Step => plain(),
+        Axis::Epoch if is_octant && is_of_steps => mapped(facts.steps_of_epochs().map(swapped)),
         Axis::Epoch if is_octant => plain(),
         Axis::Epoch => mapped(run.with_numbers("epoch", |steps, _, epochs| {
             steps.iter().zip(epochs).map(|(&step, &epoch)| (step as f64, f64::from(epoch))).collect()

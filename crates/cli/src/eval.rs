@@ -120,12 +120,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     remark.iter().for_each(line);
     if let Some(confusion) = findings.confusion {
-        let names = &data.classes;
-        println!("  {:<20} precision  recall      f1", "class");
-        for class in 0..confusion.classes.min(100) {
-            let name = names.get(class).cloned().unwrap_or_else(|| class.to_string());
+        let shown = confusion.classes.min(100);
+        let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));
+        let names: Vec<String> = names.collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("class".len());
+        println!("  {:<width$} precision  recall      f1", "class");
+        for (class, name) in names.iter().enumerate() {
             let (precision, recall, f1) = (confusion.precision(class), confusion.recall(class), confusion.f1(class));
-            println!("  {name:<20} {precision:>9.4} {recall:>7.4} {f1:>7.4}");
+            println!("  {name:<width$} {precision:>9.4} {recall:>7.4} {f1:>7.4}");
         }
     }
     Ok(Ending::Done)

@@ -28,6 +28,7 @@ pub(crate) fn resolve(
         (true, _) => (rundir::config(run)?, rundir::weights(run, checkpoint)?),
         (false, Some(recipe)) => (recipes::table(recipe)?, run.to_path_buf()),
         (false, None) if run.is_dir() => bail!("{} holds no run (it has no config.toml)", run.display()),
+        (false, None) if !run.exists() => bail!("there is no {}{}", run.display(), rundir::nearest(run)),
         (false, None) => {
             bail!("{} is not a run directory; say what its weights are for with --recipe NAME", run.display())
         }

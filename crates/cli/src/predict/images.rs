@@ -136,7 +136,7 @@ impl Failed {
     fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
         result
             .inspect_err(|error| {
-                let text = format!("{error:#}");
+                let text = crate::sentence(error);
                 let text =
                     if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) };
                 match self.json {

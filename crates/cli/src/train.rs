@@ -59,6 +59,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         display.say(&format!("warning: {warning}"));
         Ok(directory.log(warning)?)
     })?;
+    // Held until the run is over.
+    let _board = arguments.board.then(|| crate::board::beside(&path, &mut |text| display.say(text)));
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
     let summary = run::run(&plan, directory, checkpoint, &mut display).map_err(|error| way_back(error, &path))?;
     let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);

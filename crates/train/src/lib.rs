@@ -21,6 +21,7 @@ mod images;
 mod inputs;
 mod lazy;
 mod memory;
+pub mod network;
 pub mod options;
 mod phase;
 mod progress;

@@ -11,3 +11,9 @@ pub(crate) fn weights(run: &Path, wanted: Option<&str>) -> Result<PathBuf> {
     warning.iter().for_each(|warning| eprintln!("warning: {warning}"));
     Ok(path)
 }
+
+/// The batch size of the run that is there, if there is one.
+pub(crate) fn batch_size(run: &Path) -> Option<usize> {
+    let size = config(run).ok()?.get("batch_size")?.as_integer()?;
+    usize::try_from(size).ok()
+}

@@ -114,6 +114,13 @@ pub trait Dataset: Send + Sync {
         None
     }
 
+    /// A number that changes with the sample's labels, where they lie in another file than its image: what was kept of a
+    /// sample is only good as long as they are the same.
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        let _ = index;
+        None
+    }
+
     /// Where a sample comes from, for messages: usually its path.
     fn location(&self, index: usize) -> String {
         format!("number {index}")

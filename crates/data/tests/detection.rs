@@ -177,8 +177,15 @@ fn augment(settings: AugmentSettings) -> BoxAugment {
 
 #[test]
 fn batches_do_not_depend_on_the_number_of_workers() {
-    let settings =
-        AugmentSettings { mixup: 0.5, cutmix: 0.5, degrees: 10.0, shear: 3.0, flipud: 0.5, ..Default::default() };
+    let settings = AugmentSettings {
+        mixup: 0.5,
+        cutmix: 0.5,
+        copy_paste: 0.5,
+        degrees: 10.0,
+        shear: 3.0,
+        flipud: 0.5,
+        ..Default::default()
+    };
     let batches = |workers: usize| -> Vec<_> {
         let config = LoaderConfig { batch_size: 4, workers, last: LastBatch::Drop, ..LoaderConfig::default() };
         let loader = Loader::new(Arc::new(Scenes), Arc::new(augment(settings.clone())), config).unwrap();
@@ -233,7 +240,27 @@ fn mosaics_end_with_their_last_epoch() {
 fn slots_are_powers_of_two_that_hold_a_mosaic() {
     let folder = tempfile::tempdir().unwrap();
     let set = open(&yolo_set(folder.path()), Part::Train).unwrap();
-    assert_eq!(box_slots(&set, true, 1024), 8);
-    assert_eq!(box_slots(&set, true, 4), 4);
-    assert_eq!(box_slots(&Scenes, true, 1024), 128, "labels that are not known in advance");
+    let usual = AugmentSettings::default();
+    assert_eq!(box_slots(&set, &usual, true, 1024), 8);
+    assert_eq!(box_slots(&set, &usual, true, 4), 4);
+    assert_eq!(box_slots(&Scenes, &usual, true, 1024), 128, "labels that are not known in advance");
+    struct Full;
+    impl Dataset for Full {
+        fn len(&self) -> usize {
+            9
+        }
+        fn get(&self, _: usize) -> Result<octant_data::Sample, octant_data::DataError> {
+            unreachable!("only labels are looked at")
+        }
+        fn box_count(&self, index: usize) -> Option<usize> {
+            Some(10 + index)
+        }
+    }
+    let mixed = AugmentSettings { mixup: 0.1, ..usual.clone() };
+    let pasted = AugmentSettings { copy_paste: 0.1, ..usual.clone() };
+    let slots = |settings: &AugmentSettings, mosaics: bool| box_slots(&Full, settings, mosaics, 1024);
+    assert_eq!(
+        [slots(&usual, false), slots(&usual, true), slots(&mixed, true), slots(&pasted, true)],
+        [32, 128, 128, 256]
+    );
 }

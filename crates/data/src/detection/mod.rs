@@ -8,6 +8,8 @@
 
 mod augment;
 mod coco;
+mod convert;
+mod copy_paste;
 mod letterbox;
 mod mosaic;
 mod survey;
@@ -16,11 +18,13 @@ mod yaml;
 mod yolo;
 
 pub use augment::{AugmentSettings, BoxAugment, box_slots};
+pub use convert::{BoxForm, Converted, convert};
 pub use letterbox::{Fitted, fit};
 pub use survey::{BoxSurvey, survey};
 
 use crate::decode::{DecodeOptions, read_image};
 use crate::{DataError, Dataset, LabeledBox, Sample, Target};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// Which part of a data set.
@@ -135,6 +139,15 @@ impl Dataset for DetectionSet {
 
     fn box_count(&self, index: usize) -> Option<usize> {
         Some(self.images[index].boxes.len())
+    }
+
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        for object in &self.images[index].boxes {
+            object.class.hash(&mut hasher);
+            object.corners.map(f64::to_bits).hash(&mut hasher);
+        }
+        Some(hasher.finish())
     }
 
     fn location(&self, index: usize) -> String {

@@ -63,6 +63,10 @@ impl Dataset for Subset {
         self.of.box_count(self.indices[index])
     }
 
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        self.of.label_hash(self.indices[index])
+    }
+
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         self.of.get(self.indices[index])
     }

@@ -91,7 +91,7 @@ const IDLE: [(&str, &str); 13] = [
     ("val", "validation: use --validate-every"),
 ];
 
-const MODES: [&str; 3] = ["train", "val", "predict"];
+const MODES: [&str; 6] = ["train", "val", "predict", "export", "track", "benchmark"];
 
 fn translate(words: &[String]) -> Result<Translation> {
     let mut keys: Vec<(String, String)> = Vec::new();

@@ -121,6 +121,11 @@ pub trait Dataset: Send + Sync {
         None
     }
 
+    /// Labels that are left out, each with the reason, as a line.
+    fn left_out(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Where a sample comes from, for messages: usually its path.
     fn location(&self, index: usize) -> String {
         format!("number {index}")

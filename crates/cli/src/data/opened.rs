@@ -4,6 +4,7 @@ use crate::fetching;
 use crate::output::Bar;
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions};
+use octant_data::detection::Part;
 use octant_data::readers::{self, Split};
 use octant_data::report::{Survey, survey};
 use octant_data::{DataError, Dataset, Joined, Sample};
@@ -20,6 +21,15 @@ pub(crate) enum Which {
     Test,
     /// All of them
     Both,
+}
+
+/// The parts of a data set of boxes that are meant.
+pub(crate) fn parts(which: Which) -> &'static [Part] {
+    match which {
+        Which::Train => &[Part::Train],
+        Which::Test => &[Part::Val],
+        Which::Both => &[Part::Train, Part::Val],
+    }
 }
 
 /// A split with its name.

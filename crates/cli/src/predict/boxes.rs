@@ -137,7 +137,7 @@ impl Detector<'_> {
 fn watch(detector: &Detector, path: &Path, name: &Path, output: &mut Output) -> Result<()> {
     let mut frames = Frames::open(path)?;
     let drawn = output.file(name, "mp4")?;
-    let mut encoder = Encoder::create(&drawn, frames.rate)?;
+    let mut encoder = None;
     let mut number = 0;
     loop {
         let mut images = Vec::new();
@@ -147,8 +147,13 @@ fn watch(detector: &Detector, path: &Path, name: &Path, output: &mut Output) -> 
             images.push(frame);
         }
         if images.is_empty() {
-            return encoder.finish();
+            return encoder.map_or(Ok(()), Encoder::finish);
         }
+        let encoder = match &mut encoder {
+            Some(encoder) => encoder,
+            // Only now is it certain that there is something to write.
+            none => none.insert(Encoder::create(&drawn, frames.rate)?),
+        };
         for (image, found) in images.iter().zip(detector.found(&images)?) {
             number += 1;
             encoder.write(&boxes::drawn(image, 1, &[], &found, output.names))?;

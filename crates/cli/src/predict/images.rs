@@ -140,7 +140,14 @@ impl Failed {
     pub fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
         result
             .inspect_err(|error| {
-                let text = format!("{error:#}");
+                // Some errors already say what their causes say.
+                let parts = error.chain().map(ToString::to_string).fold(Vec::new(), |mut parts: Vec<String>, part| {
+                    if !parts.last().is_some_and(|before| before.contains(&part)) {
+                        parts.push(part);
+                    }
+                    parts
+                });
+                let text = parts.join(": ");
                 let text =
                     if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) };
                 match self.json {

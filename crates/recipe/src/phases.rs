@@ -89,16 +89,11 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
     })
 }
 
-/// Steps that any warm-up has at least: short epochs would make one of a few steps.
-const SHORTEST_WARMUP: u64 = 100;
-
 /// The length of a warm-up in steps; nothing where it lasts no time.
 fn settled_warmup(warmup: WarmupOptions, steps_per_epoch: u64) -> Option<WarmupOptions> {
     let steps = match (warmup.steps, warmup.epochs) {
         (Some(steps), _) => steps,
-        (None, Some(epochs)) if epochs > 0.0 => {
-            ((epochs * steps_per_epoch as f64).round_ties_even() as u64).max(SHORTEST_WARMUP)
-        }
+        (None, Some(epochs)) if epochs > 0.0 => ((epochs * steps_per_epoch as f64).round_ties_even() as u64).max(1),
         (None, _) => return None,
     };
     Some(WarmupOptions { steps: Some(steps), ..warmup })
@@ -275,5 +270,26 @@ mod tests {
             format!("{:.5} {:.5} {:.6}", at(train, 73), at(train, 99), at(train, 100)),
             "0.00236 0.00051 0.000503"
         );
+    }
+
+    /// Ultralytics 8.4.190 logged 0.003, 0.00633333 and 0.00966667 at the ends of the first epochs of ten steps each, with
+    /// lr0=0.01, lrf=1 and three epochs of warm-up; the rate of biases was 0.073, 0.043 and 0.013.
+    #[test]
+    fn a_warm_up_in_epochs_has_the_rates_that_the_reference_logged() {
+        let recipe = check(table("detect").unwrap()).unwrap();
+        let phase = &recipe.phases[0];
+        let warmup = settled_warmup(phase.options.warmup.clone().unwrap(), 10).unwrap();
+        assert_eq!(warmup.steps, Some(30));
+        let schedule = ScheduleRecipe { warmup: warmup.steps, min_share: Some(1.0), ..phase.schedule.clone() };
+        let Rate::Scheduled(rate, Pace::Step) = rate(&schedule, 12, 10, None, &recipe).unwrap() else {
+            panic!("a rate per step")
+        };
+        for (step, logged, of_biases) in [(9, 0.003, 0.073), (19, 0.00633333, 0.043), (29, 0.00966667, 0.013)] {
+            assert!((rate.rate(step) - logged).abs() < 1e-8, "{step}");
+            let biases = rate.rate(step) + (1.0 - step as f64 / 30.0) * warmup.bias_lr;
+            assert!((biases - of_biases).abs() < 1e-6, "{step}");
+        }
+        let none = WarmupOptions { epochs: Some(0.0), ..warmup.clone() };
+        assert_eq!(settled_warmup(WarmupOptions { steps: None, ..none }, 10), None);
     }
 }

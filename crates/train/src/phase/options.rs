@@ -58,7 +58,7 @@ crate::options! {
     pub struct WarmupOptions {
         /// How many steps that takes.
         steps: Option<u64>, within(1..), unset("as `epochs` says");
-        /// How many epochs that takes, though never less than 100 steps; 0 is no warm-up.
+        /// How many epochs that takes; 0 is no warm-up.
         epochs: Option<f64>, within(0.0..), unset("as `steps` says");
         /// What the learning rate of biases is above the others' at first.
         bias_lr: f64 = 0.0, within(0.0..);

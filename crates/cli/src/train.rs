@@ -5,7 +5,6 @@ mod batch;
 mod story;
 
 pub(crate) use arguments::Arguments;
-pub(crate) use story::compiled;
 
 use crate::rundir::{self, Opened};
 use crate::show::Display;
@@ -73,6 +72,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         display.say(&format!("warning: {warning}"));
         Ok(directory.log(warning)?)
     })?;
+    // Held until the run is over.
+    let _board = arguments.board.then(|| crate::board::beside(&path, &mut |text| display.say(text)));
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
     let summary = run::run(&plan, directory, checkpoint, &mut display).map_err(|error| way_back(error, &path))?;
     let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);

@@ -242,7 +242,7 @@ NO_DROP = dict(dropout=0.0, stochastic_depth_prob=0.0)
 # Large enough that batch norms over the last feature maps are not dominated by rounding.
 REAL = {
     'fashion-cnn': (lambda: FashionCnn(64), 28, 4, adam),
-    'resnet50': (torchvision_model('resnet50'), 96, 4, sgd),
+    'resnet50': (torchvision_model('resnet50'), 64, 2, sgd),
     'mshnet': (mshnet, 64, 2, adagrad),
     'efficientnet_b0': (torchvision_model('efficientnet_b0', **NO_DROP), 96, 4, sgd),
     'efficientnet_v2_s': (torchvision_model('efficientnet_v2_s', **NO_DROP), 96, 4, sgd),

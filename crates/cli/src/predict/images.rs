@@ -4,7 +4,7 @@ use super::video::is_video;
 use super::writer::{Names, Writer};
 use super::{Arguments, Chosen, choose, load};
 use crate::device::precision;
-use crate::eval::{self, Judged};
+use crate::judged::{self, Judged};
 use crate::output::Json;
 use crate::recipes::Recipe;
 use crate::{Ending, device, plan, prepare};
@@ -38,7 +38,7 @@ pub(super) struct Asked {
 
 /// What a run has learnt.
 pub(super) fn of_run(run: &Path, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending> {
-    let judged = eval::resolve(run, None, arguments.checkpoint.as_deref(), None, &[])?;
+    let judged = judged::resolve(run, None, arguments.checkpoint.as_deref(), None, &[])?;
     let (outputs, names) = head(&judged)?;
     let values = judged.values(outputs)?;
     let (folder, top) = (run.join("predictions"), arguments.top.unwrap_or(1));
@@ -140,14 +140,7 @@ impl Failed {
     pub fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
         result
             .inspect_err(|error| {
-                // Some errors already say what their causes say.
-                let parts = error.chain().map(ToString::to_string).fold(Vec::new(), |mut parts: Vec<String>, part| {
-                    if !parts.last().is_some_and(|before| before.contains(&part)) {
-                        parts.push(part);
-                    }
-                    parts
-                });
-                let text = parts.join(": ");
+                let text = crate::sentence(error);
                 let text =
                     if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) };
                 match self.json {

@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     /// Write the graph, what it is lowered to, and the optimized program of every step into this folder
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+    /// Show the run in a browser while it trains; prints the address
+    #[arg(long)]
+    pub board: bool,
     /// Record what the device does in a few steps: a table, and trace.json in the run directory
     #[arg(long)]
     pub profile: bool,

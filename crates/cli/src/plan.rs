@@ -9,7 +9,7 @@ mod board;
 mod estimate;
 mod kept;
 mod processes;
-mod search;
+pub(crate) mod search;
 mod steps;
 mod table;
 mod turns;

@@ -63,6 +63,10 @@ pub fn train(
     watcher: &mut dyn Watcher,
 ) -> Result<Summary> {
     let data = data(recipe, &class_names(directory), surroundings)?;
+    let mut recipe = recipe.clone();
+    let chosen = crate::settle(&mut recipe, data.train.len(), data.outputs);
+    chosen.iter().for_each(|sentence| watcher.message(sentence));
+    let recipe = &recipe;
     let initial = match &recipe.weights {
         Some(path) => {
             let (values, matching) = weights(path, recipe, &data)?;

@@ -4,7 +4,7 @@
 //! misspelled key is found wherever it comes from.
 
 use crate::error::{refusal, refuse};
-use crate::{Recipe, Result};
+use crate::{Recipe, Result, auto};
 use octant_train::options::{Options, nearest, parsed};
 use toml::{Table, Value};
 
@@ -74,13 +74,17 @@ pub fn set(table: &mut Table, place: &str, value: Value) -> Result<()> {
         };
     }
     match inside {
-        Value::Table(inner) => drop(inner.insert(last, value)),
+        Value::Table(inner) if last == "optimizer" => auto::choose_optimizer(inner, value),
+        Value::Table(inner) => drop(inner.insert(last.clone(), value)),
         _ => refuse!("{place} is not a place in a recipe"),
     }
     *table = match root {
         Value::Table(table) => table,
         _ => unreachable!("the root stays a table"),
     };
+    if let Some(phase) = place.strip_suffix(".schedule.lr") {
+        auto::keep_rate(table, phase);
+    }
     Ok(())
 }
 

@@ -155,6 +155,13 @@ fn built(
     if (task.name == "detect") != model.detector().is_some() {
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
     }
+    if let Some(stride) = model.detector().and_then(|head| head.strides.last().copied()) {
+        let side = image[0].max(image[1]);
+        if image[..2].iter().any(|side| *side == 0 || !side.is_multiple_of(stride)) {
+            let near = side.div_ceil(stride).max(1) * stride;
+            refuse!("`image_size` must be a multiple of {stride} to detect, not {side}; {near} would do");
+        }
+    }
     let normalize = match recipe.normalize {
         Normalization::Model => normalize_of(&entry.preprocessing),
         Normalization::None => None,
@@ -195,6 +202,17 @@ mod tests {
         assert_eq!(refusal("demo-regression", "loss=dice"), sentence);
         assert_eq!(refusal("glyphs", "loss=mse"), "`loss` cannot be chosen where the task is to classify; remove it");
         assert_eq!(refusal("demo-regression", "loss=huber"), "");
+    }
+
+    #[test]
+    fn sizes_that_cells_do_not_divide_were_refused_by_a_concatenation() {
+        let recipe = check(table("detect").unwrap()).unwrap();
+        let sentence = |side: usize| {
+            let built = built(&recipe, 1, [side, side, 3], false, false, (8, 1));
+            built.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(sentence(100), "`image_size` must be a multiple of 32 to detect, not 100; 128 would do");
+        assert_eq!(sentence(96), "");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //!
 //! Start reading at [`Task`], then [`step`], then [`run`].
 
+mod accumulation;
 mod ahead;
 pub mod checkpoint;
 mod classify;

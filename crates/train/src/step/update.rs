@@ -83,7 +83,7 @@ pub(super) fn gated(gate: &Option<Tensor>, new: Tensor, old: &Tensor) -> Tensor 
 
 pub(super) type Total = (Entry, Tensor, Tensor);
 
-/// The mean gradient over the batches of one update, and the entries that keep it in between.
+/// The gradient over the batches of one update, their sum or their mean, and the entries that keep it in between.
 pub(super) fn accumulated(
     trace: &Trace,
     plan: &StepPlan,
@@ -100,18 +100,19 @@ pub(super) fn accumulated(
         true => gated(&Some(finite.clone()), gradient.clone(), &gradient.zeros_like()),
         false => gradient,
     });
+    let shares = if plan.task.sums_over_images() { 1.0 } else { plan.phase.accumulate as f64 };
     let mut totals = Vec::new();
-    let means = learned.iter().zip(gradients).map(|(&(_, index), gradient)| {
+    let all = learned.iter().zip(gradients).map(|(&(_, index), gradient)| {
         let VariableSpec { path, shape, .. } = &variables[index].spec;
         let name = format!("{path}#gradient");
         let input = trace.input(&name, shape.clone());
-        let mean = &input + gradient / plan.phase.accumulate as f64;
-        let output = gated(gate, mean.zeros_like(), &mean);
+        let total = &input + if shares == 1.0 { gradient } else { gradient / shares };
+        let output = gated(gate, total.zeros_like(), &total);
         let entry = Entry { name, role: Role::Gradient, shape: shape.clone(), initial: 0.0 };
         totals.push((entry, input, output));
-        mean
+        total
     });
-    (means.collect(), totals)
+    (all.collect(), totals)
 }
 
 pub(super) fn clipped(plan: &StepPlan, gradients: Vec<Tensor>) -> Vec<Tensor> {
@@ -195,10 +196,10 @@ struct Warmup<'a> {
 impl Warmup<'_> {
     fn new<'a>(plan: &'a StepPlan, key: &Tensor) -> Warmup<'a> {
         let options = plan.phase.warmup.as_ref();
-        let share = options.map(|options| {
+        let share = options.and_then(|options| options.steps).map(|steps| {
             // Steps count from 1.
             let done = key.slice_axis(0, 1, 2).reshape(&[]).convert(DType::F32) - 1.0;
-            let share = done / options.steps as f64;
+            let share = done / steps as f64;
             share.min(&share.scalar_like(1.0))
         });
         Warmup { options, share }

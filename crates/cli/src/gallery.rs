@@ -1,7 +1,7 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
 use crate::boxes;
-use crate::eval::Judged;
+use crate::judged::Judged;
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
 use anyhow::Result;

@@ -1,9 +1,10 @@
 //! `octant image compare`: how far apart results are.
 
-use super::engine::{Engine, Place};
+use super::engine::Engine;
 use super::files;
 use super::operation::{Operation, Precision, Size, to_floats};
 use super::process::{gaussian, method};
+use super::times::Target;
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
@@ -18,7 +19,7 @@ use std::str::FromStr;
 /// How far apart two images are, or what libraries, precisions and devices make of one
 ///
 /// With two images (or folders with the same names), their differences. With one and --size or --sigma, the results of
-/// several variants, each against the first. A variant is SEMANTICS[:PRECISION[:DEVICE]], such as opencv,
+/// several variants, each against the first. A variant is `SEMANTICS[:PRECISION[:DEVICE]]`, such as opencv,
 /// torchvision:f32 or torchvision:bf16:cpu.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -152,9 +153,9 @@ fn variants(arguments: &Arguments) -> Result<Vec<Results>> {
             }
             (None, sigma) => Operation::Blur(gaussian(sigma.unwrap_or(1.0), None, variant.semantics)?),
         };
-        let place =
-            Place { device: variant.device.clone(), precision: variant.precision, batch: 16, cores: 1, runs: 1 };
-        let (results, _) = Engine::open(&place)?.run(&images, &vec![operation; images.len()], &place)?;
+        let target =
+            Target { device: variant.device.clone(), precision: variant.precision, batch: 16, cores: 1, runs: 1 };
+        let (results, _) = Engine::open(&target)?.run(&images, &vec![operation; images.len()], &target)?;
         let scaled = results.iter().zip(&images).map(|(result, original)| scaled(to_floats(result), original));
         Ok(Results { name: variant.name.clone(), images: scaled.collect() })
     };

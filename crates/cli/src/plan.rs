@@ -125,5 +125,7 @@ pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
     };
     let recipe = recipes::check(recipes::table(base)?)?;
     let name = entry.name.to_string();
-    Ok(Recipe { name: name.clone(), model: name, classes: Some(entry.classes), ..recipe })
+    // Networks that come without a head are measured with one.
+    let classes = if entry.classes == 0 { 1000 } else { entry.classes };
+    Ok(Recipe { name: name.clone(), model: name, classes: Some(classes), ..recipe })
 }

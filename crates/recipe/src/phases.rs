@@ -10,7 +10,7 @@ use octant_data::detection::{self, AugmentSettings, BoxAugment};
 use octant_data::{Dataset, LastBatch, Pipeline};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::options::one_of;
-use octant_train::{Pace, Phase, Rate, WarmupOptions};
+use octant_train::{Pace, Phase, Rate, Trainable, WarmupOptions};
 use std::sync::Arc;
 
 /// What phases must know of the data.
@@ -62,6 +62,10 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
     let image = (data.image)(&transform)?;
     let mut options = phase.options.clone();
     options.weight_decay *= scaling.map_or(1.0, |scaling| scaling.factor);
+    // Beside adapters, the weights of the network stay as they are.
+    if recipe.step.adapters.is_some() && options.train == Trainable::All {
+        options.train = Trainable::Adapters;
+    }
     if let Some(images) = options.update_images {
         let batch = recipe.step.batch_size;
         options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);

@@ -47,6 +47,10 @@ options! {
         loss: Option<String>, unset("the task's first one"), flag();
         /// Label smoothing of the cross-entropy.
         label_smoothing: f64 = 0.0, within(0.0..1.0);
+        /// The rate of dropout; the model's own if neither this nor `stochastic_depth` is given.
+        dropout: Option<f64>, within(0.0..1.0), unset("the model's");
+        /// The rate of stochastic depth in the last block; the model's own if neither this nor `dropout` is given.
+        stochastic_depth: Option<f64>, within(0.0..1.0), unset("the model's"), flag();
         /// Height and width of images.
         image_size: Option<usize>, within(1..), unset("the model's"), flag();
         /// Segmentation: the size that images are scaled to.

@@ -9,12 +9,14 @@ use octant_train::options::{Options, nearest, parsed};
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.
-pub const BUILT_IN: [&str; 15] = [
+pub const BUILT_IN: [&str; 17] = [
     include_str!("../recipes/glyphs.toml"),
     include_str!("../recipes/classify.toml"),
     include_str!("../recipes/segment.toml"),
     include_str!("../recipes/regress.toml"),
     include_str!("../recipes/detect.toml"),
+    include_str!("../recipes/vit-finetune.toml"),
+    include_str!("../recipes/dinov2-finetune.toml"),
     include_str!("../recipes/fashion-mnist.toml"),
     include_str!("../recipes/mshnet-irstd.toml"),
     include_str!("../recipes/cifar100-efficientnetv2.toml"),

@@ -4,7 +4,7 @@ use crate::error::refuse;
 use crate::{BestMode, Normalization, PhaseRecipe, Recipe, Result};
 use octant_train::options::{OptionError, nearest, one_of};
 use octant_train::{Classify, Detect, MaskLoss, Normalize, Regress, Segment, Task, ValueLoss, normalize_of};
-use octant_zoo::{Entry, Model};
+use octant_zoo::{Adapted, Entry, Model};
 
 /// A task that recipes may name.
 pub struct TaskEntry {
@@ -121,7 +121,18 @@ impl TaskEntry {
 /// The network of a recipe with a head that fits the data.
 pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static Entry)> {
     let entry = octant_zoo::find(&recipe.model)?;
-    Ok(((entry.build)(recipe.classes.unwrap_or(outputs)), entry))
+    let mut model = (entry.build)(recipe.classes.unwrap_or(outputs));
+    if recipe.dropout.is_some() || recipe.stochastic_depth.is_some() {
+        model.set_drop(recipe.dropout.unwrap_or(0.0), recipe.stochastic_depth.unwrap_or(0.0));
+    }
+    let Some(options) = &recipe.step.adapters else { return Ok((model, entry)) };
+    let adapted = Adapted::new(model, options.adapters());
+    let (specs, _) = octant_zoo::describe(&adapted, entry.preprocessing.input)?;
+    if !specs.iter().any(|spec| spec.is_adapter()) {
+        let targets = options.targets.join(", ");
+        refuse!("`adapters.targets` names no linear layer of {}: nothing ends in {targets}", entry.name);
+    }
+    Ok((Box::new(adapted), entry))
 }
 
 /// The task of a recipe, as it is judged and asked.

@@ -6,7 +6,7 @@ mod slopes;
 mod update;
 
 pub use inference::{evaluation, prediction};
-pub use options::{OnNan, StepOptions};
+pub use options::{AdapterOptions, OnNan, StepOptions};
 pub use slopes::slopes;
 pub use update::WATCH;
 

@@ -246,15 +246,18 @@ impl Options for Clip {
 
 impl Setting for Trainable {
     fn expected() -> String {
-        "`all`, `head`, or a list of paths".into()
+        "`all`, `head`, `adapters`, or a list of paths".into()
     }
 
     fn read(value: &Value, place: &str) -> Result<Trainable, OptionError> {
         match value {
             Value::String(name) if name == "all" => Ok(Trainable::All),
             Value::String(name) if name == "head" => Ok(Trainable::Head),
+            Value::String(name) if name == "adapters" => Ok(Trainable::Adapters),
             Value::Array(_) => Ok(Trainable::Under(Vec::read(value, place)?)),
-            _ => Err(OptionError::value(place, format!("must be all, head, or a list of paths, not {value}"))),
+            _ => {
+                Err(OptionError::value(place, format!("must be all, head, adapters, or a list of paths, not {value}")))
+            }
         }
     }
 
@@ -262,6 +265,7 @@ impl Setting for Trainable {
         match self {
             Trainable::All => Some(Value::String("all".into())),
             Trainable::Head => Some(Value::String("head".into())),
+            Trainable::Adapters => Some(Value::String("adapters".into())),
             Trainable::Under(paths) => paths.write(),
         }
     }

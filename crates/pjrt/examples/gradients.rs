@@ -64,6 +64,10 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
         octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 32, epochs: 1 }),
+        octant_zoo::Task::Translate => {
+            let format = ImageFormat { image, target: image, normalize: None };
+            Box::new(Restore { model, format, loss: ImageLoss::L1 })
+        }
     };
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
     let traced = step::training(&StepPlan::new(&*task, batch).with_optimizer(optimizer))?;

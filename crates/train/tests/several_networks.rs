@@ -32,7 +32,7 @@ impl Task for Duel {
         let sums = vector(&[to_please.clone(), to_expose.clone()]);
         let critic = Objective { optimizer: Optimizer::named("adagrad"), ..Objective::of("critic", to_expose) };
         let generator = Objective { every: self.generator_every, ..Objective::of("generator", to_please) };
-        Outcome { objectives: vec![critic, generator], sums, predictions: None }
+        Outcome { objectives: vec![critic, generator], ..Outcome::new(verdict, sums) }
     }
 
     fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {

@@ -137,6 +137,12 @@ fn parameters_and_multiply_adds_are_the_published_ones() {
 fn parameters_of_the_other_references() {
     let counted = [
         ("fashion-cnn", 108_810),
+        ("unet_256", 54_413_955),
+        ("resnet_9blocks", 11_378_179),
+        ("edsr_baseline_x2", 1_369_859),
+        ("edsr_baseline_x4", 1_517_571),
+        ("dncnn", 555_137),
+        ("dncnn_color", 668_227),
         ("mshnet", 4_065_513),
         ("unet", 7_763_041),
         ("tf_efficientnetv2_s", 21_458_488),

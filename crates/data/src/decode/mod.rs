@@ -7,9 +7,11 @@ mod bmp;
 mod jpeg;
 mod orientation;
 mod png;
+mod size;
 mod tiff;
 mod webp;
 
+pub use size::announced_size;
 use crate::{AnyImage, DataError};
 use octant_imaging::{Channel, Image, Semantics, color};
 pub use orientation::Orientation;

@@ -59,6 +59,7 @@ fn label(target: &Target, classes: &[String]) -> String {
         Target::Mask(mask) => format!("{} px", mask.values().iter().filter(|&&value| value != 0).count()),
         Target::Values(values) => values.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(" "),
         Target::Boxes(boxes) => format!("{} boxes", boxes.len()),
+        Target::Image(image) => format!("to {} x {}", image.height(), image.width()),
     }
 }
 
@@ -87,7 +88,7 @@ fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
                 draw_box(&mut cell, object, [x(object.x0), y(object.y0), x(object.x1), y(object.y1)]);
             }
         }
-        Target::Class(_) | Target::Values(_) => {}
+        Target::Class(_) | Target::Values(_) | Target::Image(_) => {}
     }
     cell
 }

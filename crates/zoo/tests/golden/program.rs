@@ -47,6 +47,7 @@ impl Case {
             Task::Classify => deterministic::labels(batch, model.classes()),
             Task::Segment => deterministic::masks(batch, side),
             Task::Detect => panic!("detectors have a comparison of their own"),
+            Task::Translate => deterministic::images_of("targets", batch, side * model.enlarges(), model.classes()),
         };
         let images = deterministic::images(batch, side, channels);
         let mut case =
@@ -180,6 +181,7 @@ impl Case {
             Task::Segment if self.deep => self.deep_loss(outputs, target),
             Task::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),
             Task::Detect => panic!("detectors have a comparison of their own"),
+            Task::Translate => loss::mean(&loss::squared_error(&outputs[0], target), None),
         }
     }
 

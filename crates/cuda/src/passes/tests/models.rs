@@ -20,6 +20,10 @@ fn training_step(model: &str, side: usize, batch: usize) -> Program {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
         octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 8, epochs: 1 }),
+        octant_zoo::Task::Translate => {
+            let format = ImageFormat { image, target: image, normalize: None };
+            Box::new(Restore { model, format, loss: ImageLoss::L1 })
+        }
     };
     step::training(&StepPlan::new(&*task, batch)).unwrap().program
 }

@@ -110,18 +110,8 @@ impl Context {
         };
         let (variables, places, blocks, inside_block, companions, minimizer) = Default::default();
         let trace = trace.clone();
-        let inner = Inner {
-            trace,
-            mode,
-            precision,
-            mixed_key,
-            variables,
-            places,
-            blocks,
-            inside_block,
-            companions,
-            minimizer,
-        };
+        let inner =
+            Inner { trace, mode, precision, mixed_key, variables, places, blocks, inside_block, companions, minimizer };
         Context { inner: Rc::new(inner) }
     }
 

@@ -13,7 +13,7 @@ use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
 use octant_runtime::{Backend, CompileOptions, Mesh, Sharding};
 use octant_stablehlo::Precision;
 use octant_train::step::{self, StepPlan, TracedStep};
-use octant_train::{Classify, Detect, MaskLoss, Role, Segment, Task};
+use octant_train::{Classify, Detect, ImageFormat, ImageLoss, MaskLoss, Restore, Role, Segment, Task};
 use std::error::Error;
 
 const DEFAULT: [&str; 2] = ["mshnet:64:4", "efficientnet_v2_s:64:4"];

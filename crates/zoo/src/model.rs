@@ -87,6 +87,11 @@ pub trait Model {
         1
     }
 
+    /// Networks from images to images: sides of images must be multiples of this.
+    fn multiple(&self) -> usize {
+        1
+    }
+
     /// Whether published files hold a tensor of that name that the network does not use.
     fn ignores(&self, key: &str) -> bool {
         let _ = key;

@@ -87,6 +87,9 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
         let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
         return super::boxes::ask(&asked, &files, arguments);
     }
+    if entry.task == octant_zoo::Task::Translate && !files.is_empty() {
+        return super::translated::ask(&asked, &files, arguments);
+    }
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     if files.is_empty() {
@@ -127,13 +130,13 @@ fn answer(predictor: &Predictor, image: &Image<u8>, dims: [usize; 3]) -> Result<
 }
 
 /// Images that could not be read or asked about: each is said at once, and all of them make the command fail at the end.
-struct Failed {
-    json: bool,
-    files: Vec<PathBuf>,
+pub(super) struct Failed {
+    pub json: bool,
+    pub files: Vec<PathBuf>,
 }
 
 impl Failed {
-    fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
+    pub fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
         result
             .inspect_err(|error| {
                 let text = format!("{error:#}");
@@ -148,7 +151,7 @@ impl Failed {
             .ok()
     }
 
-    fn ending(self, all: usize) -> Result<Ending> {
+    pub fn ending(self, all: usize) -> Result<Ending> {
         match self.files.len() {
             0 => Ok(Ending::Done),
             count => bail!("{count} of {all} images failed; they are listed above"),
@@ -186,7 +189,11 @@ fn prepared(path: &Path, transform: &Pipeline, entry: &Entry) -> Result<Prepared
 /// How many outputs the weights have, and what they mean: what the run has kept, or else its data where it is still there.
 fn head(judged: &Judged) -> Result<(usize, Vec<String>)> {
     let Judged { recipe, archive, card, .. } = judged;
-    let found = identify(archive, octant_zoo::find(&recipe.model)?)?.classes;
+    let entry = octant_zoo::find(&recipe.model)?;
+    if entry.task == octant_zoo::Task::Translate {
+        return Ok((recipe.classes.unwrap_or(entry.classes), Vec::new()));
+    }
+    let found = identify(archive, entry)?.classes;
     let outputs = found.or(recipe.classes).context("the weights have no head to answer with")?;
     let names = match card.names.is_empty() {
         true => prepare::data(recipe, &[]).map(|data| data.classes).unwrap_or_default(),

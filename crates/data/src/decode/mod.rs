@@ -11,10 +11,10 @@ mod size;
 mod tiff;
 mod webp;
 
-pub use size::announced_size;
 use crate::{AnyImage, DataError};
 use octant_imaging::{Channel, Image, Semantics, color};
 pub use orientation::Orientation;
+pub use size::announced_size;
 use std::path::Path;
 
 /// An image format, told by the first bytes of a file.

@@ -28,7 +28,8 @@ pub fn announced_size(path: impl AsRef<Path>) -> Result<(usize, usize), DataErro
 fn of_header(file: &mut (impl Read + Seek), start: &[u8; 24]) -> std::io::Result<Option<(usize, usize)>> {
     match Format::detect(start) {
         Some(Format::Png) => {
-            let number = |at: usize| u32::from_be_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]) as usize;
+            let number =
+                |at: usize| u32::from_be_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]) as usize;
             Ok(Some((number(20), number(16))))
         }
         Some(Format::Jpeg) => of_jpeg(file),

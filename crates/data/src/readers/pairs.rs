@@ -116,7 +116,8 @@ fn matched(a: &Path, b: &Path) -> Result<Vec<Files>, DataError> {
             None => missing.push(format!("partner of {} in {}", stem(a, &input), b.display())),
         }
     }
-    let mut alone: Vec<String> = partners.into_keys().map(|name| format!("partner of {name} in {}", a.display())).collect();
+    let mut alone: Vec<String> =
+        partners.into_keys().map(|name| format!("partner of {name} in {}", a.display())).collect();
     alone.sort();
     listing::all_there(a, &[missing, alone].concat())?;
     for (input, target) in &pairs {

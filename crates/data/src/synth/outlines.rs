@@ -56,9 +56,8 @@ pub fn outlines(side: usize, rng: &mut SampleRng) -> (Image<u8>, Image<u8>) {
         })
         .collect();
     let mut drawing = Image::filled(side, side, 3, 1.0f32);
-    let mut painting = Image::from_fn(side, side, 3, |row, _, channel| {
-        [0.80, 0.86, 0.93][channel] - 0.25 * row as f32 / size
-    });
+    let mut painting =
+        Image::from_fn(side, side, 3, |row, _, channel| [0.80, 0.86, 0.93][channel] - 0.25 * row as f32 / size);
     for shape in &shapes {
         for row in 0..side {
             for column in 0..side {

@@ -21,7 +21,8 @@ pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Re
     match *step {
         Step::Noise { sigma } => {
             let sigma = rng.between(sigma.0, sigma.1);
-            let noisy = |value: &mut u8| *value = (f32::from(*value) + sigma * rng.normal()).round().clamp(0.0, 255.0) as u8;
+            let noisy =
+                |value: &mut u8| *value = (f32::from(*value) + sigma * rng.normal()).round().clamp(0.0, 255.0) as u8;
             image.values_mut().iter_mut().for_each(noisy);
         }
         Step::Shrink { factor } => shrink(sample, factor)?,

@@ -66,7 +66,8 @@ impl Task for CycleGan {
             return Outcome::new(loss::mean(&changed, Some(mask)), vector(&[sum(&changed), mask.sum_all()]));
         }
         let (made_b, made_a) = (self.to_b(cx, &a), self.to_a(cx, &b));
-        let back = loss::absolute_error(&self.to_a(cx, &made_b), &a) + loss::absolute_error(&self.to_b(cx, &made_a), &b);
+        let back =
+            loss::absolute_error(&self.to_a(cx, &made_b), &a) + loss::absolute_error(&self.to_b(cx, &made_a), &b);
         let cycle = back * self.cycle;
         let changed = match self.identity > 0.0 {
             true => loss::absolute_error(&self.to_b(cx, &b), &b) + loss::absolute_error(&self.to_a(cx, &a), &a),
@@ -85,8 +86,7 @@ impl Task for CycleGan {
         let [of_a, of_b] =
             [("netD_A", &b, old_b), ("netD_B", &a, old_a)].map(|(name, real, made)| self.judged(cx, name, real, &made));
         let judged = &of_a + &of_b;
-        let sums =
-            vector(&[sum(&total), sum(&gan), sum(&cycle), sum(&identity), sum(&judged), mask.sum_all()]);
+        let sums = vector(&[sum(&total), sum(&gan), sum(&cycle), sum(&identity), sum(&judged), mask.sum_all()]);
         let objectives = [("netD_A", of_a), ("netD_B", of_b)];
         let objectives = objectives.map(|(name, losses)| Objective::of(name, loss::mean(&losses, Some(mask))));
         Outcome { objectives: objectives.into(), ..Outcome::new(of_generators, sums) }

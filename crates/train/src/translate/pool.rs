@@ -30,7 +30,8 @@ impl ImagePool {
             let swaps = is_full.and(&choices.swaps(row));
             let stays_out = is_full.and(&choices.swaps(row).not());
             let none = slot.zeros_like();
-            let at: Vec<Tensor> = std::iter::once(slot.clone()).chain(image_dims.iter().map(|_| none.clone())).collect();
+            let at: Vec<Tensor> =
+                std::iter::once(slot.clone()).chain(image_dims.iter().map(|_| none.clone())).collect();
             let old = kept.dynamic_slice(&at, image.dims());
             let everywhere = |condition: &Tensor| condition.broadcast_to(image.dims());
             returned.push(everywhere(&swaps).select(&old, &image));

@@ -39,6 +39,10 @@ impl Model for AutoEncoder {
         self.channels = channels;
     }
 
+    fn multiple(&self) -> usize {
+        1 << self.depth
+    }
+
     fn head_paths(&self) -> Vec<String> {
         vec!["out".into()]
     }

@@ -61,9 +61,7 @@ impl NafNet {
         let missing = [1, 2].map(|axis| (unit - x.dim(axis) % unit) % unit);
         match missing {
             [0, 0] => x.clone(),
-            [rows, columns] => {
-                x.pad(&x.scalar_like(0.0), &[0; 4], &[0, rows as i64, columns as i64, 0], &[0; 4])
-            }
+            [rows, columns] => x.pad(&x.scalar_like(0.0), &[0; 4], &[0, rows as i64, columns as i64, 0], &[0; 4]),
         }
     }
 }

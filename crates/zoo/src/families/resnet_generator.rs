@@ -90,6 +90,10 @@ impl Model for ResNetGenerator {
         conv(self.channels, 7, 1, 0).apply(&last, &reflection_pad(features, 3)).tanh()
     }
 
+    fn multiple(&self) -> usize {
+        4
+    }
+
     fn ignores(&self, key: &str) -> bool {
         is_unused_statistic(self.norm, key)
     }

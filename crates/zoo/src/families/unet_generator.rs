@@ -92,6 +92,10 @@ impl Model for UNetGenerator {
         doubling(self.channels, 4, 0).apply(&cx.at("model.model.3"), features).tanh()
     }
 
+    fn multiple(&self) -> usize {
+        1 << self.depth
+    }
+
     fn ignores(&self, key: &str) -> bool {
         is_unused_statistic(self.norm, key)
     }

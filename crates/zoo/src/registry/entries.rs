@@ -442,7 +442,9 @@ pub const ENTRIES: &[Entry] = &[
     restorer("edsr_baseline_x2", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(2))),
     restorer("edsr_baseline_x3", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(3))),
     restorer("edsr_baseline_x4", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(4))),
-    restorer("edsr-tiny", "edsr", [16, 16, 3], 255.0, UNPUBLISHED, |_| Box::new(Edsr { blocks: 2, width: 8, scale: 2 })),
+    restorer("edsr-tiny", "edsr", [16, 16, 3], 255.0, UNPUBLISHED, |_| {
+        Box::new(Edsr { blocks: 2, width: 8, scale: 2 })
+    }),
     restorer("dncnn", "dncnn", [128, 128, 1], 1.0, "MIT (KAIR)", |_| Box::new(DnCnn::GRAY)),
     restorer("dncnn_color", "dncnn", [128, 128, 3], 1.0, "MIT (KAIR)", |_| Box::new(DnCnn::COLOR)),
     restorer("dncnn-tiny", "dncnn", [16, 16, 3], 1.0, UNPUBLISHED, |_| {

@@ -40,7 +40,7 @@ impl Case {
         let channels = if name.starts_with("fashion") { 1 } else { 3 };
         let (optimizer, rate, decay) = match () {
             () if deep => (Optimizer::Adagrad(Adagrad { initial_accumulator: 0.1, ..Adagrad::default() }), 0.05, 0.0),
-            () if channels == 1 => (Optimizer::Adam(Adam::default()), 1e-3, 0.0),
+            () if channels == 1 || name.starts_with("edsr") => (Optimizer::Adam(Adam::default()), 1e-3, 0.0),
             () => (Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() }), 0.01, 1e-4),
         };
         let targets = match model.task() {

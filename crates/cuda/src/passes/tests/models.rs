@@ -5,7 +5,7 @@ use crate::passes::prepare;
 use octant_graph::Graph;
 use octant_runtime::Program;
 use octant_train::step::{self, StepPlan};
-use octant_train::{Classify, Detect, MaskLoss, Segment, Task};
+use octant_train::{Classify, Detect, ImageFormat, ImageLoss, MaskLoss, Restore, Segment, Task};
 use std::collections::BTreeMap;
 
 fn training_step(model: &str, side: usize, batch: usize) -> Program {

@@ -8,7 +8,6 @@ mod blobs;
 mod messages;
 mod modern;
 
-use crate::server::DataOptions;
 use crate::store::Store;
 use answers::Provider;
 use axum::Router;
@@ -17,7 +16,10 @@ use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::post;
 use prost::Message;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_stream::Stream;
 use tonic::Status;
 use tonic::server::Grpc;
@@ -25,8 +27,21 @@ use tonic_prost::ProstCodec;
 
 const SERVICE: &str = "/tensorboard.data.TensorBoardDataProvider";
 
+/// What TensorBoard's data server asks for.
+#[derive(Debug, Clone)]
+pub struct DataOptions {
+    /// The folder of runs.
+    pub folder: PathBuf,
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// How often files are asked for news; `None` reads them once.
+    pub reload: Option<Duration>,
+    /// How many values of a plugin's tags are sent, by plugin; `None` for all.
+    pub samples: Vec<(String, Option<usize>)>,
+}
+
 pub(crate) fn router(store: Arc<Store>, options: &DataOptions) -> Router {
-    let provider = Arc::new(Provider::new(store, options));
+    let provider = Arc::new(Provider::new(store, options.folder.display().to_string(), options.samples.clone()));
     let router = Router::new();
     let router = unary(router, &provider, "GetExperiment", Provider::experiment);
     let router = unary(router, &provider, "ListPlugins", Provider::plugins);

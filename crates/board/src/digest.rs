@@ -1,7 +1,6 @@
 //! What a run came to, in a few numbers: the last, lowest and highest value of every metric, its settings, how it ended.
 
-use crate::api::finite;
-use crate::run::{Run, Tag};
+use crate::values::{Tag, Values};
 use octant_events::{Kind, Setting, Value};
 use serde_json::{Map, json};
 
@@ -29,15 +28,15 @@ pub(crate) struct Outcome {
 }
 
 impl Digest {
-    pub fn of(run: &Run) -> Digest {
-        let scalars = run.tags().into_iter().filter(|tag| tag.kind == Kind::Scalar);
-        let outcomes = scalars.filter_map(|tag| outcome(run, tag)).collect();
-        Digest { outcomes, ended: ended(run), settings: settings(run) }
+    pub fn of(values: &Values) -> Digest {
+        let scalars = values.tags().into_iter().filter(|tag| tag.kind == Kind::Scalar);
+        let outcomes = scalars.filter_map(|tag| outcome(values, tag)).collect();
+        Digest { outcomes, ended: ended(values), settings: settings(values) }
     }
 }
 
-fn outcome(run: &Run, tag: Tag) -> Option<Outcome> {
-    run.with_numbers(&tag.name, |_, _, numbers| {
+fn outcome(values: &Values, tag: Tag) -> Option<Outcome> {
+    values.with_numbers(&tag.name, |_, _, numbers| {
         let finite = || numbers.iter().copied().filter(|number| number.is_finite());
         Outcome {
             last: numbers.last().copied().unwrap_or(f32::NAN),
@@ -48,23 +47,24 @@ fn outcome(run: &Run, tag: Tag) -> Option<Outcome> {
     })
 }
 
-fn last_value(run: &Run, tag: &str) -> Option<Value> {
-    let bytes = run.stored(tag).pop()?.read(LARGEST_VALUE).ok()?;
+fn last_value(values: &Values, tag: &str) -> Option<Value> {
+    let bytes = values.stored(tag).pop()?.read(LARGEST_VALUE).ok()?;
     Some(Value::decode(&bytes)?.1)
 }
 
-fn ended(run: &Run) -> Option<bool> {
-    match last_value(run, END)? {
+fn ended(values: &Values) -> Option<bool> {
+    match last_value(values, END)? {
         Value::Finished => Some(true),
         Value::Failed => Some(false),
         _ => None,
     }
 }
 
-fn settings(run: &Run) -> Map<String, serde_json::Value> {
-    let Some(Value::Settings(settings)) = last_value(run, START) else { return Map::new() };
+fn settings(values: &Values) -> Map<String, serde_json::Value> {
+    let Some(Value::Settings(settings)) = last_value(values, START) else { return Map::new() };
     let value = |setting: Setting| match setting {
-        Setting::Number(number) => finite(number),
+        // JSON has no infinities: numbers that are not finite become null.
+        Setting::Number(number) => json!(number),
         Setting::Text(text) => json!(text),
         Setting::Flag(flag) => json!(flag),
     };

@@ -1,8 +1,9 @@
 //! How good a network is: confusion, precision over recall, receiver operating characteristic.
 
-use crate::api::{Answer, Shared, find};
+use crate::answer::{Answer, Shared, find};
 use crate::facts::read_plain;
-use crate::run::{Run, Stored};
+use crate::run::Run;
+use crate::values::Stored;
 use axum::Json;
 use axum::extract::{Query, State};
 use octant_events::Value;

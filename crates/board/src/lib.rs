@@ -9,8 +9,10 @@
 //!
 //! Start reading at [`Store`], then `api`.
 
+mod answer;
 mod api;
 mod assets;
+mod curves;
 mod data_server;
 mod digest;
 mod error;
@@ -24,10 +26,12 @@ mod run;
 mod server;
 mod store;
 mod table;
+mod values;
 
+pub use data_server::DataOptions;
 pub use error::BoardError;
 pub use guard::Access;
 pub use points::{Axis, Reduction, reduce, smooth};
 pub use run::Run;
-pub use server::{DataOptions, Options, Serving, serve, serve_data};
+pub use server::{Options, Serving, serve, serve_data};
 pub use store::Store;

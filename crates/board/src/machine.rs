@@ -1,6 +1,6 @@
 //! Where the time of a run went, and what it said.
 
-use crate::api::{Answer, Shared, find, finite};
+use crate::answer::{Answer, Shared, find, finite};
 use crate::facts::read_end;
 use axum::Json;
 use axum::extract::{Query, State};

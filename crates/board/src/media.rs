@@ -1,8 +1,8 @@
 //! Images, histograms and texts, read from their files when they are looked at.
 
-use crate::api::{Answer, Shared, find, finite};
+use crate::answer::{Answer, Shared, find, finite};
 use crate::error::BoardError;
-use crate::run::Stored;
+use crate::values::Stored;
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::header;

@@ -1,7 +1,7 @@
 //! Listening, with limits on what one client can take.
 
 use crate::api;
-use crate::data_server;
+use crate::data_server::{self, DataOptions};
 use crate::error::BoardError;
 use crate::guard::{Access, guard, new_token};
 use crate::store::Store;
@@ -32,19 +32,6 @@ pub struct Options {
     pub address: SocketAddr,
     /// Further names by which browsers reach this machine.
     pub names: Vec<String>,
-}
-
-/// What TensorBoard's data server is told.
-#[derive(Debug, Clone)]
-pub struct DataOptions {
-    /// The folder of runs.
-    pub folder: PathBuf,
-    /// Where to listen.
-    pub address: SocketAddr,
-    /// How often files are asked for news; `None` reads them once.
-    pub reload: Option<Duration>,
-    /// How many values of a plugin's tags are sent, by plugin; `None` for all.
-    pub samples: Vec<(String, Option<usize>)>,
 }
 
 /// A board that is listening. It ends when this is dropped.

@@ -1,6 +1,6 @@
 //! The table of runs: settings, results, how they are doing; one run in detail; downloads.
 
-use crate::api::{Answer, Shared, chosen, find, finite};
+use crate::answer::{Answer, Shared, chosen, find, finite};
 use crate::error::BoardError;
 use crate::facts::{Status, is_locked, locked_inodes};
 use crate::run::Run;

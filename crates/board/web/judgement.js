@@ -94,6 +94,6 @@ function classes({ names, counts }) {
   }).sort((a, b) => a.f1 - b.f1);
   const percent = (value) => h("td", { class: "num" }, `${(100 * value).toFixed(1)} %`);
   return h("section", { class: "card" }, h("header", {}, h("h3", {}, "Classes, the weakest first")), h("div", { class: "scroll" }, h("table", { class: "data" },
-    h("thead", {}, h("tr", {}, ["class", "samples", "precision", "recall", "F1"].map((text) => h("th", {}, text)))),
+    h("thead", {}, h("tr", {}, ["class", "samples", "precision", "recall", "F1"].map((text, column) => h("th", { class: column ? "num" : "" }, text)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, row.name), h("td", { class: "num" }, number(row.actual)), percent(row.precision), percent(row.recall), percent(row.f1)))))));
 }

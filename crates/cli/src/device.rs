@@ -33,7 +33,17 @@ pub(crate) fn open_exact(name: &str, threads: Option<usize>) -> Result<Box<dyn B
 fn open_with(name: &str, threads: Option<usize>, precision: Precision) -> Result<Box<dyn Backend>> {
     match name {
         "cpu" => cpu(threads),
-        "tpu" | "cuda" | "gpu" => plugin(&discover::plugin(kinds(name))?.path, precision),
+        "tpu" | "cuda" | "gpu" => {
+            let kinds = kinds(name);
+            let found = discover::plugin(kinds);
+            // A plugin is no help where there is no device for it.
+            if let (Err(_), Some(missing)) =
+                (&found, kinds.first().and_then(|kind| surroundings::what_is_missing(*kind)))
+            {
+                bail!("{missing}; use --device cpu");
+            }
+            plugin(&found?.path, precision)
+        }
         "auto" => automatic(threads, precision),
         path if path.ends_with(".so") => plugin(Path::new(path), precision),
         other => {

@@ -4,7 +4,7 @@ use crate::output::{Json, bytes};
 use crate::{Ending, device};
 use anyhow::Result;
 use octant_pjrt::discover::{self, Found, PluginKind};
-use octant_pjrt::{Holder, Plugin, holders, surroundings};
+use octant_pjrt::{Holder, Plugin, environment, holders, surroundings};
 use octant_runtime::Backend;
 use serde_json::json;
 
@@ -50,7 +50,7 @@ fn through_plugin(name: &str, found: octant_pjrt::Result<Found>, as_json: bool) 
 }
 
 fn versions(name: &str, found: &Found, plugin: &Plugin, as_json: bool) {
-    let driver = name.eq("cuda").then(surroundings::nvidia_driver).flatten();
+    let driver = name.eq("cuda").then(environment::nvidia_driver).flatten();
     let api = plugin.version().to_string();
     if as_json {
         return Json::line(json!({

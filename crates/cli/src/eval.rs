@@ -2,19 +2,18 @@
 
 mod likeness;
 
+use crate::judged::{Judged, resolve};
 use crate::output::{Bar, Json, line};
-use crate::recipes::{self, Cores, Recipe};
+use crate::recipes::Cores;
 use crate::show::{as_json, show};
-use crate::{Ending, device, plots, prepare, rundir};
-use anyhow::{Context, Result, bail};
-use octant_archive::{Archive, Fit};
+use crate::{Ending, device, plots, prepare};
+use anyhow::{Context, Result};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_runtime::CompileOptions;
+use octant_train::Evaluator;
 use octant_train::step::{StepOptions, StepPlan};
-use octant_train::{Evaluator, Task, Values};
-use octant_zoo::identity::{Card, identify};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Judge a run or a file of weights on data
@@ -66,59 +65,6 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// A network that is judged or asked: its recipe, its weights, and what they say about themselves.
-pub(crate) struct Judged {
-    pub recipe: Recipe,
-    pub weights: PathBuf,
-    pub archive: Archive,
-    pub card: Card,
-}
-
-/// What a run directory, or a file with the name of a recipe, stands for.
-pub(crate) fn resolve(
-    run: &Path,
-    recipe: Option<&str>,
-    checkpoint: Option<&str>,
-    data: Option<&Path>,
-    set: &[String],
-) -> Result<Judged> {
-    let (mut table, weights) = match (run.join("config.toml").is_file(), recipe) {
-        (true, _) => (rundir::config(run)?, rundir::weights(run, checkpoint)?),
-        (false, Some(recipe)) => (recipes::table(recipe)?, run.to_path_buf()),
-        (false, None) if run.is_dir() => bail!("{} holds no run (it has no config.toml)", run.display()),
-        (false, None) => {
-            bail!("{} is not a run directory; say what its weights are for with --recipe NAME", run.display())
-        }
-    };
-    if let Some(data) = data {
-        recipes::set(&mut table, "data.dir", toml::Value::String(data.display().to_string()))?;
-    }
-    set.iter().try_for_each(|assignment| recipes::set_text(&mut table, assignment))?;
-    let mut recipe = recipes::check(table)?;
-    let entry = octant_zoo::find(&recipe.model)?;
-    let weights = crate::weights::resolve(&weights, entry)?;
-    let archive = Archive::open(&weights)?;
-    recipe.model = identify(&archive, entry)?.entry.name.into();
-    let card = Card::of(&archive);
-    Ok(Judged { recipe, weights, archive, card })
-}
-
-impl Judged {
-    /// The variables by path; all of them must fit.
-    pub fn values(&self, outputs: usize) -> Result<Values> {
-        let (model, entry) = prepare::model(&self.recipe, outputs)?;
-        let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-        let loaded = octant_zoo::weights::load(&self.archive, &*model, &specs, self.recipe.run.seed);
-        loaded.matching.require(Fit::Exact)?;
-        Ok(specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect())
-    }
-
-    /// The task, with the network that the weights were learned with.
-    pub fn task(&self, outputs: usize, image: [usize; 3]) -> Result<Box<dyn Task>> {
-        Ok(prepare::task(&self.recipe, outputs, image, self.card.warm_up)?)
-    }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
@@ -174,12 +120,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     remark.iter().for_each(line);
     if let Some(confusion) = findings.confusion {
-        let names = &data.classes;
-        println!("  {:<20} precision  recall      f1", "class");
-        for class in 0..confusion.classes.min(100) {
-            let name = names.get(class).cloned().unwrap_or_else(|| class.to_string());
+        let shown = confusion.classes.min(100);
+        let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));
+        let names: Vec<String> = names.collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("class".len());
+        println!("  {:<width$} precision  recall      f1", "class");
+        for (class, name) in names.iter().enumerate() {
             let (precision, recall, f1) = (confusion.precision(class), confusion.recall(class), confusion.f1(class));
-            println!("  {name:<20} {precision:>9.4} {recall:>7.4} {f1:>7.4}");
+            println!("  {name:<width$} {precision:>9.4} {recall:>7.4} {f1:>7.4}");
         }
     }
     Ok(Ending::Done)

@@ -3,7 +3,7 @@
 mod translated;
 
 use crate::boxes;
-use crate::eval::Judged;
+use crate::judged::Judged;
 use crate::prepare::{self, Data};
 use crate::recipes::Recipe;
 use anyhow::Result;

@@ -5,8 +5,20 @@ use octant_recipe::flags::flags;
 /// Keys that several phases share have flags without a place in the recipe.
 const LENGTHS: [&str; 4] = ["epochs", "burn_epochs", "burn_lr", "warm_epoch"];
 
+/// The same for a sentence about what was given: a value out of a file keeps the name that it has there.
+pub(crate) fn with_flags_given(sentence: &str, arguments: impl Iterator<Item = String>) -> String {
+    let given: Vec<String> = arguments.collect();
+    let is_given = |flag: &str| given.iter().any(|argument| argument.split('=').next() == Some(flag));
+    spelled(sentence, |flag, rest| is_given(flag) || !rest.starts_with(" must be"))
+}
+
 /// The sentence with flags in the place of keys: `` `batch_size = 8` `` becomes `--batch-size 8`.
 pub(crate) fn with_flags(sentence: &str) -> String {
+    spelled(sentence, |_, _| true)
+}
+
+/// `as_flag` says, from a flag and the text after its key, whether the flag takes the key's place.
+fn spelled(sentence: &str, as_flag: impl Fn(&str, &str) -> bool) -> String {
     let known = flags();
     let flag = |key: &str| -> Option<String> {
         // A flag reaches all phases, so their numbers do not matter; a key may be named without what it lies in.
@@ -18,9 +30,11 @@ pub(crate) fn with_flags(sentence: &str) -> String {
         found.map(|flag| flag.name.clone()).or(length).map(|name| format!("--{name}"))
     };
     let mut spelled = String::new();
-    for (number, part) in sentence.split('`').enumerate() {
-        let (key, value) = part.split_once(" = ").map_or((part, None), |(key, value)| (key, Some(value)));
-        let named = if number % 2 == 1 { flag(key) } else { None };
+    let parts: Vec<&str> = sentence.split('`').collect();
+    for (number, part) in parts.iter().enumerate() {
+        let (key, value) = part.split_once(" = ").map_or((*part, None), |(key, value)| (key, Some(value)));
+        let rest = parts.get(number + 1).copied().unwrap_or_default();
+        let named = if number % 2 == 1 { flag(key).filter(|flag| as_flag(flag, rest)) } else { None };
         match (named, value) {
             (Some(flag), Some("true") | None) => spelled += &flag,
             (Some(flag), Some(value)) => spelled += &format!("{flag} {}", value.trim_matches('"')),
@@ -41,5 +55,14 @@ mod tests {
         assert_eq!(spelled, "--batch-size 8 or --cache ram fits; --data, not `nonsense`");
         assert_eq!(with_flags("`phases.1.schedule.lr` and `schedule.min_lr`"), "--lr and --min-lr");
         assert_eq!(with_flags("`phases.0.schedule.patience`"), "`phases.0.schedule.patience`", "that of a plateau");
+    }
+
+    #[test]
+    fn values_out_of_files_keep_the_names_of_their_keys() {
+        let spelled = |arguments: &[&str]| {
+            with_flags_given("`batch_size` must be a number; see `lr`", arguments.iter().map(|word| word.to_string()))
+        };
+        assert_eq!(spelled(&["train", "own.toml"]), "`batch_size` must be a number; see --lr");
+        assert_eq!(spelled(&["train", "--batch-size=x"]), "--batch-size must be a number; see --lr");
     }
 }

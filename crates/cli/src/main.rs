@@ -21,6 +21,7 @@ mod flags;
 mod gallery;
 mod hints;
 mod image;
+mod judged;
 mod models;
 mod plan;
 mod plots;
@@ -45,7 +46,7 @@ use std::process::ExitCode;
 struct Cli {
     /// On GPUs, use kernels that may add in another order in every run, where they are faster: results are then not
     /// repeatable bit for bit
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 1000)]
     fast_nondeterministic: bool,
     #[command(subcommand)]
     command: Command,
@@ -144,7 +145,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("octant: {}", hints::with_flags(&sentence(error)));
+    eprintln!("octant: {}", hints::with_flags_given(&sentence(error), std::env::args()));
     ExitCode::FAILURE
 }
 
@@ -176,7 +177,7 @@ fn parsed() -> Command {
 }
 
 /// The chain of causes as one sentence. An error that quotes its cause does not say it twice.
-fn sentence(error: &anyhow::Error) -> String {
+pub(crate) fn sentence(error: &anyhow::Error) -> String {
     error.chain().skip(1).fold(error.to_string(), |text, cause| {
         let cause = cause.to_string();
         if text.contains(&cause) { text } else { format!("{text}: {cause}") }

@@ -35,14 +35,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
                 }
             }
         }
-        ["show", name] => {
+        ["show", name] | [name] => {
             let table = table(name)?;
             match arguments.json {
                 true => Json::line(serde_json::to_value(check(table)?.to_table())?),
                 false => print!("{}", text(name).map_or_else(|| table.to_string(), str::to_string)),
             }
         }
-        _ => bail!("use `octant recipes` or `octant recipes show NAME`"),
+        _ => bail!("use `octant recipes`, or `octant recipes NAME` for one of them"),
     }
     Ok(Ending::Done)
 }

@@ -2,7 +2,7 @@
 
 use crate::output::{Bar, Json, bytes, count, duration, line};
 use crate::recipes::Recipe;
-use crate::{hints, timeline, train};
+use crate::{hints, timeline};
 use octant_recipe::lints;
 use octant_runtime::Timeline;
 use octant_train::run::{EpochReport, StepReport, Watcher};
@@ -84,7 +84,7 @@ impl Watcher for Display {
     fn phase_begins(&mut self, phase: &Phase, session: &Session) {
         let (learning, all) = lints::learning(phase, session.variables());
         let share = if learning == all { "all learn".to_string() } else { format!("{learning} of them learn") };
-        let text = format!("{}, {share}", train::compiled(&phase.name, session));
+        let text = format!("{}, {share}", compiled(&phase.name, session));
         match self.json {
             true => Json::line(json!({
                 "event": "phase", "name": phase.name, "epochs": phase.epochs,
@@ -201,4 +201,12 @@ pub(crate) fn show(metrics: &[Metric]) -> String {
 /// Metrics as an object; what is not a number is null.
 pub(crate) fn as_json(metrics: &[Metric]) -> Map<String, Value> {
     metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
+}
+
+/// A line about what was compiled.
+fn compiled(name: &str, session: &Session) -> String {
+    let parameters: usize = session.variables().iter().map(|spec| spec.shape.elements()).sum();
+    let (memory, cost) = session.cost();
+    let (made, seconds) = (if cost.from_cache { "loaded" } else { "compiled" }, duration(cost.compile_time));
+    format!("{name}: {parameters} variables, step {made} in {seconds}, {} at the peak", bytes(memory.peak()))
 }

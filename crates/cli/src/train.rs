@@ -4,7 +4,6 @@ mod arguments;
 mod story;
 
 pub(crate) use arguments::Arguments;
-pub(crate) use story::compiled;
 
 use crate::rundir::{self, Opened};
 use crate::show::Display;

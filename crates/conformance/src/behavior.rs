@@ -1,6 +1,6 @@
 //! What a backend promises beyond right results: donation, repeated use, errors.
 
-use crate::suite::Problem;
+use crate::case::Problem;
 use crate::{Tolerance, values};
 use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace};
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Program, RuntimeError, Sharding};

@@ -3,6 +3,8 @@
 use crate::Tolerance;
 use octant_graph::evaluate::{EvaluateError, evaluate};
 use octant_graph::{Graph, HostTensor, Tensor, Trace};
+use octant_runtime::RuntimeError;
+use std::fmt;
 
 /// A graph with inputs and the results that every backend must reproduce.
 #[derive(Debug, Clone)]
@@ -79,5 +81,29 @@ impl Case {
             let tolerance = self.tolerances.get(output).or(self.tolerances.last()).unwrap_or(&Tolerance::EXACT);
             tolerance.check(given, expected).map_err(|problem| format!("output {output}: {problem}"))
         })
+    }
+}
+
+/// Why a case failed.
+#[derive(Debug, Clone)]
+pub enum Problem {
+    /// The backend returned an error.
+    Runtime(RuntimeError),
+    /// The backend answered, and the answer is wrong.
+    Wrong(String),
+}
+
+impl From<RuntimeError> for Problem {
+    fn from(error: RuntimeError) -> Problem {
+        Problem::Runtime(error)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Problem::Runtime(error) => error.fmt(f),
+            Problem::Wrong(sentence) => sentence.fmt(f),
+        }
     }
 }

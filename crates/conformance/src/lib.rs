@@ -31,9 +31,9 @@ mod suite;
 mod tolerance;
 pub mod values;
 
-pub use case::Case;
+pub use case::{Case, Problem};
 pub use reference::ReferenceBackend;
-pub use suite::{Exception, Problem, Report, Suite, run_on};
+pub use suite::{Exception, Report, Suite, run_on};
 pub use tolerance::Tolerance;
 
 impl<B: octant_runtime::Backend + 'static> From<B> for Suite {

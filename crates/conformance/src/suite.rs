@@ -1,6 +1,6 @@
 //! Running cases on a backend.
 
-use crate::{Case, behavior, cases, random};
+use crate::{Case, Problem, behavior, cases, random};
 use octant_runtime::{Backend, CompileOptions, HostTensor, Mesh, Program, RuntimeError, Sharding};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -109,30 +109,6 @@ pub fn run_on(backend: &dyn Backend, case: &Case) -> Result<Vec<HostTensor>, Pro
     let outputs = executable.execute(&inputs)?;
     let outputs = outputs.iter().map(|output| output.to_host()).collect::<Result<Vec<_>, _>>()?;
     Ok(outputs)
-}
-
-/// Why a case failed.
-#[derive(Debug, Clone)]
-pub enum Problem {
-    /// The backend returned an error.
-    Runtime(RuntimeError),
-    /// The backend answered, and the answer is wrong.
-    Wrong(String),
-}
-
-impl From<RuntimeError> for Problem {
-    fn from(error: RuntimeError) -> Problem {
-        Problem::Runtime(error)
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Problem::Runtime(error) => error.fmt(f),
-            Problem::Wrong(sentence) => sentence.fmt(f),
-        }
-    }
 }
 
 /// What came of running cases.

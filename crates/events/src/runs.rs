@@ -17,6 +17,9 @@ pub struct RunFolder {
 /// Folders deeper than this are not searched.
 const DEEPEST: usize = 32;
 
+/// Where a run keeps its checkpoints.
+const CHECKPOINTS: &str = "checkpoints";
+
 /// The runs below a folder, by name. Symbolic links are not followed: they may lead out of the folder, or in circles.
 pub fn find_runs(root: &Path) -> Result<Vec<RunFolder>, EventsError> {
     let mut runs = Vec::new();
@@ -26,22 +29,26 @@ pub fn find_runs(root: &Path) -> Result<Vec<RunFolder>, EventsError> {
 }
 
 fn search(folder: &Path, name: &str, depth: usize, runs: &mut Vec<RunFolder>) -> std::io::Result<()> {
-    let (mut files, mut is_run) = (Vec::new(), false);
+    let (mut files, mut folders, mut is_run) = (Vec::new(), Vec::new(), false);
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let (Ok(kind), Some(entry_name)) = (entry.file_type(), entry.file_name().to_str().map(str::to_string)) else {
             continue;
         };
         if kind.is_dir() && depth < DEEPEST {
-            let below = if name == "." { entry_name } else { format!("{name}/{entry_name}") };
-            // A folder that vanished, or that may not be read, hides its own runs alone.
-            let _ = search(&entry.path(), &below, depth + 1, runs);
+            folders.push((entry.path(), entry_name));
         } else if kind.is_file() {
             is_run |= entry_name == "config.toml";
             if is_event_file(&entry_name) {
                 files.push(entry.path());
             }
         }
+    }
+    // The settings that lie beside the weights of a checkpoint are those of its run.
+    for (path, below) in folders.into_iter().filter(|(_, below)| !(is_run && below == CHECKPOINTS)) {
+        let below = if name == "." { below } else { format!("{name}/{below}") };
+        // A folder that vanished, or that may not be read, hides its own runs alone.
+        let _ = search(&path, &below, depth + 1, runs);
     }
     files.sort();
     if !files.is_empty() || is_run {

@@ -124,6 +124,17 @@ fn reading_in_slices_finds_the_same() {
     assert_eq!(numbers(&whole, "loss").len(), 1000);
 }
 
+#[test]
+fn checkpoints_of_a_run_are_no_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    for place in ["glyphs-1", "glyphs-1/checkpoints/best", "glyphs-1/again", "checkpoints"] {
+        std::fs::create_dir_all(folder.path().join(place)).unwrap();
+        std::fs::write(folder.path().join(place).join("config.toml"), "seed = 1\n").unwrap();
+    }
+    let names: Vec<String> = find_runs(folder.path()).unwrap().into_iter().map(|run| run.name).collect();
+    assert_eq!(names, ["checkpoints", "glyphs-1", "glyphs-1/again"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn runs_are_found_in_folders_and_not_behind_links() {

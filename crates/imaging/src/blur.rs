@@ -4,7 +4,7 @@
 mod boxes;
 mod kernel;
 
-use crate::geometry::Border;
+use crate::geometry::{Border, mirrored};
 use crate::simd::vectorized;
 use crate::{Channel, Image, Semantics, Unsupported};
 pub use kernel::{gaussian_kernel, opencv_kernel_size};
@@ -52,19 +52,19 @@ pub struct Passes {
 
 /// The convolutions that make up a blur of bytes or of floats.
 pub fn passes(blur: GaussianBlur, bytes: bool) -> Result<Passes, Unsupported> {
-    let mirrored = |kernel: Vec<f64>| Ok(Passes { kernel, times: 1, border: Border::Reflect });
+    let reflected = |kernel: Vec<f64>| Ok(Passes { kernel, times: 1, border: Border::Reflect });
     match blur.semantics {
         Semantics::OpenCv if bytes => {
             let size = kernel::size_or_derived(blur.size, blur.sigma, 3.0);
-            mirrored(
+            reflected(
                 kernel::opencv_fixed_kernel(size, blur.sigma).iter().map(|&weight| weight as f64 / 256.0).collect(),
             )
         }
         Semantics::OpenCv => {
             let size = kernel::size_or_derived(blur.size, blur.sigma, 4.0);
-            mirrored(kernel::opencv_kernel(size, blur.sigma))
+            reflected(kernel::opencv_kernel(size, blur.sigma))
         }
-        Semantics::Torchvision => mirrored(gaussian_kernel(blur.size.max(1) | 1, blur.sigma)),
+        Semantics::Torchvision => reflected(gaussian_kernel(blur.size.max(1) | 1, blur.sigma)),
         Semantics::Pil if bytes => {
             Ok(Passes { kernel: boxes::kernel(blur.sigma), times: boxes::PASSES, border: Border::Repeat })
         }
@@ -79,16 +79,6 @@ pub fn passes(blur: GaussianBlur, bytes: bool) -> Result<Passes, Unsupported> {
 fn no_blur() -> Unsupported {
     let advice = "use torchvision, opencv or pil";
     Unsupported { semantics: Semantics::TensorFlow, operation: "gaussian blur".to_string(), advice }
-}
-
-/// The place inside 0..len that a place outside mirrors to, the border itself not repeated.
-pub(crate) fn mirrored(place: isize, len: usize) -> usize {
-    if len == 1 {
-        return 0;
-    }
-    let period = 2 * (len as isize - 1);
-    let place = place.rem_euclid(period);
-    place.min(period - place) as usize
 }
 
 fn convolve(image: &Image<f32>, weights: &[f32]) -> Image<f32> {

@@ -58,7 +58,7 @@ pub fn pad<T: Channel>(image: &Image<T>, [top, left, bottom, right]: [usize; 4],
         return output;
     }
     let source = |place: isize, len: usize| match border {
-        Border::Reflect => crate::blur::mirrored(place, len),
+        Border::Reflect => mirrored(place, len),
         _ => place.clamp(0, len as isize - 1) as usize,
     };
     let mut values = Vec::with_capacity(height * width * channels);
@@ -131,4 +131,14 @@ pub fn erase<T: Channel>(image: &mut Image<T>, window: Window, mut value: impl F
             }
         }
     }
+}
+
+/// The position inside 0..len that a position outside mirrors to, the border itself not repeated.
+pub(crate) fn mirrored(position: isize, len: usize) -> usize {
+    if len == 1 {
+        return 0;
+    }
+    let period = 2 * (len as isize - 1);
+    let position = position.rem_euclid(period);
+    position.min(period - position) as usize
 }

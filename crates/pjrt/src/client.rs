@@ -1,13 +1,9 @@
 //! A client: the devices that this process has taken, and everything that lives on them.
 
-use crate::compile_options::CompileOptions;
 use crate::device::{DeviceDescription, MemoryStats, read_memory_stats};
 use crate::error::{PjrtError, Result};
-use crate::executable::Executable;
-use crate::loaded::LoadedExecutable;
 use crate::named_value::{NamedValues, slice, text, to_c};
 use crate::plugin::{Plugin, call};
-use crate::program::Program;
 use crate::sys;
 use crate::topology::version_of;
 use std::sync::Arc;
@@ -102,62 +98,6 @@ impl Client {
             slice(args.addressable_devices, args.num_addressable_devices)
         };
         devices.iter().map(|&device| Device::read(self.clone(), device)).collect()
-    }
-
-    /// Compiles `program`, StableHLO as MLIR text, for the devices of this client. Blocks until it is done.
-    pub fn compile(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
-        let compiled = self.compile_as_told(program, options);
-        let Err(PjrtError::Status { message, .. }) = &compiled else { return compiled };
-        options.after(message).map_or(compiled, |options| self.compile_as_told(program, &options))
-    }
-
-    fn compile_as_told(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
-        let program = Program::mlir(program);
-        let options = options.with_plugin_defaults(&self.inner.plugin).encode();
-        let mut args = sys::PJRT_Client_Compile_Args {
-            client: self.inner.client,
-            program: program.as_c(),
-            compile_options: options.as_ptr().cast(),
-            compile_options_size: options.len(),
-            ..Default::default()
-        };
-        // SAFETY: the client is alive; program and options need to live for the call only.
-        unsafe {
-            call!(self.inner.plugin, PJRT_Client_Compile, args)?;
-            LoadedExecutable::new(self.clone(), args.executable)
-        }
-    }
-
-    /// Loads an executable that [`Executable::serialize`] stored, on this or another machine with the same plugin.
-    pub fn load_serialized(&self, bytes: &[u8]) -> Result<LoadedExecutable> {
-        let mut args = sys::PJRT_Executable_DeserializeAndLoad_Args {
-            client: self.inner.client,
-            serialized_executable: bytes.as_ptr().cast(),
-            serialized_executable_size: bytes.len(),
-            ..Default::default()
-        };
-        // SAFETY: the client is alive, and the bytes need to live for the call only.
-        unsafe {
-            call!(self.inner.plugin, PJRT_Executable_DeserializeAndLoad, args)?;
-            LoadedExecutable::new(self.clone(), args.loaded_executable)
-        }
-    }
-
-    /// Loads an executable that was compiled for a topology equal to this client's.
-    pub fn load(&self, executable: &Executable) -> Result<LoadedExecutable> {
-        let mut args = sys::PJRT_Client_Load_Args {
-            client: self.inner.client,
-            executable: executable.raw(),
-            ..Default::default()
-        };
-        // SAFETY: client and executable are alive.
-        match unsafe { call!(self.inner.plugin, PJRT_Client_Load, args) } {
-            // SAFETY: the plugin hands over a new loaded executable of this client.
-            Ok(()) => unsafe { LoadedExecutable::new(self.clone(), args.loaded_executable) },
-            // Plugins before API 0.95 can only load what was stored first.
-            Err(PjrtError::NoFunction { .. }) => self.load_serialized(&executable.serialize()?),
-            Err(error) => Err(error),
-        }
     }
 }
 

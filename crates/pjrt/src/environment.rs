@@ -78,3 +78,30 @@ pub(crate) fn is_repeatable() -> bool {
 fn is_single_threaded() -> bool {
     fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
+
+/// The version of NVIDIA's driver, where it is loaded.
+pub fn nvidia_driver() -> Option<String> {
+    driver_version(&fs::read_to_string("/proc/driver/nvidia/version").ok()?)
+}
+
+/// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 …`
+fn driver_version(text: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with("NVRM version"))?;
+    let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    line.split_whitespace().find(is_version).map(str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_version_is_found() {
+        let text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n\
+                    GCC version:  gcc version 12.2.0\n";
+        assert_eq!(driver_version(text).as_deref(), Some("550.54.15"));
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n";
+        assert_eq!(driver_version(open).as_deref(), Some("580.65.06"));
+        assert_eq!(driver_version(""), None);
+    }
+}

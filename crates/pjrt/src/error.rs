@@ -50,7 +50,7 @@ pub enum PjrtError {
     /// The plugin speaks another major version of the interface.
     #[error(
         "{path} speaks PJRT {major}.{minor}, and Octant speaks {ours}.x: install a plugin that matches with `octant \
-         plugin install`", path = path.display(), ours = crate::plugin::MAJOR
+         plugin install`", path = path.display(), ours = crate::sys::MAJOR
     )]
     WrongMajor {
         /// The plugin's file.
@@ -63,7 +63,7 @@ pub enum PjrtError {
     /// The plugin is older than what Octant needs.
     #[error(
         "{path} speaks PJRT {major}.{minor}, and Octant needs at least 0.{oldest}: install a newer plugin with `octant \
-         plugin install`", path = path.display(), oldest = crate::plugin::OLDEST_MINOR
+         plugin install`", path = path.display(), oldest = crate::sys::OLDEST_MINOR
     )]
     TooOld {
         /// The plugin's file.
@@ -111,7 +111,7 @@ pub enum PjrtError {
     /// NVIDIA's driver is older than the plugin.
     #[error(
         "NVIDIA's driver{} is too old for this plugin: update the driver, or take the plugin for an older CUDA with `octant \
-         plugin install cuda12`", crate::surroundings::nvidia_driver().map(|version| format!(" {version}")).unwrap_or_default()
+         plugin install cuda12`", crate::environment::nvidia_driver().map(|version| format!(" {version}")).unwrap_or_default()
     )]
     OldDriver {
         /// The plugin's own words.

@@ -2,10 +2,12 @@
 
 use crate::buffer::Buffer;
 use crate::client::Client;
+use crate::compile_options::CompileOptions;
 use crate::error::{PjrtError, Result};
 use crate::event::Event;
 use crate::executable::Executable;
 use crate::plugin::call;
+use crate::program::Program;
 use crate::sys;
 use std::ptr::null_mut;
 
@@ -126,5 +128,63 @@ impl Drop for LoadedExecutable {
         let mut args = sys::PJRT_LoadedExecutable_Destroy_Args { executable: self.loaded, ..Default::default() };
         // SAFETY: the executable is ours and not used again; executions under way keep what they need.
         let _ = unsafe { call!(self.client.inner.plugin, PJRT_LoadedExecutable_Destroy, args) };
+    }
+}
+
+impl Client {
+    /// Compiles `program`, StableHLO as MLIR text, for the devices of this client. Blocks until it is done.
+    pub fn compile(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
+        let compiled = self.compile_with(program, options);
+        let Err(PjrtError::Status { message, .. }) = &compiled else { return compiled };
+        options.after(message).map_or(compiled, |options| self.compile_with(program, &options))
+    }
+
+    fn compile_with(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
+        let program = Program::mlir(program);
+        let options = options.with_plugin_defaults(&self.inner.plugin).encode();
+        let mut args = sys::PJRT_Client_Compile_Args {
+            client: self.inner.client,
+            program: program.as_c(),
+            compile_options: options.as_ptr().cast(),
+            compile_options_size: options.len(),
+            ..Default::default()
+        };
+        // SAFETY: the client is alive; program and options need to live for the call only.
+        unsafe {
+            call!(self.inner.plugin, PJRT_Client_Compile, args)?;
+            LoadedExecutable::new(self.clone(), args.executable)
+        }
+    }
+
+    /// Loads an executable that [`Executable::serialize`] stored, on this or another machine with the same plugin.
+    pub fn load_serialized(&self, bytes: &[u8]) -> Result<LoadedExecutable> {
+        let mut args = sys::PJRT_Executable_DeserializeAndLoad_Args {
+            client: self.inner.client,
+            serialized_executable: bytes.as_ptr().cast(),
+            serialized_executable_size: bytes.len(),
+            ..Default::default()
+        };
+        // SAFETY: the client is alive, and the bytes need to live for the call only.
+        unsafe {
+            call!(self.inner.plugin, PJRT_Executable_DeserializeAndLoad, args)?;
+            LoadedExecutable::new(self.clone(), args.loaded_executable)
+        }
+    }
+
+    /// Loads an executable that was compiled for a topology equal to this client's.
+    pub fn load(&self, executable: &Executable) -> Result<LoadedExecutable> {
+        let mut args = sys::PJRT_Client_Load_Args {
+            client: self.inner.client,
+            executable: executable.raw(),
+            ..Default::default()
+        };
+        // SAFETY: client and executable are alive.
+        match unsafe { call!(self.inner.plugin, PJRT_Client_Load, args) } {
+            // SAFETY: the plugin hands over a new loaded executable of this client.
+            Ok(()) => unsafe { LoadedExecutable::new(self.clone(), args.loaded_executable) },
+            // Plugins before API 0.95 can only load what was stored first.
+            Err(PjrtError::NoFunction { .. }) => self.load_serialized(&executable.serialize()?),
+            Err(error) => Err(error),
+        }
     }
 }

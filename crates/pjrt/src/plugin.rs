@@ -8,12 +8,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The major version of the interface that Octant speaks.
-pub const MAJOR: i32 = 0;
-/// The oldest minor version that will do: 0.57 rearranged the function table, and 0.70 is the first to take Shardy's
-/// sharding annotations in the text of a program.
-pub const OLDEST_MINOR: i32 = 70;
-
 /// A loaded PJRT plugin. Clones share it; it stays loaded until the process ends, because neither libtpu nor the CUDA
 /// plugin can be unloaded safely.
 #[derive(Clone)]
@@ -267,10 +261,10 @@ impl fmt::Debug for Plugin {
 fn negotiate(path: &Path, version: ApiVersion) -> Result<()> {
     let ApiVersion { major, minor } = version;
     let path = path.to_path_buf();
-    if major != MAJOR {
+    if major != sys::MAJOR {
         return Err(PjrtError::WrongMajor { path, major, minor });
     }
-    if minor < OLDEST_MINOR {
+    if minor < sys::OLDEST_MINOR {
         return Err(PjrtError::TooOld { path, major, minor });
     }
     Ok(())
@@ -290,14 +284,14 @@ mod tests {
     fn versions_are_negotiated() {
         let path = Path::new("plugin.so");
         let negotiate = |major, minor| negotiate(path, ApiVersion { major, minor });
-        assert_eq!(negotiate(0, OLDEST_MINOR), Ok(()));
-        assert_eq!(negotiate(0, OLDEST_MINOR + 100), Ok(()));
+        assert_eq!(negotiate(0, sys::OLDEST_MINOR), Ok(()));
+        assert_eq!(negotiate(0, sys::OLDEST_MINOR + 100), Ok(()));
         let major = negotiate(1, 0).unwrap_err();
         assert_eq!(
             major.to_string(),
             "plugin.so speaks PJRT 1.0, and Octant speaks 0.x: install a plugin that matches with `octant plugin install`"
         );
-        let old = negotiate(0, OLDEST_MINOR - 1).unwrap_err();
+        let old = negotiate(0, sys::OLDEST_MINOR - 1).unwrap_err();
         assert!(old.to_string().contains("needs at least 0.70"), "{old}");
     }
 }

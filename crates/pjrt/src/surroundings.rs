@@ -16,18 +16,6 @@ pub fn what_is_missing(kind: PluginKind) -> Option<String> {
     }
 }
 
-/// The version of NVIDIA's driver, where it is loaded.
-pub fn nvidia_driver() -> Option<String> {
-    driver_version(&fs::read_to_string("/proc/driver/nvidia/version").ok()?)
-}
-
-/// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 …`
-fn driver_version(text: &str) -> Option<String> {
-    let line = text.lines().find(|line| line.starts_with("NVRM version"))?;
-    let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
-    line.split_whitespace().find(is_version).map(str::to_string)
-}
-
 fn has_nvidia_gpu() -> bool {
     const NVIDIA: &str = "0x10de";
     // Display controllers; the same cards carry sound and USB devices too.
@@ -90,16 +78,6 @@ fn forbidden(file: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_drivers_version_is_found() {
-        let text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n\
-                    GCC version:  gcc version 12.2.0\n";
-        assert_eq!(driver_version(text).as_deref(), Some("550.54.15"));
-        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n";
-        assert_eq!(driver_version(open).as_deref(), Some("580.65.06"));
-        assert_eq!(driver_version(""), None);
-    }
 
     #[test]
     fn what_is_missing_is_told_apart() {

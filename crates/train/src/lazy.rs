@@ -1,7 +1,17 @@
 //! Programs that wait until they are needed.
 
-use crate::session::Usage;
-use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Program, Result};
+use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, Program, Result};
+
+/// What became of one of a session's programs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Usage {
+    /// The program's name.
+    pub program: String,
+    /// How long it took until it could run; none if it was never needed.
+    pub compiled: Option<Cost>,
+    /// How often it was run.
+    pub executions: u64,
+}
 
 /// A program compiled when it is first needed: minutes on a large network, and perhaps never.
 pub(crate) struct Lazy {

@@ -2,7 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::checkpoint::{Snapshot, averages};
-use crate::lazy::Lazy;
+use crate::lazy::{Lazy, Usage};
 use crate::memory::Needs;
 use crate::state::{Entry, Role, State, Values, full};
 use crate::step::{self, StepPlan, TracedStep, WATCH};
@@ -44,17 +44,6 @@ pub struct Session<'a> {
     /// The loss of every step is wanted.
     keeps_losses: bool,
     ahead: Ahead,
-}
-
-/// What became of one of a session's programs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Usage {
-    /// The program's name.
-    pub program: String,
-    /// How long it took until it could run; none if it was never needed.
-    pub compiled: Option<Cost>,
-    /// How often it was run.
-    pub executions: u64,
 }
 
 impl<'a> Session<'a> {

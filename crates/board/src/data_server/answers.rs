@@ -3,9 +3,9 @@
 use super::blobs::{BlobKey, most_parts};
 use super::messages::*;
 use super::modern::{self, DataClass};
-use crate::run::{Run, Tag};
-use crate::server::DataOptions;
+use crate::run::Run;
 use crate::store::Store;
+use crate::values::Tag;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,8 +23,8 @@ pub struct Provider {
 }
 
 impl Provider {
-    pub fn new(store: Arc<Store>, options: &DataOptions) -> Provider {
-        Provider { store, location: options.folder.display().to_string(), samples: options.samples.clone() }
+    pub fn new(store: Arc<Store>, location: String, samples: Vec<(String, Option<usize>)>) -> Provider {
+        Provider { store, location, samples }
     }
 
     /// TensorBoard asks as soon as it can, and shows an empty page when it is told of nothing.

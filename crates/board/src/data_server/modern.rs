@@ -2,7 +2,7 @@
 
 use super::messages::{Dimension, SummaryMetadata, TensorProto, TensorShape};
 use crate::media::buckets;
-use crate::run::Tag;
+use crate::values::Tag;
 use octant_events::Kind;
 use prost::Message;
 

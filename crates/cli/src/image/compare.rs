@@ -1,9 +1,10 @@
 //! `octant image compare`: how far apart results are.
 
-use super::engine::{Engine, Place};
+use super::engine::Engine;
 use super::files;
 use super::operation::{Operation, Precision, Size, to_floats};
 use super::process::{gaussian, method};
+use super::times::Target;
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
@@ -152,9 +153,9 @@ fn variants(arguments: &Arguments) -> Result<Vec<Results>> {
             }
             (None, sigma) => Operation::Blur(gaussian(sigma.unwrap_or(1.0), None, variant.semantics)?),
         };
-        let place =
-            Place { device: variant.device.clone(), precision: variant.precision, batch: 16, cores: 1, runs: 1 };
-        let (results, _) = Engine::open(&place)?.run(&images, &vec![operation; images.len()], &place)?;
+        let target =
+            Target { device: variant.device.clone(), precision: variant.precision, batch: 16, cores: 1, runs: 1 };
+        let (results, _) = Engine::open(&target)?.run(&images, &vec![operation; images.len()], &target)?;
         let scaled = results.iter().zip(&images).map(|(result, original)| scaled(to_floats(result), original));
         Ok(Results { name: variant.name.clone(), images: scaled.collect() })
     };

@@ -9,6 +9,7 @@ mod files;
 mod on_device;
 mod operation;
 mod process;
+mod times;
 
 use crate::Ending;
 use anyhow::Result;

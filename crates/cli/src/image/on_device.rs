@@ -1,7 +1,7 @@
 //! Operations as programs: images of one size form batches, and a program is compiled once for each kind of batch.
 
-use super::engine::{Place, Times};
 use super::operation::{Operation, Precision};
+use super::times::{Target, Times};
 use anyhow::{Context, Result, bail};
 use octant_augment as augment;
 use octant_data::AnyImage;
@@ -48,14 +48,14 @@ impl Device {
         &mut self,
         images: &[AnyImage],
         operations: &[Operation],
-        place: &Place,
+        target: &Target,
     ) -> Result<(Vec<AnyImage>, Times)> {
-        let mut times = Times { preparation: Duration::ZERO, runs: vec![Duration::ZERO; place.runs] };
+        let mut times = Times { preparation: Duration::ZERO, runs: vec![Duration::ZERO; target.runs] };
         let mut results: Vec<Option<AnyImage>> = images.iter().map(|_| None).collect();
         for group in groups(images, operations) {
             let batch = group.members.len().min(self.batch).next_multiple_of(self.mesh.devices());
             let begun = Instant::now();
-            let executable = self.compile(&group.kind, &operations[group.members[0]], batch, place.precision)?;
+            let executable = self.compile(&group.kind, &operations[group.members[0]], batch, target.precision)?;
             times.preparation += begun.elapsed();
             for members in group.members.chunks(batch) {
                 // The last batch is filled up with its first image: programs have one shape.

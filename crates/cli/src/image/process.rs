@@ -1,8 +1,9 @@
 //! `octant image resize|crop|blur`: read, compute, write.
 
-use super::engine::{Engine, Place};
+use super::engine::Engine;
 use super::files::{self, Job};
 use super::operation::{Operation, Precision, Size, stored_like, window};
+use super::times::Target;
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
@@ -48,7 +49,7 @@ pub(super) struct Resize {
     #[arg(long)]
     antialias: Option<bool>,
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 /// Cut out what a mask marks, or a fixed window
@@ -81,7 +82,7 @@ pub(super) struct Crop {
     #[arg(long)]
     above: bool,
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 /// Gaussian blur
@@ -99,11 +100,11 @@ pub(super) struct Blur {
     #[arg(long, default_value = "torchvision")]
     semantics: Semantics,
     #[command(flatten)]
-    place: Place,
+    target: Target,
 }
 
 pub(super) fn resize(arguments: Resize) -> Result<Ending> {
-    let Resize { files, size, filter, semantics, antialias, place } = arguments;
+    let Resize { files, size, filter, semantics, antialias, target } = arguments;
     let method = method(filter, semantics, antialias);
     let of = |method| Operation::Resize { height: size.height, width: size.width, method };
     let what = format!("resize to {}×{}, {filter}, {semantics}", size.width, size.height);
@@ -111,11 +112,11 @@ pub(super) fn resize(arguments: Resize) -> Result<Ending> {
     // Masks hold labels, which must not be mixed.
     let for_masks = of(Method::new(Filter::Nearest, semantics));
     let count = work.jobs.len();
-    work.process(&files, &place, &what, &vec![of(method); count], Some(&vec![for_masks; count]))
+    work.process(&files, &target, &what, &vec![of(method); count], Some(&vec![for_masks; count]))
 }
 
 pub(super) fn blur(arguments: Blur) -> Result<Ending> {
-    let Blur { files, sigma, kernel, semantics, place } = arguments;
+    let Blur { files, sigma, kernel, semantics, target } = arguments;
     if !(sigma >= 0.0 && sigma.is_finite()) || (sigma == 0.0 && kernel.is_none()) {
         bail!("--sigma must be greater than 0");
     }
@@ -123,14 +124,14 @@ pub(super) fn blur(arguments: Blur) -> Result<Ending> {
     let what = format!("blur with sigma {sigma}, {semantics}");
     let work = Work::read(&files)?;
     let operations = vec![operation; work.jobs.len()];
-    work.process(&files, &place, &what, &operations, None)
+    work.process(&files, &target, &what, &operations, None)
 }
 
 pub(super) fn crop(arguments: Crop) -> Result<Ending> {
     let mut work = Work::read(&arguments.files)?;
     let windows = windows(&arguments, &mut work)?;
     let operations: Vec<Operation> = windows.into_iter().map(Operation::Crop).collect();
-    work.process(&arguments.files, &arguments.place, "crop", &operations, Some(&operations))
+    work.process(&arguments.files, &arguments.target, "crop", &operations, Some(&operations))
 }
 
 pub(super) fn method(filter: Filter, semantics: Semantics, antialias: Option<bool>) -> Method {
@@ -266,22 +267,22 @@ impl Work {
     fn process(
         mut self,
         files: &Files,
-        place: &Place,
+        target: &Target,
         what: &str,
         operations: &[Operation],
         for_masks: Option<&[Operation]>,
     ) -> Result<Ending> {
         let all = self.jobs.len() + self.failed;
         if !self.jobs.is_empty() {
-            let mut engine = Engine::open(place)?;
-            let (results, times) = engine.run(&self.images, operations, place)?;
+            let mut engine = Engine::open(target)?;
+            let (results, times) = engine.run(&self.images, operations, target)?;
             for (number, result) in results.into_iter().enumerate() {
                 let written = self.write(number, result, files.json, for_masks.map(|operations| &operations[number]));
                 if let Err(error) = written {
                     self.fail(&self.jobs[number].clone(), &error);
                 }
             }
-            let precision = format!("{:?}", place.precision).to_lowercase();
+            let precision = format!("{:?}", target.precision).to_lowercase();
             let what = format!("{what}, {precision} precision, on {}", engine.name());
             times.print(&what, self.jobs.len(), files.json);
             if !files.json {

@@ -50,7 +50,7 @@ impl PlanTable {
         if !table.json {
             table.print(&format!("{} in {} for boards that are not here", recipe.name, recipe.step.precision.dtype()));
             table.print(&format!(
-                "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}  {}",
+                "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>11} {:>12} {:>11}  {}",
                 "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled", "source"
             ));
         }
@@ -181,11 +181,11 @@ fn lines(row: &Value, source: &str) -> Vec<String> {
         row[key].as_f64().map_or_else(|| "unknown".into(), |seconds| duration(Duration::from_secs_f64(seconds)))
     };
     let mut lines = vec![format!(
-        "{target:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>10} {:>10} {:>9}  {source}{}",
-        row["batch_size"],
+        "{target:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>11} {:>12} {:>11}  {source}{}",
+        row["batch_size"].to_string(),
         memory("hbm_bytes_per_core"),
         memory("hbm_limit_bytes"),
-        row["largest_batch"],
+        row["largest_batch"].to_string(),
         time("step_seconds_estimate"),
         time("epoch_seconds_estimate"),
         time("recipe_seconds_estimate"),

@@ -3,7 +3,7 @@
 use super::writer::{Names, Writer};
 use super::{Arguments, Chosen, choose, load};
 use crate::device::precision;
-use crate::eval::{self, Judged};
+use crate::judged::{self, Judged};
 use crate::output::Json;
 use crate::recipes::Recipe;
 use crate::{Ending, device, plan, prepare};
@@ -37,7 +37,7 @@ pub(super) struct Asked {
 
 /// What a run has learnt.
 pub(super) fn of_run(run: &Path, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending> {
-    let judged = eval::resolve(run, None, arguments.checkpoint.as_deref(), None, &[])?;
+    let judged = judged::resolve(run, None, arguments.checkpoint.as_deref(), None, &[])?;
     let (outputs, names) = head(&judged)?;
     let values = judged.values(outputs)?;
     let (folder, top) = (run.join("predictions"), arguments.top.unwrap_or(1));
@@ -139,7 +139,7 @@ impl Failed {
     pub fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
         result
             .inspect_err(|error| {
-                let text = format!("{error:#}");
+                let text = crate::sentence(error);
                 let text =
                     if text.contains(&*path.to_string_lossy()) { text } else { format!("{}: {text}", path.display()) };
                 match self.json {

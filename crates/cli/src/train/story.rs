@@ -1,7 +1,7 @@
 //! The first and the last words of a run.
 
 use super::Arguments;
-use crate::output::{Json, bytes, count, duration, line};
+use crate::output::{Json, count, duration, line};
 use crate::show::{Display, as_json, number, show};
 use crate::{Ending, compiling, plots, prepare};
 use anyhow::{Result, anyhow};
@@ -227,12 +227,4 @@ fn program_line(program: &ProgramReport) -> String {
 
 fn times(count: u64) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
-}
-
-/// A line about what was compiled.
-pub(crate) fn compiled(name: &str, session: &octant_train::Session) -> String {
-    let parameters: usize = session.variables().iter().map(|spec| spec.shape.elements()).sum();
-    let (memory, cost) = session.cost();
-    let (made, seconds) = (if cost.from_cache { "loaded" } else { "compiled" }, duration(cost.compile_time));
-    format!("{name}: {parameters} variables, step {made} in {seconds}, {} at the peak", bytes(memory.peak()))
 }

@@ -1,8 +1,7 @@
-//! From a list of numbers to a well-typed graph with known error bounds.
+//! A graph that grows operation by operation, with a bound on the rounding error of every value.
 
-use super::{Recipe, Step, steps};
-use crate::{Case, Tolerance, tolerance::epsilon, values};
-use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace};
+use crate::tolerance::epsilon;
+use octant_graph::{DType, Shape, Tensor, Trace};
 
 /// A value of the growing graph, and how far from the truth it may be.
 #[derive(Clone)]
@@ -102,56 +101,6 @@ impl Garden {
         if value.tensor.shape().elements() <= MOST_ELEMENTS {
             self.values.push(value);
         }
-    }
-}
-
-impl Recipe {
-    /// The graph of this recipe with inputs for it.
-    pub fn grow(&self) -> Case {
-        let float = [DType::F32, DType::F32, DType::BF16, DType::F16, DType::F64][self.float as usize % 5];
-        let inputs = self.inputs(float);
-        let trace = Trace::new();
-        let named = |(i, input): (usize, &HostTensor)| trace.input(&format!("x{i}"), input.shape().clone());
-        let symbols: Vec<Tensor> = inputs.iter().enumerate().map(named).collect();
-        let values = symbols.into_iter().map(Tracked::exact).collect();
-        let mut garden = Garden { trace: trace.clone(), values, float };
-        for Step { kind, picks, choice } in &self.steps {
-            steps::grow(&mut garden, *kind as usize, *picks, *choice as usize);
-        }
-        finish(garden, inputs)
-    }
-
-    /// Numbers that every type holds exactly, so that decisions can be made on them.
-    fn inputs(&self, float: DType) -> Vec<HostTensor> {
-        // Mostly 1 to 6, now and then nothing at all.
-        let [a, b, c] = self.lengths.map(|length| if length == 255 { 0 } else { 1 + length as usize % 6 });
-        let quarters = |dims: &[usize]| {
-            let whole = values::between(-8.0, 8.0, DType::I32, dims).to_f64s();
-            values::tensor(float, dims, &whole.iter().map(|value| value / 4.0).collect::<Vec<_>>())
-        };
-        vec![
-            values::ordinary(DType::Bool, &[a, b]),
-            values::ordinary(DType::I32, &[b, c]),
-            quarters(&[c]),
-            quarters(&[a, b, c]),
-            quarters(&[a, b]),
-        ]
-    }
-}
-
-/// The last few values are the outputs.
-fn finish(garden: Garden, inputs: Vec<HostTensor>) -> Case {
-    let outputs: Vec<Tracked> = garden.values.iter().rev().take(4).cloned().collect();
-    let tensors: Vec<Tensor> = outputs.iter().map(|output| output.tensor.clone()).collect();
-    let tolerances = outputs.iter().map(bound).collect();
-    let graph: Graph = garden.trace.finish(&tensors).expect("every step makes well-typed values");
-    Case { name: "random".into(), graph, inputs, tolerances, known: None }
-}
-
-fn bound(output: &Tracked) -> Tolerance {
-    match output.error == 0.0 || !output.tensor.dtype().is_float() {
-        true => Tolerance::EXACT,
-        false => Tolerance { roundings: 1.0, scale: 2.0 * output.error / epsilon(output.tensor.dtype()), terms: 0.0 },
     }
 }
 

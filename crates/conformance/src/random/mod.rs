@@ -5,33 +5,14 @@
 //! keeps track of how far rounding can carry every value, so the comparison is as strict as the graph allows.
 
 mod growth;
+mod recipe;
 mod steps;
 
 use crate::Case;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-
-/// What a graph is grown from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recipe {
-    /// The float type that most values have.
-    float: u8,
-    /// Lengths of axes.
-    lengths: [u8; 3],
-    /// One operation each.
-    steps: Vec<Step>,
-}
-
-/// One operation: which, on what, how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Step {
-    kind: u8,
-    /// Which of the values so far.
-    picks: [u8; 2],
-    /// Whatever else the operation has to choose.
-    choice: u16,
-}
+use recipe::{Recipe, Step};
 
 fn recipes() -> impl Strategy<Value = Recipe> {
     let step =

@@ -6,6 +6,7 @@
 //! taps and enough channels.
 
 mod bf16;
+mod chunks;
 mod depthwise;
 mod forward;
 mod gradient;
@@ -80,6 +81,11 @@ pub type Epilogue<'a> = dyn Fn(usize, &mut [f32]) + Sync + 'a;
 pub type Finished<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 impl Conv2d {
+    /// Whether each channel is convolved with a kernel of its own.
+    pub fn is_depthwise(&self) -> bool {
+        self.groups > 1 && self.in_channels == self.groups && self.out_channels == self.groups
+    }
+
     /// Plain convolution: no dilation, one group, not reversed.
     pub fn new(batch: usize, input: [usize; 2], channels: [usize; 2], kernel: [usize; 2]) -> Conv2d {
         let output = [0, 1].map(|axis| (input[axis] + 1).saturating_sub(kernel[axis]));

@@ -220,12 +220,12 @@ impl Loader {
 
     /// The samples left out so far.
     pub fn skipped(&self) -> Vec<Skipped> {
-        worker::lock(&self.job.skipped).clone()
+        pool::lock(&self.job.skipped).clone()
     }
 
     /// What the consumer experienced so far.
     pub fn stats(&self) -> LoaderStats {
-        *worker::lock(&self.job.stats)
+        *pool::lock(&self.job.stats)
     }
 }
 
@@ -246,7 +246,7 @@ impl Iterator for Batches {
         }
         let start = Instant::now();
         let item = self.shared.take(&self.job.sampler);
-        let mut stats = worker::lock(&self.job.stats);
+        let mut stats = pool::lock(&self.job.stats);
         stats.waited += start.elapsed();
         match &item {
             Some(Ok(batch)) => {

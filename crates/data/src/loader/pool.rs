@@ -2,7 +2,12 @@
 
 use octant_tensor::{AlignedBytes, Bytes};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Locks even when a panicking worker held the lock: the panic itself is reported through the stream.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Blocks that wait to be used again. Page-faulting a fresh block of some hundred megabytes costs more than filling it.
 pub(super) struct Pool {
@@ -18,7 +23,7 @@ impl Pool {
 
     /// A block of that length whose content is arbitrary.
     pub fn take(self: &Arc<Pool>, len: usize) -> Block {
-        let mut free = super::worker::lock(&self.free);
+        let mut free = lock(&self.free);
         let found = free.iter().position(|block| block.len() == len);
         let bytes = found.map(|place| free.swap_remove(place));
         drop(free);
@@ -55,7 +60,7 @@ impl DerefMut for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let mut free = super::worker::lock(&self.pool.free);
+        let mut free = lock(&self.pool.free);
         if free.len() < self.pool.limit {
             free.extend(self.bytes.take());
         }

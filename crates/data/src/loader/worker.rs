@@ -1,16 +1,12 @@
 //! What worker threads and the consumer share, and the loop that a worker runs.
 
 use super::assembly::Assembly;
+use super::pool::lock;
 use super::{Batch, Corrupt, Job, Skipped};
 use crate::{DataError, Position, Sample, SampleRng, Sampler};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-/// Locks even when a panicking worker held the lock: the panic itself is reported through the stream.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The state of one stream of batches.
 pub(super) struct Shared {

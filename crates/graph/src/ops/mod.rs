@@ -9,7 +9,7 @@ pub mod movement;
 pub mod reduce;
 pub mod window;
 
-use crate::gradient::{Gradients, Step};
+use crate::gradient::step::{Gradients, Step};
 use crate::{DType, Op, Shape};
 
 /// The shapes of an operation's results, or a sentence with the shapes that do not fit. The only shape inference.

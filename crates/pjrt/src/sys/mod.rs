@@ -39,6 +39,12 @@ pub use gpu::*;
 pub use profiler::*;
 pub use topology::*;
 
+/// The major version of the interface that Octant speaks.
+pub const MAJOR: i32 = 0;
+/// The oldest minor version that will do: 0.57 rearranged the function table, and 0.70 is the first to take Shardy's
+/// sharding annotations in the text of a program.
+pub const OLDEST_MINOR: i32 = 70;
+
 use std::ffi::{c_char, c_int, c_void};
 
 /// Declares structs that begin, as all of PJRT's do, with their size and a chain of extensions; their `Default` is

@@ -14,6 +14,9 @@ const BATCH: usize = 16;
 /// Batch norms of the smallest layers divide by the deviation of two or eight values, which magnifies the rounding of sums
 /// in another order: 4e-4 was seen. A sum that misses a device is off by a tenth or more.
 const ALLOWED: f64 = 2e-3;
+/// Packed convolutions also add their products in another order: 1.3e-3 was seen on one device, 3.3e-3 on eight, both for
+/// resnet-tiny alone.
+const ALLOWED_PACKED: f64 = 6e-3;
 
 #[test]
 fn every_family_trains_on_eight_devices_as_on_one() {
@@ -26,7 +29,7 @@ fn every_family_trains_on_eight_devices_as_on_one() {
         Run::new(program, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, 1), run(model, DEVICES)]).collect();
-    pairs_agree(&MODELS, &client::run(&python, &runs));
+    pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
 }
 
 /// Poolings that return positions, unpooling by comparisons, reductions in steps, convolutions as products.
@@ -42,7 +45,7 @@ fn models_train_the_same_in_the_forms_that_gpus_get() {
         Run::new(if gpu { crate::for_gpus(program) } else { program }, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
-    pairs_agree(&MODELS, &client::run(&python, &runs));
+    pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
 }
 
 /// Narrow images with every 2×2 pixels as one: on one device as they are, on eight in the form that TPUs get.
@@ -59,7 +62,7 @@ fn packed_models_train_on_eight_devices_as_plain_ones_on_one() {
         Run::new(Program { graph, ..program }, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, false), run(model, true)]).collect();
-    pairs_agree(&MODELS, &client::run(&python, &runs));
+    pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED_PACKED);
 }
 
 /// Rows are added that the eight devices must not count, and that not even the statistics of norms may see.
@@ -77,7 +80,7 @@ fn a_batch_that_does_not_divide_trains_on_eight_devices_as_on_one() {
         Run::new(program, inputs)
     };
     let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, 1), run(model, DEVICES)]).collect();
-    pairs_agree(&MODELS, &client::run(&python, &runs));
+    pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
 }
 
 #[test]
@@ -97,18 +100,18 @@ fn an_optimizer_in_eight_parts_does_what_a_whole_one_does() {
     let in_parts = |run: &Run| run.program.inputs.iter().filter(|sharding| **sharding != Sharding::Replicated).count();
     // The batch is in parts in both; the slots of nearly every parameter only in one.
     assert!(runs.chunks_exact(2).all(|pair| in_parts(&pair[1]) > in_parts(&pair[0]) + 4));
-    pairs_agree(&MODELS, &client::run(&python, &runs));
+    pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
 }
 
 /// The two outcomes of every model are the same but for the order of sums.
-fn pairs_agree(models: &[&str], outcomes: &[Result<Vec<HostTensor>, String>]) {
+fn pairs_agree(models: &[&str], outcomes: &[Result<Vec<HostTensor>, String>], allowed: f64) {
     for (model, pair) in models.iter().zip(outcomes.chunks_exact(2)) {
         let [expected, given] =
             [&pair[0], &pair[1]].map(|outcome| outcome.as_ref().unwrap_or_else(|e| panic!("{model}: {e}")));
         assert!(expected.len() > 3, "{model}: a step has parameters, sums and a loss");
         for (index, (expected, given)) in expected.iter().zip(given).enumerate() {
             let distance = distance(expected, given);
-            assert!(distance < ALLOWED, "{model}, output {index} {}: {distance} from the other's", expected.shape());
+            assert!(distance < allowed, "{model}, output {index} {}: {distance} from the other's", expected.shape());
         }
     }
 }

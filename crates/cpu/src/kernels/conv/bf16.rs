@@ -10,6 +10,8 @@ mod gradient;
 #[cfg(target_arch = "x86_64")]
 mod pack;
 #[cfg(target_arch = "x86_64")]
+mod sweep;
+#[cfg(target_arch = "x86_64")]
 mod tiled;
 #[cfg(not(target_arch = "x86_64"))]
 #[path = "bf16/untiled.rs"]
@@ -17,7 +19,7 @@ mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use super::gradient::Gradients;
+use super::gradient::source::Gradients;
 use super::planar::{self, is_planar, planar_gradient};
 use super::{Convolution, Finished, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen, widen_all};

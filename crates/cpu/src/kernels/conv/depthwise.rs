@@ -11,11 +11,6 @@ use crate::simd::{Kernel, Simd, Vector};
 use std::array::from_fn;
 use std::ops::Range;
 
-/// Whether each channel is convolved with a kernel of its own.
-pub(super) fn is_depthwise(conv: &Conv2d) -> bool {
-    conv.groups > 1 && conv.in_channels == conv.groups && conv.out_channels == conv.groups
-}
-
 /// Whether kernel rows are single segments: in narrow images most windows cross an edge and would be copied for it.
 pub(super) fn merges_rows(conv: &Conv2d) -> bool {
     const NARROW: usize = 16;

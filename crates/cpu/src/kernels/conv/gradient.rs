@@ -5,12 +5,12 @@
 
 mod ahead;
 mod block;
-mod source;
+pub(super) mod source;
 
-pub(super) use source::Gradients;
+use source::Gradients;
 
 use super::Conv2d;
-use super::depthwise::{depthwise_gradient, is_depthwise};
+use super::depthwise::depthwise_gradient;
 use super::planar::{is_planar, planar_gradient};
 use super::windows::Sweep;
 use super::winograd::{self, is_turned};
@@ -54,7 +54,7 @@ impl WeightsGradient {
     pub fn new(forward: &Conv2d) -> WeightsGradient {
         forward.check();
         // Merged kernel rows fill the tiles better when there are few channels; separate taps need no copies at edges.
-        let merge = (forward.groups == 1 && forward.in_channels < 64) || is_depthwise(forward);
+        let merge = (forward.groups == 1 && forward.in_channels < 64) || forward.is_depthwise();
         let with_rows = |sweep| {
             let rows = weight_rows(forward, &sweep);
             (sweep, rows)
@@ -101,7 +101,7 @@ impl WeightsGradient {
 
     /// Whether the first block of pixels meets every element of the gradient, which it then writes instead of adding to it.
     fn begins_with_all(&self) -> bool {
-        !is_depthwise(&self.conv) && self.conv.input_dilation == [1; 2] && self.conv.output_len() > 0
+        !self.conv.is_depthwise() && self.conv.input_dilation == [1; 2] && self.conv.output_len() > 0
     }
 
     fn clear(&self, machine: &Machine, partial: &mut [f32]) {
@@ -115,7 +115,7 @@ impl WeightsGradient {
         let Split { slices, row_jobs, columns } = self.split;
         let len = self.conv.weights_len();
         let rows = self.conv.batch * self.conv.output[0];
-        if is_depthwise(&self.conv) {
+        if self.conv.is_depthwise() {
             let target = Shared(partial.as_mut_ptr());
             return machine.pool.run(slices, &|slice| {
                 let rows = slice * rows / slices..(slice + 1) * rows / slices;
@@ -179,7 +179,7 @@ fn split(conv: &Conv2d) -> Split {
     const JOB_COLUMNS: usize = 512;
     const COLUMNS_STEP: usize = 64;
     // A slice of a depthwise gradient costs next to nothing: its copy is as small as a few pixels.
-    let slice_pixels = if is_depthwise(conv) { 64 } else { 1024 };
+    let slice_pixels = if conv.is_depthwise() { 64 } else { 1024 };
     // Three jobs would leave one of two threads idle for a third of the time.
     let even = |jobs: usize| if jobs > 1 { jobs.next_multiple_of(2) } else { 1 };
     let rows = conv.kernel[0] * conv.kernel[1] * conv.group_inputs();
@@ -187,7 +187,7 @@ fn split(conv: &Conv2d) -> Split {
     let column_jobs = even(outputs.div_ceil(JOB_COLUMNS));
     let columns = outputs.div_ceil(column_jobs).next_multiple_of(COLUMNS_STEP).min(outputs);
     let row_jobs = even((rows * columns).div_ceil(JOB_WEIGHTS));
-    let jobs = if is_depthwise(conv) { 1 } else { (conv.groups * column_jobs * row_jobs).max(1) };
+    let jobs = if conv.is_depthwise() { 1 } else { (conv.groups * column_jobs * row_jobs).max(1) };
     let output_rows = conv.batch * conv.output[0];
     let slices = even((output_rows * conv.output[1]).div_ceil(slice_pixels)).min(JOBS.div_ceil(jobs));
     Split { slices: slices.clamp(1, output_rows.max(1)), row_jobs, columns }

@@ -6,7 +6,6 @@
 //! edge are copied with their zeros into the thread's scratch memory.
 
 use super::Conv2d;
-use super::depthwise::is_depthwise;
 use super::phases::Phase;
 use crate::kernels::scratch;
 use std::ops::Range;
@@ -49,7 +48,7 @@ impl Sweep {
         let (segments, length) = match merged {
             true => (if columns == 0 { 0 } else { rows }, columns * conv.in_channels),
             // Depthwise kernels read all channels of a tap at once, the others those of their group.
-            false if is_depthwise(conv) => (rows * columns, conv.in_channels),
+            false if conv.is_depthwise() => (rows * columns, conv.in_channels),
             false => (rows * columns, conv.group_inputs()),
         };
         Sweep { vertical, horizontal, merged, length, segments }

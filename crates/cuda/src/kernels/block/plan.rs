@@ -1,9 +1,12 @@
 //! Which values of a region are made in which order, and where they are kept.
 
-use super::program::MOST_ELEMENTS;
 use super::step::{Step, Steps};
 use octant_graph::ValueId;
 use std::collections::{BTreeMap, HashMap};
+
+/// The most elements of a value that a block computes, and of one that it only sums.
+pub const MOST_ELEMENTS: usize = 1 << 13;
+pub const MOST_ADDED: usize = 1 << 14;
 
 /// A value that is made by a loop of its own: a reduction, an output, or one that several of these read.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 
 use super::BlockDescriptor;
 use super::elements::Writer;
-use super::plan::{Plan, Root};
+use super::plan::{MOST_ADDED, Plan, Root};
 use super::step::{Step, Steps};
 use crate::GpuFacts;
 use crate::c::c_type;
@@ -14,10 +14,6 @@ use crate::runtime::launch::WORDS;
 use octant_graph::{DType, Graph, KernelHint};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
-
-/// What a block makes has so many elements at most, and what it only adds up so many.
-pub const MOST_ELEMENTS: usize = 1 << 13;
-pub const MOST_ADDED: usize = 1 << 14;
 
 /// Threads of a block, as many as a GPU allows and fewer if there is little to do.
 const MOST_THREADS: usize = 1024;

@@ -12,7 +12,8 @@
 //!
 //! Nodes that only move elements belong to no region: each region that reads one has a copy, and one stays for all others.
 
-use super::program::{MOST_ADDED, MOST_ELEMENTS, Program};
+use super::plan::{MOST_ADDED, MOST_ELEMENTS};
+use super::program::Program;
 use super::step::Steps;
 use crate::GpuFacts;
 use octant_graph::passes::{Replacement, outline, replace_where_possible};

@@ -1,7 +1,7 @@
 //! The backward rule: a matrix product's gradients are matrix products.
 
 use super::{DotGeneral, Tensor, free_axes};
-use crate::gradient::{Gradients, Step};
+use crate::gradient::step::{Gradients, Step};
 
 pub(crate) fn dot(dot: &DotGeneral, step: &Step) -> Gradients {
     let (left, right) = (&step.inputs[0], &step.inputs[1]);

@@ -2,7 +2,7 @@
 
 use super::{Graph, Op, Tensor};
 use crate::gradient::body::{Joint, Kept, Split, shapes_of};
-use crate::gradient::{Gradients, Step, dependants};
+use crate::gradient::step::{Gradients, Step, dependants};
 use crate::{DType, KernelHint, Shape, Trace};
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! the kernel.
 
 use super::{Convolution, Tensor};
-use crate::gradient::{Gradients, Step};
+use crate::gradient::step::{Gradients, Step};
 use crate::op::{ImageAxes, KernelAxes};
 
 pub(crate) fn convolution(conv: &Convolution, step: &Step) -> Gradients {

@@ -1,6 +1,6 @@
 //! Backward rules of the elementwise operations.
 
-use crate::gradient::{Gradients, Step};
+use crate::gradient::step::{Gradients, Step};
 use crate::{Binary, Tensor, Unary};
 use std::f64::consts::FRAC_2_SQRT_PI;
 

@@ -1,6 +1,6 @@
 //! Backward rules: what was read is written back, what was written is read back.
 
-use crate::gradient::{Gradients, Step};
+use crate::gradient::step::{Gradients, Step};
 use crate::{DType, Gather, HostTensor, Scatter, ScatterKind, Shape, Tensor};
 
 pub(crate) fn gather(gather: &Gather, step: &Step) -> Gradients {

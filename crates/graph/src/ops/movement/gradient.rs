@@ -1,7 +1,7 @@
 //! Backward rules: elements move back to where they came from.
 
 use crate::Tensor;
-use crate::gradient::{Gradients, Step};
+use crate::gradient::step::{Gradients, Step};
 
 pub(crate) fn broadcast(axes: &[usize], step: &Step) -> Gradients {
     let (operand, ct) = (&step.inputs[0], step.cotangent());

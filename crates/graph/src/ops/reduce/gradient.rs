@@ -1,6 +1,6 @@
 //! Backward rules of reductions and sorting.
 
-use crate::gradient::{Gradients, Step};
+use crate::gradient::step::{Gradients, Step};
 use crate::{DType, Reduction, Tensor};
 
 pub(crate) fn reduce(kind: Reduction, axes: &[usize], step: &Step) -> Gradients {

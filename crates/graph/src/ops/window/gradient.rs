@@ -1,6 +1,6 @@
 //! Backward rules of sliding windows.
 
-use crate::gradient::{Gradients, Step};
+use crate::gradient::step::{Gradients, Step};
 use crate::{DType, Reduction, Tensor, Window};
 
 pub(crate) fn reduce_window(kind: Reduction, window: &Window, step: &Step) -> Gradients {

@@ -3,7 +3,7 @@
 //! A panel is 32 output channels: `[segment][block][2 halves][pair of steps][16 channels][2 steps]`.
 
 use super::super::{Conv2d, Weights};
-use super::tiled::TiledSweep;
+use super::sweep::TiledSweep;
 use crate::kernels::amx::{BLOCK_LEN, COLUMNS};
 use crate::simd::{Kernel, Simd, Vector};
 use half::bf16;

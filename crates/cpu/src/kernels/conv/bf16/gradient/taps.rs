@@ -1,10 +1,13 @@
 //! The products of a block of pixels, tap by tap.
 
+use super::super::transpose::transpose_block;
 use super::STEPS;
+use super::interleave::Interleave;
 use super::job::Job;
 use super::shifted::ShiftedSweep;
 use crate::kernels::amx::{BLOCK_LEN, COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
 use crate::kernels::scratch;
+use std::ops::Range;
 
 /// A block of pixels as the tiles read it.
 pub(super) struct Sides<'a> {
@@ -91,5 +94,47 @@ impl Sides<'_> {
             b: b.as_ptr(),
             c_stride: 4 * job.padded[2],
         }
+    }
+}
+
+impl Job<'_> {
+    /// Adds what some spans contribute.
+    pub fn add_block(&self, sweep: &ShiftedSweep, spans: Range<usize>, tiles: &Tiles) {
+        if sweep.taps.is_empty() || sweep.width == 0 || self.inputs.is_empty() || self.outputs.is_empty() {
+            return;
+        }
+        let rows = |index: usize| sweep.span(index).1.len() + sweep.extra_rows;
+        let used: usize = spans.clone().map(rows).sum::<usize>() * sweep.width;
+        // The rows below the last span are only reached by shifts.
+        let steps = (used - sweep.extra_rows * sweep.width).next_multiple_of(STEPS);
+        // An odd number of cache lines between rows spreads them over the cache's sets.
+        let stride = (steps + sweep.max_shift()).max(used).next_multiple_of(STEPS) | STEPS;
+        let channels = self.inputs.len().next_multiple_of(ROWS);
+        let class_len = channels * stride;
+        scratch::borrow(self.conv.in_channels.max(self.conv.out_channels) + 32, |zeros: &mut [u16]| {
+            zeros.fill(0);
+            scratch::borrow(stride, |pointers: &mut [*const u16]| {
+                scratch::borrow(sweep.classes.len() * class_len, |turned: &mut [u16]| {
+                    for (class, turned) in turned.chunks_exact_mut(class_len).enumerate() {
+                        self.input_pointers(sweep, spans.clone(), class, zeros.as_ptr(), pointers);
+                        transpose_block(self.simd, pointers, self.inputs.clone(), turned, stride);
+                    }
+                    self.gradient_pointers(sweep, spans.clone(), zeros.as_ptr(), pointers);
+                    let panels = self.outputs.len().div_ceil(COLUMNS);
+                    let panel_len = steps / STEPS * BLOCK_LEN;
+                    scratch::borrow(panels * panel_len, |packed: &mut [u16]| {
+                        for (panel, packed) in packed.chunks_exact_mut(panel_len).enumerate() {
+                            let first = self.outputs.start + panel * COLUMNS;
+                            let columns = COLUMNS.min(self.outputs.end - first);
+                            let rows = &pointers[..steps];
+                            // SAFETY: the entry was chosen for this machine; pixels have `first + columns` channels.
+                            unsafe { self.simd.entry::<Interleave<'_>>()((rows, first, columns, packed)) };
+                        }
+                        let sides = Sides { steps, turned, class_len, stride, packed };
+                        sides.add_taps(self, sweep, tiles);
+                    });
+                });
+            });
+        });
     }
 }

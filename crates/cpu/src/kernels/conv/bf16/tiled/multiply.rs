@@ -4,6 +4,8 @@ use super::span::{Order, Span, TILE};
 use super::store::Target;
 use crate::kernels::amx::{COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
 use crate::kernels::bf16::SharedOutput;
+use crate::kernels::scratch;
+use half::bf16;
 use std::ops::Range;
 
 /// Packed weights of this many numbers stay in the second-level cache next to what else is there.
@@ -112,5 +114,50 @@ impl Multiply<'_> {
                 self.span.stretches(&self.order, tile, |stretch| target.store_narrow(sums, stretch));
             }
         }
+    }
+}
+
+impl Span<'_> {
+    /// Computes the span; `to` is where its first row begins.
+    ///
+    /// # Safety
+    /// The span's rows must exist behind `to` and belong to the calling chunk.
+    pub unsafe fn run(&self, x: &[bf16], packed: &[u16], tiles: &Tiles, to: SharedOutput) {
+        if self.indices.is_empty() || self.tiled.sweep.horizontal.count == 0 {
+            return;
+        }
+        let conv = self.conv;
+        let inside = self.lines.start >= 0
+            && self.lines.end <= conv.input[0] as i64
+            && self.columns.start >= 0
+            && self.columns.end <= conv.input[1] as i64
+            && self.tiled.channels == conv.in_channels;
+        if inside {
+            let order = self.order(conv.input[1]);
+            let line = self.image * conv.input[0] + self.lines.start as usize;
+            let first = (line * conv.input[1] + self.columns.start as usize) * conv.in_channels;
+            if first + self.extent(&order) <= x.len() {
+                // SAFETY: the extent was checked; the caller vouches for the target.
+                return unsafe { self.multiply(x[first..].as_ptr().cast(), order, packed, tiles, to) };
+            }
+        }
+        let order = self.order((self.columns.end - self.columns.start) as usize);
+        scratch::borrow(self.extent(&order), |copy: &mut [u16]| {
+            self.copy_input(x, copy, order.width);
+            // SAFETY: the copy has the extent; the caller vouches for the target.
+            unsafe { self.multiply(copy.as_ptr(), order, packed, tiles, to) };
+        });
+    }
+
+    /// Multiplies all tiles of the input that begins at `a`.
+    ///
+    /// # Safety
+    /// [`Span::extent`] numbers must lie behind `a`; as for [`Span::run`].
+    unsafe fn multiply(&self, a: *const u16, order: Order, packed: &[u16], tiles: &Tiles, to: SharedOutput) {
+        scratch::borrow(self.tiled.sweep.segments, |offsets: &mut [usize]| {
+            self.tiled.segment_offsets(order.width, offsets);
+            // SAFETY: the caller's promise.
+            unsafe { Multiply { span: self, order, a, offsets, packed, tiles, to }.run() };
+        });
     }
 }

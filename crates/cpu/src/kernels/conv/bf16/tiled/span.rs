@@ -2,11 +2,7 @@
 
 use super::super::super::Conv2d;
 use super::super::super::phases::Tap;
-use super::TiledSweep;
-use super::multiply::Multiply;
-use crate::kernels::amx::Tiles;
-use crate::kernels::bf16::SharedOutput;
-use crate::kernels::scratch;
+use super::super::sweep::TiledSweep;
 use half::bf16;
 use std::ops::Range;
 
@@ -25,21 +21,21 @@ pub(super) struct Stretch {
 pub(super) struct Span<'a> {
     pub conv: &'a Conv2d,
     pub tiled: &'a TiledSweep,
-    image: usize,
+    pub image: usize,
     /// The image's output rows of the chunk.
-    rows: Range<usize>,
+    pub rows: Range<usize>,
     /// Those of the sweep, as indices of its vertical phase.
-    indices: Range<usize>,
+    pub indices: Range<usize>,
     /// Input rows and columns that their windows cover, also outside the image.
-    lines: Range<i64>,
-    columns: Range<i64>,
+    pub lines: Range<i64>,
+    pub columns: Range<i64>,
 }
 
 /// How the windows of a span are enumerated.
 #[derive(Clone, Copy)]
 pub(super) struct Order {
     /// Pixels in a row of the (copied) input.
-    width: usize,
+    pub width: usize,
     /// Positions from one output row to the next, if rows follow each other without a jump.
     through: Option<usize>,
     pub tiles: usize,
@@ -56,51 +52,8 @@ impl<'a> Span<'a> {
         Span { conv, tiled, image, rows, indices, lines, columns }
     }
 
-    /// Computes the span; `to` is where its first row begins.
-    ///
-    /// # Safety
-    /// The span's rows must exist behind `to` and belong to the calling chunk.
-    pub unsafe fn run(&self, x: &[bf16], packed: &[u16], tiles: &Tiles, to: SharedOutput) {
-        if self.indices.is_empty() || self.tiled.sweep.horizontal.count == 0 {
-            return;
-        }
-        let conv = self.conv;
-        let inside = self.lines.start >= 0
-            && self.lines.end <= conv.input[0] as i64
-            && self.columns.start >= 0
-            && self.columns.end <= conv.input[1] as i64
-            && self.tiled.channels == conv.in_channels;
-        if inside {
-            let order = self.order(conv.input[1]);
-            let line = self.image * conv.input[0] + self.lines.start as usize;
-            let first = (line * conv.input[1] + self.columns.start as usize) * conv.in_channels;
-            if first + self.extent(&order) <= x.len() {
-                // SAFETY: the extent was checked; the caller vouches for the target.
-                return unsafe { self.multiply(x[first..].as_ptr().cast(), order, packed, tiles, to) };
-            }
-        }
-        let order = self.order((self.columns.end - self.columns.start) as usize);
-        scratch::borrow(self.extent(&order), |copy: &mut [u16]| {
-            self.copy_input(x, copy, order.width);
-            // SAFETY: the copy has the extent; the caller vouches for the target.
-            unsafe { self.multiply(copy.as_ptr(), order, packed, tiles, to) };
-        });
-    }
-
-    /// Multiplies all tiles of the input that begins at `a`.
-    ///
-    /// # Safety
-    /// [`Span::extent`] numbers must lie behind `a`; as for [`Span::run`].
-    unsafe fn multiply(&self, a: *const u16, order: Order, packed: &[u16], tiles: &Tiles, to: SharedOutput) {
-        scratch::borrow(self.tiled.sweep.segments, |offsets: &mut [usize]| {
-            self.tiled.segment_offsets(order.width, offsets);
-            // SAFETY: the caller's promise.
-            unsafe { Multiply { span: self, order, a, offsets, packed, tiles, to }.run() };
-        });
-    }
-
     /// The order that needs fewer tiles.
-    fn order(&self, width: usize) -> Order {
+    pub fn order(&self, width: usize) -> Order {
         let (vertical, horizontal) = (&self.tiled.sweep.vertical, &self.tiled.sweep.horizontal);
         let rows = self.indices.len();
         let by_row = rows * horizontal.count.div_ceil(TILE);
@@ -115,7 +68,7 @@ impl<'a> Span<'a> {
     }
 
     /// Numbers from the first window's begin to the end of what the last tile reads.
-    fn extent(&self, order: &Order) -> usize {
+    pub fn extent(&self, order: &Order) -> usize {
         let last = self.tile_start(order, order.tiles - 1);
         let rows = (TILE - 1) * self.tiled.sweep.horizontal.input_step as usize * self.tiled.channels;
         let (vertical, horizontal) = (&self.tiled.sweep.vertical.taps, &self.tiled.sweep.horizontal.taps);
@@ -172,7 +125,7 @@ impl<'a> Span<'a> {
     }
 
     /// Copies the covered input with zeros around the image.
-    fn copy_input(&self, x: &[bf16], copy: &mut [u16], width: usize) {
+    pub fn copy_input(&self, x: &[bf16], copy: &mut [u16], width: usize) {
         let (channels, padded) = (self.conv.in_channels, self.tiled.channels);
         let [height, input_width] = self.conv.input;
         let from = self.columns.start.clamp(0, input_width as i64) as usize;

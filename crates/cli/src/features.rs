@@ -5,7 +5,7 @@ mod files;
 
 use crate::output::{Json, line};
 use crate::recipes::Recipe;
-use crate::{Ending, device, eval, plan, prepare, weights};
+use crate::{Ending, device, judged, plan, prepare, weights};
 use anyhow::{Result, bail};
 use extract::Extractor;
 use octant_archive::{Archive, Fit};
@@ -125,7 +125,7 @@ fn of_run(arguments: &Arguments) -> Result<Asked> {
     if arguments.weights.is_some() {
         bail!("a run has weights of its own; remove --weights");
     }
-    let judged = eval::resolve(&arguments.model, None, arguments.checkpoint.as_deref(), None, &[])?;
+    let judged = judged::resolve(&arguments.model, None, arguments.checkpoint.as_deref(), None, &[])?;
     let entry = octant_zoo::find(&judged.recipe.model)?;
     let Some(outputs) = identify(&judged.archive, entry)?.classes.or(judged.recipe.classes) else {
         bail!("the weights of {} have no head", arguments.model.display());

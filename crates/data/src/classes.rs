@@ -115,7 +115,7 @@ impl Dataset for Matched {
                 let old = values.clone();
                 old.into_iter().zip(&self.numbers).for_each(|(value, &place)| values[place] = value);
             }
-            Target::Mask(_) => {}
+            Target::Mask(_) | Target::Image(_) => {}
         }
         Ok(sample)
     }

@@ -24,6 +24,7 @@ mod sample;
 mod sampler;
 pub mod synth;
 pub mod transforms;
+mod unpaired;
 
 pub use cached::Cached;
 pub use classes::{Matched, NAMES_FILE, listed};
@@ -37,3 +38,4 @@ pub use rng::SampleRng;
 pub use sample::{AnyImage, Dataset, LabeledBox, Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};
 pub use transforms::{Pipeline, Step};
+pub use unpaired::Unpaired;

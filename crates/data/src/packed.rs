@@ -100,6 +100,13 @@ fn record_of(sample: &Sample) -> Vec<u8> {
                 [object.x0, object.y0, object.x1, object.y1].iter().for_each(|v| record.extend(v.to_le_bytes()));
             }
         }
+        Target::Image(image) => {
+            let [height, width, channels] = image.dims();
+            record.extend([4, channels as u8]);
+            record.extend((height as u32).to_le_bytes());
+            record.extend((width as u32).to_le_bytes());
+            record.extend(image.values());
+        }
     }
     record.extend(sample.image.bytes());
     record
@@ -201,6 +208,13 @@ fn read_record(bytes: &[u8]) -> Result<Sample, String> {
                 boxes.push(LabeledBox { class, x0, y0, x1, y1 });
             }
             Target::Boxes(boxes)
+        }
+        4 => {
+            let channels = record.byte()? as usize;
+            let (height, width) = (record.u32()? as usize, record.u32()? as usize);
+            let count = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(channels));
+            let values = record.take(count.ok_or("a size in the packed file is damaged")?)?.to_vec();
+            Target::Image(image(height, width, channels, values)?)
         }
         other => return Err(format!("a record has the unknown target kind {other}")),
     };

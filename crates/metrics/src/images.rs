@@ -1,5 +1,45 @@
 //! How alike two images are, with the range of values always said.
 
+use crate::{Metric, ratio, vector};
+use octant_graph::{DType, Tensor};
+
+/// How many sums [`similarity`] makes.
+pub const SUMS: usize = 5;
+/// The smallest side for five scales of the window of 11 pixels.
+const MULTI_SCALE: usize = 176;
+/// The smallest side for the window.
+const SINGLE_SCALE: usize = 11;
+
+/// Of a batch of images and what they should be, `[n, h, w, c]` with values within 0 and `range`: sums over images of the
+/// absolute error (as a share of the range), of PSNR, SSIM and MS-SSIM, and the number of images. `weights` are `[n]`, 0
+/// for rows that only fill the batch. Images too small for a similarity have the sum 0.
+pub fn similarity(images: &Tensor, targets: &Tensor, weights: &Tensor, range: f64) -> Tensor {
+    let (images, targets) = (images.convert(DType::F32), targets.convert(DType::F32));
+    let error = (&images - &targets) / range;
+    let (absolute, squared) = (error.abs().mean(&[1, 2, 3]), error.square().mean(&[1, 2, 3]));
+    // Equal images would be infinitely alike; 100 dB is more than 8 bits can tell.
+    let decibels = squared.max(&squared.scalar_like(1e-10)).log() * (-10.0 / std::f64::consts::LN_10);
+    let side = images.dim(1).min(images.dim(2));
+    let none = absolute.zeros_like();
+    let single = if side < SINGLE_SCALE { none.clone() } else { images.ssim(&targets, range) };
+    let multiple = if side < MULTI_SCALE { none } else { images.ms_ssim(&targets, range) };
+    let sum = |values: Tensor| (values * weights).sum_all();
+    vector(&[sum(absolute), sum(decibels), sum(single), sum(multiple), weights.sum_all()])
+}
+
+/// Means over images: MAE as a share of the range, PSNR in decibels, SSIM, and MS-SSIM where images of that side have one.
+pub fn similarity_metrics(sums: &[f64], side: usize) -> Vec<Metric> {
+    let mean = |place: usize| ratio(sums[place], sums[SUMS - 1]);
+    let mut metrics = vec![("mae".into(), mean(0)), ("psnr".into(), mean(1))];
+    if side >= SINGLE_SCALE {
+        metrics.push(("ssim".into(), mean(2)));
+    }
+    if side >= MULTI_SCALE {
+        metrics.push(("ms_ssim".into(), mean(3)));
+    }
+    metrics
+}
+
 /// The peak signal-to-noise ratio in decibels of values that span `range`.
 pub fn psnr(mse: f64, range: f64) -> f64 {
     10.0 * (range * range / mse.max(f64::MIN_POSITIVE)).log10()
@@ -76,6 +116,30 @@ mod tests {
         let mse = left.iter().zip(&right).map(|(l, r)| (l - r) * (l - r)).sum::<f64>() / left.len() as f64;
         assert!((psnr(mse, 255.0) - 18.46323).abs() < 1e-3);
         assert!((ssim(&left, &right, 20, 255.0).unwrap() - 0.950039).abs() < 1e-4);
+    }
+
+    #[test]
+    fn devices_and_hosts_see_the_same_similarity() {
+        use octant_graph::evaluate::evaluate;
+        use octant_graph::{HostTensor, Shape, Trace};
+        let (height, width) = (20, 24);
+        let left: Vec<f32> = (0..height * width).map(|place| ((place * 37 + place / 20 * 11) % 256) as f32).collect();
+        let right: Vec<f32> =
+            left.iter().enumerate().map(|(place, value)| (value + (place % 7) as f32 * 9.0).min(255.0)).collect();
+        let trace = Trace::new();
+        let shape = Shape::new(DType::F32, [1, height, width, 1]);
+        let [x, y] = ["x", "y"].map(|name| trace.input(name, shape.clone()));
+        let weights = trace.full(&Shape::new(DType::F32, [1]), 1.0);
+        let graph = trace.finish(&[similarity(&x, &y, &weights, 255.0)]).unwrap();
+        let inputs = [&left, &right].map(|values| HostTensor::new([1, height, width, 1], values).unwrap());
+        let sums = evaluate(&graph, &inputs).unwrap()[0].to_f64s();
+        let wide = |values: &[f32]| values.iter().map(|value| f64::from(*value)).collect::<Vec<f64>>();
+        let expected = ssim(&wide(&left), &wide(&right), width, 255.0).unwrap();
+        let metrics = similarity_metrics(&sums, height);
+        assert_eq!(metrics.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["mae", "psnr", "ssim"]);
+        assert!((metrics[2].1 - expected).abs() < 1e-5, "{} and {expected}", metrics[2].1);
+        let mse = left.iter().zip(&right).map(|(l, r)| f64::from((l - r) * (l - r))).sum::<f64>() / left.len() as f64;
+        assert!((metrics[1].1 - psnr(mse, 255.0)).abs() < 1e-3);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
 use octant_runtime::{Backend, CompileOptions, Mesh, Sharding};
 use octant_stablehlo::Precision;
 use octant_train::step::{self, StepPlan, TracedStep};
-use octant_train::{Classify, Detect, MaskLoss, Role, Segment, Task};
+use octant_train::{Classify, Detect, ImageFormat, ImageLoss, MaskLoss, Restore, Role, Segment, Task};
 use std::error::Error;
 
 const DEFAULT: [&str; 2] = ["mshnet:64:4", "efficientnet_v2_s:64:4"];
@@ -64,6 +64,10 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
         octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 32, epochs: 1 }),
+        octant_zoo::Task::Translate => {
+            let format = ImageFormat { image, target: image, normalize: None };
+            Box::new(Restore { model, format, loss: ImageLoss::L1 })
+        }
     };
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
     let traced = step::training(&StepPlan::new(&*task, batch).with_optimizer(optimizer))?;

@@ -7,7 +7,7 @@ use crate::error::{refusal, refuse};
 use crate::{Cache, DataSource, Recipe, Result, nearest};
 use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, Part};
-use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
+use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, ImagePairs, Split, TableDataset, open_irstd};
 use octant_data::{Cached, DataError, Dataset, Glyphs, Matched, Target, pack_once};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn eight_bits() -> DecodeOptions {
 }
 
 /// Every kind of data.
-pub const SOURCES: [SourceEntry; 11] = [
+pub const SOURCES: [SourceEntry; 16] = [
     SourceEntry {
         kind: "glyphs",
         about: "line drawings of ten kinds",
@@ -103,6 +103,31 @@ pub const SOURCES: [SourceEntry; 11] = [
         kind: "scenes",
         about: "scenes of textured shapes that hide each other, with their boxes",
         open: Open::MadeUp { train: 1000, test: 200, open: made_up::scenes },
+    },
+    SourceEntry {
+        kind: "outlines",
+        about: "outlines of shapes and what they look like in color",
+        open: Open::MadeUp { train: 1000, test: 200, open: made_up::outlines },
+    },
+    SourceEntry {
+        kind: "paintings",
+        about: "scenes of textured shapes to be restored",
+        open: Open::MadeUp { train: 1000, test: 200, open: made_up::paintings },
+    },
+    SourceEntry {
+        kind: "pairs",
+        about: "the folder with train/ and test/ of images side by side, or with trainA/, trainB/, testA/ and testB/",
+        open: Open::Files(|folder, split, source| Ok(Arc::new(ImagePairs::open(folder, split, source.swap)?))),
+    },
+    SourceEntry {
+        kind: "unpaired",
+        about: "the folder with trainA/, trainB/, testA/ and testB/",
+        open: Open::Files(|folder, split, source| Ok(Arc::new(ImagePairs::open_unpaired(folder, split, source.swap)?))),
+    },
+    SourceEntry {
+        kind: "images",
+        about: "the folder with train/ and test/, or with images anywhere below it",
+        open: Open::Files(|folder, split, _| Ok(Arc::new(ImagePairs::open_images(folder, split)?))),
     },
     SourceEntry {
         kind: "boxes",
@@ -222,6 +247,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
         Target::Values(values) => values.len(),
         Target::Boxes(_) => train.class_names().len(),
         Target::Mask(_) => 1,
+        Target::Image(image) => image.channels(),
     };
     let train = cached(recipe, "train", train, surroundings)?;
     let valid = cached(recipe, "test", valid, surroundings)?;

@@ -7,7 +7,7 @@ use crate::{
     transform,
 };
 use octant_data::detection::{self, AugmentSettings, BoxAugment};
-use octant_data::{Dataset, LastBatch, Pipeline};
+use octant_data::{Dataset, LastBatch, Pipeline, Unpaired};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::options::one_of;
 use octant_train::{Pace, Phase, Rate, Trainable, WarmupOptions};
@@ -88,6 +88,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         rate: rate(&schedule, phase.epochs, steps, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
             (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots)),
+            (Some(train), "cyclegan") => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
             _ => Arc::new(transform),
         },
     })

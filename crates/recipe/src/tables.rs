@@ -9,7 +9,7 @@ use octant_train::options::{Options, nearest, parsed};
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.
-pub const BUILT_IN: [&str; 17] = [
+pub const BUILT_IN: [&str; 23] = [
     include_str!("../recipes/glyphs.toml"),
     include_str!("../recipes/classify.toml"),
     include_str!("../recipes/segment.toml"),
@@ -17,6 +17,10 @@ pub const BUILT_IN: [&str; 17] = [
     include_str!("../recipes/detect.toml"),
     include_str!("../recipes/vit-finetune.toml"),
     include_str!("../recipes/dinov2-finetune.toml"),
+    include_str!("../recipes/pix2pix.toml"),
+    include_str!("../recipes/cyclegan.toml"),
+    include_str!("../recipes/restore.toml"),
+    include_str!("../recipes/autoencode.toml"),
     include_str!("../recipes/fashion-mnist.toml"),
     include_str!("../recipes/mshnet-irstd.toml"),
     include_str!("../recipes/cifar100-efficientnetv2.toml"),
@@ -24,6 +28,8 @@ pub const BUILT_IN: [&str; 17] = [
     include_str!("../recipes/imagenet-resnet50.toml"),
     include_str!("../recipes/demo-segment.toml"),
     include_str!("../recipes/demo-detect.toml"),
+    include_str!("../recipes/demo-pix2pix.toml"),
+    include_str!("../recipes/demo-restore.toml"),
     include_str!("../recipes/demo-finetune.toml"),
     include_str!("../recipes/demo-regression.toml"),
     include_str!("../recipes/demo-imagenet.toml"),

@@ -6,7 +6,7 @@ use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Step, Transform};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
 use octant_train::choice;
-use octant_train::options::{OptionError, Setting, nearest, not_a_choice, one_of};
+use octant_train::options::{OptionError, Setting, defaults, nearest, not_a_choice, one_of};
 use octant_zoo::{Entry, Interpolation};
 use toml::Value;
 
@@ -29,6 +29,10 @@ choice! {
         Detect = "detect",
         /// Scale jitter, a crop, flips and blur, with the mask; judged: a resize.
         Irstd = "irstd",
+        /// Resized to 286/256 of the size, a random crop, flips; judged: a resize. Both images of a pair alike.
+        Translate = "translate",
+        /// A random crop and flips, then what `degrade` says; judged: the middle, then `degrade`.
+        Restore = "restore",
     }
 }
 
@@ -164,6 +168,29 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
         (NamedTransform::CifarFinetune, true) => Pipeline::cifar_finetune_train(side),
         (NamedTransform::CifarFinetune, false) | (NamedTransform::CifarEval, _) => Pipeline::cifar_finetune_eval(side),
         (NamedTransform::Detect, _) => Pipeline::new([Step::Letterbox { side }]),
+        (NamedTransform::Translate, true) => {
+            let larger = (side * 286).div_ceil(256);
+            let method = Method::new(filter, Semantics::Pil);
+            let crop = Step::RandomCrop { size: (side, side), padding: 0, fill: 0 };
+            Pipeline::new([Step::Resize { size: (larger, larger), method }, crop, Step::FlipHorizontally { p: 0.5 }])
+        }
+        (NamedTransform::Translate, false) => {
+            Pipeline::new([Step::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
+        }
+        (NamedTransform::Restore, learns) => {
+            // What is restored has the model's size after it was made smaller.
+            let degrade = recipe.degrade.clone().unwrap_or_else(defaults);
+            let side = side * degrade.shrink.unwrap_or(1);
+            let crop = match learns {
+                true => vec![
+                    Step::RandomCrop { size: (side, side), padding: 0, fill: 0 },
+                    Step::FlipHorizontally { p: 0.5 },
+                    Step::FlipVertically { p: 0.5 },
+                ],
+                false => vec![Step::CenterCrop { size: (side, side) }],
+            };
+            Pipeline::new([crop, degrade.steps()].concat())
+        }
         (NamedTransform::Irstd, true) => Pipeline::irstd_train(base, recipe.crop_size.unwrap_or(base)),
         (NamedTransform::Irstd, false) => Pipeline::irstd_eval(base),
     })

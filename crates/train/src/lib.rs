@@ -34,6 +34,7 @@ mod spread;
 mod state;
 pub mod step;
 mod task;
+mod translate;
 
 pub use ahead::Ahead;
 pub use classify::Classify;
@@ -48,5 +49,6 @@ pub use progress::{Best, Progress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment};
 pub use session::Session;
-pub use state::{Role, State, Values, import};
+pub use state::{Entry, Role, State, Values, import};
 pub use task::{Findings, Metric, Objective, Observer, Outcome, Task};
+pub use translate::{Adversary, CycleGan, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore};

@@ -87,6 +87,9 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     if recipe.task == "detect" && !files.is_empty() {
         return super::boxes::ask(&asked, &files, arguments);
     }
+    if entry.task == octant_zoo::Task::Translate && !files.is_empty() {
+        return super::translated::ask(&asked, &files, arguments);
+    }
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     if files.is_empty() {
@@ -190,7 +193,11 @@ fn prepared(path: &Path, transform: &Pipeline, entry: &Entry) -> Result<Prepared
 /// How many outputs the weights have, and what they mean: what the run has kept, or else its data where it is still there.
 fn head(judged: &Judged) -> Result<(usize, Vec<String>)> {
     let Judged { recipe, archive, card, .. } = judged;
-    let found = identify(archive, octant_zoo::find(&recipe.model)?)?.classes;
+    let entry = octant_zoo::find(&recipe.model)?;
+    if entry.task == octant_zoo::Task::Translate {
+        return Ok((recipe.classes.unwrap_or(entry.classes), Vec::new()));
+    }
+    let found = identify(archive, entry)?.classes;
     let outputs = found.or(recipe.classes).context("the weights have no head to answer with")?;
     let names = match card.names.is_empty() {
         true => prepare::data(recipe, &[]).map(|data| data.classes).unwrap_or_default(),

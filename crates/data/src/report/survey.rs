@@ -129,6 +129,7 @@ fn finding(index: usize, sample: &Sample) -> Finding {
     let mut empty_mask = false;
     match &sample.target {
         Target::Class(class) => class.hash(&mut target),
+        Target::Image(image) => image.values().hash(&mut target),
         Target::Mask(mask) => {
             mask.values().hash(&mut target);
             empty_mask = mask.values().iter().all(|&value| value == 0);

@@ -6,6 +6,7 @@
 mod automatic;
 mod color;
 mod crops;
+mod degrade;
 mod joint;
 mod placed;
 mod presets;
@@ -229,6 +230,20 @@ pub enum Step {
         #[serde(default)]
         with: Eraser,
     },
+    /// Restoration: Gaussian noise whose deviation (of 255) is drawn from `sigma`. The target stays clean.
+    Noise {
+        sigma: (f32, f32),
+    },
+    /// Restoration: the image becomes `factor` times smaller, bicubic. The target keeps its size.
+    Shrink {
+        factor: usize,
+    },
+    /// Restoration: `count` squares of up to `share` of the side become gray. The target stays whole.
+    Holes {
+        count: usize,
+        #[serde(default = "degrade::default_share")]
+        share: f32,
+    },
     /// 16-bit and float images become 8-bit ones.
     ToU8,
 }
@@ -276,6 +291,7 @@ impl Step {
             | Step::Sharpness { .. }
             | Step::GaussianBlur { .. }
             | Step::RandomErasing { .. } => color::apply(self, eight_bit(sample)?, rng),
+            Step::Noise { .. } | Step::Shrink { .. } | Step::Holes { .. } => degrade::apply(self, sample, rng),
             Step::RandAugment { .. } | Step::TrivialAugment { .. } | Step::AutoAugment { .. } => {
                 automatic::apply(self, sample, rng)
             }

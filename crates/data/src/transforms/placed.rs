@@ -55,7 +55,10 @@ impl Placed {
             | Step::Sharpness { .. }
             | Step::GaussianBlur { .. }
             | Step::RandomErasing { .. }
+            | Step::Noise { .. }
+            | Step::Holes { .. }
             | Step::ToU8 => {}
+            Step::Shrink { factor } => self.resize(self.new.map(|side| side / (*factor).max(1))),
             // Detectors bring their boxes back themselves.
             Step::Letterbox { .. }
             | Step::RandomCrop { .. }

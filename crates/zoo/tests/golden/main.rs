@@ -76,6 +76,11 @@ golden! { check_small:
     vit_test => "vit-test";
     vit_timm_test => "vit_timm-test";
     unet_tiny => "unet-tiny";
+    unet_generator_tiny => "unet_generator-tiny";
+    resnet_generator_tiny => "resnet_generator-tiny";
+    edsr_tiny => "edsr-tiny";
+    dncnn_tiny => "dncnn-tiny";
+    nafnet_tiny => "nafnet-tiny";
     efficientnet_timm_tiny => "efficientnet_timm-tiny";
     mobilenetv3_timm_tiny => "mobilenetv3_timm-tiny";
     convnext_timm_test => "convnext_timm-test";

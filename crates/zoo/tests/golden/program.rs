@@ -40,7 +40,7 @@ impl Case {
         let channels = if name.starts_with("fashion") { 1 } else { 3 };
         let (optimizer, rate, decay) = match () {
             () if deep => (Optimizer::Adagrad(Adagrad { initial_accumulator: 0.1, ..Adagrad::default() }), 0.05, 0.0),
-            () if channels == 1 => (Optimizer::Adam(Adam::default()), 1e-3, 0.0),
+            () if channels == 1 || name.starts_with("edsr") => (Optimizer::Adam(Adam::default()), 1e-3, 0.0),
             () => (Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() }), 0.01, 1e-4),
         };
         let targets = match model.task() {
@@ -48,6 +48,7 @@ impl Case {
             Task::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
             Task::Segment => deterministic::masks(batch, side),
             Task::Detect => panic!("detectors have a comparison of their own"),
+            Task::Translate => deterministic::images_of("targets", batch, side * model.enlarges(), model.classes()),
         };
         let images = deterministic::images(batch, side, channels);
         let mut case =
@@ -181,6 +182,7 @@ impl Case {
             Task::Segment if self.deep => self.deep_loss(outputs, target),
             Task::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),
             Task::Detect => panic!("detectors have a comparison of their own"),
+            Task::Translate => loss::mean(&loss::squared_error(&outputs[0], target), None),
         }
     }
 

@@ -136,8 +136,8 @@ fn crops_and_mirrors_move_the_same_pixels() {
     assert_eq!(largest_difference(&device, &host), 0.0);
 
     let windows = [(0usize, 5usize), (9, 1)].map(|(top, left)| Window { top, left, height: 8, width: 6 });
-    let places = HostTensor::new([2, 2], &[0i32, 5, 9, 1]).unwrap();
-    let device = run(&[input.clone(), places], |inputs| octant_augment::crop_each(&inputs[0], &inputs[1], 8, 6));
+    let positions = HostTensor::new([2, 2], &[0i32, 5, 9, 1]).unwrap();
+    let device = run(&[input.clone(), positions], |inputs| octant_augment::crop_each(&inputs[0], &inputs[1], 8, 6));
     let host = [geometry::crop(&images[0], windows[0]), geometry::crop(&images[1], windows[1])];
     assert_eq!(largest_difference(&device, &host), 0.0);
 
@@ -177,9 +177,9 @@ fn normalizing_erasing_and_mixing_agree_with_the_host() {
 
     let mut host = images.clone();
     let cut = [windows[0], Window { height: 5, ..windows[1] }];
-    for place in 0..2 {
-        let partner = images[1 - place].values();
-        mix::paste_window(host[place].values_mut(), partner, 12, 3, cut[place]);
+    for position in 0..2 {
+        let partner = images[1 - position].values();
+        mix::paste_window(host[position].values_mut(), partner, 12, 3, cut[position]);
     }
     let partners = batch(&[images[1].clone(), images[0].clone()]);
     let device = run(&[input.clone(), partners.clone(), numbers], |inputs| {
@@ -188,8 +188,8 @@ fn normalizing_erasing_and_mixing_agree_with_the_host() {
     assert_eq!(largest_difference(&device, &host), 0.0);
 
     let mut host = images.clone();
-    for (place, share) in [0.3f32, 0.85].into_iter().enumerate() {
-        mix::mixup_bytes(host[place].values_mut(), images[1 - place].values(), share);
+    for (position, share) in [0.3f32, 0.85].into_iter().enumerate() {
+        mix::mixup_bytes(host[position].values_mut(), images[1 - position].values(), share);
     }
     let shares = HostTensor::new([2], &[0.3f32, 0.85]).unwrap();
     let device = run(&[input, partners, shares], |inputs| octant_augment::mixup(&inputs[0], &inputs[1], &inputs[2]));

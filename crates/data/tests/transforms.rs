@@ -59,7 +59,7 @@ fn boxes_move_with_their_images() {
             let Some(object) = boxes.first() else { continue };
             let corners = [object.x0, object.y0, object.x1, object.y1];
             let (right, bottom) = (found.left + found.width, found.top + found.height);
-            let wanted = [found.left, found.top, right, bottom].map(|place| place as f32);
+            let wanted = [found.left, found.top, right, bottom].map(|position| position as f32);
             let close = corners.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1.6);
             assert!(close, "pipeline {number}, sample {index}: {corners:?} instead of {wanted:?}");
         }

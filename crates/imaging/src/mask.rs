@@ -80,14 +80,14 @@ impl MaskCrop {
             width = width.max((height as f64 * aspect).round() as usize);
             height = height.max((width as f64 / aspect).round() as usize);
         }
-        let (top, height) = place(bounds.top, bounds.height, height, mask.height());
-        let (left, width) = place(bounds.left, bounds.width, width, mask.width());
+        let (top, height) = position(bounds.top, bounds.height, height, mask.height());
+        let (left, width) = position(bounds.left, bounds.width, width, mask.width());
         Some(Window { top, left, height, width })
     }
 }
 
 /// A span of `wanted` pixels around the given one, moved and if need be shortened to lie inside 0..limit.
-fn place(start: usize, len: usize, wanted: usize, limit: usize) -> (usize, usize) {
+fn position(start: usize, len: usize, wanted: usize, limit: usize) -> (usize, usize) {
     let len_new = wanted.min(limit);
     let start_new = (2 * start + len).saturating_sub(len_new) / 2;
     (start_new.min(limit - len_new), len_new)

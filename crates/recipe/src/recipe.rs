@@ -382,11 +382,14 @@ impl Setting for Cores {
         "a whole number or `all`".into()
     }
 
-    fn read(value: &Value, place: &str) -> Result<Cores, OptionError> {
+    fn read(value: &Value, position: &str) -> Result<Cores, OptionError> {
         match value {
             Value::String(word) if word == "all" => Ok(Cores::All),
-            Value::Integer(_) => usize::read(value, place).map(Cores::Count),
-            _ => Err(OptionError::value(place, format!("must be {}, not {value}", one_of(&["a whole number", "all"])))),
+            Value::Integer(_) => usize::read(value, position).map(Cores::Count),
+            _ => Err(OptionError::value(
+                position,
+                format!("must be {}, not {value}", one_of(&["a whole number", "all"])),
+            )),
         }
     }
 

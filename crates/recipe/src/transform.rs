@@ -56,14 +56,14 @@ impl Setting for Transforms {
         format!("{}, or a list of steps", NamedTransform::expected())
     }
 
-    fn read(value: &Value, place: &str) -> Result<Transforms, OptionError> {
+    fn read(value: &Value, position: &str) -> Result<Transforms, OptionError> {
         match value {
             Value::Array(items) => {
-                let steps = items.iter().enumerate().map(|(number, item)| step(item, &format!("{place}.{number}")));
+                let steps = items.iter().enumerate().map(|(number, item)| step(item, &format!("{position}.{number}")));
                 Ok(Transforms::Steps(Pipeline::new(steps.collect::<Result<Vec<_>, _>>()?)))
             }
-            Value::String(_) => NamedTransform::read(value, place).map(Transforms::Named),
-            _ => Err(not_a_choice(value, place, &[&NamedTransform::choices()[..], &["a list of steps"]].concat())),
+            Value::String(_) => NamedTransform::read(value, position).map(Transforms::Named),
+            _ => Err(not_a_choice(value, position, &[&NamedTransform::choices()[..], &["a list of steps"]].concat())),
         }
     }
 
@@ -90,11 +90,11 @@ fn shortest(value: Value) -> Value {
 }
 
 /// One step of a pipeline.
-fn step(value: &Value, place: &str) -> Result<Step, OptionError> {
+fn step(value: &Value, position: &str) -> Result<Step, OptionError> {
     value
         .clone()
         .try_into()
-        .map_err(|error: toml::de::Error| OptionError::value(place, explained(error.message(), value)))
+        .map_err(|error: toml::de::Error| OptionError::value(position, explained(error.message(), value)))
 }
 
 /// What serde says about a step, without the names of Rust's types.

@@ -127,7 +127,7 @@ fn work() -> f64 {
     const TICK: f64 = 10.0;
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = text.rsplit(") ").next().unwrap_or_default();
-    let ticks = |place: usize| after_name.split(' ').nth(place).and_then(|word| word.parse::<f64>().ok());
+    let ticks = |position: usize| after_name.split(' ').nth(position).and_then(|word| word.parse::<f64>().ok());
     ticks(11).zip(ticks(12)).map_or(f64::NAN, |(user, system)| (user + system) * TICK)
 }
 

@@ -53,27 +53,27 @@ impl Tiling {
                     for column in 0..made.width() {
                         let weight =
                             self.weight(row, made.height(), enlarges) * self.weight(column, made.width(), enlarges);
-                        let place = (top * enlarges + row) * width + left * enlarges + column;
-                        weights[place] += weight;
+                        let position = (top * enlarges + row) * width + left * enlarges + column;
+                        weights[position] += weight;
                         let values = made.pixel(row, column).iter().enumerate();
                         values.for_each(|(channel, value)| {
-                            sums[place * channels + channel] += weight * f32::from(*value)
+                            sums[position * channels + channel] += weight * f32::from(*value)
                         });
                     }
                 }
             }
         }
         let value = |row: usize, column: usize, channel: usize| {
-            let place = row * width + column;
-            (sums[place * channels + channel] / weights[place]).round() as u8
+            let position = row * width + column;
+            (sums[position * channels + channel] / weights[position]).round() as u8
         };
         Ok(Image::from_fn(image.height() * enlarges, image.width() * enlarges, channels.max(1), value))
     }
 
     /// How much a pixel counts by its distance from the tile's edges: tiles fade within what they share.
-    fn weight(&self, place: usize, side: usize, enlarges: usize) -> f32 {
+    fn weight(&self, position: usize, side: usize, enlarges: usize) -> f32 {
         let fade = (self.overlap * enlarges).max(1);
-        let distance = (place + 1).min(side - place).min(fade);
+        let distance = (position + 1).min(side - position).min(fade);
         distance as f32 / fade as f32
     }
 }

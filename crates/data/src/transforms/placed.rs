@@ -96,7 +96,7 @@ impl Placed {
     pub fn back(&self, map: &Image<u8>, outside: u8) -> Image<u8> {
         let [height, width] = self.old;
         // The center of a pixel of the image, in the coordinates of the map's pixels.
-        let along = |place: usize, axis: usize| (place as f64 + 0.5) * self.scale[axis] + self.offset[axis] - 0.5;
+        let along = |position: usize, axis: usize| (position as f64 + 0.5) * self.scale[axis] + self.offset[axis] - 0.5;
         let limits = [map.height(), map.width()].map(|size| size as f64 - 0.5);
         Image::from_fn(height, width, 1, |row, column, _| {
             let (y, x) = (along(row, 0), along(column, 1));
@@ -143,8 +143,8 @@ mod tests {
             assert_eq!(placed.new, [seen.height(), seen.width()], "{list}");
             let back = placed.back(&seen, 0);
             assert_eq!(back.dims(), [40, 70, 1], "{list}");
-            let wrong = (0..40 * 70).filter(|place| {
-                let (row, column) = (place / 70, place % 70);
+            let wrong = (0..40 * 70).filter(|position| {
+                let (row, column) = (position / 70, position % 70);
                 (back.pixel(row, column)[0] >= 128) != inside(row, column)
             });
             assert!(wrong.count() <= 4, "{list}");

@@ -116,7 +116,7 @@ fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine)
         Op::Gather(gather) => index::gather(gather, arguments, memory),
         Op::Scatter(scatter) => index::scatter(scatter, arguments, memory),
         Op::Sort { axis, descending } => order::sort(*axis, *descending, arguments, memory),
-        Op::ArgReduce { greatest, axis } => order::arg_reduce(*greatest, *axis, arguments, memory),
+        Op::ArgReduce { largest, axis } => order::arg_reduce(*largest, *axis, arguments, memory),
         Op::ReduceWindow { kind, window } => window::reduce(*kind, window, arguments, memory, machine),
         Op::SelectAndScatter { window } => window::select_and_scatter(window, arguments, memory, machine),
         Op::RandomBits { .. } => random::bits(arguments, memory, machine),

@@ -27,7 +27,7 @@ use fold::PreparedFold;
 use native::{Native, Outline};
 use octant_graph::DType;
 use place::BlockPlace;
-use registers::{Way, lies_in_order, place_registers, way};
+use registers::{RegisterFill, lies_in_order, place_registers, fill};
 
 /// Loops with fewer elements run on the calling thread: waking another costs more.
 const WORTH_A_THREAD: usize = 16 * 1024;
@@ -58,7 +58,7 @@ pub(crate) struct PreparedLoop {
 }
 
 struct PreparedLoad {
-    way: Way,
+    fill: RegisterFill,
     /// Turns 16-bit floats into lanes.
     widen: Option<Run>,
     /// Moves rows that do not lie in order.
@@ -83,7 +83,7 @@ impl PreparedLoop {
             .loads
             .iter()
             .map(|load| PreparedLoad {
-                way: way(load, &nest, &half),
+                fill: fill(load, &nest, &half),
                 widen: match &load.source {
                     Source::Memory(operand) if half(operand.dtype) => Some(instructions::widen(simd, operand.dtype)),
                     _ => None,

@@ -1,10 +1,10 @@
 //! Moving pixels: crops, mirrors, erasing.
 
 use octant_graph::{DType, Gather, Shape, Tensor};
-use octant_imaging::geometry::Window;
+use octant_imaging::geometry::PixelWindow;
 
 /// The same part of every image. Parts beyond the border are cut off; at least one pixel is returned.
-pub fn crop(images: &Tensor, window: Window) -> Tensor {
+pub fn crop(images: &Tensor, window: PixelWindow) -> Tensor {
     let [rows, columns] = [images.dim(1), images.dim(2)];
     let (top, left) = (window.top.min(rows - 1), window.left.min(columns - 1));
     let (height, width) = (window.height.clamp(1, rows - top), window.width.clamp(1, columns - left));

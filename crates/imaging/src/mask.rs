@@ -1,6 +1,6 @@
 //! Masks: thresholds, roundings, and crops that a mask decides.
 
-use crate::geometry::Window;
+use crate::geometry::PixelWindow;
 use crate::{Channel, Image};
 
 /// When a value belongs to the mask.
@@ -70,7 +70,7 @@ impl Default for MaskCrop {
 
 impl MaskCrop {
     /// The window around all non-zero pixels of the mask, inside the image; `None` when the mask is empty.
-    pub fn window(&self, mask: &Image<u8>) -> Option<Window> {
+    pub fn window(&self, mask: &Image<u8>) -> Option<PixelWindow> {
         let bounds = bounds(mask)?;
         let mut height = bounds.height + 2 * self.padding;
         let mut width = bounds.width + 2 * self.padding;
@@ -82,7 +82,7 @@ impl MaskCrop {
         }
         let (top, height) = position(bounds.top, bounds.height, height, mask.height());
         let (left, width) = position(bounds.left, bounds.width, width, mask.width());
-        Some(Window { top, left, height, width })
+        Some(PixelWindow { top, left, height, width })
     }
 }
 
@@ -94,7 +94,7 @@ fn position(start: usize, len: usize, wanted: usize, limit: usize) -> (usize, us
 }
 
 /// The smallest window with all non-zero pixels; `None` when there are none.
-pub fn bounds(mask: &Image<u8>) -> Option<Window> {
+pub fn bounds(mask: &Image<u8>) -> Option<PixelWindow> {
     let channels = mask.channels();
     let is_set = |row: usize| mask.row(row).iter().any(|&value| value != 0);
     let top = (0..mask.height()).find(|&row| is_set(row))?;
@@ -109,7 +109,7 @@ pub fn bounds(mask: &Image<u8>) -> Option<Window> {
             right = right.max(last / channels);
         }
     }
-    Some(Window { top, left, height: bottom - top + 1, width: right - left + 1 })
+    Some(PixelWindow { top, left, height: bottom - top + 1, width: right - left + 1 })
 }
 
 #[cfg(test)]

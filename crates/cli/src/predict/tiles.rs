@@ -1,7 +1,7 @@
 //! Large images in overlapping tiles, whose results fade into each other.
 
 use octant_imaging::Image;
-use octant_imaging::geometry::{Border, Window, crop, pad_to};
+use octant_imaging::geometry::{Border, PixelWindow, crop, pad_to};
 
 /// Pixels that neighboring tiles share: more than most restoration networks look sideways.
 const OVERLAP: usize = 64;
@@ -46,7 +46,7 @@ impl Tiling {
         let (width, mut channels) = (filled.width() * enlarges, 0);
         for top in self.starts(0, filled.height()) {
             for left in self.starts(1, filled.width()) {
-                let made = run(&crop(&filled, Window { top, left, height: tall, width: wide }))?;
+                let made = run(&crop(&filled, PixelWindow { top, left, height: tall, width: wide }))?;
                 channels = made.channels();
                 sums.resize(weights.len() * channels, 0.0);
                 for row in 0..made.height() {

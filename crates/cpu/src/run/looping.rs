@@ -27,7 +27,7 @@ use fold::PreparedFold;
 use native::{Native, Outline};
 use octant_graph::DType;
 use place::BlockPlace;
-use registers::{RegisterFill, lies_in_order, place_registers, fill};
+use registers::{RegisterFill, fill, lies_in_order, place_registers};
 
 /// Loops with fewer elements run on the calling thread: waking another costs more.
 const WORTH_A_THREAD: usize = 16 * 1024;

@@ -53,7 +53,12 @@ impl DotAlgorithm {
             simd.bf16() == Bf16Unit::Amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
         if has_unit && m > 1 && a == Matrix::row_major(k, m).transposed() && b == Matrix::row_major(k, n) {
             // Rows of A are channels of an image of k pixels: the product is the gradient of a 1×1 convolution's weights.
-            return Some(convolution::ConvAlgorithm::Gradient(WeightsGradient::new(&Conv2d::new(1, [k, 1], [m, n], [1, 1]))));
+            return Some(convolution::ConvAlgorithm::Gradient(WeightsGradient::new(&Conv2d::new(
+                1,
+                [k, 1],
+                [m, n],
+                [1, 1],
+            ))));
         }
         let fits = has_unit && a == Matrix::row_major(m, k);
         let kernel = || Convolution::new(&Conv2d::new(1, [m, 1], [k, n], [1, 1]));

@@ -26,7 +26,9 @@ impl PooledAlgorithm {
         let pool = over_images(window, between, pooled).expect("only poolings of images are joined");
         Some(match &step.op {
             Op::Convolution(conv) => match convolution::ConvAlgorithm::choose(conv, step.convolution_shapes()) {
-                convolution::ConvAlgorithm::Images { kernel, strides } => PooledAlgorithm::Forward { kernel, strides, pool },
+                convolution::ConvAlgorithm::Images { kernel, strides } => {
+                    PooledAlgorithm::Forward { kernel, strides, pool }
+                }
                 convolution::ConvAlgorithm::Gradient(plan) => PooledAlgorithm::Gradient { plan, pool },
                 convolution::ConvAlgorithm::General(_) => unreachable!("only convolutions of images are joined"),
             },

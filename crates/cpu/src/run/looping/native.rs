@@ -152,7 +152,8 @@ impl Share {
         });
         let reads: Vec<Option<Walk>> = loads.collect();
         let folds = matches!(nest.fold, FoldKind::Columns | FoldKind::Whole);
-        let stays = |(load, read): (&PreparedLoad, &Option<Walk>)| read.is_some() || load.fill != RegisterFill::EachBlock;
+        let stays =
+            |(load, read): (&PreparedLoad, &Option<Walk>)| read.is_some() || load.fill != RegisterFill::EachBlock;
         let alone = outline.loads.iter().zip(&reads).all(stays)
             && writes.iter().all(Option::is_some)
             && (folds || nest.fold == FoldKind::None)

@@ -272,7 +272,7 @@ fn programs_that_a_plan_saved_are_loaded_by_the_run_on_the_board() {
     let cache = position.0.path().join("cache");
     let octant = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
-        command.args(arguments).env("TPU_LIBRARY_PATH", &libtpu).env("OCTANT_FAKE_PLUGIN", "devices=8");
+        command.args(arguments).env("TPU_LIBRARY_PATH", &libtpu).env("OCTANT_FAKE_PLUGIN", "devices=8 tpu=1");
         command.env("OCTANT_CACHE", &cache);
         command
     };

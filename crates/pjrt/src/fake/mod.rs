@@ -216,8 +216,9 @@ unsafe extern "C" fn client_platform_name(args: *mut PJRT_Client_PlatformName_Ar
     const NAME: &str = "fake";
     // SAFETY: the arguments are valid for the call.
     unsafe {
-        (*args).platform_name = NAME.as_ptr().cast();
-        (*args).platform_name_size = NAME.len();
+        let name = if setting("tpu").is_some() { "tpu" } else { NAME };
+        (*args).platform_name = name.as_ptr().cast();
+        (*args).platform_name_size = name.len();
     }
     null_mut()
 }

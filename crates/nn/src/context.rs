@@ -95,6 +95,7 @@ struct Inner {
     inside_block: Cell<bool>,
     /// Paths below which variables belong to training alone.
     companions: RefCell<Vec<String>>,
+    image_statistics: Cell<bool>,
     minimizer: RefCell<Option<Minimizer>>,
 }
 
@@ -108,10 +109,22 @@ impl Context {
             Mode::Train(Training { key: Some(key), .. }) => Some(key.random_bits(&[2])),
             _ => None,
         };
-        let (variables, places, blocks, inside_block, companions, minimizer) = Default::default();
+        let (variables, places, blocks, inside_block) = Default::default();
+        let (companions, image_statistics, minimizer) = Default::default();
         let trace = trace.clone();
-        let inner =
-            Inner { trace, mode, precision, mixed_key, variables, places, blocks, inside_block, companions, minimizer };
+        let inner = Inner {
+            trace,
+            mode,
+            precision,
+            mixed_key,
+            variables,
+            places,
+            blocks,
+            inside_block,
+            companions,
+            image_statistics,
+            minimizer,
+        };
         Context { inner: Rc::new(inner) }
     }
 
@@ -128,6 +141,16 @@ impl Context {
             companions.push(name.to_string());
         }
         Scope::new(self.clone(), name.into())
+    }
+
+    /// From now on, batch norms in evaluation take the statistics of every image by itself instead of the running ones, as
+    /// published Pix2Pix networks are tested.
+    pub fn use_image_statistics(&self) {
+        self.inner.image_statistics.set(true);
+    }
+
+    pub(crate) fn uses_image_statistics(&self) -> bool {
+        self.inner.image_statistics.get()
     }
 
     /// Moves parameters now, inside of the step: whatever reads them afterwards sees their new values, through which no

@@ -159,7 +159,7 @@ fn pix2pix(adversary: Adversary, norm: GanNorm) -> Pix2Pix {
     let mut generator = octant_zoo::build("unet_generator-tiny", None).unwrap();
     generator.set_drop(0.0, 0.0);
     let discriminator = Discriminator { layers: 2, width: 4, norm };
-    Pix2Pix { generator, discriminator, format: format(32, 1, true), adversary, l1: 100.0 }
+    Pix2Pix { generator, discriminator, format: format(32, 1, true), adversary, l1: 100.0, image_statistics: false }
 }
 
 #[test]

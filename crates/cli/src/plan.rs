@@ -9,7 +9,7 @@ mod board;
 mod estimate;
 mod kept;
 mod processes;
-mod search;
+pub(crate) mod search;
 mod steps;
 mod table;
 mod turns;
@@ -131,5 +131,7 @@ pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
         degrade.shrink = Some(factor);
     }
     let name = entry.name.to_string();
-    Ok(Recipe { name: name.clone(), model: name, classes: Some(entry.classes), ..recipe })
+    // Networks that come without a head are measured with one.
+    let classes = if entry.classes == 0 { 1000 } else { entry.classes };
+    Ok(Recipe { name: name.clone(), model: name, classes: Some(classes), ..recipe })
 }

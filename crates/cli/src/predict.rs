@@ -5,6 +5,7 @@ mod images;
 mod tensors;
 mod tiles;
 mod translated;
+mod video;
 mod writer;
 
 use crate::{Ending, weights};
@@ -22,7 +23,8 @@ use std::path::PathBuf;
                         --weights pretrained cat.jpg\n  octant predict --model resnet50 --weights FILE --input x.npy \
                         --layout nchw --output y.npy")]
 pub(crate) struct Arguments {
-    /// A run directory (not with --model), then the images or folders of images to look at
+    /// A run directory (not with --model), then the images, folders or patterns of images to look at; detectors take videos
+    /// too, through ffmpeg where it is installed
     paths: Vec<PathBuf>,
     /// The model; `octant models` lists them
     #[arg(long)]
@@ -79,9 +81,12 @@ pub(crate) struct Arguments {
     /// Detectors: the most boxes per image
     #[arg(long, default_value_t = 300)]
     max_det: usize,
-    /// Detectors: only these classes, by number
+    /// Detectors: only these classes, by name or number
     #[arg(long, value_delimiter = ',', value_name = "CLASS,…")]
-    only: Vec<usize>,
+    only: Vec<String>,
+    /// Detectors: the side of the square that images are fitted into; the one that the network was trained with if not given
+    #[arg(long)]
+    size: Option<usize>,
     /// Detectors: write label files into labels/ of the output folder
     #[arg(long)]
     labels: bool,

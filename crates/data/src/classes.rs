@@ -124,6 +124,14 @@ impl Dataset for Matched {
         &self.names
     }
 
+    fn box_count(&self, index: usize) -> Option<usize> {
+        self.inner.box_count(index)
+    }
+
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        self.inner.label_hash(index)
+    }
+
     fn location(&self, index: usize) -> String {
         self.inner.location(index)
     }

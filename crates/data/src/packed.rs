@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"OCTPACK1";
 
+/// Bytes of a record before the kind of its target: element type, channels, height and width.
+const TARGET_OFFSET: usize = 10;
+
 /// Writes every sample of a data set, decoded, into one file. A sample that cannot be read is an error.
 pub fn pack(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {
     // Written under another name first: half a file must never be mistaken for a whole one.
@@ -22,7 +25,7 @@ pub fn pack(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {
 }
 
 /// The data set packed into a file of `folder`, which is written the first time and found again as long as the samples
-/// are the same files of the same sizes and ages.
+/// are the same files of the same sizes and ages, with the same labels.
 pub fn pack_once(dataset: &dyn Dataset, folder: &Path, name: &str) -> Result<Packed, DataError> {
     let mut identity = DefaultHasher::new();
     dataset.class_names().hash(&mut identity);
@@ -31,6 +34,7 @@ pub fn pack_once(dataset: &dyn Dataset, folder: &Path, name: &str) -> Result<Pac
         let facts = std::fs::metadata(&place).ok();
         facts.map(|facts| (facts.len(), facts.modified().ok())).hash(&mut identity);
         place.hash(&mut identity);
+        dataset.label_hash(index).hash(&mut identity);
     }
     std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
     let path = folder.join(format!("{name}-{:016x}.pack", identity.finish()));
@@ -254,6 +258,14 @@ impl Dataset for Packed {
 
     fn class_names(&self) -> &[String] {
         &self.classes
+    }
+
+    fn box_count(&self, index: usize) -> Option<usize> {
+        let place = usize::try_from(self.places[index]).ok()?;
+        let mut record = Cursor { bytes: self.map.get(place..)? };
+        record.take(TARGET_OFFSET).ok()?;
+        let is_boxes = record.byte().ok()? == 3;
+        is_boxes.then(|| record.u32().ok()).flatten().map(|count| count as usize)
     }
 
     fn location(&self, index: usize) -> String {

@@ -116,6 +116,18 @@ pub trait Dataset: Send + Sync {
         None
     }
 
+    /// A number that changes with the sample's labels, where they lie in another file than its image: what was kept of a
+    /// sample is only good as long as they are the same.
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        let _ = index;
+        None
+    }
+
+    /// Labels that are left out, each with the reason, as a line.
+    fn left_out(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Where a sample comes from, for messages: usually its path.
     fn location(&self, index: usize) -> String {
         format!("number {index}")

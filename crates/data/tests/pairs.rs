@@ -91,9 +91,7 @@ fn domains_without_pairs_meet_at_random_and_are_transformed_apart() {
     assert_eq!(dataset.len(), 5, "as many as the larger domain has");
     let pipeline = Pipeline::new([Step::RandomCrop { size: (8, 8), padding: 0, fill: 0 }]);
     let unpaired = Unpaired { dataset: dataset.clone(), pipeline };
-    let sample = |epoch| {
-        parts(unpaired.apply(dataset.get(0).unwrap(), &mut SampleRng::new(1, epoch, 0)).unwrap())
-    };
+    let sample = |epoch| parts(unpaired.apply(dataset.get(0).unwrap(), &mut SampleRng::new(1, epoch, 0)).unwrap());
     assert!(sample(0) == sample(0), "the same epoch sees the same");
     let partners: std::collections::HashSet<u8> = (0..40).map(|epoch| sample(epoch).1.pixel(0, 0)[0] / 20).collect();
     assert!(partners.len() >= 4, "{partners:?}");

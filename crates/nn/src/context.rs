@@ -1,6 +1,6 @@
 //! The context of one traced network: its mode, its precision, and the variables it has declared.
 
-use crate::{Border, Init, Kind, Objective, Scope, Variable, VariableSpec, threefry::path_hash};
+use crate::{Adapters, Border, Init, Kind, Objective, Scope, Variable, VariableSpec, threefry::path_hash};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -93,6 +93,7 @@ struct Inner {
     /// How many blocks have begun.
     blocks: Cell<usize>,
     inside_block: Cell<bool>,
+    adapters: RefCell<Option<Rc<Adapters>>>,
     /// Paths below which variables belong to training alone.
     companions: RefCell<Vec<String>>,
     image_statistics: Cell<bool>,
@@ -109,7 +110,7 @@ impl Context {
             Mode::Train(Training { key: Some(key), .. }) => Some(key.random_bits(&[2])),
             _ => None,
         };
-        let (variables, places, blocks, inside_block) = Default::default();
+        let (variables, places, blocks, inside_block, adapters) = Default::default();
         let (companions, image_statistics, minimizer) = Default::default();
         let trace = trace.clone();
         let inner = Inner {
@@ -121,6 +122,7 @@ impl Context {
             places,
             blocks,
             inside_block,
+            adapters,
             companions,
             image_statistics,
             minimizer,
@@ -131,6 +133,16 @@ impl Context {
     /// The scope of the whole network: its variables have paths without a prefix.
     pub fn root(&self) -> Scope {
         Scope::new(self.clone(), "".into())
+    }
+
+    /// Linear layers that are built from now on have adapters where these say so.
+    pub fn adapt(&self, adapters: &Adapters) {
+        *self.inner.adapters.borrow_mut() = Some(Rc::new(adapters.clone()));
+    }
+
+    /// The adapters, if the layer at that path has one.
+    pub(crate) fn adapters_of(&self, layer: &str) -> Option<Rc<Adapters>> {
+        self.inner.adapters.borrow().clone().filter(|adapters| adapters.includes(layer))
     }
 
     /// The scope of a network, or of other variables, that only training needs: a discriminator, a pool of images. They

@@ -24,6 +24,7 @@
 //!
 //! Start reading at [`Context`] and [`Scope`], then at any file of [`layers`].
 
+mod adapter;
 mod border;
 mod context;
 mod draw;
@@ -37,6 +38,7 @@ mod scope;
 pub mod threefry;
 mod variable;
 
+pub use adapter::Adapters;
 pub use border::Border;
 pub use context::{Context, Mode, Precision, Training};
 pub use init::{Fans, Init};

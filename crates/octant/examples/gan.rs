@@ -32,7 +32,8 @@ impl Task for Gan {
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
         let real = batch[0].convert(DType::F32) / 127.5 - 1.0;
         let key = cx.root().at("noise").random_key();
-        let made = key.map_or_else(|| self.predict(cx, &batch[0]), |key| generator(cx, &key.normal(&[real.dim(0), 16])));
+        let made =
+            key.map_or_else(|| self.predict(cx, &batch[0]), |key| generator(cx, &key.normal(&[real.dim(0), 16])));
         let judge = |images: &Tensor| discriminator(cx, images);
         let told_apart = Hinge.judged(&judge(&made.stop_gradient()), false) + Hinge.judged(&judge(&real), true);
         let optimizer = Optimizer::Adam(Adam { betas: [0.5, 0.999], ..Adam::default() });

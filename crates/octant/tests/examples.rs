@@ -79,7 +79,8 @@ fn the_code_of_the_guide_is_that_of_the_examples() {
         include_str!("../examples/distill.rs"),
         include_str!("../examples/contrastive.rs"),
     ];
-    let blocks: Vec<&str> = guide.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("rust\n")).collect();
+    let blocks: Vec<&str> =
+        guide.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("rust\n")).collect();
     assert!(blocks.len() >= 3);
     let lines = |text: &str| text.lines().map(|line| line.trim().to_string()).collect::<Vec<_>>().join("\n");
     for block in blocks {

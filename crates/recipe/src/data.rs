@@ -215,6 +215,7 @@ impl SourceEntry {
 pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) -> Result<Data> {
     let source = &recipe.data;
     let entry = SourceEntry::named(&source.kind)?;
+    let mut is_held_out = false;
     let [train, valid] = match entry.open {
         Open::MadeUp { .. } if source.dir.is_some() => {
             refuse!("{} are made up on the fly and take no `data.dir`; choose a recipe for files", source.kind)
@@ -225,11 +226,16 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
             let seeds = [recipe.run.seed, recipe.run.seed ^ 0x7e57];
             [0, 1].map(|split| open(counts[split], side, seeds[split]))
         }
-        Open::Files(open) => files(recipe, entry.about, open, surroundings)?,
+        Open::Files(open) => {
+            let [train, valid] = files(recipe, entry.about, open, surroundings)?;
+            is_held_out = entry.kind == "boxes" && held_out::is_needed(&*train, &*valid);
+            held_out::split(train, valid)?
+        }
     };
     if train.is_empty() || valid.is_empty() {
         refuse!("the data set has no images to {}", if train.is_empty() { "learn from" } else { "validate on" });
     }
+    let mut remarks: Vec<String> = left_out(recipe, &[&*train, &*valid]).into_iter().collect();
     let (classes, whose) = match known {
         [] => (train.class_names().to_vec(), "the training data"),
         known => (known.to_vec(), "the run"),
@@ -245,7 +251,25 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     };
     let train = cached(recipe, "train", train, surroundings)?;
     let valid = cached(recipe, "test", valid, surroundings)?;
-    Ok(Data { train, valid, outputs, classes, remarks: of_train.into_iter().chain(of_valid).collect() })
+    if is_held_out {
+        let count = valid.len();
+        remarks.push(format!("no images are for validation alone: {count} are held out and not learned from"));
+    }
+    remarks.extend(of_train.into_iter().chain(of_valid));
+    Ok(Data { train, valid, outputs, classes, remarks })
+}
+
+/// Labels that nobody will learn from, said before the first step.
+fn left_out(recipe: &Recipe, sets: &[&dyn Dataset]) -> Option<String> {
+    let mut lines: Vec<String> = sets.iter().flat_map(|set| set.left_out()).collect();
+    lines.sort();
+    lines.dedup();
+    let first = lines.first()?;
+    let place = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
+    Some(match lines.len() {
+        1 => format!("a label is left out: {first}"),
+        count => format!("{count} labels are left out; the first is {first}; `octant data verify {place}` lists them"),
+    })
 }
 
 /// Samples that need not be decoded again in every epoch.
@@ -292,5 +316,5 @@ fn files(
         true => splits.map(|split| readers::open(folder, split, eight_bits())),
         false => splits.map(|split| open(folder, split, source)),
     };
-    held_out::split(train?, valid?)
+    Ok([train?, valid?])
 }

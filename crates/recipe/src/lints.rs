@@ -81,7 +81,8 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let transform = transform(recipe, &recipe.eval_transform, false, entry)?;
     let [height, width, _] = image(&*data.valid, &transform)?;
     let [expected, ..] = entry.preprocessing.input;
-    if height.max(width) != expected {
+    // Detectors look at every place of an image alike; any size will do.
+    if height.max(width) != expected && recipe.task != "detect" {
         warnings.push(format!(
             "the weights of {} are made for images of {expected}×{expected}, these are {height}×{width}; give \
              `image_size = {expected}` and a transform that resizes",

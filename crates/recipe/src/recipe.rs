@@ -48,6 +48,10 @@ options! {
         loss: Option<String>, unset("the task's first one"), flag();
         /// Label smoothing of the cross-entropy.
         label_smoothing: f64 = 0.0, within(0.0..1.0);
+        /// The rate of dropout; the model's own if neither this nor `stochastic_depth` is given.
+        dropout: Option<f64>, within(0.0..1.0), unset("the model's");
+        /// The rate of stochastic depth in the last block; the model's own if neither this nor `dropout` is given.
+        stochastic_depth: Option<f64>, within(0.0..1.0), unset("the model's"), flag();
         /// Height and width of images.
         image_size: Option<usize>, within(1..), unset("the model's"), flag();
         /// Segmentation: the size that images are scaled to.
@@ -123,6 +127,8 @@ options! {
         mixup: f64 = 0.0, within(0.0..=1.0);
         /// The probability that a part of another image is pasted in.
         cutmix: f64 = 0.0, within(0.0..=1.0);
+        /// The probability that an object appears a second time at its mirror place, mirrored, where it hides little.
+        copy_paste: f64 = 0.0, within(0.0..=1.0);
         /// Rotation by up to so many degrees.
         degrees: f64 = 0.0, within(0.0..=180.0);
         /// Shift by up to this share of the side.
@@ -209,6 +215,7 @@ impl AugmentOptions {
             close_mosaic: self.close_mosaic,
             mixup: self.mixup as f32,
             cutmix: self.cutmix as f32,
+            copy_paste: self.copy_paste as f32,
             degrees: self.degrees,
             translate: self.translate,
             scale: self.scale,
@@ -235,6 +242,8 @@ options! {
         epochs: u64;
         /// The warm-up of networks and losses that have one (MSHNet).
         warm_up: bool = false;
+        /// What the number of updates decides; `optimizer = "auto"` sets it, and an optimizer or a rate of yours ends it.
+        auto: Auto = Auto::Off;
         /// What happens to training images: a name, or a list of steps.
         transform: Transforms = Transforms::default();
         /// The learning rate.
@@ -250,11 +259,13 @@ options! {
         /// The largest learning rate.
         lr: f64, within(0.0..), flag();
         /// The smallest learning rate.
-        min_lr: Option<f64>, within(0.0..), unset("0"), flag();
+        min_lr: Option<f64>, within(0.0..), unset("0, or as `min_share` says"), flag();
+        /// The smallest learning rate as a share of `lr`.
+        min_share: Option<f64>, within(0.0..=1.0), unset("as `min_lr` says");
         /// How often it changes.
         per: Option<Per>, unset("`epoch`; `one-cycle`: `step`");
         /// How long it rises.
-        warmup: Option<u64>, unset("0");
+        warmup: Option<u64>, unset("as long as the phase's `warmup`, else 0");
         /// From where it rises.
         warmup_lr: Option<f64>, within(0.0..), unset("`min_lr`");
         /// Its length.
@@ -303,6 +314,18 @@ choice! {
         TimmCosine = "timm-cosine",
         /// Falls when the watched metric no longer improves.
         Plateau = "plateau",
+    }
+}
+
+choice! {
+    /// What follows from the length of a phase, by the rule that users of YOLO know as `auto`.
+    pub enum Auto {
+        /// Nothing: all is as the recipe says.
+        Off = "off",
+        /// The optimizer; the learning rate is given.
+        Optimizer = "optimizer",
+        /// The optimizer and the learning rate.
+        Rate = "optimizer-and-rate",
     }
 }
 

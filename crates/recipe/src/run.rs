@@ -2,12 +2,14 @@
 
 use crate::error::refuse;
 use crate::{
-    Cores, Data, Opened, Recipe, Result, Surroundings, best, class_names, data, open, phases, refuse_ignored_sizes,
-    smaller_is_better, transform, weights,
+    Cores, Data, Opened, Recipe, Result, Surroundings, best, class_names, data, model, open, phases,
+    refuse_ignored_sizes, smaller_is_better, transform, weights,
 };
+use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
 use octant_train::Values;
 use octant_train::run::{Plan, Summary, Watched, Watcher, run};
+use octant_zoo::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,8 +52,19 @@ pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial:
         deadline: None,
         weights: initial,
         config: recipe.to_text(),
-        metadata: octant_zoo::identity::metadata(entry, recipe.classes.unwrap_or(data.outputs), &data.classes),
+        metadata: metadata(recipe, entry, data)?,
     })
+}
+
+/// What files of the run's weights say about themselves.
+fn metadata(recipe: &Recipe, entry: &Entry, data: &Data) -> Result<Vec<(String, String)>> {
+    let classes = recipe.classes.unwrap_or(data.outputs);
+    let mut metadata = octant_zoo::identity::metadata(entry, classes, &data.classes);
+    if let Some(options) = &recipe.step.adapters {
+        let except = model(recipe, data.outputs)?.0.head_paths();
+        metadata.push(octant_zoo::adapted::metadata(&Adapters { except, ..options.adapters() }));
+    }
+    Ok(metadata)
 }
 
 /// Trains by a recipe in a directory, or goes on with the run that is there. `weights` must be a file.
@@ -63,6 +76,10 @@ pub fn train(
     watcher: &mut dyn Watcher,
 ) -> Result<Summary> {
     let data = data(recipe, &class_names(directory), surroundings)?;
+    let mut recipe = recipe.clone();
+    let chosen = crate::settle(&mut recipe, data.train.len(), data.outputs);
+    chosen.iter().for_each(|sentence| watcher.message(sentence));
+    let recipe = &recipe;
     let initial = match &recipe.weights {
         Some(path) => {
             let (values, matching) = weights(path, recipe, &data)?;

@@ -4,17 +4,19 @@
 //! misspelled key is found wherever it comes from.
 
 use crate::error::{refusal, refuse};
-use crate::{Recipe, Result};
+use crate::{Recipe, Result, auto};
 use octant_train::options::{Options, nearest, parsed};
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.
-pub const BUILT_IN: [&str; 21] = [
+pub const BUILT_IN: [&str; 23] = [
     include_str!("../recipes/glyphs.toml"),
     include_str!("../recipes/classify.toml"),
     include_str!("../recipes/segment.toml"),
     include_str!("../recipes/regress.toml"),
     include_str!("../recipes/detect.toml"),
+    include_str!("../recipes/vit-finetune.toml"),
+    include_str!("../recipes/dinov2-finetune.toml"),
     include_str!("../recipes/pix2pix.toml"),
     include_str!("../recipes/cyclegan.toml"),
     include_str!("../recipes/restore.toml"),
@@ -80,13 +82,17 @@ pub fn set(table: &mut Table, place: &str, value: Value) -> Result<()> {
         };
     }
     match inside {
-        Value::Table(inner) => drop(inner.insert(last, value)),
+        Value::Table(inner) if last == "optimizer" => auto::choose_optimizer(inner, value),
+        Value::Table(inner) => drop(inner.insert(last.clone(), value)),
         _ => refuse!("{place} is not a place in a recipe"),
     }
     *table = match root {
         Value::Table(table) => table,
         _ => unreachable!("the root stays a table"),
     };
+    if let Some(phase) = place.strip_suffix(".schedule.lr") {
+        auto::keep_rate(table, phase);
+    }
     Ok(())
 }
 

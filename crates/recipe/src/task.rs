@@ -9,7 +9,7 @@ use octant_train::{
 };
 use octant_zoo::families::gan::GanNorm;
 use octant_zoo::families::patchgan::Discriminator;
-use octant_zoo::{Entry, Model};
+use octant_zoo::{Adapted, Entry, Model};
 
 /// A task that recipes may name.
 pub struct TaskEntry {
@@ -204,7 +204,18 @@ impl TaskEntry {
 /// The network of a recipe with a head that fits the data.
 pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static Entry)> {
     let entry = octant_zoo::find(&recipe.model)?;
-    Ok(((entry.build)(recipe.classes.unwrap_or(outputs)), entry))
+    let mut model = (entry.build)(recipe.classes.unwrap_or(outputs));
+    if recipe.dropout.is_some() || recipe.stochastic_depth.is_some() {
+        model.set_drop(recipe.dropout.unwrap_or(0.0), recipe.stochastic_depth.unwrap_or(0.0));
+    }
+    let Some(options) = &recipe.step.adapters else { return Ok((model, entry)) };
+    let adapted = Adapted::new(model, options.adapters());
+    let (specs, _) = octant_zoo::describe(&adapted, entry.preprocessing.input)?;
+    if !specs.iter().any(|spec| spec.is_adapter()) {
+        let targets = options.targets.join(", ");
+        refuse!("`adapters.targets` names no linear layer of {}: nothing ends in {targets}", entry.name);
+    }
+    Ok((Box::new(adapted), entry))
 }
 
 /// The task of a recipe, as it is judged and asked.
@@ -237,6 +248,13 @@ fn built(
     let (model, entry) = model(recipe, outputs)?;
     if (task.name == "detect") != model.detector().is_some() {
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
+    }
+    if let Some(stride) = model.detector().and_then(|head| head.strides.last().copied()) {
+        let side = image[0].max(image[1]);
+        if image[..2].iter().any(|side| *side == 0 || !side.is_multiple_of(stride)) {
+            let near = side.div_ceil(stride).max(1) * stride;
+            refuse!("`image_size` must be a multiple of {stride} to detect, not {side}; {near} would do");
+        }
     }
     let makes_images = entry.task == octant_zoo::Task::Translate;
     if ["pix2pix", "cyclegan", "restore", "autoencode"].contains(&task.name) != makes_images {
@@ -291,6 +309,17 @@ mod tests {
         assert_eq!(refusal("demo-regression", "loss=dice"), sentence);
         assert_eq!(refusal("glyphs", "loss=mse"), "`loss` cannot be chosen where the task is to classify; remove it");
         assert_eq!(refusal("demo-regression", "loss=huber"), "");
+    }
+
+    #[test]
+    fn sizes_that_cells_do_not_divide_were_refused_by_a_concatenation() {
+        let recipe = check(table("detect").unwrap()).unwrap();
+        let sentence = |side: usize| {
+            let built = built(&recipe, 1, [side, side, 3], false, false, (8, 1));
+            built.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(sentence(100), "`image_size` must be a multiple of 32 to detect, not 100; 128 would do");
+        assert_eq!(sentence(96), "");
     }
 
     #[test]

@@ -19,6 +19,8 @@ choice! {
         Model = "model",
         /// A random part resized, and flips; judged: the middle.
         Imagenet = "imagenet",
+        /// As `imagenet`, then RandAugment and random erasing; judged: as `model`.
+        Finetune = "finetune",
         /// Padding, a random crop, flips and a resize; judged: a resize.
         CifarFinetune = "cifar-finetune",
         /// A resize.
@@ -156,10 +158,11 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
     };
     Ok(match (name, learns) {
         (NamedTransform::None, _) => Pipeline::default(),
-        (NamedTransform::Model, _) if crop >= 1.0 => {
+        (NamedTransform::Model, _) | (NamedTransform::Finetune, false) if crop >= 1.0 => {
             Pipeline::new([Step::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
         }
-        (NamedTransform::Model, _) => Pipeline::imagenet_eval(side, crop, filter),
+        (NamedTransform::Model, _) | (NamedTransform::Finetune, false) => Pipeline::imagenet_eval(side, crop, filter),
+        (NamedTransform::Finetune, true) => Pipeline::finetune_train(side),
         (NamedTransform::Imagenet, true) => Pipeline::imagenet_train(side),
         (NamedTransform::Imagenet, false) => Pipeline::imagenet_eval(side, crop, filter),
         (NamedTransform::CifarFinetune, true) => Pipeline::cifar_finetune_train(side),

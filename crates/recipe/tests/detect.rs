@@ -127,6 +127,6 @@ fn the_whole_demo_learns_to_find_boxes() {
     let folder = tempfile::tempdir().unwrap();
     let epochs = trained(&recipe(&[]), folder.path(), u64::MAX);
     let last = metric(epochs.last().unwrap(), "val_mAP50");
-    // 0.19 after 8 of its epochs.
-    assert!(last > 0.15, "val_mAP50 is {last}");
+    // 0.61 after 14 of its epochs.
+    assert!(last > 0.5, "val_mAP50 is {last}");
 }

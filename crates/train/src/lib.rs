@@ -11,6 +11,7 @@
 //!
 //! Start reading at [`Task`], then [`step`], then [`run`].
 
+mod accumulation;
 mod ahead;
 pub mod checkpoint;
 mod classify;
@@ -21,6 +22,7 @@ mod images;
 mod inputs;
 mod lazy;
 mod memory;
+pub mod network;
 pub mod options;
 mod phase;
 mod progress;

@@ -1,5 +1,6 @@
 //! A compiled step with its state: what the training loop drives.
 
+use crate::accumulation::Accumulation;
 use crate::ahead::Ahead;
 use crate::checkpoint::{Snapshot, averages};
 use crate::lazy::{Lazy, Usage};
@@ -21,7 +22,7 @@ pub struct Session<'a> {
     task: &'a dyn Task,
     mesh: Mesh,
     seed: u64,
-    accumulate: u64,
+    accumulation: Accumulation,
     traced: TracedStep,
     needs: Needs,
     train: Box<dyn Executable>,
@@ -35,7 +36,6 @@ pub struct Session<'a> {
     /// The entries that an evaluation reads: averages where there are any, variables otherwise.
     evaluated: Vec<usize>,
     steps: u64,
-    batches: u64,
     /// Batches that norms have taken into their running statistics.
     tracked: u64,
     tracks: bool,
@@ -80,13 +80,13 @@ impl<'a> Session<'a> {
         let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
         let (task, mesh) = (plan.task, plan.mesh.clone());
         let counts = backend.upload(&zeros(counted), &mesh, &Sharding::Replicated)?;
-        let accumulate = plan.phase.accumulate;
+        let accumulation = Accumulation::of(plan);
         Ok(Session {
             backend,
             task,
             mesh,
             seed,
-            accumulate,
+            accumulation,
             traced,
             needs,
             train,
@@ -97,7 +97,6 @@ impl<'a> Session<'a> {
             counted,
             evaluated,
             steps: 0,
-            batches: 0,
             tracked: 0,
             tracks: !plan.phase.frozen_statistics,
             executions: 0,
@@ -109,7 +108,8 @@ impl<'a> Session<'a> {
     /// Continues the counts of a checkpoint: all steps of the run, the batches that this optimizer has seen, and those that
     /// went into running statistics.
     pub fn set_counts(&mut self, steps: u64, batches: u64, tracked: u64) {
-        (self.steps, self.batches, self.tracked) = (steps, batches, tracked);
+        (self.steps, self.tracked) = (steps, tracked);
+        self.accumulation.go_to(batches);
     }
 
     /// Keeps the loss of every step for [`losses`](Session::losses).
@@ -136,9 +136,7 @@ impl<'a> Session<'a> {
     /// The same for a batch that is already on the device, as benchmarks have it.
     pub fn train_on(&mut self, batch: Vec<Buffer>, rate: f64) -> Result<(), TrainError> {
         self.steps += 1;
-        self.batches += 1;
-        let update = self.batches.div_ceil(self.accumulate);
-        let applies = self.batches.is_multiple_of(self.accumulate);
+        let (update, applies) = self.accumulation.next();
         // The step's key: dropout differs at every step and is the same after a resume.
         let key = [self.seed as u32, self.steps as u32];
         let scalars = [
@@ -289,7 +287,7 @@ impl<'a> Session<'a> {
 
     /// Batches that this optimizer has seen.
     pub fn batches(&self) -> u64 {
-        self.batches
+        self.accumulation.batches()
     }
 
     /// Batches that went into running statistics.

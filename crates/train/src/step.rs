@@ -9,7 +9,7 @@ mod update;
 
 pub use ending::WATCH;
 pub use inference::{evaluation, prediction};
-pub use options::{OnNan, StepOptions};
+pub use options::{AdapterOptions, OnNan, StepOptions};
 pub use slopes::slopes;
 
 use crate::phase::PhaseOptions;

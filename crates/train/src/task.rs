@@ -4,6 +4,7 @@ use crate::{Inputs, TrainError};
 use octant_data::Batch;
 use octant_graph::{HostTensor, Tensor};
 use octant_metrics::Roc;
+use octant_metrics::boxes::BoxReport;
 use octant_metrics::classes::Confusion;
 use octant_nn::Context;
 
@@ -72,6 +73,12 @@ pub trait Task {
         None
     }
 
+    /// Whether the loss is a sum over the images of a batch. Gradients of batches that are accumulated for one update are
+    /// then added, as those of one larger batch would be; otherwise they are averaged.
+    fn sums_over_images(&self) -> bool {
+        false
+    }
+
     /// A host-side look at every prediction of an evaluation, for metrics that are no sums.
     fn observer(&self) -> Option<Box<dyn Observer>> {
         None
@@ -99,11 +106,17 @@ pub struct Findings {
     pub confusion: Option<Confusion>,
     /// What every threshold would catch.
     pub roc: Option<Roc>,
+    /// Boxes: everything that was found out about them.
+    pub boxes: Option<BoxReport>,
 }
 
 impl Findings {
     /// Both together; what the first lacks comes from the second.
     pub fn or(self, other: Findings) -> Findings {
-        Findings { confusion: self.confusion.or(other.confusion), roc: self.roc.or(other.roc) }
+        Findings {
+            confusion: self.confusion.or(other.confusion),
+            roc: self.roc.or(other.roc),
+            boxes: self.boxes.or(other.boxes),
+        }
     }
 }

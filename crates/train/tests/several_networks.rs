@@ -78,9 +78,8 @@ impl Task for Turns {
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
         let image = batch[0].convert(DType::F32).mean_all();
         let generator = cx.root().at("generator").param("factor", &[], Init::Constant(0.5), Border::Same);
-        let verdict = |made: &Tensor| {
-            made * cx.companion("critic").param("factor", &[], Init::Constant(0.5), Border::Same)
-        };
+        let verdict =
+            |made: &Tensor| made * cx.companion("critic").param("factor", &[], Init::Constant(0.5), Border::Same);
         let made = &image * &generator;
         for turn in 0..2 {
             let told = (verdict(&made.stop_gradient()) - 1.0).square();
@@ -135,8 +134,7 @@ fn a_bad_step_that_is_skipped_leaves_no_mark_on_what_moved_early() {
     let backend = CpuBackend::with_threads(1).unwrap();
     let adam = StepPlan::new(&Turns, 1).with_optimizer(Optimizer::named("adam").unwrap());
     let step = StepOptions { on_nan: OnNan::Skip, ..adam.step.clone() };
-    let mut session =
-        Session::new(&backend, &StepPlan { step, ..adam }, &CompileOptions::default(), 0).unwrap();
+    let mut session = Session::new(&backend, &StepPlan { step, ..adam }, &CompileOptions::default(), 0).unwrap();
     session.train(&batch(2), 0.01).unwrap();
     let before = session.values().unwrap();
     session.train(&batch(255), 0.01).unwrap();

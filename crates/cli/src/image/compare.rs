@@ -19,7 +19,7 @@ use std::str::FromStr;
 /// How far apart two images are, or what libraries, precisions and devices make of one
 ///
 /// With two images (or folders with the same names), their differences. With one and --size or --sigma, the results of
-/// several variants, each against the first. A variant is SEMANTICS[:PRECISION[:DEVICE]], such as opencv,
+/// several variants, each against the first. A variant is `SEMANTICS[:PRECISION[:DEVICE]]`, such as opencv,
 /// torchvision:f32 or torchvision:bf16:cpu.
 #[derive(clap::Args)]
 pub(super) struct Arguments {

@@ -1,5 +1,6 @@
 //! Images through a network, one at a time. One that cannot be read does not end the others.
 
+use super::video::is_video;
 use super::writer::{Names, Writer};
 use super::{Arguments, Chosen, choose, load};
 use crate::device::precision;
@@ -84,7 +85,6 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let entry = octant_zoo::find(&recipe.model)?;
     let files = files(paths)?;
     if recipe.task == "detect" && !files.is_empty() {
-        let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
         return super::boxes::ask(&asked, &files, arguments);
     }
     if entry.task == octant_zoo::Task::Translate && !files.is_empty() {
@@ -95,7 +95,7 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     if files.is_empty() {
         bail!("there are no images in {}", given());
     }
-    let mut failed = Failed { json: arguments.json, files: Vec::new() };
+    let mut failed = Failed::new(arguments.json);
     let Some(first) = files.iter().find_map(|(path, _)| prepared(path, &transform, entry).ok()) else {
         files.iter().for_each(|(path, _)| drop(failed.note(path, prepared(path, &transform, entry))));
         return failed.ending(files.len());
@@ -131,11 +131,15 @@ fn answer(predictor: &Predictor, image: &Image<u8>, dims: [usize; 3]) -> Result<
 
 /// Images that could not be read or asked about: each is said at once, and all of them make the command fail at the end.
 pub(super) struct Failed {
-    pub json: bool,
-    pub files: Vec<PathBuf>,
+    json: bool,
+    files: Vec<PathBuf>,
 }
 
 impl Failed {
+    pub fn new(json: bool) -> Failed {
+        Failed { json, files: Vec::new() }
+    }
+
     pub fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
         result
             .inspect_err(|error| {
@@ -241,7 +245,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let wanted: Vec<char> = name.chars().collect();
     let fits = |path: &PathBuf| {
         let own: Vec<char> = path.file_name().unwrap_or_default().to_string_lossy().chars().collect();
-        is_match(&wanted, &own) && Format::has_image_extension(path)
+        is_match(&wanted, &own) && (Format::has_image_extension(path) || is_video(path))
     };
     let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(fits).collect();
     found.sort();

@@ -25,7 +25,7 @@ pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Argum
     let folder = arguments.output.clone().unwrap_or_else(|| asked.folder.clone());
     // A program per size of tiles; the images of a folder mostly share one.
     let mut programs: HashMap<[usize; 2], Predictor> = HashMap::new();
-    let mut failed = Failed { json: arguments.json, files: Vec::new() };
+    let mut failed = Failed::new(arguments.json);
     if !arguments.json {
         println!("path,height,width,made");
     }

@@ -81,7 +81,7 @@ impl Gemm {
     }
 
     /// Whether the transposed product reads its large operand where it lies, when this one would have to copy it.
-    fn is_better_turned(&self) -> bool {
+    fn is_better_transposed(&self) -> bool {
         let Gemm { m, n, a, b, .. } = *self;
         let tall = n <= FEW_ROWS && m >= 4 * n && a.row == 1 && a.column != 1;
         let wide = m <= FEW_ROWS / 2 && n >= 4 * m && b.row == 1 && b.column != 1;
@@ -102,16 +102,16 @@ pub fn gemm(machine: &Machine, shape: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]
     }
     // The tiles write rows of C: a C that lies by columns is the transposed product's.
     if shape.c.column != 1 && shape.c.row == 1 {
-        let turned =
+        let transposed =
             Gemm { m: n, n: m, a: shape.b.transposed(), b: shape.a.transposed(), c: shape.c.transposed(), ..*shape };
-        return gemm(machine, &turned, b, a, c);
+        return gemm(machine, &transposed, b, a, c);
     }
     if shape.c.column != 1 && n > 1 {
         return through_a_copy(machine, shape, &Gemm { c: Matrix::row_major(m, n), ..*shape }, a, b, c);
     }
-    if shape.is_better_turned() {
-        let turned = Gemm { m: n, n: m, a: shape.b.transposed(), b: shape.a.transposed(), ..*shape };
-        return through_a_copy(machine, shape, &Gemm { c: Matrix::row_major(n, m), ..turned }, b, a, c);
+    if shape.is_better_transposed() {
+        let transposed = Gemm { m: n, n: m, a: shape.b.transposed(), b: shape.a.transposed(), ..*shape };
+        return through_a_copy(machine, shape, &Gemm { c: Matrix::row_major(n, m), ..transposed }, b, a, c);
     }
     for index in 0..batch {
         let product = Product {

@@ -110,8 +110,8 @@ mod tests {
     fn products_of_all_layouts_follow_the_definition() {
         let sizes = [(1, 1, 1, 1), (2, 33, 17, 5), (1, 70, 100, 64), (1, 16, 10, 301), (3, 5, 40, 0), (1, 0, 3, 4)];
         for (batch, m, n, k) in sizes {
-            for turned in 0..8 {
-                let layout = |rows: usize, columns: usize, bit: usize| match turned >> bit & 1 {
+            for transposed in 0..8 {
+                let layout = |rows: usize, columns: usize, bit: usize| match transposed >> bit & 1 {
                     0 => Matrix::row_major(rows, columns),
                     _ => Matrix::row_major(columns, rows).transposed(),
                 };

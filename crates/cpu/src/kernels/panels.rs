@@ -59,14 +59,14 @@ pub(super) unsafe fn pack_rows(
         // SAFETY: the caller's promise.
         return unsafe { simd.entry::<CopyRows>()(&rows) };
     }
-    let turned = TurnedRows { source, row_stride, column_stride, depth, columns, width, panel };
+    let transposed = TransposedRows { source, row_stride, column_stride, depth, columns, width, panel };
     // SAFETY: the caller's promise.
-    unsafe { simd.entry::<TurnRows>()(&turned) }
+    unsafe { simd.entry::<TransposeRows>()(&transposed) }
 }
 
-/// Arguments of [`TurnRows`], as those of [`pack_rows`].
+/// Arguments of [`TransposeRows`], as those of [`pack_rows`].
 #[derive(Clone, Copy)]
-struct TurnedRows {
+struct TransposedRows {
     source: *const f32,
     row_stride: usize,
     column_stride: usize,
@@ -77,17 +77,17 @@ struct TurnedRows {
 }
 
 /// Packs a source whose columns lie far apart, in squares: a transposed source is walked along its cache lines.
-struct TurnRows;
+struct TransposeRows;
 
-impl Kernel for TurnRows {
-    type Args = *const TurnedRows;
+impl Kernel for TransposeRows {
+    type Args = *const TransposedRows;
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector>(rows: *const TurnedRows) {
+    unsafe fn run<V: Vector>(rows: *const TransposedRows) {
         // SAFETY: the caller's promise; the loops stay inside `depth`, `columns` and `width`. V's instruction set is enabled.
         unsafe {
-            let TurnedRows { source, row_stride, column_stride, depth, columns, width, panel } = *rows;
+            let TransposedRows { source, row_stride, column_stride, depth, columns, width, panel } = *rows;
             for n in (0..columns).step_by(V::LANES) {
                 for k in (0..depth).step_by(V::LANES) {
                     let (from, to) = (source.add(k * row_stride + n * column_stride), panel.add(k * width + n));

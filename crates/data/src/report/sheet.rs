@@ -58,6 +58,7 @@ fn label(target: &Target, classes: &[String]) -> String {
         Target::Class(class) => classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string()),
         Target::Mask(mask) => format!("{} px", mask.values().iter().filter(|&&value| value != 0).count()),
         Target::Values(values) => values.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(" "),
+        Target::Boxes(boxes) if boxes.len() == 1 => "1 box".to_string(),
         Target::Boxes(boxes) => format!("{} boxes", boxes.len()),
         Target::Image(image) => format!("to {} x {}", image.height(), image.width()),
     }

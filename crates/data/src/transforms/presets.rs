@@ -21,6 +21,17 @@ impl Pipeline {
         ])
     }
 
+    /// Fine-tuning of large networks on few images: as ImageNet's, with two random operations and an erasing.
+    pub fn finetune_train(side: usize) -> Pipeline {
+        let mut pipeline = Pipeline::imagenet_train(side);
+        let with = Eraser::default();
+        pipeline.steps.extend([
+            Step::RandAugment { count: 2, magnitude: 9, levels: 31 },
+            Step::RandomErasing { p: 0.25, scale: (0.02, 0.33), ratio: (0.3, 3.3), with },
+        ]);
+        pipeline
+    }
+
     /// ImageNet evaluation: the shorter side to `side` / `share`, then the middle.
     pub fn imagenet_eval(side: usize, share: f32, filter: Filter) -> Pipeline {
         let short = (side as f32 / share).floor() as usize;

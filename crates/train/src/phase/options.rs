@@ -53,10 +53,13 @@ impl Default for PhaseOptions {
 }
 
 crate::options! {
-    /// How biases and momentum reach their values in the first steps; the learning rate's own warm-up is the schedule's.
+    /// How biases, momentum and, where gradients of batches are added, batches per update reach their values in the first
+    /// steps. The learning rate rises as long, unless its schedule has a warm-up of its own.
     pub struct WarmupOptions {
         /// How many steps that takes.
-        steps: u64, within(1..);
+        steps: Option<u64>, within(1..), unset("as `epochs` says");
+        /// How many epochs that takes; 0 is no warm-up.
+        epochs: Option<f64>, within(0.0..), unset("as `steps` says");
         /// What the learning rate of biases is above the others' at first.
         bias_lr: f64 = 0.0, within(0.0..);
         /// The momentum of sgd at first.
@@ -243,15 +246,18 @@ impl Options for Clip {
 
 impl Setting for Trainable {
     fn expected() -> String {
-        "`all`, `head`, or a list of paths".into()
+        "`all`, `head`, `adapters`, or a list of paths".into()
     }
 
     fn read(value: &Value, place: &str) -> Result<Trainable, OptionError> {
         match value {
             Value::String(name) if name == "all" => Ok(Trainable::All),
             Value::String(name) if name == "head" => Ok(Trainable::Head),
+            Value::String(name) if name == "adapters" => Ok(Trainable::Adapters),
             Value::Array(_) => Ok(Trainable::Under(Vec::read(value, place)?)),
-            _ => Err(OptionError::value(place, format!("must be all, head, or a list of paths, not {value}"))),
+            _ => {
+                Err(OptionError::value(place, format!("must be all, head, adapters, or a list of paths, not {value}")))
+            }
         }
     }
 
@@ -259,6 +265,7 @@ impl Setting for Trainable {
         match self {
             Trainable::All => Some(Value::String("all".into())),
             Trainable::Head => Some(Value::String("head".into())),
+            Trainable::Adapters => Some(Value::String("adapters".into())),
             Trainable::Under(paths) => paths.write(),
         }
     }

@@ -10,13 +10,16 @@ use octant_nn::{Kind, Objective, Optimizer, Variable, VariableSpec};
 pub(super) struct Rules {
     pub phase: PhaseOptions,
     pub skips_bad: bool,
+    /// Gradients of the batches of one update are added, not averaged.
+    pub adds_batches: bool,
     head: Vec<String>,
 }
 
 impl Rules {
     pub fn of(plan: &StepPlan) -> Rules {
         let (phase, head) = (plan.phase.clone(), plan.task.head_paths());
-        Rules { phase, skips_bad: plan.step.on_nan == OnNan::Skip, head }
+        let (skips_bad, adds_batches) = (plan.step.on_nan == OnNan::Skip, plan.task.sums_over_images());
+        Rules { phase, skips_bad, adds_batches, head }
     }
 
     /// Which objective moves which variable.
@@ -66,10 +69,10 @@ impl Rules {
 
     pub fn warmup(&self, key: &Tensor) -> Warmup<'_> {
         let options = self.phase.warmup.as_ref();
-        let share = options.map(|options| {
+        let share = options.and_then(|options| options.steps).map(|steps| {
             // Steps count from 1.
             let done = key.slice_axis(0, 1, 2).reshape(&[]).convert(DType::F32) - 1.0;
-            let share = done / options.steps as f64;
+            let share = done / steps as f64;
             share.min(&share.scalar_like(1.0))
         });
         Warmup { rules: self, share }

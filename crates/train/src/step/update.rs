@@ -120,7 +120,7 @@ impl Updates {
         self.apply(&variables, &learned, &gradients, &gate, objectives)
     }
 
-    /// The mean gradient over the batches of one update; the entries keep it in between.
+    /// The gradient over the batches of one update, their mean or their sum; the entries keep it in between.
     fn accumulated(
         &mut self,
         variables: &[Variable],
@@ -134,12 +134,12 @@ impl Updates {
         if batches <= 1 {
             return gradients;
         }
-        let skips_bad = self.rules.skips_bad;
+        let (skips_bad, shares) = (self.rules.skips_bad, if self.rules.adds_batches { 1.0 } else { batches as f64 });
         let gradients = gradients.into_iter().map(|gradient| match skips_bad {
             true => gated(&Some(finite.clone()), gradient.clone(), &gradient.zeros_like()),
             false => gradient,
         });
-        let means = learned.iter().zip(gradients).map(|(&(objective, index), gradient)| {
+        let all = learned.iter().zip(gradients).map(|(&(objective, index), gradient)| {
             let VariableSpec { path, shape, .. } = &variables[index].spec;
             // Several updates of the same parameters keep their gradients apart.
             let name = match objectives[objective].turn.0 {
@@ -147,11 +147,11 @@ impl Updates {
                 turn => format!("{path}#gradient{turn}"),
             };
             let place = self.totals.add(&self.trace, name, Role::Gradient, shape, 0.0);
-            let mean = &self.totals.inputs[place] + gradient / batches as f64;
-            self.totals.outputs[place] = gated(gate, mean.zeros_like(), &mean);
-            mean
+            let total = &self.totals.inputs[place] + if shares == 1.0 { gradient } else { gradient / shares };
+            self.totals.outputs[place] = gated(gate, total.zeros_like(), &total);
+            total
         });
-        means.collect()
+        all.collect()
     }
 
     /// Every learned parameter and its slots after this update.

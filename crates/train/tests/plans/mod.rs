@@ -4,12 +4,13 @@
 
 use octant_cpu::CpuBackend;
 use octant_data::{Glyphs, Pipeline, Step};
-use octant_nn::Optimizer;
 use octant_nn::schedule::{Plateau, Schedule};
+use octant_nn::{Adapters, Optimizer};
 use octant_runtime::{CompileOptions, Mesh};
 use octant_train::run::{EpochReport, Plan, RunOptions, StepReport, Watched, Watcher};
 use octant_train::step::{Clip, StepOptions};
 use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Session, Trainable};
+use octant_zoo::Adapted;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -99,4 +100,25 @@ pub fn plan(backend: &CpuBackend, workers: usize) -> Plan<'_> {
         config: "seed = 3\n".into(),
         metadata: vec![("model".into(), "fashion-cnn-tiny".into())],
     }
+}
+
+/// The network of [`adapters`]: a small DINOv2, on a grid of patches that its positions are interpolated to.
+pub fn adapted() -> Adapted {
+    let model = octant_zoo::build("dinov2-test", Some(10)).unwrap();
+    Adapted::new(model, Adapters { rank: 4, alpha: 8.0, targets: vec!["qkv".into(), "fc1".into()], except: vec![] })
+}
+
+/// A run of one phase in which low-rank adapters and the head learn.
+pub fn adapters(backend: &CpuBackend, workers: usize) -> Plan<'_> {
+    let constant = Rate::Scheduled(Schedule::Constant { rate: 0.01 }, Pace::Step);
+    let mut only = phase("adapters", 3, Trainable::Adapters, constant);
+    only.task = Box::new(Classify {
+        model: Box::new(adapted()),
+        image: [28, 28, 1],
+        normalize: None,
+        smoothing: 0.0,
+        mixed: false,
+    });
+    only.options.ema = None;
+    Plan { phases: vec![only], ..plan(backend, workers) }
 }

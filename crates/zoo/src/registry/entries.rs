@@ -1,5 +1,7 @@
 //! The list itself. Figures of preprocessing are those that torchvision and timm publish with their weights.
 
+mod transformers;
+
 use super::{Entry, Interpolation, Preprocessing};
 use crate::families::autoencoder::AutoEncoder;
 use crate::families::convnext::ConvNext;
@@ -9,13 +11,13 @@ use crate::families::efficientnet::{EfficientNet, V2Size};
 use crate::families::fashion_cnn::FashionCnn;
 use crate::families::mbconv::Form;
 use crate::families::mobilenetv3::MobileNetV3;
+use crate::families::mobilenetv4::MobileNetV4;
 use crate::families::mshnet::MshNet;
 use crate::families::nafnet::NafNet;
 use crate::families::resnet::{Block, ResNet};
 use crate::families::resnet_generator::ResNetGenerator;
 use crate::families::unet::UNet;
 use crate::families::unet_generator::UNetGenerator;
-use crate::families::vit::VisionTransformer;
 use crate::families::yolox::YoloX;
 use crate::families::{yolo11, yolo12, yolo26, yolov8};
 use crate::{Model, Task};
@@ -100,9 +102,9 @@ const fn tensorflow(name: &'static str, aliases: Names, side: usize, build: Buil
     timm(name, "efficientnet", aliases, inception(side, 1.0), build)
 }
 
-/// The transformers of "How to train your ViT?" (Steiner et al., 2021), as timm publishes them.
-const fn augreg(name: &'static str, aliases: Names, build: Builder) -> Entry {
-    timm(name, "vit", aliases, inception(224, 0.9), build)
+/// ConvNeXt V2 after masked pre-training and fine-tuning; its weights are not for commercial use.
+const fn fcmae(name: &'static str, aliases: Names, preprocessing: Preprocessing, build: Builder) -> Entry {
+    Entry { license: "CC-BY-NC-4.0 (Meta)", ..timm(name, "convnext", aliases, preprocessing, build) }
 }
 
 /// The extra-large one exists in this form only.
@@ -209,6 +211,10 @@ fn v2(size: V2Size, form: Form, classes: usize) -> Box<dyn Model> {
     Box::new(EfficientNet::v2(size, form, classes))
 }
 
+fn convnext_v2(depths: [usize; 4], width: usize, classes: usize) -> Box<dyn Model> {
+    sized(ConvNext::new(depths, width, 0.0).v2(width < 96), classes)
+}
+
 fn convnext(depths: [usize; 4], width: usize, drop: f64, classes: usize) -> Box<dyn Model> {
     sized(ConvNext::new(depths, width, drop), classes)
 }
@@ -217,16 +223,27 @@ fn timm_convnext(depths: [usize; 4], width: usize, classes: usize) -> Box<dyn Mo
     sized(ConvNext::new(depths, width, 0.0).timm(), classes)
 }
 
-fn vit(patch: usize, width: usize, depth: usize, heads: usize, classes: usize) -> Box<dyn Model> {
-    sized(VisionTransformer::torchvision(patch, width, depth, heads), classes)
-}
-
-fn timm_vit(patch: usize, width: usize, depth: usize, heads: usize, classes: usize) -> Box<dyn Model> {
-    sized(VisionTransformer::timm(patch, width, depth, heads), classes)
-}
+const TABLES: [&[Entry]; 2] = [NETWORKS, transformers::TRANSFORMERS];
+const COUNT: usize = TABLES[0].len() + TABLES[1].len();
 
 /// All models, by family and size.
-pub const ENTRIES: &[Entry] = &[
+pub const ENTRIES: &[Entry] = &joined();
+
+const fn joined() -> [Entry; COUNT] {
+    let mut all = [TABLES[0][0]; COUNT];
+    let (mut table, mut row, mut index) = (0, 0, 0);
+    while index < COUNT {
+        if row == TABLES[table].len() {
+            (table, row) = (table + 1, 0);
+        }
+        all[index] = TABLES[table][row];
+        (row, index) = (row + 1, index + 1);
+    }
+    all
+}
+
+/// All but the transformers.
+const NETWORKS: &[Entry] = &[
     fashion("fashion-cnn", |classes| sized(FashionCnn::STANDARD, classes)),
     fashion("fashion-cnn-tiny", |classes| sized(FashionCnn::TINY, classes)),
     segmenter("mshnet", "mshnet", 256, "none stated by the authors", |classes| sized(MshNet::STANDARD, classes)),
@@ -385,27 +402,54 @@ pub const ENTRIES: &[Entry] = &[
         timm_convnext([3, 3, 27, 3], 192, classes)
     }),
     tiny("convnext_timm-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST.timm(), classes)),
-    torchvision("vit_b_16", "vit", &[], 224, 256, Bilinear, |classes| vit(16, 768, 12, 12, classes)),
-    torchvision("vit_b_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 768, 12, 12, classes)),
-    torchvision("vit_l_16", "vit", &[], 224, 242, Bilinear, |classes| vit(16, 1024, 24, 16, classes)),
-    torchvision("vit_l_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 1024, 24, 16, classes)),
-    augreg("vit_tiny_patch16_224", &["vit_tiny_patch16_224.augreg_in21k_ft_in1k"], |classes| {
-        timm_vit(16, 192, 12, 3, classes)
+    fcmae("convnextv2_atto", &["convnextv2_atto.fcmae_ft_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([2, 2, 6, 2], 40, classes)
     }),
-    augreg("vit_small_patch16_224", &["vit_small_patch16_224.augreg_in21k_ft_in1k"], |classes| {
-        timm_vit(16, 384, 12, 6, classes)
+    fcmae("convnextv2_femto", &["convnextv2_femto.fcmae_ft_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([2, 2, 6, 2], 48, classes)
     }),
-    augreg("vit_base_patch16_224", &["vit_base_patch16_224.augreg2_in21k_ft_in1k"], |classes| {
-        timm_vit(16, 768, 12, 12, classes)
+    fcmae("convnextv2_pico", &["convnextv2_pico.fcmae_ft_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([2, 2, 6, 2], 64, classes)
     }),
-    augreg("vit_base_patch32_224", &["vit_base_patch32_224.augreg_in21k_ft_in1k"], |classes| {
-        timm_vit(32, 768, 12, 12, classes)
+    fcmae("convnextv2_nano", &["convnextv2_nano.fcmae_ft_in22k_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([2, 2, 8, 2], 80, classes)
     }),
-    augreg("vit_large_patch16_224", &["vit_large_patch16_224.augreg_in21k_ft_in1k"], |classes| {
-        timm_vit(16, 1024, 24, 16, classes)
+    fcmae("convnextv2_tiny", &["convnextv2_tiny.fcmae_ft_in22k_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([3, 3, 9, 3], 96, classes)
     }),
-    tiny("vit-test", "vit", 32, |classes| vit(8, 24, 2, 3, classes)),
-    tiny("vit_timm-test", "vit", 32, |classes| timm_vit(8, 24, 2, 3, classes)),
+    fcmae("convnextv2_base", &["convnextv2_base.fcmae_ft_in22k_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([3, 3, 27, 3], 128, classes)
+    }),
+    fcmae("convnextv2_large", &["convnextv2_large.fcmae_ft_in22k_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([3, 3, 27, 3], 192, classes)
+    }),
+    fcmae("convnextv2_huge", &["convnextv2_huge.fcmae_ft_in22k_in1k_384"], cropped(384, 1.0), |classes| {
+        convnext_v2([3, 3, 27, 3], 352, classes)
+    }),
+    tiny("convnextv2-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST.v2(false), classes)),
+    tiny("convnextv2_small-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST.v2(true), classes)),
+    timm(
+        "mobilenetv4_conv_small",
+        "mobilenetv4",
+        &["mobilenetv4_conv_small.e2400_r224_in1k"],
+        cropped(224, 0.875),
+        |classes| sized(MobileNetV4::SMALL, classes),
+    ),
+    timm(
+        "mobilenetv4_conv_medium",
+        "mobilenetv4",
+        &["mobilenetv4_conv_medium.e500_r256_in1k"],
+        cropped(256, 0.95),
+        |classes| sized(MobileNetV4::MEDIUM, classes),
+    ),
+    timm(
+        "mobilenetv4_conv_large",
+        "mobilenetv4",
+        &["mobilenetv4_conv_large.e600_r384_in1k"],
+        cropped(384, 0.95),
+        |classes| sized(MobileNetV4::LARGE, classes),
+    ),
+    tiny("mobilenetv4-tiny", "mobilenetv4", 32, |classes| sized(MobileNetV4::TINY, classes)),
     segmenter("unet", "unet", 256, "MIT (brain-segmentation-pytorch)", |classes| sized(UNet::STANDARD, classes)),
     segmenter("unet-tiny", "unet", 32, UNPUBLISHED, |classes| sized(UNet::TINY, classes)),
     ultralytics("yolov8n", "yolov8", |classes| Box::new(yolov8::yolov8(yolov8::SIZES[0], classes))),

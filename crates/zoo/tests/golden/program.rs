@@ -44,7 +44,8 @@ impl Case {
             () => (Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() }), 0.01, 1e-4),
         };
         let targets = match model.task() {
-            Task::Classify => deterministic::labels(batch, model.classes()),
+            // Networks without a head answer with features.
+            Task::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
             Task::Segment => deterministic::masks(batch, side),
             Task::Detect => panic!("detectors have a comparison of their own"),
             Task::Translate => deterministic::images_of("targets", batch, side * model.enlarges(), model.classes()),

@@ -21,7 +21,7 @@ pub struct Convolution {
     depthwise: bool,
     planar: bool,
     /// Runs as [`winograd`]; its rows apart run as tiles all the same.
-    turned: bool,
+    winograd: bool,
     /// Output rows (counted through all images) in a chunk.
     chunk_rows: usize,
 }
@@ -53,7 +53,7 @@ impl Convolution {
             sweeps,
             depthwise,
             planar: is_planar(conv),
-            turned: winograd::is_turned(conv),
+            winograd: winograd::is_winograd(conv),
             chunk_rows: chunk_rows(conv),
         }
     }
@@ -72,7 +72,7 @@ impl Convolution {
         if y.is_empty() {
             return;
         }
-        if self.turned {
+        if self.winograd {
             return winograd::run(machine, &self.conv, x, w, y, epilogue);
         }
         self.with_packed(machine, w, |packed| self.run_packed(machine, x, packed, y, epilogue));

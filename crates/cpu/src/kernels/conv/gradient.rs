@@ -13,7 +13,7 @@ use super::Conv2d;
 use super::depthwise::depthwise_gradient;
 use super::planar::{is_planar, planar_gradient};
 use super::windows::Sweep;
-use super::winograd::{self, is_turned};
+use super::winograd::{self, is_winograd};
 use crate::kernels::partial::{add_up, clear};
 use crate::kernels::{Machine, Shared, scratch};
 use block::Block;
@@ -85,7 +85,7 @@ impl WeightsGradient {
         if let (Gradients::Stored(dy), true) = (dy, is_planar(&self.conv)) {
             return planar_gradient(machine, &self.conv, x, dy, dw);
         }
-        if let (Gradients::Stored(dy), true) = (dy, is_turned(&self.conv)) {
+        if let (Gradients::Stored(dy), true) = (dy, is_winograd(&self.conv)) {
             return winograd::weights_gradient(machine, &self.conv, x, dy, dw);
         }
         if self.split.slices == 1 {

@@ -8,20 +8,20 @@ use super::product::Product;
 use crate::simd::Simd;
 
 impl Product<'_> {
-    /// Few rows: A is turned so that a step of the reduced axis is contiguous, B is read where it lies.
+    /// Few rows: A is transposed so that a step of the reduced axis is contiguous, B is read where it lies.
     pub(super) fn run_few_rows(&self, slices: usize, c: Shared<f32>, c_row: usize) {
         let Gemm { m, n, k, a, b, .. } = *self.shape;
         let simd = self.machine.simd;
         const COLUMNS: usize = 64;
         let column_jobs = n.div_ceil(COLUMNS);
-        scratch::borrow(m * k, |turned: &mut [f32]| {
+        scratch::borrow(m * k, |transposed: &mut [f32]| {
             for step in 0..k {
                 for row in 0..m {
                     // SAFETY: the element lies inside A, which was checked.
-                    turned[step * m + row] = unsafe { *self.a.at(row * a.row + step * a.column) };
+                    transposed[step * m + row] = unsafe { *self.a.at(row * a.row + step * a.column) };
                 }
             }
-            let turned = Shared(turned.as_mut_ptr());
+            let transposed = Shared(transposed.as_mut_ptr());
             self.machine.pool.run(slices * column_jobs, &|job| {
                 let (slice, first) = (job / column_jobs, job % column_jobs * COLUMNS);
                 let c = c.at(slice * m * n);
@@ -32,7 +32,7 @@ impl Product<'_> {
                 let depth = slice * k / slices..(slice + 1) * k / slices;
                 for start in depth.clone().step_by(FEW_DEPTH) {
                     let count = FEW_DEPTH.min(depth.end - start);
-                    let a = (turned.at(start * m).cast_const(), m);
+                    let a = (transposed.at(start * m).cast_const(), m);
                     let b = (self.b.at(start * b.row + first).cast_const(), b.row);
                     outer_block(simd, count, [m, COLUMNS.min(n - first)], a, b, (c.wrapping_add(first), c_row));
                 }
@@ -49,7 +49,7 @@ fn outer_block(
     simd: Simd,
     count: usize,
     size: [usize; 2],
-    turned: (*const f32, usize),
+    transposed: (*const f32, usize),
     b: (*const f32, usize),
     c: (*mut f32, usize),
 ) {
@@ -58,7 +58,7 @@ fn outer_block(
     let height = even_height(simd, vectors, size[0]);
     let mut a = [std::ptr::null(); FEW_DEPTH];
     for (step, a) in a.iter_mut().enumerate().take(count) {
-        *a = turned.0.wrapping_add(step * turned.1);
+        *a = transposed.0.wrapping_add(step * transposed.1);
     }
     for panel in panels(simd, size[1], vectors) {
         let width = panel.vectors * simd.lanes();

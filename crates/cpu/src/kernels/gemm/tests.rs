@@ -39,14 +39,14 @@ proptest! {
         m in prop_oneof![0usize..5, 13usize..60],
         n in prop_oneof![0usize..5, 13usize..200],
         k in prop_oneof![0usize..5, 13usize..60, 500usize..1300],
-        turned in any::<[bool; 3]>(),
+        transposed in any::<[bool; 3]>(),
         gaps in [0usize..4, 0usize..4, 0usize..4],
     ) {
         check(&Gemm {
             batch, m, n, k,
-            a: layout(m, k, turned[0], gaps[0]),
-            b: layout(k, n, turned[1], gaps[1]),
-            c: layout(m, n, turned[2], gaps[2]),
+            a: layout(m, k, transposed[0], gaps[0]),
+            b: layout(k, n, transposed[1], gaps[1]),
+            c: layout(m, n, transposed[2], gaps[2]),
         });
     }
 }

@@ -4,22 +4,22 @@ use crate::simd::{Level, Simd};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// Writes channel `channels.start + c` of the pixels behind `pixels` to row `c` of `turned`, `stride` numbers per row.
+/// Writes channel `channels.start + c` of the pixels behind `pixels` to row `c` of `transposed`, `stride` numbers per row.
 ///
 /// # Panics
-/// When `turned` is too small, or the machine has no AVX-512 (which AMX implies).
+/// When `transposed` is too small, or the machine has no AVX-512 (which AMX implies).
 pub(super) fn transpose_block(
     simd: Simd,
     pixels: &[*const u16],
     channels: Range<usize>,
-    turned: &mut [u16],
+    transposed: &mut [u16],
     stride: usize,
 ) {
     assert!(simd.level() == Level::Avx512 && pixels.len() <= stride && pixels.len().is_multiple_of(16));
-    assert!(channels.len().next_multiple_of(16) * stride <= turned.len());
+    assert!(channels.len().next_multiple_of(16) * stride <= transposed.len());
     for (group, pixels) in pixels.chunks_exact(16).enumerate() {
         for first in (0..channels.len()).step_by(16) {
-            let to = turned[first * stride + 16 * group..].as_mut_ptr();
+            let to = transposed[first * stride + 16 * group..].as_mut_ptr();
             let count = 16.min(channels.len() - first);
             let mut rows = [std::ptr::null(); 16];
             let mut copy = [[0u16; 16]; 16];

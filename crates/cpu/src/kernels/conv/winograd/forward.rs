@@ -2,7 +2,7 @@
 
 use super::PLANES;
 use super::tiles::{Images, Tiles};
-use super::turn::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
+use super::transform::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
 use crate::kernels::conv::{Conv2d, Epilogue, Weights};
 use crate::kernels::panels::{pack_rows, packed_len, panels};
 use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
@@ -11,13 +11,13 @@ use crate::simd::Simd;
 use std::ops::Range;
 
 /// Turns the weights into planes of panels: `[plane][panel][input][width]`.
-fn turn_weights(machine: &Machine, conv: &Conv2d, w: Weights<'_>, turned: &mut [f32]) {
-    // Inputs that are packed and turned at once: they stay in the cache in between.
+fn transform_weights(machine: &Machine, conv: &Conv2d, w: Weights<'_>, transformed: &mut [f32]) {
+    // Inputs that are packed and transformed at once: they stay in the cache in between.
     const INPUTS: usize = 32;
     let simd = machine.simd;
     let plane = packed_len(simd, conv.in_channels, conv.out_channels);
     let panels = panels(simd, conv.out_channels, vectors(simd, conv));
-    let turned = Shared(turned.as_mut_ptr());
+    let transformed = Shared(transformed.as_mut_ptr());
     machine.pool.run(panels.len(), &|panel| {
         let Some(panel) = panels.clone().nth(panel) else { return };
         let width = panel.vectors * simd.lanes();
@@ -47,7 +47,7 @@ fn turn_weights(machine: &Machine, conv: &Conv2d, w: Weights<'_>, turned: &mut [
                     tiles: 1,
                     channels: inputs * width,
                     outside: std::ptr::null_mut(),
-                    planes: Planes { first: turned.at(start), plane, tile: 0 },
+                    planes: Planes { first: transformed.at(start), plane, tile: 0 },
                 };
                 // SAFETY: all nine taps exist; the panels of different jobs do not overlap.
                 unsafe { simd.entry::<IntoPlanes<Taps, 3>>()(&strip) };
@@ -101,14 +101,14 @@ pub(in crate::kernels::conv) fn run(
     let rows = tiles.rows();
     let line_len = conv.output[1] * conv.out_channels;
     let target = Shared(y.as_mut_ptr());
-    scratch::borrow(PLANES * packed_len(simd, conv.in_channels, conv.out_channels), |turned: &mut [f32]| {
-        turn_weights(machine, conv, w, turned);
-        let turned = &*turned;
+    scratch::borrow(PLANES * packed_len(simd, conv.in_channels, conv.out_channels), |transformed: &mut [f32]| {
+        transform_weights(machine, conv, w, transformed);
+        let transformed = &*transformed;
         machine.pool.run(jobs, &|job| {
             let rows = job * rows / jobs..(job + 1) * rows / jobs;
             let all = rows.start * tiles.grid[1]..rows.end * tiles.grid[1];
             for first in all.clone().step_by(block) {
-                run_block(simd, conv, &tiles, x, turned, target, first..(first + block).min(all.end));
+                run_block(simd, conv, &tiles, x, transformed, target, first..(first + block).min(all.end));
             }
             if let Some(epilogue) = epilogue {
                 let lines = tiles.output_line(rows.start)..tiles.output_line(rows.end);
@@ -121,7 +121,15 @@ pub(in crate::kernels::conv) fn run(
 }
 
 /// Computes the outputs of some tiles.
-fn run_block(simd: Simd, conv: &Conv2d, tiles: &Tiles, x: &[f32], turned: &[f32], y: Shared<f32>, range: Range<usize>) {
+fn run_block(
+    simd: Simd,
+    conv: &Conv2d,
+    tiles: &Tiles,
+    x: &[f32],
+    transformed: &[f32],
+    y: Shared<f32>,
+    range: Range<usize>,
+) {
     let height = even_height(simd, vectors(simd, conv), range.len());
     let [plane_in, tile_in] = Planes::sizes(range.len().next_multiple_of(height), conv.in_channels);
     let [plane_out, tile_out] = Planes::sizes(range.len(), conv.out_channels);
@@ -136,7 +144,7 @@ fn run_block(simd: Simd, conv: &Conv2d, tiles: &Tiles, x: &[f32], turned: &[f32]
         let source = Images { first: x.as_ptr().cast_mut(), channels: conv.in_channels };
         // SAFETY: the strips' pixels lie in the input, their planes in this block's memory.
         tiles.windows(source, outside.as_mut_ptr(), range.clone(), windows, |strip| unsafe { into(strip) });
-        products(simd, conv, range.len(), height, windows, turned, sums);
+        products(simd, conv, range.len(), height, windows, transformed, sums);
         let from = simd.entry::<FromPlanes<Tile, 2>>();
         let target = Images { first: y.at(0), channels: conv.out_channels };
         // SAFETY: the strips' pixels are those of this block alone.
@@ -145,7 +153,15 @@ fn run_block(simd: Simd, conv: &Conv2d, tiles: &Tiles, x: &[f32], turned: &[f32]
 }
 
 /// Multiplies every plane of the windows with its plane of the weights.
-fn products(simd: Simd, conv: &Conv2d, tiles: usize, height: usize, windows: Planes, turned: &[f32], sums: Planes) {
+fn products(
+    simd: Simd,
+    conv: &Conv2d,
+    tiles: usize,
+    height: usize,
+    windows: Planes,
+    transformed: &[f32],
+    sums: Planes,
+) {
     let padded = tiles.next_multiple_of(height);
     scratch::borrow(padded, |rows: &mut [*const f32]| {
         scratch::borrow(padded, |out: &mut [*mut f32]| {
@@ -157,7 +173,7 @@ fn products(simd: Simd, conv: &Conv2d, tiles: usize, height: usize, windows: Pla
             for plane in 0..PLANES {
                 for panel in panels(simd, conv.out_channels, vectors(simd, conv)) {
                     let kernel = rows_kernel(simd, height, panel.vectors);
-                    let packed = turned[plane * weights_plane + conv.in_channels * panel.column..].as_ptr();
+                    let packed = transformed[plane * weights_plane + conv.in_channels * panel.column..].as_ptr();
                     for first in (0..tiles).step_by(height) {
                         let arguments = RowsTile {
                             segments: 1,

@@ -1,12 +1,12 @@
 //! The gradient of the weights: for each plane, the windows' part times the output gradients' part, summed over tiles.
 //!
 //! A small gradient is summed slice by slice of the images, each by one thread that keeps planes and sums in its cache;
-//! the slices' sums are added in order. For a large one, all threads turn a block of tiles into planes, then each job
+//! the slices' sums are added in order. For a large one, all threads transform a block of tiles into planes, then each job
 //! sums some rows of one plane's gradient.
 
 use super::PLANES;
 use super::tiles::{Images, Tiles};
-use super::turn::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
+use super::transform::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
 use crate::kernels::conv::Conv2d;
 use crate::kernels::panels::panels;
 use crate::kernels::partial::add_up;
@@ -103,7 +103,7 @@ impl Work<'_> {
                 Block::with(self.conv, block, |planes| {
                     for first in all.clone().step_by(block) {
                         let range = first..(first + block).min(all.end);
-                        self.turn(range.clone(), planes, 0);
+                        self.transform(range.clone(), planes, 0);
                         for plane in 0..PLANES {
                             let sums = Shared(target.at(slice * self.sums_len()));
                             let inputs = 0..self.conv.in_channels;
@@ -134,7 +134,7 @@ impl Work<'_> {
                 machine.pool.run(jobs, &|job| {
                     let own = job * rows.len() / jobs * width..(job + 1) * rows.len() / jobs * width;
                     let first = rows.start * width;
-                    self.turn(first + own.start..first + own.end, planes, own.start);
+                    self.transform(first + own.start..first + own.end, planes, own.start);
                 });
                 machine.pool.run(PLANES * parts, &|job| {
                     let (plane, part) = (job / parts, job % parts);
@@ -146,7 +146,7 @@ impl Work<'_> {
     }
 
     /// Turns the windows and output gradients of some tiles into planes, from tile `first` of the block on.
-    fn turn(&self, range: Range<usize>, block: Block, first: usize) {
+    fn transform(&self, range: Range<usize>, block: Block, first: usize) {
         let (into_x, into_dy) = (self.simd.entry::<IntoPlanes<Window, 4>>(), self.simd.entry::<IntoPlanes<Tile, 2>>());
         let [inputs, outputs] = [self.conv.in_channels, self.conv.out_channels];
         scratch::borrow(inputs.max(outputs), |zeros: &mut [f32]| {

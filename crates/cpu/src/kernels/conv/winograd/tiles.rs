@@ -1,6 +1,6 @@
 //! Where the tiles of a convolution lie, counted row by row through all images.
 
-use super::turn::{Line, Planes, Strip, TILE};
+use super::transform::{Line, Planes, Strip, TILE};
 use crate::kernels::conv::Conv2d;
 use std::ops::Range;
 

@@ -14,7 +14,7 @@ pub(super) struct Sides<'a> {
     /// Pixels that are multiplied, rounded up to whole tiles.
     pub steps: usize,
     /// Each input channel's pixels, class by class.
-    pub turned: &'a [u16],
+    pub transposed: &'a [u16],
     pub class_len: usize,
     /// Numbers from channel to channel.
     pub stride: usize,
@@ -76,7 +76,7 @@ impl Sides<'_> {
     /// Where the pixels of some input channels lie for a tap, and the sums of these channels and the job's first output.
     fn tile(&self, job: &Job<'_>, sweep: &ShiftedSweep, tap: usize, row: usize) -> (*const u16, *mut f32) {
         let tap = &sweep.taps[tap];
-        let a = self.turned[tap.class * self.class_len + row * self.stride + tap.shift..].as_ptr();
+        let a = self.transposed[tap.class * self.class_len + row * self.stride + tap.shift..].as_ptr();
         let c = (tap.kernel * job.padded[1] + job.inputs.start + row) * job.padded[2] + job.outputs.start;
         (a, job.dw.wrapping_add(c))
     }
@@ -114,10 +114,10 @@ impl Job<'_> {
         scratch::borrow(self.conv.in_channels.max(self.conv.out_channels) + 32, |zeros: &mut [u16]| {
             zeros.fill(0);
             scratch::borrow(stride, |pointers: &mut [*const u16]| {
-                scratch::borrow(sweep.classes.len() * class_len, |turned: &mut [u16]| {
-                    for (class, turned) in turned.chunks_exact_mut(class_len).enumerate() {
+                scratch::borrow(sweep.classes.len() * class_len, |transposed: &mut [u16]| {
+                    for (class, transposed) in transposed.chunks_exact_mut(class_len).enumerate() {
                         self.input_pointers(sweep, spans.clone(), class, zeros.as_ptr(), pointers);
-                        transpose_block(self.simd, pointers, self.inputs.clone(), turned, stride);
+                        transpose_block(self.simd, pointers, self.inputs.clone(), transposed, stride);
                     }
                     self.gradient_pointers(sweep, spans.clone(), zeros.as_ptr(), pointers);
                     let panels = self.outputs.len().div_ceil(COLUMNS);
@@ -130,7 +130,7 @@ impl Job<'_> {
                             // SAFETY: the entry was chosen for this machine; pixels have `first + columns` channels.
                             unsafe { self.simd.entry::<Interleave<'_>>()((rows, first, columns, packed)) };
                         }
-                        let sides = Sides { steps, turned, class_len, stride, packed };
+                        let sides = Sides { steps, transposed, class_len, stride, packed };
                         sides.add_taps(self, sweep, tiles);
                     });
                 });

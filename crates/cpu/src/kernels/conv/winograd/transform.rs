@@ -8,12 +8,12 @@ use std::marker::PhantomData;
 pub(super) trait Turn<const N: usize, const M: usize> {
     /// # Safety
     /// Only where the instruction set of `V` is enabled.
-    unsafe fn turn<V: Vector>(line: [V; N]) -> [V; M];
+    unsafe fn transform<V: Vector>(line: [V; N]) -> [V; M];
 }
 
 /// Pixels of a tile's window.
 pub(super) struct Window;
-/// Weights, and what the gradients of turned weights mean for them.
+/// Weights, and what the gradients of transformed weights mean for them.
 pub(super) struct Taps;
 /// Pixels of a tile of the output, and their gradients.
 pub(super) struct Tile;
@@ -26,7 +26,7 @@ unsafe fn minus<V: Vector>(a: V, b: V) -> V {
 
 impl Turn<4, 4> for Window {
     #[inline(always)]
-    unsafe fn turn<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 4] {
+    unsafe fn transform<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 4] {
         // SAFETY: the caller's promise.
         unsafe { [minus(a, c), b.plus(c), minus(c, b), minus(b, d)] }
     }
@@ -34,7 +34,7 @@ impl Turn<4, 4> for Window {
 
 impl Turn<3, 4> for Taps {
     #[inline(always)]
-    unsafe fn turn<V: Vector>([a, b, c]: [V; 3]) -> [V; 4] {
+    unsafe fn transform<V: Vector>([a, b, c]: [V; 3]) -> [V; 4] {
         // SAFETY: the caller's promise.
         unsafe {
             let half = V::splat(0.5);
@@ -46,7 +46,7 @@ impl Turn<3, 4> for Taps {
 
 impl Turn<4, 3> for Taps {
     #[inline(always)]
-    unsafe fn turn<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 3] {
+    unsafe fn transform<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 3] {
         // SAFETY: the caller's promise.
         unsafe {
             let half = V::splat(0.5);
@@ -58,7 +58,7 @@ impl Turn<4, 3> for Taps {
 
 impl Turn<2, 4> for Tile {
     #[inline(always)]
-    unsafe fn turn<V: Vector>([a, b]: [V; 2]) -> [V; 4] {
+    unsafe fn transform<V: Vector>([a, b]: [V; 2]) -> [V; 4] {
         // SAFETY: the caller's promise.
         unsafe { [a, a.plus(b), minus(a, b), minus(V::splat(0.0), b)] }
     }
@@ -66,7 +66,7 @@ impl Turn<2, 4> for Tile {
 
 impl Turn<4, 2> for Tile {
     #[inline(always)]
-    unsafe fn turn<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 2] {
+    unsafe fn transform<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 2] {
         // SAFETY: the caller's promise.
         unsafe { [a.plus(b).plus(c), minus(minus(b, c), d)] }
     }
@@ -150,26 +150,28 @@ pub(super) struct FromPlanes<T, const N: usize>(PhantomData<T>);
 /// Turns a square along both of its axes. Plain loops instead of `map` and closures: only what is inlined is compiled for
 /// the instruction set.
 #[inline(always)]
-unsafe fn turn_square<T: Turn<N, M>, V: Vector, const N: usize, const M: usize>(square: [[V; N]; N]) -> [[V; M]; M] {
+unsafe fn transform_square<T: Turn<N, M>, V: Vector, const N: usize, const M: usize>(
+    square: [[V; N]; N],
+) -> [[V; M]; M] {
     // SAFETY: the caller's promise.
     unsafe {
         let zero = V::splat(0.0);
         let mut lines = [[zero; M]; N];
         for row in 0..N {
-            lines[row] = T::turn(square[row]);
+            lines[row] = T::transform(square[row]);
         }
-        let mut turned = [[zero; M]; M];
+        let mut transformed = [[zero; M]; M];
         for column in 0..M {
             let mut line = [zero; N];
             for row in 0..N {
                 line[row] = lines[row][column];
             }
-            let line = T::turn(line);
+            let line = T::transform(line);
             for row in 0..M {
-                turned[row][column] = line[row];
+                transformed[row][column] = line[row];
             }
         }
-        turned
+        transformed
     }
 }
 
@@ -193,9 +195,9 @@ impl<T: Turn<N, 4>, const N: usize> Kernel for IntoPlanes<T, N> {
                             square[row][column] = load_live(pixels[row][column].add(channel), live);
                         }
                     }
-                    let turned = turn_square::<T, V, N, 4>(square);
+                    let transformed = transform_square::<T, V, N, 4>(square);
                     for plane in 0..PLANES {
-                        turned[plane / 4][plane % 4].store(to.add(plane * strip.planes.plane + channel));
+                        transformed[plane / 4][plane % 4].store(to.add(plane * strip.planes.plane + channel));
                     }
                 }
             }
@@ -221,10 +223,10 @@ impl<T: Turn<4, N>, const N: usize> Kernel for FromPlanes<T, N> {
                     for plane in 0..PLANES {
                         square[plane / 4][plane % 4] = V::load(from.add(plane * strip.planes.plane + channel));
                     }
-                    let turned = turn_square::<T, V, 4, N>(square);
+                    let transformed = transform_square::<T, V, 4, N>(square);
                     for row in 0..N {
                         for column in 0..N {
-                            store_live(turned[row][column], pixels[row][column].add(channel), live);
+                            store_live(transformed[row][column], pixels[row][column].add(channel), live);
                         }
                     }
                 }

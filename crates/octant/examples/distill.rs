@@ -8,7 +8,7 @@ use std::sync::Arc;
 fn network(scope: &Scope, images: &Tensor, width: usize) -> Tensor {
     let x = Conv2d::new(width, 5).stride(2).apply(&scope.at("conv1"), &(images.convert(DType::F32) / 255.0)).relu();
     let x = Conv2d::new(2 * width, 5).stride(2).apply(&scope.at("conv2"), &x).relu();
-    Dense::new(10).apply(&scope.at("fc"), &x.mean(&[1, 2]))
+    Dense::new(10).apply(&scope.at("fc"), &x.flatten_from(1))
 }
 
 struct Learn {

@@ -66,8 +66,8 @@ fn a_student_learns_from_a_teacher_that_stays_as_it_is() {
 #[test]
 fn views_of_one_image_come_closer_to_each_other() {
     let losses = contrastive::run().unwrap();
-    // Chance is the logarithm of 63.
-    assert!(losses[2] < losses[0] && losses[2] < 3.0, "{losses:?}");
+    // Chance is the logarithm of 63, 4.1.
+    assert!(losses[2] < losses[0] && losses[2] < 3.5, "{losses:?}");
 }
 
 /// What the guide shows is a part of what runs.

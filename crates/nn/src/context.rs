@@ -96,6 +96,7 @@ struct Inner {
     adapters: RefCell<Option<Rc<Adapters>>>,
     /// Paths below which variables belong to training alone.
     companions: RefCell<Vec<String>>,
+    image_statistics: Cell<bool>,
     minimizer: RefCell<Option<Minimizer>>,
 }
 
@@ -109,7 +110,8 @@ impl Context {
             Mode::Train(Training { key: Some(key), .. }) => Some(key.random_bits(&[2])),
             _ => None,
         };
-        let (variables, positions, blocks, inside_block, adapters, companions, minimizer) = Default::default();
+        let (variables, positions, blocks, inside_block, adapters) = Default::default();
+        let (companions, image_statistics, minimizer) = Default::default();
         let trace = trace.clone();
         let inner = Inner {
             trace,
@@ -122,6 +124,7 @@ impl Context {
             inside_block,
             adapters,
             companions,
+            image_statistics,
             minimizer,
         };
         Context { inner: Rc::new(inner) }
@@ -150,6 +153,16 @@ impl Context {
             companions.push(name.to_string());
         }
         Scope::new(self.clone(), name.into())
+    }
+
+    /// From now on, batch norms in evaluation take the statistics of every image by itself instead of the running ones, as
+    /// published Pix2Pix networks are tested.
+    pub fn use_image_statistics(&self) {
+        self.inner.image_statistics.set(true);
+    }
+
+    pub(crate) fn uses_image_statistics(&self) -> bool {
+        self.inner.image_statistics.get()
     }
 
     /// Moves parameters now, inside of the step: whatever reads them afterwards sees their new values, through which no

@@ -35,7 +35,8 @@ impl Task for Contrast {
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
         let (root, x) = (cx.root(), images.convert(DType::F32));
         let x = Conv2d::new(16, 5).stride(2).apply(&root.at("conv1"), &x).relu();
-        Conv2d::new(32, 5).stride(2).apply(&root.at("conv2"), &x).relu().mean(&[1, 2])
+        let x = Conv2d::new(32, 5).stride(2).apply(&root.at("conv2"), &x).relu();
+        Dense::new(64).apply(&root.at("fc"), &x.flatten_from(1)).relu()
     }
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
         let images = batch[0].convert(DType::F32) / 255.0;

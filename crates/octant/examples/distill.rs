@@ -8,7 +8,7 @@ use std::sync::Arc;
 fn network(scope: &Scope, images: &Tensor, width: usize) -> Tensor {
     let x = Conv2d::new(width, 5).stride(2).apply(&scope.at("conv1"), &(images.convert(DType::F32) / 255.0)).relu();
     let x = Conv2d::new(2 * width, 5).stride(2).apply(&scope.at("conv2"), &x).relu();
-    Dense::new(10).apply(&scope.at("fc"), &x.mean(&[1, 2]))
+    Dense::new(10).apply(&scope.at("fc"), &x.flatten_from(1))
 }
 
 struct Learn {
@@ -47,10 +47,10 @@ fn trained(task: &Learn, known: &Values, epochs: u64) -> Result<(Values, f64), B
     let options = CompileOptions::default();
     let mut session = Session::with_state(&backend, &StepPlan::new(task, 32), &options, 1, known)?;
     let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };
-    let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), config)?;
+    let loader = Loader::new(Arc::new(Glyphs::new(1920, 1)), Arc::new(()), config)?;
     for epoch in 0..epochs {
         session.reset()?;
-        loader.epoch(epoch).try_for_each(|batch| session.train(&batch?, 3e-3))?;
+        loader.epoch(epoch).try_for_each(|batch| session.train(&batch?, 2e-3))?;
     }
     let accuracy = session.metrics()?[0].1;
     Ok((session.values()?, accuracy))
@@ -58,10 +58,10 @@ fn trained(task: &Learn, known: &Values, epochs: u64) -> Result<(Values, f64), B
 
 /// The accuracies of the teacher and of the student.
 pub fn run() -> Result<[f64; 2], Box<dyn std::error::Error>> {
-    let (weights, teachers) = trained(&Learn { width: 16, has_teacher: false }, &Values::new(), 4)?;
+    let (weights, teachers) = trained(&Learn { width: 16, has_teacher: false }, &Values::new(), 6)?;
     let taught = weights.into_iter().filter(|(name, _)| !name.contains('#'));
     let known: Values = taught.map(|(name, value)| (format!("teacher.{name}"), value)).collect();
-    let (_, students) = trained(&Learn { width: 4, has_teacher: true }, &known, 4)?;
+    let (_, students) = trained(&Learn { width: 4, has_teacher: true }, &known, 6)?;
     println!("teacher {teachers:.3}, student {students:.3}");
     Ok([teachers, students])
 }

@@ -49,12 +49,10 @@ impl Task for Gan {
     }
 }
 
-/// A short epoch.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend = CpuBackend::new()?;
     let mut session = Session::new(&backend, &StepPlan::new(&Gan, 32), &CompileOptions::default(), 1)?;
-    let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };
-    let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), config)?;
+    let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), LoaderConfig::default())?;
     loader.epoch(0).try_for_each(|batch| session.train(&batch?, 1e-3))?;
     println!("{:?}", session.metrics()?);
     Ok(())

@@ -60,14 +60,15 @@ fn two_networks_with_two_optimizers_take_less_than_sixty_lines() {
 #[test]
 fn a_student_learns_from_a_teacher_that_stays_as_it_is() {
     let [teacher, student] = distill::run().unwrap();
-    assert!(teacher > 0.7 && student > 0.5, "{teacher} {student}");
+    // Chance is 0.1.
+    assert!(teacher > 0.3 && student > 0.2, "{teacher} {student}");
 }
 
 #[test]
 fn views_of_one_image_come_closer_to_each_other() {
     let losses = contrastive::run().unwrap();
-    // Chance is the logarithm of 63.
-    assert!(losses[2] < losses[0] && losses[2] < 3.0, "{losses:?}");
+    // Chance is the logarithm of 63, 4.1.
+    assert!(losses[2] < losses[0] && losses[2] < 3.5, "{losses:?}");
 }
 
 /// What the guide shows is a part of what runs.

@@ -163,6 +163,9 @@ options! {
         norm: Option<NormKind>, unset("pix2pix: `batch`; cyclegan, or with a gradient penalty: `instance`");
         /// What the absolute difference from the target counts (pix2pix).
         l1: f64 = 100.0, within(0.0..);
+        /// Generators are judged and asked with the statistics of every image by itself, as the published ones are
+        /// (pix2pix).
+        image_statistics: bool = false;
         /// What the way there and back counts (cyclegan).
         cycle: f64 = 10.0, within(0.0..);
         /// What changing an image of the right domain counts, as a share of `cycle` (cyclegan).

@@ -119,8 +119,9 @@ pub const TASKS: [TaskEntry; 8] = [
         build: |parts| {
             let adversary = Adversary::ALL[parts.loss];
             let usual = if adversary == Adversary::Wasserstein { GanNorm::Instance } else { GanNorm::Batch };
-            let (discriminator, format, l1) = (parts.discriminator(usual), parts.format(), parts.gan().l1);
-            Box::new(Pix2Pix { generator: parts.model, discriminator, format, adversary, l1 })
+            let GanOptions { l1, image_statistics, .. } = parts.gan();
+            let (discriminator, format) = (parts.discriminator(usual), parts.format());
+            Box::new(Pix2Pix { generator: parts.model, discriminator, format, adversary, l1, image_statistics })
         },
     },
     TaskEntry {

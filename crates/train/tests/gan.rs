@@ -159,7 +159,7 @@ fn pix2pix(adversary: Adversary, norm: GanNorm) -> Pix2Pix {
     let mut generator = octant_zoo::build("unet_generator-tiny", None).unwrap();
     generator.set_drop(0.0, 0.0);
     let discriminator = Discriminator { layers: 2, width: 4, norm };
-    Pix2Pix { generator, discriminator, format: format(32, 1, true), adversary, l1: 100.0 }
+    Pix2Pix { generator, discriminator, format: format(32, 1, true), adversary, l1: 100.0, image_statistics: false }
 }
 
 #[test]
@@ -169,8 +169,9 @@ fn the_discriminator_moves_before_the_generator_in_pix2pix() {
 
 #[test]
 fn a_gradient_penalty_is_a_gradient_of_a_gradient() {
-    // The penalty is a hundred times the rest of the loss at first, and f32 has 1.2e-4 of a weight left after ten steps.
-    check("wgan-gp", &pix2pix(Adversary::Wasserstein, GanNorm::Instance), 1e-9, 5e-4);
+    // The penalty is a hundred times the rest of the loss at first. After ten steps in single precision PyTorch strays from
+    // itself in double by 8e-4: an element of `model.model.3.weight` is -0.182184 there and here, -0.182089 in double.
+    check("wgan-gp", &pix2pix(Adversary::Wasserstein, GanNorm::Instance), 1e-9, 2e-3);
 }
 
 #[test]

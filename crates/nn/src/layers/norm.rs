@@ -88,7 +88,7 @@ impl BatchNorm {
         let running_mean = cx.statistic("running_mean", &channels, init::ZEROS);
         let running_variance = cx.statistic("running_var", &channels, init::ONES);
         let factor = |variance: &Tensor| (variance + self.epsilon).rsqrt() * &scale;
-        let Some(groups) = groups(cx) else {
+        let Some(groups) = groups(cx, x) else {
             return Norm { mean: running_mean, factor: factor(&running_variance), shift, scale };
         };
         let (mean, variance) = moments();
@@ -115,7 +115,7 @@ impl BatchNorm {
 
 /// The bias that statistics of the batch cancel, split off; running ones do not cancel it.
 fn without_bias(cx: &Scope, x: &Tensor) -> (Tensor, Option<Tensor>) {
-    if groups(cx).is_some() { shift::split(x) } else { (x.clone(), None) }
+    if groups(cx, x).is_some() { shift::split(x) } else { (x.clone(), None) }
 }
 
 /// `(x - mean) · factor + shift`, all of which broadcast against the grouped images.
@@ -134,8 +134,9 @@ impl Norm {
 }
 
 /// How many groups of the batch have statistics of their own; none where the running ones serve.
-fn groups(cx: &Scope) -> Option<usize> {
+fn groups(cx: &Scope, x: &Tensor) -> Option<usize> {
     match cx.context().mode() {
+        Mode::Evaluate if cx.context().uses_image_statistics() => Some(x.dim(0)),
         Mode::Train(training) if !training.keeps_statistics(cx.path()) => Some(training.batch_groups.max(1)),
         _ => None,
     }
@@ -143,7 +144,7 @@ fn groups(cx: &Scope) -> Option<usize> {
 
 /// The groups of the batch on an axis of their own in front, if there are several.
 fn grouped(cx: &Scope, x: &Tensor) -> Tensor {
-    let (groups, batch) = (groups(cx).unwrap_or(1), x.dim(0));
+    let (groups, batch) = (groups(cx, x).unwrap_or(1), x.dim(0));
     if groups == 1 {
         return x.clone();
     }

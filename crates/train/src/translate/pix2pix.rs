@@ -23,6 +23,8 @@ pub struct Pix2Pix {
     pub adversary: Adversary,
     /// What the absolute difference from the target counts.
     pub l1: f64,
+    /// Batch norms are judged and asked with the statistics of every image by itself, as the published networks are.
+    pub image_statistics: bool,
 }
 
 /// The discriminator's path.
@@ -33,6 +35,9 @@ const LOSSES: [&str; 4] = ["loss", "gan_loss", "l1_loss", "d_loss"];
 
 impl Pix2Pix {
     fn made(&self, cx: &Context, images: &Tensor) -> Tensor {
+        if self.image_statistics {
+            cx.use_image_statistics();
+        }
         let images = self.format.normalized(images).convert(cx.precision().dtype());
         self.generator.forward(&cx.root(), &images)
     }

@@ -4,10 +4,10 @@ use crate::Ending;
 use crate::output::line;
 use anyhow::{Context, Result};
 use clap::Parser;
-use octant_board::{DataOptions, Options, serve, serve_data};
+use octant_board::{DataOptions, Options, Serving, serve, serve_data};
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -51,7 +51,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         ))
         .map(|()| Ending::Done);
     }
-    let serving = start(&arguments)?;
+    let folders = if arguments.folders.is_empty() { vec!["runs".into()] } else { arguments.folders.clone() };
+    let serving = start(&folders, arguments.host, arguments.port, &arguments.name)?;
     line(format_args!("{}", serving.url()));
     if serving.needs_token() {
         line("Others can reach this address: the token in it is needed, and what is sent can be read on the way.");
@@ -64,14 +65,24 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn start(arguments: &Arguments) -> Result<octant_board::Serving> {
-    let folders = if arguments.folders.is_empty() { vec!["runs".into()] } else { arguments.folders.clone() };
-    let options = |port| Options {
-        folders: folders.clone(),
-        address: SocketAddr::new(arguments.host, port),
-        names: arguments.name.clone(),
-    };
-    if let Some(port) = arguments.port {
+/// The board of one run while it trains. That there is none is no reason not to train.
+pub(crate) fn beside(run: &Path, say: &mut dyn FnMut(&str)) -> Option<Serving> {
+    match start(&[run.to_path_buf()], IpAddr::V4(Ipv4Addr::LOCALHOST), None, &[]) {
+        Ok(serving) => {
+            say(&format!("board: {}", serving.url()));
+            Some(serving)
+        }
+        Err(error) => {
+            say(&format!("there is no board: {error:#}"));
+            None
+        }
+    }
+}
+
+fn start(folders: &[PathBuf], host: IpAddr, port: Option<u16>, names: &[String]) -> Result<Serving> {
+    let options =
+        |port| Options { folders: folders.to_vec(), address: SocketAddr::new(host, port), names: names.to_vec() };
+    if let Some(port) = port {
         return Ok(serve(&options(port))?);
     }
     let free = (PORT..PORT + 20).find_map(|port| match serve(&options(port)) {

@@ -111,15 +111,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
     let remark = task.remark(&metrics);
     if arguments.json {
-        Json::line(
-            json!({ "event": "done", "images": dataset.len(), "weights": weights, "metrics": as_json(&metrics), "remark": remark }),
-        );
+        Json::line(json!({
+            "event": "done", "images": dataset.len(), "weights": weights, "metrics": as_json(&metrics), "remark": remark,
+            "boxes": findings.boxes.as_ref().map(|report| plots::boxes::as_json(report, &data.classes)),
+        }));
         return Ok(Ending::Done);
     }
     let title = format!("{} on {} images\n  {}", weights.display(), dataset.len(), show(&metrics));
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     remark.iter().for_each(line);
-    if let Some(confusion) = findings.confusion {
+    if let Some(report) = &findings.boxes {
+        line(plots::boxes::table(report, &data.classes));
+    } else if let Some(confusion) = findings.confusion {
         let shown = confusion.classes.min(100);
         let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));
         let names: Vec<String> = names.collect();

@@ -1,8 +1,11 @@
 //! Charts at the end of a run.
 
+pub(crate) mod boxes;
+
 use anyhow::Result;
 use octant_events::{Chart, Curve, Drawing, Matrix, read_table};
 use octant_metrics::Roc;
+use octant_metrics::classes::Confusion;
 use octant_train::Findings;
 use octant_train::run::Summary;
 use serde_json::json;
@@ -50,14 +53,17 @@ fn curves(table: &Path, mark: Option<(f64, String)>) -> Result<Vec<Chart>> {
 pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String]) -> Result<()> {
     let mut numbers = serde_json::Map::new();
     if let Some(confusion) = &findings.confusion {
-        let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
-        let names: Vec<String> = (0..confusion.classes).map(name).collect();
+        let names = confused_names(confusion, names);
         numbers.insert("confusion".into(), json!({ "names": names, "counts": confusion.counts }));
         Matrix { title: "confusion".into(), names, counts: confusion.counts.clone() }.save(folder, "confusion")?;
     }
     if let Some(roc) = &findings.roc {
         let curves = json!({ "area": roc.area(), "curve": thinned(roc.curve()), "precision_recall": thinned(roc.precision_recall()) });
         numbers.insert("roc".into(), curves);
+    }
+    if let Some(report) = &findings.boxes {
+        numbers.insert("boxes".into(), boxes::as_json(report, names));
+        boxes::save(folder, report)?;
     }
     if !numbers.is_empty() {
         std::fs::write(folder.join("findings.json"), serde_json::to_string(&numbers)?)?;
@@ -70,6 +76,16 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String]) -> 
         precision.save(folder, "precision-recall")?;
     }
     Ok(())
+}
+
+/// Names for every row of a confusion matrix; one more than there are classes is the background.
+pub(crate) fn confused_names(confusion: &Confusion, names: &[String]) -> Vec<String> {
+    let name = |class: usize| match names.get(class) {
+        Some(name) => name.clone(),
+        None if !names.is_empty() && class == names.len() => "background".into(),
+        None => class.to_string(),
+    };
+    (0..confusion.classes).map(name).collect()
 }
 
 /// The points of a curve that can be told apart in a drawing.

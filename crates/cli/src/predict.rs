@@ -3,6 +3,9 @@
 mod boxes;
 mod images;
 mod tensors;
+mod tiles;
+mod translated;
+mod video;
 mod writer;
 
 use crate::{Ending, weights};
@@ -20,7 +23,8 @@ use std::path::PathBuf;
                         --weights pretrained cat.jpg\n  octant predict --model resnet50 --weights FILE --input x.npy \
                         --layout nchw --output y.npy")]
 pub(crate) struct Arguments {
-    /// A run directory (not with --model), then the images or folders of images to look at
+    /// A run directory (not with --model), then the images, folders or patterns of images to look at; detectors take videos
+    /// too, through ffmpeg where it is installed
     paths: Vec<PathBuf>,
     /// The model; `octant models` lists them
     #[arg(long)]
@@ -47,7 +51,7 @@ pub(crate) struct Arguments {
     /// Raw tensors: the pooled features instead of the network's output
     #[arg(long, requires = "input")]
     features: bool,
-    /// Raw tensors: where the output goes as .npy. Images: the folder for masks/ and overlays/
+    /// Raw tensors: where the output goes as .npy. Images: the folder for masks/, overlays/ or the images made
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// How many classes are shown of each image; 5 with --model, otherwise 1
@@ -77,15 +81,21 @@ pub(crate) struct Arguments {
     /// Detectors: the most boxes per image
     #[arg(long, default_value_t = 300)]
     max_det: usize,
-    /// Detectors: only these classes, by number
+    /// Detectors: only these classes, by name or number
     #[arg(long, value_delimiter = ',', value_name = "CLASS,…")]
-    only: Vec<usize>,
+    only: Vec<String>,
+    /// Detectors: the side of the square that images are fitted into; the one that the network was trained with if not given
+    #[arg(long)]
+    size: Option<usize>,
     /// Detectors: write label files into labels/ of the output folder
     #[arg(long)]
     labels: bool,
     /// Detectors: write all boxes as a COCO results file
     #[arg(long, value_name = "FILE")]
     coco: Option<PathBuf>,
+    /// Image to image: larger images are cut into overlapping tiles of this side, so that they fit into memory
+    #[arg(long, default_value_t = 1024)]
+    tile: usize,
     /// Print one JSON object per image instead of CSV
     #[arg(long)]
     json: bool,

@@ -12,6 +12,12 @@ pub(crate) fn weights(run: &Path, wanted: Option<&str>) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The batch size of the run that is there, if there is one.
+pub(crate) fn batch_size(run: &Path) -> Option<usize> {
+    let size = config(run).ok()?.get("batch_size")?.as_integer()?;
+    usize::try_from(size).ok()
+}
+
 /// A run with nearly that name beside where it was looked for, as the rest of a sentence.
 pub(crate) fn nearest(run: &Path) -> String {
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

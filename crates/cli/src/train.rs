@@ -1,6 +1,7 @@
 //! The `train` command.
 
 mod arguments;
+mod batch;
 mod story;
 
 pub(crate) use arguments::Arguments;
@@ -9,10 +10,11 @@ use crate::rundir::{self, Opened};
 use crate::show::Display;
 use crate::{Ending, compiling, device, gallery, prepare};
 use anyhow::{Context, Result, bail};
-use arguments::{resolve, time};
-use octant_recipe::lints;
+use arguments::{Resolved, resolve, time};
+use octant_recipe::{Recipe, lints};
 use octant_runtime::CompileOptions;
-use octant_train::run::{self, Plan};
+use octant_train::run::{self, RunPlan};
+use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
 use story::{finish, introduce, way_back};
@@ -27,20 +29,28 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     // When nobody reads what the run says, it ends as if it had been asked to: with a checkpoint.
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
-    let (mut recipe, out) = resolve(&arguments)?;
+    let Resolved { mut recipe, out, fits_batch } = resolve(&arguments)?;
     prepare::fix_paths(&mut recipe)?;
     let weights = prepare::local_weights(&mut recipe)?;
     let path = rundir::choose(out.as_deref(), Path::new("runs"), &recipe, arguments.fresh);
     let classes = if arguments.fresh { Vec::new() } else { rundir::class_names(&path) };
     let deadline = arguments.time.as_deref().map(time).transpose()?.map(|time| begun + time);
     let data = prepare::data(&recipe, &classes)?;
+    let backend = device::open(&recipe.device, arguments.threads)?;
+    let mut chosen = Vec::new();
+    if fits_batch {
+        match rundir::batch_size(&path).filter(|_| !arguments.fresh) {
+            Some(batch) => recipe.step.batch_size = batch,
+            None => chosen.push(batch::fit(&mut recipe, &data, &*backend)?),
+        }
+    }
+    chosen.extend(octant_recipe::settle(&mut recipe, data.train.len(), data.outputs));
     let warnings = lints::check(&recipe, &data)?;
     if arguments.strict
         && let Some(first) = warnings.first()
     {
         bail!("{first} (--strict makes this an error)");
     }
-    let backend = device::open(&recipe.device, arguments.threads)?;
     let mut display = Display::new(stop, arguments.json);
     let mut known = Default::default();
     if let Some(path) = &weights {
@@ -48,18 +58,25 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         display.say(&format!("weights from {}: {matching}", path.display()));
         known = values;
     }
-    let plan = Plan {
+    let plan = RunPlan {
         compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile },
         record: arguments.profile.then_some(RECORDED_STEPS),
         deadline,
         ..octant_recipe::plan(&recipe, &data, &*backend, known)?
     };
     let Opened { mut directory, checkpoint, warning } = rundir::open(&path, &recipe, arguments.fresh)?;
+    chosen.iter().try_for_each(|sentence| -> Result<()> {
+        display.say(sentence);
+        Ok(directory.log(sentence)?)
+    })?;
     warning.iter().chain(&warnings).try_for_each(|warning| -> Result<()> {
         display.say(&format!("warning: {warning}"));
         Ok(directory.log(warning)?)
     })?;
+    // Held until the run is over.
+    let _board = arguments.board.then(|| crate::board::beside(&path, &mut |text| display.say(text)));
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
+    directory.write("network.json", describe(&recipe, &plan)?)?;
     let summary = run::run(&plan, directory, checkpoint, &mut display).map_err(|error| way_back(error, &path))?;
     let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);
     // An image is worth having, but not worth failing for after hours of training.
@@ -67,4 +84,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         display.say(&format!("the image of predictions could not be made: {error:#}"));
     }
     finish(&recipe, &data, &path, &summary, &arguments)
+}
+
+/// The network of the last phase by blocks, for the board.
+fn describe(recipe: &Recipe, plan: &RunPlan) -> Result<String> {
+    let Some(phase) = plan.phases.last() else { return Ok("null".into()) };
+    let blocks = octant_train::network::blocks(&phase.step(&plan.step, &plan.mesh))?;
+    let block = |block: &octant_train::network::Block| {
+        let (path, output) = (&block.path, block.output.to_string());
+        json!({ "path": path, "output": output, "parameters": block.parameters, "flops": block.flops })
+    };
+    Ok(json!({ "model": recipe.model, "blocks": blocks.iter().map(block).collect::<Vec<_>>() }).to_string())
 }

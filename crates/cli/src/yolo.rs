@@ -35,7 +35,7 @@ impl Arguments {
 }
 
 /// Keys of training that set a key of the recipe of the same meaning.
-const SAME: [(&str, &str); 33] = [
+const SAME: [(&str, &str); 36] = [
     ("data", "--data"),
     ("epochs", "--epochs"),
     ("imgsz", "--image-size"),
@@ -48,12 +48,15 @@ const SAME: [(&str, &str); 33] = [
     ("nbs", "--update-images"),
     ("single_cls", "data.single_class"),
     ("classes", "data.only_classes"),
+    ("lrf", "phases.0.schedule.min_share"),
+    ("warmup_epochs", "phases.0.warmup.epochs"),
     ("warmup_momentum", "phases.0.warmup.momentum"),
     ("warmup_bias_lr", "phases.0.warmup.bias_lr"),
     ("mosaic", "augment.mosaic"),
     ("close_mosaic", "augment.close_mosaic"),
     ("mixup", "augment.mixup"),
     ("cutmix", "augment.cutmix"),
+    ("copy_paste", "augment.copy_paste"),
     ("degrees", "augment.degrees"),
     ("translate", "augment.translate"),
     ("scale", "augment.scale"),
@@ -88,7 +91,7 @@ const IDLE: [(&str, &str); 13] = [
     ("val", "validation: use --validate-every"),
 ];
 
-const MODES: [&str; 3] = ["train", "val", "predict"];
+const MODES: [&str; 6] = ["train", "val", "predict", "export", "track", "benchmark"];
 
 fn translate(words: &[String]) -> Result<Translation> {
     let mut keys: Vec<(String, String)> = Vec::new();
@@ -109,7 +112,10 @@ fn translate(words: &[String]) -> Result<Translation> {
     let mut result = Translation::default();
     let model = keys.iter().position(|(key, _)| key == "model").map(|at| keys.remove(at).1);
     match mode.as_str() {
-        "train" => result.train(model)?,
+        "train" => {
+            result.train(model)?;
+            result.directory(&mut keys);
+        }
         "val" => result.judge(model)?,
         "predict" => result.ask(model, &mut keys)?,
         other => bail!("mode={other} has no counterpart; there are train, val and predict"),
@@ -185,16 +191,14 @@ impl Translation {
     fn key(&mut self, mode: &str, key: &str, value: &str) {
         let truth = value.eq_ignore_ascii_case("true");
         match (key, mode) {
-            ("batch", _) if value.starts_with('-') => {
-                self.notes.push("batch=-1: `octant plan detect` says what fits; the recipe's 16 is used".into());
+            ("batch", "train") if value.parse().is_ok_and(|share: f64| share < 1.0) => {
+                self.add(&["--batch-size", "auto"]);
+            }
+            ("batch", "predict") => {
+                self.notes.push(format!("batch={value} is left out: images are asked about in eights"))
             }
             ("device", _) => self.device(value),
-            ("optimizer", "train") if value.eq_ignore_ascii_case("auto") => {
-                self.notes
-                    .push("optimizer=auto: the recipe's SGD is used, and a rate that you give is never ignored".into());
-            }
-            ("optimizer", "train") => self.add(&["--optimizer", &value.to_lowercase()]),
-            ("project" | "name", _) => self.notes.push(format!("{key}={value}: use --out DIR for the run directory")),
+            ("optimizer", "train") => self.optimizer(value),
             ("resume", "train") => self.notes.push("resume: `octant train RUN` goes on with a run, bit for bit".into()),
             ("cos_lr", "train") if truth => self.set("phases.0.schedule.kind", "timm-cosine"),
             ("amp", "train") if truth => self.add(&["--precision", "bf16"]),
@@ -202,16 +206,11 @@ impl Translation {
                 self.add(&["--cache", if value == "disk" { "packed" } else { "ram" }]);
             }
             ("freeze", "train") => self.freeze(value),
-            ("lrf", "train") => self.notes.push(format!("lrf={value}: give the last rate itself with --min-lr")),
-            ("warmup_epochs", "train") => {
-                self.notes
-                    .push("warmup_epochs: the warm-up is given in steps, schedule.warmup and warmup.steps".into());
-            }
             ("classes", "predict") => self.add(&["--only", value.trim_matches(['[', ']'])]),
             ("save_txt", "predict") if truth => self.add(&["--labels"]),
-            ("imgsz", "predict" | "val") => {
-                self.notes.push(format!("imgsz={value}: the size that the network was trained with is used"));
-            }
+            ("imgsz", "predict") => self.add(&["--size", value]),
+            ("imgsz", "val") => self.set("image_size", value),
+            ("save_json", "predict") if truth => self.add(&["--coco", "predictions.json"]),
             _ => self.same_or_note(mode, key, value),
         }
     }
@@ -221,7 +220,7 @@ impl Translation {
         let fits = is_asking == (mode == "predict") || ["data", "batch"].contains(&key) && mode != "predict";
         match SAME.iter().find(|(known, _)| *known == key) {
             Some((_, flag)) if fits && flag.starts_with("--") => self.add(&[flag, value]),
-            Some((_, place)) if fits => self.set(place, &value.to_lowercase()),
+            Some((_, position)) if fits => self.set(position, &value.to_lowercase()),
             _ => match IDLE.iter().find(|(known, _)| *known == key) {
                 Some((_, why)) => self.notes.push(format!("{key}={value} is left out: {why}")),
                 None => self.notes.push(format!("{key}={value} has no counterpart and is left out")),
@@ -229,8 +228,30 @@ impl Translation {
         }
     }
 
-    fn set(&mut self, place: &str, value: &str) {
-        self.add(&["--set", &format!("{place}={value}")]);
+    /// Their optimizers by the names that they have here.
+    fn optimizer(&mut self, value: &str) {
+        let name = value.to_lowercase();
+        match octant_nn::Optimizer::named(&name).is_some() || name == "auto" {
+            true => self.add(&["--optimizer", &name]),
+            false => self.notes.push(format!("optimizer={value} has no counterpart; the recipe chooses one")),
+        }
+    }
+
+    /// Their project and name make up the run directory.
+    fn directory(&mut self, keys: &mut Vec<(String, String)>) {
+        let mut take = |wanted: &str| {
+            let at = keys.iter().position(|(key, _)| key == wanted);
+            at.map(|at| keys.remove(at).1)
+        };
+        let (project, name) = (take("project"), take("name"));
+        if project.is_some() || name.is_some() {
+            let (project, name) = (project.unwrap_or("runs".into()), name.unwrap_or("train".into()));
+            self.add(&["--out", &format!("{project}/{name}")]);
+        }
+    }
+
+    fn set(&mut self, position: &str, value: &str) {
+        self.add(&["--set", &format!("{position}={value}")]);
     }
 
     fn device(&mut self, value: &str) {
@@ -268,18 +289,28 @@ mod tests {
             said("detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640 batch=-1 device=0");
         assert_eq!(
             command,
-            "train detect --model yolo11n --data coco8.yaml --epochs 100 --image-size 640 --device cuda"
+            "train detect --model yolo11n --data coco8.yaml --epochs 100 --image-size 640 --batch-size auto --device cuda"
         );
-        assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].contains("AGPL-3.0") && notes[1].contains("batch=-1"));
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("AGPL-3.0"));
         let (command, notes) =
             said("mode=train task=detect model=yolov8s.yaml mosaic=0.5 freeze=2 device=0,1 copy_paste=0.1");
         assert_eq!(
             command,
             "train detect --model yolov8s --set augment.mosaic=0.5 --set phases.0.freeze=[\"model.0\", \"model.1\"] \
-             --device cuda --cores 2"
+             --device cuda --cores 2 --set augment.copy_paste=0.1"
         );
-        assert_eq!(notes, ["copy_paste=0.1 has no counterpart and is left out"]);
+        assert!(notes.is_empty(), "{notes:?}");
+        let (command, notes) = said(
+            "train model=yolo11n.yaml optimizer=AdamW lr0=0.002 lrf=0.1 warmup_epochs=1 batch=0.7 project=out name=a \
+             multi_scale=0.5",
+        );
+        assert_eq!(
+            command,
+            "train detect --model yolo11n --out out/a --optimizer adamw --lr 0.002 --set \
+             phases.0.schedule.min_share=0.1 --set phases.0.warmup.epochs=1 --batch-size auto"
+        );
+        assert_eq!(notes, ["multi_scale=0.5 has no counterpart and is left out"]);
     }
 
     #[test]

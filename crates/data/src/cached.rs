@@ -46,6 +46,10 @@ impl Dataset for Cached {
         self.inner.box_count(index)
     }
 
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        self.inner.label_hash(index)
+    }
+
     fn location(&self, index: usize) -> String {
         self.inner.location(index)
     }

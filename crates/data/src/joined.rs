@@ -55,6 +55,16 @@ impl Dataset for Joined {
         &self.names
     }
 
+    fn box_count(&self, index: usize) -> Option<usize> {
+        let (part, index) = self.part_of(index);
+        self.parts[part].box_count(index)
+    }
+
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        let (part, index) = self.part_of(index);
+        self.parts[part].label_hash(index)
+    }
+
     fn location(&self, index: usize) -> String {
         let (part, index) = self.part_of(index);
         self.parts[part].location(index)

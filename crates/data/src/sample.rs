@@ -79,6 +79,8 @@ pub enum Target {
     Values(Vec<f32>),
     /// The objects in it.
     Boxes(Vec<LabeledBox>),
+    /// Another image: what this one should become, or one of the other domain. It moves with the image.
+    Image(Image<u8>),
 }
 
 /// An image and what is to be predicted about it.
@@ -112,6 +114,18 @@ pub trait Dataset: Send + Sync {
     fn box_count(&self, index: usize) -> Option<usize> {
         let _ = index;
         None
+    }
+
+    /// A number that changes with the sample's labels, where they lie in another file than its image: what was kept of a
+    /// sample is only good as long as they are the same.
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        let _ = index;
+        None
+    }
+
+    /// Labels that are left out, each with the reason, as a line.
+    fn left_out(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Where a sample comes from, for messages: usually its path.

@@ -1,4 +1,5 @@
-//! Boxes against COCO's own evaluation code over 500 fuzzed sets (`golden/coco.py`), and cases made by hand.
+//! Boxes against COCO's own evaluation code over 500 fuzzed sets (`golden/coco.py`), some of them against Ultralytics' figures
+//! (`golden/ultralytics_rule.py`), and cases made by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -8,22 +9,23 @@ fn rectangle(numbers: &[f64]) -> Rectangle {
     Rectangle { x: numbers[0], y: numbers[1], width: numbers[2], height: numbers[3] }
 }
 
-#[test]
-fn coco_figures_equal_pycocotools_over_fuzzed_cases() {
-    let text = include_str!("../golden/coco.txt");
-    let (mut cases, mut images, mut classes) = (0, Vec::<(Vec<TrueBox>, Vec<FoundBox>)>::new(), 0);
-    let mut summary = None;
-    let close = |actual: f64, expected: f64, what: &str| {
-        assert!((actual - expected).abs() <= 1e-12, "{what}: {actual} is not {expected}");
-    };
-    for line in text.lines() {
+/// A case of the fuzzed sets: what was seen, COCO's figures, and AP per class.
+struct FuzzedCase {
+    scores: BoxScores,
+    figures: Vec<f64>,
+    per_class: Vec<f64>,
+}
+
+fn fuzzed_cases() -> Vec<FuzzedCase> {
+    let mut cases: Vec<FuzzedCase> = Vec::new();
+    let (mut images, mut classes) = (Vec::<(Vec<TrueBox>, Vec<FoundBox>)>::new(), 0);
+    for line in include_str!("../golden/coco.txt").lines() {
         let (what, rest) = line.split_once(' ').unwrap();
         let numbers: Vec<f64> = rest.split(' ').map(|word| word.parse().unwrap()).collect();
         match what {
             "case" => {
                 classes = numbers[0] as usize;
                 images = vec![Default::default(); numbers[1] as usize];
-                cases += 1;
             }
             "truth" => {
                 let object = TrueBox {
@@ -42,25 +44,46 @@ fn coco_figures_equal_pycocotools_over_fuzzed_cases() {
             "figures" => {
                 let mut scores = BoxScores::new(classes);
                 images.iter().for_each(|(truth, found)| scores.observe(truth.clone(), found.clone()));
-                let result = scores.coco();
-                for (index, &expected) in numbers.iter().enumerate() {
-                    close(result.figures[index], expected, &format!("case {cases}, figure {index}"));
-                }
-                summary = Some(result);
+                cases.push(FuzzedCase { scores, figures: numbers, per_class: Vec::new() });
             }
-            "class" => {
-                for (class, &expected) in numbers.iter().enumerate() {
-                    close(
-                        summary.as_ref().unwrap().per_class[class],
-                        expected,
-                        &format!("case {cases}, class {class}"),
-                    );
-                }
-            }
+            "class" => cases.last_mut().unwrap().per_class = numbers,
             other => panic!("{other}"),
         }
     }
-    assert_eq!(cases, 500);
+    cases
+}
+
+#[test]
+fn coco_figures_equal_pycocotools_over_fuzzed_cases() {
+    let close = |actual: f64, expected: f64, what: &str| {
+        assert!((actual - expected).abs() <= 1e-12, "{what}: {actual} is not {expected}");
+    };
+    let cases = fuzzed_cases();
+    assert_eq!(cases.len(), 500);
+    for (number, case) in cases.iter().enumerate() {
+        let summary = case.scores.coco();
+        for (index, &expected) in case.figures.iter().enumerate() {
+            close(summary.figures[index], expected, &format!("case {number}, figure {index}"));
+        }
+        for (class, &expected) in case.per_class.iter().enumerate() {
+            close(summary.per_class[class], expected, &format!("case {number}, class {class}"));
+        }
+    }
+}
+
+#[test]
+fn interpolated_figures_equal_those_of_ultralytics() {
+    let cases = fuzzed_cases();
+    let lines = include_str!("../golden/ultralytics_rule.txt").lines();
+    for line in lines {
+        let numbers: Vec<f64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
+        let case = &cases[numbers[0] as usize - 1];
+        let (interpolated, best) = (case.scores.interpolated(), case.scores.curves().best().unwrap());
+        let actual = [interpolated.map50_95(), interpolated.map50(), best.precision, best.recall];
+        for (actual, expected) in actual.iter().zip(&numbers[1..]) {
+            assert!((actual - expected).abs() < 1e-6, "case {}: {actual} is not {expected}", numbers[0]);
+        }
+    }
 }
 
 fn truth(class: usize, corners: [f64; 4]) -> TrueBox {

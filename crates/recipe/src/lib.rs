@@ -7,6 +7,7 @@
 //!
 //! Nothing here knows a command line. Errors name keys of the recipe in backquotes.
 
+mod auto;
 mod data;
 mod directory;
 mod error;
@@ -22,14 +23,15 @@ mod tables;
 mod task;
 mod transform;
 
+pub use auto::settle;
 pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
 pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
-pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling};
+pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use recipe::{
-    AugmentOptions, BestMode, Cache, Cores, DataSource, Normalization, Per, PhaseRecipe, Recipe, ScheduleKind,
-    ScheduleRecipe,
+    AugmentOptions, Auto, BestMode, Cache, Cores, DataSource, DegradeOptions, GanOptions, NormKind, Normalization, Per,
+    PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
 };
 pub use run::{mesh, plan, train};
 pub use start::{fix_paths, follow_weights, weights};

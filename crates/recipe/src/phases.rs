@@ -7,10 +7,10 @@ use crate::{
     transform,
 };
 use octant_data::detection::{self, AugmentSettings, BoxAugment};
-use octant_data::{Dataset, LastBatch, Pipeline};
+use octant_data::{Dataset, LastBatch, Pipeline, Unpaired};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::options::one_of;
-use octant_train::{Pace, Phase, Rate, Trainable};
+use octant_train::{Pace, Phase, Rate, Trainable, WarmupOptions};
 use std::sync::Arc;
 
 /// What phases must know of the data.
@@ -71,28 +71,52 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
         options.weight_decay *= (batch as u64 * options.accumulate) as f64 / images as f64;
     }
+    options.warmup = options.warmup.and_then(|warmup| settled_warmup(warmup, steps));
+    let mut schedule = phase.schedule.clone();
+    if let (None, Some(warmup)) = (schedule.warmup, &options.warmup)
+        && matches!(schedule.kind, ScheduleKind::Linear | ScheduleKind::TimmCosine)
+    {
+        let per_step = schedule.per == Some(Per::Step);
+        schedule.warmup = warmup.steps.map(|length| if per_step { length } else { length.div_ceil(steps) });
+    }
     let slots = box_slots(recipe, data, phase);
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
         task: build_task(recipe, data.outputs, image, phase, slots)?,
         options,
-        rate: rate(&phase.schedule, phase.epochs, steps, scaling, recipe)?,
+        rate: rate(&schedule, phase.epochs, steps, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
             (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots)),
+            (Some(train), "cyclegan") => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
             _ => Arc::new(transform),
         },
     })
 }
 
-/// How many objects a training image may have.
+/// The length of a warm-up in steps; nothing where it lasts no time.
+fn settled_warmup(warmup: WarmupOptions, steps_per_epoch: u64) -> Option<WarmupOptions> {
+    let steps = match (warmup.steps, warmup.epochs) {
+        (Some(steps), _) => steps,
+        (None, Some(epochs)) if epochs > 0.0 => ((epochs * steps_per_epoch as f64).round_ties_even() as u64).max(1),
+        (None, _) => return None,
+    };
+    Some(WarmupOptions { steps: Some(steps), ..warmup })
+}
+
+/// How many objects a training image may have: the step is compiled for that many, and none is compiled later.
 fn box_slots(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> usize {
-    let settings = augmentation(recipe);
-    let mosaics = settings.mosaic > 0.0 && phase.epochs > settings.close_mosaic;
     match &data.train {
-        Some(train) if recipe.task == "detect" => detection::box_slots(&**train, mosaics, recipe.max_boxes),
+        Some(train) if recipe.task == "detect" => slots_of(recipe, &**train, phase),
         _ => DEFAULT_SLOTS.min(recipe.max_boxes),
     }
+}
+
+/// The same for a data set of boxes.
+pub fn slots_of(recipe: &Recipe, train: &dyn Dataset, phase: &PhaseRecipe) -> usize {
+    let settings = augmentation(recipe);
+    let mosaics = settings.mosaic > 0.0 && phase.epochs > settings.close_mosaic;
+    detection::box_slots(train, &settings, mosaics, recipe.max_boxes)
 }
 
 /// Slots for objects where the labels are not known.
@@ -117,8 +141,9 @@ fn augment(
 /// Refuses keys that a schedule of this kind does not look at.
 fn refuse_ignored(schedule: &ScheduleRecipe) -> Result<()> {
     use ScheduleKind::*;
-    let given: [(&str, bool, &[ScheduleKind]); 12] = [
+    let given: [(&str, bool, &[ScheduleKind]); 13] = [
         ("min_lr", schedule.min_lr.is_some(), &[Linear, Cosine, WarmupCosine, TimmCosine, Plateau]),
+        ("min_share", schedule.min_share.is_some(), &[Linear, Cosine, WarmupCosine, TimmCosine, Plateau]),
         ("warmup", schedule.warmup.is_some(), &[Linear, WarmupCosine, TimmCosine]),
         ("warmup_lr", schedule.warmup_lr.is_some(), &[TimmCosine]),
         ("total", schedule.total.is_some(), &[Linear, Polynomial, Cosine, OneCycle, WarmupCosine, TimmCosine]),
@@ -181,7 +206,8 @@ fn rate(
     refuse_ignored(schedule)?;
     let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
     let total = schedule.total.unwrap_or(length);
-    let (rate, least) = (schedule.lr, schedule.min_lr.unwrap_or(0.0));
+    let share = schedule.min_share.map(|share| share * schedule.lr);
+    let (rate, least) = (schedule.lr, schedule.min_lr.or(share).unwrap_or(0.0));
     let (warmup, factor) = (schedule.warmup.unwrap_or(0), schedule.factor.unwrap_or(0.1));
     // A warm-up that took the whole phase would leave nothing to warm up for.
     let warmup = scaling.map_or(warmup, |scaling| scaling.warmup(warmup).min(total / 2).max(warmup));
@@ -209,11 +235,11 @@ fn rate(
         }
         ScheduleKind::Cosine => Schedule::Cosine { rate, least, total },
         ScheduleKind::OneCycle => {
-            Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
+            Schedule::OneCycle { largest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
         }
         ScheduleKind::WarmupCosine => {
             let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
-            Schedule::WarmupCosine { greatest: rate, least, cycle: total, warmup, stretch, decay }
+            Schedule::WarmupCosine { largest: rate, least, cycle: total, warmup, stretch, decay }
         }
         ScheduleKind::TimmCosine => {
             let start = schedule.warmup_lr.unwrap_or(least);
@@ -249,5 +275,26 @@ mod tests {
             format!("{:.5} {:.5} {:.6}", at(train, 73), at(train, 99), at(train, 100)),
             "0.00236 0.00051 0.000503"
         );
+    }
+
+    /// Ultralytics 8.4.190 logged 0.003, 0.00633333 and 0.00966667 at the ends of the first epochs of ten steps each, with
+    /// lr0=0.01, lrf=1 and three epochs of warm-up; the rate of biases was 0.073, 0.043 and 0.013.
+    #[test]
+    fn a_warm_up_in_epochs_has_the_rates_that_the_reference_logged() {
+        let recipe = check(table("detect").unwrap()).unwrap();
+        let phase = &recipe.phases[0];
+        let warmup = settled_warmup(phase.options.warmup.clone().unwrap(), 10).unwrap();
+        assert_eq!(warmup.steps, Some(30));
+        let schedule = ScheduleRecipe { warmup: warmup.steps, min_share: Some(1.0), ..phase.schedule.clone() };
+        let Rate::Scheduled(rate, Pace::Step) = rate(&schedule, 12, 10, None, &recipe).unwrap() else {
+            panic!("a rate per step")
+        };
+        for (step, logged, of_biases) in [(9, 0.003, 0.073), (19, 0.00633333, 0.043), (29, 0.00966667, 0.013)] {
+            assert!((rate.rate(step) - logged).abs() < 1e-8, "{step}");
+            let biases = rate.rate(step) + (1.0 - step as f64 / 30.0) * warmup.bias_lr;
+            assert!((biases - of_biases).abs() < 1e-6, "{step}");
+        }
+        let none = WarmupOptions { epochs: Some(0.0), ..warmup.clone() };
+        assert_eq!(settled_warmup(WarmupOptions { steps: None, ..none }, 10), None);
     }
 }

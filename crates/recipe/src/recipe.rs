@@ -3,6 +3,7 @@
 //! Keys that reach the step, the loop or a phase are declared where they are used, in `octant_train`; the rest is here.
 
 use crate::transform::Transforms;
+use octant_data::TransformStep;
 use octant_data::detection::AugmentSettings;
 use octant_train::options::{OptionError, Options, Setting, one_of};
 use octant_train::run::RunOptions;
@@ -73,6 +74,10 @@ options! {
         max_boxes: usize = 1024, within(1..=1024);
         /// Detection: how training images are changed.
         augment: Option<AugmentOptions>, unset("YOLO's usual values");
+        /// Image to image: the discriminators and what losses count.
+        gan: Option<GanOptions>, unset("the publications' values");
+        /// Restoration: how images are spoiled on their way to the network.
+        degrade: Option<DegradeOptions>, unset("not at all");
         /// Where samples come from.
         data: DataSource;
         /// What happens, in order.
@@ -104,6 +109,8 @@ options! {
         only_classes: Vec<usize> = Vec::new(), unset("all");
         /// Boxes: every object is of one class.
         single_class: bool = false;
+        /// Pairs: the second image is the input, the first one the target.
+        swap: bool = false;
         /// The columns of a table that are predicted.
         columns: Vec<String> = Vec::new(), unset("all");
     }
@@ -120,6 +127,8 @@ options! {
         mixup: f64 = 0.0, within(0.0..=1.0);
         /// The probability that a part of another image is pasted in.
         cutmix: f64 = 0.0, within(0.0..=1.0);
+        /// The probability that an object appears a second time at its mirror place, mirrored, where it hides little.
+        copy_paste: f64 = 0.0, within(0.0..=1.0);
         /// Rotation by up to so many degrees.
         degrees: f64 = 0.0, within(0.0..=180.0);
         /// Shift by up to this share of the side.
@@ -143,6 +152,58 @@ options! {
     }
 }
 
+options! {
+    /// Discriminators, and what the parts of a generator's loss count.
+    pub struct GanOptions {
+        /// Strided convolutions of a discriminator: 3 judge patches of 70 × 70 pixels, 0 judges single pixels.
+        layers: usize = 3, within(0..=6);
+        /// Channels after a discriminator's first convolution.
+        width: usize = 64, within(1..);
+        /// What discriminators are normalized by.
+        norm: Option<NormKind>, unset("pix2pix: `batch`; cyclegan, or with a gradient penalty: `instance`");
+        /// What the absolute difference from the target counts (pix2pix).
+        l1: f64 = 100.0, within(0.0..);
+        /// What the way there and back counts (cyclegan).
+        cycle: f64 = 10.0, within(0.0..);
+        /// What changing an image of the right domain counts, as a share of `cycle` (cyclegan).
+        identity: f64 = 0.5, within(0.0..);
+        /// Images made earlier that discriminators learn from (cyclegan).
+        pool: usize = 50;
+    }
+}
+
+options! {
+    /// How images are spoiled; what is to be restored is the image before. Everything follows from the seed.
+    pub struct DegradeOptions {
+        /// Gaussian noise with a deviation from this range, of 255.
+        noise: Option<[f64; 2]>, within(0.0..), unset("none");
+        /// How many times smaller images become; the model enlarges them by as much.
+        shrink: Option<usize>, within(1..=8), unset("1");
+        /// How many squares are cut out.
+        holes: Option<usize>, unset("0");
+    }
+}
+
+impl DegradeOptions {
+    /// The steps at the end of a transform.
+    pub fn steps(&self) -> Vec<TransformStep> {
+        let holes = self.holes.filter(|&count| count > 0).map(|count| TransformStep::Holes { count, share: 0.3 });
+        let shrink = self.shrink.filter(|&factor| factor > 1).map(|factor| TransformStep::Shrink { factor });
+        let noise = self.noise.map(|[low, high]| TransformStep::Noise { sigma: (low as f32, high as f32) });
+        [holes, shrink, noise].into_iter().flatten().collect()
+    }
+}
+
+choice! {
+    /// What activations are normalized by.
+    pub enum NormKind {
+        /// The statistics of the batch.
+        Batch = "batch",
+        /// Those of every image by itself.
+        Instance = "instance",
+    }
+}
+
 impl AugmentOptions {
     /// As the data crate wants them.
     pub fn settings(&self) -> AugmentSettings {
@@ -151,6 +212,7 @@ impl AugmentOptions {
             close_mosaic: self.close_mosaic,
             mixup: self.mixup as f32,
             cutmix: self.cutmix as f32,
+            copy_paste: self.copy_paste as f32,
             degrees: self.degrees,
             translate: self.translate,
             scale: self.scale,
@@ -177,6 +239,8 @@ options! {
         epochs: u64;
         /// The warm-up of networks and losses that have one (MSHNet).
         warm_up: bool = false;
+        /// What the number of updates decides; `optimizer = "auto"` sets it, and an optimizer or a rate of yours ends it.
+        auto: Auto = Auto::Off;
         /// What happens to training images: a name, or a list of steps.
         transform: Transforms = Transforms::default();
         /// The learning rate.
@@ -192,11 +256,13 @@ options! {
         /// The largest learning rate.
         lr: f64, within(0.0..), flag();
         /// The smallest learning rate.
-        min_lr: Option<f64>, within(0.0..), unset("0"), flag();
+        min_lr: Option<f64>, within(0.0..), unset("0, or as `min_share` says"), flag();
+        /// The smallest learning rate as a share of `lr`.
+        min_share: Option<f64>, within(0.0..=1.0), unset("as `min_lr` says");
         /// How often it changes.
         per: Option<Per>, unset("`epoch`; `one-cycle`: `step`");
         /// How long it rises.
-        warmup: Option<u64>, unset("0");
+        warmup: Option<u64>, unset("as long as the phase's `warmup`, else 0");
         /// From where it rises.
         warmup_lr: Option<f64>, within(0.0..), unset("`min_lr`");
         /// Its length.
@@ -245,6 +311,18 @@ choice! {
         TimmCosine = "timm-cosine",
         /// Falls when the watched metric no longer improves.
         Plateau = "plateau",
+    }
+}
+
+choice! {
+    /// What follows from the length of a phase, by the rule that users of YOLO know as `auto`.
+    pub enum Auto {
+        /// Nothing: all is as the recipe says.
+        Off = "off",
+        /// The optimizer; the learning rate is given.
+        Optimizer = "optimizer",
+        /// The optimizer and the learning rate.
+        Rate = "optimizer-and-rate",
     }
 }
 
@@ -304,11 +382,14 @@ impl Setting for Cores {
         "a whole number or `all`".into()
     }
 
-    fn read(value: &Value, place: &str) -> Result<Cores, OptionError> {
+    fn read(value: &Value, position: &str) -> Result<Cores, OptionError> {
         match value {
             Value::String(word) if word == "all" => Ok(Cores::All),
-            Value::Integer(_) => usize::read(value, place).map(Cores::Count),
-            _ => Err(OptionError::value(place, format!("must be {}, not {value}", one_of(&["a whole number", "all"])))),
+            Value::Integer(_) => usize::read(value, position).map(Cores::Count),
+            _ => Err(OptionError::value(
+                position,
+                format!("must be {}, not {value}", one_of(&["a whole number", "all"])),
+            )),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
 use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
 use octant_train::Values;
-use octant_train::run::{Plan, Summary, Watched, Watcher, run};
+use octant_train::run::{RunPlan, Summary, Watched, Watcher, run};
 use octant_zoo::Entry;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
 }
 
 /// Everything that a run is made of, as the recipe says. What `initial` names starts from there.
-pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<Plan<'a>> {
+pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<RunPlan<'a>> {
     refuse_ignored_sizes(recipe)?;
     let phases = phases(recipe, data)?;
     if phases.is_empty() {
         refuse!("there is nothing to do: no phase lasts an epoch; give `epochs`");
     }
     let entry = octant_zoo::find(&recipe.model)?;
-    Ok(Plan {
+    Ok(RunPlan {
         backend,
         mesh: mesh(recipe.cores, backend)?,
         compile: Default::default(),
@@ -76,6 +76,10 @@ pub fn train(
     watcher: &mut dyn Watcher,
 ) -> Result<Summary> {
     let data = data(recipe, &class_names(directory), surroundings)?;
+    let mut recipe = recipe.clone();
+    let chosen = crate::settle(&mut recipe, data.train.len(), data.outputs);
+    chosen.iter().for_each(|sentence| watcher.message(sentence));
+    let recipe = &recipe;
     let initial = match &recipe.weights {
         Some(path) => {
             let (values, matching) = weights(path, recipe, &data)?;

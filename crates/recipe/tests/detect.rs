@@ -9,7 +9,7 @@ use octant_events::RunDirectory;
 use octant_recipe::{LocalFiles, Recipe, check, data, phases, set_text, table, transform};
 use octant_runtime::{CompileOptions, Mesh};
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, Plan, StepReport, Watched, Watcher, run};
+use octant_train::run::{Ending, EpochReport, RunPlan, StepReport, Watched, Watcher, run};
 use octant_train::{Phase, Session};
 use std::cell::Cell;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn trained(recipe: &Recipe, folder: &Path, looks: u64) -> Vec<Vec<(String, f64)>
     let backend = CpuBackend::new().unwrap();
     let data = data(recipe, &[], &LocalFiles { cache: folder.join("cache") }).unwrap();
     let entry = octant_zoo::find(&recipe.model).unwrap();
-    let plan = Plan {
+    let plan = RunPlan {
         backend: &backend,
         mesh: Mesh::single(),
         compile: CompileOptions::default(),
@@ -127,6 +127,6 @@ fn the_whole_demo_learns_to_find_boxes() {
     let folder = tempfile::tempdir().unwrap();
     let epochs = trained(&recipe(&[]), folder.path(), u64::MAX);
     let last = metric(epochs.last().unwrap(), "val_mAP50");
-    // 0.19 after 8 of its epochs.
-    assert!(last > 0.15, "val_mAP50 is {last}");
+    // 0.61 after 14 of its epochs.
+    assert!(last > 0.5, "val_mAP50 is {last}");
 }

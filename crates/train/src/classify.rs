@@ -21,7 +21,7 @@ pub struct Classify {
     pub mixed: bool,
 }
 
-/// The places of the running sums; in evaluation the confusion matrix follows.
+/// The positions of the running sums; in evaluation the confusion matrix follows.
 const LOSS: usize = 0;
 const CORRECT: usize = 1;
 const AMONG_FIVE: usize = 2;
@@ -91,7 +91,7 @@ impl Task for Classify {
         let classes = self.model.classes();
         let counts = counts.get(SUMS..).filter(|counts| !counts.is_empty() && counts.len() == classes * classes);
         let confusion = counts.map(|counts| classes::Confusion { counts: counts.to_vec(), classes });
-        Findings { confusion, roc: None }
+        Findings { confusion, ..Findings::default() }
     }
 
     fn observer(&self) -> Option<Box<dyn Observer>> {
@@ -124,7 +124,7 @@ impl Observer for Watcher {
     }
 
     fn findings(&self) -> Findings {
-        Findings { confusion: None, roc: Some(self.scores.pooled()) }
+        Findings { roc: Some(self.scores.pooled()), ..Findings::default() }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{Findings, Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
-use octant_metrics::boxes::{BoxScores, FoundBox, Rectangle, Suppression, TrueBox, suppress};
+use octant_metrics::boxes::{BoxReport, BoxScores, FoundBox, Rectangle, Suppression, TrueBox, suppress};
 use octant_metrics::classes::Confusion;
 use octant_metrics::vector;
 use octant_nn::loss::detection::{
@@ -12,6 +12,7 @@ use octant_nn::loss::detection::{
 use octant_nn::{Context, Mode};
 use octant_tensor::{AlignedBytes, Bytes};
 use octant_zoo::{BoxCode, DetectorHead, Model};
+use std::cell::OnceCell;
 
 /// Detection with the loss that the network's head is made for.
 pub struct Detect {
@@ -169,13 +170,18 @@ impl Task for Detect {
         self.model.head_paths()
     }
 
+    /// YOLOX divides by its positive cells instead.
+    fn sums_over_images(&self) -> bool {
+        matches!(self.head().code, BoxCode::Distances { .. })
+    }
+
     fn observer(&self) -> Option<Box<dyn Observer>> {
         let classes = self.model.classes();
         let mut rules = Suppression::evaluation();
         if self.head().one_to_one {
             rules.overlap = 1.0;
         }
-        Some(Box::new(BoxWatcher { scores: BoxScores::new(classes), classes, rules }))
+        Some(Box::new(BoxWatcher { scores: BoxScores::new(classes), classes, rules, report: OnceCell::new() }))
     }
 }
 
@@ -184,11 +190,20 @@ struct BoxWatcher {
     scores: BoxScores,
     classes: usize,
     rules: Suppression,
+    /// What was found out, once somebody asked.
+    report: OnceCell<BoxReport>,
+}
+
+impl BoxWatcher {
+    fn report(&self) -> &BoxReport {
+        self.report.get_or_init(|| self.scores.report())
+    }
 }
 
 impl Observer for BoxWatcher {
     fn observe(&mut self, batch: &Batch, predictions: &HostTensor) -> Result<(), TrainError> {
         let Targets::Boxes { corners, classes } = &batch.targets else { return Ok(()) };
+        self.report = OnceCell::new();
         let wrong = |error: octant_tensor::TensorError| TrainError::Data(error.to_string());
         let (answers, corners) =
             (predictions.elements::<f32>().map_err(wrong)?, corners.elements::<f32>().map_err(wrong)?);
@@ -211,26 +226,16 @@ impl Observer for BoxWatcher {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let summary = self.scores.coco();
-        let point = self.scores.curves().best();
-        let at = |value: Option<f64>| value.unwrap_or(0.0);
-        // Where there is nothing to find, COCO says −1.
-        let figure = |index: usize| summary.figures[index].max(0.0);
-        vec![
-            ("mAP50-95".into(), figure(0)),
-            ("mAP50".into(), figure(1)),
-            ("mAP75".into(), figure(2)),
-            ("precision".into(), at(point.map(|point| point.precision))),
-            ("recall".into(), at(point.map(|point| point.recall))),
-        ]
+        self.report().metrics()
     }
 
     fn findings(&self) -> Findings {
-        let confusion = self.scores.confusion();
-        let classes = confusion.classes + 1;
+        let report = self.report();
+        let classes = report.confusion.classes + 1;
         // Theirs has the answer in the row, ours the truth.
-        let counts = (0..classes * classes).map(|at| confusion.count(at % classes, at / classes) as f64).collect();
-        Findings { confusion: Some(Confusion { classes, counts }), roc: None }
+        let at = |at: usize| report.confusion.count(at % classes, at / classes) as f64;
+        let counts = (0..classes * classes).map(at).collect();
+        Findings { confusion: Some(Confusion { classes, counts }), roc: None, boxes: Some(report.clone()) }
     }
 }
 

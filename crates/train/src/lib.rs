@@ -11,6 +11,7 @@
 //!
 //! Start reading at [`Task`], then [`step`], then [`run`].
 
+mod accumulation;
 mod ahead;
 pub mod checkpoint;
 mod classify;
@@ -21,6 +22,7 @@ mod images;
 mod inputs;
 mod lazy;
 mod memory;
+pub mod network;
 pub mod options;
 mod phase;
 mod progress;
@@ -32,6 +34,7 @@ mod spread;
 mod state;
 pub mod step;
 mod task;
+mod translate;
 
 pub use ahead::Ahead;
 pub use classify::Classify;
@@ -46,5 +49,6 @@ pub use progress::{Best, Progress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment};
 pub use session::Session;
-pub use state::{Role, State, Values, import};
+pub use state::{Entry, Role, State, Values, import};
 pub use task::{Findings, Metric, Objective, Observer, Outcome, Task};
+pub use translate::{Adversary, CycleGan, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore};

@@ -145,6 +145,6 @@ impl Observer for Watcher {
     }
 
     fn findings(&self) -> Findings {
-        Findings { confusion: None, roc: Some(self.roc.clone()) }
+        Findings { roc: Some(self.roc.clone()), ..Findings::default() }
     }
 }

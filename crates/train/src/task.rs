@@ -4,35 +4,19 @@ use crate::{Inputs, TrainError};
 use octant_data::Batch;
 use octant_graph::{HostTensor, Tensor};
 use octant_metrics::Roc;
+use octant_metrics::boxes::BoxReport;
 use octant_metrics::classes::Confusion;
-use octant_nn::{Context, Optimizer};
+use octant_nn::Context;
 
 pub use octant_metrics::Metric;
-
-/// Something that is minimized. Tasks with several networks, such as a generator and its critic, have one for each:
-/// each loss moves only the parameters of its own scope, all in the same step.
-pub struct Objective {
-    /// The scalar that is minimized.
-    pub loss: Tensor,
-    /// The path below which the parameters lie that it moves; empty for all.
-    pub scope: &'static str,
-    /// An optimizer other than the phase's.
-    pub optimizer: Option<Optimizer>,
-    /// Its parameters move at every this many updates only, as where a critic takes several steps for one of its
-    /// generator.
-    pub every: u64,
-}
-
-impl Objective {
-    /// A loss that moves everything below a scope at every step, by the phase's optimizer.
-    pub fn of(scope: &'static str, loss: Tensor) -> Objective {
-        Objective { loss, scope, optimizer: None, every: 1 }
-    }
-}
+pub use octant_nn::Objective;
 
 /// What a task makes of one batch.
 pub struct Outcome {
-    /// What is minimized. The first one's loss is watched for values that are not finite.
+    /// What is shown of the step, and of an evaluation: a scalar.
+    pub loss: Tensor,
+    /// What is minimized at the end of the step, all of it taken at the same weights. Objectives that were given to
+    /// [`Context::minimize`] come before them.
     pub objectives: Vec<Objective>,
     /// What this batch adds to the running sums: f32 `[sums]`.
     pub sums: Tensor,
@@ -41,9 +25,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// One loss over all parameters.
+    /// One loss over all parameters of the model.
     pub fn new(loss: Tensor, sums: Tensor) -> Outcome {
-        Outcome { objectives: vec![Objective::of("", loss)], sums, predictions: None }
+        let objectives = vec![Objective::of("", loss.clone())];
+        Outcome { loss, objectives, sums, predictions: None }
     }
 }
 
@@ -88,6 +73,12 @@ pub trait Task {
         None
     }
 
+    /// Whether the loss is a sum over the images of a batch. Gradients of batches that are accumulated for one update are
+    /// then added, as those of one larger batch would be; otherwise they are averaged.
+    fn sums_over_images(&self) -> bool {
+        false
+    }
+
     /// A host-side look at every prediction of an evaluation, for metrics that are no sums.
     fn observer(&self) -> Option<Box<dyn Observer>> {
         None
@@ -115,11 +106,17 @@ pub struct Findings {
     pub confusion: Option<Confusion>,
     /// What every threshold would catch.
     pub roc: Option<Roc>,
+    /// Boxes: everything that was found out about them.
+    pub boxes: Option<BoxReport>,
 }
 
 impl Findings {
     /// Both together; what the first lacks comes from the second.
     pub fn or(self, other: Findings) -> Findings {
-        Findings { confusion: self.confusion.or(other.confusion), roc: self.roc.or(other.roc) }
+        Findings {
+            confusion: self.confusion.or(other.confusion),
+            roc: self.roc.or(other.roc),
+            boxes: self.boxes.or(other.boxes),
+        }
     }
 }

@@ -39,12 +39,12 @@ def boxes(side):
     return dict(batch_idx=table[:, 0], cls=table[:, 5:6], bboxes=torch.cat([center, size], 1))
 
 
-def ultralytics(name, scale, classes):
+def ultralytics(name, scale, classes, size):
     from ultralytics.nn.tasks import DetectionModel
     from ultralytics.cfg import get_cfg
-    description = DetectionModel(f'{name}n.yaml', nc=classes, verbose=False).yaml
+    description = DetectionModel(f'{name}{size}.yaml', nc=classes, verbose=False).yaml
     if scale:
-        description.update(scales={'n': scale}, nc=classes)
+        description.update(scales={size: scale}, nc=classes)
         description.pop('yaml_file', None)
     model = DetectionModel(description, nc=classes, verbose=False)
     model.args = get_cfg()
@@ -52,8 +52,8 @@ def ultralytics(name, scale, classes):
 
 
 class Ultralytics:
-    def __init__(self, name, scale, classes, side):
-        self.model, self.side = ultralytics(name, scale, classes), side
+    def __init__(self, name, scale, classes, side, size='n'):
+        self.model, self.side = ultralytics(name, scale, classes, size), side
         fill(self.model)
         self.model.criterion = self.model.init_criterion()
         for parameter_name, parameter in self.model.named_parameters():
@@ -116,6 +116,10 @@ MODELS = {
     'yolo11n': lambda: Ultralytics('yolo11', None, 80, 128),
     'yolo12n': lambda: Ultralytics('yolo12', None, 80, 128),
     'yolo26n': lambda: Ultralytics('yolo26', None, 80, 128),
+    'yolov8s': lambda: Ultralytics('yolov8', None, 80, 128, 's'),
+    'yolo11s': lambda: Ultralytics('yolo11', None, 80, 128, 's'),
+    'yolo12s': lambda: Ultralytics('yolo12', None, 80, 128, 's'),
+    'yolo26s': lambda: Ultralytics('yolo26', None, 80, 128, 's'),
     'yolox-test': lambda: YoloX(0.33, 0.125, False, 10, 64),
     'yolox_nano': lambda: YoloX(0.33, 0.25, True, 80, 128),
 }

@@ -27,7 +27,8 @@ pub struct Loaded {
 
 /// Reads a model's variables from an archive. What is not there is initialized from `seed`.
 pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: u64) -> Loaded {
-    let archive = with_current_names(archive, specs);
+    let mut archive = with_current_names(archive, specs);
+    archive.tensors.retain(|(name, _)| !model.ignores(name));
     let wanted: Vec<(String, Shape)> = specs.iter().map(reference_shape).collect();
     // Adapters start afresh where a file has none, as a head does.
     let head_paths = model.head_paths();

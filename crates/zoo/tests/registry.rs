@@ -140,6 +140,16 @@ fn parameters_and_multiply_adds_are_the_published_ones() {
 fn parameters_of_the_other_references() {
     let counted = [
         ("fashion-cnn", 108_810),
+        ("unet_256", 54_413_955),
+        ("unet_128", 41_828_995),
+        ("resnet_9blocks", 11_378_179),
+        ("resnet_6blocks", 7_837_699),
+        ("nafnet_width32", 29_159_715),
+        ("edsr_baseline_x3", 1_554_499),
+        ("edsr_baseline_x2", 1_369_859),
+        ("edsr_baseline_x4", 1_517_571),
+        ("dncnn", 555_137),
+        ("dncnn_color", 668_227),
         ("mshnet", 4_065_513),
         ("unet", 7_763_041),
         ("tf_efficientnetv2_s", 21_458_488),
@@ -191,4 +201,26 @@ fn parameters_of_the_other_references() {
     for (name, expected) in counted {
         assert_eq!(parameters(&described(find(name).unwrap()).0), expected, "{name}");
     }
+}
+
+/// Discriminators are no models of their own: their parameters and entries of the state dict, with the counters of batch norms.
+#[test]
+fn discriminators_have_the_published_sizes() {
+    use octant_graph::{DType, Shape, Trace};
+    use octant_nn::{Context, Mode, Precision};
+    use octant_zoo::families::gan::GanNorm;
+    use octant_zoo::families::patchgan::Discriminator;
+    let sizes = |discriminator: Discriminator, channels: usize| {
+        let trace = Trace::new();
+        let images = trace.input("images", Shape::new(DType::F32, [1, 256, 256, channels]));
+        let cx = Context::new(&trace, Mode::Evaluate, Precision::F32);
+        let judged = discriminator.apply(&cx.root(), &images);
+        let specs: Vec<VariableSpec> = cx.variables().into_iter().map(|variable| variable.spec).collect();
+        let counters = specs.iter().filter(|spec| spec.path.ends_with("running_var")).count();
+        (parameters(&specs), specs.len() + counters, judged.dim(1))
+    };
+    assert_eq!(sizes(Discriminator::patches(GanNorm::Batch), 6), (2_768_705, 22, 30));
+    assert_eq!(sizes(Discriminator::patches(GanNorm::Instance), 3), (2_764_737, 10, 30));
+    let pixels = Discriminator { layers: 0, ..Discriminator::patches(GanNorm::Batch) };
+    assert_eq!(sizes(pixels, 6), (9_024, 9, 256));
 }

@@ -9,6 +9,7 @@
 mod deterministic;
 
 use octant_archive::save_torch;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -48,17 +49,12 @@ fn save(name: &str, path: &Path) {
     }
 }
 
-#[test]
-fn saved_files_load_strictly() {
-    let Some(python) = std::env::var_os("OCTANT_ORACLE_TORCH") else {
-        return println!("SKIPPED: OCTANT_ORACLE_TORCH is not set; `cargo xtask test` sets it");
-    };
+/// Has a script load files strictly; it says so once per file.
+fn load_strictly(python: OsString, script: &str, files: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/load_saved.py");
     let mut command = Command::new(python);
-    command.arg(script);
-    let endings = MODELS.iter().map(|name| (*name, "safetensors")).chain([("resnet50", "pth"), ("mshnet", "pth")]);
-    for (name, ending) in endings {
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(script));
+    for (name, ending) in files {
         let path = folder.path().join(format!("{name}.{ending}"));
         save(name, &path);
         command.arg(name).arg(path);
@@ -66,9 +62,24 @@ fn saved_files_load_strictly() {
     let output = command.output().unwrap();
     let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}{error}");
-    assert_eq!(
-        text.lines().filter(|line| line.ends_with("loaded strictly, same output")).count(),
-        MODELS.len() + 2,
-        "{text}"
-    );
+    let loaded = text.lines().filter(|line| line.ends_with("loaded strictly, same output")).count();
+    assert_eq!(loaded, files.len(), "{text}");
+}
+
+#[test]
+fn saved_files_load_strictly() {
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_TORCH") else {
+        return println!("SKIPPED: OCTANT_ORACLE_TORCH is not set; `cargo xtask test` sets it");
+    };
+    let files = MODELS.iter().map(|name| (*name, "safetensors")).chain([("resnet50", "pth"), ("mshnet", "pth")]);
+    load_strictly(python, "load_saved.py", &files.collect::<Vec<_>>());
+}
+
+#[test]
+fn saved_detectors_load_strictly() {
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_ULTRALYTICS") else {
+        return println!("SKIPPED: OCTANT_ORACLE_ULTRALYTICS is not set; a Python with ultralytics and safetensors");
+    };
+    let names = ["yolov8n", "yolo11n", "yolo12n", "yolo26n", "yolov8s", "yolo11s", "yolo12s", "yolo26s"];
+    load_strictly(python, "load_detectors.py", &names.map(|name| (name, "safetensors")));
 }

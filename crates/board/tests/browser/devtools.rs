@@ -185,8 +185,8 @@ impl Browser {
             "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{block: 'center'}}); \
              const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
         );
-        let place = self.eval(&script);
-        [place[0].as_f64().unwrap(), place[1].as_f64().unwrap()]
+        let position = self.eval(&script);
+        [position[0].as_f64().unwrap(), position[1].as_f64().unwrap()]
     }
 
     pub fn shot(&mut self, path: &Path) {

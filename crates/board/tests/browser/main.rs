@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{octant_run, plain_run, start, start_at};
 
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 8] = [
     (
         "curves",
         "document.querySelectorAll('canvas.over').length > 3 && [...document.querySelectorAll('canvas.over')].some(c => c.chart.curves.length)",
@@ -27,6 +27,8 @@ const PAGES: [(&str, &str); 7] = [
         "judgement",
         "document.querySelectorAll('.matrix td').length === 9 && document.querySelectorAll('canvas.over').length >= 2",
     ),
+    // Blocks inside of others are folded at first.
+    ("network", "document.querySelectorAll('table.data tbody tr').length === 2"),
     ("machine", "document.querySelectorAll('.card').length >= 3"),
     ("histograms", "document.querySelectorAll('canvas').length >= 1 && document.querySelector('canvas').width > 300"),
     ("log", "document.querySelectorAll('pre.log .no').length > 5"),

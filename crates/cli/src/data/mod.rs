@@ -1,5 +1,6 @@
 //! The `data` command: get, make up, look at, check, measure and pack data sets.
 
+mod convert;
 mod get;
 mod opened;
 mod pack;
@@ -28,7 +29,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// Fetch a published data set: resumed where it broke off, and verified
     Get(get::Arguments),
-    /// Write a data set that is made up from a seed: infrared scenes, shapes, or discs to count
+    /// Write a data set that is made up from a seed: infrared scenes, shapes, scenes with boxes, or discs to count
     Synth(synth::Arguments),
     /// Show samples with their labels, masks or boxes as one image
     Show(show::Arguments),
@@ -36,6 +37,8 @@ enum Command {
     Verify(verify::Arguments),
     /// Mean, deviation, sizes, balance of the classes
     Stats(stats::Arguments),
+    /// Write a data set of boxes in another form: Ultralytics', COCO's or Pascal VOC's
+    Convert(convert::Arguments),
     /// Write a data set decoded into one file, or into shards
     Pack(pack::Arguments),
 }
@@ -47,6 +50,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         Command::Show(arguments) => show::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Stats(arguments) => stats::run(arguments),
+        Command::Convert(arguments) => convert::run(arguments),
         Command::Pack(arguments) => pack::run(arguments),
     }
 }

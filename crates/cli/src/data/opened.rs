@@ -4,6 +4,7 @@ use crate::fetching;
 use crate::output::Bar;
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions};
+use octant_data::detection::Part;
 use octant_data::readers::{self, Split};
 use octant_data::report::{Survey, survey};
 use octant_data::{DataError, Dataset, Joined, Sample};
@@ -20,6 +21,15 @@ pub(crate) enum Which {
     Test,
     /// All of them
     Both,
+}
+
+/// The parts of a data set of boxes that are meant.
+pub(crate) fn parts(which: Which) -> &'static [Part] {
+    match which {
+        Which::Train => &[Part::Train],
+        Which::Test => &[Part::Val],
+        Which::Both => &[Part::Train, Part::Val],
+    }
 }
 
 /// A split with its name.
@@ -105,6 +115,14 @@ impl Dataset for Ticking<'_> {
 
     fn class_names(&self) -> &[String] {
         self.inner.class_names()
+    }
+
+    fn box_count(&self, index: usize) -> Option<usize> {
+        self.inner.box_count(index)
+    }
+
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        self.inner.label_hash(index)
     }
 
     fn location(&self, index: usize) -> String {

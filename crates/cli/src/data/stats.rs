@@ -1,10 +1,11 @@
 //! `octant data stats`: the figures of a data set.
 
 use super::opened::{self, Which};
-use crate::Ending;
 use crate::output::Json;
+use crate::{Ending, fetching};
 use anyhow::Result;
 use octant_data::Dataset;
+use octant_data::detection::{self, BoxSurvey};
 use octant_data::report::Statistics;
 use octant_events::Canvas;
 use serde_json::json;
@@ -35,6 +36,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let survey = opened::surveyed(&dataset, arguments.workers);
     let statistics = &survey.statistics;
     let names = dataset.class_names();
+    let boxes = boxes(&arguments)?;
     // A chart of nothing would only look like a mistake.
     let plotted = arguments.plot.as_ref().filter(|_| !statistics.classes.is_empty());
     if let Some(path) = plotted {
@@ -52,12 +54,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
             "event": "done", "samples": statistics.samples, "unreadable": survey.corrupt.len() + survey.mismatched.len(),
             "mean": statistics.mean(), "std": statistics.std(), "sizes": sizes, "classes": classes,
             "marked_pixels": statistics.marked.0, "mask_pixels": statistics.marked.1,
+            "boxes": boxes.as_ref().map(|boxes| json!({
+                "count": boxes.objects, "images_without": boxes.empty, "most_per_image": boxes.most,
+                "longer_side_up_to": BoxSurvey::SIZES, "by_longer_side": boxes.sizes, "dropped": boxes.dropped,
+            })),
         }));
         return Ok(Ending::Done);
     }
     print!("{statistics}");
     if !statistics.classes.is_empty() {
         print!("{}", statistics.class_plot(names, 40));
+    }
+    if let Some(boxes) = &boxes {
+        println!("{}", of_boxes(boxes));
     }
     let unreadable = survey.corrupt.len() + survey.mismatched.len();
     if unreadable > 0 {
@@ -69,6 +78,41 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         (None, None) => {}
     }
     Ok(Ending::Done)
+}
+
+/// What the labels say, where they are boxes.
+fn boxes(arguments: &Arguments) -> Result<Option<BoxSurvey>> {
+    let path = fetching::localise(&arguments.dir, "data")?;
+    if !detection::holds_boxes(&path) {
+        return Ok(None);
+    }
+    let mut all = BoxSurvey::default();
+    for part in opened::parts(arguments.split) {
+        // Samples that are in no part have been counted with the others.
+        if let Ok(set) = detection::open(&path, *part) {
+            all.add(&detection::survey(&set));
+        }
+    }
+    Ok(Some(all))
+}
+
+fn of_boxes(boxes: &BoxSurvey) -> String {
+    let mean = boxes.objects as f64 / boxes.images.max(1) as f64;
+    let mut text = format!(
+        "{} boxes, {mean:.1} per image, {} at most; {} images have none",
+        boxes.objects, boxes.most, boxes.empty
+    );
+    let mut from = 0.0;
+    let ranges = BoxSurvey::SIZES.iter().zip(boxes.sizes).map(|(&to, count)| {
+        let range = format!("{count} of {from:.0}–{:.0} %", to * 100.0);
+        from = to * 100.0;
+        range
+    });
+    text += &format!("\nlonger sides, as shares of the image: {}", ranges.collect::<Vec<_>>().join(", "));
+    if boxes.dropped > 0 {
+        text += &format!("\n{} labels are left out; octant data verify lists them", boxes.dropped);
+    }
+    text
 }
 
 /// One bar per class, longest possible for the largest.

@@ -3,7 +3,7 @@
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
-use octant_data::synth::{write_infrared, write_regression, write_shapes};
+use octant_data::synth::{write_infrared, write_regression, write_scenes, write_shapes};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(super) struct Arguments {
     /// The same seed gives the same images; a larger set begins with the smaller one
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Height and width of an image; 256 for irstd, 128 for the others if not given
+    /// Height and width of an image; 256 for irstd, 320 for scenes, 128 for the others if not given
     #[arg(long)]
     side: Option<usize>,
     /// Print one JSON object
@@ -34,6 +34,8 @@ enum Kind {
     Irstd,
     /// Discs, rings, squares and triangles: class folders, and images with boxes
     Shapes,
+    /// Textured shapes that hide each other, with boxes in Ultralytics' form
+    Scenes,
     /// Discs to count: a table with two numbers per image
     Regression,
 }
@@ -46,7 +48,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if count < 2 {
         bail!("--count must be at least 2: one image to learn from, one to be judged on");
     }
-    let usual = if matches!(kind, Kind::Irstd) { 256 } else { 128 };
+    let usual = match kind {
+        Kind::Irstd => 256,
+        Kind::Scenes => 320,
+        Kind::Shapes | Kind::Regression => 128,
+    };
     let side = side.unwrap_or(usual);
     if !(32..=4096).contains(&side) {
         bail!("--side {side} is out of range; choose 32 to 4096");
@@ -57,6 +63,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let (write, recipe): (fn(&std::path::Path, usize, usize, u64) -> _, _) = match kind {
         Kind::Irstd => (write_infrared, "mshnet-irstd"),
         Kind::Shapes => (write_shapes, "imagenet-resnet50"),
+        Kind::Scenes => (write_scenes, "detect"),
         Kind::Regression => (write_regression, "regression-efficientnetv2"),
     };
     write(&out, count, side, seed)?;

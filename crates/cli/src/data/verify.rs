@@ -1,10 +1,10 @@
 //! `octant data verify`: every file decoded, everything wrong listed.
 
 use super::opened::{self, Named, Which};
-use crate::Ending;
 use crate::output::Json;
+use crate::{Ending, fetching};
 use anyhow::{Result, bail};
-use octant_data::detection::{self, Part};
+use octant_data::detection;
 use octant_data::report::Survey;
 use octant_data::{Dataset, Joined};
 use serde_json::json;
@@ -65,15 +65,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
 /// Labels of boxes that training would leave out, and why.
 fn dropped_labels(arguments: &Arguments) -> Result<Kind> {
     let mut lines = Vec::new();
-    if detection::holds_boxes(&arguments.dir) {
-        let parts: &[Part] = match arguments.split {
-            Which::Train => &[Part::Train],
-            Which::Test => &[Part::Val],
-            Which::Both => &[Part::Train, Part::Val],
-        };
-        for &part in parts {
+    let path = fetching::localise(&arguments.dir, "data")?;
+    if detection::holds_boxes(&path) {
+        for &part in opened::parts(arguments.split) {
             // A part that cannot be opened has been reported already.
-            let Ok(set) = detection::open(&arguments.dir, part) else { continue };
+            let Ok(set) = detection::open(&path, part) else { continue };
             lines.extend(set.dropped().iter().map(ToString::to_string));
         }
         lines.sort();
@@ -94,8 +90,9 @@ fn class_differences(splits: &[Named]) -> [Vec<String>; 2] {
 fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
     // Most reasons begin with the path already.
     let reasons = |list: &[(String, String)]| {
-        let line =
-            |(place, why): &(String, String)| if why.contains(place) { why.clone() } else { format!("{place}: {why}") };
+        let line = |(position, why): &(String, String)| {
+            if why.contains(position) { why.clone() } else { format!("{position}: {why}") }
+        };
         list.iter().map(line).collect()
     };
     let is_leak =
@@ -107,7 +104,7 @@ fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
             (false, true) => &mut leaks,
             (false, false) => &mut duplicates,
         };
-        list.push(twins.places.join(" = "));
+        list.push(twins.positions.join(" = "));
     }
     let kind = |name, about, is_error, lines| Kind { name, about, is_error, lines };
     let [unlearned, unjudged] = class_differences(splits);

@@ -2,7 +2,7 @@
 
 /// How much memory a batch takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Size {
+pub(crate) struct Size {
     /// Bytes per device, where the compiler tells.
     pub bytes: Option<u64>,
     /// Whether that fits.
@@ -11,7 +11,7 @@ pub(super) struct Size {
 
 /// A search over batches that are multiples of `step` and at most `most`. Memory is close to a straight line over the batch:
 /// through the two largest batches that were measured, or from the `fixed` bytes of an empty batch through the first.
-pub(super) struct Search {
+pub(crate) struct Search {
     pub step: usize,
     pub most: usize,
     pub limit: u64,
@@ -67,7 +67,7 @@ impl Search {
 }
 
 /// Where the line through two sizes meets the limit, or a little before, because compilers pad. A level line never does.
-pub(super) fn crossing((low, less): (usize, Size), (high, more): (usize, Size), limit: u64) -> Option<usize> {
+pub(crate) fn crossing((low, less): (usize, Size), (high, more): (usize, Size), limit: u64) -> Option<usize> {
     let (less, more) = (less.bytes? as f64, more.bytes? as f64);
     let slope = (more - less) / (high.max(low + 1) - low) as f64;
     let room = limit as f64 - less;

@@ -1,10 +1,11 @@
-//! Detectors asked about images: boxes drawn, printed, and written as label files or COCO results.
+//! Detectors asked about images and videos: boxes drawn, printed, and written as label files or COCO results.
 
 use super::Arguments;
-use super::images::Asked;
+use super::images::{Asked, Failed};
+use super::video::{Encoder, Frames, is_video};
 use crate::output::Json;
 use crate::{Ending, boxes, device, prepare};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use octant_data::decode::{DecodeOptions, read_image};
 use octant_data::detection::fit;
 use octant_data::write_png_u8;
@@ -21,74 +22,156 @@ use std::path::{Path, PathBuf};
 /// Images per step.
 const BATCH: usize = 8;
 
-pub(super) fn ask(asked: &Asked, files: &[PathBuf], arguments: &Arguments) -> Result<Ending> {
+/// Files with the names of what is made of them. One that cannot be read does not end the others.
+pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Arguments) -> Result<Ending> {
+    let (videos, images): (Vec<_>, Vec<_>) = files.iter().partition(|(path, _)| is_video(path));
     let recipe = &asked.recipe;
     let entry = octant_zoo::find(&recipe.model)?;
-    let side = recipe.image_size.unwrap_or(entry.preprocessing.input[0]);
+    let side = arguments.size.or(recipe.image_size).unwrap_or(entry.preprocessing.input[0]);
+    if side == 0 || !side.is_multiple_of(32) {
+        bail!("--size {side}: the side must be a multiple of 32, the coarsest cells of the network");
+    }
+    let batch = if videos.is_empty() { images.len().clamp(1, BATCH) } else { BATCH };
     let task = prepare::task(recipe, asked.outputs, [side, side, 3], false)?;
     let backend = device::open(&arguments.device, arguments.threads)?;
-    let batch = files.len().clamp(1, BATCH);
     let step = StepOptions { batch_size: batch, ..recipe.step.clone() };
     let plan = StepPlan { step, ..StepPlan::new(&*task, batch) };
     let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
-    let (model, _) = prepare::model(recipe, asked.outputs)?;
-    let needs_suppression = !model.detector().is_some_and(|head| head.one_to_one);
-    let rules = Suppression {
-        score: arguments.conf,
-        overlap: if needs_suppression { arguments.iou } else { 1.0 },
-        most: arguments.max_det,
-        only: arguments.only.clone(),
-        ..Suppression::prediction()
-    };
-    let output = Output {
+    let detector = Detector { predictor, batch, side, classes: asked.outputs, rules: rules(asked, arguments)? };
+    let mut output = Output {
         folder: arguments.output.clone().unwrap_or_else(|| asked.folder.clone()),
         names: &asked.names,
         labels: arguments.labels,
         json: arguments.json,
+        results: arguments.coco.as_ref().map(|_| Vec::new()),
+        images: 0,
     };
     output.header()?;
-    let mut results: Vec<Value> = Vec::new();
-    for (number, part) in files.chunks(batch).enumerate() {
-        let mut bytes = Vec::with_capacity(batch * side * side * 3);
-        let mut images = Vec::new();
-        for path in part {
-            let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
-            let image = read_image(path, &options)?.to_u8();
-            let (square, fitted) = fit(&image, side)?;
-            bytes.extend_from_slice(square.values());
-            images.push((path, image, fitted));
-        }
-        bytes.resize(batch * side * side * 3, 0);
-        let answers = predictor.predict(&HostTensor::new([batch, side, side, 3], &bytes)?)?;
-        let answers = answers.elements::<f32>()?;
-        let rows = answers.len() / batch;
-        for (index, (path, image, fitted)) in images.iter().enumerate() {
-            let mut found = suppress(&answers[index * rows..][..rows], asked.outputs, &rules);
-            for answer in &mut found {
-                let place = answer.rectangle;
-                let corners = [place.x, place.y, place.x + place.width, place.y + place.height];
-                answer.rectangle = Rectangle::of_corners(fitted.back(corners, image.height(), image.width()));
-            }
-            output.write(path, image, &found)?;
-            results.extend(found.iter().map(|answer| coco_result(number * batch + index, path, answer)));
+    let mut failed = Failed::new(arguments.json);
+    let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
+    for part in images.chunks(batch) {
+        let read = part.iter().filter_map(|(path, name)| {
+            failed.note(path, read_image(path, &options).map(|image| (path, name, image.to_u8())).map_err(Into::into))
+        });
+        let (positions, pixels): (Vec<_>, Vec<_>) = read.map(|(path, name, image)| ((path, name), image)).unzip();
+        let found = detector.found(&pixels)?;
+        for (((path, name), image), found) in positions.into_iter().zip(&pixels).zip(found) {
+            let written = output.write(path, name, image, &found);
+            failed.note(path, written);
         }
     }
-    if let Some(path) = &arguments.coco {
-        let text = serde_json::to_string(&results).context("results are JSON")?;
+    for (path, name) in videos {
+        let watched = watch(&detector, path, name, &mut output);
+        failed.note(path, watched);
+    }
+    if let (Some(path), Some(results)) = (&arguments.coco, &output.results) {
+        let text = serde_json::to_string(results).context("results are JSON")?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(Ending::Done)
+    failed.ending(files.len())
 }
 
-/// One entry of a COCO results file. Images are known by the number that their file's name is, else by their place.
-fn coco_result(place: usize, path: &Path, answer: &FoundBox) -> Value {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let id = stem.parse::<u64>().unwrap_or(place as u64 + 1);
-    let Rectangle { x, y, width, height } = answer.rectangle;
-    json!({
-        "image_id": id, "file_name": stem, "category_id": answer.class + 1, "bbox": [x, y, width, height],
-        "score": answer.score,
-    })
+/// Which boxes are shown.
+fn rules(asked: &Asked, arguments: &Arguments) -> Result<Suppression> {
+    let Arguments { conf, iou, max_det, .. } = *arguments;
+    if !(0.0..=1.0).contains(&conf) || !(0.0..=1.0).contains(&iou) {
+        bail!("--conf and --iou are shares from 0 to 1");
+    }
+    let class = |word: &String| {
+        let named = asked.names.iter().position(|name| name == word);
+        let number = word.parse().ok().filter(|number| *number < asked.outputs);
+        named.or(number).with_context(|| {
+            let names =
+                if asked.names.is_empty() { "its classes have no names".into() } else { asked.names.join(", ") };
+            format!("--only {word}: the network has {} classes, numbered from 0: {names}", asked.outputs)
+        })
+    };
+    let only = arguments.only.iter().map(class).collect::<Result<_>>()?;
+    let (model, _) = prepare::model(&asked.recipe, asked.outputs)?;
+    let needs_suppression = !model.detector().is_some_and(|head| head.one_to_one);
+    let overlap = if needs_suppression { iou } else { 1.0 };
+    Ok(Suppression { score: conf, overlap, most: max_det, only, ..Suppression::prediction() })
+}
+
+/// A network that finds boxes in images of any size.
+struct Detector<'a> {
+    predictor: Predictor<'a>,
+    batch: usize,
+    side: usize,
+    classes: usize,
+    rules: Suppression,
+}
+
+impl Detector<'_> {
+    /// The boxes of at most a batch of images, in pixels of each.
+    fn found(&self, images: &[Image<u8>]) -> Result<Vec<Vec<FoundBox>>> {
+        if images.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Detector { batch, side, .. } = *self;
+        let mut bytes = Vec::with_capacity(batch * side * side * 3);
+        let mut positions = Vec::with_capacity(images.len());
+        for image in images {
+            let (square, fitted) = fit(image, side)?;
+            bytes.extend_from_slice(square.values());
+            positions.push(fitted);
+        }
+        bytes.resize(batch * side * side * 3, 0);
+        let answers = self.predictor.predict(&HostTensor::new([batch, side, side, 3], &bytes)?)?;
+        let answers = answers.elements::<f32>()?;
+        let share = answers.len() / batch;
+        let rows = images.iter().zip(positions).enumerate().map(|(index, (image, fitted))| {
+            let mut found = suppress(&answers[index * share..][..share], self.classes, &self.rules);
+            for answer in &mut found {
+                let Rectangle { x, y, width, height } = answer.rectangle;
+                let corners = fitted.back([x, y, x + width, y + height], image.height(), image.width());
+                answer.rectangle = Rectangle::of_corners(corners);
+            }
+            found
+        });
+        Ok(rows.collect())
+    }
+}
+
+/// A video: the boxes of every frame, and a video with them drawn.
+fn watch(detector: &Detector, path: &Path, name: &Path, output: &mut Output) -> Result<()> {
+    let mut frames = Frames::open(path)?;
+    let drawn = output.file(name, "mp4")?;
+    let mut encoder = None;
+    let mut number = 0;
+    loop {
+        let mut images = Vec::new();
+        while images.len() < detector.batch
+            && let Some(frame) = frames.next()?
+        {
+            images.push(frame);
+        }
+        if images.is_empty() {
+            return encoder.map_or(Ok(()), Encoder::finish);
+        }
+        let encoder = match &mut encoder {
+            Some(encoder) => encoder,
+            // Only now is it certain that there is something to write.
+            none => none.insert(Encoder::create(&drawn, frames.rate)?),
+        };
+        for (image, found) in images.iter().zip(detector.found(&images)?) {
+            number += 1;
+            encoder.write(&boxes::drawn(image, 1, &[], &found, output.names))?;
+            output.row(path, &name.join(format!("{number:06}")), Some(number), image, &found, &drawn)?;
+        }
+    }
+}
+
+/// Numbers that COCO's own annotations leave out between 1 and 90.
+const COCO_GAPS: [usize; 10] = [12, 26, 29, 30, 45, 66, 68, 69, 71, 83];
+
+/// The category that COCO's annotations know a class by: with its 80 names their own numbers, else counted from 1.
+fn category(class: usize, names: &[String]) -> usize {
+    let is_coco = names.len() == 80 && names[0] == "person" && names[79] == "toothbrush";
+    match is_coco {
+        true => (1..=90).filter(|number| !COCO_GAPS.contains(number)).nth(class).unwrap_or(class + 1),
+        false => class + 1,
+    }
 }
 
 /// What people and machines see of the boxes.
@@ -97,6 +180,9 @@ struct Output<'a> {
     names: &'a [String],
     labels: bool,
     json: bool,
+    /// Entries of a COCO results file, where one is wanted.
+    results: Option<Vec<Value>>,
+    images: u64,
 }
 
 impl Output<'_> {
@@ -108,14 +194,39 @@ impl Output<'_> {
         Ok(())
     }
 
-    fn write(&self, path: &Path, image: &Image<u8>, found: &[FoundBox]) -> Result<()> {
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("image");
-        let drawn = self.folder.join(format!("{stem}.png"));
+    /// Where a file of that name goes; its folder is made.
+    fn file(&self, name: &Path, ending: &str) -> Result<PathBuf> {
+        let path = self.folder.join(format!("{}.{ending}", name.display()));
+        let folder = path.parent().unwrap_or(&self.folder);
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        Ok(path)
+    }
+
+    fn write(&mut self, path: &Path, name: &Path, image: &Image<u8>, found: &[FoundBox]) -> Result<()> {
+        let drawn = self.file(name, "png")?;
         write_png_u8(&drawn, &boxes::drawn(image, 1, &[], found, self.names))?;
+        self.row(path, name, None, image, found, &drawn)
+    }
+
+    /// Everything but the drawing; `frame` counts from 1 in videos.
+    fn row(
+        &mut self,
+        path: &Path,
+        name: &Path,
+        frame: Option<u64>,
+        image: &Image<u8>,
+        found: &[FoundBox],
+        drawn: &Path,
+    ) -> Result<()> {
+        self.images += 1;
         if self.labels {
-            self.label_file(stem, image, found)?;
+            self.label_file(name, image, found)?;
         }
-        let name = |class: usize| self.names.get(class).cloned().unwrap_or_else(|| class.to_string());
+        let number = self.images;
+        if let Some(results) = &mut self.results {
+            results.extend(found.iter().map(|answer| coco_result(number, name, answer, self.names)));
+        }
+        let called = |class: usize| self.names.get(class).cloned().unwrap_or_else(|| class.to_string());
         let corners = |answer: &FoundBox| {
             let Rectangle { x, y, width, height } = answer.rectangle;
             [x, y, x + width, y + height]
@@ -124,33 +235,60 @@ impl Output<'_> {
             let listed: Vec<Value> = found
                 .iter()
                 .map(|answer| {
-                    json!({ "class": answer.class, "name": name(answer.class), "score": answer.score, "box": corners(answer) })
+                    json!({ "class": answer.class, "name": called(answer.class), "score": answer.score, "box": corners(answer) })
                 })
                 .collect();
-            Json::line(json!({ "path": path, "boxes": listed, "drawn": drawn }));
+            let mut line = json!({ "path": path, "boxes": listed, "drawn": drawn });
+            if let Some(frame) = frame {
+                line["frame"] = frame.into();
+            }
+            Json::line(line);
             return Ok(());
         }
+        let position = frame.map_or_else(|| path.display().to_string(), |frame| format!("{}:{frame}", path.display()));
         for answer in found {
             let [x0, y0, x1, y1] = corners(answer);
             let (class, score) = (answer.class, answer.score);
-            println!("{},{class},{},{score:.4},{x0:.1},{y0:.1},{x1:.1},{y1:.1}", path.display(), name(class));
+            println!("{position},{class},{},{score:.4},{x0:.1},{y0:.1},{x1:.1},{y1:.1}", called(class));
         }
         Ok(())
     }
 
     /// `class x y w h score` in shares of the image's sides.
-    fn label_file(&self, stem: &str, image: &Image<u8>, found: &[FoundBox]) -> Result<()> {
-        let folder = self.folder.join("labels");
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+    fn label_file(&self, name: &Path, image: &Image<u8>, found: &[FoundBox]) -> Result<()> {
         let (height, width) = (image.height() as f64, image.width() as f64);
         let mut text = String::new();
         for answer in found {
-            let place = answer.rectangle;
-            let (x, y) = ((place.x + place.width / 2.0) / width, (place.y + place.height / 2.0) / height);
-            let (w, h) = (place.width / width, place.height / height);
+            let position = answer.rectangle;
+            let (x, y) = ((position.x + position.width / 2.0) / width, (position.y + position.height / 2.0) / height);
+            let (w, h) = (position.width / width, position.height / height);
             writeln!(text, "{} {x:.6} {y:.6} {w:.6} {h:.6} {:.6}", answer.class, answer.score)?;
         }
-        let path = folder.join(format!("{stem}.txt"));
+        let path = self.file(&Path::new("labels").join(name), "txt")?;
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// One entry of a COCO results file. Images are known by the number that their file's name is, else by their place.
+fn coco_result(position: u64, name: &Path, answer: &FoundBox, names: &[String]) -> Value {
+    let stem = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let id = stem.parse::<u64>().unwrap_or(position);
+    let Rectangle { x, y, width, height } = answer.rectangle;
+    json!({
+        "image_id": id, "file_name": stem, "category_id": category(answer.class, names),
+        "bbox": [x, y, width, height], "score": answer.score,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_coco_have_its_own_numbers() {
+        let mut names: Vec<String> = (0..80).map(|class| format!("class {class}")).collect();
+        assert_eq!([0, 79].map(|class| category(class, &names)), [1, 80]);
+        (names[0], names[79]) = ("person".into(), "toothbrush".into());
+        assert_eq!([0, 10, 11, 24, 79].map(|class| category(class, &names)), [1, 11, 13, 27, 90]);
     }
 }

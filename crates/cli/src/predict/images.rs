@@ -1,5 +1,6 @@
 //! Images through a network, one at a time. One that cannot be read does not end the others.
 
+use super::video::is_video;
 use super::writer::{Names, Writer};
 use super::{Arguments, Chosen, choose, load};
 use crate::device::precision;
@@ -11,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions, Format, read_image};
 use octant_data::readers::images_below;
 use octant_data::transforms::Placed;
-use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Step, Target, Transform};
+use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Target, Transform, TransformStep};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
 use octant_runtime::CompileOptions;
@@ -84,15 +85,17 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let entry = octant_zoo::find(&recipe.model)?;
     let files = files(paths)?;
     if recipe.task == "detect" && !files.is_empty() {
-        let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
         return super::boxes::ask(&asked, &files, arguments);
+    }
+    if entry.task == octant_zoo::Task::Translate && !files.is_empty() {
+        return super::translated::ask(&asked, &files, arguments);
     }
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     if files.is_empty() {
         bail!("there are no images in {}", given());
     }
-    let mut failed = Failed { json: arguments.json, files: Vec::new() };
+    let mut failed = Failed::new(arguments.json);
     let Some(first) = files.iter().find_map(|(path, _)| prepared(path, &transform, entry).ok()) else {
         files.iter().for_each(|(path, _)| drop(failed.note(path, prepared(path, &transform, entry))));
         return failed.ending(files.len());
@@ -127,13 +130,17 @@ fn answer(predictor: &Predictor, image: &Image<u8>, dims: [usize; 3]) -> Result<
 }
 
 /// Images that could not be read or asked about: each is said at once, and all of them make the command fail at the end.
-struct Failed {
+pub(super) struct Failed {
     json: bool,
     files: Vec<PathBuf>,
 }
 
 impl Failed {
-    fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
+    pub fn new(json: bool) -> Failed {
+        Failed { json, files: Vec::new() }
+    }
+
+    pub fn note<T>(&mut self, path: &Path, result: Result<T>) -> Option<T> {
         result
             .inspect_err(|error| {
                 let text = crate::sentence(error);
@@ -148,7 +155,7 @@ impl Failed {
             .ok()
     }
 
-    fn ending(self, all: usize) -> Result<Ending> {
+    pub fn ending(self, all: usize) -> Result<Ending> {
         match self.files.len() {
             0 => Ok(Ending::Done),
             count => bail!("{count} of {all} images failed; they are listed above"),
@@ -162,7 +169,7 @@ fn transform(recipe: &Recipe, entry: &Entry) -> Result<Pipeline> {
         // The recipe's own images are all of one size; others must be brought to it.
         let side = recipe.image_size.or(recipe.data.side).unwrap_or(entry.preprocessing.input[0]);
         let method = Method::new(Filter::Bilinear, Semantics::Pil);
-        transform.steps.push(Step::Resize { size: (side, side), method });
+        transform.steps.push(TransformStep::Resize { size: (side, side), method });
     }
     Ok(transform)
 }
@@ -186,7 +193,11 @@ fn prepared(path: &Path, transform: &Pipeline, entry: &Entry) -> Result<Prepared
 /// How many outputs the weights have, and what they mean: what the run has kept, or else its data where it is still there.
 fn head(judged: &Judged) -> Result<(usize, Vec<String>)> {
     let Judged { recipe, archive, card, .. } = judged;
-    let found = identify(archive, octant_zoo::find(&recipe.model)?)?.classes;
+    let entry = octant_zoo::find(&recipe.model)?;
+    if entry.task == octant_zoo::Task::Translate {
+        return Ok((recipe.classes.unwrap_or(entry.classes), Vec::new()));
+    }
+    let found = identify(archive, entry)?.classes;
     let outputs = found.or(recipe.classes).context("the weights have no head to answer with")?;
     let names = match card.names.is_empty() {
         true => prepare::data(recipe, &[]).map(|data| data.classes).unwrap_or_default(),
@@ -234,7 +245,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let wanted: Vec<char> = name.chars().collect();
     let fits = |path: &PathBuf| {
         let own: Vec<char> = path.file_name().unwrap_or_default().to_string_lossy().chars().collect();
-        is_match(&wanted, &own) && Format::has_image_extension(path)
+        is_match(&wanted, &own) && (Format::has_image_extension(path) || is_video(path))
     };
     let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(fits).collect();
     found.sort();

@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     /// Write the graph, what it is lowered to, and the optimized program of every step into this folder
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+    /// Show the run in a browser while it trains; prints the address
+    #[arg(long)]
+    pub board: bool,
     /// Record what the device does in a few steps: a table, and trace.json in the run directory
     #[arg(long)]
     pub profile: bool,
@@ -65,20 +68,35 @@ pub(crate) struct Arguments {
     pub json: bool,
 }
 
-/// The recipe with all flags written into it, and the directory that was asked for.
-pub(super) fn resolve(arguments: &Arguments) -> Result<(Recipe, Option<PathBuf>)> {
+/// What was asked for.
+pub(super) struct Resolved {
+    /// The recipe with all flags written into it.
+    pub recipe: Recipe,
+    /// The run directory, if one was named.
+    pub out: Option<PathBuf>,
+    /// The batch size is to be the largest that fits; the recipe has its usual one.
+    pub fits_batch: bool,
+}
+
+pub(super) fn resolve(arguments: &Arguments) -> Result<Resolved> {
     let named = Path::new(&arguments.recipe);
     let (mut table, out) = match named.join("config.toml").is_file() {
         true => (rundir::config(named)?, Some(named.to_path_buf())),
         false => (recipes::table(&arguments.recipe)?, arguments.out.clone()),
     };
+    let usual = table.get("batch_size").filter(|size| size.is_integer()).cloned();
     arguments.flags.apply(&mut table)?;
     let Arguments { epochs, burn_epochs, burn_lr, warm_epoch, .. } = *arguments;
     apply_lengths(&mut table, &Lengths { epochs, burn_epochs, burn_lr, warm_epoch })?;
     for assignment in &arguments.set {
         recipes::set_text(&mut table, assignment)?;
     }
-    Ok((recipes::check(table)?, out))
+    let fits_batch = table.get("batch_size").and_then(|size| size.as_str()) == Some("auto");
+    if fits_batch {
+        table.remove("batch_size");
+        usual.into_iter().for_each(|usual| drop(table.insert("batch_size".into(), usual)));
+    }
+    Ok(Resolved { recipe: recipes::check(table)?, out, fits_batch })
 }
 
 /// `9h`, `30m`, `90s`.

@@ -49,6 +49,15 @@ pub(super) fn introduce(
             directory.log(&text)?;
         }
     }
+    if recipe.task == "detect" {
+        for phase in &recipe.phases {
+            let slots = octant_recipe::slots_of(recipe, &*data.train, phase);
+            let text =
+                format!("phase {}: up to {slots} boxes per training image; of more the largest stay", phase.name);
+            display.say(&text);
+            directory.log(&text)?;
+        }
+    }
     let text = match checkpoint {
         Some(checkpoint) => format!(
             "going on with {} from step {} of {}; --fresh would start over",
@@ -140,7 +149,8 @@ pub(super) fn finish(
         row("mistakes", &mistakes(confusion, data.valid.class_names()));
     }
     let used = summary.programs.iter().filter(|program| program.runs > 0);
-    used.enumerate().for_each(|(place, program)| row(if place == 0 { "programs" } else { "" }, &program_line(program)));
+    used.enumerate()
+        .for_each(|(position, program)| row(if position == 0 { "programs" } else { "" }, &program_line(program)));
     row("weights", &weights.display().to_string());
     row("plots", &charts.display().to_string());
     line("\nnext:");
@@ -151,10 +161,10 @@ pub(super) fn finish(
 
 /// The classes that are mistaken for each other most.
 fn mistakes(confusion: &Confusion, names: &[String]) -> String {
-    let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
+    let names = plots::confused_names(confusion, names);
     let most = confusion.mistakes(3).into_iter();
     let sentences: Vec<String> =
-        most.map(|(label, taken, count)| format!("{} taken for {} ({count})", name(label), name(taken))).collect();
+        most.map(|(label, taken, count)| format!("{} taken for {} ({count})", names[label], names[taken])).collect();
     if sentences.is_empty() { "none".into() } else { sentences.join(", ") }
 }
 

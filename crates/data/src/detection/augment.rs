@@ -1,5 +1,6 @@
 //! What training sees: mosaics of four images, moved, mixed, recolored and flipped, all by (seed, epoch, index).
 
+use super::copy_paste::copy_paste;
 use super::letterbox::{finished, fit, parts};
 use super::mosaic::{Boxed, mosaic, moved};
 use crate::{DataError, Dataset, LabeledBox, Sample, SampleRng, Transform};
@@ -21,6 +22,8 @@ pub struct AugmentSettings {
     pub mixup: f32,
     /// The probability that a part of another image is pasted in.
     pub cutmix: f32,
+    /// The probability that an object appears a second time, mirrored.
+    pub copy_paste: f32,
     /// Rotation by up to so many degrees.
     pub degrees: f64,
     /// Shift by up to this share of the side.
@@ -50,6 +53,7 @@ impl Default for AugmentSettings {
             close_mosaic: 10,
             mixup: 0.0,
             cutmix: 0.0,
+            copy_paste: 0.0,
             degrees: 0.0,
             translate: 0.1,
             scale: 0.5,
@@ -86,6 +90,7 @@ mod stream {
     pub const FLIP: u64 = 4;
     pub const MIX: u64 = 5;
     pub const PARTNER: u64 = 6;
+    pub const PASTE: u64 = 7;
 }
 
 impl Transform for BoxAugment {
@@ -112,17 +117,24 @@ impl BoxAugment {
         let is_mosaic = layout.chance(self.settings.mosaic) && rng.epoch() < self.mosaic_until;
         if is_mosaic {
             let [a, b, c] = [self.partner(&mut layout)?, self.partner(&mut layout)?, self.partner(&mut layout)?];
-            let canvas = mosaic([boxed, a, b, c], self.side, &mut layout)?;
+            let canvas = self.pasted(mosaic([boxed, a, b, c], self.side, &mut layout)?, rng);
             return Ok(moved(canvas, self.side, &self.settings, &mut motion));
         }
         let (image, mut boxes) = boxed;
         let (image, fitted) = fit(&image, self.side)?;
         for object in &mut boxes {
-            let place = |value: f32, axis: usize| value * fitted.scale[axis] as f32 + fitted.offset[axis] as f32;
-            (object.x0, object.x1) = (place(object.x0, 0), place(object.x1, 0));
-            (object.y0, object.y1) = (place(object.y0, 1), place(object.y1, 1));
+            let position = |value: f32, axis: usize| value * fitted.scale[axis] as f32 + fitted.offset[axis] as f32;
+            (object.x0, object.x1) = (position(object.x0, 0), position(object.x1, 0));
+            (object.y0, object.y1) = (position(object.y0, 1), position(object.y1, 1));
         }
-        Ok(moved((image, boxes), self.side, &self.settings, &mut motion))
+        Ok(moved(self.pasted((image, boxes), rng), self.side, &self.settings, &mut motion))
+    }
+
+    fn pasted(&self, boxed: Boxed, rng: &SampleRng) -> Boxed {
+        match self.settings.copy_paste > 0.0 {
+            true => copy_paste(boxed, self.settings.copy_paste, &mut rng.fork(stream::PASTE)),
+            false => boxed,
+        }
     }
 
     fn partner(&self, rng: &mut SampleRng) -> Result<Boxed, DataError> {
@@ -146,8 +158,8 @@ impl BoxAugment {
     /// A rectangle of another image, with the boxes that are mostly inside of it; boxes mostly covered go.
     fn cut(&self, (mut image, mut boxes): Boxed, rng: &SampleRng, mix: &mut SampleRng) -> Result<Boxed, DataError> {
         let (other, more) = self.second(rng)?;
-        let place = (mix.below(self.side), mix.below(self.side));
-        let (window, _) = cutmix_window(self.side, self.side, mix.beta(32.0, 32.0), place);
+        let position = (mix.below(self.side), mix.below(self.side));
+        let (window, _) = cutmix_window(self.side, self.side, mix.beta(32.0, 32.0), position);
         let channels = image.channels();
         paste_window(image.values_mut(), other.values(), self.side, channels, window);
         let (left, top) = (window.left as f32, window.top as f32);
@@ -189,11 +201,15 @@ impl BoxAugment {
 }
 
 /// The number of slots for boxes that a data set asks for: a power of two that holds the boxes of any image, or of the
-/// four fullest images where mosaics are made, but never more than `most`. 128 where the labels are not known in advance.
-pub fn box_slots(dataset: &dyn Dataset, mosaics: bool, most: usize) -> usize {
+/// fullest images together where mosaics and mixtures are made of several, but never more than `most`. 128 where the labels
+/// are not known in advance.
+pub fn box_slots(dataset: &dyn Dataset, settings: &AugmentSettings, mosaics: bool, most: usize) -> usize {
     let counts: Option<Vec<usize>> = (0..dataset.len()).map(|index| dataset.box_count(index)).collect();
     let Some(mut counts) = counts else { return 128.min(most.max(1)) };
     counts.sort_unstable_by(|a, b| b.cmp(a));
-    let wanted: usize = counts.iter().take(if mosaics { 4 } else { 1 }).sum();
+    let mixed = if settings.mixup > 0.0 || settings.cutmix > 0.0 { 2 } else { 1 };
+    let images = mixed * if mosaics { 4 } else { 1 };
+    let copies = if settings.copy_paste > 0.0 { 2 } else { 1 };
+    let wanted: usize = copies * counts.iter().take(images).sum::<usize>();
     wanted.max(8).next_power_of_two().min(most.max(1))
 }

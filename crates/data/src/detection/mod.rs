@@ -8,6 +8,8 @@
 
 mod augment;
 mod coco;
+mod convert;
+mod copy_paste;
 mod letterbox;
 mod mosaic;
 mod survey;
@@ -16,11 +18,13 @@ mod yaml;
 mod yolo;
 
 pub use augment::{AugmentSettings, BoxAugment, box_slots};
+pub use convert::{BoxForm, Converted, convert};
 pub use letterbox::{Fitted, fit};
 pub use survey::{BoxSurvey, survey};
 
 use crate::decode::{DecodeOptions, read_image};
 use crate::{DataError, Dataset, LabeledBox, Sample, Target};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// Which part of a data set.
@@ -137,6 +141,19 @@ impl Dataset for DetectionSet {
         Some(self.images[index].boxes.len())
     }
 
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        for object in &self.images[index].boxes {
+            object.class.hash(&mut hasher);
+            object.corners.map(f64::to_bits).hash(&mut hasher);
+        }
+        Some(hasher.finish())
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.dropped.iter().map(ToString::to_string).collect()
+    }
+
     fn location(&self, index: usize) -> String {
         self.images[index].path.display().to_string()
     }
@@ -175,7 +192,20 @@ pub fn open(path: &Path, part: Part) -> Result<DetectionSet, DataError> {
 /// Whether [`open`] would know what to do with it.
 pub fn holds_boxes(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
-    ["yaml", "yml", "json"].contains(&ending.as_str()) || path.join("Annotations").is_dir() || yaml_in(path).is_some()
+    ["yaml", "yml", "json"].contains(&ending.as_str())
+        || path.join("Annotations").is_dir()
+        || yaml_in(path).is_some()
+        || coco_in(path, Part::Train).is_some()
+}
+
+/// The annotation file of a part in COCO's folder.
+fn coco_in(folder: &Path, part: Part) -> Option<PathBuf> {
+    let part_name = if part == Part::Train { "train" } else { "val" };
+    let is_wanted = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && !name.contains("keypoint")
+    };
+    crate::readers::entries(&folder.join("annotations")).ok()?.into_iter().find(is_wanted)
 }
 
 /// The only yaml file of a folder.
@@ -192,14 +222,7 @@ fn open_folder(folder: &Path, part: Part) -> Result<DetectionSet, DataError> {
     if folder.join("Annotations").is_dir() {
         return voc::open(folder, part);
     }
-    let annotations = folder.join("annotations");
-    let part_name = if part == Part::Train { "train" } else { "val" };
-    let is_wanted = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && !name.contains("keypoint")
-    };
-    let found = crate::readers::entries(&annotations).ok().and_then(|files| files.into_iter().find(is_wanted));
-    match found {
+    match coco_in(folder, part) {
         Some(file) => coco::open(&file, Some(folder)),
         None => Err(DataError::malformed(
             folder,

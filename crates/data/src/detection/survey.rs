@@ -1,12 +1,9 @@
-//! What a data set of boxes is like, before anything is learned from it.
+//! What the labels of a data set of boxes are like, before anything is learned from them.
 
 use super::DetectionSet;
-use crate::{DataError, Dataset};
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
-use std::path::PathBuf;
+use crate::Dataset;
 
-/// Counts and findings over one or two parts of a data set.
+/// Counts over a part of a data set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BoxSurvey {
     /// Images.
@@ -21,20 +18,35 @@ pub struct BoxSurvey {
     pub per_class: Vec<(String, usize)>,
     /// How many objects have a longer side of at most 1 %, 3 %, 10 %, 30 % and 100 % of the image's.
     pub sizes: [usize; 5],
-    /// Images with the same content within a part.
-    pub duplicates: Vec<(PathBuf, PathBuf)>,
-    /// Images that are in the other part as well.
-    pub leaked: Vec<(PathBuf, PathBuf)>,
+    /// Labels that are left out.
+    pub dropped: usize,
 }
 
 impl BoxSurvey {
     /// The upper bounds of [`BoxSurvey::sizes`].
     pub const SIZES: [f64; 5] = [0.01, 0.03, 0.1, 0.3, 1.0];
+
+    /// Adds another part.
+    pub fn add(&mut self, other: &BoxSurvey) {
+        self.images += other.images;
+        self.empty += other.empty;
+        self.objects += other.objects;
+        self.most = self.most.max(other.most);
+        self.dropped += other.dropped;
+        self.sizes.iter_mut().zip(other.sizes).for_each(|(own, more)| *own += more);
+        for (name, count) in &other.per_class {
+            match self.per_class.iter_mut().find(|(known, _)| known == name) {
+                Some((_, own)) => *own += count,
+                None => self.per_class.push((name.clone(), *count)),
+            }
+        }
+    }
 }
 
-/// Looks at every label and at the content of every file of `set`; `other` is the part that must not share images with it.
-pub fn survey(set: &DetectionSet, other: Option<&DetectionSet>) -> Result<BoxSurvey, DataError> {
-    let mut result = BoxSurvey { images: set.images().len(), most: set.most_boxes(), ..BoxSurvey::default() };
+/// Looks at every label of a part; no image is read.
+pub fn survey(set: &DetectionSet) -> BoxSurvey {
+    let (images, most, dropped) = (set.images().len(), set.most_boxes(), set.dropped().len());
+    let mut result = BoxSurvey { images, most, dropped, ..BoxSurvey::default() };
     let mut counts = vec![0; set.class_names().len()];
     for image in set.images() {
         result.empty += usize::from(image.boxes.is_empty());
@@ -50,26 +62,5 @@ pub fn survey(set: &DetectionSet, other: Option<&DetectionSet>) -> Result<BoxSur
         }
     }
     result.per_class = set.class_names().iter().cloned().zip(counts).collect();
-    let mut seen: HashMap<u64, PathBuf> = HashMap::new();
-    for image in set.images() {
-        let hash = content_hash(&image.path)?;
-        if let Some(first) = seen.get(&hash) {
-            result.duplicates.push((first.clone(), image.path.clone()));
-        } else {
-            seen.insert(hash, image.path.clone());
-        }
-    }
-    for image in other.iter().flat_map(|other| other.images()) {
-        if let Some(own) = seen.get(&content_hash(&image.path)?) {
-            result.leaked.push((own.clone(), image.path.clone()));
-        }
-    }
-    Ok(result)
-}
-
-fn content_hash(path: &PathBuf) -> Result<u64, DataError> {
-    let bytes = std::fs::read(path).map_err(|error| DataError::io(path, error))?;
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&bytes);
-    Ok(hasher.finish())
+    result
 }

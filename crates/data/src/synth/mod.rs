@@ -6,13 +6,15 @@
 
 mod infrared;
 mod noise;
+mod outlines;
 mod regression;
 mod scenes;
 mod shapes;
 
-use crate::{DataError, SampleRng, write_png_u8};
+use crate::{DataError, LabeledBox, SampleRng, write_png_u8};
 pub use infrared::{Scene, infrared};
 use octant_imaging::Image;
+pub use outlines::outlines;
 pub use regression::regression;
 pub use scenes::{SCENE_CLASSES, scene};
 pub use shapes::shapes;
@@ -51,21 +53,44 @@ pub fn write_shapes(folder: &Path, count: usize, side: usize, seed: u64) -> Resu
     for number in 0..count {
         let (image, objects) = shapes(side, 1 + number % 4, &mut SampleRng::new(seed, 0, number as u64));
         write_png_u8(folder.join(format!("images/{number:05}.png")), &image)?;
-        let mut lines = String::new();
-        for object in &objects {
-            let [x0, y0, x1, y1] = [object.x0, object.y0, object.x1, object.y1].map(|corner| corner / side as f32);
-            let (center_x, center_y) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0);
-            let class = object.class;
-            // Writing to a string cannot fail.
-            let _ = writeln!(lines, "{class} {center_x:.6} {center_y:.6} {:.6} {:.6}", x1 - x0, y1 - y0);
-        }
-        write_text(&folder.join(format!("labels/{number:05}.txt")), &lines)?;
+        write_text(&folder.join(format!("labels/{number:05}.txt")), &label_lines(&objects, side))?;
         let (single, object) = shapes(side, 1, &mut SampleRng::new(seed, 1, number as u64));
         let part = if number < first_test { "train" } else { "val" };
         let class = object.first().map_or(shapes::NAMES[0], |object| shapes::NAMES[object.class as usize]);
         write_png_u8(folder.join(format!("{part}/{class}/{number:05}.png")), &single)?;
     }
     Ok(())
+}
+
+/// Writes scenes with boxes in Ultralytics' form: `data.yaml`, `images/train`, `images/val` and `labels/` beside them.
+pub fn write_scenes(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
+    for part in ["images/train", "images/val", "labels/train", "labels/val"] {
+        create(&folder.join(part))?;
+    }
+    let first_test = count - (count as f32 * TEST_SHARE).round() as usize;
+    for number in 0..count {
+        let (image, objects) = scene(side, &mut SampleRng::new(seed, 0, number as u64));
+        let part = if number < first_test { "train" } else { "val" };
+        write_png_u8(folder.join(format!("images/{part}/{number:05}.png")), &image)?;
+        write_text(&folder.join(format!("labels/{part}/{number:05}.txt")), &label_lines(&objects, side))?;
+    }
+    let mut yaml = String::from("path: .\ntrain: images/train\nval: images/val\nnames:\n");
+    for (class, name) in SCENE_CLASSES.iter().enumerate() {
+        let _ = writeln!(yaml, "  {class}: {name}");
+    }
+    write_text(&folder.join("data.yaml"), &yaml)
+}
+
+/// Class, center and size of every box as shares of the image, one per line.
+fn label_lines(objects: &[LabeledBox], side: usize) -> String {
+    let mut lines = String::new();
+    for object in objects {
+        let [x0, y0, x1, y1] = [object.x0, object.y0, object.x1, object.y1].map(|corner| corner / side as f32);
+        let (center_x, center_y) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0);
+        // Writing to a string cannot fail.
+        let _ = writeln!(lines, "{} {center_x:.6} {center_y:.6} {:.6} {:.6}", object.class, x1 - x0, y1 - y0);
+    }
+    lines
 }
 
 /// Writes `images/`, `train.csv` and `test.csv`: how many discs there are and how much they cover.

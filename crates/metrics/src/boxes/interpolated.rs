@@ -1,5 +1,5 @@
-//! Average precision as Ultralytics prints it: answers and objects are paired by overlap regardless of score, and precision
-//! is interpolated linearly between points of recall.
+//! Average precision as Ultralytics prints it: an answer is paired with the object that it overlaps most and with no other,
+//! an object with the surest of its answers, and precision is interpolated linearly between points of recall.
 
 use super::coco::thresholds;
 use super::{BoxScores, by_score, envelope};
@@ -58,24 +58,21 @@ impl BoxScores {
         for (truth, found) in &self.images {
             let objects: Vec<_> = truth.iter().filter(|object| object.class == class).collect();
             let answers: Vec<_> = found.iter().filter(|answer| answer.class == class).collect();
-            let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
-            for (a, answer) in answers.iter().enumerate() {
-                for (o, object) in objects.iter().enumerate() {
-                    pairs.push((answer.rectangle.iou(&object.rectangle), a, o));
-                }
-            }
-            pairs.sort_by(|left, right| right.0.total_cmp(&left.0));
-            let start = all.len();
-            all.extend(answers.iter().map(|answer| Judged { score: answer.score, right: [false; 10] }));
-            for (threshold, least) in thresholds().into_iter().enumerate() {
-                let (mut used, mut taken) = (vec![false; answers.len()], vec![false; objects.len()]);
-                for &(overlap, a, o) in pairs.iter().take_while(|pair| pair.0 >= least) {
-                    debug_assert!(overlap >= least);
-                    if !used[a] && !taken[o] {
-                        (used[a], taken[o]) = (true, true);
-                        all[start + a].right[threshold] = true;
+            let order = by_score(answers.iter().map(|answer| answer.score));
+            // The surest answer of every object, threshold by threshold.
+            let mut taken = vec![[false; 10]; objects.len()];
+            for index in order {
+                let answer = answers[index];
+                let overlaps = objects.iter().map(|object| answer.rectangle.iou(&object.rectangle)).enumerate();
+                let nearest = overlaps.max_by(|left, right| left.1.total_cmp(&right.1));
+                let mut right = [false; 10];
+                if let Some((object, overlap)) = nearest {
+                    for (threshold, least) in thresholds().into_iter().enumerate() {
+                        right[threshold] = overlap >= least && !taken[object][threshold];
+                        taken[object][threshold] |= overlap >= least;
                     }
                 }
+                all.push(Judged { score: answer.score, right });
             }
         }
         let order = by_score(all.iter().map(|judged| judged.score));

@@ -11,12 +11,14 @@ mod confusion;
 mod curves;
 mod interpolated;
 mod matching;
+mod report;
 mod suppress;
 
 pub use coco::{CocoSummary, SizeRange};
 pub use confusion::BoxConfusion;
 pub use curves::{Curves, OperatingPoint};
 pub use interpolated::Interpolated;
+pub use report::BoxReport;
 pub use suppress::{Suppression, suppress};
 
 /// An upright rectangle: left, top, width and height in pixels, as COCO keeps it.

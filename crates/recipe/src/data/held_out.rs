@@ -9,10 +9,14 @@ use std::sync::Arc;
 /// One of every this many samples is held out for validation.
 const EVERY: usize = 5;
 
+/// Whether both splits are the same samples.
+pub(super) fn is_needed(train: &dyn Dataset, valid: &dyn Dataset) -> bool {
+    train.len() == valid.len() && (0..train.len()).all(|index| train.location(index) == valid.location(index))
+}
+
 /// Both splits as they are, or, where both are the same samples, a fifth of them held out from the rest.
 pub(super) fn split(train: Arc<dyn Dataset>, valid: Arc<dyn Dataset>) -> Result<[Arc<dyn Dataset>; 2]> {
-    let is_same = train.len() == valid.len() && (0..train.len()).all(|n| train.location(n) == valid.location(n));
-    if !is_same {
+    if !is_needed(&*train, &*valid) {
         return Ok([train, valid]);
     }
     let held_out = held_out(&*train);
@@ -61,6 +65,14 @@ impl Dataset for Subset {
 
     fn box_count(&self, index: usize) -> Option<usize> {
         self.of.box_count(self.indices[index])
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.of.left_out()
+    }
+
+    fn label_hash(&self, index: usize) -> Option<u64> {
+        self.of.label_hash(self.indices[index])
     }
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {

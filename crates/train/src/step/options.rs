@@ -16,8 +16,8 @@ crate::choice! {
 crate::options! {
     /// What is the same in the steps of all phases of a run.
     pub struct StepOptions {
-        /// Images per step, over all devices.
-        batch_size: usize = 32, within(1..), flag();
+        /// Images per step, over all devices; `octant train` also takes `auto`, the largest number that fits.
+        batch_size: usize = 32, within(1..), flag(), value("N|auto");
         /// What layers compute in; parameters and sums stay in f32.
         precision: Precision = Precision::F32, flag();
         /// Parts of a batch that batch norms take their statistics over; 1 is synchronized.

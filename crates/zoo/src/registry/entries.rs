@@ -3,15 +3,21 @@
 mod transformers;
 
 use super::{Entry, Interpolation, Preprocessing};
+use crate::families::autoencoder::AutoEncoder;
 use crate::families::convnext::ConvNext;
+use crate::families::dncnn::DnCnn;
+use crate::families::edsr::Edsr;
 use crate::families::efficientnet::{EfficientNet, V2Size};
 use crate::families::fashion_cnn::FashionCnn;
 use crate::families::mbconv::Form;
 use crate::families::mobilenetv3::MobileNetV3;
 use crate::families::mobilenetv4::MobileNetV4;
 use crate::families::mshnet::MshNet;
+use crate::families::nafnet::NafNet;
 use crate::families::resnet::{Block, ResNet};
+use crate::families::resnet_generator::ResNetGenerator;
 use crate::families::unet::UNet;
+use crate::families::unet_generator::UNetGenerator;
 use crate::families::yolox::YoloX;
 use crate::families::{yolo11, yolo12, yolo26, yolov8};
 use crate::{Model, Task};
@@ -54,6 +60,7 @@ const fn inception(side: usize, crop: f64) -> Preprocessing {
 
 const TORCHVISION_LICENCE: &str = "BSD-3-Clause (torchvision)";
 const TIMM_LICENCE: &str = "Apache-2.0 (timm)";
+const EDSR: &str = "MIT (EDSR-PyTorch)";
 const UNPUBLISHED: &str = "none published";
 
 type Names = &'static [&'static str];
@@ -126,6 +133,26 @@ const fn segmenter(
     build: Builder,
 ) -> Entry {
     Entry { task: Task::Segment, classes: 1, license, ..tiny(name, family, side, build) }
+}
+
+/// A generator of the Pix2Pix and CycleGAN implementation: values from -1 to 1.
+const fn generator(name: &'static str, family: &'static str, side: usize, build: Builder) -> Entry {
+    const LICENSE: &str = "BSD (pytorch-CycleGAN-and-pix2pix)";
+    let preprocessing = inception(side, 1.0);
+    Entry { name, family, aliases: &[], task: Task::Translate, classes: 3, preprocessing, license: LICENSE, build }
+}
+
+/// A network that restores images whose values lie within 0 and `range`.
+const fn restorer(
+    name: &'static str,
+    family: &'static str,
+    input: [usize; 3],
+    range: f64,
+    license: &'static str,
+    build: Builder,
+) -> Entry {
+    let preprocessing = Preprocessing { input, range, interpolation: Bicubic, ..RAW_28 };
+    Entry { name, family, aliases: &[], task: Task::Translate, classes: input[2], preprocessing, license, build }
 }
 
 const fn fashion(name: &'static str, build: Builder) -> Entry {
@@ -449,6 +476,32 @@ const NETWORKS: &[Entry] = &[
     ultralytics("yolo26l", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[3], classes))),
     ultralytics("yolo26x", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[4], classes))),
     tiny_detector("yolo26-tiny", "yolo26", 1.0, |classes| Box::new(yolo26::yolo26(yolo26::TINY, classes))),
+    generator("unet_256", "unet_generator", 256, |channels| sized(UNetGenerator::new(8, 64), channels)),
+    generator("unet_128", "unet_generator", 128, |channels| sized(UNetGenerator::new(7, 64), channels)),
+    generator("unet_generator-tiny", "unet_generator", 32, |channels| sized(UNetGenerator::new(5, 4), channels)),
+    generator("unet_generator-demo", "unet_generator", 64, |channels| sized(UNetGenerator::new(6, 16), channels)),
+    generator("resnet_9blocks", "resnet_generator", 256, |channels| sized(ResNetGenerator::new(9, 64), channels)),
+    generator("resnet_6blocks", "resnet_generator", 128, |channels| sized(ResNetGenerator::new(6, 64), channels)),
+    generator("resnet_generator-tiny", "resnet_generator", 16, |channels| sized(ResNetGenerator::new(1, 4), channels)),
+    restorer("edsr_baseline_x2", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(2))),
+    restorer("edsr_baseline_x3", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(3))),
+    restorer("edsr_baseline_x4", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(4))),
+    restorer("edsr-tiny", "edsr", [16, 16, 3], 255.0, UNPUBLISHED, |_| {
+        Box::new(Edsr { blocks: 2, width: 8, scale: 2 })
+    }),
+    restorer("dncnn", "dncnn", [128, 128, 1], 1.0, "MIT (KAIR)", |_| Box::new(DnCnn::GRAY)),
+    restorer("dncnn_color", "dncnn", [128, 128, 3], 1.0, "MIT (KAIR)", |_| Box::new(DnCnn::COLOR)),
+    restorer("dncnn-tiny", "dncnn", [16, 16, 3], 1.0, UNPUBLISHED, |_| {
+        Box::new(DnCnn { depth: 4, width: 8, channels: 3 })
+    }),
+    restorer("nafnet_width32", "nafnet", [256, 256, 3], 1.0, "MIT (NAFNet)", |_| Box::new(NafNet::SIDD_32)),
+    restorer("nafnet-tiny", "nafnet", [16, 16, 3], 1.0, UNPUBLISHED, |_| Box::new(NafNet::TINY)),
+    restorer("autoencoder", "autoencoder", [128, 128, 3], 1.0, UNPUBLISHED, |channels| {
+        sized(AutoEncoder::STANDARD, channels)
+    }),
+    restorer("autoencoder-tiny", "autoencoder", [32, 32, 3], 1.0, UNPUBLISHED, |channels| {
+        sized(AutoEncoder::TINY, channels)
+    }),
     yolox("yolox_nano", 416, |classes| sized(YoloX::NANO, classes)),
     yolox("yolox_tiny", 416, |classes| sized(YoloX::new(0.33, 0.375), classes)),
     yolox("yolox_s", 640, |classes| sized(YoloX::new(0.33, 0.5), classes)),

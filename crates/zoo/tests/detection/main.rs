@@ -89,6 +89,26 @@ fn yolo26n() {
 }
 
 #[test]
+fn yolov8s() {
+    check_real("yolov8s", 5e-4);
+}
+
+#[test]
+fn yolo11s() {
+    check_real("yolo11s", 5e-4);
+}
+
+#[test]
+fn yolo12s() {
+    check_real("yolo12s", 5e-4);
+}
+
+#[test]
+fn yolo26s() {
+    check_real("yolo26s", 5e-4);
+}
+
+#[test]
 fn yolox_nano() {
     check_real("yolox_nano", 5e-4);
 }

@@ -13,6 +13,7 @@ pub enum Engine {
     Reference,
     WideReference,
     Cpu,
+    WideCpu,
 }
 
 impl Engine {
@@ -24,6 +25,10 @@ impl Engine {
                 evaluate(&widened(graph), &inputs).unwrap()
             }
             Engine::Cpu => run_on_cpu(graph, inputs),
+            Engine::WideCpu => {
+                let inputs: Vec<HostTensor> = inputs.iter().map(wide_tensor).collect();
+                run_on_cpu(&widened(graph), &inputs)
+            }
         }
     }
 }

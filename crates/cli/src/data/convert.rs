@@ -1,0 +1,67 @@
+//! `octant data convert`: boxes from one form to another.
+
+use crate::output::{Json, count};
+use crate::{Ending, fetching};
+use anyhow::{Result, bail};
+use octant_data::detection::{BoxForm, convert};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Write a data set of boxes in another form; its images are copied, the source stays as it is
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// A .yaml file of Ultralytics' form, a COCO .json file, or a folder with either or with Annotations/*.xml
+    source: PathBuf,
+    /// The folder to write into; it must be new or empty
+    out: PathBuf,
+    /// The form to write
+    #[arg(long, value_enum)]
+    to: Form,
+    /// Labels listed that are left out
+    #[arg(long, default_value_t = 20)]
+    show: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Form {
+    /// Ultralytics' data.yaml with images/ and labels/
+    Yolo,
+    /// COCO's annotations/instances_*.json
+    Coco,
+    /// Pascal VOC's Annotations/*.xml
+    Voc,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Ending> {
+    let source = fetching::localise(&arguments.source, "data")?;
+    if !source.exists() {
+        bail!("there is no {}; give the folder or file of a data set", source.display());
+    }
+    let form = match arguments.to {
+        Form::Yolo => BoxForm::Yolo,
+        Form::Coco => BoxForm::Coco,
+        Form::Voc => BoxForm::Voc,
+    };
+    let done = convert(&source, &arguments.out, form)?;
+    let opens = done.opens.display();
+    if arguments.json {
+        Json::line(json!({
+            "event": "done", "images": done.images, "boxes": done.boxes, "dropped": done.dropped, "data": done.opens,
+        }));
+        return Ok(Ending::Done);
+    }
+    println!("{} with {} boxes in {opens}", count(done.images as u64, "image"), done.boxes);
+    if !done.dropped.is_empty() {
+        println!("\n{} left out:", count(done.dropped.len() as u64, "label"));
+        done.dropped.iter().take(arguments.show).for_each(|line| println!("  {line}"));
+        let more = done.dropped.len().saturating_sub(arguments.show);
+        if more > 0 {
+            println!("  … and {more} more (--show {})", done.dropped.len());
+        }
+    }
+    println!("next: octant data show {opens}, or octant train detect --data {opens}");
+    Ok(Ending::Done)
+}

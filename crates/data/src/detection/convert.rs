@@ -1,0 +1,221 @@
+//! From one form of boxes to another. The images are copied as they are; the source is only read.
+
+use super::{DetectionSet, LabeledImage, Part, RelativeBox, open};
+use crate::decode::{DecodeOptions, read_image};
+use crate::{DataError, Dataset};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// A form that boxes are kept in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoxForm {
+    /// Ultralytics' yaml file with one label file per image.
+    Yolo,
+    /// COCO's json, one file per part.
+    Coco,
+    /// Pascal VOC's xml, one file per image.
+    Voc,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Converted {
+    /// Images, of both parts.
+    pub images: usize,
+    /// Boxes.
+    pub boxes: usize,
+    /// Labels of the source that were left out, with reasons.
+    pub dropped: Vec<String>,
+    /// What to give to `open`.
+    pub opens: PathBuf,
+}
+
+/// A part under the name that its files get.
+struct Half {
+    name: &'static str,
+    images: Vec<(LabeledImage, String)>,
+}
+
+/// Writes the data set at `source` in another form into `out`, which must be empty or new.
+pub fn convert(source: &Path, out: &Path, form: BoxForm) -> Result<Converted, DataError> {
+    if out.exists() && out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(DataError::malformed(out, "it is not empty; give a new folder"));
+    }
+    let train = open(source, Part::Train)?;
+    let valid = open(source, Part::Val).ok().filter(|valid| valid.images() != train.images());
+    let mut result = Converted { opens: out.to_path_buf(), ..Converted::default() };
+    let names = train.class_names().to_vec();
+    let mut taken = HashSet::new();
+    let mut halves = Vec::new();
+    for (name, set) in [("train", Some(&train)), ("val", valid.as_ref())] {
+        let Some(set) = set else { continue };
+        result.dropped.extend(set.dropped().iter().map(ToString::to_string));
+        halves.push(Half { name, images: numbered(set, &names, &mut taken)? });
+    }
+    result.dropped.sort();
+    result.dropped.dedup();
+    for (image, _) in halves.iter().flat_map(|half| &half.images) {
+        result.images += 1;
+        result.boxes += image.boxes.len();
+    }
+    match form {
+        BoxForm::Yolo => result.opens = yolo(out, &halves, &names)?,
+        BoxForm::Coco => coco(out, &halves, &names)?,
+        BoxForm::Voc => voc(out, &halves, &names)?,
+    }
+    Ok(result)
+}
+
+/// Images with the classes of the training part, each under a file name of its own.
+fn numbered(
+    set: &DetectionSet,
+    names: &[String],
+    taken: &mut HashSet<String>,
+) -> Result<Vec<(LabeledImage, String)>, DataError> {
+    let number = |class: u32| -> Result<u32, DataError> {
+        let name = set.class_names().get(class as usize).cloned().unwrap_or_default();
+        let position = names.iter().position(|known| *known == name);
+        position.map(|position| position as u32).ok_or_else(|| {
+            DataError::request(format!("the class {name:?} is in the validation part alone; it cannot be learned"))
+        })
+    };
+    set.images()
+        .iter()
+        .map(|image| {
+            let stem = image.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let ending = image.path.extension().unwrap_or_default().to_string_lossy().into_owned();
+            let free = std::iter::once(stem.clone()).chain((2..).map(|count| format!("{stem}-{count}")));
+            let stem = free.into_iter().find(|stem| taken.insert(stem.clone())).unwrap_or(stem);
+            let boxes = image.boxes.iter().map(|object| Ok(RelativeBox { class: number(object.class)?, ..*object }));
+            let boxes = boxes.collect::<Result<_, DataError>>()?;
+            Ok((LabeledImage { boxes, ..image.clone() }, format!("{stem}.{ending}")))
+        })
+        .collect()
+}
+
+fn create(folder: &Path) -> Result<(), DataError> {
+    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), DataError> {
+    std::fs::write(path, text).map_err(|error| DataError::io(path, error))
+}
+
+fn copy(image: &LabeledImage, to: &Path) -> Result<(), DataError> {
+    std::fs::copy(&image.path, to).map(drop).map_err(|error| DataError::io(&image.path, error))
+}
+
+/// Height and width, as decoding gives them: upright.
+fn size(image: &LabeledImage) -> Result<[usize; 2], DataError> {
+    let [height, width, _] = read_image(&image.path, &DecodeOptions::default())?.dims();
+    Ok([height, width])
+}
+
+fn yolo(out: &Path, halves: &[Half], names: &[String]) -> Result<PathBuf, DataError> {
+    let mut yaml = String::from("path: .\n");
+    for half in halves {
+        let [images, labels] = ["images", "labels"].map(|kind| out.join(kind).join(half.name));
+        create(&images)?;
+        create(&labels)?;
+        let _ = writeln!(yaml, "{}: images/{}", half.name, half.name);
+        for (image, name) in &half.images {
+            copy(image, &images.join(name))?;
+            let mut lines = String::new();
+            for RelativeBox { class, corners: [x0, y0, x1, y1] } in &image.boxes {
+                let (x, y, width, height) = ((x0 + x1) / 2.0, (y0 + y1) / 2.0, x1 - x0, y1 - y0);
+                // Writing to a string cannot fail.
+                let _ = writeln!(lines, "{class} {x:.8} {y:.8} {width:.8} {height:.8}");
+            }
+            write(&labels.join(name).with_extension("txt"), &lines)?;
+        }
+    }
+    if let [only] = halves {
+        // Theirs wants both keys; without a part for validation, some images are held out.
+        let _ = writeln!(yaml, "val: images/{}", only.name);
+    }
+    yaml += "names:\n";
+    for (class, name) in names.iter().enumerate() {
+        let _ = writeln!(yaml, "  {class}: \"{}\"", name.replace('"', "'"));
+    }
+    let file = out.join("data.yaml");
+    write(&file, &yaml)?;
+    Ok(file)
+}
+
+fn coco(out: &Path, halves: &[Half], names: &[String]) -> Result<(), DataError> {
+    create(&out.join("annotations"))?;
+    let categories = names.iter().enumerate().map(|(class, name)| json!({ "id": class + 1, "name": name }));
+    let categories: Vec<Value> = categories.collect();
+    for half in halves {
+        create(&out.join(half.name))?;
+        let (mut images, mut annotations) = (Vec::new(), Vec::new());
+        for (number, (image, name)) in half.images.iter().enumerate() {
+            copy(image, &out.join(half.name).join(name))?;
+            let [height, width] = size(image)?;
+            let id = image.id.unwrap_or(number as u64 + 1);
+            images.push(json!({ "id": id, "file_name": name, "width": width, "height": height }));
+            for object in &image.boxes {
+                let [x0, y0, x1, y1] = object.corners;
+                let (x, y) = (x0 * width as f64, y0 * height as f64);
+                let (w, h) = ((x1 - x0) * width as f64, (y1 - y0) * height as f64);
+                annotations.push(json!({
+                    "id": annotations.len() + 1, "image_id": id, "category_id": object.class + 1,
+                    "bbox": [x, y, w, h], "area": w * h, "iscrowd": 0,
+                }));
+            }
+        }
+        let text = json!({ "images": images, "categories": categories, "annotations": annotations }).to_string();
+        write(&out.join(format!("annotations/instances_{}.json", half.name)), &text)?;
+    }
+    Ok(())
+}
+
+fn voc(out: &Path, halves: &[Half], names: &[String]) -> Result<(), DataError> {
+    for folder in ["Annotations", "JPEGImages", "ImageSets/Main"] {
+        create(&out.join(folder))?;
+    }
+    for half in halves {
+        let mut list = String::new();
+        for (image, name) in &half.images {
+            copy(image, &out.join("JPEGImages").join(name))?;
+            let [height, width] = size(image)?;
+            let stem = Path::new(name).with_extension("");
+            let _ = writeln!(list, "{}", stem.display());
+            let mut text = format!(
+                "<annotation>\n  <filename>{}</filename>\n  <size><width>{width}</width><height>{height}</height>\
+                 <depth>3</depth></size>\n",
+                escaped(name)
+            );
+            for object in &image.boxes {
+                let class = names.get(object.class as usize).map(|name| escaped(name)).unwrap_or_default();
+                let [x0, y0, x1, y1] = object.corners;
+                // Pixels count from 1 and both ends are included; parts of a pixel are kept.
+                let [xmin, xmax] = [x0 * width as f64 + 1.0, x1 * width as f64].map(decimals);
+                let [ymin, ymax] = [y0 * height as f64 + 1.0, y1 * height as f64].map(decimals);
+                let _ = writeln!(
+                    text,
+                    "  <object><name>{class}</name><difficult>0</difficult><bndbox><xmin>{xmin}</xmin>\
+                     <ymin>{ymin}</ymin><xmax>{xmax}</xmax><ymax>{ymax}</ymax></bndbox></object>"
+                );
+            }
+            text += "</annotation>\n";
+            write(&out.join("Annotations").join(stem).with_extension("xml"), &text)?;
+        }
+        write(&out.join("ImageSets/Main").join(format!("{}.txt", half.name)), &list)?;
+    }
+    Ok(())
+}
+
+/// Whole numbers without a point, others with four digits after it.
+fn decimals(value: f64) -> String {
+    match (value - value.round()).abs() < 5e-5 {
+        true => format!("{}", value.round()),
+        false => format!("{value:.4}"),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

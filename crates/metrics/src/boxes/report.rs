@@ -1,0 +1,94 @@
+//! Everything that an evaluation of boxes says, computed once.
+
+use super::{BoxConfusion, BoxScores, CocoSummary, Curves, OperatingPoint, SizeRange};
+use crate::Metric;
+
+/// What an evaluation of boxes found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoxReport {
+    /// By COCO's rules: the figures that are printed.
+    pub coco: CocoSummary,
+    /// mAP50-95 and mAP50 by Ultralytics' rules, for comparison with what it prints.
+    pub interpolated: [f64; 2],
+    /// What every threshold on the score would give.
+    pub curves: Curves,
+    /// Which classes were taken for which, and for background.
+    pub confusion: BoxConfusion,
+    /// Objects per class.
+    pub objects: Vec<usize>,
+    /// Objects per range of sizes: small, medium, large.
+    pub sizes: [usize; 3],
+    /// Images judged.
+    pub images: usize,
+}
+
+impl BoxScores {
+    /// All of it.
+    pub fn report(&self) -> BoxReport {
+        let interpolated = self.interpolated();
+        let sizes = [SizeRange::Small, SizeRange::Medium, SizeRange::Large].map(|range| {
+            let [least, most] = range.areas();
+            let objects = self.images.iter().flat_map(|(truth, _)| truth).filter(|object| !object.crowd);
+            objects.filter(|object| (least..=most).contains(&object.area)).count()
+        });
+        BoxReport {
+            coco: self.coco(),
+            interpolated: [interpolated.map50_95(), interpolated.map50()],
+            curves: self.curves(),
+            confusion: self.confusion(),
+            objects: self.objects(),
+            sizes,
+            images: self.images(),
+        }
+    }
+}
+
+impl BoxReport {
+    /// The threshold where precision and recall are best together.
+    pub fn best(&self) -> Option<OperatingPoint> {
+        self.curves.best()
+    }
+
+    /// The metrics of a validation; 0 where there is nothing to find.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let point = self.best();
+        let at = |value: Option<f64>| value.unwrap_or(0.0);
+        let figure = |index: usize| (CocoSummary::NAMES[index].to_string(), self.coco.figures[index].max(0.0));
+        vec![
+            figure(0),
+            figure(1),
+            figure(2),
+            ("precision".into(), at(point.map(|point| point.precision))),
+            ("recall".into(), at(point.map(|point| point.recall))),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FoundBox, Rectangle, TrueBox};
+    use super::*;
+
+    #[test]
+    fn a_hand_made_case_has_the_figures_that_follow_from_it() {
+        let rectangle = |x: f64, side: f64| Rectangle { x, y: 0.0, width: side, height: side };
+        let mut scores = BoxScores::new(2);
+        // One small object that is found, one large one that is missed, one answer in vain.
+        let truth = vec![TrueBox::new(0, rectangle(0.0, 20.0)), TrueBox::new(1, rectangle(200.0, 100.0))];
+        let answer = |class, x, score| FoundBox { class, rectangle: rectangle(x, 20.0), score };
+        scores.observe(truth, vec![answer(0, 0.0, 0.9), answer(0, 600.0, 0.8)]);
+        let report = scores.report();
+        assert_eq!((report.objects.clone(), report.sizes, report.images), (vec![1, 1], [1, 0, 1], 1));
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(close(report.coco.per_class[0], 1.0) && close(report.coco.per_class[1], 0.0));
+        assert!(close(report.coco.figures[3], 1.0), "small objects: {:?}", report.coco.figures);
+        assert!(close(report.coco.figures[4], -1.0) && close(report.coco.figures[5], 0.0), "medium and large ones");
+        assert!((report.interpolated[1] - 0.4975).abs() < 1e-6, "{:?}", report.interpolated);
+        let background = 2;
+        assert_eq!(report.confusion.count(0, 0), 1);
+        assert_eq!((report.confusion.count(background, 1), report.confusion.count(0, background)), (1, 1));
+        let metrics = report.metrics();
+        assert_eq!(metrics[0].0, "mAP50-95");
+        assert!(close(metrics[0].1, 0.5), "{metrics:?}");
+    }
+}

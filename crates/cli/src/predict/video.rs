@@ -155,7 +155,7 @@ impl Encoder {
 
     pub fn write(&mut self, image: &Image<u8>) -> Result<()> {
         let input = self.input.as_mut().context("the video was finished already")?;
-        write!(input, "P6 {} {} 255\n", image.width(), image.height())?;
+        writeln!(input, "P6 {} {} 255", image.width(), image.height())?;
         Ok(input.write_all(image.values())?)
     }
 

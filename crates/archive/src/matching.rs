@@ -45,8 +45,9 @@ pub struct OtherShape {
     pub found: Shape,
 }
 
-/// Batch-norm's step counter: absent from old files, of no use for inference, and never a reason to complain.
-const COUNTER: &str = "num_batches_tracked";
+/// What PyTorch files hold beside weights: batch norm's step counter, and tables of windowed attention that follow from
+/// its size. Some files lack them, nobody needs them, so they are never a reason to complain.
+const BESIDE: [&str; 3] = ["num_batches_tracked", "relative_position_index", "attn_mask"];
 
 impl Matching {
     /// Compares an archive with the wanted parameters. `head` names the modules that end in one value per class, such
@@ -64,12 +65,12 @@ impl Matching {
                     let list = if is_under(name, head) { &mut matching.other_head } else { &mut matching.other_shape };
                     list.push(other);
                 }
-                None if is_counter(name) => {}
+                None if is_beside(name) => {}
                 None if is_under(name, head) => matching.missing_head.push((name.clone(), shape.clone())),
                 None => matching.missing.push((name.clone(), shape.clone())),
             }
         }
-        let unknown = archive.tensors.iter().filter(|(name, _)| !known.contains(name.as_str()) && !is_counter(name));
+        let unknown = archive.tensors.iter().filter(|(name, _)| !known.contains(name.as_str()) && !is_beside(name));
         matching.unexpected = unknown.map(|(name, tensor)| (name.clone(), tensor.shape().clone())).collect();
         matching
     }
@@ -98,8 +99,8 @@ impl Matching {
     }
 }
 
-fn is_counter(name: &str) -> bool {
-    name == COUNTER || name.ends_with(".num_batches_tracked")
+fn is_beside(name: &str) -> bool {
+    BESIDE.contains(&name.rsplit('.').next().unwrap_or(name))
 }
 
 fn is_under(name: &str, modules: &[&str]) -> bool {

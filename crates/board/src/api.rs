@@ -29,6 +29,7 @@ pub(crate) fn router(store: Arc<Store>) -> Router {
         .route("/api/plot", get(media::plot))
         .route("/api/judgement", get(judgement::judgement))
         .route("/api/machine", get(machine::machine))
+        .route("/api/network", get(machine::network))
         .route("/api/log", get(machine::log))
         .route("/api/live", get(live));
     for (path, kind, bytes) in assets::ASSETS {

@@ -25,6 +25,7 @@ pub(crate) const ASSETS: &[(&str, &str, &[u8])] = &[
     script!("images.js"),
     script!("judgement.js"),
     script!("machine.js"),
+    script!("network.js"),
     script!("histograms.js"),
     script!("log.js"),
 ];

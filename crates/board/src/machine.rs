@@ -1,7 +1,7 @@
-//! Where the time of a run went, and what it said.
+//! What a run computes, where its time went, and what it said.
 
 use crate::answer::{Answer, Shared, find, finite};
-use crate::facts::read_end;
+use crate::facts::{read_end, read_plain};
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -38,6 +38,14 @@ pub(crate) async fn machine(State(store): Shared, Query(query): Query<MachineQue
     let lines: Vec<&str> = text.lines().filter(is_about_it).collect();
     let lines = &lines[lines.len().saturating_sub(LINES)..];
     Ok(Json(json!({ "columns": columns, "lines": lines })))
+}
+
+/// `network.json`: the network's blocks with shapes, parameters and cost.
+pub(crate) async fn network(State(store): Shared, Query(query): Query<MachineQuery>) -> Answer {
+    let run = find(&store, query.run)?;
+    let text = read_plain(&run.path().join("network.json"));
+    let network: Option<serde_json::Value> = text.and_then(|text| serde_json::from_str(&text).ok());
+    Ok(Json(json!({ "network": network })))
 }
 
 /// The end of `log.txt`, or the lines of it that contain a text.

@@ -1,5 +1,7 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
+mod translated;
+
 use crate::boxes;
 use crate::judged::Judged;
 use crate::prepare::{self, Data};
@@ -61,7 +63,10 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;
     let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
     let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
-    let canvas = draw(&samples, &images, &answers, &data.classes);
+    let canvas = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
+        true => translated::draw(&samples, &images, &answers, recipe.task != "cyclegan"),
+        false => draw(&samples, &images, &answers, &data.classes),
+    };
     std::fs::create_dir_all(run.join("plots"))?;
     canvas.save(&run.join("plots/predictions.png"))?;
     let [width, height] = canvas.size();
@@ -124,6 +129,7 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
             let found = found(answer, names);
             (format!("{} found", found.len()), format!("of {}", boxes.len()), INK)
         }
+        Target::Image(_) => (String::new(), String::new(), INK),
     }
 }
 
@@ -134,9 +140,9 @@ fn enlarged(image: &Image<u8>, factor: usize, target: &Target, answer: &[f64], n
         return boxes::drawn(image, factor, truth, &found(answer, names), names).into_values();
     }
     let [height, width, _] = image.dims();
-    let places =
+    let positions =
         (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));
-    places
+    positions
         .flat_map(|(row, column)| {
             let pixel = image.pixel(row, column);
             let plain = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);

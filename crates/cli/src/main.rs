@@ -16,6 +16,7 @@ mod device;
 mod devices;
 mod eval;
 mod events;
+mod features;
 mod fetching;
 mod flags;
 mod gallery;
@@ -61,6 +62,8 @@ enum Command {
     Eval(eval::Arguments),
     /// Ask a run, or a model with weights, about images or tensors
     Predict(predict::Arguments),
+    /// Write what a network sees in images as numbers, or judge how well they tell classes apart
+    Features(features::Arguments),
     /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
     /// Show runs in a browser, live
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Command::Train(arguments) => train::run(arguments),
         Command::Eval(arguments) => eval::run(arguments),
         Command::Predict(arguments) => predict::run(arguments),
+        Command::Features(arguments) => features::run(arguments),
         Command::Events(arguments) => events::run(arguments),
         Command::Board(arguments) => board::run(arguments),
         Command::Recipes(arguments) => recipes::run(arguments),

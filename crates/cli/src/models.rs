@@ -69,6 +69,7 @@ fn as_json(entry: &Entry, size: &Size) -> serde_json::Value {
         Task::Classify => "classify",
         Task::Segment => "segment",
         Task::Detect => "detect",
+        Task::Translate => "image-to-image",
     };
     json!({
         "event": "model", "name": entry.name, "aliases": entry.aliases, "family": entry.family, "task": task,

@@ -122,8 +122,16 @@ pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
         octant_zoo::Task::Classify => "imagenet-resnet50",
         octant_zoo::Task::Segment => "mshnet-irstd",
         octant_zoo::Task::Detect => "detect",
+        octant_zoo::Task::Translate if entry.family.ends_with("generator") => "pix2pix",
+        octant_zoo::Task::Translate => "restore",
     };
-    let recipe = recipes::check(recipes::table(base)?)?;
+    let mut recipe = recipes::check(recipes::table(base)?)?;
+    let factor = (entry.build)(entry.classes).enlarges();
+    if let Some(degrade) = recipe.degrade.as_mut().filter(|_| factor > 1) {
+        degrade.shrink = Some(factor);
+    }
     let name = entry.name.to_string();
-    Ok(Recipe { name: name.clone(), model: name, classes: Some(entry.classes), ..recipe })
+    // Networks that come without a head are measured with one.
+    let classes = if entry.classes == 0 { 1000 } else { entry.classes };
+    Ok(Recipe { name: name.clone(), model: name, classes: Some(classes), ..recipe })
 }

@@ -3,6 +3,8 @@
 mod boxes;
 mod images;
 mod tensors;
+mod tiles;
+mod translated;
 mod video;
 mod writer;
 
@@ -49,7 +51,7 @@ pub(crate) struct Arguments {
     /// Raw tensors: the pooled features instead of the network's output
     #[arg(long, requires = "input")]
     features: bool,
-    /// Raw tensors: where the output goes as .npy. Images: the folder for masks/ and overlays/
+    /// Raw tensors: where the output goes as .npy. Images: the folder for masks/, overlays/ or the images made
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// How many classes are shown of each image; 5 with --model, otherwise 1
@@ -91,6 +93,9 @@ pub(crate) struct Arguments {
     /// Detectors: write all boxes as a COCO results file
     #[arg(long, value_name = "FILE")]
     coco: Option<PathBuf>,
+    /// Image to image: larger images are cut into overlapping tiles of this side, so that they fit into memory
+    #[arg(long, default_value_t = 1024)]
+    tile: usize,
     /// Print one JSON object per image instead of CSV
     #[arg(long)]
     json: bool,

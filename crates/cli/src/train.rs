@@ -11,9 +11,10 @@ use crate::show::Display;
 use crate::{Ending, compiling, device, gallery, prepare};
 use anyhow::{Context, Result, bail};
 use arguments::{Resolved, resolve, time};
-use octant_recipe::lints;
+use octant_recipe::{Recipe, lints};
 use octant_runtime::CompileOptions;
-use octant_train::run::{self, Plan};
+use octant_train::run::{self, RunPlan};
+use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
 use story::{finish, introduce, way_back};
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         display.say(&format!("weights from {}: {matching}", path.display()));
         known = values;
     }
-    let plan = Plan {
+    let plan = RunPlan {
         compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile },
         record: arguments.profile.then_some(RECORDED_STEPS),
         deadline,
@@ -75,6 +76,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     // Held until the run is over.
     let _board = arguments.board.then(|| crate::board::beside(&path, &mut |text| display.say(text)));
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
+    directory.write("network.json", describe(&recipe, &plan)?)?;
     let summary = run::run(&plan, directory, checkpoint, &mut display).map_err(|error| way_back(error, &path))?;
     let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);
     // An image is worth having, but not worth failing for after hours of training.
@@ -82,4 +84,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         display.say(&format!("the image of predictions could not be made: {error:#}"));
     }
     finish(&recipe, &data, &path, &summary, &arguments)
+}
+
+/// The network of the last phase by blocks, for the board.
+fn describe(recipe: &Recipe, plan: &RunPlan) -> Result<String> {
+    let Some(phase) = plan.phases.last() else { return Ok("null".into()) };
+    let blocks = octant_train::network::blocks(&phase.step(&plan.step, &plan.mesh))?;
+    let block = |block: &octant_train::network::Block| {
+        let (path, output) = (&block.path, block.output.to_string());
+        json!({ "path": path, "output": output, "parameters": block.parameters, "flops": block.flops })
+    };
+    Ok(json!({ "model": recipe.model, "blocks": blocks.iter().map(block).collect::<Vec<_>>() }).to_string())
 }

@@ -1,5 +1,7 @@
 //! The `weights` command: published weights, and files of tensors from one format to another.
 
+mod adapters;
+
 use crate::output::{Json, bytes};
 use crate::{Ending, fetching};
 use anyhow::{Context, Result, bail};
@@ -49,6 +51,23 @@ enum Command {
         #[arg(long)]
         model: Option<String>,
     },
+    /// Merge low-rank adapters into the weights beside which they learned: the file needs no adapters any more
+    Merge {
+        /// A run that was trained with adapters, its file of weights, or with --adapter any weights
+        from: PathBuf,
+        /// What is written, .safetensors
+        to: PathBuf,
+        /// A folder with an adapter that was saved apart, by `octant weights split` or by peft
+        #[arg(long, value_name = "DIR")]
+        adapter: Option<PathBuf>,
+    },
+    /// Write the low-rank adapters and the head of a run into a folder that peft reads, without the other weights
+    Split {
+        /// A run that was trained with adapters, or its file of weights
+        from: PathBuf,
+        /// The folder that is written
+        to: PathBuf,
+    },
     /// List the tensors of a file, and what else it says
     Show {
         /// A safetensors or PyTorch file
@@ -67,6 +86,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
                 false => println!("{}", to.display()),
             }
         }
+        Command::Merge { from, to, adapter } => adapters::merge(&from, adapter.as_deref(), &to, arguments.json)?,
+        Command::Split { from, to } => adapters::split(&from, &to, arguments.json)?,
         Command::Show { file } => show(&file, arguments.json)?,
     }
     Ok(Ending::Done)

@@ -179,3 +179,34 @@ fn the_loss_of_every_step_is_told() {
     let log = std::fs::read_to_string(folder.path().join("run/log.txt")).unwrap();
     assert!(log.contains("epoch 1  phase 0  step 8"), "{log}");
 }
+
+#[test]
+fn a_run_shows_itself_and_its_network_in_a_browser_while_it_trains() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = done(folder.path(), &format!("{TINY} --epochs 1 --board --out run"));
+    assert!(said.contains("board: http://127.0.0.1:"), "{said}");
+    let network: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("run/network.json")).unwrap()).unwrap();
+    let blocks = network["blocks"].as_array().unwrap();
+    let parameters: u64 = blocks
+        .iter()
+        .filter(|block| !block["path"].as_str().unwrap().contains('.'))
+        .map(|block| block["parameters"].as_u64().unwrap())
+        .sum();
+    let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
+    let (specs, _) = octant_zoo::describe(&*model, [28, 28, 1]).unwrap();
+    let expected: usize = specs.iter().map(|spec| spec.shape.elements()).sum();
+    assert_eq!(parameters as usize, expected, "{network}");
+    assert!(blocks.iter().all(|block| block["output"].as_str().unwrap().starts_with("f32[")), "{network}");
+}
+
+#[test]
+fn a_run_that_is_not_there_is_answered_with_one_of_nearly_that_name() {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), &format!("{TINY} --epochs 1 --out runs/glyphs-1"));
+    refused(folder.path(), "octant eval runs/glyps-1", "there is no runs/glyps-1; did you mean runs/glyphs-1?");
+    let own = "octant recipes classify | sed 's/^batch_size.*/batch_size = \"many\"/' > own.toml";
+    done(folder.path(), own);
+    let (_, said) = shell(folder.path(), "octant train own.toml");
+    assert!(said.contains("`batch_size` must be a whole number"), "{said}");
+}

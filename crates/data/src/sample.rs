@@ -79,6 +79,8 @@ pub enum Target {
     Values(Vec<f32>),
     /// The objects in it.
     Boxes(Vec<LabeledBox>),
+    /// Another image: what this one should become, or one of the other domain. It moves with the image.
+    Image(Image<u8>),
 }
 
 /// An image and what is to be predicted about it.

@@ -8,12 +8,15 @@
 //! Two metrics cannot be summed and look at every prediction on the host: detection of components ([`Detection`]) and of
 //! boxes ([`boxes`]).
 //!
+//! [`features`] judges features by their neighbors and by a linear layer.
+//!
 //! Start reading at [`classes`], then [`masks`].
 
 pub mod boxes;
 pub mod classes;
 mod components;
 mod detection;
+pub mod features;
 pub mod images;
 pub mod masks;
 pub mod roc;

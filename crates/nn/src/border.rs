@@ -24,6 +24,8 @@ pub enum Border {
     },
     /// One value per channel: `[C, 1, 1]` there, `[C]` here.
     ChannelColumn,
+    /// One value per channel: `[1, C, 1, 1]` there, `[C]` here.
+    ChannelImage,
 }
 
 /// How a tensor there becomes one here: read it under other dimensions, reorder the axes, read the result under others.
@@ -43,6 +45,7 @@ impl Border {
             Border::Dense | Border::Flattened { .. } => vec![at(1), at(0)],
             Border::Pointwise => vec![at(1), at(0), 1, 1],
             Border::ChannelColumn => vec![at(0), 1, 1],
+            Border::ChannelImage => vec![1, at(0), 1, 1],
         }
     }
 
@@ -70,7 +73,7 @@ impl Border {
     fn passage(self, dims: &[usize]) -> Passage {
         let reference = self.reference_dims(dims);
         match self {
-            Border::Same | Border::ChannelColumn => {
+            Border::Same | Border::ChannelColumn | Border::ChannelImage => {
                 Passage { permutation: (0..reference.len()).collect(), unfolded: reference }
             }
             Border::Convolution => Passage { unfolded: reference, permutation: vec![2, 3, 1, 0] },
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn every_border_leads_back() {
-        let cases: [(Border, &[usize]); 7] = [
+        let cases: [(Border, &[usize]); 8] = [
             (Border::Same, &[2, 3]),
             (Border::Convolution, &[3, 5, 2, 4]),
             (Border::TransposedConvolution, &[2, 2, 3, 4]),
@@ -112,6 +115,7 @@ mod tests {
             (Border::Pointwise, &[3, 4]),
             (Border::Flattened { height: 2, width: 3 }, &[24, 5]),
             (Border::ChannelColumn, &[7]),
+            (Border::ChannelImage, &[7]),
         ];
         for (border, dims) in cases {
             let here = counting(dims);

@@ -1,6 +1,6 @@
 //! The context of one traced network: its mode, its precision, and the variables it has declared.
 
-use crate::{Border, Init, Kind, Scope, Variable, VariableSpec, threefry::path_hash};
+use crate::{Adapters, Border, Init, Kind, Objective, Scope, Variable, VariableSpec, threefry::path_hash};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -89,11 +89,18 @@ struct Inner {
     /// The training key after seed and step are mixed, made once.
     mixed_key: Option<Tensor>,
     variables: RefCell<Vec<Variable>>,
-    places: RefCell<HashMap<String, usize>>,
+    positions: RefCell<HashMap<String, usize>>,
     /// How many blocks have begun.
     blocks: Cell<usize>,
     inside_block: Cell<bool>,
+    adapters: RefCell<Option<Rc<Adapters>>>,
+    /// Paths below which variables belong to training alone.
+    companions: RefCell<Vec<String>>,
+    minimizer: RefCell<Option<Minimizer>>,
 }
+
+/// What [`Context::minimize`] does: takes gradients and moves parameters.
+type Minimizer = Rc<dyn Fn(&Context, &[Objective])>;
 
 impl Context {
     /// A context that declares its variables as inputs of `trace`.
@@ -102,15 +109,67 @@ impl Context {
             Mode::Train(Training { key: Some(key), .. }) => Some(key.random_bits(&[2])),
             _ => None,
         };
-        let (variables, places, blocks, inside_block) = Default::default();
+        let (variables, positions, blocks, inside_block, adapters, companions, minimizer) = Default::default();
         let trace = trace.clone();
-        let inner = Inner { trace, mode, precision, mixed_key, variables, places, blocks, inside_block };
+        let inner = Inner {
+            trace,
+            mode,
+            precision,
+            mixed_key,
+            variables,
+            positions,
+            blocks,
+            inside_block,
+            adapters,
+            companions,
+            minimizer,
+        };
         Context { inner: Rc::new(inner) }
     }
 
     /// The scope of the whole network: its variables have paths without a prefix.
     pub fn root(&self) -> Scope {
         Scope::new(self.clone(), "".into())
+    }
+
+    /// Linear layers that are built from now on have adapters where these say so.
+    pub fn adapt(&self, adapters: &Adapters) {
+        *self.inner.adapters.borrow_mut() = Some(Rc::new(adapters.clone()));
+    }
+
+    /// The adapters, if the layer at that path has one.
+    pub(crate) fn adapters_of(&self, layer: &str) -> Option<Rc<Adapters>> {
+        self.inner.adapters.borrow().clone().filter(|adapters| adapters.includes(layer))
+    }
+
+    /// The scope of a network, or of other variables, that only training needs: a discriminator, a pool of images. They
+    /// are kept in checkpoints, but not in the model's file, and no moving average is taken of them.
+    pub fn companion(&self, name: &str) -> Scope {
+        let mut companions = self.inner.companions.borrow_mut();
+        if !companions.iter().any(|known| known == name) {
+            companions.push(name.to_string());
+        }
+        Scope::new(self.clone(), name.into())
+    }
+
+    /// Moves parameters now, inside of the step: whatever reads them afterwards sees their new values, through which no
+    /// gradient flows. Objectives of one call are all taken at the same values. Nothing happens where nobody
+    /// [minimizes](Context::on_minimize), as in evaluation.
+    pub fn minimize(&self, objectives: &[Objective]) {
+        let minimizer = self.inner.minimizer.borrow().clone();
+        if let Some(minimizer) = minimizer {
+            minimizer(self, objectives);
+        }
+    }
+
+    /// Sets what [`minimize`](Context::minimize) does; it is to call [`set_parameter`](Context::set_parameter).
+    pub fn on_minimize(&self, minimizer: impl Fn(&Context, &[Objective]) + 'static) {
+        *self.inner.minimizer.borrow_mut() = Some(Rc::new(minimizer));
+    }
+
+    /// The value that a variable has from now on, by its place in [`variables`](Context::variables).
+    pub fn set_parameter(&self, position: usize, value: Tensor) {
+        self.inner.variables.borrow_mut()[position].updated = Some(value);
     }
 
     /// Everything declared so far, in the order of declaration.
@@ -138,17 +197,19 @@ impl Context {
         self.inner.mixed_key.as_ref().map(|key| key.fold_in(path_hash(path)))
     }
 
-    /// The input of that path. Declaring it again gives the same input and must repeat the same dimensions.
+    /// The variable of that path as it is now: an input of the graph, or what updates and forward passes so far have made
+    /// of it. Declaring it again must repeat the same dimensions.
     pub(crate) fn declare(&self, path: String, dims: &[usize], kind: Kind, init: Init, border: Border) -> Tensor {
-        if let Some(&place) = self.inner.places.borrow().get(&path) {
-            let value = self.inner.variables.borrow()[place].value.clone();
-            return value.assert_dims(dims);
+        if let Some(&position) = self.inner.positions.borrow().get(&path) {
+            return self.inner.variables.borrow()[position].current().assert_dims(dims);
         }
         let shape = Shape::new(DType::F32, dims);
-        let spec = VariableSpec { path: path.clone(), shape, kind, init, border, layer: self.layer() };
+        let below = |scope: &String| path.strip_prefix(scope.as_str()).is_some_and(|rest| rest.starts_with('.'));
+        let companion = self.inner.companions.borrow().iter().any(below);
+        let spec = VariableSpec { path: path.clone(), shape, kind, init, border, layer: self.layer(), companion };
         let value = self.inner.trace.input(&path, spec.shape.clone());
         let mut variables = self.inner.variables.borrow_mut();
-        self.inner.places.borrow_mut().insert(path, variables.len());
+        self.inner.positions.borrow_mut().insert(path, variables.len());
         variables.push(Variable { spec, value: value.clone(), updated: None });
         value
     }
@@ -176,9 +237,9 @@ impl Context {
 
     /// Notes a statistic's value after this step.
     pub(crate) fn set_update(&self, path: &str, value: Tensor) {
-        let place = self.inner.places.borrow().get(path).copied();
-        match place {
-            Some(place) => self.inner.variables.borrow_mut()[place].updated = Some(value),
+        let position = self.inner.positions.borrow().get(path).copied();
+        match position {
+            Some(position) => self.inner.variables.borrow_mut()[position].updated = Some(value),
             None => {
                 self.inner.trace.fail(format!("{path} is updated but was never declared"), Shape::scalar(DType::F32));
             }

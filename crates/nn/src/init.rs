@@ -22,6 +22,13 @@ pub enum Init {
         /// The standard deviation.
         deviation: f64,
     },
+    /// A bell around another mean.
+    NormalAround {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        deviation: f64,
+    },
     /// A bell around 0, drawn again when the value leaves `[-bound, bound]`.
     TruncatedNormal {
         /// The standard deviation before truncation.
@@ -65,6 +72,11 @@ pub fn zeros(_: Fans) -> Init {
     ZEROS
 }
 
+/// A bell of deviation 0.02: what GANs of the DCGAN line start from.
+pub fn normal_02(_: Fans) -> Init {
+    Init::Normal { deviation: 0.02 }
+}
+
 /// PyTorch's `trunc_normal_`: a bell of deviation 0.02 cut at ±2 (not at two deviations).
 pub fn truncated_normal_02(_: Fans) -> Init {
     Init::TruncatedNormal { deviation: 0.02, bound: 2.0 }
@@ -81,6 +93,10 @@ impl Init {
             Init::Counting => values.iter_mut().enumerate().for_each(|(index, value)| *value = index as f32),
             Init::Uniform { bound } => fill(values, key, Distribution::Uniform { bound }),
             Init::Normal { deviation } => fill(values, key, Distribution::Normal { deviation: deviation as f32 }),
+            Init::NormalAround { mean, deviation } => {
+                fill(values, key, Distribution::Normal { deviation: deviation as f32 });
+                values.iter_mut().for_each(|value| *value += mean as f32);
+            }
             Init::TruncatedNormal { deviation, bound } => {
                 let (deviation, bound) = (deviation as f32, bound as f32);
                 fill(values, key, Distribution::Normal { deviation });

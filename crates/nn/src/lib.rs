@@ -24,21 +24,25 @@
 //!
 //! Start reading at [`Context`] and [`Scope`], then at any file of [`layers`].
 
+mod adapter;
 mod border;
 mod context;
 mod draw;
 pub mod init;
 pub mod layers;
 pub mod loss;
+mod objective;
 pub mod optimizer;
 pub mod schedule;
 mod scope;
 pub mod threefry;
 mod variable;
 
+pub use adapter::Adapters;
 pub use border::Border;
 pub use context::{Context, Mode, Precision, Training};
 pub use init::{Fans, Init};
+pub use objective::Objective;
 pub use optimizer::Optimizer;
 pub use schedule::Schedule;
 pub use scope::Scope;

@@ -28,6 +28,8 @@ pub struct VariableSpec {
     /// How deep it lies: 0 in front of the first block, then the number of its block, then one more than the last block's.
     /// Layer-wise learning rates go by it.
     pub layer: usize,
+    /// It belongs to training alone, such as a discriminator's: kept in checkpoints, but not in the model's file.
+    pub companion: bool,
 }
 
 impl VariableSpec {
@@ -55,6 +57,14 @@ pub struct Variable {
     pub spec: VariableSpec,
     /// The graph's input that carries it, always f32.
     pub value: Tensor,
-    /// For a statistic that the forward pass followed: its value after this step.
+    /// Its value after what was traced so far: of a statistic that the forward pass followed, or of a parameter that an
+    /// update inside of the step has moved.
     pub updated: Option<Tensor>,
+}
+
+impl Variable {
+    /// The value that is read from now on.
+    pub fn current(&self) -> Tensor {
+        self.updated.as_ref().unwrap_or(&self.value).clone()
+    }
 }

@@ -43,7 +43,8 @@
 //!
 //! A [`Task`](train::Task) says what is learned: its inputs, its loss and sums, its metrics, and what it predicts. A
 //! [`Session`](train::Session) holds the compiled step and the state on the device. [`train::run`] is the loop around them
-//! with phases, validation, checkpoints and bit-exact resumption. `examples/own_step.rs` is a model with a task of its own.
+//! with phases, validation, checkpoints and bit-exact resumption. `examples/own_step.rs` is a model with a task of its own;
+//! `gan.rs`, `distill.rs` and `contrastive.rs` have steps with several networks.
 //!
 //! # Recipes
 //!
@@ -79,8 +80,8 @@ pub mod prelude {
     pub use octant_data::{Dataset, Glyphs, Loader, LoaderConfig, Pipeline, Sample, Target, Transform};
     pub use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
     pub use octant_metrics::vector;
-    pub use octant_nn::layers::{BatchNorm, Conv2d, Dense};
-    pub use octant_nn::{Context, Mode, Optimizer, Precision, loss};
+    pub use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d, Dense};
+    pub use octant_nn::{Context, Mode, Objective, Optimizer, Precision, loss};
     pub use octant_recipe::{LocalFiles, Recipe};
     pub use octant_runtime::{Backend, CompileOptions, Mesh};
     pub use octant_train::run::{EpochReport, Watcher};

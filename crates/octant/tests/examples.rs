@@ -2,8 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+#[path = "../examples/contrastive.rs"]
+mod contrastive;
+#[path = "../examples/distill.rs"]
+mod distill;
 #[path = "../examples/fine_tune.rs"]
 mod fine_tune;
+#[path = "../examples/gan.rs"]
+mod gan;
 #[path = "../examples/own_step.rs"]
 mod own_step;
 
@@ -42,5 +48,43 @@ fn a_model_of_the_zoo_is_fine_tuned_on_a_folder() {
 fn the_examples_are_short() {
     for text in [include_str!("../examples/fine_tune.rs"), include_str!("../examples/own_step.rs")] {
         assert!(text.lines().count() < 40, "{}", text.lines().count());
+    }
+}
+
+#[test]
+fn two_networks_with_two_optimizers_take_less_than_sixty_lines() {
+    gan::main().unwrap();
+    assert!(include_str!("../examples/gan.rs").lines().count() < 60);
+}
+
+#[test]
+fn a_student_learns_from_a_teacher_that_stays_as_it_is() {
+    let [teacher, student] = distill::run().unwrap();
+    assert!(teacher > 0.7 && student > 0.5, "{teacher} {student}");
+}
+
+#[test]
+fn views_of_one_image_come_closer_to_each_other() {
+    let losses = contrastive::run().unwrap();
+    // Chance is the logarithm of 63.
+    assert!(losses[2] < losses[0] && losses[2] < 3.0, "{losses:?}");
+}
+
+/// What the guide shows is a part of what runs.
+#[test]
+fn the_code_of_the_guide_is_that_of_the_examples() {
+    let guide = include_str!("../../../docs/guides/custom-steps.md");
+    let examples = [
+        include_str!("../examples/gan.rs"),
+        include_str!("../examples/distill.rs"),
+        include_str!("../examples/contrastive.rs"),
+    ];
+    let blocks: Vec<&str> =
+        guide.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("rust\n")).collect();
+    assert!(blocks.len() >= 3);
+    let lines = |text: &str| text.lines().map(|line| line.trim().to_string()).collect::<Vec<_>>().join("\n");
+    for block in blocks {
+        let wanted = lines(block.trim());
+        assert!(examples.iter().any(|example| lines(example).contains(&wanted)), "no example has:\n{block}");
     }
 }

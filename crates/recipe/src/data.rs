@@ -7,7 +7,7 @@ use crate::error::{refusal, refuse};
 use crate::{Cache, DataSource, Recipe, Result, nearest};
 use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, Part};
-use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, Split, TableDataset, open_irstd};
+use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, ImagePairs, Split, TableDataset, open_irstd};
 use octant_data::{Cached, DataError, Dataset, Glyphs, Matched, Target, pack_once};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub trait Surroundings {
     fn cache(&self) -> PathBuf;
 
     /// A place as a path on this machine; what lies elsewhere may be fetched.
-    fn local(&self, place: &Path) -> Result<PathBuf> {
-        Ok(place.to_path_buf())
+    fn local(&self, position: &Path) -> Result<PathBuf> {
+        Ok(position.to_path_buf())
     }
 
     /// Does work that reads every sample of a data set, and may show how far it is.
@@ -78,7 +78,7 @@ fn eight_bits() -> DecodeOptions {
 }
 
 /// Every kind of data.
-pub const SOURCES: [SourceEntry; 11] = [
+pub const SOURCES: [SourceEntry; 16] = [
     SourceEntry {
         kind: "glyphs",
         about: "line drawings of ten kinds",
@@ -103,6 +103,31 @@ pub const SOURCES: [SourceEntry; 11] = [
         kind: "scenes",
         about: "scenes of textured shapes that hide each other, with their boxes",
         open: Open::MadeUp { train: 1000, test: 200, open: made_up::scenes },
+    },
+    SourceEntry {
+        kind: "outlines",
+        about: "outlines of shapes and what they look like in color",
+        open: Open::MadeUp { train: 1000, test: 200, open: made_up::outlines },
+    },
+    SourceEntry {
+        kind: "paintings",
+        about: "scenes of textured shapes to be restored",
+        open: Open::MadeUp { train: 1000, test: 200, open: made_up::paintings },
+    },
+    SourceEntry {
+        kind: "pairs",
+        about: "the folder with train/ and test/ of images side by side, or with trainA/, trainB/, testA/ and testB/",
+        open: Open::Files(|folder, split, source| Ok(Arc::new(ImagePairs::open(folder, split, source.swap)?))),
+    },
+    SourceEntry {
+        kind: "unpaired",
+        about: "the folder with trainA/, trainB/, testA/ and testB/",
+        open: Open::Files(|folder, split, source| Ok(Arc::new(ImagePairs::open_unpaired(folder, split, source.swap)?))),
+    },
+    SourceEntry {
+        kind: "images",
+        about: "the folder with train/ and test/, or with images anywhere below it",
+        open: Open::Files(|folder, split, _| Ok(Arc::new(ImagePairs::open_images(folder, split)?))),
     },
     SourceEntry {
         kind: "boxes",
@@ -144,10 +169,10 @@ fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
     Ok(Arc::new(open(split).or_else(|error| if split == Split::Test { open(Split::Train) } else { Err(error) })?))
 }
 
-fn open_boxes(place: &Path, split: Split, source: &DataSource) -> Opened {
+fn open_boxes(position: &Path, split: Split, source: &DataSource) -> Opened {
     let part = if split == Split::Train { Part::Train } else { Part::Val };
     let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
-    Ok(Arc::new(detection::open(place, part)?.restricted(&only, source.single_class)))
+    Ok(Arc::new(detection::open(position, part)?.restricted(&only, source.single_class)))
 }
 
 /// The table of a split, or the only table there is.
@@ -222,6 +247,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
         Target::Values(values) => values.len(),
         Target::Boxes(_) => train.class_names().len(),
         Target::Mask(_) => 1,
+        Target::Image(image) => image.channels(),
     };
     let train = cached(recipe, "train", train, surroundings)?;
     let valid = cached(recipe, "test", valid, surroundings)?;
@@ -239,10 +265,12 @@ fn left_out(recipe: &Recipe, sets: &[&dyn Dataset]) -> Option<String> {
     lines.sort();
     lines.dedup();
     let first = lines.first()?;
-    let place = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
+    let position = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
     Some(match lines.len() {
         1 => format!("a label is left out: {first}"),
-        count => format!("{count} labels are left out; the first is {first}; `octant data verify {place}` lists them"),
+        count => {
+            format!("{count} labels are left out; the first is {first}; `octant data verify {position}` lists them")
+        }
     })
 }
 
@@ -279,8 +307,8 @@ fn files(
     surroundings: &dyn Surroundings,
 ) -> Result<[Arc<dyn Dataset>; 2]> {
     let source = &recipe.data;
-    let place = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
-    let folder = &surroundings.local(place)?;
+    let position = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
+    let folder = &surroundings.local(position)?;
     if !folder.exists() {
         refuse!("there is no {}; `data.dir` should be {about}", folder.display());
     }

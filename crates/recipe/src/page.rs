@@ -1,6 +1,8 @@
 //! `docs/recipes.md`: the words around the tables are written by hand, the tables follow from the declarations.
 
-use crate::{AugmentOptions, DataSource, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS, steps};
+use crate::{
+    AugmentOptions, DataSource, DegradeOptions, GanOptions, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS, steps,
+};
 use octant_train::options::{OptionSpec, Options};
 use octant_train::{MixOptions, WarmupOptions};
 
@@ -28,6 +30,8 @@ fn table(name: &str) -> Result<String, String> {
         "mix" => keys(MixOptions::specs()),
         "warmup" => keys(WarmupOptions::specs()),
         "augment" => keys(AugmentOptions::specs()),
+        "gan" => keys(GanOptions::specs()),
+        "degrade" => keys(DegradeOptions::specs()),
         "schedule" => keys(ScheduleRecipe::specs()),
         "tasks" => rows(
             ["`task`", "what is learned", "`loss`"],

@@ -7,10 +7,10 @@ use crate::{
     transform,
 };
 use octant_data::detection::{self, AugmentSettings, BoxAugment};
-use octant_data::{Dataset, LastBatch, Pipeline};
+use octant_data::{Dataset, LastBatch, Pipeline, Unpaired};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::options::one_of;
-use octant_train::{Pace, Phase, Rate, WarmupOptions};
+use octant_train::{Pace, Phase, Rate, Trainable, WarmupOptions};
 use std::sync::Arc;
 
 /// What phases must know of the data.
@@ -62,6 +62,10 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
     let image = (data.image)(&transform)?;
     let mut options = phase.options.clone();
     options.weight_decay *= scaling.map_or(1.0, |scaling| scaling.factor);
+    // Beside adapters, the weights of the network stay as they are.
+    if recipe.step.adapters.is_some() && options.train == Trainable::All {
+        options.train = Trainable::Adapters;
+    }
     if let Some(images) = options.update_images {
         let batch = recipe.step.batch_size;
         options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
@@ -84,6 +88,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         rate: rate(&schedule, phase.epochs, steps, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
             (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots)),
+            (Some(train), "cyclegan") => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
             _ => Arc::new(transform),
         },
     })
@@ -230,11 +235,11 @@ fn rate(
         }
         ScheduleKind::Cosine => Schedule::Cosine { rate, least, total },
         ScheduleKind::OneCycle => {
-            Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
+            Schedule::OneCycle { largest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
         }
         ScheduleKind::WarmupCosine => {
             let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
-            Schedule::WarmupCosine { greatest: rate, least, cycle: total, warmup, stretch, decay }
+            Schedule::WarmupCosine { largest: rate, least, cycle: total, warmup, stretch, decay }
         }
         ScheduleKind::TimmCosine => {
             let start = schedule.warmup_lr.unwrap_or(least);

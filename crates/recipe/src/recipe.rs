@@ -3,6 +3,7 @@
 //! Keys that reach the step, the loop or a phase are declared where they are used, in `octant_train`; the rest is here.
 
 use crate::transform::Transforms;
+use octant_data::TransformStep;
 use octant_data::detection::AugmentSettings;
 use octant_train::options::{OptionError, Options, Setting, one_of};
 use octant_train::run::RunOptions;
@@ -47,6 +48,10 @@ options! {
         loss: Option<String>, unset("the task's first one"), flag();
         /// Label smoothing of the cross-entropy.
         label_smoothing: f64 = 0.0, within(0.0..1.0);
+        /// The rate of dropout; the model's own if neither this nor `stochastic_depth` is given.
+        dropout: Option<f64>, within(0.0..1.0), unset("the model's");
+        /// The rate of stochastic depth in the last block; the model's own if neither this nor `dropout` is given.
+        stochastic_depth: Option<f64>, within(0.0..1.0), unset("the model's"), flag();
         /// Height and width of images.
         image_size: Option<usize>, within(1..), unset("the model's"), flag();
         /// Segmentation: the size that images are scaled to.
@@ -69,6 +74,10 @@ options! {
         max_boxes: usize = 1024, within(1..=1024);
         /// Detection: how training images are changed.
         augment: Option<AugmentOptions>, unset("YOLO's usual values");
+        /// Image to image: the discriminators and what losses count.
+        gan: Option<GanOptions>, unset("the publications' values");
+        /// Restoration: how images are spoiled on their way to the network.
+        degrade: Option<DegradeOptions>, unset("not at all");
         /// Where samples come from.
         data: DataSource;
         /// What happens, in order.
@@ -100,6 +109,8 @@ options! {
         only_classes: Vec<usize> = Vec::new(), unset("all");
         /// Boxes: every object is of one class.
         single_class: bool = false;
+        /// Pairs: the second image is the input, the first one the target.
+        swap: bool = false;
         /// The columns of a table that are predicted.
         columns: Vec<String> = Vec::new(), unset("all");
     }
@@ -138,6 +149,58 @@ options! {
         flipud: f64 = 0.0, within(0.0..=1.0);
         /// The probability of a flip from left to right.
         fliplr: f64 = 0.5, within(0.0..=1.0);
+    }
+}
+
+options! {
+    /// Discriminators, and what the parts of a generator's loss count.
+    pub struct GanOptions {
+        /// Strided convolutions of a discriminator: 3 judge patches of 70 × 70 pixels, 0 judges single pixels.
+        layers: usize = 3, within(0..=6);
+        /// Channels after a discriminator's first convolution.
+        width: usize = 64, within(1..);
+        /// What discriminators are normalized by.
+        norm: Option<NormKind>, unset("pix2pix: `batch`; cyclegan, or with a gradient penalty: `instance`");
+        /// What the absolute difference from the target counts (pix2pix).
+        l1: f64 = 100.0, within(0.0..);
+        /// What the way there and back counts (cyclegan).
+        cycle: f64 = 10.0, within(0.0..);
+        /// What changing an image of the right domain counts, as a share of `cycle` (cyclegan).
+        identity: f64 = 0.5, within(0.0..);
+        /// Images made earlier that discriminators learn from (cyclegan).
+        pool: usize = 50;
+    }
+}
+
+options! {
+    /// How images are spoiled; what is to be restored is the image before. Everything follows from the seed.
+    pub struct DegradeOptions {
+        /// Gaussian noise with a deviation from this range, of 255.
+        noise: Option<[f64; 2]>, within(0.0..), unset("none");
+        /// How many times smaller images become; the model enlarges them by as much.
+        shrink: Option<usize>, within(1..=8), unset("1");
+        /// How many squares are cut out.
+        holes: Option<usize>, unset("0");
+    }
+}
+
+impl DegradeOptions {
+    /// The steps at the end of a transform.
+    pub fn steps(&self) -> Vec<TransformStep> {
+        let holes = self.holes.filter(|&count| count > 0).map(|count| TransformStep::Holes { count, share: 0.3 });
+        let shrink = self.shrink.filter(|&factor| factor > 1).map(|factor| TransformStep::Shrink { factor });
+        let noise = self.noise.map(|[low, high]| TransformStep::Noise { sigma: (low as f32, high as f32) });
+        [holes, shrink, noise].into_iter().flatten().collect()
+    }
+}
+
+choice! {
+    /// What activations are normalized by.
+    pub enum NormKind {
+        /// The statistics of the batch.
+        Batch = "batch",
+        /// Those of every image by itself.
+        Instance = "instance",
     }
 }
 
@@ -319,11 +382,14 @@ impl Setting for Cores {
         "a whole number or `all`".into()
     }
 
-    fn read(value: &Value, place: &str) -> Result<Cores, OptionError> {
+    fn read(value: &Value, position: &str) -> Result<Cores, OptionError> {
         match value {
             Value::String(word) if word == "all" => Ok(Cores::All),
-            Value::Integer(_) => usize::read(value, place).map(Cores::Count),
-            _ => Err(OptionError::value(place, format!("must be {}, not {value}", one_of(&["a whole number", "all"])))),
+            Value::Integer(_) => usize::read(value, position).map(Cores::Count),
+            _ => Err(OptionError::value(
+                position,
+                format!("must be {}, not {value}", one_of(&["a whole number", "all"])),
+            )),
         }
     }
 

@@ -2,12 +2,14 @@
 
 use crate::error::refuse;
 use crate::{
-    Cores, Data, Opened, Recipe, Result, Surroundings, best, class_names, data, open, phases, refuse_ignored_sizes,
-    smaller_is_better, transform, weights,
+    Cores, Data, Opened, Recipe, Result, Surroundings, best, class_names, data, model, open, phases,
+    refuse_ignored_sizes, smaller_is_better, transform, weights,
 };
+use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
 use octant_train::Values;
-use octant_train::run::{Plan, Summary, Watched, Watcher, run};
+use octant_train::run::{RunPlan, Summary, Watched, Watcher, run};
+use octant_zoo::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,14 +30,14 @@ pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
 }
 
 /// Everything that a run is made of, as the recipe says. What `initial` names starts from there.
-pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<Plan<'a>> {
+pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<RunPlan<'a>> {
     refuse_ignored_sizes(recipe)?;
     let phases = phases(recipe, data)?;
     if phases.is_empty() {
         refuse!("there is nothing to do: no phase lasts an epoch; give `epochs`");
     }
     let entry = octant_zoo::find(&recipe.model)?;
-    Ok(Plan {
+    Ok(RunPlan {
         backend,
         mesh: mesh(recipe.cores, backend)?,
         compile: Default::default(),
@@ -50,8 +52,19 @@ pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial:
         deadline: None,
         weights: initial,
         config: recipe.to_text(),
-        metadata: octant_zoo::identity::metadata(entry, recipe.classes.unwrap_or(data.outputs), &data.classes),
+        metadata: metadata(recipe, entry, data)?,
     })
+}
+
+/// What files of the run's weights say about themselves.
+fn metadata(recipe: &Recipe, entry: &Entry, data: &Data) -> Result<Vec<(String, String)>> {
+    let classes = recipe.classes.unwrap_or(data.outputs);
+    let mut metadata = octant_zoo::identity::metadata(entry, classes, &data.classes);
+    if let Some(options) = &recipe.step.adapters {
+        let except = model(recipe, data.outputs)?.0.head_paths();
+        metadata.push(octant_zoo::adapted::metadata(&Adapters { except, ..options.adapters() }));
+    }
+    Ok(metadata)
 }
 
 /// Trains by a recipe in a directory, or goes on with the run that is there. `weights` must be a file.

@@ -1,4 +1,4 @@
-//! The steps of transforms, as they are documented. Tests compare the list with what [`octant_data::Step`] understands.
+//! The steps of transforms, as they are documented. Tests compare the list with what [`octant_data::TransformStep`] understands.
 
 /// One step.
 pub struct StepEntry {
@@ -13,7 +13,7 @@ const fn step(example: &'static str, about: &'static str) -> StepEntry {
 }
 
 /// Every step, in the order of the documentation.
-pub const STEPS: [StepEntry; 27] = [
+pub const STEPS: [StepEntry; 30] = [
     step(
         r#"op = "resize", size = [224, 224], method = { filter = "bilinear", semantics = "pil", antialias = true }"#,
         "to exactly this height and width, whatever the shape",
@@ -79,16 +79,22 @@ pub const STEPS: [StepEntry; 27] = [
         r#"op = "random-erasing", p = 0.5, scale = [0.02, 0.33], ratio = [0.3, 3.3], with = { color = [124, 116, 104] }"#,
         "overwrites a random rectangle with a color, or with `\"noise\"`",
     ),
+    step(
+        r#"op = "noise", sigma = [5.0, 50.0]"#,
+        "restoration: Gaussian noise with a deviation from this range, of 255",
+    ),
+    step(r#"op = "shrink", factor = 2"#, "restoration: so many times smaller; the target keeps its size"),
+    step(r#"op = "holes", count = 2, share = 0.3"#, "restoration: gray squares of up to this share of the side"),
     step(r#"op = "to-u8""#, "16-bit and float images become 8-bit ones"),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use octant_data::Step;
+    use octant_data::TransformStep;
     use toml::{Table, Value};
 
-    fn read(text: &str) -> Result<Step, String> {
+    fn read(text: &str) -> Result<TransformStep, String> {
         let table: Table = format!("v = {{ {text} }}").parse().unwrap();
         table["v"].clone().try_into().map_err(|error: toml::de::Error| error.message().to_string())
     }

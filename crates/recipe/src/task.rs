@@ -1,10 +1,15 @@
 //! Tasks that recipes name, with the network that learns them.
 
 use crate::error::refuse;
-use crate::{BestMode, Normalization, PhaseRecipe, Recipe, Result};
-use octant_train::options::{OptionError, nearest, one_of};
-use octant_train::{Classify, Detect, MaskLoss, Normalize, Regress, Segment, Task, ValueLoss, normalize_of};
-use octant_zoo::{Entry, Model};
+use crate::{BestMode, GanOptions, NormKind, Normalization, PhaseRecipe, Recipe, Result};
+use octant_train::options::{OptionError, defaults, nearest, one_of};
+use octant_train::{
+    Adversary, Classify, CycleGan, Detect, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix, Regress,
+    Restore, Segment, Task, ValueLoss, normalize_of,
+};
+use octant_zoo::families::gan::GanNorm;
+use octant_zoo::families::patchgan::Discriminator;
+use octant_zoo::{Adapted, Entry, Model};
 
 /// A task that recipes may name.
 pub struct TaskEntry {
@@ -34,10 +39,37 @@ struct Parts<'a> {
     /// How many objects an image may have.
     slots: usize,
     epochs: u64,
+    /// How many classes, numbers or channels the data asks for.
+    outputs: usize,
 }
 
+impl Parts<'_> {
+    /// The images of both sides.
+    fn format(&self) -> ImageFormat {
+        let ([height, width, _], factor) = (self.image, self.model.enlarges());
+        let target = [height * factor, width * factor, self.outputs];
+        ImageFormat { image: self.image, target, normalize: self.normalize.clone() }
+    }
+
+    fn gan(&self) -> GanOptions {
+        self.recipe.gan.clone().unwrap_or_else(defaults)
+    }
+
+    fn discriminator(&self, usual: GanNorm) -> Discriminator {
+        let GanOptions { layers, width, norm, .. } = self.gan();
+        let norm = norm.map_or(usual, |norm| match norm {
+            NormKind::Batch => GanNorm::Batch,
+            NormKind::Instance => GanNorm::Instance,
+        });
+        Discriminator { layers, width, norm }
+    }
+}
+
+/// The losses of CycleGAN, the usual one first: a critic's penalty is for pairs.
+const CYCLE_LOSSES: [Adversary; 3] = [Adversary::LeastSquares, Adversary::Vanilla, Adversary::Hinge];
+
 /// Every task.
-pub const TASKS: [TaskEntry; 4] = [
+pub const TASKS: [TaskEntry; 8] = [
     TaskEntry {
         name: "classify",
         about: "one class per image",
@@ -78,6 +110,54 @@ pub const TASKS: [TaskEntry; 4] = [
             Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
         },
     },
+    TaskEntry {
+        name: "pix2pix",
+        about: "an image of every image, from pairs, with a discriminator",
+        best: "val_mae",
+        losses: Adversary::NAMES,
+        keys: &["gan"],
+        build: |parts| {
+            let adversary = Adversary::ALL[parts.loss];
+            let usual = if adversary == Adversary::Wasserstein { GanNorm::Instance } else { GanNorm::Batch };
+            let (discriminator, format, l1) = (parts.discriminator(usual), parts.format(), parts.gan().l1);
+            Box::new(Pix2Pix { generator: parts.model, discriminator, format, adversary, l1 })
+        },
+    },
+    TaskEntry {
+        name: "cyclegan",
+        about: "images of one domain into another, without pairs",
+        best: "val_loss",
+        losses: &["lsgan", "vanilla", "hinge"],
+        keys: &["gan"],
+        build: |parts| {
+            let GanOptions { cycle, identity, pool, .. } = parts.gan();
+            let (discriminator, format) = (parts.discriminator(GanNorm::Instance), parts.format());
+            let (adversary, pool) = (CYCLE_LOSSES[parts.loss], ImagePool { size: pool });
+            Box::new(CycleGan { generator: parts.model, discriminator, format, adversary, cycle, identity, pool })
+        },
+    },
+    TaskEntry {
+        name: "restore",
+        about: "images without noise, larger, or whole again",
+        best: "val_psnr",
+        losses: ImageLoss::NAMES,
+        keys: &["degrade"],
+        build: |parts| {
+            let (format, loss) = (parts.format(), ImageLoss::ALL[parts.loss]);
+            Box::new(Restore { model: parts.model, format, loss })
+        },
+    },
+    TaskEntry {
+        name: "autoencode",
+        about: "images through a narrow code and back",
+        best: "val_psnr",
+        losses: ImageLoss::NAMES,
+        keys: &[],
+        build: |parts| {
+            let (format, loss) = (parts.format(), ImageLoss::ALL[parts.loss]);
+            Box::new(Restore { model: parts.model, format, loss })
+        },
+    },
 ];
 
 impl TaskEntry {
@@ -99,6 +179,8 @@ impl TaskEntry {
             ("mix", phase(|phase| phase.options.mix.is_some())),
             ("warm_up", phase(|phase| phase.warm_up)),
             ("augment", recipe.augment.is_some()),
+            ("gan", recipe.gan.is_some()),
+            ("degrade", recipe.degrade.is_some()),
         ];
         match given.iter().find(|(key, is_given)| *is_given && !self.keys.contains(key)) {
             Some((key, _)) => refuse!("`{key}` is nothing that a recipe to {} knows; remove it", self.name),
@@ -121,7 +203,18 @@ impl TaskEntry {
 /// The network of a recipe with a head that fits the data.
 pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static Entry)> {
     let entry = octant_zoo::find(&recipe.model)?;
-    Ok(((entry.build)(recipe.classes.unwrap_or(outputs)), entry))
+    let mut model = (entry.build)(recipe.classes.unwrap_or(outputs));
+    if recipe.dropout.is_some() || recipe.stochastic_depth.is_some() {
+        model.set_drop(recipe.dropout.unwrap_or(0.0), recipe.stochastic_depth.unwrap_or(0.0));
+    }
+    let Some(options) = &recipe.step.adapters else { return Ok((model, entry)) };
+    let adapted = Adapted::new(model, options.adapters());
+    let (specs, _) = octant_zoo::describe(&adapted, entry.preprocessing.input)?;
+    if !specs.iter().any(|spec| spec.is_adapter()) {
+        let targets = options.targets.join(", ");
+        refuse!("`adapters.targets` names no linear layer of {}: nothing ends in {targets}", entry.name);
+    }
+    Ok((Box::new(adapted), entry))
 }
 
 /// The task of a recipe, as it is judged and asked.
@@ -162,11 +255,24 @@ fn built(
             refuse!("`image_size` must be a multiple of {stride} to detect, not {side}; {near} would do");
         }
     }
+    let makes_images = entry.task == octant_zoo::Task::Translate;
+    if ["pix2pix", "cyclegan", "restore", "autoencode"].contains(&task.name) != makes_images {
+        refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
+    }
+    if makes_images && entry.preprocessing.input[2] != image[2] {
+        let wanted = entry.preprocessing.input[2];
+        refuse!("{} takes images of {wanted} channel(s), the data has {}; choose another model", entry.name, image[2]);
+    }
+    let shrinks = recipe.degrade.as_ref().and_then(|degrade| degrade.shrink).unwrap_or(1);
+    if makes_images && shrinks != model.enlarges() {
+        let factor = model.enlarges();
+        refuse!("{} enlarges images by {factor}; set `degrade.shrink` to it (it is {shrinks})", entry.name);
+    }
     let normalize = match recipe.normalize {
         Normalization::Model => normalize_of(&entry.preprocessing),
         Normalization::None => None,
     };
-    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, slots, epochs }))
+    Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, slots, epochs, outputs }))
 }
 
 /// The metric that decides which epoch was best.

@@ -93,7 +93,8 @@ impl Checkpoint {
     /// The state by name, in the layout of the device, for a step that has these variables.
     pub fn values(&self, variables: &[VariableSpec], averaged: bool) -> Result<Values, TrainError> {
         let mut values: Values = self.state.tensors.iter().cloned().collect();
-        for spec in variables {
+        // Companions are in the state, under their own names.
+        for spec in variables.iter().filter(|spec| !spec.companion) {
             let name = if averaged { format!("{}#average", spec.path) } else { spec.path.clone() };
             values.insert(name, import(spec, &self.model)?);
         }
@@ -102,7 +103,7 @@ impl Checkpoint {
 
     /// Whether averages of weights were kept: then the model's file holds those.
     pub fn is_averaged(&self, variables: &[VariableSpec]) -> bool {
-        variables.first().is_some_and(|spec| self.state.get(&spec.path).is_some())
+        variables.iter().find(|spec| !spec.companion).is_some_and(|spec| self.state.get(&spec.path).is_some())
     }
 }
 

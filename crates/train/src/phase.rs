@@ -20,6 +20,8 @@ pub enum Trainable {
     All,
     /// Those of the head; the rest gets no gradient and no optimizer state.
     Head,
+    /// Those of low-rank adapters, and the head.
+    Adapters,
     /// Those whose paths begin with one of these.
     Under(Vec<String>),
 }
@@ -31,6 +33,7 @@ impl Trainable {
         match self {
             Trainable::All => true,
             Trainable::Head => head.iter().any(under),
+            Trainable::Adapters => spec.is_adapter() || head.iter().any(under),
             Trainable::Under(scopes) => scopes.iter().any(under),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::accumulation::Accumulation;
 use crate::ahead::Ahead;
-use crate::checkpoint::Snapshot;
+use crate::checkpoint::{Snapshot, averages};
 use crate::lazy::{Lazy, Usage};
 use crate::memory::Needs;
 use crate::state::{Entry, Role, State, Values, full};
@@ -14,6 +14,7 @@ use octant_nn::VariableSpec;
 use octant_runtime::{
     Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, RuntimeError, Sharding,
 };
+use std::collections::HashMap;
 
 /// One network being trained on one backend.
 pub struct Session<'a> {
@@ -32,6 +33,8 @@ pub struct Session<'a> {
     counts: Buffer,
     /// How many sums an evaluation has.
     counted: usize,
+    /// The entries that an evaluation reads: averages where there are any, variables otherwise.
+    evaluated: Vec<usize>,
     steps: u64,
     /// Batches that norms have taken into their running statistics.
     tracked: u64,
@@ -73,6 +76,7 @@ impl<'a> Session<'a> {
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
         let counting = step::evaluation(plan)?;
+        let evaluated = evaluated(&traced, &counting.variables)?;
         let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
         let (task, mesh) = (plan.task, plan.mesh.clone());
         let counts = backend.upload(&zeros(counted), &mesh, &Sharding::Replicated)?;
@@ -91,6 +95,7 @@ impl<'a> Session<'a> {
             state,
             counts,
             counted,
+            evaluated,
             steps: 0,
             tracked: 0,
             tracks: !plan.phase.frozen_statistics,
@@ -210,16 +215,18 @@ impl<'a> Session<'a> {
         self.evaluate_with(batch, None)
     }
 
-    /// The averages where there are any, the variables otherwise.
+    /// What an evaluation reads.
     fn evaluated_variables(&self) -> impl Iterator<Item = &Buffer> {
-        let entries = &self.traced.entries;
-        let averaged = entries.iter().any(|entry| matches!(entry.role, Role::Average(_)));
-        let wanted = move |entry: &Entry| match entry.role {
-            Role::Average(_) => averaged,
-            Role::Variable(_) => !averaged,
-            Role::Slot | Role::Gradient | Role::Sums => false,
-        };
-        entries.iter().zip(&self.state.buffers).filter(move |(entry, _)| wanted(entry)).map(|(_, buffer)| buffer)
+        self.evaluated.iter().map(|&position| &self.state.buffers[position])
+    }
+
+    /// The model's variables without companions, and their values on the host: averages where there are any.
+    fn model(&self) -> Result<(Vec<VariableSpec>, Vec<HostTensor>), TrainError> {
+        let specs: Vec<VariableSpec> = self.traced.variables.iter().filter(|spec| !spec.companion).cloned().collect();
+        let positions = evaluated(&self.traced, &specs)?;
+        let values = positions.into_iter().map(|position| self.state.buffers[position].to_host());
+        let values = values.collect::<Result<_, _>>()?;
+        Ok((specs, values))
     }
 
     /// Starts to copy a batch to the device.
@@ -298,30 +305,30 @@ impl<'a> Session<'a> {
         &self.traced.entries
     }
 
-    /// Waits, and copies the evaluated variables to the host with the reference's names and layouts.
+    /// Waits, and copies the model's variables to the host with the reference's names and layouts.
     pub fn weights(&self) -> Result<Vec<(String, HostTensor)>, TrainError> {
-        let evaluated = self.evaluated_variables().map(Buffer::to_host).collect::<Result<Vec<_>, _>>()?;
-        Ok(octant_zoo::weights::export(&self.traced.variables, &evaluated, self.tracked))
+        let (specs, values) = self.model()?;
+        Ok(octant_zoo::weights::export(&specs, &values, self.tracked))
     }
 
     /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
     pub fn snapshot(&self) -> Result<impl FnOnce() -> Snapshot + Send + use<>, TrainError> {
-        let averaged = self.traced.entries.iter().any(|entry| matches!(entry.role, Role::Average(_)));
-        let evaluated = self.evaluated_variables().map(Buffer::to_host).collect::<Result<Vec<_>, _>>()?;
-        let (variables, tracked) = (self.traced.variables.clone(), self.tracked);
+        let averaged = averages(&self.traced);
+        let (specs, values) = self.model()?;
+        let tracked = self.tracked;
         let mut state = Vec::new();
         for (entry, buffer) in self.traced.entries.iter().zip(&self.state.buffers) {
             // The model's file holds the evaluated variables; what it holds need not be kept twice.
             let kept_there = match entry.role {
-                Role::Variable(_) => !averaged,
-                Role::Average(_) => averaged,
+                Role::Variable(index) => !averaged && !self.traced.variables[index].companion,
+                Role::Average(_) => true,
                 Role::Slot | Role::Gradient | Role::Sums => false,
             };
             if !kept_there {
                 state.push((entry.name.clone(), buffer.to_host()?));
             }
         }
-        Ok(move || Snapshot { model: octant_zoo::weights::export(&variables, &evaluated, tracked), state })
+        Ok(move || Snapshot { model: octant_zoo::weights::export(&specs, &values, tracked), state })
     }
 
     /// Waits, and copies the state to the host by name, in the layout of the device.
@@ -360,6 +367,18 @@ impl<'a> Session<'a> {
     pub fn cost(&self) -> (MemoryPlan, Cost) {
         (self.train.memory(), self.train.cost())
     }
+}
+
+/// The entries that hold some variables of a network as it is judged: their averages where there are any.
+fn evaluated(traced: &TracedStep, specs: &[VariableSpec]) -> Result<Vec<usize>, TrainError> {
+    let positions: HashMap<&str, usize> =
+        traced.entries.iter().enumerate().map(|(position, entry)| (entry.name.as_str(), position)).collect();
+    let position = |spec: &VariableSpec| {
+        let average = positions.get(format!("{}#average", spec.path).as_str());
+        let missing = || TrainError::Data(format!("{} is read by the evaluation but not by a step", spec.path));
+        average.or_else(|| positions.get(spec.path.as_str())).copied().ok_or_else(missing)
+    };
+    specs.iter().map(position).collect()
 }
 
 /// Programs are compiled for their shapes, once. One that changes later would cost a compilation at every step that nobody

@@ -1,24 +1,28 @@
 //! The step: model, loss, gradients and optimizer traced into one program.
 
+mod ending;
 mod inference;
 mod options;
+mod rules;
 mod slopes;
 mod update;
 
+pub use ending::WATCH;
 pub use inference::{evaluation, prediction};
-pub use options::{OnNan, StepOptions};
+pub use options::{AdapterOptions, OnNan, StepOptions};
 pub use slopes::slopes;
-pub use update::WATCH;
 
-use crate::phase::{Group, PhaseOptions, layer_scale};
+use crate::phase::PhaseOptions;
 use crate::state::{Entry, Role};
 use crate::{Task, TrainError, spread};
+use ending::{average, ramped, watch};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
 use octant_runtime::{Mesh, Program};
-use update::{
-    Layout, accumulated, apply, average, clipped, finite, gate, gradients, keep_statistics, learned, ramped, watch,
-};
+use rules::Rules;
+use std::cell::RefCell;
+use std::rc::Rc;
+use update::{Layout, Updates};
 
 /// A bound on gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -58,10 +62,6 @@ impl<'a> StepPlan<'a> {
         self
     }
 
-    fn skips_bad(&self) -> bool {
-        self.step.on_nan == OnNan::Skip
-    }
-
     fn training(&self, key: &Tensor) -> Training {
         Training {
             batch_groups: self.step.batch_groups,
@@ -70,21 +70,6 @@ impl<'a> StepPlan<'a> {
             recompute_blocks: self.step.recompute,
             ..Training::new(key)
         }
-    }
-
-    fn group(&self, spec: &VariableSpec) -> Option<&Group> {
-        self.phase.groups.iter().find(|group| group.includes(spec))
-    }
-
-    fn decay(&self, spec: &VariableSpec) -> f64 {
-        let usual = if self.phase.decay_all || spec.is_matrix() { self.phase.weight_decay } else { 0.0 };
-        self.group(spec).and_then(|group| group.weight_decay).unwrap_or(usual)
-    }
-
-    /// What a parameter's learning rate is multiplied by. `last` is the number of the network's last layer.
-    fn rate_scale(&self, spec: &VariableSpec, last: usize) -> f64 {
-        let of_layer = self.phase.layer_decay.map_or(1.0, |decay| layer_scale(spec, last, decay));
-        of_layer * self.group(spec).map_or(1.0, |group| group.lr_scale)
     }
 }
 
@@ -106,18 +91,22 @@ pub struct TracedStep {
 const SCALARS: [(&str, DType, &[usize]); 4] =
     [("rate", DType::F32, &[]), ("update", DType::F32, &[]), ("applies", DType::F32, &[]), ("key", DType::U32, &[2])];
 
-/// Traces the step that learns.
+/// Traces the step that learns. The task's updates move parameters while it is traced; the objectives it returns make the
+/// last one.
 pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
     let (batch_inputs, batch) = batch(&trace, plan);
     let scalars = SCALARS.map(|(name, dtype, dims)| trace.input(name, Shape::new(dtype, dims)));
-    let [_, _, applies, key] = &scalars;
+    let [_, update, applies, key] = &scalars;
     let context = Context::new(&trace, Mode::Train(plan.training(key)), plan.step.precision);
+    let updates = Rc::new(RefCell::new(Updates::new(&trace, plan, &scalars)));
+    let early = updates.clone();
+    context.on_minimize(move |cx, objectives| early.borrow_mut().early(cx, objectives));
     let outcome = plan.task.outcome(&context, &batch);
-    let variables = context.variables();
-    let learned = learned(plan, &variables, &outcome);
-    let gradients = gradients(&trace, &variables, &learned, &outcome);
+    let mut updates = updates.borrow_mut();
+    updates.last(&context, &outcome.objectives);
 
+    let variables = context.variables();
     let mut layout = Layout::default();
     for (index, variable) in variables.iter().enumerate() {
         let VariableSpec { path, shape, .. } = &variable.spec;
@@ -128,39 +117,31 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
             initial: 0.0,
         });
         layout.inputs.push(variable.value.clone());
-        layout.outputs.push(variable.updated.clone().unwrap_or_else(|| variable.value.clone()));
+        layout.outputs.push(variable.current());
     }
-    let finite = finite(&outcome, plan.skips_bad().then_some(&gradients[..]));
-    let gate = gate(plan, applies, &finite);
-    let (gradients, totals) = accumulated(&trace, plan, &variables, &learned, gradients, &finite, &gate);
-    let gradients = clipped(plan, gradients);
-    apply(&trace, plan, &variables, &learned, &gradients, &scalars, &gate, &outcome, &mut layout);
-    if plan.skips_bad() {
-        keep_statistics(&variables, &finite, &mut layout);
-    }
+    let finite = updates.finite(&outcome.loss);
+    let gate = Rules::of(plan).gate(applies, &finite);
+    updates.undo_bad(&variables, &mut layout.outputs, &finite);
+    layout.append(std::mem::take(&mut updates.slots));
     if let Some(decay) = plan.phase.ema {
-        let decay = ramped(plan, &scalars[1], decay);
+        let decay = ramped(plan, update, decay);
         average(&trace, &variables, &decay, &gate, &mut layout);
     }
-    totals.into_iter().for_each(|(entry, input, output)| {
-        layout.entries.push(entry);
-        layout.inputs.push(input);
-        layout.outputs.push(output);
-    });
-    watch(&trace, &outcome, &finite, key, &mut layout);
+    layout.append(std::mem::take(&mut updates.totals));
+    watch(&trace, &outcome.sums, &finite, key, &mut layout);
 
     let sums = outcome.sums.dims().first().copied().unwrap_or(0);
     let specs = variables.into_iter().map(|variable| variable.spec).collect();
     let Layout { entries, inputs, mut outputs } = layout;
-    // Nothing takes this one over, so somebody who holds it can see when the step is done.
-    outputs.push(outcome.objectives[0].loss.convert(DType::F32));
+    // Not donated: waiting on it means that the step has finished.
+    outputs.push(outcome.loss.convert(DType::F32));
     let state = inputs.len();
     let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars).collect();
     let mut program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
     if plan.step.shard_optimizer {
-        for (place, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
+        for (position, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
             let sharding = spread::in_parts(&entry.shape, &plan.mesh);
-            (program.inputs[place], program.outputs[place]) = (sharding, sharding);
+            (program.inputs[position], program.outputs[position]) = (sharding, sharding);
         }
     }
     Ok(TracedStep { program, variables: specs, entries, sums })
@@ -180,8 +161,9 @@ fn batch(trace: &Trace, plan: &StepPlan) -> (Vec<Tensor>, Vec<Tensor>) {
 }
 
 fn order(trace: &Trace, inputs: &[Tensor]) -> Vec<usize> {
-    let place = |input: &Tensor| trace.with_graph(|graph| graph.inputs().iter().position(|&id| Some(id) == input.id()));
-    inputs.iter().filter_map(place).collect()
+    let position =
+        |input: &Tensor| trace.with_graph(|graph| graph.inputs().iter().position(|&id| Some(id) == input.id()));
+    inputs.iter().filter_map(position).collect()
 }
 
 /// Puts the inputs into the order given. Those in `donated` hand their memory to the first outputs, in order; the batch

@@ -6,34 +6,17 @@ use octant_graph::{HostTensor, Tensor};
 use octant_metrics::Roc;
 use octant_metrics::boxes::BoxReport;
 use octant_metrics::classes::Confusion;
-use octant_nn::{Context, Optimizer};
+use octant_nn::Context;
 
 pub use octant_metrics::Metric;
-
-/// Something that is minimized. Tasks with several networks, such as a generator and its critic, have one for each:
-/// each loss moves only the parameters of its own scope, all in the same step.
-pub struct Objective {
-    /// The scalar that is minimized.
-    pub loss: Tensor,
-    /// The path below which the parameters lie that it moves; empty for all.
-    pub scope: &'static str,
-    /// An optimizer other than the phase's.
-    pub optimizer: Option<Optimizer>,
-    /// Its parameters move at every this many updates only, as where a critic takes several steps for one of its
-    /// generator.
-    pub every: u64,
-}
-
-impl Objective {
-    /// A loss that moves everything below a scope at every step, by the phase's optimizer.
-    pub fn of(scope: &'static str, loss: Tensor) -> Objective {
-        Objective { loss, scope, optimizer: None, every: 1 }
-    }
-}
+pub use octant_nn::Objective;
 
 /// What a task makes of one batch.
 pub struct Outcome {
-    /// What is minimized. The first one's loss is watched for values that are not finite.
+    /// What is shown of the step, and of an evaluation: a scalar.
+    pub loss: Tensor,
+    /// What is minimized at the end of the step, all of it taken at the same weights. Objectives that were given to
+    /// [`Context::minimize`] come before them.
     pub objectives: Vec<Objective>,
     /// What this batch adds to the running sums: f32 `[sums]`.
     pub sums: Tensor,
@@ -42,9 +25,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// One loss over all parameters.
+    /// One loss over all parameters of the model.
     pub fn new(loss: Tensor, sums: Tensor) -> Outcome {
-        Outcome { objectives: vec![Objective::of("", loss)], sums, predictions: None }
+        let objectives = vec![Objective::of("", loss.clone())];
+        Outcome { loss, objectives, sums, predictions: None }
     }
 }
 

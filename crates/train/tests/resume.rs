@@ -8,10 +8,10 @@ use octant_cpu::CpuBackend;
 use octant_events::{RunDirectory, Value, What, read_run};
 use octant_nn::schedule::Schedule;
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, StepReport, Watcher, run};
+use octant_train::run::{Ending, EpochReport, RunPlan, StepReport, Watcher, run};
 use octant_train::step::Clip;
 use octant_train::{Pace, Phase, Rate, Session};
-use plans::plan;
+use plans::{adapters, plan};
 use std::path::Path;
 
 /// Says stop after a number of looks.
@@ -36,8 +36,11 @@ impl Watcher for Impatient {
     }
 }
 
+/// What is run.
+type Make = for<'a> fn(&'a CpuBackend, usize) -> RunPlan<'a>;
+
 /// Runs until the end in pieces: stops after `first` looks at the watch, later after every `looks` ones.
-fn run_in_pieces(path: &Path, backend: &CpuBackend, first: u64, looks: u64, workers: usize) {
+fn run_in_pieces(path: &Path, backend: &CpuBackend, make: Make, first: u64, looks: u64, workers: usize) {
     for piece in 0.. {
         assert!(piece < 100, "the run does not come forward");
         let checkpoint = Checkpoint::newest(&path.join("checkpoints"), "last").unwrap();
@@ -50,7 +53,7 @@ fn run_in_pieces(path: &Path, backend: &CpuBackend, first: u64, looks: u64, work
             None => (RunDirectory::create(path, "seed = 3\n").unwrap(), None),
         };
         let mut watcher = Impatient { looks_left: if piece == 0 { first } else { looks }.into() };
-        let summary = run(&plan(backend, workers), directory, from, &mut watcher).unwrap();
+        let summary = run(&make(backend, workers), directory, from, &mut watcher).unwrap();
         if summary.ending == Ending::Done {
             return;
         }
@@ -78,7 +81,7 @@ fn stopping_anywhere_changes_nothing() {
     let backend = CpuBackend::with_threads(2).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
-    run_in_pieces(&whole, &backend, u64::MAX, u64::MAX, 2);
+    run_in_pieces(&whole, &backend, plan, u64::MAX, u64::MAX, 2);
     let expected = traces(&whole);
     let table = String::from_utf8(expected.0[4].clone()).unwrap();
     assert_eq!(table.lines().count(), 6, "{table}");
@@ -87,7 +90,21 @@ fn stopping_anywhere_changes_nothing() {
     let once = [0, 1, 2, 4, 6, 7, 8, 11, 13, 17, 20, 22].map(|first| (first, u64::MAX, 1));
     for (first, looks, workers) in once.into_iter().chain([(3, 3, 3), (5, 4, 2)]) {
         let pieces = folder.path().join(format!("pieces-{first}-{looks}"));
-        run_in_pieces(&pieces, &backend, first, looks, workers);
+        run_in_pieces(&pieces, &backend, plan, first, looks, workers);
+        assert!(traces(&pieces) == expected, "stopping after {first}, then every {looks} looks changed something");
+    }
+}
+
+#[test]
+fn stopping_anywhere_changes_nothing_where_adapters_learn() {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    run_in_pieces(&whole, &backend, adapters, u64::MAX, u64::MAX, 2);
+    let expected = traces(&whole);
+    for (first, looks) in [(1, u64::MAX), (4, u64::MAX), (3, 3)] {
+        let pieces = folder.path().join(format!("pieces-{first}-{looks}"));
+        run_in_pieces(&pieces, &backend, adapters, first, looks, 1);
         assert!(traces(&pieces) == expected, "stopping after {first}, then every {looks} looks changed something");
     }
 }

@@ -9,7 +9,7 @@ use octant_graph::{DType, HostTensor, Tensor};
 use octant_metrics::vector;
 use octant_nn::{Border, Context, Init, Optimizer};
 use octant_runtime::CompileOptions;
-use octant_train::step::StepPlan;
+use octant_train::step::{OnNan, StepOptions, StepPlan};
 use octant_train::{Inputs, Metric, Objective, Outcome, Session, Task};
 
 /// A generator that makes one number of an image's mean and a critic that judges it. Both are one factor, so that what a
@@ -32,7 +32,7 @@ impl Task for Duel {
         let sums = vector(&[to_please.clone(), to_expose.clone()]);
         let critic = Objective { optimizer: Optimizer::named("adagrad"), ..Objective::of("critic", to_expose) };
         let generator = Objective { every: self.generator_every, ..Objective::of("generator", to_please) };
-        Outcome { objectives: vec![critic, generator], sums, predictions: None }
+        Outcome { objectives: vec![critic, generator], ..Outcome::new(verdict, sums) }
     }
 
     fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
@@ -65,6 +65,86 @@ fn by_hand(steps: u64, generator_every: u64, image: f64, rate: f64) -> [f64; 2] 
         }
     }
     [generator, critic]
+}
+
+/// The critic moves twice, at twice the rate, before the generator is judged by it.
+struct Turns;
+
+impl Task for Turns {
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        Inputs::images(batch_size, [1, 1, 1])
+    }
+
+    fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
+        let image = batch[0].convert(DType::F32).mean_all();
+        let generator = cx.root().at("generator").param("factor", &[], Init::Constant(0.5), Border::Same);
+        let verdict =
+            |made: &Tensor| made * cx.companion("critic").param("factor", &[], Init::Constant(0.5), Border::Same);
+        let made = &image * &generator;
+        for turn in 0..2 {
+            let told = (verdict(&made.stop_gradient()) - 1.0).square();
+            cx.minimize(&[Objective { rate_scale: 2.0, turn: (turn, 2), ..Objective::of("critic", told) }]);
+        }
+        // Not finite where the image is 255: only the second loss notices.
+        let spoiled = (254.5 - &image).sqrt() * 0.0;
+        let pleased = verdict(&made).square() + spoiled;
+        Outcome::new(pleased.clone(), vector(&[pleased]))
+    }
+
+    fn metrics(&self, sums: &[f64], _: bool) -> Vec<Metric> {
+        vec![("loss".into(), sums[0])]
+    }
+
+    fn predict(&self, _: &Context, images: &Tensor) -> Tensor {
+        images.clone()
+    }
+}
+
+fn factors(session: &Session) -> [f64; 2] {
+    let values = session.values().unwrap();
+    ["generator", "critic"].map(|name| values[&format!("{name}.factor")].to_f64s()[0])
+}
+
+#[test]
+fn a_later_loss_sees_the_network_that_has_moved() {
+    let backend = CpuBackend::with_threads(1).unwrap();
+    let plan = StepPlan::new(&Turns, 1).with_optimizer(Optimizer::named("sgd").unwrap());
+    let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 0).unwrap();
+    let (mut generator, mut critic, image, rate) = (0.5, 0.5, 2.0, 0.01);
+    for _ in 0..5 {
+        session.train(&batch(2), rate).unwrap();
+        let made = image * generator;
+        for _ in 0..2 {
+            critic -= 2.0 * rate * 2.0 * (made * critic - 1.0) * made;
+        }
+        generator -= rate * 2.0 * (made * critic) * image * critic;
+    }
+    for (found, expected) in factors(&session).into_iter().zip([generator, critic]) {
+        assert!((found - expected).abs() < 1e-6, "{found} instead of {expected}");
+    }
+    // Companions are kept, but are no part of the model.
+    let model: Vec<String> = session.weights().unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(model, ["generator.factor"]);
+    let kept: Vec<String> = session.snapshot().unwrap()().state.into_iter().map(|(name, _)| name).collect();
+    assert!(kept.contains(&"critic.factor".to_string()), "{kept:?}");
+}
+
+#[test]
+fn a_bad_step_that_is_skipped_leaves_no_mark_on_what_moved_early() {
+    let backend = CpuBackend::with_threads(1).unwrap();
+    let adam = StepPlan::new(&Turns, 1).with_optimizer(Optimizer::named("adam").unwrap());
+    let step = StepOptions { on_nan: OnNan::Skip, ..adam.step.clone() };
+    let mut session = Session::new(&backend, &StepPlan { step, ..adam }, &CompileOptions::default(), 0).unwrap();
+    session.train(&batch(2), 0.01).unwrap();
+    let before = session.values().unwrap();
+    session.train(&batch(255), 0.01).unwrap();
+    let after = session.values().unwrap();
+    for name in before.keys().filter(|name| *name != "#sums") {
+        assert_eq!(before[name], after[name], "{name}");
+    }
+    assert_eq!(session.bad_steps().unwrap(), (1, 2));
+    session.train(&batch(2), 0.01).unwrap();
+    assert_ne!(factors(&session)[1], before["critic.factor"].to_f64s()[0]);
 }
 
 #[test]

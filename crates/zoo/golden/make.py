@@ -15,6 +15,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import translate
 MASK = (1 << 64) - 1
 
 
@@ -192,6 +194,68 @@ def vit_timm_test():
     return VisionTransformer(32, 8, embed_dim=24, depth=2, num_heads=3, num_classes=10)
 
 
+def transformer_test(cls=None, **settings):
+    def make():
+        from timm.models.vision_transformer import VisionTransformer
+        return (cls or VisionTransformer)(32, 8, embed_dim=24, depth=2, num_heads=3, num_classes=10, **settings)
+    return make
+
+
+def deit_distilled_test():
+    from timm.models.deit import VisionTransformerDistilled
+    return transformer_test(VisionTransformerDistilled)()
+
+
+def dinov2_test():
+    # Images are larger than the positions' grid.
+    return transformer_test(init_values=1e-5, dynamic_img_size=True)()
+
+
+def dinov2_gated_test():
+    from timm.layers import SwiGLUPacked
+    return transformer_test(init_values=1e-5, mlp_ratio=64 / 24, mlp_layer=SwiGLUPacked, act_layer=nn.SiLU, reg_tokens=4,
+                            no_embed_class=True, dynamic_img_size=True)()
+
+
+def clip_test():
+    return transformer_test(pre_norm=True, norm_layer=partial(nn.LayerNorm, eps=1e-5), act_layer='quick_gelu')()
+
+
+def siglip_test():
+    return transformer_test(class_token=False, global_pool='map')()
+
+
+def swin_test():
+    from torchvision.models.swin_transformer import SwinTransformer
+    return SwinTransformer([4, 4], 8, [2, 2, 1], [2, 4, 8], [3, 3], stochastic_depth_prob=0.0, num_classes=10)
+
+
+def swin_t():
+    from torchvision.models.swin_transformer import SwinTransformer
+    return SwinTransformer([4, 4], 96, [2, 2, 6, 2], [3, 6, 12, 24], [7, 7], stochastic_depth_prob=0.0)
+
+
+def swin_timm_test():
+    from timm.models.swin_transformer import SwinTransformer
+    return SwinTransformer(56, 4, embed_dim=8, depths=(2, 2, 1), num_heads=(2, 4, 8), window_size=3, drop_path_rate=0.0,
+                           num_classes=10)
+
+
+def convnextv2_test(small=False):
+    from timm.models.convnext import ConvNeXt
+    return ConvNeXt(depths=(1, 1, 2, 1), dims=(8, 12, 16, 24), num_classes=10, use_grn=True, ls_init_value=None,
+                    conv_mlp=small)
+
+
+def mobilenetv4_tiny():
+    from timm.models.mobilenetv3 import MobileNetV3, decode_arch_def
+    rows = [['cn_r1_k3_s2_e1_c8', 'cn_r1_k1_s1_e1_c8'], ['er_r1_k3_s1_e2_c16'],
+            ['uir_r1_a3_k5_s2_e2_c24', 'uir_r1_a0_k3_s1_e2_c24', 'uir_r1_a3_k0_s1_e2_c24', 'uir_r1_a0_k0_s1_e2_c24'],
+            ['cn_r1_k1_s1_c40']]
+    return MobileNetV3(decode_arch_def(rows), 10, stem_size=8, num_features=24, fix_stem=True, head_bias=False,
+                       head_norm=True, act_layer=nn.ReLU)
+
+
 def torchvision_model(name, **settings):
     def make():
         import torchvision.models
@@ -199,10 +263,10 @@ def torchvision_model(name, **settings):
     return make
 
 
-def timm_model(name):
+def timm_model(name, **settings):
     def make():
         import timm
-        return timm.create_model(name)
+        return timm.create_model(name, **settings)
     return make
 
 
@@ -237,7 +301,19 @@ TINY = {
     'mobilenetv3_timm-tiny': (mobilenetv3_timm_tiny, 32, 4, sgd),
     'convnext_timm-test': (convnext_timm_test, 32, 4, sgd),
     'unet-tiny': (lambda: unet(4), 32, 2, sgd),
+    'deit_distilled-test': (deit_distilled_test, 32, 4, sgd),
+    'dinov2-test': (dinov2_test, 48, 4, sgd),
+    'dinov2_gated-test': (dinov2_gated_test, 24, 4, sgd),
+    'clip-test': (clip_test, 32, 4, sgd),
+    'siglip-test': (siglip_test, 32, 4, sgd),
+    'swin-test': (swin_test, 56, 2, sgd),
+    'swin_timm-test': (swin_timm_test, 56, 2, sgd),
+    'convnextv2-test': (convnextv2_test, 32, 4, sgd),
+    'convnextv2_small-test': (lambda: convnextv2_test(True), 32, 4, sgd),
+    'mobilenetv4-tiny': (mobilenetv4_tiny, 32, 4, sgd),
 }
+# EDSR's values go up to 255; its gradients would be too large for this rate of plain descent.
+TINY.update({name: (*entry, adam if name.startswith('edsr') else sgd) for name, entry in translate.TINY.items()})
 NO_DROP = dict(dropout=0.0, stochastic_depth_prob=0.0)
 # Large enough that batch norms over the last feature maps are not dominated by rounding.
 REAL = {
@@ -255,6 +331,14 @@ REAL = {
     'timm_convnext_tiny': (timm_model('convnext_tiny'), 64, 2, sgd),
     'vit_tiny_patch16_224': (timm_model('vit_tiny_patch16_224'), 224, 1, sgd),
     'unet': (lambda: unet(32), 32, 2, sgd),
+    'deit_tiny_distilled_patch16_224': (timm_model('deit_tiny_distilled_patch16_224'), 224, 1, sgd),
+    'vit_small_patch14_dinov2': (timm_model('vit_small_patch14_dinov2', dynamic_img_size=True), 98, 1, sgd),
+    'vit_small_patch14_reg4_dinov2': (timm_model('vit_small_patch14_reg4_dinov2', dynamic_img_size=True), 98, 1, sgd),
+    'vit_xsmall_patch16_clip_224': (timm_model('vit_xsmall_patch16_clip_224', num_classes=512), 224, 1, sgd),
+    'swin_t': (swin_t, 224, 1, sgd),
+    'swin_tiny_patch4_window7_224': (timm_model('swin_tiny_patch4_window7_224', drop_path_rate=0.0), 224, 1, sgd),
+    'convnextv2_atto': (timm_model('convnextv2_atto'), 96, 2, sgd),
+    'mobilenetv4_conv_small': (timm_model('mobilenetv4_conv_small'), 97, 4, sgd),
 }
 
 
@@ -293,6 +377,9 @@ class Case:
         return [final, *maps]
 
     def loss(self, outputs):
+        if self.name in translate.TINY:
+            u = units('targets', outputs[0].numel()).reshape(outputs[0].shape)
+            return F.mse_loss(outputs[0], (4 * u - 2).float().double())
         if not self.segments:
             labels = torch.tensor([(7 * i + 3) % outputs[0].shape[1] for i in range(self.batch)])
             return F.cross_entropy(outputs[0], labels)

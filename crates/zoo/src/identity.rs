@@ -71,8 +71,9 @@ pub struct Identity {
 /// Finds out which reference's network of that name a file belongs to, and the size of its head.
 pub fn identify(archive: &Archive, entry: &'static Entry) -> Result<Identity, GraphError> {
     let mut best: Option<(usize, &'static Entry, Vec<VariableSpec>)> = None;
+    // Networks that come without a head are compared with one: files of people who trained them have it.
     for candidate in std::iter::once(entry).chain(entry.counterpart()) {
-        let (specs, _) = describe(&*(candidate.build)(candidate.classes), candidate.preprocessing.input)?;
+        let (specs, _) = describe(&*(candidate.build)(candidate.classes.max(1)), candidate.preprocessing.input)?;
         let archive = with_current_names(archive, &specs);
         let found: HashSet<&str> = archive.tensors.iter().map(|(name, _)| name.as_str()).collect();
         let common = specs.iter().filter(|spec| found.contains(spec.path.as_str())).count();
@@ -82,7 +83,7 @@ pub fn identify(archive: &Archive, entry: &'static Entry) -> Result<Identity, Gr
     }
     let Some((_, entry, specs)) = best else { return Ok(Identity { entry, classes: None }) };
     // What grows with the number of classes is the head's output.
-    let (larger, _) = describe(&*(entry.build)(entry.classes + 1), entry.preprocessing.input)?;
+    let (larger, _) = describe(&*(entry.build)(entry.classes.max(1) + 1), entry.preprocessing.input)?;
     let archive = with_current_names(archive, &specs);
     let possible: BTreeSet<usize> = specs
         .iter()
@@ -132,7 +133,16 @@ mod tests {
 
     #[test]
     fn the_size_of_the_head_comes_from_the_weights() {
-        for name in ["resnet-tiny", "vit-test", "convnext-test", "mshnet-tiny", "unet-tiny", "mobilenet_v3-tiny"] {
+        for name in [
+            "resnet-tiny",
+            "vit-test",
+            "convnext-test",
+            "mshnet-tiny",
+            "unet-tiny",
+            "mobilenet_v3-tiny",
+            "swin-test",
+            "dinov2-test",
+        ] {
             let identity = identify(&archive(name, 7, vec![]), crate::find(name).unwrap()).unwrap();
             assert_eq!((identity.entry.name, identity.classes), (name, Some(7)));
         }

@@ -20,6 +20,7 @@
 //!
 //! Start reading at [`Model`], then at [`families::resnet`] for what a family looks like.
 
+pub mod adapted;
 pub mod cost;
 pub mod families;
 pub mod identity;
@@ -27,5 +28,6 @@ mod model;
 pub mod registry;
 pub mod weights;
 
+pub use adapted::Adapted;
 pub use model::{BoxCode, DetectorHead, Model, Task, describe};
 pub use registry::{Entry, Interpolation, Preprocessing, ZooError, build, find, published};

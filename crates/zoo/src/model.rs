@@ -12,6 +12,8 @@ pub enum Task {
     Segment,
     /// Boxes and class scores per cell, `[n, cells, …]`; [`Model::detector`] says how they are read.
     Detect,
+    /// An image, `[n, h', w', channels]`, in the range in which the network takes images.
+    Translate,
 }
 
 /// How a detector's output is read.
@@ -78,6 +80,22 @@ pub trait Model {
     fn outputs(&self, cx: &Scope, images: &Tensor, warm_up: bool) -> Vec<Tensor> {
         let _ = warm_up;
         vec![self.forward(cx, images)]
+    }
+
+    /// How many times higher and wider an output image is than the input.
+    fn enlarges(&self) -> usize {
+        1
+    }
+
+    /// Networks from images to images: sides of images must be multiples of this.
+    fn multiple(&self) -> usize {
+        1
+    }
+
+    /// Whether published files hold a tensor of that name that the network does not use.
+    fn ignores(&self, key: &str) -> bool {
+        let _ = key;
+        false
     }
 
     /// How a detector's output is read; nothing for networks that are none.

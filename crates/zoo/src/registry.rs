@@ -35,6 +35,10 @@ const COUNTERPARTS: &[(&str, &str)] = &[
     ("vit_b_32", "vit_base_patch32_224"),
     ("vit_l_16", "vit_large_patch16_224"),
     ("vit-test", "vit_timm-test"),
+    ("swin_t", "swin_tiny_patch4_window7_224"),
+    ("swin_s", "swin_small_patch4_window7_224"),
+    ("swin_b", "swin_base_patch4_window7_224"),
+    ("swin-test", "swin_timm-test"),
 ];
 
 /// How images are brought to a model's size.

@@ -1,5 +1,10 @@
 //! From archives to variables and back: the reference's names and layouts outside, Octant's inside.
 
+mod converted;
+
+pub(crate) use converted::with_current_names;
+
+use crate::families::swin::relative_positions;
 use crate::identity::metadata;
 use crate::{Entry, Model};
 use octant_archive::{Archive, ArchiveError, Matching, save_safetensors};
@@ -22,10 +27,13 @@ pub struct Loaded {
 
 /// Reads a model's variables from an archive. What is not there is initialized from `seed`.
 pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: u64) -> Loaded {
-    let archive = with_current_names(archive, specs);
+    let mut archive = with_current_names(archive, specs);
+    archive.tensors.retain(|(name, _)| !model.ignores(name));
     let wanted: Vec<(String, Shape)> = specs.iter().map(reference_shape).collect();
+    // Adapters start afresh where a file has none, as a head does.
     let head_paths = model.head_paths();
-    let head: Vec<&str> = head_paths.iter().map(String::as_str).collect();
+    let adapters = specs.iter().filter(|spec| spec.is_adapter()).map(|spec| spec.path.as_str());
+    let head: Vec<&str> = head_paths.iter().map(String::as_str).chain(adapters).collect();
     let matching = Matching::between(&archive, &wanted, &head);
     let tensors: HashMap<&str, &HostTensor> =
         archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
@@ -55,18 +63,29 @@ fn absorbed_bias(spec: &VariableSpec, value: HostTensor, tensors: &HashMap<&str,
     HostTensor::from_f64s(value.shape().clone(), &moved).unwrap_or(value)
 }
 
-/// Variables in the reference's names and layouts, complete: PyTorch's batch norms also count their batches, and loading
-/// strictly asks for that number.
+/// Variables in the reference's names and layouts, complete: loading strictly asks for what PyTorch keeps beside them too.
 pub fn export(specs: &[VariableSpec], values: &[HostTensor], steps: u64) -> Vec<(String, HostTensor)> {
     let mut tensors = Vec::with_capacity(specs.len());
     for (spec, value) in specs.iter().zip(values) {
         let tensor = spec.border.export(value).unwrap_or_else(|| value.clone());
         tensors.push((spec.path.clone(), tensor));
-        if let Some(norm) = spec.path.strip_suffix("running_var") {
-            tensors.push((format!("{norm}num_batches_tracked"), HostTensor::scalar(steps as i64)));
-        }
+        tensors.extend(kept_beside(spec, steps));
     }
     tensors
+}
+
+/// What PyTorch keeps beside a variable: batch norms count their batches, and torchvision's windows (timm's do not) list the
+/// row of the table that each pair of pixels looks at.
+fn kept_beside(spec: &VariableSpec, steps: u64) -> Option<(String, HostTensor)> {
+    if let Some(norm) = spec.path.strip_suffix("running_var") {
+        return Some((format!("{norm}num_batches_tracked"), HostTensor::scalar(steps as i64)));
+    }
+    let attention = spec.path.strip_suffix("relative_position_bias_table")?;
+    let side = spec.shape.dims().first()?.isqrt();
+    let index: Vec<i64> = relative_positions(side.div_ceil(2)).into_iter().map(i64::from).collect();
+    let of_torchvision = spec.path.starts_with("features.");
+    of_torchvision
+        .then_some((format!("{attention}relative_position_index"), HostTensor::new([index.len()], &index).ok()?))
 }
 
 /// Writes variables as a safetensors file that the reference reads, with what is needed to use it again: model, classes
@@ -87,21 +106,6 @@ pub fn save(
 
 fn reference_shape(spec: &VariableSpec) -> (String, Shape) {
     (spec.path.clone(), spec.shape.with_dims(spec.reference_dims()))
-}
-
-/// Files that torchvision published before it renamed layers. Each rule holds for names that the model lacks only.
-const RENAMED: [(&str, &str); 2] = [(".mlp.linear_1.", ".mlp.0."), (".mlp.linear_2.", ".mlp.3.")];
-
-pub(crate) fn with_current_names(archive: &Archive, specs: &[VariableSpec]) -> Archive {
-    let known = |name: &str| specs.iter().any(|spec| spec.path == name);
-    let mut archive = archive.clone();
-    for (name, _) in &mut archive.tensors {
-        let renamed = RENAMED.iter().find(|(old, _)| name.contains(old)).map(|(old, new)| name.replace(old, new));
-        if let Some(renamed) = renamed.filter(|renamed| !known(name) && known(renamed)) {
-            *name = renamed;
-        }
-    }
-    archive
 }
 
 /// The nearest values of another element type; shares the bytes where the type is right already.
@@ -127,7 +131,9 @@ mod tests {
 
     #[test]
     fn what_is_exported_is_imported_exactly() {
-        for name in ["resnet-tiny", "vit-test", "convnext-test", "mshnet-tiny", "unet-tiny", "fashion-cnn-tiny"] {
+        for name in
+            ["resnet-tiny", "vit-test", "convnext-test", "mshnet-tiny", "unet-tiny", "fashion-cnn-tiny", "swin-test"]
+        {
             let model = build(name, None).unwrap();
             let entry = crate::find(name).unwrap();
             let (specs, _) = describe(&*model, entry.preprocessing.input).unwrap();
@@ -171,19 +177,5 @@ mod tests {
         assert_eq!(loaded.values, values);
         let count = archive.get("features.0.1.num_batches_tracked").unwrap();
         assert_eq!(count.to_f64s(), [12.0]);
-    }
-
-    #[test]
-    fn torchvisions_old_transformer_names_are_known() {
-        let model = build("vit-test", None).unwrap();
-        let (specs, _) = describe(&*model, [32, 32, 3]).unwrap();
-        let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
-        let mut tensors = export(&specs, &values, 0);
-        for (name, _) in &mut tensors {
-            *name = name.replace(".mlp.0.", ".mlp.linear_1.").replace(".mlp.3.", ".mlp.linear_2.");
-        }
-        let loaded = load(&archive(tensors), &*model, &specs, 2);
-        assert!(loaded.matching.is_exact(), "{}", loaded.matching);
-        assert_eq!(loaded.values, values);
     }
 }

@@ -120,6 +120,9 @@ const PUBLISHED: &[(&str, usize, f64)] = &[
     ("vit_b_32", 88_224_232, 4.409),
     ("vit_l_16", 304_326_632, 61.555),
     ("vit_l_32", 306_535_400, 15.378),
+    ("swin_t", 28_288_354, 4.491),
+    ("swin_s", 49_606_258, 8.741),
+    ("swin_b", 87_768_224, 15.431),
 ];
 
 #[test]
@@ -137,6 +140,16 @@ fn parameters_and_multiply_adds_are_the_published_ones() {
 fn parameters_of_the_other_references() {
     let counted = [
         ("fashion-cnn", 108_810),
+        ("unet_256", 54_413_955),
+        ("unet_128", 41_828_995),
+        ("resnet_9blocks", 11_378_179),
+        ("resnet_6blocks", 7_837_699),
+        ("nafnet_width32", 29_159_715),
+        ("edsr_baseline_x3", 1_554_499),
+        ("edsr_baseline_x2", 1_369_859),
+        ("edsr_baseline_x4", 1_517_571),
+        ("dncnn", 555_137),
+        ("dncnn_color", 668_227),
         ("mshnet", 4_065_513),
         ("unet", 7_763_041),
         ("tf_efficientnetv2_s", 21_458_488),
@@ -148,8 +161,66 @@ fn parameters_of_the_other_references() {
         ("vit_base_patch16_224", 86_567_656),
         ("vit_base_patch32_224", 88_224_232),
         ("vit_large_patch16_224", 304_326_632),
+        ("deit_tiny_patch16_224", 5_717_416),
+        ("deit_small_patch16_224", 22_050_664),
+        ("deit_base_patch16_224", 86_567_656),
+        ("deit_tiny_distilled_patch16_224", 5_910_800),
+        ("deit_small_distilled_patch16_224", 22_436_432),
+        ("deit_base_distilled_patch16_224", 87_338_192),
+        ("vit_small_patch14_dinov2", 22_056_192),
+        ("vit_base_patch14_dinov2", 86_579_712),
+        ("vit_large_patch14_dinov2", 304_367_616),
+        ("vit_giant_patch14_dinov2", 1_136_479_232),
+        ("vit_small_patch14_reg4_dinov2", 22_057_344),
+        ("vit_base_patch14_reg4_dinov2", 86_582_016),
+        ("vit_large_patch14_reg4_dinov2", 304_370_688),
+        ("vit_giant_patch14_reg4_dinov2", 1_136_483_840),
+        ("vit_base_patch32_clip_224", 87_849_728),
+        ("vit_base_patch16_clip_quickgelu_224", 86_193_152),
+        ("vit_large_patch14_clip_224", 303_966_976),
+        ("vit_xsmall_patch16_clip_224", 8_277_504),
+        ("vit_base_patch16_siglip_224", 92_884_224),
+        ("vit_large_patch16_siglip_256", 315_956_224),
+        ("vit_so400m_patch14_siglip_224", 427_680_704),
+        ("vit_so400m_patch14_siglip_384", 428_225_600),
+        ("swin_tiny_patch4_window7_224", 28_288_354),
+        ("swin_small_patch4_window7_224", 49_606_258),
+        ("swin_base_patch4_window7_224", 87_768_224),
+        ("convnextv2_atto", 3_708_400),
+        ("convnextv2_femto", 5_233_240),
+        ("convnextv2_pico", 9_066_280),
+        ("convnextv2_nano", 15_623_800),
+        ("convnextv2_tiny", 28_635_496),
+        ("convnextv2_base", 88_717_800),
+        ("convnextv2_large", 197_956_840),
+        ("convnextv2_huge", 660_289_640),
+        ("mobilenetv4_conv_small", 3_774_024),
+        ("mobilenetv4_conv_medium", 9_715_512),
+        ("mobilenetv4_conv_large", 32_590_864),
     ];
     for (name, expected) in counted {
         assert_eq!(parameters(&described(find(name).unwrap()).0), expected, "{name}");
     }
+}
+
+/// Discriminators are no models of their own: their parameters and entries of the state dict, with the counters of batch norms.
+#[test]
+fn discriminators_have_the_published_sizes() {
+    use octant_graph::{DType, Shape, Trace};
+    use octant_nn::{Context, Mode, Precision};
+    use octant_zoo::families::gan::GanNorm;
+    use octant_zoo::families::patchgan::Discriminator;
+    let sizes = |discriminator: Discriminator, channels: usize| {
+        let trace = Trace::new();
+        let images = trace.input("images", Shape::new(DType::F32, [1, 256, 256, channels]));
+        let cx = Context::new(&trace, Mode::Evaluate, Precision::F32);
+        let judged = discriminator.apply(&cx.root(), &images);
+        let specs: Vec<VariableSpec> = cx.variables().into_iter().map(|variable| variable.spec).collect();
+        let counters = specs.iter().filter(|spec| spec.path.ends_with("running_var")).count();
+        (parameters(&specs), specs.len() + counters, judged.dim(1))
+    };
+    assert_eq!(sizes(Discriminator::patches(GanNorm::Batch), 6), (2_768_705, 22, 30));
+    assert_eq!(sizes(Discriminator::patches(GanNorm::Instance), 3), (2_764_737, 10, 30));
+    let pixels = Discriminator { layers: 0, ..Discriminator::patches(GanNorm::Batch) };
+    assert_eq!(sizes(pixels, 6), (9_024, 9, 256));
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// One of every kind of names: torchvision's, timm's, the authors' own.
-const MODELS: [&str; 9] = [
+const MODELS: [&str; 18] = [
     "resnet50",
     "efficientnet_v2_s",
     "vit-test",
@@ -24,6 +24,15 @@ const MODELS: [&str; 9] = [
     "efficientnetv2_s",
     "mobilenetv3_large_100",
     "timm_convnext_tiny",
+    "deit_tiny_distilled_patch16_224",
+    "dinov2_gated-test",
+    "clip-test",
+    "siglip-test",
+    "swin-test",
+    "swin_timm-test",
+    "convnextv2_atto",
+    "mobilenetv4_conv_small",
+    "vit_small_patch14_dinov2",
 ];
 
 fn save(name: &str, path: &Path) {

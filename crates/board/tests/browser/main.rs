@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{octant_run, plain_run, start, start_at};
 
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 8] = [
     (
         "curves",
         "document.querySelectorAll('canvas.over').length > 3 && [...document.querySelectorAll('canvas.over')].some(c => c.chart.curves.length)",
@@ -27,6 +27,8 @@ const PAGES: [(&str, &str); 7] = [
         "judgement",
         "document.querySelectorAll('.matrix td').length === 9 && document.querySelectorAll('canvas.over').length >= 2",
     ),
+    // Blocks inside of others are folded at first.
+    ("network", "document.querySelectorAll('table.data tbody tr').length === 2"),
     ("machine", "document.querySelectorAll('.card').length >= 3"),
     ("histograms", "document.querySelectorAll('canvas').length >= 1 && document.querySelector('canvas').width > 300"),
     ("log", "document.querySelectorAll('pre.log .no').length > 5"),
@@ -105,10 +107,8 @@ fn curves_are_hovered_zoomed_panned_picked_and_shared() {
     let chart = |tag: &str| format!("document.querySelector('[data-tag=\"{tag}\"] canvas.over').chart");
     browser.wait("curves", &format!("{}.curves.length === 4", chart("loss")));
     // Hovering one chart moves the cursor of the others and shows the values of all runs.
-    let [x, y] = browser.middle("[data-tag=\"loss\"] canvas.over");
-    browser.mouse("mouseMoved", x, y, 0);
-    browser
-        .wait("the tip", "!document.querySelector('.tip').hidden && document.querySelectorAll('.tip tr').length === 4");
+    let shows = "!document.querySelector('.tip').hidden && document.querySelectorAll('.tip tr').length === 4";
+    let [x, y] = browser.hover("[data-tag=\"loss\"] canvas.over", "the tip", shows);
     browser.wait("the other cursors", &format!("{}.cursor !== null", chart("val_loss")));
     browser.shot(&shots().join("hover.png"));
     // Zooming by dragging is shared by all charts and stands in the address.

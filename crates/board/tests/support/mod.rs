@@ -55,6 +55,11 @@ pub fn octant_run(path: &Path, index: usize, epochs: u64) {
     let findings = r#"{"confusion":{"names":["shirt","coat","bag"],"counts":[50,9,1,12,44,2,0,1,61]},
         "roc":{"area":0.91,"curve":[[0,0],[0.05,0.6],[0.2,0.85],[1,1]],"precision_recall":[[0,1],[0.6,0.9],[1,0.4]]}}"#;
     run.write("plots/findings.json", findings).unwrap();
+    let network = r#"{"model":"fashion-cnn","blocks":[
+        {"path":"conv","output":"f32[16,26,26,32]","parameters":320,"flops":389376},
+        {"path":"head","output":"f32[16,10]","parameters":20490,"flops":40960},
+        {"path":"head.fc","output":"f32[16,10]","parameters":20490,"flops":40960}]}"#;
+    run.write("network.json", network).unwrap();
     run.write("plots/loss.png", Canvas::new(60, 40).png()).unwrap();
     if index != 1 {
         run.events.finished(epochs).unwrap();

@@ -274,6 +274,11 @@ fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry)
             let mask: Vec<u8> = (0..count * height * width).map(|i| (i % 97 == 0) as u8).collect();
             Targets::Masks(tensor(&[count, height, width, 1], &mask))
         }
+        Task::Translate => {
+            let factor = (entry.build)(entry.classes).enlarges();
+            let dims = [count, height * factor, width * factor, entry.classes];
+            Targets::Images(tensor(&dims, &noise(dims.iter().product())))
+        }
         Task::Detect => {
             // A few boxes per image, which cover the left half.
             let corners = |place: usize| [0.0, 0.0, (width / 2) as f32 / (place + 1) as f32, height as f32];

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions, Format, read_image};
 use octant_data::readers::images_below;
 use octant_data::transforms::Placed;
-use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Step, Target, Transform};
+use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Target, Transform, TransformStep};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
 use octant_runtime::CompileOptions;
@@ -86,6 +86,9 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let files = files(paths)?;
     if recipe.task == "detect" && !files.is_empty() {
         return super::boxes::ask(&asked, &files, arguments);
+    }
+    if entry.task == octant_zoo::Task::Translate && !files.is_empty() {
+        return super::translated::ask(&asked, &files, arguments);
     }
     let transform = transform(recipe, entry)?;
     let given = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
@@ -166,7 +169,7 @@ fn transform(recipe: &Recipe, entry: &Entry) -> Result<Pipeline> {
         // The recipe's own images are all of one size; others must be brought to it.
         let side = recipe.image_size.or(recipe.data.side).unwrap_or(entry.preprocessing.input[0]);
         let method = Method::new(Filter::Bilinear, Semantics::Pil);
-        transform.steps.push(Step::Resize { size: (side, side), method });
+        transform.steps.push(TransformStep::Resize { size: (side, side), method });
     }
     Ok(transform)
 }
@@ -190,7 +193,11 @@ fn prepared(path: &Path, transform: &Pipeline, entry: &Entry) -> Result<Prepared
 /// How many outputs the weights have, and what they mean: what the run has kept, or else its data where it is still there.
 fn head(judged: &Judged) -> Result<(usize, Vec<String>)> {
     let Judged { recipe, archive, card, .. } = judged;
-    let found = identify(archive, octant_zoo::find(&recipe.model)?)?.classes;
+    let entry = octant_zoo::find(&recipe.model)?;
+    if entry.task == octant_zoo::Task::Translate {
+        return Ok((recipe.classes.unwrap_or(entry.classes), Vec::new()));
+    }
+    let found = identify(archive, entry)?.classes;
     let outputs = found.or(recipe.classes).context("the weights have no head to answer with")?;
     let names = match card.names.is_empty() {
         true => prepare::data(recipe, &[]).map(|data| data.classes).unwrap_or_default(),

@@ -7,12 +7,14 @@ mod bmp;
 mod jpeg;
 mod orientation;
 mod png;
+mod size;
 mod tiff;
 mod webp;
 
 use crate::{AnyImage, DataError};
 use octant_imaging::{Channel, Image, Semantics, color};
 pub use orientation::Orientation;
+pub use size::announced_size;
 use std::path::Path;
 
 /// An image format, told by the first bytes of a file.

@@ -20,6 +20,7 @@ enum TargetLayout {
     Mask([usize; 3]),
     Values(usize),
     Boxes,
+    Image([usize; 3]),
 }
 
 impl RowLayout {
@@ -29,6 +30,7 @@ impl RowLayout {
             Target::Mask(mask) => TargetLayout::Mask(mask.dims()),
             Target::Values(values) => TargetLayout::Values(values.len()),
             Target::Boxes(_) => TargetLayout::Boxes,
+            Target::Image(image) => TargetLayout::Image(image.dims()),
         };
         RowLayout { image: image_shape(&sample.image), target }
     }
@@ -36,7 +38,7 @@ impl RowLayout {
     fn target_bytes(&self, max_boxes: usize) -> usize {
         match self.target {
             TargetLayout::Class => size_of::<i32>(),
-            TargetLayout::Mask(dims) => dims.iter().product(),
+            TargetLayout::Mask(dims) | TargetLayout::Image(dims) => dims.iter().product(),
             TargetLayout::Values(count) => count * size_of::<f32>(),
             TargetLayout::Boxes => max_boxes * 4 * size_of::<f32>(),
         }
@@ -54,6 +56,7 @@ impl fmt::Display for RowLayout {
             TargetLayout::Mask([height, width, _]) => format!("a {height}×{width} mask"),
             TargetLayout::Values(count) => format!("{count} values"),
             TargetLayout::Boxes => "boxes".to_string(),
+            TargetLayout::Image([height, width, channels]) => format!("a {height}×{width}×{channels} image"),
         };
         write!(f, "{} with {target}", self.image)
     }
@@ -139,7 +142,7 @@ impl Assembly {
         let target = row_of(&mut blocks.targets, row, layout.target_bytes(max_boxes));
         match sample.target {
             Target::Class(class) => target.copy_from_slice(&(class as i32).to_ne_bytes()),
-            Target::Mask(mask) => target.copy_from_slice(mask.values()),
+            Target::Mask(image) | Target::Image(image) => target.copy_from_slice(image.values()),
             Target::Values(values) => target.copy_from_slice(bytemuck::cast_slice(&values)),
             Target::Boxes(boxes) => {
                 if boxes.len() > max_boxes {
@@ -219,6 +222,9 @@ fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, b
         TargetLayout::Class => Targets::Classes(tensor(DType::I32, vec![rows], bytes)),
         TargetLayout::Mask([height, width, channels]) => {
             Targets::Masks(tensor(DType::U8, vec![rows, height, width, channels], bytes))
+        }
+        TargetLayout::Image([height, width, channels]) => {
+            Targets::Images(tensor(DType::U8, vec![rows, height, width, channels], bytes))
         }
         TargetLayout::Values(count) => Targets::Values(tensor(DType::F32, vec![rows, count], bytes)),
         TargetLayout::Boxes => Targets::Boxes {

@@ -91,6 +91,8 @@ pub enum Targets {
     Masks(HostTensor),
     /// Numbers to regress: f32 `[n, k]`.
     Values(HostTensor),
+    /// Images: u8 `[n, h, w, c]`.
+    Images(HostTensor),
     /// Boxes, padded to the same number per image.
     Boxes {
         /// Left, top, right, bottom in pixels: f32 `[n, max_boxes, 4]`.

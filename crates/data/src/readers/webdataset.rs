@@ -189,6 +189,9 @@ pub fn write_webdataset(
                     let mask = encode_png(&crate::AnyImage::U8(mask)).map_err(problem)?;
                     put("mask.png", &mask).map_err(problem)?;
                 }
+                Target::Image(_) => {
+                    return Err(DataError::request("pairs of images cannot be written to WebDataset shards yet"));
+                }
                 Target::Boxes(_) => return Err(DataError::request("boxes cannot be written to WebDataset shards yet")),
             }
         }

@@ -60,6 +60,7 @@ fn label(target: &Target, classes: &[String]) -> String {
         Target::Values(values) => values.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(" "),
         Target::Boxes(boxes) if boxes.len() == 1 => "1 box".to_string(),
         Target::Boxes(boxes) => format!("{} boxes", boxes.len()),
+        Target::Image(image) => format!("to {} x {}", image.height(), image.width()),
     }
 }
 
@@ -88,7 +89,7 @@ fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
                 draw_box(&mut cell, object, [x(object.x0), y(object.y0), x(object.x1), y(object.y1)]);
             }
         }
-        Target::Class(_) | Target::Values(_) => {}
+        Target::Class(_) | Target::Values(_) | Target::Image(_) => {}
     }
     cell
 }

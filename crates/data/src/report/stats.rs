@@ -31,7 +31,7 @@ impl Statistics {
                 self.marked.0 += mask.values().iter().filter(|&&value| value != 0).count() as u64;
                 self.marked.1 += mask.values().len() as u64;
             }
-            Target::Values(_) => {}
+            Target::Values(_) | Target::Image(_) => {}
         }
         match &sample.image {
             AnyImage::U8(image) => self.add_values(image.values(), image.channels(), |v| v as f64 / 255.0),

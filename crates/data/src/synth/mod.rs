@@ -6,6 +6,7 @@
 
 mod infrared;
 mod noise;
+mod outlines;
 mod regression;
 mod scenes;
 mod shapes;
@@ -13,6 +14,7 @@ mod shapes;
 use crate::{DataError, LabeledBox, SampleRng, write_png_u8};
 pub use infrared::{Scene, infrared};
 use octant_imaging::Image;
+pub use outlines::outlines;
 pub use regression::regression;
 pub use scenes::{SCENE_CLASSES, scene};
 pub use shapes::shapes;

@@ -67,7 +67,7 @@ fn shape(side: usize, base: &[f32; 3], rng: &mut SampleRng) -> Shape {
 }
 
 /// Pixels to the border of a shape, negative inside.
-fn distance(class: usize, u: f32, v: f32, radius: f32) -> f32 {
+pub(super) fn distance(class: usize, u: f32, v: f32, radius: f32) -> f32 {
     let length = (u * u + v * v).sqrt();
     match class {
         0 => length - radius,

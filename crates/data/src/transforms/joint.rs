@@ -2,7 +2,7 @@
 
 use crate::{AnyImage, LabeledBox, Sample, Target};
 use octant_imaging::affine::{Affine, transform};
-use octant_imaging::geometry::{self, Border, Window};
+use octant_imaging::geometry::{self, Border, PixelWindow};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Channel, Filter, Image, Unsupported};
 
@@ -30,6 +30,7 @@ pub(super) fn resize(sample: &mut Sample, height: usize, width: usize, method: M
     let (scale_y, scale_x) = (height as f32 / old_height as f32, width as f32 / old_width as f32);
     match &mut sample.target {
         Target::Mask(mask) => *mask = mask.resize(height, width, mask_method(method)).map_err(problem)?,
+        Target::Image(image) => *image = image.resize(height, width, method).map_err(problem)?,
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x * scale_x, y * scale_y), height, width),
         Target::Class(_) | Target::Values(_) => {}
     }
@@ -41,11 +42,11 @@ fn mask_method(method: Method) -> Method {
     Method::new(Filter::Nearest, method.semantics)
 }
 
-pub(super) fn crop(sample: &mut Sample, window: Window) {
+pub(super) fn crop(sample: &mut Sample, window: PixelWindow) {
     with_image!(&mut sample.image, image => *image = geometry::crop(image, window));
     let (dx, dy) = (window.left as f32, window.top as f32);
     match &mut sample.target {
-        Target::Mask(mask) => *mask = geometry::crop(mask, window),
+        Target::Mask(image) | Target::Image(image) => *image = geometry::crop(image, window),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x - dx, y - dy), window.height, window.width),
         Target::Class(_) | Target::Values(_) => {}
     }
@@ -65,6 +66,7 @@ pub(super) fn pad(sample: &mut Sample, around: [usize; 4], fill: u8) {
     let (height, width) = size(sample);
     match &mut sample.target {
         Target::Mask(mask) => *mask = geometry::pad(mask, around, Border::Constant(0)),
+        Target::Image(image) => *image = filled(image, around, fill),
         Target::Boxes(boxes) => {
             move_boxes(boxes, |x, y| (x + around[1] as f32, y + around[0] as f32), height, width);
         }
@@ -76,7 +78,7 @@ pub(super) fn flip_horizontally(sample: &mut Sample) {
     let (height, width) = size(sample);
     with_image!(&mut sample.image, image => geometry::flip_horizontally(image));
     match &mut sample.target {
-        Target::Mask(mask) => geometry::flip_horizontally(mask),
+        Target::Mask(image) | Target::Image(image) => geometry::flip_horizontally(image),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (width as f32 - x, y), height, width),
         Target::Class(_) | Target::Values(_) => {}
     }
@@ -86,7 +88,7 @@ pub(super) fn flip_vertically(sample: &mut Sample) {
     let (height, width) = size(sample);
     with_image!(&mut sample.image, image => geometry::flip_vertically(image));
     match &mut sample.target {
-        Target::Mask(mask) => geometry::flip_vertically(mask),
+        Target::Mask(image) | Target::Image(image) => geometry::flip_vertically(image),
         Target::Boxes(boxes) => move_boxes(boxes, |x, y| (x, height as f32 - y), height, width),
         Target::Class(_) | Target::Values(_) => {}
     }
@@ -99,6 +101,7 @@ pub(super) fn affine(sample: &mut Sample, map: &Affine, filter: Filter, fill: u8
     let (height, width) = size(sample);
     match &mut sample.target {
         Target::Mask(mask) => *mask = transform(mask, map, Filter::Nearest, 0),
+        Target::Image(image) => *image = transform(image, map, filter, fill),
         Target::Boxes(boxes) => {
             let moved = |x: f32, y: f32| {
                 let (x, y) = map.target(x as f64, y as f64).unwrap_or_default();

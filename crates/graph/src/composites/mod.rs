@@ -14,6 +14,7 @@ mod normalize;
 mod pool;
 mod random;
 mod reduce;
+mod similarity;
 mod softmax;
 
 pub use attention::{AttentionKernel, AttentionOptions};

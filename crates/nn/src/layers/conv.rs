@@ -117,35 +117,79 @@ impl Conv2d {
     }
 }
 
-/// A transposed convolution whose kernel equals its stride, as decoders use it to enlarge images without overlap.
+/// A transposed convolution, as decoders use it to enlarge images.
 #[derive(Debug, Clone, Copy)]
 pub struct ConvTranspose2d {
     features: usize,
-    factor: usize,
+    kernel: usize,
+    stride: usize,
+    padding: usize,
+    output_padding: usize,
+    bias: bool,
+    init: fn(Fans) -> Init,
+    bias_init: fn(Fans) -> Init,
 }
 
 impl ConvTranspose2d {
-    /// Enlarges height and width by `factor` and makes `features` channels; with a bias, PyTorch's initializers.
+    /// A kernel that equals the stride: enlarges height and width by `factor` without overlap and makes `features`
+    /// channels; with a bias, PyTorch's initializers.
     pub fn new(features: usize, factor: usize) -> ConvTranspose2d {
-        ConvTranspose2d { features, factor }
+        let init = init::pytorch_default;
+        ConvTranspose2d {
+            features,
+            kernel: factor,
+            stride: factor,
+            padding: 0,
+            output_padding: 0,
+            bias: true,
+            init,
+            bias_init: init,
+        }
     }
 
-    /// `[n, h, w, c]` becomes `[n, h · factor, w · factor, features]`.
+    /// A square kernel of another size; the stride stays.
+    pub fn kernel(self, kernel: usize) -> ConvTranspose2d {
+        ConvTranspose2d { kernel, ..self }
+    }
+
+    /// PyTorch's padding: so many rows and columns less on every side.
+    pub fn padding(self, padding: usize) -> ConvTranspose2d {
+        ConvTranspose2d { padding, ..self }
+    }
+
+    /// So many rows and columns more at the bottom and at the right.
+    pub fn output_padding(self, output_padding: usize) -> ConvTranspose2d {
+        ConvTranspose2d { output_padding, ..self }
+    }
+
+    /// Whether a value per channel is added.
+    pub fn bias(self, bias: bool) -> ConvTranspose2d {
+        ConvTranspose2d { bias, ..self }
+    }
+
+    /// The initializers of the kernel and of the bias.
+    pub fn init(self, init: fn(Fans) -> Init, bias_init: fn(Fans) -> Init) -> ConvTranspose2d {
+        ConvTranspose2d { init, bias_init, ..self }
+    }
+
+    /// `[n, h, w, c]` becomes `[n, (h − 1) · stride − 2 · padding + kernel + output_padding, …, features]`.
     pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
         let _scope = cx.enter();
         let x = x.convert(cx.dtype());
-        let (factor, inputs) = (self.factor, x.channels());
+        let (area, inputs) = (self.kernel * self.kernel, x.channels());
         // PyTorch counts the fan of a transposed kernel on its output side.
-        let fans = Fans { inputs: self.features * factor * factor, outputs: inputs * factor * factor };
-        let dims = [factor, factor, inputs, self.features];
-        let init = init::pytorch_default(fans);
-        let weight = cx.param("weight", &dims, init, Border::TransposedConvolution).convert(x.dtype());
+        let fans = Fans { inputs: self.features * area, outputs: inputs * area };
+        let dims = [self.kernel, self.kernel, inputs, self.features];
+        let weight = cx.param("weight", &dims, (self.init)(fans), Border::TransposedConvolution).convert(x.dtype());
+        let around = self.kernel as i64 - 1 - self.padding as i64;
         let mut conv = Convolution::nhwc(2, x.dtype());
-        conv.input_dilation = vec![factor; 2];
-        conv.padding = vec![(factor as i64 - 1, factor as i64 - 1); 2];
+        conv.input_dilation = vec![self.stride; 2];
+        conv.padding = vec![(around, around + self.output_padding as i64); 2];
         conv.reversed = true;
         let y = x.convolution(&weight, conv);
-        let bias = cx.param("bias", &[self.features], init, Border::Same);
-        &y + bias.convert(y.dtype())
+        match self.bias {
+            true => &y + cx.param("bias", &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
+            false => y,
+        }
     }
 }

@@ -45,8 +45,14 @@ impl Dense {
         let _scope = cx.enter();
         let x = x.convert(cx.dtype());
         let fans = Fans { inputs: x.channels(), outputs: self.features };
-        let weight = cx.param(weight, &[x.channels(), self.features], (self.init)(fans), self.border);
-        let y = x.matmul(&weight.convert(x.dtype()));
+        let matrix = cx.param(weight, &[x.channels(), self.features], (self.init)(fans), self.border);
+        let mut y = x.matmul(&matrix.convert(x.dtype()));
+        // The path of the layer: that of its matrix without the last word.
+        let layer = cx.at(weight.strip_suffix("weight").unwrap_or(weight).trim_end_matches(['.', '_']));
+        if let Some(adapters) = cx.context().adapters_of(layer.path()).filter(|_| self.border == Border::Dense) {
+            y = y + adapters.apply(&layer, &x, self.features);
+        }
+        let _scope = cx.enter();
         match self.bias {
             true => &y + cx.param(bias, &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
             false => y,

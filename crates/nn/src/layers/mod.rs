@@ -8,11 +8,13 @@ mod conv;
 mod dense;
 mod drop;
 mod norm;
+mod resample;
 mod squeeze;
 
 pub use attention::SelfAttention;
 pub use conv::{Conv2d, ConvTranspose2d, Padding};
 pub use dense::Dense;
 pub use drop::{dropout, stochastic_depth};
-pub use norm::{BatchNorm, PendingNorm, group_norm, layer_norm};
+pub use norm::{BatchNorm, PendingNorm, group_norm, instance_norm, layer_norm};
+pub use resample::{pixel_shuffle, reflection_pad};
 pub use squeeze::SqueezeExcite;

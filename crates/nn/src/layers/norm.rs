@@ -5,7 +5,7 @@ mod shift;
 
 pub use pending::PendingNorm;
 
-use crate::{Border, Mode, Scope, init};
+use crate::{Border, Init, Mode, Scope, init};
 use octant_graph::{DType, Tensor};
 
 /// Batch norm over the last axis, with `weight`, `bias`, `running_mean` and `running_var`.
@@ -13,7 +13,7 @@ use octant_graph::{DType, Tensor};
 pub struct BatchNorm {
     epsilon: f64,
     momentum: f64,
-    scale: f64,
+    scale: Init,
 }
 
 impl Default for BatchNorm {
@@ -25,7 +25,7 @@ impl Default for BatchNorm {
 impl BatchNorm {
     /// PyTorch's defaults: epsilon 1e-5, a new batch counts 0.1 in the running statistics.
     pub fn new() -> BatchNorm {
-        BatchNorm { epsilon: 1e-5, momentum: 0.1, scale: 1.0 }
+        BatchNorm { epsilon: 1e-5, momentum: 0.1, scale: init::ONES }
     }
 
     /// What is added to the variance.
@@ -40,13 +40,18 @@ impl BatchNorm {
 
     /// The first value of the scale; 0 makes a residual block start as its shortcut.
     pub fn initial_scale(self, scale: f64) -> BatchNorm {
+        self.scale_init(Init::Constant(scale))
+    }
+
+    /// The initializer of the scale.
+    pub fn scale_init(self, scale: Init) -> BatchNorm {
         BatchNorm { scale, ..self }
     }
 
     /// Normalizes with the statistics of the batch in training, with the running ones otherwise.
     pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
         let _scope = cx.enter();
-        let (x, bias) = shift::split(cx, x);
+        let (x, bias) = without_bias(cx, x);
         let grouped = grouped(cx, &x);
         // One pass over the data is exact enough when it is shifted by a value that lies among them. The running mean may
         // be far off in the first steps; the group's first element never is.
@@ -60,11 +65,11 @@ impl BatchNorm {
     /// The same norm, not applied yet, so that means, maxima and weights of whole channels need no pass over its result.
     pub fn pending(&self, cx: &Scope, x: &Tensor) -> PendingNorm {
         let _scope = cx.enter();
-        let (x, bias) = shift::split(cx, x);
+        let (x, bias) = without_bias(cx, x);
         let grouped = grouped(cx, &x);
         let axes = batch_axes(&grouped, &x);
-        let (samples, places) = axes.split_at(axes.len().min(1));
-        let (means, variances) = grouped.shifted_moments(places, &first_along(&grouped, &axes));
+        let (samples, positions) = axes.split_at(axes.len().min(1));
+        let (means, variances) = grouped.shifted_moments(positions, &first_along(&grouped, &axes));
         // The variance of all is the mean of the samples' variances and the variance of their means.
         let moments = || {
             let mean = means.mean_keep(samples);
@@ -72,13 +77,13 @@ impl BatchNorm {
             (mean, variance)
         };
         let norm = self.norm(cx, &x, bias, moments);
-        PendingNorm::new(&x, grouped, norm, means, places)
+        PendingNorm::new(&x, grouped, norm, means, positions)
     }
 
     /// What is to be done to every element, with the moments of each group of the batch if they count.
     fn norm(&self, cx: &Scope, x: &Tensor, bias: Option<Tensor>, moments: impl FnOnce() -> (Tensor, Tensor)) -> Norm {
         let channels = [x.channels()];
-        let scale = cx.param("weight", &channels, init::Init::Constant(self.scale), Border::Same);
+        let scale = cx.param("weight", &channels, self.scale, Border::Same);
         let shift = cx.param("bias", &channels, init::ZEROS, Border::Same);
         let running_mean = cx.statistic("running_mean", &channels, init::ZEROS);
         let running_variance = cx.statistic("running_var", &channels, init::ONES);
@@ -106,6 +111,11 @@ impl BatchNorm {
         let average = per_group.mean(&[0]) * (self.momentum * factor);
         cx.update(name, &(running * (1.0 - self.momentum) + average));
     }
+}
+
+/// The bias that statistics of the batch cancel, split off; running ones do not cancel it.
+fn without_bias(cx: &Scope, x: &Tensor) -> (Tensor, Option<Tensor>) {
+    if groups(cx).is_some() { shift::split(x) } else { (x.clone(), None) }
 }
 
 /// `(x - mean) · factor + shift`, all of which broadcast against the grouped images.
@@ -144,7 +154,7 @@ fn grouped(cx: &Scope, x: &Tensor) -> Tensor {
     x.reshape(&[&[groups, batch / groups], &x.dims()[1..]].concat())
 }
 
-/// The axes of a group's samples and of their places.
+/// The axes of a group's samples and of their positions.
 fn batch_axes(grouped: &Tensor, x: &Tensor) -> Vec<usize> {
     (grouped.rank() - x.rank()..grouped.rank().max(1) - 1).collect()
 }
@@ -161,6 +171,14 @@ pub fn layer_norm(cx: &Scope, x: &Tensor, epsilon: f64) -> Tensor {
     let _scope = cx.enter();
     let (scale, shift) = scale_and_shift(cx, x);
     x.layer_norm(&scale, &shift, epsilon)
+}
+
+/// Instance norm of NHWC images: every channel of every image has mean 0 and variance 1, in training and in evaluation.
+/// Without learned scale and shift, PyTorch's default.
+pub fn instance_norm(cx: &Scope, x: &Tensor, epsilon: f64) -> Tensor {
+    let _scope = cx.enter();
+    let (x, _) = shift::split(x);
+    x.standardize(&[1, 2], epsilon)
 }
 
 /// Group norm of NHWC images, with `weight` and `bias`.

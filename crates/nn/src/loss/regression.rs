@@ -20,6 +20,11 @@ pub fn huber(values: &Tensor, targets: &Tensor, delta: f64) -> Tensor {
     per_sample(&near.select(&(magnitude.square() * 0.5), &((&magnitude - 0.5 * delta) * delta)))
 }
 
+/// 1 − structural similarity of images whose values span `range`.
+pub fn dissimilarity(values: &Tensor, targets: &Tensor, range: f64) -> Tensor {
+    1.0 - values.ssim(targets, range)
+}
+
 fn distance(values: &Tensor, targets: &Tensor) -> Tensor {
     values.convert(DType::F32) - targets.convert(DType::F32)
 }

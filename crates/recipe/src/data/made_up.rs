@@ -62,6 +62,22 @@ pub(super) fn scenes(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
     made_up((len, side, seed), scene, &synth::SCENE_CLASSES)
 }
 
+pub(super) fn outlines(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
+    let pair = |side: usize, rng: &mut SampleRng| {
+        let (drawing, painting) = synth::outlines(side, rng);
+        Sample { image: AnyImage::U8(drawing), target: Target::Image(painting) }
+    };
+    made_up((len, side, seed), pair, &[])
+}
+
+pub(super) fn paintings(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
+    let painting = |side: usize, rng: &mut SampleRng| {
+        let (image, _) = synth::scene(side, rng);
+        Sample { image: AnyImage::U8(image.clone()), target: Target::Image(image) }
+    };
+    made_up((len, side, seed), painting, &[])
+}
+
 pub(super) fn discs(len: usize, side: usize, seed: u64) -> Arc<dyn Dataset> {
     let discs = |side: usize, rng: &mut SampleRng| {
         let (image, [count, _]) = synth::regression(side, rng);

@@ -1,7 +1,7 @@
 //! The options that steps of all phases share.
 
 use crate::options::defaults;
-use octant_nn::Precision;
+use octant_nn::{Adapters, Precision};
 
 crate::choice! {
     /// What happens at a step whose loss is not finite.
@@ -27,8 +27,30 @@ crate::options! {
         recompute: bool = false, flag();
         /// Every device keeps only its part of the optimizer's state.
         shard_optimizer: bool = false, flag();
+        /// Low-rank adapters (LoRA) beside the linear layers. Phases that train everything then train the adapters and the
+        /// head; the other weights stay as they are.
+        adapters: Option<AdapterOptions>, unset("none");
         /// What happens when the loss is not finite: the run stops, or the step is skipped.
         on_nan: OnNan = OnNan::Stop, flag();
+    }
+}
+
+crate::options! {
+    /// Low-rank adapters.
+    pub struct AdapterOptions {
+        /// The rank: how thin the two factors are.
+        rank: usize = 8, within(1..), flag_named("lora-rank");
+        /// What the factors' product is multiplied by, times the rank.
+        alpha: f64 = 16.0, within(0.0..), flag_named("lora-alpha");
+        /// The linear layers, by the last steps of their paths, such as `qkv`; `all-linear` is every one but the head.
+        targets: Vec<String> = vec![Adapters::ALL.into()], unset("[\"all-linear\"]");
+    }
+}
+
+impl AdapterOptions {
+    /// As the network wants them.
+    pub fn adapters(&self) -> Adapters {
+        Adapters { rank: self.rank, alpha: self.alpha, targets: self.targets.clone(), except: Vec::new() }
     }
 }
 

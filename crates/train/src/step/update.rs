@@ -1,15 +1,11 @@
-//! The second half of a learning step: from gradients to the state after it.
+//! Updates: from losses to moved parameters. A step has one at its end, and any number before it where a task asks for them.
 
-use super::{Clip, StepPlan};
-use crate::phase::{WarmupOptions, is_under};
+use super::StepPlan;
+use super::rules::Rules;
 use crate::state::{Entry, Role};
-use crate::{Objective, Outcome};
 use octant_graph::{DType, Shape, Tensor, Trace};
-use octant_nn::optimizer::{Update, clip_by_norm, clip_by_value, global_norm, moving_average};
-use octant_nn::{Kind, Optimizer, Variable, VariableSpec};
-
-/// After the task's own sums: how many steps were not finite, and the number of the first one.
-pub const WATCH: usize = 2;
+use octant_nn::optimizer::{Update, global_norm};
+use octant_nn::{Context, Kind, Objective, Variable, VariableSpec};
 
 /// The state's inputs and outputs as they are collected.
 #[derive(Default)]
@@ -20,58 +16,227 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    fn add(&mut self, trace: &Trace, name: String, role: Role, shape: &Shape, initial: f64) -> Tensor {
+    /// Adds an entry; its output is its input until it is set.
+    pub fn add(&mut self, trace: &Trace, name: String, role: Role, shape: &Shape, initial: f64) -> usize {
         let input = trace.input(&name, shape.clone());
         self.entries.push(Entry { name, role, shape: shape.clone(), initial });
         self.inputs.push(input.clone());
-        input
+        self.outputs.push(input);
+        self.entries.len() - 1
+    }
+
+    /// The entry of that name, added unless it is there.
+    fn entry(&mut self, trace: &Trace, name: String, role: Role, shape: &Shape, initial: f64) -> usize {
+        let there = self.entries.iter().position(|entry| entry.name == name);
+        there.unwrap_or_else(|| self.add(trace, name, role, shape, initial))
+    }
+
+    pub fn append(&mut self, other: Layout) {
+        self.entries.extend(other.entries);
+        self.inputs.extend(other.inputs);
+        self.outputs.extend(other.outputs);
     }
 }
 
-/// Which objective moves which variable.
-pub(super) fn learned(plan: &StepPlan, variables: &[Variable], outcome: &Outcome) -> Vec<(usize, usize)> {
-    let head = plan.task.head_paths();
-    let objectives = outcome.objectives.iter().enumerate();
-    objectives
-        .flat_map(|(objective, Objective { scope, .. })| {
-            let moves = |spec: &VariableSpec| {
-                let frozen = plan.phase.freeze.iter().any(|frozen| is_under(&spec.path, frozen));
-                let learns = !frozen && plan.phase.train.includes(spec, &head);
-                spec.kind == Kind::Parameter && is_under(&spec.path, scope) && learns
-            };
-            let indices = (0..variables.len()).filter(move |&index| moves(&variables[index].spec));
-            indices.map(move |index| (objective, index)).collect::<Vec<_>>()
-        })
-        .collect()
+/// The updates of one step, in order.
+pub(super) struct Updates {
+    trace: Trace,
+    rules: Rules,
+    /// Rate, number of the update, whether this batch ends one, key.
+    scalars: [Tensor; 4],
+    /// What optimizers keep, with its value after the updates so far.
+    pub slots: Layout,
+    /// Gradients of the batches since the last update.
+    pub totals: Layout,
+    /// Whether everything so far was finite.
+    finite: Option<Tensor>,
+    /// Updates before the last one.
+    early: usize,
 }
 
+impl Updates {
+    pub fn new(trace: &Trace, plan: &StepPlan, scalars: &[Tensor; 4]) -> Updates {
+        Updates {
+            trace: trace.clone(),
+            rules: Rules::of(plan),
+            scalars: scalars.clone(),
+            slots: Layout::default(),
+            totals: Layout::default(),
+            finite: None,
+            early: 0,
+        }
+    }
+
+    /// An update inside of the step: what is traced after it reads the new values, and no gradient flows through them.
+    pub fn early(&mut self, cx: &Context, objectives: &[Objective]) {
+        self.early += 1;
+        self.update(cx, objectives).into_iter().for_each(|(index, new)| cx.set_parameter(index, new.stop_gradient()));
+    }
+
+    /// The update at the end.
+    pub fn last(&mut self, cx: &Context, objectives: &[Objective]) {
+        self.update(cx, objectives).into_iter().for_each(|(index, new)| cx.set_parameter(index, new));
+    }
+
+    /// Whether all losses, and where bad steps are skipped all gradients, were finite: a bool.
+    pub fn finite(&self, loss: &Tensor) -> Tensor {
+        self.finite.clone().unwrap_or_else(|| is_finite(loss))
+    }
+
+    /// A step that is skipped leaves no mark: neither on what early updates moved nor on statistics.
+    pub fn undo_bad(&mut self, variables: &[Variable], outputs: &mut [Tensor], finite: &Tensor) {
+        if !self.rules.skips_bad {
+            return;
+        }
+        // With accumulation a bad batch adds nothing to the gradients, and what others added may still be applied.
+        let undoes_updates = self.early > 0 && self.rules.phase.accumulate <= 1;
+        let gate = Some(finite.clone());
+        for (variable, output) in variables.iter().zip(outputs) {
+            let undoes = variable.spec.kind == Kind::Statistic || undoes_updates;
+            if let Some(updated) = variable.updated.as_ref().filter(|_| undoes) {
+                *output = gated(&gate, updated.clone(), &variable.value);
+            }
+        }
+        if undoes_updates {
+            let slots = self.slots.outputs.iter_mut().zip(&self.slots.inputs);
+            slots.for_each(|(output, input)| *output = gated(&gate, output.clone(), input));
+        }
+    }
+
+    /// The variables that some objectives move, and their new values.
+    fn update(&mut self, cx: &Context, objectives: &[Objective]) -> Vec<(usize, Tensor)> {
+        if objectives.is_empty() {
+            return Vec::new();
+        }
+        let variables = cx.variables();
+        let learned = self.rules.learned(&variables, objectives);
+        let gradients = gradients(&self.trace, &variables, &learned, objectives);
+        let own = finite(objectives, self.rules.skips_bad.then_some(&gradients[..]));
+        let finite = self.finite.take().map_or(own.clone(), |before| before.and(&own));
+        self.finite = Some(finite.clone());
+        let gate = self.rules.gate(&self.scalars[2], &finite);
+        let gradients = self.accumulated(&variables, &learned, objectives, gradients, &finite, &gate);
+        let gradients = self.rules.clipped(gradients);
+        self.apply(&variables, &learned, &gradients, &gate, objectives)
+    }
+
+    /// The gradient over the batches of one update, their mean or their sum; the entries keep it in between.
+    fn accumulated(
+        &mut self,
+        variables: &[Variable],
+        learned: &[(usize, usize)],
+        objectives: &[Objective],
+        gradients: Vec<Tensor>,
+        finite: &Tensor,
+        gate: &Option<Tensor>,
+    ) -> Vec<Tensor> {
+        let batches = self.rules.phase.accumulate;
+        if batches <= 1 {
+            return gradients;
+        }
+        let (skips_bad, shares) = (self.rules.skips_bad, if self.rules.adds_batches { 1.0 } else { batches as f64 });
+        let gradients = gradients.into_iter().map(|gradient| match skips_bad {
+            true => gated(&Some(finite.clone()), gradient.clone(), &gradient.zeros_like()),
+            false => gradient,
+        });
+        let all = learned.iter().zip(gradients).map(|(&(objective, index), gradient)| {
+            let VariableSpec { path, shape, .. } = &variables[index].spec;
+            // Several updates of the same parameters keep their gradients apart.
+            let name = match objectives[objective].turn.0 {
+                0 => format!("{path}#gradient"),
+                turn => format!("{path}#gradient{turn}"),
+            };
+            let position = self.totals.add(&self.trace, name, Role::Gradient, shape, 0.0);
+            let total = &self.totals.inputs[position] + if shares == 1.0 { gradient } else { gradient / shares };
+            self.totals.outputs[position] = gated(gate, total.zeros_like(), &total);
+            total
+        });
+        all.collect()
+    }
+
+    /// Every learned parameter and its slots after this update.
+    fn apply(
+        &mut self,
+        variables: &[Variable],
+        learned: &[(usize, usize)],
+        gradients: &[Tensor],
+        gate: &Option<Tensor>,
+        objectives: &[Objective],
+    ) -> Vec<(usize, Tensor)> {
+        let [rate, update, _, key] = &self.scalars;
+        let last = variables.iter().map(|variable| variable.spec.layer).max().unwrap_or(0);
+        let warmup = self.rules.warmup(key);
+        let mut moved = Vec::with_capacity(learned.len());
+        for (&(objective, index), gradient) in learned.iter().zip(gradients) {
+            let (spec, objective) = (&variables[index].spec, &objectives[objective]);
+            let optimizer = objective.optimizer.unwrap_or(self.rules.phase.optimizer);
+            let _scope = self.trace.scope(spec.path.as_str());
+            let positions: Vec<usize> = optimizer
+                .slots()
+                .into_iter()
+                .map(|slot| {
+                    let name = format!("{}#{}", spec.path, slot.name);
+                    self.slots.entry(&self.trace, name, Role::Slot, &spec.shape, slot.initial)
+                })
+                .collect();
+            let scale = self.rules.rate_scale(spec, last) * objective.rate_scale;
+            let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
+            let rate = if spec.path.ends_with("bias") { warmup.bias_rate(&rate) } else { rate };
+            let (number, gate) = turn(objective, update, gate);
+            // What is done to all variables is one function, parameter and slots first: a backend may update many at once.
+            let slots = positions.iter().map(|&position| self.slots.outputs[position].clone());
+            let state: Vec<Tensor> = std::iter::once(variables[index].current()).chain(slots).collect();
+            let gated_by = gate.is_some();
+            let scalars = [rate, number].into_iter().chain(gate).chain(warmup.momentum(&optimizer));
+            let arguments: Vec<Tensor> = state.iter().chain([gradient]).cloned().chain(scalars).collect();
+            let decay = self.rules.decay(spec);
+            let mut next = self.trace.call(&arguments, false, |arguments| {
+                let (state, others) = arguments.split_at(state.len());
+                let [gradient, rate, step, rest @ ..] = others else { unreachable!("these are the arguments") };
+                let (gate, momentum) = rest.split_at(usize::from(gated_by));
+                let (parameter, slots) = (&state[0], &state[1..]);
+                let change = Update { parameter, gradient, slots, rate, step, decay };
+                let (changed, next) = optimizer.update_with(change, momentum.first());
+                let all = std::iter::once(changed).chain(next).zip(state);
+                all.map(|(new, old)| gated(&gate.first().cloned(), new, old)).collect()
+            });
+            positions
+                .into_iter()
+                .zip(next.split_off(1))
+                .for_each(|(position, slot)| self.slots.outputs[position] = slot);
+            moved.push((index, next.swap_remove(0)));
+        }
+        moved
+    }
+}
+
+/// The gradients of what each objective moves, at the values that the trace reads now.
 pub(super) fn gradients(
     trace: &Trace,
     variables: &[Variable],
     learned: &[(usize, usize)],
-    outcome: &Outcome,
+    objectives: &[Objective],
 ) -> Vec<Tensor> {
     let of_objective = |(number, objective): (usize, &Objective)| {
-        let own = learned.iter().filter(|(of, _)| *of == number).map(|&(_, index)| variables[index].value.clone());
+        let own = learned.iter().filter(|(of, _)| *of == number).map(|&(_, index)| variables[index].current());
         trace.gradients(&objective.loss, &own.collect::<Vec<_>>())
     };
-    outcome.objectives.iter().enumerate().flat_map(of_objective).collect()
+    objectives.iter().enumerate().flat_map(of_objective).collect()
 }
 
-/// Whether the loss, and the gradients where they are given, are finite: a bool.
-pub(super) fn finite(outcome: &Outcome, gradients: Option<&[Tensor]>) -> Tensor {
-    let is_finite = |value: &Tensor| value.abs().less_equal(&value.scalar_like(f32::MAX as f64));
-    let loss = is_finite(&outcome.objectives[0].loss.convert(DType::F32));
+fn is_finite(value: &Tensor) -> Tensor {
+    let value = value.convert(DType::F32);
+    value.abs().less_equal(&value.scalar_like(f32::MAX as f64))
+}
+
+/// Whether the losses, and the gradients where they are given, are finite: a bool.
+fn finite(objectives: &[Objective], gradients: Option<&[Tensor]>) -> Tensor {
+    let losses = objectives.iter().map(|objective| is_finite(&objective.loss));
+    let losses = losses.reduce(|all, one| all.and(&one)).expect("an update has an objective");
     match gradients {
-        Some(gradients) if !gradients.is_empty() => loss.and(&is_finite(&global_norm(gradients))),
-        _ => loss,
+        Some(gradients) if !gradients.is_empty() => losses.and(&is_finite(&global_norm(gradients))),
+        _ => losses,
     }
-}
-
-/// The condition under which parameters change, where there is one. With accumulation, a bad batch adds nothing instead.
-pub(super) fn gate(plan: &StepPlan, applies: &Tensor, finite: &Tensor) -> Option<Tensor> {
-    let due = (plan.phase.accumulate > 1).then(|| applies.greater(&applies.scalar_like(0.5)));
-    due.or_else(|| plan.skips_bad().then(|| finite.clone()))
 }
 
 pub(super) fn gated(gate: &Option<Tensor>, new: Tensor, old: &Tensor) -> Tensor {
@@ -81,199 +246,17 @@ pub(super) fn gated(gate: &Option<Tensor>, new: Tensor, old: &Tensor) -> Tensor 
     }
 }
 
-pub(super) type Total = (Entry, Tensor, Tensor);
-
-/// The gradient over the batches of one update, their sum or their mean, and the entries that keep it in between.
-pub(super) fn accumulated(
-    trace: &Trace,
-    plan: &StepPlan,
-    variables: &[Variable],
-    learned: &[(usize, usize)],
-    gradients: Vec<Tensor>,
-    finite: &Tensor,
-    gate: &Option<Tensor>,
-) -> (Vec<Tensor>, Vec<Total>) {
-    if plan.phase.accumulate <= 1 {
-        return (gradients, Vec::new());
-    }
-    let gradients = gradients.into_iter().map(|gradient| match plan.skips_bad() {
-        true => gated(&Some(finite.clone()), gradient.clone(), &gradient.zeros_like()),
-        false => gradient,
-    });
-    let shares = if plan.task.sums_over_images() { 1.0 } else { plan.phase.accumulate as f64 };
-    let mut totals = Vec::new();
-    let all = learned.iter().zip(gradients).map(|(&(_, index), gradient)| {
-        let VariableSpec { path, shape, .. } = &variables[index].spec;
-        let name = format!("{path}#gradient");
-        let input = trace.input(&name, shape.clone());
-        let total = &input + if shares == 1.0 { gradient } else { gradient / shares };
-        let output = gated(gate, total.zeros_like(), &total);
-        let entry = Entry { name, role: Role::Gradient, shape: shape.clone(), initial: 0.0 };
-        totals.push((entry, input, output));
-        total
-    });
-    (all.collect(), totals)
-}
-
-pub(super) fn clipped(plan: &StepPlan, gradients: Vec<Tensor>) -> Vec<Tensor> {
-    match plan.phase.clip {
-        Clip::Off => gradients,
-        _ if gradients.is_empty() => gradients,
-        Clip::Norm(greatest) => clip_by_norm(&gradients, greatest).0,
-        Clip::Value(greatest) => clip_by_value(&gradients, greatest),
-    }
-}
-
-/// Every learned parameter and its slots after this step.
-pub(super) fn apply(
-    trace: &Trace,
-    plan: &StepPlan,
-    variables: &[Variable],
-    learned: &[(usize, usize)],
-    gradients: &[Tensor],
-    [rate, update, _, key]: &[Tensor; 4],
-    gate: &Option<Tensor>,
-    outcome: &Outcome,
-    layout: &mut Layout,
-) {
-    let last = variables.iter().map(|variable| variable.spec.layer).max().unwrap_or(0);
-    let warmup = Warmup::new(plan, key);
-    for (&(objective, index), gradient) in learned.iter().zip(gradients) {
-        let spec = &variables[index].spec;
-        let optimizer = outcome.objectives[objective].optimizer.unwrap_or(plan.phase.optimizer);
-        let _scope = trace.scope(spec.path.as_str());
-        let slots: Vec<Tensor> = optimizer
-            .slots()
-            .into_iter()
-            .map(|slot| {
-                layout.add(trace, format!("{}#{}", spec.path, slot.name), Role::Slot, &spec.shape, slot.initial)
-            })
-            .collect();
-        let scale = plan.rate_scale(spec, last);
-        let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
-        let rate = if spec.path.ends_with("bias") { warmup.bias_rate(&rate) } else { rate };
-        let parameter = &variables[index].value;
-        let (number, gate) = turn(outcome.objectives[objective].every, update, gate);
-        // What is done to all variables is one function, parameter and slots first: a backend may see to many in one go.
-        let state: Vec<Tensor> = std::iter::once(parameter).chain(&slots).cloned().collect();
-        let gated_by = gate.is_some();
-        let scalars = [rate, number].into_iter().chain(gate).chain(warmup.momentum(&optimizer));
-        let arguments: Vec<Tensor> = state.iter().chain([gradient]).cloned().chain(scalars).collect();
-        let mut next = trace.call(&arguments, false, |arguments| {
-            let (state, others) = arguments.split_at(state.len());
-            let [gradient, rate, step, rest @ ..] = others else { unreachable!("these are the arguments") };
-            let (gate, momentum) = rest.split_at(usize::from(gated_by));
-            let (parameter, slots) = (&state[0], &state[1..]);
-            let change = Update { parameter, gradient, slots, rate, step, decay: plan.decay(spec) };
-            let (changed, next) = optimizer.update_with(change, momentum.first());
-            let all = std::iter::once(changed).chain(next).zip(state);
-            all.map(|(new, old)| gated(&gate.first().cloned(), new, old)).collect()
-        });
-        layout.outputs.extend(next.split_off(1));
-        layout.outputs[index] = next.swap_remove(0);
-    }
-}
-
-/// How much of the average is kept at an update.
-pub(super) struct Decay {
-    last: f64,
-    /// At this update, where it still grows.
-    now: Option<Tensor>,
-}
-
-pub(super) fn ramped(plan: &StepPlan, update: &Tensor, decay: f64) -> Decay {
-    let now = plan.phase.ema_ramp.map(|ramp| (1.0 - (update * (-1.0 / ramp)).exp()) * decay);
-    Decay { last: decay, now }
-}
-
-/// What biases and momentum are in the first steps: functions of the step's number alone.
-struct Warmup<'a> {
-    options: Option<&'a WarmupOptions>,
-    /// From 0 at the first step to 1 at the end of the warm-up.
-    share: Option<Tensor>,
-}
-
-impl Warmup<'_> {
-    fn new<'a>(plan: &'a StepPlan, key: &Tensor) -> Warmup<'a> {
-        let options = plan.phase.warmup.as_ref();
-        let share = options.and_then(|options| options.steps).map(|steps| {
-            // Steps count from 1.
-            let done = key.slice_axis(0, 1, 2).reshape(&[]).convert(DType::F32) - 1.0;
-            let share = done / steps as f64;
-            share.min(&share.scalar_like(1.0))
-        });
-        Warmup { options, share }
-    }
-
-    fn bias_rate(&self, rate: &Tensor) -> Tensor {
-        match (&self.options, &self.share) {
-            (Some(options), Some(share)) if options.bias_lr > 0.0 => rate + (1.0 - share) * options.bias_lr,
-            _ => rate.clone(),
-        }
-    }
-
-    /// The momentum of this step, where it differs from the optimizer's.
-    fn momentum(&self, optimizer: &Optimizer) -> Option<Tensor> {
-        let (share, first) = (self.share.as_ref()?, self.options?.momentum?);
-        match optimizer {
-            Optimizer::Sgd(sgd) if sgd.momentum > 0.0 => Some(share * (sgd.momentum - first) + first),
-            _ => None,
-        }
-    }
-}
-
 /// The number of an objective's own update, and when it takes place: at every `every`-th update of the step.
-fn turn(every: u64, update: &Tensor, gate: &Option<Tensor>) -> (Tensor, Option<Tensor>) {
-    if every <= 1 {
-        return (update.clone(), gate.clone());
-    }
-    let own = (update / every as f64).floor();
-    let due = (&own * every as f64).equal(update);
-    (own, Some(gate.as_ref().map_or_else(|| due.clone(), |gate| gate.and(&due))))
-}
-
-/// A batch that is skipped must not leave its mark on running statistics either.
-pub(super) fn keep_statistics(variables: &[Variable], finite: &Tensor, layout: &mut Layout) {
-    for (index, variable) in variables.iter().enumerate() {
-        if let Some(updated) = &variable.updated {
-            layout.outputs[index] = gated(&Some(finite.clone()), updated.clone(), &variable.value);
+fn turn(objective: &Objective, update: &Tensor, gate: &Option<Tensor>) -> (Tensor, Option<Tensor>) {
+    let Objective { every, turn: (turn, turns), .. } = *objective;
+    let (own, gate) = match every {
+        0 | 1 => (update.clone(), gate.clone()),
+        every => {
+            let own = (update / every as f64).floor();
+            let due = (&own * every as f64).equal(update);
+            (own, Some(gate.as_ref().map_or_else(|| due.clone(), |gate| gate.and(&due))))
         }
-    }
-}
-
-pub(super) fn average(
-    trace: &Trace,
-    variables: &[Variable],
-    decay: &Decay,
-    gate: &Option<Tensor>,
-    layout: &mut Layout,
-) {
-    for (index, variable) in variables.iter().enumerate() {
-        let VariableSpec { path, shape, .. } = &variable.spec;
-        let old = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
-        let arguments: Vec<Tensor> =
-            [&old, &layout.outputs[index]].into_iter().chain(gate).chain(decay.now.as_ref()).cloned().collect();
-        layout.outputs.extend(trace.call(&arguments, false, |arguments| {
-            let [old, value, rest @ ..] = arguments else { unreachable!("these are the arguments") };
-            let (gate, now) = rest.split_at(usize::from(gate.is_some()));
-            let new = moving_average(old, value, &now.first().cloned().unwrap_or_else(|| old.scalar_like(decay.last)));
-            vec![gated(&gate.first().cloned(), new, old)]
-        }));
-    }
-}
-
-/// The sums after this step, with the watch behind them.
-pub(super) fn watch(trace: &Trace, outcome: &Outcome, finite: &Tensor, key: &Tensor, layout: &mut Layout) {
-    let count = outcome.sums.dims().first().copied().unwrap_or(0);
-    let shape = Shape::new(DType::F32, [count + WATCH]);
-    let old = layout.add(trace, "#sums".into(), Role::Sums, &shape, 0.0);
-    let bad = 1.0 - finite.convert(DType::F32);
-    let [before, first] = [count, count + 1].map(|place| old.slice_axis(0, place, place + 1).reshape(&[]));
-    let number = key.slice_axis(0, 1, 2).reshape(&[]).convert(DType::F32);
-    let none_yet = before.less(&before.scalar_like(0.5)).convert(DType::F32);
-    let first = first + &bad * none_yet * number;
-    let tail = octant_metrics::vector(&[before + bad, first]);
-    // What a bad step counted is not a number either and would spoil the sums of all others.
-    let sums = gated(&Some(finite.clone()), outcome.sums.clone(), &outcome.sums.zeros_like());
-    layout.outputs.push(Tensor::concatenate(&[old.slice_axis(0, 0, count) + sums, tail], 0));
+    };
+    let number = if turns <= 1 { own } else { (own - 1.0) * turns as f64 + (turn + 1) as f64 };
+    (number, gate)
 }

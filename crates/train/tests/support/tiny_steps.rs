@@ -5,10 +5,12 @@ use octant_nn::Optimizer;
 use octant_runtime::{Mesh, Program};
 use octant_train::Role;
 use octant_train::step::{self, StepOptions, StepPlan};
-use octant_train::{Classify, Detect, MaskLoss, Segment, Task};
+use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Segment, Task};
+use octant_zoo::families::gan::GanNorm;
+use octant_zoo::families::patchgan::Discriminator;
 
 /// One small variant per family, and both forms of EfficientNetV2.
-pub const MODELS: [&str; 10] = [
+pub const MODELS: [&str; 11] = [
     "fashion-cnn-tiny",
     "mshnet-tiny",
     "resnet-tiny",
@@ -19,6 +21,7 @@ pub const MODELS: [&str; 10] = [
     "convnext-test",
     "vit-test",
     "unet-tiny",
+    "resnet_generator-tiny",
 ];
 
 /// A learning step of one model.
@@ -78,6 +81,7 @@ fn task(model: &str) -> Box<dyn Task> {
         octant_zoo::Task::Classify => [height, width, channels],
         octant_zoo::Task::Segment => [32, 32, channels],
         octant_zoo::Task::Detect => [64, 64, channels],
+        octant_zoo::Task::Translate => [16, 16, channels],
     };
     match entry.task {
         octant_zoo::Task::Classify => {
@@ -87,6 +91,16 @@ fn task(model: &str) -> Box<dyn Task> {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
         octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 8, epochs: 2 }),
+        // Four networks and two pools of images in one step.
+        octant_zoo::Task::Translate => Box::new(CycleGan {
+            generator: model,
+            discriminator: Discriminator { layers: 2, width: 4, norm: GanNorm::Instance },
+            format: ImageFormat { image, target: image, normalize: Some((vec![127.5; 3], vec![127.5; 3])) },
+            adversary: Adversary::LeastSquares,
+            cycle: 10.0,
+            identity: 0.5,
+            pool: ImagePool { size: 4 },
+        }),
     }
 }
 

@@ -1,7 +1,9 @@
-//! ConvNeXt (Liu et al., "A ConvNet for the 2020s", 2022), under torchvision's names and under timm's.
+//! ConvNeXt (Liu et al., "A ConvNet for the 2020s", 2022), under torchvision's names and under timm's, and ConvNeXt V2 (Woo
+//! et al., "ConvNeXt V2: Co-designing and Scaling ConvNets with Masked Autoencoders", 2023), as timm has it: a global
+//! response norm inside the blocks instead of a scale at their end.
 
 use crate::{Model, Task};
-use octant_graph::Tensor;
+use octant_graph::{DType, Tensor};
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
 use octant_nn::{Border, Init, Scope, init};
 
@@ -12,6 +14,7 @@ struct Names {
     depthwise: &'static str,
     norm: &'static str,
     hidden: [&'static str; 2],
+    response_norm: &'static str,
     scale: (&'static str, Border),
     last_norm: &'static str,
     head: &'static str,
@@ -25,6 +28,8 @@ const TORCHVISION: Names = Names {
     depthwise: "block.0",
     norm: "block.2",
     hidden: ["block.3", "block.5"],
+    // torchvision has no V2.
+    response_norm: "block.grn",
     scale: ("layer_scale", Border::ChannelColumn),
     last_norm: "classifier.0",
     head: "classifier.2",
@@ -37,6 +42,7 @@ const TIMM: Names = Names {
     depthwise: "conv_dw",
     norm: "norm",
     hidden: ["mlp.fc1", "mlp.fc2"],
+    response_norm: "mlp.grn",
     scale: ("gamma", Border::Same),
     last_norm: "head.norm",
     head: "head.fc",
@@ -44,10 +50,20 @@ const TIMM: Names = Names {
     block: |stage, block| format!("stages.{stage}.blocks.{block}"),
 };
 
+/// What blocks have besides their convolution and their two linear layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    /// A scale per channel at the end.
+    V1,
+    /// A global response norm between the linear layers, which files keep with these dimensions.
+    V2(Border),
+}
+
 /// The network.
 #[derive(Debug, Clone)]
 pub struct ConvNext {
     names: Names,
+    version: Version,
     /// Blocks per stage.
     pub depths: [usize; 4],
     /// Channels per stage.
@@ -62,6 +78,7 @@ impl ConvNext {
     /// A small one for tests.
     pub const TINY_TEST: ConvNext = ConvNext {
         names: TORCHVISION,
+        version: Version::V1,
         depths: [1, 1, 2, 1],
         widths: [8, 12, 16, 24],
         stochastic_depth: 0.1,
@@ -71,12 +88,18 @@ impl ConvNext {
     /// One of the published networks.
     pub const fn new(depths: [usize; 4], width: usize, stochastic_depth: f64) -> ConvNext {
         let widths = [width, 2 * width, 4 * width, 8 * width];
-        ConvNext { names: TORCHVISION, depths, widths, stochastic_depth, classes: 1000 }
+        ConvNext { names: TORCHVISION, version: Version::V1, depths, widths, stochastic_depth, classes: 1000 }
     }
 
     /// The same network as timm has it, where nothing is dropped unless it is asked for.
     pub const fn timm(self) -> ConvNext {
         ConvNext { names: TIMM, stochastic_depth: 0.0, ..self }
+    }
+
+    /// The second version. Its smaller networks keep the linear layers of blocks as 1×1 convolutions.
+    pub const fn v2(self, small: bool) -> ConvNext {
+        let border = if small { Border::Pointwise } else { Border::Dense };
+        ConvNext { version: Version::V2(border), ..self.timm() }
     }
 }
 
@@ -90,16 +113,36 @@ fn dense(features: usize) -> Dense {
     Dense::new(features).init(init::truncated_normal_02, init::zeros)
 }
 
-/// A depthwise 7×7 convolution and a network of two layers at every place.
-fn block(cx: &Scope, x: &Tensor, names: &Names, drop: f64) -> Tensor {
+/// Channels against each other: each is scaled by its norm over the image, relative to the mean of all channels' norms.
+fn response_norm(cx: &Scope, x: &Tensor) -> Tensor {
+    let _scope = cx.enter();
+    let width = [x.channels()];
+    let [weight, bias] = ["weight", "bias"].map(|name| cx.param(name, &width, init::ZEROS, Border::Same));
+    let wide = x.convert(DType::F32);
+    // The square root of 0 would have no gradient.
+    let norms = (wide.square().sum_keep(&[1, 2]) + 1e-30).sqrt();
+    let relative = &norms / (norms.mean_keep(&[3]) + EPSILON);
+    (&wide * relative * weight + bias + &wide).convert(x.dtype())
+}
+
+/// A depthwise 7×7 convolution and a network of two layers at every pixel.
+fn block(cx: &Scope, x: &Tensor, names: &Names, version: Version, drop: f64) -> Tensor {
     let width = x.channels();
+    let border = match version {
+        Version::V1 => Border::Dense,
+        Version::V2(border) => border,
+    };
     let y = conv(width, 7).groups(width).apply(&cx.at(names.depthwise), x);
     let y = layer_norm(&cx.at(names.norm), &y, EPSILON);
-    let y = dense(4 * width).apply(&cx.at(names.hidden[0]), &y).gelu();
-    let y = dense(width).apply(&cx.at(names.hidden[1]), &y);
-    let (name, border) = names.scale;
-    let scale = cx.param(name, &[width], Init::Constant(1e-6), border);
-    let y = &y * scale.convert(y.dtype());
+    let mut y = dense(4 * width).border(border).apply(&cx.at(names.hidden[0]), &y).gelu();
+    if version != Version::V1 {
+        y = response_norm(&cx.at(names.response_norm), &y);
+    }
+    let mut y = dense(width).border(border).apply(&cx.at(names.hidden[1]), &y);
+    if version == Version::V1 {
+        let (name, border) = names.scale;
+        y = &y * cx.param(name, &[width], Init::Constant(1e-6), border).convert(y.dtype());
+    }
     stochastic_depth(&cx.at("stochastic_depth"), &y, drop) + x
 }
 
@@ -139,7 +182,7 @@ impl Model for ConvNext {
             for number in 0..depth {
                 let drop = self.stochastic_depth * index as f64 / last as f64;
                 let path = cx.at((names.block)(stage, number));
-                y = path.block(&y, |cx, y| block(cx, y, names, drop));
+                y = path.block(&y, |cx, y| block(cx, y, names, self.version, drop));
                 index += 1;
             }
         }

@@ -1,15 +1,23 @@
 //! The list itself. Figures of preprocessing are those that torchvision and timm publish with their weights.
 
+mod transformers;
+
 use super::{Entry, Interpolation, Preprocessing};
+use crate::families::autoencoder::AutoEncoder;
 use crate::families::convnext::ConvNext;
+use crate::families::dncnn::DnCnn;
+use crate::families::edsr::Edsr;
 use crate::families::efficientnet::{EfficientNet, V2Size};
 use crate::families::fashion_cnn::FashionCnn;
 use crate::families::mbconv::Form;
 use crate::families::mobilenetv3::MobileNetV3;
+use crate::families::mobilenetv4::MobileNetV4;
 use crate::families::mshnet::MshNet;
+use crate::families::nafnet::NafNet;
 use crate::families::resnet::{Block, ResNet};
+use crate::families::resnet_generator::ResNetGenerator;
 use crate::families::unet::UNet;
-use crate::families::vit::VisionTransformer;
+use crate::families::unet_generator::UNetGenerator;
 use crate::families::yolox::YoloX;
 use crate::families::{yolo11, yolo12, yolo26, yolov8};
 use crate::{Model, Task};
@@ -52,6 +60,7 @@ const fn inception(side: usize, crop: f64) -> Preprocessing {
 
 const TORCHVISION_LICENCE: &str = "BSD-3-Clause (torchvision)";
 const TIMM_LICENCE: &str = "Apache-2.0 (timm)";
+const EDSR: &str = "MIT (EDSR-PyTorch)";
 const UNPUBLISHED: &str = "none published";
 
 type Names = &'static [&'static str];
@@ -93,9 +102,9 @@ const fn tensorflow(name: &'static str, aliases: Names, side: usize, build: Buil
     timm(name, "efficientnet", aliases, inception(side, 1.0), build)
 }
 
-/// The transformers of "How to train your ViT?" (Steiner et al., 2021), as timm publishes them.
-const fn augreg(name: &'static str, aliases: Names, build: Builder) -> Entry {
-    timm(name, "vit", aliases, inception(224, 0.9), build)
+/// ConvNeXt V2 after masked pre-training and fine-tuning; its weights are not for commercial use.
+const fn fcmae(name: &'static str, aliases: Names, preprocessing: Preprocessing, build: Builder) -> Entry {
+    Entry { license: "CC-BY-NC-4.0 (Meta)", ..timm(name, "convnext", aliases, preprocessing, build) }
 }
 
 /// The extra-large one exists in this form only.
@@ -124,6 +133,26 @@ const fn segmenter(
     build: Builder,
 ) -> Entry {
     Entry { task: Task::Segment, classes: 1, license, ..tiny(name, family, side, build) }
+}
+
+/// A generator of the Pix2Pix and CycleGAN implementation: values from -1 to 1.
+const fn generator(name: &'static str, family: &'static str, side: usize, build: Builder) -> Entry {
+    const LICENSE: &str = "BSD (pytorch-CycleGAN-and-pix2pix)";
+    let preprocessing = inception(side, 1.0);
+    Entry { name, family, aliases: &[], task: Task::Translate, classes: 3, preprocessing, license: LICENSE, build }
+}
+
+/// A network that restores images whose values lie within 0 and `range`.
+const fn restorer(
+    name: &'static str,
+    family: &'static str,
+    input: [usize; 3],
+    range: f64,
+    license: &'static str,
+    build: Builder,
+) -> Entry {
+    let preprocessing = Preprocessing { input, range, interpolation: Bicubic, ..RAW_28 };
+    Entry { name, family, aliases: &[], task: Task::Translate, classes: input[2], preprocessing, license, build }
 }
 
 const fn fashion(name: &'static str, build: Builder) -> Entry {
@@ -182,6 +211,10 @@ fn v2(size: V2Size, form: Form, classes: usize) -> Box<dyn Model> {
     Box::new(EfficientNet::v2(size, form, classes))
 }
 
+fn convnext_v2(depths: [usize; 4], width: usize, classes: usize) -> Box<dyn Model> {
+    sized(ConvNext::new(depths, width, 0.0).v2(width < 96), classes)
+}
+
 fn convnext(depths: [usize; 4], width: usize, drop: f64, classes: usize) -> Box<dyn Model> {
     sized(ConvNext::new(depths, width, drop), classes)
 }
@@ -190,16 +223,27 @@ fn timm_convnext(depths: [usize; 4], width: usize, classes: usize) -> Box<dyn Mo
     sized(ConvNext::new(depths, width, 0.0).timm(), classes)
 }
 
-fn vit(patch: usize, width: usize, depth: usize, heads: usize, classes: usize) -> Box<dyn Model> {
-    sized(VisionTransformer::torchvision(patch, width, depth, heads), classes)
-}
-
-fn timm_vit(patch: usize, width: usize, depth: usize, heads: usize, classes: usize) -> Box<dyn Model> {
-    sized(VisionTransformer::timm(patch, width, depth, heads), classes)
-}
+const TABLES: [&[Entry]; 2] = [NETWORKS, transformers::TRANSFORMERS];
+const COUNT: usize = TABLES[0].len() + TABLES[1].len();
 
 /// All models, by family and size.
-pub const ENTRIES: &[Entry] = &[
+pub const ENTRIES: &[Entry] = &joined();
+
+const fn joined() -> [Entry; COUNT] {
+    let mut all = [TABLES[0][0]; COUNT];
+    let (mut table, mut row, mut index) = (0, 0, 0);
+    while index < COUNT {
+        if row == TABLES[table].len() {
+            (table, row) = (table + 1, 0);
+        }
+        all[index] = TABLES[table][row];
+        (row, index) = (row + 1, index + 1);
+    }
+    all
+}
+
+/// All but the transformers.
+const NETWORKS: &[Entry] = &[
     fashion("fashion-cnn", |classes| sized(FashionCnn::STANDARD, classes)),
     fashion("fashion-cnn-tiny", |classes| sized(FashionCnn::TINY, classes)),
     segmenter("mshnet", "mshnet", 256, "none stated by the authors", |classes| sized(MshNet::STANDARD, classes)),
@@ -358,27 +402,54 @@ pub const ENTRIES: &[Entry] = &[
         timm_convnext([3, 3, 27, 3], 192, classes)
     }),
     tiny("convnext_timm-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST.timm(), classes)),
-    torchvision("vit_b_16", "vit", &[], 224, 256, Bilinear, |classes| vit(16, 768, 12, 12, classes)),
-    torchvision("vit_b_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 768, 12, 12, classes)),
-    torchvision("vit_l_16", "vit", &[], 224, 242, Bilinear, |classes| vit(16, 1024, 24, 16, classes)),
-    torchvision("vit_l_32", "vit", &[], 224, 256, Bilinear, |classes| vit(32, 1024, 24, 16, classes)),
-    augreg("vit_tiny_patch16_224", &["vit_tiny_patch16_224.augreg_in21k_ft_in1k"], |classes| {
-        timm_vit(16, 192, 12, 3, classes)
+    fcmae("convnextv2_atto", &["convnextv2_atto.fcmae_ft_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([2, 2, 6, 2], 40, classes)
     }),
-    augreg("vit_small_patch16_224", &["vit_small_patch16_224.augreg_in21k_ft_in1k"], |classes| {
-        timm_vit(16, 384, 12, 6, classes)
+    fcmae("convnextv2_femto", &["convnextv2_femto.fcmae_ft_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([2, 2, 6, 2], 48, classes)
     }),
-    augreg("vit_base_patch16_224", &["vit_base_patch16_224.augreg2_in21k_ft_in1k"], |classes| {
-        timm_vit(16, 768, 12, 12, classes)
+    fcmae("convnextv2_pico", &["convnextv2_pico.fcmae_ft_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([2, 2, 6, 2], 64, classes)
     }),
-    augreg("vit_base_patch32_224", &["vit_base_patch32_224.augreg_in21k_ft_in1k"], |classes| {
-        timm_vit(32, 768, 12, 12, classes)
+    fcmae("convnextv2_nano", &["convnextv2_nano.fcmae_ft_in22k_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([2, 2, 8, 2], 80, classes)
     }),
-    augreg("vit_large_patch16_224", &["vit_large_patch16_224.augreg_in21k_ft_in1k"], |classes| {
-        timm_vit(16, 1024, 24, 16, classes)
+    fcmae("convnextv2_tiny", &["convnextv2_tiny.fcmae_ft_in22k_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([3, 3, 9, 3], 96, classes)
     }),
-    tiny("vit-test", "vit", 32, |classes| vit(8, 24, 2, 3, classes)),
-    tiny("vit_timm-test", "vit", 32, |classes| timm_vit(8, 24, 2, 3, classes)),
+    fcmae("convnextv2_base", &["convnextv2_base.fcmae_ft_in22k_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([3, 3, 27, 3], 128, classes)
+    }),
+    fcmae("convnextv2_large", &["convnextv2_large.fcmae_ft_in22k_in1k"], cropped(224, 0.875), |classes| {
+        convnext_v2([3, 3, 27, 3], 192, classes)
+    }),
+    fcmae("convnextv2_huge", &["convnextv2_huge.fcmae_ft_in22k_in1k_384"], cropped(384, 1.0), |classes| {
+        convnext_v2([3, 3, 27, 3], 352, classes)
+    }),
+    tiny("convnextv2-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST.v2(false), classes)),
+    tiny("convnextv2_small-test", "convnext", 32, |classes| sized(ConvNext::TINY_TEST.v2(true), classes)),
+    timm(
+        "mobilenetv4_conv_small",
+        "mobilenetv4",
+        &["mobilenetv4_conv_small.e2400_r224_in1k"],
+        cropped(224, 0.875),
+        |classes| sized(MobileNetV4::SMALL, classes),
+    ),
+    timm(
+        "mobilenetv4_conv_medium",
+        "mobilenetv4",
+        &["mobilenetv4_conv_medium.e500_r256_in1k"],
+        cropped(256, 0.95),
+        |classes| sized(MobileNetV4::MEDIUM, classes),
+    ),
+    timm(
+        "mobilenetv4_conv_large",
+        "mobilenetv4",
+        &["mobilenetv4_conv_large.e600_r384_in1k"],
+        cropped(384, 0.95),
+        |classes| sized(MobileNetV4::LARGE, classes),
+    ),
+    tiny("mobilenetv4-tiny", "mobilenetv4", 32, |classes| sized(MobileNetV4::TINY, classes)),
     segmenter("unet", "unet", 256, "MIT (brain-segmentation-pytorch)", |classes| sized(UNet::STANDARD, classes)),
     segmenter("unet-tiny", "unet", 32, UNPUBLISHED, |classes| sized(UNet::TINY, classes)),
     ultralytics("yolov8n", "yolov8", |classes| Box::new(yolov8::yolov8(yolov8::SIZES[0], classes))),
@@ -405,6 +476,32 @@ pub const ENTRIES: &[Entry] = &[
     ultralytics("yolo26l", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[3], classes))),
     ultralytics("yolo26x", "yolo26", |classes| Box::new(yolo26::yolo26(yolo26::SIZES[4], classes))),
     tiny_detector("yolo26-tiny", "yolo26", 1.0, |classes| Box::new(yolo26::yolo26(yolo26::TINY, classes))),
+    generator("unet_256", "unet_generator", 256, |channels| sized(UNetGenerator::new(8, 64), channels)),
+    generator("unet_128", "unet_generator", 128, |channels| sized(UNetGenerator::new(7, 64), channels)),
+    generator("unet_generator-tiny", "unet_generator", 32, |channels| sized(UNetGenerator::new(5, 4), channels)),
+    generator("unet_generator-demo", "unet_generator", 64, |channels| sized(UNetGenerator::new(6, 16), channels)),
+    generator("resnet_9blocks", "resnet_generator", 256, |channels| sized(ResNetGenerator::new(9, 64), channels)),
+    generator("resnet_6blocks", "resnet_generator", 128, |channels| sized(ResNetGenerator::new(6, 64), channels)),
+    generator("resnet_generator-tiny", "resnet_generator", 16, |channels| sized(ResNetGenerator::new(1, 4), channels)),
+    restorer("edsr_baseline_x2", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(2))),
+    restorer("edsr_baseline_x3", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(3))),
+    restorer("edsr_baseline_x4", "edsr", [48, 48, 3], 255.0, EDSR, |_| Box::new(Edsr::baseline(4))),
+    restorer("edsr-tiny", "edsr", [16, 16, 3], 255.0, UNPUBLISHED, |_| {
+        Box::new(Edsr { blocks: 2, width: 8, scale: 2 })
+    }),
+    restorer("dncnn", "dncnn", [128, 128, 1], 1.0, "MIT (KAIR)", |_| Box::new(DnCnn::GRAY)),
+    restorer("dncnn_color", "dncnn", [128, 128, 3], 1.0, "MIT (KAIR)", |_| Box::new(DnCnn::COLOR)),
+    restorer("dncnn-tiny", "dncnn", [16, 16, 3], 1.0, UNPUBLISHED, |_| {
+        Box::new(DnCnn { depth: 4, width: 8, channels: 3 })
+    }),
+    restorer("nafnet_width32", "nafnet", [256, 256, 3], 1.0, "MIT (NAFNet)", |_| Box::new(NafNet::SIDD_32)),
+    restorer("nafnet-tiny", "nafnet", [16, 16, 3], 1.0, UNPUBLISHED, |_| Box::new(NafNet::TINY)),
+    restorer("autoencoder", "autoencoder", [128, 128, 3], 1.0, UNPUBLISHED, |channels| {
+        sized(AutoEncoder::STANDARD, channels)
+    }),
+    restorer("autoencoder-tiny", "autoencoder", [32, 32, 3], 1.0, UNPUBLISHED, |channels| {
+        sized(AutoEncoder::TINY, channels)
+    }),
     yolox("yolox_nano", 416, |classes| sized(YoloX::NANO, classes)),
     yolox("yolox_tiny", 416, |classes| sized(YoloX::new(0.33, 0.375), classes)),
     yolox("yolox_s", 640, |classes| sized(YoloX::new(0.33, 0.5), classes)),

@@ -43,6 +43,11 @@ impl Figures {
         self.line("size", name).size
     }
 
+    /// How many elements a tensor has.
+    pub fn elements(&self, what: &str, name: &str) -> usize {
+        self.line(what, name).size
+    }
+
     pub fn loss(&self, name: &str) -> f64 {
         self.line("loss", name).numbers[0]
     }

@@ -76,9 +76,26 @@ golden! { check_small:
     vit_test => "vit-test";
     vit_timm_test => "vit_timm-test";
     unet_tiny => "unet-tiny";
+    unet_generator_tiny => "unet_generator-tiny";
+    resnet_generator_tiny => "resnet_generator-tiny";
+    edsr_tiny => "edsr-tiny";
+    dncnn_tiny => "dncnn-tiny";
+    nafnet_tiny => "nafnet-tiny";
     efficientnet_timm_tiny => "efficientnet_timm-tiny";
     mobilenetv3_timm_tiny => "mobilenetv3_timm-tiny";
     convnext_timm_test => "convnext_timm-test";
+    deit_distilled_test => "deit_distilled-test";
+    // On images larger, and smaller, than the grid of the positions.
+    dinov2_test => "dinov2-test";
+    dinov2_gated_test => "dinov2_gated-test";
+    clip_test => "clip-test";
+    siglip_test => "siglip-test";
+    // On maps that are no multiples of the windows.
+    swin_test => "swin-test";
+    swin_timm_test => "swin_timm-test";
+    convnextv2_test => "convnextv2-test";
+    convnextv2_small_test => "convnextv2_small-test";
+    mobilenetv4_tiny => "mobilenetv4-tiny";
 }
 
 golden! { check_in_f64:
@@ -98,6 +115,14 @@ golden! { check_real:
     timm_efficientnet_b1 => "timm_efficientnet_b1", 1e-3;
     mobilenetv3_large_100 => "mobilenetv3_large_100", 1e-3;
     timm_convnext_tiny => "timm_convnext_tiny", 1e-4;
+    deit_tiny_distilled => "deit_tiny_distilled_patch16_224", 1e-4;
+    vit_small_dinov2 => "vit_small_patch14_dinov2", 1e-4;
+    vit_small_reg4_dinov2 => "vit_small_patch14_reg4_dinov2", 1e-4;
+    vit_xsmall_clip => "vit_xsmall_patch16_clip_224", 1e-4;
+    swin_t => "swin_t", 1e-4;
+    swin_tiny => "swin_tiny_patch4_window7_224", 1e-4;
+    convnextv2_atto => "convnextv2_atto", 1e-4;
+    mobilenetv4_conv_small => "mobilenetv4_conv_small", 1e-3;
     // A rectifier falls to the other side in f32, in PyTorch's as here: the sample of the first layer's gradient is 2.5938e-4
     // there, 2.5935e-4 here and 2.6856e-4 in f64, 1.9e-3 of a typical element.
     unet => "unet", 2e-3;

@@ -40,13 +40,15 @@ impl Case {
         let channels = if name.starts_with("fashion") { 1 } else { 3 };
         let (optimizer, rate, decay) = match () {
             () if deep => (Optimizer::Adagrad(Adagrad { initial_accumulator: 0.1, ..Adagrad::default() }), 0.05, 0.0),
-            () if channels == 1 => (Optimizer::Adam(Adam::default()), 1e-3, 0.0),
+            () if channels == 1 || name.starts_with("edsr") => (Optimizer::Adam(Adam::default()), 1e-3, 0.0),
             () => (Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() }), 0.01, 1e-4),
         };
         let targets = match model.task() {
-            Task::Classify => deterministic::labels(batch, model.classes()),
+            // Networks without a head answer with features.
+            Task::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
             Task::Segment => deterministic::masks(batch, side),
             Task::Detect => panic!("detectors have a comparison of their own"),
+            Task::Translate => deterministic::images_of("targets", batch, side * model.enlarges(), model.classes()),
         };
         let images = deterministic::images(batch, side, channels);
         let mut case =
@@ -180,6 +182,7 @@ impl Case {
             Task::Segment if self.deep => self.deep_loss(outputs, target),
             Task::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),
             Task::Detect => panic!("detectors have a comparison of their own"),
+            Task::Translate => loss::mean(&loss::squared_error(&outputs[0], target), None),
         }
     }
 
@@ -242,10 +245,10 @@ fn constant(shape: &Shape, value: f64) -> HostTensor {
 fn to_nchw(tensor: &HostTensor) -> Vec<f64> {
     let values = tensor.to_f64s();
     let &[batch, height, width, channels] = tensor.dims() else { return values };
-    let places = height * width;
-    let at = |n: usize, c: usize, place: usize| values[(n * places + place) * channels + c];
+    let positions = height * width;
+    let at = |n: usize, c: usize, position: usize| values[(n * positions + position) * channels + c];
     (0..batch)
-        .flat_map(|n| (0..channels).flat_map(move |c| (0..places).map(move |place| (n, c, place))))
-        .map(|(n, c, place)| at(n, c, place))
+        .flat_map(|n| (0..channels).flat_map(move |c| (0..positions).map(move |position| (n, c, position))))
+        .map(|(n, c, position)| at(n, c, position))
         .collect()
 }

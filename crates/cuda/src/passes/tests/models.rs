@@ -5,7 +5,7 @@ use crate::passes::prepare;
 use octant_graph::Graph;
 use octant_runtime::Program;
 use octant_train::step::{self, StepPlan};
-use octant_train::{Classify, Detect, MaskLoss, Segment, Task};
+use octant_train::{Classify, Detect, ImageFormat, ImageLoss, MaskLoss, Restore, Segment, Task};
 use std::collections::BTreeMap;
 
 fn training_step(model: &str, side: usize, batch: usize) -> Program {
@@ -20,6 +20,10 @@ fn training_step(model: &str, side: usize, batch: usize) -> Program {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
         octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 8, epochs: 1 }),
+        octant_zoo::Task::Translate => {
+            let format = ImageFormat { image, target: image, normalize: None };
+            Box::new(Restore { model, format, loss: ImageLoss::L1 })
+        }
     };
     step::training(&StepPlan::new(&*task, batch)).unwrap().program
 }

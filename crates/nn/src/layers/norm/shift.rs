@@ -1,18 +1,17 @@
-//! Biases that a batch norm cancels.
+//! Biases that a norm cancels.
 //!
 //! This looks at the traced graph instead of being a pass: only before the gradients are recorded does the bias's own gradient
 //! become exactly zero. Afterwards the same would have to be recovered from sums that cancel up to rounding.
 
-use crate::Scope;
 use octant_graph::{Binary, DType, Graph, Op, Tensor, ValueId};
 
 /// What is to be normalized without a bias per channel, such as a convolution's, and that bias in f32.
 ///
 /// Statistics of the batch subtract such a bias together with the mean. Without it nothing is added to the activations, and its
 /// gradient is zero without a sum over them, which would be zero only up to rounding.
-pub(super) fn split(cx: &Scope, x: &Tensor) -> (Tensor, Option<Tensor>) {
+pub(super) fn split(x: &Tensor) -> (Tensor, Option<Tensor>) {
     let parts = x.trace().with_graph(|graph| terms(graph, x.id()?));
-    match parts.filter(|_| super::groups(cx).is_some()) {
+    match parts {
         Some((data, bias)) => (x.trace().handle(data), Some(x.trace().handle(bias).convert(DType::F32))),
         None => (x.clone(), None),
     }

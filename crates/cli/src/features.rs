@@ -1,0 +1,187 @@
+//! The `features` command: what a network sees in images, as numbers in a file, and how well they tell classes apart.
+
+mod extract;
+mod files;
+
+use crate::output::{Json, line};
+use crate::recipes::Recipe;
+use crate::{Ending, device, judged, plan, prepare, weights};
+use anyhow::{Result, bail};
+use extract::Extractor;
+use octant_archive::{Archive, Fit};
+use octant_metrics::features::{LinearProbe, ProbeSettings, TEMPERATURE, accuracy, nearest_neighbors};
+use octant_tensor::HostTensor;
+use octant_train::step::StepOptions;
+use octant_zoo::identity::identify;
+use octant_zoo::{Entry, Model};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Write what a network sees in images as numbers, or judge how well they tell classes apart
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  octant features vit_small_patch14_dinov2 PHOTOS --weights pretrained --output photos.npy\n  \
+                  octant features vit_small_patch14_dinov2 DATA --weights pretrained --knn 20 --probe\n  octant features \
+                  runs/vit-finetune-1 PHOTOS --output photos.safetensors"
+)]
+pub(crate) struct Arguments {
+    /// A model that `octant models` lists, or a run directory
+    model: PathBuf,
+    /// The folder of images. Judging needs a folder per class, in train/ and val/ or to be split
+    data: PathBuf,
+    /// The weights of a model: a file, an address, `pretrained`, or a name that `octant weights get` knows
+    #[arg(long, value_name = "FILE|NAME")]
+    weights: Option<PathBuf>,
+    /// Where the features go: .npy with a table of the images beside it, or .safetensors
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What is written: `pooled` is what the last layer sees, `output` its result, `map` the features of every place
+    #[arg(long, default_value = "pooled")]
+    layer: String,
+    /// Judge by a vote of this many nearest neighbors among the training images
+    #[arg(long, value_name = "K")]
+    knn: Option<usize>,
+    /// Judge by a linear layer that learns from the training images' features
+    #[arg(long)]
+    probe: bool,
+    /// Height and width of images; the model's if not given
+    #[arg(long)]
+    image_size: Option<usize>,
+    /// Images per step
+    #[arg(long, default_value_t = 16)]
+    batch_size: usize,
+    /// Which checkpoint of a run, best or last; the best one if not given
+    #[arg(long)]
+    checkpoint: Option<String>,
+    /// What layers compute in, f32 or bf16
+    #[arg(long, default_value = "f32")]
+    precision: String,
+    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Threads of the CPU engine; all cores if not given
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A network with its weights, and the recipe that prepares images for it.
+struct Asked {
+    entry: &'static Entry,
+    model: Box<dyn Model>,
+    values: Vec<HostTensor>,
+    recipe: Recipe,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
+    let judges = arguments.knn.is_some() || arguments.probe;
+    if arguments.output.is_none() && !judges {
+        bail!("say what to do with the features: --output FILE writes them, --knn K and --probe judge them");
+    }
+    if arguments.knn == Some(0) || arguments.batch_size == 0 {
+        bail!("--knn and --batch-size must be at least 1");
+    }
+    let layer = arguments.layer.parse()?;
+    let asked = match arguments.model.join("config.toml").is_file() {
+        true => of_run(&arguments)?,
+        false => of_model(&arguments)?,
+    };
+    let backend = device::open(&arguments.device, arguments.threads)?;
+    let extractor = Extractor { backend: &*backend, asked: &asked, layer, batch_size: arguments.batch_size };
+    if let Some(output) = &arguments.output {
+        write(&extractor, &arguments, output)?;
+    }
+    if judges {
+        judge(&extractor, &arguments)?;
+    }
+    Ok(Ending::Done)
+}
+
+/// A model of the zoo, prepared as its reference weights want it.
+fn of_model(arguments: &Arguments) -> Result<Asked> {
+    let name = arguments.model.to_string_lossy();
+    let entry = octant_zoo::find(&name)?;
+    let Some(given) = &arguments.weights else {
+        bail!("without weights the features would be random; give --weights FILE, or --weights pretrained");
+    };
+    let archive = Archive::open(&weights::resolve(given, entry)?)?;
+    let found = identify(&archive, entry)?;
+    let entry = found.entry;
+    let model = (entry.build)(found.classes.unwrap_or(0).max(usize::from(entry.classes > 0)));
+    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
+    let loaded = octant_zoo::weights::load(&archive, &*model, &specs, 0);
+    loaded.matching.require(Fit::AnyHead)?;
+    loaded.license.iter().for_each(|license| eprintln!("the file states its license: {license}"));
+    let side = Some(arguments.image_size.unwrap_or(entry.preprocessing.input[0]));
+    let usual = plan::recipe_for(entry)?;
+    let recipe = Recipe { image_size: side, base_size: side, ..usual };
+    Ok(Asked { entry, model, values: loaded.values, recipe: with_precision(recipe, arguments)? })
+}
+
+/// What a run has learned.
+fn of_run(arguments: &Arguments) -> Result<Asked> {
+    if arguments.weights.is_some() {
+        bail!("a run has weights of its own; remove --weights");
+    }
+    let judged = judged::resolve(&arguments.model, None, arguments.checkpoint.as_deref(), None, &[])?;
+    let entry = octant_zoo::find(&judged.recipe.model)?;
+    let Some(outputs) = identify(&judged.archive, entry)?.classes.or(judged.recipe.classes) else {
+        bail!("the weights of {} have no head", arguments.model.display());
+    };
+    let (model, entry) = prepare::model(&judged.recipe, outputs)?;
+    let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
+    let values = judged.values(outputs)?;
+    let values = specs.iter().filter_map(|spec| values.get(&spec.path).cloned()).collect();
+    let image_size = arguments.image_size.or(judged.recipe.image_size);
+    let recipe = Recipe { image_size, ..judged.recipe };
+    Ok(Asked { entry, model, values, recipe: with_precision(recipe, arguments)? })
+}
+
+fn with_precision(recipe: Recipe, arguments: &Arguments) -> Result<Recipe> {
+    let precision = device::precision(&arguments.precision)?;
+    Ok(Recipe { step: StepOptions { precision, ..recipe.step.clone() }, ..recipe })
+}
+
+fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<()> {
+    let (dataset, paths) = files::images(&arguments.data, extractor.asked.entry)?;
+    let features = extractor.features(dataset, "looking")?;
+    files::write(output, &features, &paths)?;
+    match arguments.json {
+        true => {
+            Json::line(json!({ "event": "done", "images": paths.len(), "shape": features.dims(), "output": output }))
+        }
+        false => line(format!("{} of {} images → {}", features.shape(), paths.len(), output.display())),
+    }
+    Ok(())
+}
+
+fn judge(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
+    let mut recipe = extractor.asked.recipe.clone();
+    recipe.data = octant_recipe::DataSource { kind: "folder".into(), dir: Some(arguments.data.clone()), ..recipe.data };
+    let data = prepare::data(&recipe, &[])?;
+    data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
+    let train = extractor.labeled(data.train.clone(), "training images")?;
+    let test = extractor.labeled(data.valid.clone(), "images to judge on")?;
+    let mut metrics = Vec::new();
+    if let Some(count) = arguments.knn {
+        let guesses = nearest_neighbors(&train, &test.values, data.outputs, count, TEMPERATURE);
+        metrics.push((format!("{count}-nn"), accuracy(&guesses, &test.classes)));
+    }
+    if arguments.probe {
+        let probe = LinearProbe::fit(&train, data.outputs, &ProbeSettings::default());
+        metrics.push(("probe".to_string(), accuracy(&probe.classify(&test.values), &test.classes)));
+    }
+    let (learned, judged) = (train.classes.len(), test.classes.len());
+    if arguments.json {
+        let metrics: serde_json::Map<_, _> = metrics.into_iter().map(|(name, value)| (name, json!(value))).collect();
+        Json::line(
+            json!({ "event": "judged", "train": learned, "images": judged, "width": train.width, "accuracy": metrics }),
+        );
+        return Ok(());
+    }
+    line(format!("{} features of {learned} images, judged on {judged}", train.width));
+    metrics.iter().for_each(|(name, value)| line(format!("  {name:<8} accuracy {:.4}", value)));
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! How well features tell classes apart, without training the network: by their neighbors, and by a linear layer.
+
+mod neighbors;
+mod probe;
+
+pub use neighbors::{TEMPERATURE, nearest_neighbors};
+pub use probe::{LinearProbe, ProbeSettings};
+
+use crate::ratio;
+
+/// Features of samples, one row after another, with the samples' classes.
+#[derive(Debug, Clone, Default)]
+pub struct Labeled {
+    /// `rows · width` numbers.
+    pub values: Vec<f32>,
+    /// Numbers per sample.
+    pub width: usize,
+    /// The class of every row.
+    pub classes: Vec<usize>,
+}
+
+impl Labeled {
+    fn rows(&self) -> impl Iterator<Item = &[f32]> {
+        self.values.chunks(self.width.max(1))
+    }
+}
+
+/// The share of classes that were guessed right.
+pub fn accuracy(guesses: &[usize], classes: &[usize]) -> f64 {
+    let right = guesses.iter().zip(classes).filter(|(guess, class)| guess == class).count();
+    ratio(right as f64, classes.len() as f64)
+}
+
+/// The results of `work` on parts of `0..count`, in order. Parts have a fixed size, so that sums over them do not depend
+/// on the number of threads.
+fn in_parts<T: Send>(count: usize, part: usize, work: impl Fn(std::ops::Range<usize>) -> T + Sync) -> Vec<T> {
+    let parts: Vec<_> = (0..count).step_by(part.max(1)).map(|first| first..(first + part).min(count)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let mut results = Vec::with_capacity(parts.len());
+    for some in parts.chunks(threads) {
+        let done: Vec<T> = std::thread::scope(|scope| {
+            let running: Vec<_> = some.iter().map(|part| scope.spawn(|| work(part.clone()))).collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        results.extend(done);
+    }
+    results
+}
+
+fn dot(left: &[f32], right: &[f32]) -> f32 {
+    // Several sums at once, so that the compiler uses vectors.
+    let mut sums = [0f32; 16];
+    let (a, b) = (left.chunks_exact(16), right.chunks_exact(16));
+    let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| x * y).sum();
+    for (a, b) in a.zip(b) {
+        (0..16).for_each(|lane| sums[lane] += a[lane] * b[lane]);
+    }
+    sums.iter().sum::<f32>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three classes in the corners of a triangle, with some spread.
+    fn triangle(count: usize, phase: f32) -> Labeled {
+        let mut labeled = Labeled { width: 3, ..Labeled::default() };
+        for index in 0..count {
+            let class = index % 3;
+            let noise = |axis: usize| ((index * 7 + axis * 3) as f32 * 0.9 + phase).sin() * 0.4;
+            labeled.values.extend((0..3).map(|axis| f32::from(u8::from(axis == class)) + noise(axis)));
+            labeled.classes.push(class);
+        }
+        labeled
+    }
+
+    #[test]
+    fn neighbors_and_a_linear_layer_find_classes_that_lie_apart() {
+        let (train, test) = (triangle(90, 0.0), triangle(30, 0.5));
+        let guesses = nearest_neighbors(&train, &test.values, 3, 5, TEMPERATURE);
+        assert!(accuracy(&guesses, &test.classes) > 0.9, "{guesses:?}");
+        let probe = LinearProbe::fit(&train, 3, &ProbeSettings::default());
+        assert!(accuracy(&probe.classify(&test.values), &test.classes) > 0.9);
+    }
+
+    #[test]
+    fn a_vote_of_the_nearest_outweighs_two_far_ones() {
+        let train = Labeled { values: vec![1.0, 0.0, 0.0, 1.0, -0.1, 1.0], width: 2, classes: vec![0, 1, 1] };
+        assert_eq!(nearest_neighbors(&train, &[1.0, 0.1], 2, 3, TEMPERATURE), [0]);
+        // Without a temperature to speak of, all votes are alike.
+        assert_eq!(nearest_neighbors(&train, &[1.0, 0.1], 2, 3, 1e3), [1]);
+    }
+
+    #[test]
+    fn a_linear_layer_minimizes_its_loss() {
+        // Logistic regression on one feature at ±1, both classes alike but for one sample: log-odds are known.
+        let train = Labeled {
+            values: vec![1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0],
+            width: 1,
+            classes: vec![1, 1, 1, 0, 0, 0, 0, 1],
+        };
+        let settings = ProbeSettings { decay: 0.0, iterations: 2000 };
+        let probe = LinearProbe::fit(&train, 2, &settings);
+        let logits = probe.logits(&[1.0]);
+        assert!((logits[1] - logits[0] - 3f32.ln()).abs() < 1e-3, "{logits:?}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Images into images: what restoration, Pix2Pix and CycleGAN share.
+
+mod cyclegan;
+mod pix2pix;
+mod pool;
+mod restore;
+
+pub use cyclegan::CycleGan;
+pub use pix2pix::Pix2Pix;
+pub use pool::ImagePool;
+pub use restore::{ImageLoss, Restore};
+
+use crate::{Inputs, Metric, Normalize, TrainError, normalized};
+use octant_data::Targets;
+use octant_graph::{DType, HostTensor, Shape, Tensor};
+use octant_metrics::images;
+use octant_nn::loss::GanLoss;
+
+crate::choice! {
+    /// What a judgment costs a discriminator and its generator.
+    pub enum Adversary {
+        /// Binary cross-entropy.
+        Vanilla = "vanilla",
+        /// Squared distance from 1 and 0.
+        LeastSquares = "lsgan",
+        /// A margin of 1 on both sides.
+        Hinge = "hinge",
+        /// The difference of means, with a gradient penalty.
+        Wasserstein = "wgan-gp",
+    }
+}
+
+impl Adversary {
+    /// The loss of that name.
+    pub fn loss(self) -> GanLoss {
+        match self {
+            Adversary::Vanilla => GanLoss::Vanilla,
+            Adversary::LeastSquares => GanLoss::LeastSquares,
+            Adversary::Hinge => GanLoss::Hinge,
+            Adversary::Wasserstein => GanLoss::Wasserstein,
+        }
+    }
+}
+
+/// Sizes and ranges of the images of both sides.
+#[derive(Debug, Clone)]
+pub struct ImageFormat {
+    /// `[height, width, channels]` of what the network gets; images travel as u8.
+    pub image: [usize; 3],
+    /// The same of what it should make.
+    pub target: [usize; 3],
+    /// As in [`Classify`](crate::Classify); outputs and targets have the same range as images.
+    pub normalize: Option<Normalize>,
+}
+
+impl ImageFormat {
+    /// Images, targets and the mask of a batch.
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        let [height, width, channels] = self.target;
+        let shape = Shape::new(DType::U8, [batch_size, height, width, channels]);
+        let inputs = Inputs::images(batch_size, self.image).with("targets", shape, |batch| match &batch.targets {
+            Targets::Images(images) => Ok(images.clone()),
+            _ => Err(TrainError::Data("the data set has no pairs of images; choose `data.kind = \"pairs\"`".into())),
+        });
+        inputs.mask()
+    }
+
+    /// Images as the network wants them.
+    fn normalized(&self, images: &Tensor) -> Tensor {
+        normalized(images, &self.normalize)
+    }
+
+    /// Values as the network makes them, within 0 and 255.
+    fn levels(&self, images: &Tensor) -> Tensor {
+        let images = images.convert(DType::F32);
+        let Some((mean, deviation)) = &self.normalize else { return images };
+        let constant = |values: &[f32]| {
+            let values: Vec<f32> = (0..images.channels()).map(|channel| values[channel % values.len()]).collect();
+            images.trace().constant(HostTensor::new([values.len()], &values).expect("a value per channel"))
+        };
+        &images * constant(deviation) + constant(mean)
+    }
+
+    /// What the network made, as images of bytes.
+    fn bytes(&self, images: &Tensor) -> Tensor {
+        let levels = self.levels(images);
+        let (low, high) = (levels.scalar_like(0.0), levels.scalar_like(255.0));
+        (levels.max(&low).min(&high) + 0.5).floor().convert(DType::U8)
+    }
+
+    /// Sums that tell how alike what was made and the targets (bytes) are.
+    fn similarity(&self, made: &Tensor, targets: &Tensor, mask: &Tensor) -> Tensor {
+        let levels = self.levels(made);
+        let (low, high) = (levels.scalar_like(0.0), levels.scalar_like(255.0));
+        images::similarity(&levels.max(&low).min(&high), targets, mask, 255.0)
+    }
+
+    fn similarity_metrics(&self, sums: &[f64]) -> Vec<Metric> {
+        images::similarity_metrics(sums, self.target[0].min(self.target[1]))
+    }
+}
+
+/// Names and sums of losses, each the sum over samples, then how many samples there were.
+fn losses(sums: &[f64], names: &[&str]) -> Vec<Metric> {
+    let count = sums[names.len()].max(1.0);
+    names.iter().zip(sums).map(|(name, sum)| (name.to_string(), sum / count)).collect()
+}

@@ -1,0 +1,106 @@
+//! CycleGAN (Zhu et al., 2017): two generators between two domains without pairs, and a discriminator for each domain.
+
+use super::{Adversary, ImageFormat, ImagePool, losses};
+use crate::{Inputs, Metric, Objective, Outcome, Task};
+use octant_graph::Tensor;
+use octant_metrics::vector;
+use octant_nn::{Context, Mode, loss};
+use octant_zoo::Model;
+use octant_zoo::families::patchgan::Discriminator;
+
+/// The task. A step makes all images, moves both generators together, then both discriminators on images from a pool, made
+/// before the generators moved.
+pub struct CycleGan {
+    /// The generator from domain A to domain B: the model. The one back is its companion `netG_B`.
+    pub generator: Box<dyn Model>,
+    /// Both discriminators, `netD_A` (of what A became) and `netD_B`.
+    pub discriminator: Discriminator,
+    /// Sizes and ranges; targets are images of domain B.
+    pub format: ImageFormat,
+    /// What a judgment costs.
+    pub adversary: Adversary,
+    /// What the way there and back counts.
+    pub cycle: f64,
+    /// What an image of the right domain that was changed counts, as a share of `cycle`.
+    pub identity: f64,
+    /// Images made earlier that discriminators learn from.
+    pub pool: ImagePool,
+}
+
+const LOSSES: [&str; 5] = ["loss", "gan_loss", "cycle_loss", "identity_loss", "d_loss"];
+
+impl CycleGan {
+    /// The generator to B at the root, the one back as a companion.
+    fn to_b(&self, cx: &Context, images: &Tensor) -> Tensor {
+        self.generator.forward(&cx.root(), &images.convert(cx.precision().dtype()))
+    }
+
+    fn to_a(&self, cx: &Context, images: &Tensor) -> Tensor {
+        self.generator.forward(&cx.companion("netG_B"), &images.convert(cx.precision().dtype()))
+    }
+
+    /// What a discriminator pays for an image of its domain and one that was made, per sample.
+    fn judged(&self, cx: &Context, name: &str, real: &Tensor, made: &Tensor) -> Tensor {
+        let judgment = |images: &Tensor| self.judgment(cx, name, images);
+        let adversary = self.adversary.loss();
+        (adversary.judged(&judgment(real), true) + adversary.judged(&judgment(made), false)) * 0.5
+    }
+
+    fn judgment(&self, cx: &Context, name: &str, images: &Tensor) -> Tensor {
+        self.discriminator.apply(&cx.companion(name), &images.convert(cx.precision().dtype()))
+    }
+}
+
+impl Task for CycleGan {
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        self.format.inputs(batch_size)
+    }
+
+    fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
+        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `inputs`") };
+        let [a, b] = [images, targets].map(|images| self.format.normalized(images));
+        let sum = |losses: &Tensor| (losses * mask).sum_all();
+        if matches!(cx.mode(), Mode::Evaluate) {
+            // There are no pairs; what can be told is whether images of domain B stay as they are.
+            let changed = loss::absolute_error(&self.to_b(cx, &b), &b);
+            return Outcome::new(loss::mean(&changed, Some(mask)), vector(&[sum(&changed), mask.sum_all()]));
+        }
+        let (made_b, made_a) = (self.to_b(cx, &a), self.to_a(cx, &b));
+        let back =
+            loss::absolute_error(&self.to_a(cx, &made_b), &a) + loss::absolute_error(&self.to_b(cx, &made_a), &b);
+        let cycle = back * self.cycle;
+        let changed = match self.identity > 0.0 {
+            true => loss::absolute_error(&self.to_b(cx, &b), &b) + loss::absolute_error(&self.to_a(cx, &a), &a),
+            false => cycle.zeros_like(),
+        };
+        let identity = changed * (self.identity * self.cycle);
+        let adversary = self.adversary.loss();
+        let gan = adversary.fooled(&self.judgment(cx, "netD_A", &made_b))
+            + adversary.fooled(&self.judgment(cx, "netD_B", &made_a));
+        let total = &gan + &cycle + &identity;
+        let of_generators = loss::mean(&total, Some(mask));
+        cx.minimize(&[Objective::of_all(["", "netG_B"], of_generators.clone())]);
+
+        let old_b = self.pool.query(&cx.companion("pool_B"), &made_b);
+        let old_a = self.pool.query(&cx.companion("pool_A"), &made_a);
+        let [of_a, of_b] =
+            [("netD_A", &b, old_b), ("netD_B", &a, old_a)].map(|(name, real, made)| self.judged(cx, name, real, &made));
+        let judged = &of_a + &of_b;
+        let sums = vector(&[sum(&total), sum(&gan), sum(&cycle), sum(&identity), sum(&judged), mask.sum_all()]);
+        let objectives = [("netD_A", of_a), ("netD_B", of_b)];
+        let objectives = objectives.map(|(name, losses)| Objective::of(name, loss::mean(&losses, Some(mask))));
+        Outcome { objectives: objectives.into(), ..Outcome::new(of_generators, sums) }
+    }
+
+    fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {
+        if training { losses(sums, &LOSSES) } else { losses(sums, &["loss"]) }
+    }
+
+    fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
+        self.format.bytes(&self.to_b(cx, &self.format.normalized(images)))
+    }
+
+    fn head_paths(&self) -> Vec<String> {
+        self.generator.head_paths()
+    }
+}

@@ -1,0 +1,114 @@
+//! Pix2Pix (Isola et al., 2017): a generator that is to match its target and to fool a discriminator, which sees the input
+//! together with what was made of it.
+
+use super::{Adversary, ImageFormat, losses};
+use crate::{Inputs, Metric, Objective, Outcome, Task};
+use octant_graph::{DType, Tensor};
+use octant_metrics::vector;
+use octant_nn::loss::{self, gradient_penalty};
+use octant_nn::{Context, Mode};
+use octant_zoo::Model;
+use octant_zoo::families::patchgan::Discriminator;
+
+/// The task. A step makes the images once, then moves the discriminator on them, detached, and the generator against the
+/// discriminator that has moved.
+pub struct Pix2Pix {
+    /// The generator: the model.
+    pub generator: Box<dyn Model>,
+    /// The discriminator, a companion called `netD`.
+    pub discriminator: Discriminator,
+    /// Sizes and ranges.
+    pub format: ImageFormat,
+    /// What a judgment costs.
+    pub adversary: Adversary,
+    /// What the absolute difference from the target counts.
+    pub l1: f64,
+}
+
+/// The discriminator's path.
+const NET_D: &str = "netD";
+/// What the gradient penalty counts, where there is one.
+const PENALTY: f64 = 10.0;
+const LOSSES: [&str; 4] = ["loss", "gan_loss", "l1_loss", "d_loss"];
+
+impl Pix2Pix {
+    fn made(&self, cx: &Context, images: &Tensor) -> Tensor {
+        let images = self.format.normalized(images).convert(cx.precision().dtype());
+        self.generator.forward(&cx.root(), &images)
+    }
+
+    /// The discriminator as it is now.
+    fn judgment(&self, cx: &Context, input: &Tensor, output: &Tensor) -> Tensor {
+        let output = output.convert(input.dtype());
+        self.discriminator.apply(&cx.companion(NET_D), &Tensor::concatenate(&[input.clone(), output], 3))
+    }
+
+    /// What the discriminator pays, per sample.
+    fn discriminator_loss(&self, cx: &Context, input: &Tensor, made: &Tensor, wanted: &Tensor) -> Tensor {
+        let (adversary, made) = (self.adversary.loss(), made.stop_gradient());
+        let of_made = adversary.judged(&self.judgment(cx, input, &made), false);
+        let of_real = adversary.judged(&self.judgment(cx, input, wanted), true);
+        if self.adversary != Adversary::Wasserstein {
+            return (of_made + of_real) * 0.5;
+        }
+        let share = random_share(cx, input.dim(0));
+        let critic = |output: &Tensor| self.judgment(cx, input, output);
+        of_made + of_real + gradient_penalty(critic, wanted, &made, &share) * PENALTY
+    }
+}
+
+/// A number of [0, 1) per sample, `[n, 1, 1, 1]`; a half where nothing is random.
+fn random_share(cx: &Context, batch: usize) -> Tensor {
+    let dims = [batch, 1, 1, 1];
+    match cx.companion(NET_D).at("penalty").random_key() {
+        Some(key) => {
+            let bits = key.random_bits(&dims);
+            bits.shift_right(&bits.full_like(8.0)).convert(DType::F32) / f64::from(1 << 24)
+        }
+        None => cx.trace().full(&octant_graph::Shape::new(DType::F32, dims), 0.5),
+    }
+}
+
+impl Task for Pix2Pix {
+    fn inputs(&self, batch_size: usize) -> Inputs {
+        self.format.inputs(batch_size)
+    }
+
+    fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
+        let [images, targets, mask] = batch else { unreachable!("a batch has the tensors of `inputs`") };
+        let made = self.made(cx, images);
+        let wanted = self.format.normalized(targets);
+        let l1 = loss::absolute_error(&made, &wanted);
+        let sum = |losses: &Tensor| (losses * mask).sum_all();
+        if matches!(cx.mode(), Mode::Evaluate) {
+            let sums = vector(&[sum(&l1), mask.sum_all()]);
+            let sums = Tensor::concatenate(&[sums, self.format.similarity(&made, targets, mask)], 0);
+            return Outcome::new(loss::mean(&l1, Some(mask)), sums);
+        }
+        let input = self.format.normalized(images).convert(made.dtype());
+        let of_discriminator = self.discriminator_loss(cx, &input, &made, &wanted);
+        cx.minimize(&[Objective::of(NET_D, loss::mean(&of_discriminator, Some(mask)))]);
+
+        let gan = self.adversary.loss().fooled(&self.judgment(cx, &input, &made));
+        let total = &gan + &l1 * self.l1;
+        let sums = vector(&[sum(&total), sum(&gan), sum(&l1), sum(&of_discriminator), mask.sum_all()]);
+        Outcome::new(loss::mean(&total, Some(mask)), sums)
+    }
+
+    fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {
+        if training {
+            return losses(sums, &LOSSES);
+        }
+        let mut metrics = losses(sums, &["loss"]);
+        metrics.extend(self.format.similarity_metrics(&sums[2..]));
+        metrics
+    }
+
+    fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {
+        self.format.bytes(&self.made(cx, images))
+    }
+
+    fn head_paths(&self) -> Vec<String> {
+        self.generator.head_paths()
+    }
+}

@@ -1,0 +1,96 @@
+//! Low-rank adapters: what learns, and that merging them changes no answer.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod plans;
+
+use octant_archive::Archive;
+use octant_cpu::CpuBackend;
+use octant_events::RunDirectory;
+use octant_nn::{Adapters, VariableSpec};
+use octant_runtime::CompileOptions;
+use octant_tensor::HostTensor;
+use octant_train::checkpoint::Checkpoint;
+use octant_train::run::run;
+use octant_train::step::StepPlan;
+use octant_train::{Classify, Predictor};
+use octant_zoo::{Model, adapted};
+
+const SETTINGS: Adapters = Adapters { rank: 4, alpha: 8.0, targets: Vec::new(), except: Vec::new() };
+
+/// The weights after a short run.
+fn trained(backend: &CpuBackend) -> Checkpoint {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plans::adapters(backend, 1);
+    let directory = RunDirectory::create(folder.path(), "").unwrap();
+    run(&plan, directory, None, &mut plans::Patient::default()).unwrap();
+    Checkpoint::newest(&folder.path().join("checkpoints"), "last").unwrap().unwrap().0
+}
+
+fn specs(model: &dyn Model) -> Vec<VariableSpec> {
+    octant_zoo::describe(model, [28, 28, 1]).unwrap().0
+}
+
+fn probabilities(backend: &CpuBackend, model: Box<dyn Model>, weights: &Archive) -> Vec<f64> {
+    let specs = specs(&*model);
+    let loaded = octant_zoo::weights::load(weights, &*model, &specs, 0);
+    assert!(loaded.matching.is_exact(), "{}", loaded.matching);
+    let values = specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect();
+    let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
+    let predictor = Predictor::new(backend, &StepPlan::new(&task, 4), &CompileOptions::default(), &values).unwrap();
+    let pixels: Vec<u8> = (0..4 * 28 * 28).map(|index| (index * index % 251) as u8).collect();
+    predictor.predict(&HostTensor::new([4, 28, 28, 1], &pixels).unwrap()).unwrap().to_f64s()
+}
+
+#[test]
+fn adapters_and_the_head_learn_and_nothing_else() {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let checkpoint = trained(&backend);
+    let model = plans::adapted();
+    let (mut adapters, mut others) = (0, 0);
+    for spec in specs(&model) {
+        let now = octant_train::import(&spec, &checkpoint.model).unwrap();
+        let learns = spec.is_adapter() || spec.path.starts_with("head.");
+        assert_eq!(now != spec.initial(3), learns, "{}", spec.path);
+        assert_eq!(checkpoint.state.get(&format!("{}#exp_avg", spec.path)).is_some(), learns, "{}", spec.path);
+        *(if spec.is_adapter() { &mut adapters } else { &mut others }) += 1;
+    }
+    // Two layers of two blocks, two factors each.
+    assert_eq!(adapters, 8);
+    assert!(others > 20);
+}
+
+#[test]
+fn merged_and_unmerged_predictions_agree() {
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let weights = trained(&backend).model;
+    let unmerged = probabilities(&backend, Box::new(plans::adapted()), &weights);
+    let plain = || octant_zoo::build("dinov2-test", Some(10)).unwrap();
+    let merged = Archive { tensors: adapted::merged(&weights.tensors, Some(&SETTINGS)).unwrap(), ..weights.clone() };
+    let close = |answer: &[f64]| answer.iter().zip(&unmerged).all(|(a, b)| (a - b).abs() < 1e-5);
+    assert!(close(&probabilities(&backend, plain(), &merged)));
+    // Without the adapters the answers are others: they have learned something.
+    let is_factor = |name: &str| Adapters::FACTORS.iter().any(|ending| name.ends_with(ending));
+    let bare: Vec<_> = weights.tensors.iter().filter(|(name, _)| !is_factor(name)).cloned().collect();
+    let bare = Archive { tensors: bare, ..weights.clone() };
+    assert!(!close(&probabilities(&backend, plain(), &bare)));
+    // Saved apart and put beside the weights as they were, the adapters and the head give the same answers.
+    let settings = Adapters { except: vec!["head".into()], ..SETTINGS };
+    let apart = adapted::apart(&weights.tensors, &settings).unwrap();
+    assert!(apart.iter().any(|(name, _)| name == "base_model.model.blocks.0.attn.qkv.lora_A.weight"));
+    assert!(apart.iter().any(|(name, _)| name == "base_model.model.head.weight"));
+    let first: Vec<_> = specs(&*plain()).iter().map(|spec| (spec.path.clone(), spec.initial(3))).collect();
+    let specs = specs(&*plain());
+    let exported = |(name, value): (String, HostTensor)| {
+        let spec = specs.iter().find(|spec| spec.path == name).unwrap();
+        (name, spec.border.export(&value).unwrap())
+    };
+    let beside = adapted::beside(first.into_iter().map(exported).collect(), &apart);
+    let again = Archive { tensors: adapted::merged(&beside, Some(&settings)).unwrap(), ..weights.clone() };
+    assert!(close(&probabilities(&backend, plain(), &again)));
+    // What the configuration says is read back.
+    let text =
+        adapted::config(&Adapters { targets: vec!["qkv".into(), "fc1".into()], ..settings.clone() }, "dinov2-test");
+    assert_eq!(adapted::of_config(&text).unwrap().scale(), settings.scale());
+    assert_eq!(adapted::of_config(&text).unwrap().except, ["head"]);
+}

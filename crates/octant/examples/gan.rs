@@ -49,6 +49,7 @@ impl Task for Gan {
     }
 }
 
+/// Trains for a few steps; the tests call it.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend = CpuBackend::new()?;
     let mut session = Session::new(&backend, &StepPlan::new(&Gan, 32), &CompileOptions::default(), 1)?;

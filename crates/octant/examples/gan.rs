@@ -55,5 +55,6 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut session = Session::new(&backend, &StepPlan::new(&Gan, 32), &CompileOptions::default(), 1)?;
     let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), LoaderConfig::default())?;
     loader.epoch(0).try_for_each(|batch| session.train(&batch?, 1e-3))?;
-    Ok(println!("{:?}", session.metrics()?))
+    println!("{:?}", session.metrics()?);
+    Ok(())
 }

@@ -71,8 +71,8 @@ pub fn zip_around(data: &[u8]) -> Vec<u8> {
         // Version, flags, method, time, date, checksum (which nobody compares); sizes and lengths.
         let facts = [&[20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0, 0, 0, 0, 0][..], &len, &len, &name_len, &[0, 0]].concat();
         file.extend([b"PK\x03\x04", &facts[..], name.as_bytes(), content].concat());
-        let place = [&[0; 10][..], &offset.to_le_bytes()].concat();
-        directory.extend([b"PK\x01\x02\x14\x00", &facts[..], &place, name.as_bytes()].concat());
+        let position = [&[0; 10][..], &offset.to_le_bytes()].concat();
+        directory.extend([b"PK\x01\x02\x14\x00", &facts[..], &position, name.as_bytes()].concat());
     }
     let (start, len) = ((file.len() as u32).to_le_bytes(), (directory.len() as u32).to_le_bytes());
     let end = [b"PK\x05\x06\x00\x00\x00\x00\x02\x00\x02\x00", &len[..], &start, &[0, 0]].concat();

@@ -59,7 +59,7 @@ fn incomplete() -> Fault {
     Fault::damaged("a NumPy array is incomplete")
 }
 
-/// Python 2 stored truth values as integers.
+/// Python 2 stored bools as integers.
 fn truth(value: Value) -> Option<bool> {
     value.as_bool().or_else(|| value.as_int().map(|number| number != 0))
 }

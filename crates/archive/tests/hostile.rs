@@ -238,7 +238,7 @@ fn many_repeated_tensors_do_not_add_up_to_a_bomb() {
     assert!(peak < 3 * MEBI, "{peak}");
 }
 
-/// Truth values are looked through and may have to be cleaned, which must not be repeated for one storage forever.
+/// Bools are looked through and may have to be cleaned, which must not be repeated for one storage forever.
 #[test]
 fn many_truth_values_over_one_storage_do_not_add_up_to_a_bomb() {
     let record = tensor_of("BoolStorage", "0", 0, &[MEBI as i64], &[1]);

@@ -1,22 +1,22 @@
 //! Moving pixels: crops, mirrors, erasing.
 
 use octant_graph::{DType, Gather, Shape, Tensor};
-use octant_imaging::geometry::Window;
+use octant_imaging::geometry::PixelWindow;
 
 /// The same part of every image. Parts beyond the border are cut off; at least one pixel is returned.
-pub fn crop(images: &Tensor, window: Window) -> Tensor {
+pub fn crop(images: &Tensor, window: PixelWindow) -> Tensor {
     let [rows, columns] = [images.dim(1), images.dim(2)];
     let (top, left) = (window.top.min(rows - 1), window.left.min(columns - 1));
     let (height, width) = (window.height.clamp(1, rows - top), window.width.clamp(1, columns - left));
     images.slice_axis(1, top, top + height).slice_axis(2, left, left + width)
 }
 
-/// A part of `height` × `width` of every image, each at its own place: `places` holds (top, left) as integers,
+/// A part of `height` × `width` of every image, each at its own place: `positions` holds (top, left) as integers,
 /// `[n, 2]`. Places are moved inwards until the part lies inside.
-pub fn crop_each(images: &Tensor, places: &Tensor, height: usize, width: usize) -> Tensor {
+pub fn crop_each(images: &Tensor, positions: &Tensor, height: usize, width: usize) -> Tensor {
     let [count, channels] = [images.dim(0), images.dim(3)];
     let number = images.trace().iota(Shape::new(DType::I32, [count, 1]), 0);
-    let corners = Tensor::concatenate(&[number, places.convert(DType::I32)], 1);
+    let corners = Tensor::concatenate(&[number, positions.convert(DType::I32)], 1);
     let gather = Gather {
         offset_axes: vec![1, 2, 3],
         collapsed_axes: vec![0],
@@ -37,7 +37,7 @@ pub fn flip_vertically(images: &Tensor) -> Tensor {
     images.reverse(&[1])
 }
 
-/// Left and right exchanged in the images where `which` (truth values, `[n]`) holds.
+/// Left and right exchanged in the images where `which` (bools, `[n]`) holds.
 pub fn mirror_where(images: &Tensor, which: &Tensor) -> Tensor {
     let which = which.reshape(&[images.dim(0), 1, 1, 1]).broadcast_to(images.dims());
     which.select(&flip_horizontally(images), images)
@@ -53,12 +53,12 @@ pub fn erase(images: &Tensor, windows: &Tensor, fill: &Tensor) -> Tensor {
 pub(crate) fn inside(images: &Tensor, windows: &Tensor) -> Tensor {
     let count = images.dim(0);
     let windows = windows.convert(DType::I32);
-    let number = |place: usize| windows.slice_axis(1, place, place + 1).reshape(&[count, 1, 1, 1]);
+    let number = |position: usize| windows.slice_axis(1, position, position + 1).reshape(&[count, 1, 1, 1]);
     let along = |axis: usize, start: Tensor, length: Tensor| {
         let mut dims = vec![1; 4];
         dims[axis] = images.dim(axis as isize);
-        let place = images.trace().iota(Shape::new(DType::I32, dims), axis);
-        place.greater_equal(&start).and(&place.less(&(&start + length)))
+        let position = images.trace().iota(Shape::new(DType::I32, dims), axis);
+        position.greater_equal(&start).and(&position.less(&(&start + length)))
     };
     let rows = along(1, number(0), number(2));
     let columns = along(2, number(1), number(3));

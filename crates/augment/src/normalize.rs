@@ -8,7 +8,7 @@ use octant_imaging::Normalization;
 pub fn normalize(images: &Tensor, figures: &Normalization) -> Tensor {
     let channels = images.channels();
     let per_channel = |list: &[f32], default: f32| -> Vec<f64> {
-        (0..channels).map(|place| list.get(place).or(list.last()).copied().unwrap_or(default) as f64).collect()
+        (0..channels).map(|position| list.get(position).or(list.last()).copied().unwrap_or(default) as f64).collect()
     };
     let row = |values: &[f64]| table(images, &[channels], values, DType::F32);
     let (mean, std) = (row(&per_channel(&figures.mean, 0.0)), row(&per_channel(&figures.std, 1.0)));

@@ -87,8 +87,8 @@ fn pick(values: &Tensor, axis: usize, rows: &Rows) -> Tensor {
     if rows.is_identity() {
         return values.clone();
     }
-    let places: Vec<i32> = (0..rows.output()).map(|output| rows.start(output) as i32).collect();
-    let places = values.trace().constant(HostTensor::new([places.len()], &places).expect("one axis"));
+    let positions: Vec<i32> = (0..rows.output()).map(|output| rows.start(output) as i32).collect();
+    let positions = values.trace().constant(HostTensor::new([positions.len()], &positions).expect("one axis"));
     let mut slice_sizes = values.dims().to_vec();
     slice_sizes[axis] = 1;
     let gather = Gather {
@@ -98,7 +98,7 @@ fn pick(values: &Tensor, axis: usize, rows: &Rows) -> Tensor {
         index_vector_axis: 1,
         slice_sizes,
     };
-    values.gather(&places, gather)
+    values.gather(&positions, gather)
 }
 
 /// Small tables as constants of a trace.

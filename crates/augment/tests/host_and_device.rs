@@ -7,7 +7,7 @@ use octant_augment::BF16_BOUND;
 use octant_cpu::CpuBackend;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_imaging::blur::{GaussianBlur, blur_f32, blur_u8};
-use octant_imaging::geometry::{self, Window};
+use octant_imaging::geometry::{self, PixelWindow};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Channel, Filter, Image, Normalization, Semantics, mix};
 use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
@@ -130,14 +130,14 @@ fn blurs_agree_with_the_host() {
 fn crops_and_mirrors_move_the_same_pixels() {
     let images = bytes(17, 12);
     let input = batch(&images);
-    let window = Window { top: 3, left: 2, height: 20, width: 7 };
+    let window = PixelWindow { top: 3, left: 2, height: 20, width: 7 };
     let host = images.each_ref().map(|image| geometry::crop(image, window));
     let device = run(std::slice::from_ref(&input), |inputs| octant_augment::crop(&inputs[0], window));
     assert_eq!(largest_difference(&device, &host), 0.0);
 
-    let windows = [(0usize, 5usize), (9, 1)].map(|(top, left)| Window { top, left, height: 8, width: 6 });
-    let places = HostTensor::new([2, 2], &[0i32, 5, 9, 1]).unwrap();
-    let device = run(&[input.clone(), places], |inputs| octant_augment::crop_each(&inputs[0], &inputs[1], 8, 6));
+    let windows = [(0usize, 5usize), (9, 1)].map(|(top, left)| PixelWindow { top, left, height: 8, width: 6 });
+    let positions = HostTensor::new([2, 2], &[0i32, 5, 9, 1]).unwrap();
+    let device = run(&[input.clone(), positions], |inputs| octant_augment::crop_each(&inputs[0], &inputs[1], 8, 6));
     let host = [geometry::crop(&images[0], windows[0]), geometry::crop(&images[1], windows[1])];
     assert_eq!(largest_difference(&device, &host), 0.0);
 
@@ -163,7 +163,8 @@ fn normalizing_erasing_and_mixing_agree_with_the_host() {
     let device = run(std::slice::from_ref(&input), |inputs| octant_augment::normalize(&inputs[0], &figures));
     assert!(largest_difference(&device, &host) <= 1e-5);
 
-    let windows = [Window { top: 2, left: 3, height: 9, width: 4 }, Window { top: 12, left: 0, height: 30, width: 12 }];
+    let windows =
+        [PixelWindow { top: 2, left: 3, height: 9, width: 4 }, PixelWindow { top: 12, left: 0, height: 30, width: 12 }];
     let numbers: Vec<i32> =
         windows.iter().flat_map(|w| [w.top, w.left, w.height, w.width]).map(|number| number as i32).collect();
     let numbers = HostTensor::new([2, 4], &numbers).unwrap();
@@ -176,10 +177,10 @@ fn normalizing_erasing_and_mixing_agree_with_the_host() {
     assert_eq!(largest_difference(&device, &host), 0.0);
 
     let mut host = images.clone();
-    let cut = [windows[0], Window { height: 5, ..windows[1] }];
-    for place in 0..2 {
-        let partner = images[1 - place].values();
-        mix::paste_window(host[place].values_mut(), partner, 12, 3, cut[place]);
+    let cut = [windows[0], PixelWindow { height: 5, ..windows[1] }];
+    for position in 0..2 {
+        let partner = images[1 - position].values();
+        mix::paste_window(host[position].values_mut(), partner, 12, 3, cut[position]);
     }
     let partners = batch(&[images[1].clone(), images[0].clone()]);
     let device = run(&[input.clone(), partners.clone(), numbers], |inputs| {
@@ -188,8 +189,8 @@ fn normalizing_erasing_and_mixing_agree_with_the_host() {
     assert_eq!(largest_difference(&device, &host), 0.0);
 
     let mut host = images.clone();
-    for (place, share) in [0.3f32, 0.85].into_iter().enumerate() {
-        mix::mixup_bytes(host[place].values_mut(), images[1 - place].values(), share);
+    for (position, share) in [0.3f32, 0.85].into_iter().enumerate() {
+        mix::mixup_bytes(host[position].values_mut(), images[1 - position].values(), share);
     }
     let shares = HostTensor::new([2], &[0.3f32, 0.85]).unwrap();
     let device = run(&[input, partners, shares], |inputs| octant_augment::mixup(&inputs[0], &inputs[1], &inputs[2]));

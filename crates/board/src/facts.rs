@@ -44,8 +44,8 @@ impl Table {
 
     /// A column by its name.
     pub fn column(&self, name: &str) -> Option<impl DoubleEndedIterator<Item = f64> + Clone + '_> {
-        let place = self.columns.iter().position(|column| column == name)?;
-        Some(self.rows.iter().map(move |row| row.get(place).copied().unwrap_or(f64::NAN)))
+        let position = self.columns.iter().position(|column| column == name)?;
+        Some(self.rows.iter().map(move |row| row.get(position).copied().unwrap_or(f64::NAN)))
     }
 }
 

@@ -104,7 +104,7 @@ fn edges(histogram: &Histogram) -> Vec<[f64; 3]> {
     let last = histogram.buckets.len().saturating_sub(1);
     let mut left = histogram.least;
     let edge = |(index, &(limit, count)): (usize, &(f64, f64))| {
-        let right = if index == last { histogram.greatest } else { limit };
+        let right = if index == last { histogram.largest } else { limit };
         let bucket = [left, right, count];
         left = limit;
         bucket
@@ -118,7 +118,7 @@ fn edges(histogram: &Histogram) -> Vec<[f64; 3]> {
         bucket[0] = bucket[0].max(histogram.least).min(bucket[1]);
     }
     if let Some(bucket) = kept.last_mut() {
-        bucket[1] = bucket[1].min(histogram.greatest).max(bucket[0]);
+        bucket[1] = bucket[1].min(histogram.largest).max(bucket[0]);
     }
     kept
 }

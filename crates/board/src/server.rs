@@ -141,18 +141,18 @@ enum Protocol {
 }
 
 async fn accept(listener: TcpListener, router: Router, protocol: Protocol) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let positions = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Out of file handles, say: others may be given back.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        let Ok(position) = positions.clone().try_acquire_owned() else { continue };
         let router = router.clone();
         tokio::spawn(async move {
             connection(stream, router, protocol).await;
-            drop(place);
+            drop(position);
         });
     }
 }

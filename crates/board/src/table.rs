@@ -31,16 +31,16 @@ pub(crate) fn kind_name(kind: Kind) -> &'static str {
 pub(crate) async fn runs(State(store): Shared) -> Answer {
     let work = move || {
         let locked = locked_inodes();
-        let (mut names, mut places): (Vec<serde_json::Value>, HashMap<String, usize>) = Default::default();
+        let (mut names, mut positions): (Vec<serde_json::Value>, HashMap<String, usize>) = Default::default();
         let mut listed = Vec::new();
         for run in store.runs() {
             let mut tags = Vec::new();
             for tag in run.tags() {
-                let place = *places.entry(tag.name.clone()).or_insert_with(|| {
+                let position = *positions.entry(tag.name.clone()).or_insert_with(|| {
                     names.push(json!({ "name": tag.name, "kind": kind_name(tag.kind), "plugin": tag.plugin }));
                     names.len() - 1
                 });
-                tags.push(place);
+                tags.push(position);
             }
             let mut line = describe(&run, locked.as_ref());
             line.insert("tags".into(), json!(tags));

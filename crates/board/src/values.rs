@@ -28,16 +28,16 @@ pub(crate) struct Stored {
     pub step: i64,
     pub time: f64,
     pub file: PathBuf,
-    pub place: Location,
+    pub position: Location,
 }
 
 impl Stored {
     /// The encoded `Summary.Value`; values above the limit are refused.
     pub fn read(&self, limit: u64) -> Result<Vec<u8>, BoardError> {
-        if self.place.value.len() > limit {
+        if self.position.value.len() > limit {
             return Err(BoardError::TooLarge(limit >> 20));
         }
-        Ok(EventLog::value(&self.file, self.place)?)
+        Ok(EventLog::value(&self.file, self.position)?)
     }
 }
 
@@ -76,7 +76,7 @@ impl Values {
         tags
     }
 
-    /// Steps, times and numbers of a tag in the order of steps; files of several writers are woven together.
+    /// Steps, times and numbers of a tag in the order of steps; files of several writers are merged.
     pub fn with_numbers<T>(&self, tag: &str, work: impl FnOnce(&[i64], &[f64], &[f32]) -> T) -> Option<T> {
         let logs = self.logs();
         let parts: Vec<_> = logs
@@ -109,12 +109,12 @@ impl Values {
         let mut stored: Vec<Stored> = Vec::new();
         for log in logs.iter() {
             for series in log.series().iter().filter(|series| series.tag == tag) {
-                let places = series.locations.iter().zip(&series.steps).zip(&series.times);
-                stored.extend(places.map(|((place, step), time)| Stored {
+                let positions = series.locations.iter().zip(&series.steps).zip(&series.times);
+                stored.extend(positions.map(|((position, step), time)| Stored {
                     step: *step,
                     time: *time,
                     file: log.path().to_path_buf(),
-                    place: *place,
+                    position: *position,
                 }));
             }
         }

@@ -294,7 +294,7 @@ fn ten_thousand_connections_are_bounded() {
         }
     }
     assert!(opened > 700, "only {opened} could be opened");
-    // All places are taken: of those that hold on, the ones above the limit were closed at once.
+    // All positions are taken: of those that hold on, the ones above the limit were closed at once.
     let is_closed = |stream: &mut TcpStream| {
         let _ = stream.set_read_timeout(Some(Duration::from_millis(1)));
         match stream.read(&mut [0; 1]) {

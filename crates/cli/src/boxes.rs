@@ -38,8 +38,8 @@ pub(crate) fn drawn(
     let thickness = (canvas.height().max(canvas.width()) / 400).clamp(2, 6);
     // The surest last, so that it is not painted over.
     for answer in found.iter().rev() {
-        let place = answer.rectangle;
-        let corners = [place.x, place.y, place.x + place.width, place.y + place.height].map(scaled);
+        let position = answer.rectangle;
+        let corners = [position.x, position.y, position.x + position.width, position.y + position.height].map(scaled);
         let color = COLORS[answer.class % COLORS.len()];
         frame(&mut canvas, corners, thickness, color);
         let name = names.get(answer.class).cloned().unwrap_or_else(|| answer.class.to_string());

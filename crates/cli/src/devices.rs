@@ -91,8 +91,8 @@ fn held(Holder { pid, command, files }: &Holder, as_json: bool) {
 fn report(name: &str, backend: &dyn Backend, as_json: bool) {
     // A device that does not tell is still a device.
     let memory = backend.memory().unwrap_or_default();
-    for (place, device) in backend.devices().iter().enumerate() {
-        let memory = memory.get(place).copied().unwrap_or_default();
+    for (position, device) in backend.devices().iter().enumerate() {
+        let memory = memory.get(position).copied().unwrap_or_default();
         if as_json {
             Json::line(json!({
                 "event": "device", "backend": backend.name(), "id": device.id, "kind": device.kind,

@@ -106,7 +106,7 @@ fn describe(value: &Value) -> String {
         Value::Scalar(number) => number.to_string(),
         Value::Image { height, width, png } => format!("image of {height}×{width}, {} bytes", png.len()),
         Value::Text(text) => format!("text of {} lines", text.lines().count()),
-        Value::Histogram(histogram) => format!("histogram from {} to {}", histogram.least, histogram.greatest),
+        Value::Histogram(histogram) => format!("histogram from {} to {}", histogram.least, histogram.largest),
         Value::Settings(settings) => format!("{} settings", settings.len()),
         Value::Metrics(metrics) => format!("metrics {}", metrics.join(", ")),
         Value::Finished => "finished".into(),

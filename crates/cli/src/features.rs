@@ -125,17 +125,17 @@ fn of_run(arguments: &Arguments) -> Result<Asked> {
     if arguments.weights.is_some() {
         bail!("a run has weights of its own; remove --weights");
     }
-    let judged = judged::resolve(&arguments.model, None, arguments.checkpoint.as_deref(), None, &[])?;
-    let entry = octant_zoo::find(&judged.recipe.model)?;
-    let Some(outputs) = identify(&judged.archive, entry)?.classes.or(judged.recipe.classes) else {
+    let found = judged::resolve(&arguments.model, None, arguments.checkpoint.as_deref(), None, &[])?;
+    let entry = octant_zoo::find(&found.recipe.model)?;
+    let Some(outputs) = identify(&found.archive, entry)?.classes.or(found.recipe.classes) else {
         bail!("the weights of {} have no head", arguments.model.display());
     };
-    let (model, entry) = prepare::model(&judged.recipe, outputs)?;
+    let (model, entry) = prepare::model(&found.recipe, outputs)?;
     let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
-    let values = judged.values(outputs)?;
+    let values = found.values(outputs)?;
     let values = specs.iter().filter_map(|spec| values.get(&spec.path).cloned()).collect();
-    let image_size = arguments.image_size.or(judged.recipe.image_size);
-    let recipe = Recipe { image_size, ..judged.recipe };
+    let image_size = arguments.image_size.or(found.recipe.image_size);
+    let recipe = Recipe { image_size, ..found.recipe };
     Ok(Asked { entry, model, values, recipe: with_precision(recipe, arguments)? })
 }
 

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 pub(crate) fn store(folder: &str, mirror: Option<&str>) -> Result<Store> {
     let store = Store::open(cache_folder().join(folder))?.with_log(|line| eprintln!("{line}"));
     Ok(match mirror {
-        Some(place) => store.mirror(place)?,
+        Some(position) => store.mirror(position)?,
         None => store,
     })
 }
 
 /// A place that people typed as a path on this machine; what lies elsewhere is mirrored into the cache.
-pub(crate) fn localise(place: &Path, folder: &str) -> Result<PathBuf> {
-    match Location::parse(&place.to_string_lossy())? {
+pub(crate) fn localise(position: &Path, folder: &str) -> Result<PathBuf> {
+    match Location::parse(&position.to_string_lossy())? {
         Location::Path(path) => Ok(path),
         elsewhere => {
             let store = store(folder, None)?;

@@ -44,7 +44,7 @@ impl Selection for Programs {
     }
 }
 
-/// What was given on the command line: places in the recipe and their values.
+/// What was given on the command line: positions in the recipe and their values.
 pub(crate) struct RecipeFlags<S = Every> {
     given: Vec<(String, Value)>,
     selection: PhantomData<S>,
@@ -53,7 +53,7 @@ pub(crate) struct RecipeFlags<S = Every> {
 impl<S> RecipeFlags<S> {
     /// Writes what was given into a recipe.
     pub fn apply(&self, table: &mut Table) -> Result<()> {
-        Ok(self.given.iter().try_for_each(|(place, value)| apply(table, place, value.clone()))?)
+        Ok(self.given.iter().try_for_each(|(position, value)| apply(table, position, value.clone()))?)
     }
 }
 
@@ -74,7 +74,7 @@ impl<S: Selection> Args for RecipeFlags<S> {
 
 /// A name that no other argument has.
 fn id(key: &FlaggedKey) -> String {
-    format!("recipe.{}", key.place)
+    format!("recipe.{}", key.position)
 }
 
 fn argument(key: &FlaggedKey) -> Arg {
@@ -102,7 +102,7 @@ impl<S: Selection> FromArgMatches for RecipeFlags<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<RecipeFlags<S>, clap::Error> {
         let text = |key: &FlaggedKey| matches.try_get_one::<String>(&id(key)).ok().flatten().cloned();
         let keys = flags().into_iter().filter(S::includes);
-        let given = keys.filter_map(|key| text(&key).map(|text| (key.place, (key.spec.from_text)(&text)))).collect();
+        let given = keys.filter_map(|key| text(&key).map(|text| (key.position, (key.spec.from_text)(&text)))).collect();
         Ok(RecipeFlags { given, selection: PhantomData })
     }
 

@@ -140,9 +140,9 @@ fn enlarged(image: &Image<u8>, factor: usize, target: &Target, answer: &[f64], n
         return boxes::drawn(image, factor, truth, &found(answer, names), names).into_values();
     }
     let [height, width, _] = image.dims();
-    let places =
+    let positions =
         (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));
-    places
+    positions
         .flat_map(|(row, column)| {
             let pixel = image.pixel(row, column);
             let plain = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);

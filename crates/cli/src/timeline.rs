@@ -65,19 +65,21 @@ fn show(parts: &[Part]) {
 /// Writes a trace that Perfetto and Chrome's `chrome://tracing` open.
 fn write(path: &Path, timeline: &Timeline) -> Result<()> {
     let lanes: BTreeSet<(&str, &str)> =
-        timeline.spans.iter().map(|span| (span.place.as_str(), span.lane.as_str())).collect();
-    let places: BTreeSet<&str> = lanes.iter().map(|(place, _)| *place).collect();
-    let place_number = |place: &str| places.iter().position(|known| *known == place);
+        timeline.spans.iter().map(|span| (span.position.as_str(), span.lane.as_str())).collect();
+    let positions: BTreeSet<&str> = lanes.iter().map(|(position, _)| *position).collect();
+    let place_number = |position: &str| positions.iter().position(|known| *known == position);
     let lane_number = |lane: (&str, &str)| lanes.iter().position(|known| *known == lane);
     let named = |what: &str, process: Option<usize>, thread: Option<usize>, name: &str| json!({ "ph": "M", "name": what, "pid": process, "tid": thread, "args": { "name": name } });
     let mut events: Vec<Value> =
-        places.iter().map(|place| named("process_name", place_number(place), None, place)).collect();
+        positions.iter().map(|position| named("process_name", place_number(position), None, position)).collect();
     events.extend(
-        lanes.iter().map(|&(place, lane)| named("thread_name", place_number(place), lane_number((place, lane)), lane)),
+        lanes
+            .iter()
+            .map(|&(position, lane)| named("thread_name", place_number(position), lane_number((position, lane)), lane)),
     );
     events.extend(timeline.spans.iter().map(|span| {
         json!({
-            "ph": "X", "name": span.name, "pid": place_number(&span.place), "tid": lane_number((&span.place, &span.lane)),
+            "ph": "X", "name": span.name, "pid": place_number(&span.position), "tid": lane_number((&span.position, &span.lane)),
             "ts": span.start.as_secs_f64() * 1e6, "dur": span.length.as_secs_f64() * 1e6,
         })
     }));

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use arguments::{Resolved, resolve, time};
 use octant_recipe::{Recipe, lints};
 use octant_runtime::CompileOptions;
-use octant_train::run::{self, Plan};
+use octant_train::run::{self, RunPlan};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         display.say(&format!("weights from {}: {matching}", path.display()));
         known = values;
     }
-    let plan = Plan {
+    let plan = RunPlan {
         compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile },
         record: arguments.profile.then_some(RECORDED_STEPS),
         deadline,
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 }
 
 /// The network of the last phase by blocks, for the board.
-fn describe(recipe: &Recipe, plan: &Plan) -> Result<String> {
+fn describe(recipe: &Recipe, plan: &RunPlan) -> Result<String> {
     let Some(phase) = plan.phases.last() else { return Ok("null".into()) };
     let blocks = octant_train::network::blocks(&phase.step(&plan.step, &plan.mesh))?;
     let block = |block: &octant_train::network::Block| {

@@ -220,7 +220,7 @@ impl Translation {
         let fits = is_asking == (mode == "predict") || ["data", "batch"].contains(&key) && mode != "predict";
         match SAME.iter().find(|(known, _)| *known == key) {
             Some((_, flag)) if fits && flag.starts_with("--") => self.add(&[flag, value]),
-            Some((_, place)) if fits => self.set(place, &value.to_lowercase()),
+            Some((_, position)) if fits => self.set(position, &value.to_lowercase()),
             _ => match IDLE.iter().find(|(known, _)| *known == key) {
                 Some((_, why)) => self.notes.push(format!("{key}={value} is left out: {why}")),
                 None => self.notes.push(format!("{key}={value} has no counterpart and is left out")),
@@ -250,8 +250,8 @@ impl Translation {
         }
     }
 
-    fn set(&mut self, place: &str, value: &str) {
-        self.add(&["--set", &format!("{place}={value}")]);
+    fn set(&mut self, position: &str, value: &str) {
+        self.add(&["--set", &format!("{position}={value}")]);
     }
 
     fn device(&mut self, value: &str) {

@@ -48,48 +48,48 @@ fn train(data: &Path, run: &Path, more: &[&str]) -> Output {
 
 #[test]
 fn data_that_is_not_there() {
-    let place = tempfile::tempdir().unwrap();
-    let run = place.path().join("run");
-    refused(&train(&place.path().join("nowhere"), &run, &[]), &["nowhere"]);
+    let position = tempfile::tempdir().unwrap();
+    let run = position.path().join("run");
+    refused(&train(&position.path().join("nowhere"), &run, &[]), &["nowhere"]);
     nothing_finished(&run);
     refused(&octant(&["train", "fashion-mnist"]), &["--data"]);
 }
 
 #[test]
 fn a_truncated_file_is_named() {
-    let place = tempfile::tempdir().unwrap();
-    dataset(place.path(), 64, |i| (i % 10) as u8);
-    let images = place.path().join("train-images-idx3-ubyte");
+    let position = tempfile::tempdir().unwrap();
+    dataset(position.path(), 64, |i| (i % 10) as u8);
+    let images = position.path().join("train-images-idx3-ubyte");
     let whole = std::fs::read(&images).unwrap();
     std::fs::write(&images, &whole[..whole.len() / 2]).unwrap();
-    let run = place.path().join("run");
-    refused(&train(place.path(), &run, &["--batch-size", "16"]), &["train-images-idx3-ubyte"]);
+    let run = position.path().join("run");
+    refused(&train(position.path(), &run, &["--batch-size", "16"]), &["train-images-idx3-ubyte"]);
     nothing_finished(&run);
 }
 
 #[test]
 fn a_label_outside_of_the_classes() {
-    let place = tempfile::tempdir().unwrap();
-    dataset(place.path(), 64, |i| if i == 13 { 200 } else { (i % 10) as u8 });
-    let run = place.path().join("run");
-    refused(&train(place.path(), &run, &["--batch-size", "16"]), &["200"]);
+    let position = tempfile::tempdir().unwrap();
+    dataset(position.path(), 64, |i| if i == 13 { 200 } else { (i % 10) as u8 });
+    let run = position.path().join("run");
+    refused(&train(position.path(), &run, &["--batch-size", "16"]), &["200"]);
     nothing_finished(&run);
 }
 
 #[test]
 fn a_batch_larger_than_the_data() {
-    let place = tempfile::tempdir().unwrap();
-    dataset(place.path(), 64, |i| (i % 10) as u8);
-    refused(&train(place.path(), &place.path().join("run"), &["--batch-size", "1000"]), &["batch"]);
+    let position = tempfile::tempdir().unwrap();
+    dataset(position.path(), 64, |i| (i % 10) as u8);
+    refused(&train(position.path(), &position.path().join("run"), &["--batch-size", "1000"]), &["batch"]);
 }
 
 #[test]
 fn an_output_directory_that_cannot_be_written() {
-    let place = tempfile::tempdir().unwrap();
-    dataset(place.path(), 64, |i| (i % 10) as u8);
-    let file = place.path().join("file");
+    let position = tempfile::tempdir().unwrap();
+    dataset(position.path(), 64, |i| (i % 10) as u8);
+    let file = position.path().join("file");
     std::fs::write(&file, "in the way").unwrap();
-    refused(&train(place.path(), &file.join("run"), &["--batch-size", "16"]), &["file"]);
+    refused(&train(position.path(), &file.join("run"), &["--batch-size", "16"]), &["file"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "in the way");
 }
 
@@ -97,13 +97,13 @@ fn an_output_directory_that_cannot_be_written() {
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_no_checkpoint() {
-    let place = tempfile::tempdir().unwrap();
-    dataset(place.path(), 64, |i| (i % 10) as u8);
-    let run = place.path().join("run");
+    let position = tempfile::tempdir().unwrap();
+    dataset(position.path(), 64, |i| (i % 10) as u8);
+    let run = position.path().join("run");
     let command = format!(
         "ulimit -f 64; trap '' XFSZ; exec {} train fashion-mnist --data {} --out {} --epochs 1 --batch-size 16",
         env!("CARGO_BIN_EXE_octant"),
-        place.path().display(),
+        position.path().display(),
         run.display()
     );
     let output = Command::new("sh").args(["-c", &command]).output().unwrap();

@@ -119,9 +119,9 @@ fn frames_and_masks_are_cropped_resized_and_blurred_together() {
     assert!(height == width && (24..=96).contains(&height));
     assert_eq!(dims(&at.join("crop/mask/scene00000.png"))[..2], [height, width]);
     // The host and the device give the same bytes.
-    for place in ["host", "cpu"] {
-        let out = format!("steady-{place}");
-        done(at, &["image", "crop", "clip", &out, "--padding", "4", "--steady", "--device", place]);
+    for position in ["host", "cpu"] {
+        let out = format!("steady-{position}");
+        done(at, &["image", "crop", "clip", &out, "--padding", "4", "--steady", "--device", position]);
     }
     let pair = ["image", "compare", "steady-host/video", "steady-cpu/video", "--json"];
     assert_eq!(last_object(&done(at, &pair))["max"], 0.0);

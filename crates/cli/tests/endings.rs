@@ -21,8 +21,8 @@ fn says(events: &[Value], part: &str) -> bool {
 /// One column of a table.
 fn column(run: &Path, name: &str) -> Vec<f64> {
     let (columns, rows) = read_table(&run.join("metrics.csv")).unwrap();
-    let place = columns.iter().position(|column| column == name).unwrap();
-    rows.iter().map(|row| row[place]).collect()
+    let position = columns.iter().position(|column| column == name).unwrap();
+    rows.iter().map(|row| row[position]).collect()
 }
 
 fn recipe(name: &str, out: &Path, more: &[&str]) -> Command {

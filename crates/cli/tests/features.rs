@@ -5,6 +5,7 @@
 use octant_archive::Archive;
 use octant_data::write_png_u8;
 use octant_imaging::Image;
+use octant_nn::VariableSpec;
 use octant_tensor::{HostTensor, read_npy};
 use octant_zoo::{describe, find, weights};
 use serde_json::Value;
@@ -37,16 +38,20 @@ fn data(at: &Path) {
         std::fs::create_dir_all(&folder).unwrap();
         for number in 0..10 {
             let pixel = |row: usize, column: usize, _: usize| (base + (row * 3 + column * 7 + number * 11) % 60) as u8;
-            write_png_u8(folder.join(format!("{number}.png")), &Image::from_fn(36, 40, 3, pixel)).unwrap();
+            write_png_u8(folder.join(format!("{number}.png")), &Image::from_fn(40, 40, 3, pixel)).unwrap();
         }
     }
 }
 
-/// Random weights without a head.
+/// Random weights without a head; residual branches count in full, not 1e-5 of it, so that changes show.
 fn save(name: &str, path: &Path) {
     let entry = find(name).unwrap();
     let (specs, _) = describe(&*(entry.build)(0), entry.preprocessing.input).unwrap();
-    let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
+    let value = |spec: &VariableSpec| match spec.path.ends_with("gamma") {
+        true => HostTensor::new(spec.shape.dims(), &vec![1f32; spec.shape.elements()]).unwrap(),
+        false => spec.initial(1),
+    };
+    let values: Vec<HostTensor> = specs.iter().map(value).collect();
     weights::save(path, entry, 0, &specs, &values, 0).unwrap();
 }
 

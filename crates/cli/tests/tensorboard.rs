@@ -60,7 +60,7 @@ fn everything_a_run_writes_is_found_by_tensorboard() {
 
     let (columns, rows) = read_table(&run.join("metrics.csv")).unwrap();
     assert_eq!(rows.len(), 4);
-    for (name, column) in columns.iter().enumerate().skip(3).map(|(place, name)| (name, place)) {
+    for (name, column) in columns.iter().enumerate().skip(3).map(|(position, name)| (name, position)) {
         for row in &rows {
             // TensorBoard keeps scalars in single precision.
             let prefix = format!("scalar {name} {} ", row[0]);

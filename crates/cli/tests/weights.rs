@@ -65,10 +65,10 @@ fn tensors_go_through_a_model_in_either_layout() {
     let mut nchw = Vec::new();
     let mut nhwc = Vec::new();
     for outer in 0..channels {
-        (0..side * side).for_each(|place| nchw.push(value(place / side, place % side, outer)));
+        (0..side * side).for_each(|position| nchw.push(value(position / side, position % side, outer)));
     }
-    for place in 0..side * side {
-        (0..channels).for_each(|channel| nhwc.push(value(place / side, place % side, channel)));
+    for position in 0..side * side {
+        (0..channels).for_each(|channel| nhwc.push(value(position / side, position % side, channel)));
     }
     write_npy(&folder.path().join("nchw.npy"), &HostTensor::new([1, channels, side, side], &nchw).unwrap()).unwrap();
     write_npy(&folder.path().join("nhwc.npy"), &HostTensor::new([1, side, side, channels], &nhwc).unwrap()).unwrap();

@@ -84,7 +84,7 @@ pub const LAYERS: [Layer; 32] = [
 /// How far a layer's results are from the reference's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
-    /// The greatest difference relative to the greatest value.
+    /// The largest difference relative to the largest value.
     pub found: f64,
     /// What the element type and products of 11 bits explain.
     pub allowed: f64,
@@ -255,8 +255,8 @@ fn run(backend: &dyn Backend, program: &Program, inputs: &[HostTensor]) -> Resul
 
 fn difference(given: &HostTensor, expected: &HostTensor) -> f64 {
     let (given, expected) = (given.to_f64s(), expected.to_f64s());
-    let greatest = expected.iter().fold(f64::MIN_POSITIVE, |greatest, value| greatest.max(value.abs()));
-    let of = |(given, expected): (&f64, &f64)| match (given - expected).abs() / greatest {
+    let largest = expected.iter().fold(f64::MIN_POSITIVE, |largest, value| largest.max(value.abs()));
+    let of = |(given, expected): (&f64, &f64)| match (given - expected).abs() / largest {
         difference if difference.is_nan() => f64::INFINITY,
         difference => difference,
     };

@@ -4,7 +4,7 @@ use octant_tensor::{DType, HostTensor};
 
 /// The distance that a result may have from the right one.
 ///
-/// Integers and truth values must be equal. A float `x` may be off by
+/// Integers and bools must be equal. A float `x` may be off by
 /// `roundings · ε · max(|x|, scale) + terms · ε'`, where ε belongs to its type and ε' to the type its sums are kept in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
@@ -33,7 +33,7 @@ impl Tolerance {
         Tolerance { roundings, scale, terms: 0.0 }
     }
 
-    /// The greatest allowed distance from `expected`.
+    /// The largest allowed distance from `expected`.
     fn allowed(&self, dtype: DType, expected: f64) -> f64 {
         let sum_type = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
         self.roundings * epsilon(dtype) * expected.abs().max(self.scale) + self.terms * epsilon(sum_type)

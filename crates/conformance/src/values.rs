@@ -25,7 +25,7 @@ impl Numbers {
     }
 }
 
-/// Uniform in `low..high`: reals for float types, whole numbers for integers, a fair coin for truth values.
+/// Uniform in `low..high`: reals for float types, whole numbers for integers, a fair coin for bools.
 pub fn between(low: f64, high: f64, dtype: DType, dims: &[usize]) -> HostTensor {
     let shape = Shape::new(dtype, dims);
     let mut numbers = Numbers::new(dims.iter().fold(7, |seed, &dim| seed * 31 + dim as u64));

@@ -57,7 +57,7 @@ fn block(dtype: DType, then: Then, hands_out: bool) -> Program {
         Then::SumWithNorm => (image.batch_norm(shift, &variance, scale, mean, 1e-3) + normed).relu(),
         Then::ProductWithInput => normed * image,
     };
-    // The last value is read again, so that it is not handed out itself.
+    // The last value is read again, so that it is not returned itself.
     let mut outputs = vec![convolution(&last, &kernel)];
     outputs.extend(hands_out.then_some(result));
     Program::new("block", trace.finish(&outputs).unwrap())

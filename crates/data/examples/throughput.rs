@@ -9,7 +9,9 @@
 
 use octant_data::decode::DecodeOptions;
 use octant_data::readers::FolderDataset;
-use octant_data::{AnyImage, DataError, Dataset, Loader, LoaderConfig, Pipeline, Sample, SampleRng, Step, Target};
+use octant_data::{
+    AnyImage, DataError, Dataset, Loader, LoaderConfig, Pipeline, Sample, SampleRng, Target, TransformStep,
+};
 use octant_imaging::{Image, Semantics};
 use std::error::Error;
 use std::sync::Arc;
@@ -72,7 +74,14 @@ fn options() -> Result<Options, Box<dyn Error>> {
 fn imagenet() -> Pipeline {
     let mut pipeline = Pipeline::imagenet_train(224);
     let (brightness, contrast, saturation, hue) = (0.4, 0.4, 0.4, 0.1);
-    pipeline.steps.push(Step::ColorJitter { brightness, contrast, saturation, hue, semantics: Semantics::Pil, p: 1.0 });
+    pipeline.steps.push(TransformStep::ColorJitter {
+        brightness,
+        contrast,
+        saturation,
+        hue,
+        semantics: Semantics::Pil,
+        p: 1.0,
+    });
     pipeline
 }
 

@@ -41,12 +41,12 @@ impl Matched {
             let numbers = (0..found.len()).collect();
             return Ok((Arc::new(Matched { inner: dataset, names: names.to_vec(), numbers }), Some(remark)));
         }
-        let places: HashMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        let positions: HashMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
         let known: HashSet<&str> = found.iter().map(String::as_str).collect();
-        if places.len() < names.len() || known.len() < found.len() {
+        if positions.len() < names.len() || known.len() < found.len() {
             return refuse(format!("{own} and {other} have different classes, and a name occurs twice"));
         }
-        let extra: Vec<String> = found.iter().filter(|name| !places.contains_key(name.as_str())).cloned().collect();
+        let extra: Vec<String> = found.iter().filter(|name| !positions.contains_key(name.as_str())).cloned().collect();
         if !extra.is_empty() {
             return refuse(format!(
                 "{own} has classes that {other} lacks: {}; give both the same names",
@@ -57,7 +57,7 @@ impl Matched {
         if !absent.is_empty() && !dataset.is_empty() && matches!(dataset.get(0)?.target, Target::Values(_)) {
             return refuse(format!("{own} has no column {}", listed(&absent)));
         }
-        let numbers = found.iter().map(|name| places[name.as_str()]).collect();
+        let numbers = found.iter().map(|name| positions[name.as_str()]).collect();
         let remark =
             (!absent.is_empty()).then(|| format!("{own} lacks {}; the others are matched by name", listed(&absent)));
         Ok((Arc::new(Matched { inner: dataset, names: names.to_vec(), numbers }), remark))
@@ -113,7 +113,7 @@ impl Dataset for Matched {
             Target::Boxes(boxes) => boxes.iter_mut().for_each(|object| object.class = self.number(object.class)),
             Target::Values(values) => {
                 let old = values.clone();
-                old.into_iter().zip(&self.numbers).for_each(|(value, &place)| values[place] = value);
+                old.into_iter().zip(&self.numbers).for_each(|(value, &position)| values[position] = value);
             }
             Target::Mask(_) | Target::Image(_) => {}
         }

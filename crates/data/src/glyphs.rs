@@ -125,11 +125,11 @@ fn glyph(class: usize, contrast: f32, rng: &mut SampleRng) -> Vec<Segment> {
     let room = SIDE as f32 / 2.0 - size;
     let center = [0, 1].map(|_| SIDE as f32 / 2.0 + rng.between(-room, room));
     let half_width = rng.between(0.4, 1.3);
-    let place = |[x, y]: Point| {
+    let position = |[x, y]: Point| {
         let [x, y] = [width * (x + slant * y), height * y];
         [center[0] + cos * x - sin * y, center[1] + sin * x + cos * y]
     };
-    let strokes = strokes(class).into_iter().map(|stroke| stroke.into_iter().map(place).collect::<Vec<_>>());
+    let strokes = strokes(class).into_iter().map(|stroke| stroke.into_iter().map(position).collect::<Vec<_>>());
     let pieces = strokes.flat_map(|stroke| stroke.windows(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>());
     pieces.map(|[from, to]| Segment { from, to, half_width, contrast }).collect()
 }

@@ -37,5 +37,5 @@ pub use packed::{Packed, pack, pack_once};
 pub use rng::SampleRng;
 pub use sample::{AnyImage, Dataset, LabeledBox, Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};
-pub use transforms::{Pipeline, Step};
+pub use transforms::{Pipeline, TransformStep};
 pub use unpaired::Unpaired;

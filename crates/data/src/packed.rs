@@ -1,7 +1,7 @@
 //! Packed data sets: decoded images in one file that is mapped into memory, so that an epoch costs no decoding.
 //!
 //! Layout, little-endian: eight bytes of magic, the place of the index; the records (element type, size, target,
-//! pixels); the index (number of records, their places, the class names).
+//! pixels); the index (number of records, their positions, the class names).
 
 use crate::{AnyImage, DataError, Dataset, LabeledBox, Sample, Target};
 use memmap2::Mmap;
@@ -30,10 +30,10 @@ pub fn pack_once(dataset: &dyn Dataset, folder: &Path, name: &str) -> Result<Pac
     let mut identity = DefaultHasher::new();
     dataset.class_names().hash(&mut identity);
     for index in 0..dataset.len() {
-        let place = dataset.location(index);
-        let facts = std::fs::metadata(&place).ok();
+        let position = dataset.location(index);
+        let facts = std::fs::metadata(&position).ok();
         facts.map(|facts| (facts.len(), facts.modified().ok())).hash(&mut identity);
-        place.hash(&mut identity);
+        position.hash(&mut identity);
         dataset.label_hash(index).hash(&mut identity);
     }
     std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
@@ -48,16 +48,16 @@ fn write_packed(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {
     let problem = |error| DataError::io(path, error);
     let mut file = BufWriter::new(File::create(path).map_err(problem)?);
     file.write_all(MAGIC).and_then(|()| file.write_all(&[0; 8])).map_err(problem)?;
-    let mut places = Vec::with_capacity(dataset.len());
-    let mut place = 16u64;
+    let mut positions = Vec::with_capacity(dataset.len());
+    let mut position = 16u64;
     for index in 0..dataset.len() {
         let record = record_of(&dataset.get(index)?);
         file.write_all(&record).map_err(problem)?;
-        places.push(place);
-        place += record.len() as u64;
+        positions.push(position);
+        position += record.len() as u64;
     }
-    let mut index = (places.len() as u64).to_le_bytes().to_vec();
-    places.iter().for_each(|place| index.extend(place.to_le_bytes()));
+    let mut index = (positions.len() as u64).to_le_bytes().to_vec();
+    positions.iter().for_each(|position| index.extend(position.to_le_bytes()));
     index.extend((dataset.class_names().len() as u64).to_le_bytes());
     for name in dataset.class_names() {
         index.extend((name.len() as u32).to_le_bytes());
@@ -65,7 +65,7 @@ fn write_packed(dataset: &dyn Dataset, path: &Path) -> Result<(), DataError> {
     }
     file.write_all(&index).map_err(problem)?;
     file.seek(SeekFrom::Start(8)).map_err(problem)?;
-    file.write_all(&place.to_le_bytes()).and_then(|()| file.flush()).map_err(problem)
+    file.write_all(&position.to_le_bytes()).and_then(|()| file.flush()).map_err(problem)
 }
 
 fn record_of(sample: &Sample) -> Vec<u8> {
@@ -115,7 +115,7 @@ fn record_of(sample: &Sample) -> Vec<u8> {
 /// A packed data set.
 pub struct Packed {
     map: Mmap,
-    places: Vec<u64>,
+    positions: Vec<u64>,
     classes: Vec<String>,
     path: PathBuf,
 }
@@ -164,8 +164,8 @@ impl Packed {
         // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on nobody shortening
         // the file while it is read.
         let map = unsafe { Mmap::map(&file) }.map_err(|error| DataError::io(path, error))?;
-        let (places, classes) = read_index(&map).map_err(|problem| DataError::malformed(path, problem))?;
-        Ok(Packed { map, places, classes, path: path.to_path_buf() })
+        let (positions, classes) = read_index(&map).map_err(|problem| DataError::malformed(path, problem))?;
+        Ok(Packed { map, positions, classes, path: path.to_path_buf() })
     }
 }
 
@@ -177,14 +177,14 @@ fn read_index(bytes: &[u8]) -> Result<(Vec<u64>, Vec<String>), String> {
     let start = usize::try_from(header.u64()?).map_err(|_| "the packed file is damaged")?;
     let mut index = Cursor { bytes: bytes.get(start..).ok_or("the packed file is damaged or cut off")? };
     let count = index.u64()? as usize;
-    let places = index.take(count.checked_mul(8).ok_or("the packed file is damaged")?)?;
-    let places = places.as_chunks::<8>().0.iter().map(|&place| u64::from_le_bytes(place)).collect();
+    let positions = index.take(count.checked_mul(8).ok_or("the packed file is damaged")?)?;
+    let positions = positions.as_chunks::<8>().0.iter().map(|&position| u64::from_le_bytes(position)).collect();
     let mut classes = Vec::new();
     for _ in 0..index.u64()? {
         let length = index.u32()? as usize;
         classes.push(String::from_utf8_lossy(index.take(length)?).into_owned());
     }
-    Ok((places, classes))
+    Ok((positions, classes))
 }
 
 fn read_record(bytes: &[u8]) -> Result<Sample, String> {
@@ -247,12 +247,12 @@ fn image<T: octant_imaging::Channel>(
 
 impl Dataset for Packed {
     fn len(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
-        let place = usize::try_from(self.places[index]).unwrap_or(usize::MAX);
-        let record = self.map.get(place..).ok_or_else(|| "the packed file is damaged".to_string());
+        let position = usize::try_from(self.positions[index]).unwrap_or(usize::MAX);
+        let record = self.map.get(position..).ok_or_else(|| "the packed file is damaged".to_string());
         record.and_then(read_record).map_err(|problem| DataError::malformed(&self.path, problem))
     }
 
@@ -261,8 +261,8 @@ impl Dataset for Packed {
     }
 
     fn box_count(&self, index: usize) -> Option<usize> {
-        let place = usize::try_from(self.places[index]).ok()?;
-        let mut record = Cursor { bytes: self.map.get(place..)? };
+        let position = usize::try_from(self.positions[index]).ok()?;
+        let mut record = Cursor { bytes: self.map.get(position..)? };
         record.take(TARGET_OFFSET).ok()?;
         let is_boxes = record.byte().ok()? == 3;
         is_boxes.then(|| record.u32().ok()).flatten().map(|count| count as usize)

@@ -98,8 +98,8 @@ fn damage(original: &[u8], rng: &mut SampleRng) -> Vec<u8> {
     match rng.below(4) {
         0 => bytes.truncate(rng.below(bytes.len())),
         1 => (0..1 + rng.below(8)).for_each(|_| {
-            let place = rng.below(bytes.len());
-            bytes[place] ^= 1 << rng.below(8);
+            let position = rng.below(bytes.len());
+            bytes[position] ^= 1 << rng.below(8);
         }),
         2 => {
             let start = rng.below(bytes.len());

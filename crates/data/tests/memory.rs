@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
-use octant_data::{Glyphs, Loader, LoaderConfig, Pipeline, Step};
+use octant_data::{Glyphs, Loader, LoaderConfig, Pipeline, TransformStep};
 use std::sync::Arc;
 
 /// Resident memory of this process in kilobytes.
@@ -15,7 +15,7 @@ fn resident() -> usize {
 #[test]
 fn memory_stays_flat_over_twenty_epochs() {
     let mut pipeline = Pipeline::imagenet_train(96);
-    pipeline.steps.push(Step::RandAugment { count: 2, magnitude: 9, levels: 31 });
+    pipeline.steps.push(TransformStep::RandAugment { count: 2, magnitude: 9, levels: 31 });
     let config = LoaderConfig { batch_size: 64, workers: 3, ..LoaderConfig::default() };
     let loader = Loader::new(Arc::new(Glyphs::new(512, 1)), Arc::new(pipeline), config).unwrap();
     let mut after_three = 0;

@@ -4,7 +4,9 @@
 
 use octant_data::decode::announced_size;
 use octant_data::readers::{ImagePairs, Split};
-use octant_data::{AnyImage, Dataset, Pipeline, Sample, SampleRng, Step, Target, Transform, Unpaired, write_png_u8};
+use octant_data::{
+    AnyImage, Dataset, Pipeline, Sample, SampleRng, Target, Transform, TransformStep, Unpaired, write_png_u8,
+};
 use octant_imaging::Image;
 use std::path::Path;
 use std::sync::Arc;
@@ -89,7 +91,7 @@ fn domains_without_pairs_meet_at_random_and_are_transformed_apart() {
     (0..5).for_each(|n| put(folder.path(), &format!("trainB/{n}.png"), &image(12, 12, 100 + 20 * n)));
     let dataset: Arc<dyn Dataset> = Arc::new(ImagePairs::open_unpaired(folder.path(), Split::Train, false).unwrap());
     assert_eq!(dataset.len(), 5, "as many as the larger domain has");
-    let pipeline = Pipeline::new([Step::RandomCrop { size: (8, 8), padding: 0, fill: 0 }]);
+    let pipeline = Pipeline::new([TransformStep::RandomCrop { size: (8, 8), padding: 0, fill: 0 }]);
     let unpaired = Unpaired { dataset: dataset.clone(), pipeline };
     let sample = |epoch| parts(unpaired.apply(dataset.get(0).unwrap(), &mut SampleRng::new(1, epoch, 0)).unwrap());
     assert!(sample(0) == sample(0), "the same epoch sees the same");
@@ -101,18 +103,18 @@ fn domains_without_pairs_meet_at_random_and_are_transformed_apart() {
 #[test]
 fn degradations_leave_the_target_as_it_was() {
     let clean = image(20, 22, 60);
-    let degraded = |step: Step| {
+    let degraded = |step: TransformStep| {
         let sample = Sample { image: AnyImage::U8(clean.clone()), target: Target::Image(clean.clone()) };
         parts(Pipeline::new([step]).apply(sample, &mut SampleRng::new(1, 0, 0)).unwrap())
     };
-    let (noisy, target) = degraded(Step::Noise { sigma: (20.0, 20.0) });
+    let (noisy, target) = degraded(TransformStep::Noise { sigma: (20.0, 20.0) });
     assert!(target == clean && noisy != clean);
     let square = |(a, b): (&u8, &u8)| (f64::from(*a) - f64::from(*b)).powi(2);
     let deviation = (noisy.values().iter().zip(clean.values()).map(square).sum::<f64>() / 1320.0).sqrt();
     assert!((deviation - 20.0).abs() < 2.0, "{deviation}");
-    let (small, target) = degraded(Step::Shrink { factor: 4 });
+    let (small, target) = degraded(TransformStep::Shrink { factor: 4 });
     assert_eq!((small.dims(), target.dims()), ([5, 5, 3], [20, 20, 3]));
-    let (holed, target) = degraded(Step::Holes { count: 2, share: 0.3 });
+    let (holed, target) = degraded(TransformStep::Holes { count: 2, share: 0.3 });
     assert!(target == clean && holed.values().iter().filter(|value| **value == 128).count() > 20);
 }
 

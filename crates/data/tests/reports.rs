@@ -121,7 +121,7 @@ fn a_survey_names_what_is_wrong() {
     assert_eq!(one.corrupt.len(), 1);
     assert!(one.corrupt[0].0.ends_with("broken.png") && one.corrupt[0].1.contains("damaged"), "{:?}", one.corrupt);
     assert_eq!((one.duplicates.len(), one.duplicates[0].contradict), (1, true));
-    assert!(one.duplicates[0].places.iter().any(|path| Path::new(path).ends_with("copy.png")));
+    assert!(one.duplicates[0].positions.iter().any(|path| Path::new(path).ends_with("copy.png")));
     assert_eq!((one.corrupt, one.duplicates), (four.corrupt, four.duplicates));
     let plot = one.statistics.class_plot(set.class_names(), 2);
     assert!(plot.contains("disc") && plot.contains("2 more classes"), "{plot}");

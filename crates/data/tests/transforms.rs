@@ -1,7 +1,7 @@
 //! Images, masks and boxes stay together whatever is done to them, and recipes can be written down.
 #![allow(clippy::unwrap_used)]
 
-use octant_data::{AnyImage, LabeledBox, Pipeline, Sample, SampleRng, Step, Target, Transform};
+use octant_data::{AnyImage, LabeledBox, Pipeline, Sample, SampleRng, Target, Transform, TransformStep};
 use octant_imaging::Image;
 
 /// A white rectangle on black, with its mask and with its box.
@@ -59,7 +59,7 @@ fn boxes_move_with_their_images() {
             let Some(object) = boxes.first() else { continue };
             let corners = [object.x0, object.y0, object.x1, object.y1];
             let (right, bottom) = (found.left + found.width, found.top + found.height);
-            let wanted = [found.left, found.top, right, bottom].map(|place| place as f32);
+            let wanted = [found.left, found.top, right, bottom].map(|position| position as f32);
             let close = corners.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1.6);
             assert!(close, "pipeline {number}, sample {index}: {corners:?} instead of {wanted:?}");
         }
@@ -108,6 +108,6 @@ fn mistakes_are_explained() {
     let unknown = serde_json::from_str::<Pipeline>(r#"[{"op": "rotato"}]"#).unwrap_err().to_string();
     assert!(unknown.contains("rotato") && unknown.contains("random-crop"), "{unknown}");
     let deep = Sample { image: AnyImage::U16(Image::filled(4, 4, 1, 9)), target: Target::Class(0) };
-    let problem = Step::Invert { p: 1.0 }.apply(&mut deep.clone(), &mut SampleRng::new(0, 0, 0)).unwrap_err();
+    let problem = TransformStep::Invert { p: 1.0 }.apply(&mut deep.clone(), &mut SampleRng::new(0, 0, 0)).unwrap_err();
     assert!(problem.contains("to-u8"), "{problem}");
 }

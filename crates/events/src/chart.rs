@@ -50,18 +50,18 @@ impl Drawing for Chart {
         let [left, top, right, bottom] = frame.edges();
         pen.text([left, 12.0], Anchor::Start, &self.title, INK);
         for tick in frame.x.ticks(self.axis == "epoch") {
-            let [x, _] = frame.place([tick, 0.0]);
+            let [x, _] = frame.position([tick, 0.0]);
             pen.fill([x, top, 1.0, bottom - top], GRID);
             pen.text([x, bottom + 8.0], Anchor::Middle, &label(tick), INK);
         }
         for tick in frame.y.ticks(false) {
-            let [_, y] = frame.place([0.0, tick]);
+            let [_, y] = frame.position([0.0, tick]);
             pen.fill([left, y, right - left, 1.0], GRID);
             pen.text([left - 10.0, y - 8.0], Anchor::End, &label(tick), INK);
         }
         pen.text([right, bottom + 34.0], Anchor::End, &self.axis, INK);
-        if let Some((place, text)) = &self.mark {
-            let [x, _] = frame.place([*place, 0.0]);
+        if let Some((position, text)) = &self.mark {
+            let [x, _] = frame.position([*position, 0.0]);
             pen.fill([x - 1.0, top, 2.0, bottom - top], FAINT);
             let (anchor, x) = if x > (left + right) / 2.0 { (Anchor::End, x - 8.0) } else { (Anchor::Start, x + 8.0) };
             pen.text([x, top + 6.0], anchor, text, INK);
@@ -76,7 +76,7 @@ fn draw_curve(pen: &mut dyn Pen, frame: &Frame, curve: &Curve, index: usize) {
     /// More points than this would grow together.
     const DOTTED: usize = 40;
     let color = COLOURS[index % COLOURS.len()];
-    let points: Vec<[f64; 2]> = finite(curve).map(|point| frame.place(point)).collect();
+    let points: Vec<[f64; 2]> = finite(curve).map(|point| frame.position(point)).collect();
     pen.path(&points, color);
     if points.len() <= DOTTED {
         points.iter().for_each(|&[x, y]| pen.fill([x - 3.0, y - 3.0, 6.0, 6.0], color));
@@ -158,7 +158,7 @@ impl Frame {
         [left, top, SIZE[0] as f64 - right, SIZE[1] as f64 - bottom]
     }
 
-    fn place(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+    fn position(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let [left, top, right, bottom] = self.edges();
         [left + self.x.along(x) * (right - left), bottom - self.y.along(y) * (bottom - top)]
     }

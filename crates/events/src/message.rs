@@ -83,8 +83,8 @@ pub struct Histogram {
     pub buckets: Vec<(f64, f64)>,
     /// The least value.
     pub least: f64,
-    /// The greatest value.
-    pub greatest: f64,
+    /// The largest value.
+    pub largest: f64,
     /// The sum of the values.
     pub sum: f64,
     /// The sum of their squares.
@@ -96,17 +96,17 @@ impl Histogram {
     pub fn of(values: &[f32]) -> Histogram {
         const INTERVALS: usize = 30;
         let finite = || values.iter().map(|&value| value as f64).filter(|value| value.is_finite());
-        let (least, greatest) = finite().fold((f64::MAX, f64::MIN), |(l, g), value| (l.min(value), g.max(value)));
-        if least > greatest {
+        let (least, largest) = finite().fold((f64::MAX, f64::MIN), |(l, g), value| (l.min(value), g.max(value)));
+        if least > largest {
             return Histogram::default();
         }
-        let width = ((greatest - least) / INTERVALS as f64).max(1e-12);
+        let width = ((largest - least) / INTERVALS as f64).max(1e-12);
         let limit = |index: usize| (least + width * (index + 1) as f64, 0.0);
         let mut buckets: Vec<(f64, f64)> = (0..INTERVALS).map(limit).collect();
         for value in finite() {
-            let place = (((value - least) / width) as usize).min(INTERVALS - 1);
-            buckets[place].1 += 1.0;
+            let position = (((value - least) / width) as usize).min(INTERVALS - 1);
+            buckets[position].1 += 1.0;
         }
-        Histogram { buckets, least, greatest, sum: finite().sum(), squares: finite().map(|value| value * value).sum() }
+        Histogram { buckets, least, largest, sum: finite().sum(), squares: finite().map(|value| value * value).sum() }
     }
 }

@@ -25,10 +25,10 @@ pub trait Pen {
     fn path(&mut self, points: &[[f64; 2]], color: Color);
 
     /// A line of text.
-    fn text(&mut self, place: [f64; 2], anchor: Anchor, text: &str, color: Color);
+    fn text(&mut self, position: [f64; 2], anchor: Anchor, text: &str, color: Color);
 
     /// A line of text that runs upward from a place, the left end of its upper edge.
-    fn text_upward(&mut self, place: [f64; 2], text: &str, color: Color);
+    fn text_upward(&mut self, position: [f64; 2], text: &str, color: Color);
 }
 
 /// Something that can be drawn.
@@ -75,7 +75,7 @@ impl Pen for Canvas {
     }
 
     fn path(&mut self, points: &[[f64; 2]], color: Color) {
-        let point = |point: [f64; 2]| point.map(|place| place as f32);
+        let point = |point: [f64; 2]| point.map(|position| position as f32);
         points.windows(2).for_each(|pair| self.line(point(pair[0]), point(pair[1]), color));
     }
 
@@ -89,8 +89,8 @@ impl Pen for Canvas {
         self.letters([left.max(0.0) as usize, y.max(0.0) as usize], text, color);
     }
 
-    fn text_upward(&mut self, place: [f64; 2], text: &str, color: Color) {
-        self.letters_upward(place.map(|coordinate| coordinate.max(0.0) as usize), text, color);
+    fn text_upward(&mut self, position: [f64; 2], text: &str, color: Color) {
+        self.letters_upward(position.map(|coordinate| coordinate.max(0.0) as usize), text, color);
     }
 }
 

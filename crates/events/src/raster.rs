@@ -28,8 +28,8 @@ impl Canvas {
         if x < 0 || y < 0 || x as usize >= self.width || y as usize >= self.height {
             return;
         }
-        let place = (y as usize * self.width + x as usize) * 3;
-        for (pixel, color) in self.pixels[place..place + 3].iter_mut().zip(color) {
+        let position = (y as usize * self.width + x as usize) * 3;
+        for (pixel, color) in self.pixels[position..position + 3].iter_mut().zip(color) {
             *pixel = (*pixel as f32 + (color as f32 - *pixel as f32) * share.clamp(0.0, 1.0)) as u8;
         }
     }

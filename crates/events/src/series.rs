@@ -62,7 +62,7 @@ const LONGEST_METADATA: u64 = 1 << 24;
 #[derive(Debug, Default)]
 pub(crate) struct SeriesTable {
     pub series: Vec<Series>,
-    places: HashMap<Box<[u8]>, usize>,
+    positions: HashMap<Box<[u8]>, usize>,
     /// When the first record that says something was written; version records may be much older or newer.
     pub began: Option<f64>,
 }
@@ -111,9 +111,9 @@ impl SeriesTable {
         result
     }
 
-    fn value(&mut self, source: &mut impl Source, place: Location, when: (i64, f64)) -> Result<(), &'static str> {
+    fn value(&mut self, source: &mut impl Source, position: Location, when: (i64, f64)) -> Result<(), &'static str> {
         let (mut tag, mut fresh, mut tensor) = (Span::default(), Fresh::default(), None);
-        let mut fields = Fields::of(place.value);
+        let mut fields = Fields::of(position.value);
         while let Some(field) = fields.next(source) {
             match field.ok_or(NOT_AN_EVENT)? {
                 (1, Content::Bytes(span)) => tag = span,
@@ -131,7 +131,7 @@ impl SeriesTable {
         }
         let tag = bytes(source, tag, LONGEST_TAG).ok_or(NOT_AN_EVENT)?;
         if fresh.kind == Some(Kind::Scalar)
-            && let Some(&known) = self.places.get(tag)
+            && let Some(&known) = self.positions.get(tag)
             && self.series[known].kind == Kind::Scalar
         {
             // Most values of most files: nothing is allocated.
@@ -140,7 +140,7 @@ impl SeriesTable {
         }
         let tag = tag.to_vec();
         if let Some(tensor) = tensor {
-            let known = self.places.get(&tag[..]).map(|&place| self.series[place].kind);
+            let known = self.positions.get(&tag[..]).map(|&position| self.series[position].kind);
             fresh.kind = Some(known.unwrap_or_else(|| kind_of(fresh.plugin.as_deref().unwrap_or_default())));
             if fresh.kind == Some(Kind::Scalar) {
                 let content = bytes(source, tensor, LONGEST_TAG).ok_or(NOT_AN_EVENT)?;
@@ -148,7 +148,7 @@ impl SeriesTable {
                 fresh.number = number.ok_or(OTHER_KIND)? as f32;
             }
         }
-        self.push(source, &tag, fresh, when, place)
+        self.push(source, &tag, fresh, when, position)
     }
 
     fn push(
@@ -157,15 +157,15 @@ impl SeriesTable {
         tag: &[u8],
         fresh: Fresh,
         when: (i64, f64),
-        place: Location,
+        position: Location,
     ) -> Result<(), &'static str> {
         let kind = fresh.kind.unwrap_or(Kind::Tensor);
-        let index = match self.places.get(tag) {
+        let index = match self.positions.get(tag) {
             Some(&index) => index,
             None => {
                 let metadata = fresh.metadata.map(|span| bytes(source, span, LONGEST_METADATA).map(<[u8]>::to_vec));
                 let plugin = fresh.plugin.filter(|plugin| !plugin.is_empty());
-                self.places.insert(tag.into(), self.series.len());
+                self.positions.insert(tag.into(), self.series.len());
                 self.series.push(Series {
                     tag: String::from_utf8_lossy(tag).into_owned(),
                     kind,
@@ -183,18 +183,18 @@ impl SeriesTable {
         if series.kind != kind {
             return Err(OTHER_KIND);
         }
-        series.push(when, fresh.number, (kind != Kind::Scalar).then_some(place));
+        series.push(when, fresh.number, (kind != Kind::Scalar).then_some(position));
         Ok(())
     }
 }
 
 impl Series {
     #[inline]
-    fn push(&mut self, (step, time): (i64, f64), number: f32, place: Option<Location>) {
+    fn push(&mut self, (step, time): (i64, f64), number: f32, position: Option<Location>) {
         self.steps.push(step);
         self.times.push(time);
-        match place {
-            Some(place) => self.locations.push(place),
+        match position {
+            Some(position) => self.locations.push(position),
             None => self.numbers.push(number),
         }
     }

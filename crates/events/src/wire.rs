@@ -117,10 +117,10 @@ impl Fields {
         let most = (self.end - self.at).min(10) as usize;
         let bytes = source.at(self.at, most)?;
         let mut value = 0u64;
-        for (place, &byte) in bytes.iter().enumerate() {
-            value |= ((byte & 0x7f) as u64) << (7 * place);
+        for (position, &byte) in bytes.iter().enumerate() {
+            value |= ((byte & 0x7f) as u64) << (7 * position);
             if byte < 0x80 {
-                self.at += place as u64 + 1;
+                self.at += position as u64 + 1;
                 return Some(value);
             }
         }

@@ -82,8 +82,8 @@ fn damage_costs_the_damaged_records_alone() {
     log.read(ALL).unwrap();
     let kept: Vec<i64> = numbers(&log, "loss").iter().map(|(step, _)| *step).collect();
     assert_eq!(kept, (0..20).filter(|step| ![3, 8].contains(step)).collect::<Vec<i64>>());
-    let places: Vec<u64> = log.damage().iter().map(|damage| damage.offset).collect();
-    assert_eq!(places, [start(3) as u64, start(8) as u64]);
+    let positions: Vec<u64> = log.damage().iter().map(|damage| damage.offset).collect();
+    assert_eq!(positions, [start(3) as u64, start(8) as u64]);
 }
 
 #[test]
@@ -105,11 +105,11 @@ fn images_are_kept_as_places_and_verified_when_they_are_read() {
         let bytes = EventLog::value(log.path(), series.locations[0]).unwrap();
         assert_eq!(Value::decode(&bytes), Some((tag.to_string(), value)));
     }
-    let place = log.series().iter().find(|series| series.tag == "samples").unwrap().locations[0];
+    let position = log.series().iter().find(|series| series.tag == "samples").unwrap().locations[0];
     let mut bytes = std::fs::read(log.path()).unwrap();
-    bytes[place.value.start as usize + 1000] ^= 1;
+    bytes[position.value.start as usize + 1000] ^= 1;
     std::fs::write(log.path(), bytes).unwrap();
-    assert!(EventLog::value(log.path(), place).unwrap_err().to_string().contains("checksum"));
+    assert!(EventLog::value(log.path(), position).unwrap_err().to_string().contains("checksum"));
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn reading_in_slices_finds_the_same() {
 #[test]
 fn checkpoints_of_a_run_are_no_runs() {
     let folder = tempfile::tempdir().unwrap();
-    for place in ["glyphs-1", "glyphs-1/checkpoints/best", "glyphs-1/again", "checkpoints"] {
-        std::fs::create_dir_all(folder.path().join(place)).unwrap();
-        std::fs::write(folder.path().join(place).join("config.toml"), "seed = 1\n").unwrap();
+    for position in ["glyphs-1", "glyphs-1/checkpoints/best", "glyphs-1/again", "checkpoints"] {
+        std::fs::create_dir_all(folder.path().join(position)).unwrap();
+        std::fs::write(folder.path().join(position).join("config.toml"), "seed = 1\n").unwrap();
     }
     let names: Vec<String> = find_runs(folder.path()).unwrap().into_iter().map(|run| run.name).collect();
     assert_eq!(names, ["checkpoints", "glyphs-1", "glyphs-1/again"]);
@@ -139,9 +139,9 @@ fn checkpoints_of_a_run_are_no_runs() {
 #[test]
 fn runs_are_found_in_folders_and_not_behind_links() {
     let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for place in [folder.path().join("a/b"), folder.path().join("c"), outside.path().join("secret")] {
-        std::fs::create_dir_all(&place).unwrap();
-        EventWriter::create(&place).unwrap();
+    for position in [folder.path().join("a/b"), folder.path().join("c"), outside.path().join("secret")] {
+        std::fs::create_dir_all(&position).unwrap();
+        EventWriter::create(&position).unwrap();
     }
     std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
     std::os::unix::fs::symlink(folder.path(), folder.path().join("c/circle")).unwrap();
@@ -207,9 +207,9 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.out.tfevents.1");
         let mut bytes: Vec<u8> = (0..70).flat_map(|step| scalar(step, "loss", step as f32 * 0.5)).collect();
-        for (place, bits) in flips {
-            let place = place % bytes.len();
-            bytes[place] ^= bits;
+        for (position, bits) in flips {
+            let position = position % bytes.len();
+            bytes[position] ^= bits;
         }
         bytes.truncate(bytes.len().saturating_sub(cut / 8));
         std::fs::write(&path, &bytes).unwrap();

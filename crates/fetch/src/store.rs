@@ -47,8 +47,8 @@ impl Store {
     }
 
     /// Takes files from there instead of where they are published: a folder, or an address to which names are appended.
-    pub fn mirror(mut self, place: &str) -> Result<Store, FetchError> {
-        self.mirror = Some(Location::parse(place)?);
+    pub fn mirror(mut self, position: &str) -> Result<Store, FetchError> {
+        self.mirror = Some(Location::parse(position)?);
         Ok(self)
     }
 
@@ -90,7 +90,7 @@ impl Store {
         }
         match &self.mirror {
             Some(Location::Path(folder)) => from_folder(folder, item),
-            Some(place) => self.fetch(&place.below(&item.name), item, None, progress),
+            Some(position) => self.fetch(&position.below(&item.name), item, None, progress),
             None => self.fetch(&Remote::public(&item.url), item, None, progress),
         }
     }

@@ -31,8 +31,8 @@ pub(crate) fn localise(url: &str, store: &Store, progress: Progress) -> Result<P
 
 /// The file at an address under the name that it has in the store.
 fn item(url: &str) -> Item {
-    let (_, place) = url.split_once("://").unwrap_or(("", url));
-    let name = format!("web/{}", decoded(place).replace(['?', '#', '&', ':'], "_"));
+    let (_, position) = url.split_once("://").unwrap_or(("", url));
+    let name = format!("web/{}", decoded(position).replace(['?', '#', '&', ':'], "_"));
     Item { name, url: url.into(), bytes: None, checksum: None }
 }
 

@@ -75,7 +75,7 @@ fn attributes(op: &Op) -> String {
             format!("low={low:?} high={high:?}{}", unless_all(" interior", interior, &0))
         }
         Op::Reduce { kind, axes } => format!("{kind:?} axes={axes:?}"),
-        Op::ArgReduce { greatest, axis } => format!("{} axis={axis}", if *greatest { "greatest" } else { "least" }),
+        Op::ArgReduce { largest, axis } => format!("{} axis={axis}", if *largest { "greatest" } else { "least" }),
         Op::ReduceWindow { kind, window } => format!("{kind:?} {}", window_attributes(window)),
         Op::SelectAndScatter { window } => window_attributes(window),
         Op::Dot(dot) => dot_attributes(dot),
@@ -161,9 +161,9 @@ fn kernel_axes(axes: &KernelAxes) -> String {
 
 fn axis_letters(first: (usize, char), second: (usize, char), spatial: &[usize]) -> String {
     (0..spatial.len() + 2).fold(String::new(), |mut text, axis| {
-        let place = spatial.iter().position(|&own| own == axis);
-        let written = match place {
-            Some(place) => write!(text, "{place}"),
+        let position = spatial.iter().position(|&own| own == axis);
+        let written = match position {
+            Some(position) => write!(text, "{position}"),
             None => write!(text, "{}", if axis == first.0 { first.1 } else { second.1 }),
         };
         written.expect("writing to a string does not fail");

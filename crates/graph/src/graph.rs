@@ -74,7 +74,7 @@ impl Graph {
         &self.input_names
     }
 
-    /// The values handed out, in order; one value may be handed out twice.
+    /// The values returned, in order; one value may be returned twice.
     pub fn outputs(&self) -> &[ValueId] {
         &self.outputs
     }

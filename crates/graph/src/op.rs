@@ -9,7 +9,7 @@ use octant_tensor::{DType, HostTensor, Shape};
 use std::sync::Arc;
 
 /// One operation with its attributes. Every `match` over it is exhaustive, so a new primitive makes the compiler list
-/// the places that must learn it.
+/// the positions that must learn it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
     /// The graph's input of that index.
@@ -102,7 +102,7 @@ pub enum Op {
     /// The max (or min) element along an axis and its index (i32); the first of equals, and NaN before all.
     ArgReduce {
         /// Max or min.
-        greatest: bool,
+        largest: bool,
         /// The axis that disappears.
         axis: usize,
     },

@@ -111,7 +111,7 @@ fn bilinear(image: &Image<u8>, map: &Affine, fill: u8) -> Image<u8> {
 fn interpolate(image: &Image<u8>, x: f64, y: f64, pixel: &mut [u8]) {
     let (left, top) = (x.floor(), y.floor());
     let (share_x, share_y) = (x - left, y - top);
-    let inside = |place: f64, len: usize| (place.max(0.0) as usize).min(len - 1);
+    let inside = |position: f64, len: usize| (position.max(0.0) as usize).min(len - 1);
     let columns = [inside(left, image.width()), inside(left + 1.0, image.width())];
     let rows = [inside(top, image.height()), inside(top + 1.0, image.height())];
     for (channel, value) in pixel.iter_mut().enumerate() {

@@ -89,8 +89,8 @@ fn convolve(image: &Image<f32>, weights: &[f32]) -> Image<f32> {
     for row in 0..image.height() {
         let source = image.row(row);
         padded.clear();
-        for place in -reach..image.width() as isize + reach {
-            padded.extend_from_slice(&source[mirrored(place, image.width()) * channels..][..channels]);
+        for position in -reach..image.width() as isize + reach {
+            padded.extend_from_slice(&source[mirrored(position, image.width()) * channels..][..channels]);
         }
         for (tap, &weight) in weights.iter().enumerate() {
             add_scaled(wide.row_mut(row), &padded[tap * channels..], weight);
@@ -121,8 +121,8 @@ fn blur_fixed_point(image: &Image<u8>, weights: &[u32]) -> Image<u8> {
     for (row, sums) in wide.chunks_exact_mut(image.stride()).enumerate() {
         let source = image.row(row);
         padded.clear();
-        for place in -reach..image.width() as isize + reach {
-            let pixel = &source[mirrored(place, image.width()) * channels..][..channels];
+        for position in -reach..image.width() as isize + reach {
+            let pixel = &source[mirrored(position, image.width()) * channels..][..channels];
             padded.extend(pixel.iter().map(|&value| value as u32));
         }
         for (tap, &weight) in weights.iter().enumerate() {

@@ -4,7 +4,7 @@ use crate::{Channel, Image};
 
 /// A rectangle of pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub struct Window {
+pub struct PixelWindow {
     /// First row.
     pub top: usize,
     /// First column.
@@ -27,7 +27,7 @@ pub enum Border<T> {
 }
 
 /// A part of the image. Parts beyond the border are cut off; at least one pixel is returned.
-pub fn crop<T: Channel>(image: &Image<T>, window: Window) -> Image<T> {
+pub fn crop<T: Channel>(image: &Image<T>, window: PixelWindow) -> Image<T> {
     let top = window.top.min(image.height() - 1);
     let left = window.left.min(image.width() - 1);
     let height = window.height.clamp(1, image.height() - top);
@@ -41,9 +41,9 @@ pub fn crop<T: Channel>(image: &Image<T>, window: Window) -> Image<T> {
 }
 
 /// The middle of the image, rounded as torchvision does. The image must be at least that large; see [`pad_to`].
-pub fn center_window<T: Channel>(image: &Image<T>, height: usize, width: usize) -> Window {
+pub fn center_window<T: Channel>(image: &Image<T>, height: usize, width: usize) -> PixelWindow {
     let offset = |outer: usize, inner: usize| ((outer.saturating_sub(inner)) as f64 / 2.0).round_ties_even() as usize;
-    Window { top: offset(image.height(), height), left: offset(image.width(), width), height, width }
+    PixelWindow { top: offset(image.height(), height), left: offset(image.width(), width), height, width }
 }
 
 /// The image with a border around it: pixels to add above, left, below and right.
@@ -119,7 +119,7 @@ pub fn transpose<T: Channel>(image: &Image<T>) -> Image<T> {
 }
 
 /// Overwrites a part of the image with values computed from (row, column, channel) in that part.
-pub fn erase<T: Channel>(image: &mut Image<T>, window: Window, mut value: impl FnMut(usize, usize, usize) -> T) {
+pub fn erase<T: Channel>(image: &mut Image<T>, window: PixelWindow, mut value: impl FnMut(usize, usize, usize) -> T) {
     let channels = image.channels();
     let bottom = (window.top + window.height).min(image.height());
     let right = (window.left + window.width).min(image.width());

@@ -1,6 +1,6 @@
 //! Masks: thresholds, roundings, and crops that a mask decides.
 
-use crate::geometry::Window;
+use crate::geometry::PixelWindow;
 use crate::{Channel, Image};
 
 /// When a value belongs to the mask.
@@ -70,7 +70,7 @@ impl Default for MaskCrop {
 
 impl MaskCrop {
     /// The window around all non-zero pixels of the mask, inside the image; `None` when the mask is empty.
-    pub fn window(&self, mask: &Image<u8>) -> Option<Window> {
+    pub fn window(&self, mask: &Image<u8>) -> Option<PixelWindow> {
         let bounds = bounds(mask)?;
         let mut height = bounds.height + 2 * self.padding;
         let mut width = bounds.width + 2 * self.padding;
@@ -80,21 +80,21 @@ impl MaskCrop {
             width = width.max((height as f64 * aspect).round() as usize);
             height = height.max((width as f64 / aspect).round() as usize);
         }
-        let (top, height) = place(bounds.top, bounds.height, height, mask.height());
-        let (left, width) = place(bounds.left, bounds.width, width, mask.width());
-        Some(Window { top, left, height, width })
+        let (top, height) = position(bounds.top, bounds.height, height, mask.height());
+        let (left, width) = position(bounds.left, bounds.width, width, mask.width());
+        Some(PixelWindow { top, left, height, width })
     }
 }
 
 /// A span of `wanted` pixels around the given one, moved and if need be shortened to lie inside 0..limit.
-fn place(start: usize, len: usize, wanted: usize, limit: usize) -> (usize, usize) {
+fn position(start: usize, len: usize, wanted: usize, limit: usize) -> (usize, usize) {
     let len_new = wanted.min(limit);
     let start_new = (2 * start + len).saturating_sub(len_new) / 2;
     (start_new.min(limit - len_new), len_new)
 }
 
 /// The smallest window with all non-zero pixels; `None` when there are none.
-pub fn bounds(mask: &Image<u8>) -> Option<Window> {
+pub fn bounds(mask: &Image<u8>) -> Option<PixelWindow> {
     let channels = mask.channels();
     let is_set = |row: usize| mask.row(row).iter().any(|&value| value != 0);
     let top = (0..mask.height()).find(|&row| is_set(row))?;
@@ -109,7 +109,7 @@ pub fn bounds(mask: &Image<u8>) -> Option<Window> {
             right = right.max(last / channels);
         }
     }
-    Some(Window { top, left, height: bottom - top + 1, width: right - left + 1 })
+    Some(PixelWindow { top, left, height: bottom - top + 1, width: right - left + 1 })
 }
 
 #[cfg(test)]

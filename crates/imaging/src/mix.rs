@@ -1,6 +1,6 @@
 //! Mixing two images into one, for batches: mixup blends, cutmix pastes.
 
-use crate::geometry::Window;
+use crate::geometry::PixelWindow;
 use crate::simd::vectorized;
 
 vectorized! {
@@ -14,18 +14,18 @@ vectorized! {
 
 /// The window that cutmix pastes: its area is about 1 − `share` of the image, its center is (row, column), and what
 /// sticks out is cut off. Also returns the share of the first image that is really left.
-pub fn cutmix_window(height: usize, width: usize, share: f32, (row, column): (usize, usize)) -> (Window, f32) {
+pub fn cutmix_window(height: usize, width: usize, share: f32, (row, column): (usize, usize)) -> (PixelWindow, f32) {
     let ratio = (1.0 - share as f64).max(0.0).sqrt();
     let half = |side: usize| (side as f64 * ratio) as usize / 2;
     let span = |center: usize, half: usize, side: usize| (center.saturating_sub(half), (center + half).min(side));
     let (top, bottom) = span(row, half(height), height);
     let (left, right) = span(column, half(width), width);
-    let window = Window { top, left, height: bottom - top, width: right - left };
+    let window = PixelWindow { top, left, height: bottom - top, width: right - left };
     (window, 1.0 - (window.height * window.width) as f32 / (height * width) as f32)
 }
 
 /// Copies a window of the second image into the first; both are rows of bytes, `pixel` bytes per pixel.
-pub fn paste_window(first: &mut [u8], second: &[u8], width: usize, pixel: usize, window: Window) {
+pub fn paste_window(first: &mut [u8], second: &[u8], width: usize, pixel: usize, window: PixelWindow) {
     for row in window.top..window.top + window.height {
         let start = (row * width + window.left) * pixel;
         let span = start..start + window.width * pixel;

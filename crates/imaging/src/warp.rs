@@ -74,11 +74,11 @@ struct Tap {
 
 impl Tap {
     /// Nothing when both pixels are outside.
-    fn new(place: f64, length: usize) -> Option<Tap> {
-        let low = place.floor();
-        let at = |place: f64| (place >= 0.0 && place < length as f64).then_some(place as usize);
+    fn new(position: f64, length: usize) -> Option<Tap> {
+        let low = position.floor();
+        let at = |position: f64| (position >= 0.0 && position < length as f64).then_some(position as usize);
         let index = [at(low), at(low + 1.0)];
-        (index != [None; 2]).then_some(Tap { index, share: (place - low) as f32 })
+        (index != [None; 2]).then_some(Tap { index, share: (position - low) as f32 })
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::{Metric, ratio};
 use octant_graph::{DType, Tensor};
 
-/// How many rows have the label among their `k` greatest logits; ties count in the label's favor only when it comes
+/// How many rows have the label among their `k` largest logits; ties count in the label's favor only when it comes
 /// first, as sorting would have it. `weights` is 0 for rows that do not count.
 pub fn among_greatest(logits: &Tensor, labels: &Tensor, weights: &Tensor, k: usize) -> Tensor {
     let rows = logits.dim(0);
     let of_label = logits.pick(labels).reshape(&[rows, 1]);
-    let places = logits.trace().iota(logits.shape().with_dtype(DType::I32), 1);
+    let positions = logits.trace().iota(logits.shape().with_dtype(DType::I32), 1);
     let label_places = labels.reshape(&[rows, 1]);
-    let before = logits.equal(&of_label).and(&places.less(&label_places));
+    let before = logits.equal(&of_label).and(&positions.less(&label_places));
     let ahead = logits.greater(&of_label).or(&before).convert(DType::F32).sum(&[1]);
     (ahead.less(&ahead.scalar_like(k as f64)).convert(DType::F32) * weights).sum_all()
 }

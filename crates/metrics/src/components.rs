@@ -22,8 +22,8 @@ pub fn components(mask: &[bool], width: usize) -> Vec<Component> {
         seen[start] = true;
         open.push(start);
         let (mut area, mut rows, mut columns) = (0usize, 0usize, 0usize);
-        while let Some(place) = open.pop() {
-            let (row, column) = (place / width, place % width);
+        while let Some(position) = open.pop() {
+            let (row, column) = (position / width, position % width);
             (area, rows, columns) = (area + 1, rows + row, columns + column);
             for neighbor_row in row.saturating_sub(1)..=row + 1 {
                 for neighbor_column in column.saturating_sub(1)..=(column + 1).min(width - 1) {

@@ -35,8 +35,8 @@ impl Detection {
                 let [dy, dx] = [0, 1].map(|axis| candidate.center[axis] - target.center[axis]);
                 dx.hypot(dy) < REACH
             };
-            if let Some(place) = free.iter().position(near) {
-                matched_areas.push(free.remove(place).area);
+            if let Some(position) = free.iter().position(near) {
+                matched_areas.push(free.remove(position).area);
             }
         }
         let unlike = |component: &&Component| !matched_areas.contains(&component.area);

@@ -3,7 +3,7 @@
 use crate::{Metric, ratio, vector};
 use octant_graph::{DType, Tensor};
 
-/// The places of the sums of [`overlap`].
+/// The positions of the sums of [`overlap`].
 pub const SUMS: usize = 4;
 
 /// Of a batch of logits `[n, h, w, 1]` and masks of 0 and 1: pixels in both, pixels in either, the sum of every image's

@@ -89,7 +89,7 @@ struct Inner {
     /// The training key after seed and step are mixed, made once.
     mixed_key: Option<Tensor>,
     variables: RefCell<Vec<Variable>>,
-    places: RefCell<HashMap<String, usize>>,
+    positions: RefCell<HashMap<String, usize>>,
     /// How many blocks have begun.
     blocks: Cell<usize>,
     inside_block: Cell<bool>,
@@ -110,7 +110,7 @@ impl Context {
             Mode::Train(Training { key: Some(key), .. }) => Some(key.random_bits(&[2])),
             _ => None,
         };
-        let (variables, places, blocks, inside_block, adapters) = Default::default();
+        let (variables, positions, blocks, inside_block, adapters) = Default::default();
         let (companions, image_statistics, minimizer) = Default::default();
         let trace = trace.clone();
         let inner = Inner {
@@ -119,7 +119,7 @@ impl Context {
             precision,
             mixed_key,
             variables,
-            places,
+            positions,
             blocks,
             inside_block,
             adapters,
@@ -181,8 +181,8 @@ impl Context {
     }
 
     /// The value that a variable has from now on, by its place in [`variables`](Context::variables).
-    pub fn set_parameter(&self, place: usize, value: Tensor) {
-        self.inner.variables.borrow_mut()[place].updated = Some(value);
+    pub fn set_parameter(&self, position: usize, value: Tensor) {
+        self.inner.variables.borrow_mut()[position].updated = Some(value);
     }
 
     /// Everything declared so far, in the order of declaration.
@@ -213,8 +213,8 @@ impl Context {
     /// The variable of that path as it is now: an input of the graph, or what updates and forward passes so far have made
     /// of it. Declaring it again must repeat the same dimensions.
     pub(crate) fn declare(&self, path: String, dims: &[usize], kind: Kind, init: Init, border: Border) -> Tensor {
-        if let Some(&place) = self.inner.places.borrow().get(&path) {
-            return self.inner.variables.borrow()[place].current().assert_dims(dims);
+        if let Some(&position) = self.inner.positions.borrow().get(&path) {
+            return self.inner.variables.borrow()[position].current().assert_dims(dims);
         }
         let shape = Shape::new(DType::F32, dims);
         let below = |scope: &String| path.strip_prefix(scope.as_str()).is_some_and(|rest| rest.starts_with('.'));
@@ -222,7 +222,7 @@ impl Context {
         let spec = VariableSpec { path: path.clone(), shape, kind, init, border, layer: self.layer(), companion };
         let value = self.inner.trace.input(&path, spec.shape.clone());
         let mut variables = self.inner.variables.borrow_mut();
-        self.inner.places.borrow_mut().insert(path, variables.len());
+        self.inner.positions.borrow_mut().insert(path, variables.len());
         variables.push(Variable { spec, value: value.clone(), updated: None });
         value
     }
@@ -250,9 +250,9 @@ impl Context {
 
     /// Notes a statistic's value after this step.
     pub(crate) fn set_update(&self, path: &str, value: Tensor) {
-        let place = self.inner.places.borrow().get(path).copied();
-        match place {
-            Some(place) => self.inner.variables.borrow_mut()[place].updated = Some(value),
+        let position = self.inner.positions.borrow().get(path).copied();
+        match position {
+            Some(position) => self.inner.variables.borrow_mut()[position].updated = Some(value),
             None => {
                 self.inner.trace.fail(format!("{path} is updated but was never declared"), Shape::scalar(DType::F32));
             }

@@ -69,9 +69,9 @@ const COUNTERS: usize = 512;
 fn normal_block(key: [u32; 2], counter: u32, deviation: f32) -> [f32; 2 * COUNTERS] {
     let mut numbers = [0.0; 2 * COUNTERS];
     let (left, right) = numbers.split_at_mut(COUNTERS);
-    for place in 0..COUNTERS {
-        let pair = normal_pair(key, [counter.wrapping_add(place as u32), 0]);
-        (left[place], right[place]) = (pair[0] * deviation, pair[1] * deviation);
+    for position in 0..COUNTERS {
+        let pair = normal_pair(key, [counter.wrapping_add(position as u32), 0]);
+        (left[position], right[position]) = (pair[0] * deviation, pair[1] * deviation);
     }
     numbers
 }

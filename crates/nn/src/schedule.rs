@@ -65,21 +65,21 @@ pub enum Schedule {
     },
     /// PyTorch's one-cycle policy with cosine annealing, over `total` steps.
     OneCycle {
-        /// The greatest rate.
-        greatest: f64,
+        /// The largest rate.
+        largest: f64,
         /// The number of steps.
         total: u64,
         /// The part of the cycle that rises (0.3 by custom).
         rising: f64,
-        /// The first rate is `greatest / divisor` (25 by custom).
+        /// The first rate is `largest / divisor` (25 by custom).
         divisor: f64,
         /// The last rate is the first one divided by this (10⁴ by custom).
         final_divisor: f64,
     },
     /// Cycles of a straight warm-up from `least` and half a cosine down to `least` again.
     WarmupCosine {
-        /// The greatest rate of the first cycle.
-        greatest: f64,
+        /// The largest rate of the first cycle.
+        largest: f64,
         /// The rate at both ends of a cycle.
         least: f64,
         /// The length of the first cycle, warm-up included.
@@ -88,7 +88,7 @@ pub enum Schedule {
         warmup: u64,
         /// Each cycle is this many times as long as the last, apart from the warm-up.
         stretch: f64,
-        /// Each cycle's greatest rate is this many times the last one's.
+        /// Each cycle's largest rate is this many times the last one's.
         decay: f64,
     },
     /// timm's cosine: warm-up in a straight line from `start`, during which the cosine goes on underneath; then half a
@@ -126,15 +126,15 @@ impl Schedule {
                 value * if time < warmup { at / warmup as f64 } else { 1.0 }
             }
             Schedule::Cosine { rate, least, total } => cosine(rate, least, fraction(at, total as f64)),
-            Schedule::OneCycle { greatest, total, rising, divisor, final_divisor } => {
-                one_cycle(at, greatest, total as f64, rising, divisor, final_divisor)
+            Schedule::OneCycle { largest, total, rising, divisor, final_divisor } => {
+                one_cycle(at, largest, total as f64, rising, divisor, final_divisor)
             }
-            Schedule::WarmupCosine { greatest, least, cycle, warmup, stretch, decay } => {
+            Schedule::WarmupCosine { largest, least, cycle, warmup, stretch, decay } => {
                 let (index, within, length) = locate_cycle(time, cycle, warmup, stretch);
-                let greatest = greatest * decay.powi(index);
+                let largest = largest * decay.powi(index);
                 match within < warmup as f64 {
-                    true => least + (greatest - least) * within / warmup as f64,
-                    false => cosine(greatest, least, fraction(within - warmup as f64, length - warmup as f64)),
+                    true => least + (largest - least) * within / warmup as f64,
+                    false => cosine(largest, least, fraction(within - warmup as f64, length - warmup as f64)),
                 }
             }
             Schedule::TimmCosine { rate, least, total, warmup, start, prefix } => {
@@ -155,13 +155,11 @@ impl Schedule {
             | Schedule::Step { rate, .. }
             | Schedule::MultiStep { rate, .. }
             | Schedule::Polynomial { rate, .. } => *rate *= by,
-            Schedule::OneCycle { greatest, .. } => *greatest *= by,
+            Schedule::OneCycle { largest, .. } => *largest *= by,
             Schedule::Cosine { rate, least, .. } | Schedule::Linear { rate, least, .. } => {
                 [rate, least].into_iter().for_each(|rate| *rate *= by)
             }
-            Schedule::WarmupCosine { greatest, least, .. } => {
-                [greatest, least].into_iter().for_each(|rate| *rate *= by)
-            }
+            Schedule::WarmupCosine { largest, least, .. } => [largest, least].into_iter().for_each(|rate| *rate *= by),
             Schedule::TimmCosine { rate, least, start, .. } => {
                 [rate, least, start].into_iter().for_each(|rate| *rate *= by);
             }
@@ -180,12 +178,12 @@ fn cosine(from: f64, to: f64, fraction: f64) -> f64 {
     to + (from - to) * (1.0 + (PI * fraction).cos()) / 2.0
 }
 
-fn one_cycle(at: f64, greatest: f64, total: f64, rising: f64, divisor: f64, final_divisor: f64) -> f64 {
-    let first = greatest / divisor;
+fn one_cycle(at: f64, largest: f64, total: f64, rising: f64, divisor: f64, final_divisor: f64) -> f64 {
+    let first = largest / divisor;
     let top = rising * total - 1.0;
     match at <= top {
-        true => cosine(first, greatest, fraction(at, top)),
-        false => cosine(greatest, first / final_divisor, fraction(at - top, total - 1.0 - top)),
+        true => cosine(first, largest, fraction(at, top)),
+        false => cosine(largest, first / final_divisor, fraction(at - top, total - 1.0 - top)),
     }
 }
 

@@ -80,7 +80,7 @@ impl Scope {
     }
 
     /// Builds a block whose intermediate values are computed again in the backward pass instead of being kept.
-    /// Statistics followed inside are handed out of the block.
+    /// Statistics followed inside are returned of the block.
     pub fn recomputed(&self, x: &Tensor, block: impl FnOnce(&Scope, &Tensor) -> Tensor) -> Tensor {
         let mut followed = Vec::new();
         let results = x.trace().call(std::slice::from_ref(x), true, |inputs| {

@@ -19,7 +19,7 @@ fn figures(what: &str, name: &str) -> Vec<f64> {
 #[track_caller]
 fn assert_close(name: &str, actual: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(actual.len(), expected.len(), "{name}");
-    let scale = expected.iter().fold(0.0f64, |greatest, value| greatest.max(value.abs()));
+    let scale = expected.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
     for (a, e) in actual.iter().zip(expected) {
         assert!((a - e).abs() <= tolerance * scale, "{name}: {actual:?} is not {expected:?}");
     }
@@ -174,8 +174,8 @@ fn losses_over_masks_equal_the_authors() {
     // One channel, so NCHW and NHWC hold the same elements in the same order.
     let logits = wave(&[2, 4, 5, 1], 0.5, 2.0);
     let mut mask = vec![0f32; 40];
-    for place in [7, 8, 12, 13, 20 + 1, 20 + 6] {
-        mask[place] = 1.0;
+    for position in [7, 8, 12, 13, 20 + 1, 20 + 6] {
+        mask[position] = 1.0;
     }
     let mask = HostTensor::new([2, 4, 5, 1], &mask).unwrap();
     let empty = HostTensor::zeros(mask.shape().clone());
@@ -207,7 +207,7 @@ fn padding_counts_nothing() {
 #[test]
 fn schedules_equal_pytorch_and_timm() {
     let timm = |prefix| Schedule::TimmCosine { rate: 0.1, least: 0.001, total: 10, warmup: 3, start: 1e-4, prefix };
-    let one_cycle = Schedule::OneCycle { greatest: 0.2, total: 20, rising: 0.3, divisor: 25.0, final_divisor: 1e4 };
+    let one_cycle = Schedule::OneCycle { largest: 0.2, total: 20, rising: 0.3, divisor: 25.0, final_divisor: 1e4 };
     let cases = [
         ("step", Schedule::Step { rate: 0.1, every: 3, factor: 0.5 }),
         ("multi_step", Schedule::MultiStep { rate: 0.1, milestones: vec![2, 5], factor: 0.3 }),

@@ -251,7 +251,7 @@ fn a_bias_before_a_norm_changes_the_running_mean_alone() {
     );
 }
 
-/// A value without places and channels is a mistake that is told, not a panic.
+/// A value without positions and channels is a mistake that is told, not a panic.
 #[test]
 fn a_pending_norm_of_too_few_axes_is_refused() {
     let trace = Trace::new();

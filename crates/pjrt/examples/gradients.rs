@@ -2,7 +2,7 @@
 //! `cargo run --release -p octant-pjrt --example gradients [PLUGIN|auto] [MODEL:SIDE:BATCH...]`.
 //!
 //! After one step of SGD with momentum from nothing, the momentum of a variable is its gradient. For every variable the
-//! greatest difference is taken relative to the greatest value of that gradient, or to a thousandth of the greatest of
+//! largest difference is taken relative to the largest value of that gradient, or to a thousandth of the largest of
 //! all where that is more: the gradients of biases before a batch norm are nothing but rounding. Printed are the median
 //! and the worst, with the device's products as exact as it can and in its fast way.
 
@@ -115,20 +115,20 @@ fn gradients(
     slots.map(|(entry, output)| Ok((entry.name.clone(), output.to_host()?))).collect()
 }
 
-/// The greatest difference of every gradient relative to its greatest value, least first; see the head of this file.
+/// The largest difference of every gradient relative to its largest value, least first; see the head of this file.
 fn compare(given: &[(String, HostTensor)], expected: &[(String, HostTensor)]) -> Vec<(f64, String)> {
-    let least = 1e-3 * expected.iter().map(|(_, gradient)| greatest(gradient)).fold(f64::MIN_POSITIVE, f64::max);
+    let least = 1e-3 * expected.iter().map(|(_, gradient)| largest(gradient)).fold(f64::MIN_POSITIVE, f64::max);
     let of = |((name, given), (_, expected)): (&(String, HostTensor), &(String, HostTensor))| {
-        let greatest = greatest(expected).max(least);
+        let largest = largest(expected).max(least);
         let (given, expected) = (given.to_f64s(), expected.to_f64s());
         let difference = given.iter().zip(&expected).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()));
-        (difference / greatest, name.clone())
+        (difference / largest, name.clone())
     };
     let mut differences: Vec<(f64, String)> = given.iter().zip(expected).map(of).collect();
     differences.sort_by(|a, b| a.0.total_cmp(&b.0));
     differences
 }
 
-fn greatest(gradient: &HostTensor) -> f64 {
+fn largest(gradient: &HostTensor) -> f64 {
     gradient.to_f64s().into_iter().fold(0.0, |most, value| most.max(value.abs()))
 }

@@ -2,7 +2,7 @@
 //! `cargo run --release -p octant-pjrt --example kernels [PLUGIN|auto]`.
 //!
 //! Every line is a convolution layer with the gradients of both operands. It names the kernels that the program calls and the
-//! greatest difference relative to the greatest value. `octant selftest` makes the same checks beside the conformance suite.
+//! largest difference relative to the largest value. `octant selftest` makes the same checks beside the conformance suite.
 
 use octant_conformance::layers::{LAYERS, check_magnitudes, check_nan};
 use octant_pjrt::discover::{self, PluginKind};

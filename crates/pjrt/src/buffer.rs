@@ -167,7 +167,7 @@ impl Drop for Buffer {
 /// A tensor on its way to the host.
 pub struct PendingHostTensor {
     shape: Shape,
-    /// Empty only after the copy is complete and the bytes have been handed out.
+    /// Empty only after the copy is complete and the bytes have been returned.
     bytes: Option<AlignedBytes>,
     done: Event,
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// The value of a compiler flag.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Flag {
-    /// Text; XLA also parses numbers and truth values from text.
+    /// Text; XLA also parses numbers and bools from text.
     Text(String),
-    /// A truth value.
+    /// A bool.
     Bool(bool),
     /// A whole number.
     Int(i64),

@@ -1,6 +1,6 @@
 //! Finding plugins that are already on this machine.
 //!
-//! People have them in many places: named in the environment, in Octant's own cache (see [`crate::install`]), in the
+//! People have them in many positions: named in the environment, in Octant's own cache (see [`crate::install`]), in the
 //! packages of the Python they use, or where the makers of TPU machines and notebooks put them. The first place wins,
 //! and every find says where it came from.
 
@@ -117,21 +117,21 @@ struct Places {
 impl Places {
     fn of_this_machine() -> Places {
         let variable = |name: &str| std::env::var_os(name);
-        let mut places = Places { named: named_in_environment(variable), packages: Vec::new() };
+        let mut positions = Places { named: named_in_environment(variable), packages: Vec::new() };
         let cache = cache_folder().join("plugins");
         for kind in PluginKind::KNOWN {
-            places.packages.push((cache.join(kind.name()), "installed by Octant".to_string()));
+            positions.packages.push((cache.join(kind.name()), "installed by Octant".to_string()));
         }
-        places.packages.extend(python_packages().into_iter().map(|path| (path, "a package of python3".to_string())));
-        places.packages.extend(well_known_packages().into_iter().map(|path| {
+        positions.packages.extend(python_packages().into_iter().map(|path| (path, "a package of python3".to_string())));
+        positions.packages.extend(well_known_packages().into_iter().map(|path| {
             let origin = format!("a package in {}", path.display());
             (path, origin)
         }));
         // Where images of TPU machines have it, for use without Python.
         for path in ["/lib/libtpu.so", "/usr/lib/libtpu.so", "/usr/local/lib/libtpu.so"] {
-            places.named.push((PathBuf::from(path), "part of this machine's image".to_string()));
+            positions.named.push((PathBuf::from(path), "part of this machine's image".to_string()));
         }
-        places
+        positions
     }
 
     fn search(&self) -> Vec<Found> {
@@ -229,7 +229,7 @@ mod tests {
         touch(&root.join("site-packages/jax_plugins/xla_cuda12/xla_cuda_plugin.so"));
         fs::create_dir(root.join("site-packages/libtpu-0.0.51.dist-info")).unwrap();
         fs::create_dir(root.join("site-packages/jax_cuda12_pjrt-0.11.2.dist-info")).unwrap();
-        let places = Places {
+        let positions = Places {
             named: vec![
                 (root.join(own), "named by OCTANT_PJRT_PLUGIN".into()),
                 (root.join(image), "part of this machine's image".into()),
@@ -240,7 +240,7 @@ mod tests {
                 (root.join("site-packages"), "found twice".into()),
             ],
         };
-        let found = places.search();
+        let found = positions.search();
         let summary: Vec<_> = found.iter().map(|found| (found.kind, found.version.as_deref())).collect();
         assert_eq!(
             summary,

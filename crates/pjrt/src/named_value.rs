@@ -15,7 +15,7 @@ pub enum Value {
     Ints(Vec<i64>),
     /// A floating-point number.
     Float(f32),
-    /// A truth value.
+    /// A bool.
     Bool(bool),
 }
 

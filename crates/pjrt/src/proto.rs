@@ -23,7 +23,7 @@ impl Message {
         self
     }
 
-    /// A truth value that is left out when false.
+    /// A bool that is left out when false.
     pub(crate) fn bool(&mut self, field: u32, value: bool) -> &mut Self {
         self.int(field, value as i64)
     }
@@ -48,7 +48,7 @@ impl Message {
         self.bytes(field, &packed.bytes)
     }
 
-    /// A member of a `oneof` that is an integer or truth value: written even when zero, because being there is what
+    /// A member of a `oneof` that is an integer or bool: written even when zero, because being there is what
     /// says which member it is.
     pub(crate) fn chosen_int(&mut self, field: u32, value: i64) -> &mut Self {
         self.tag(field, VARINT);
@@ -84,7 +84,7 @@ impl Message {
 /// A field of a message that is being read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Field<'a> {
-    /// An integer or truth value.
+    /// An integer or bool.
     Int(u64),
     /// Text, bytes, or a message within the message.
     Bytes(&'a [u8]),
@@ -118,9 +118,9 @@ fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
 
 fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
-    for place in 0..10 {
+    for position in 0..10 {
         let [byte, ..] = *take(bytes, 1)? else { return None };
-        value |= u64::from(byte & 0x7f) << (7 * place);
+        value |= u64::from(byte & 0x7f) << (7 * position);
         if byte < 0x80 {
             return Some(value);
         }

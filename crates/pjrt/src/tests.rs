@@ -5,7 +5,7 @@ use crate::{Buffer, Client, CompileOptions, Flag, NamedValues, PjrtError, Value}
 use octant_tensor::HostTensor;
 use std::sync::{MutexGuard, PoisonError, mpsc};
 
-/// Checks at its end that everything the fake handed out has been given back.
+/// Checks at its end that everything the fake returned has been given back.
 struct Ledger(#[allow(dead_code)] MutexGuard<'static, ()>);
 
 impl Ledger {

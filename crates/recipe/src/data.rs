@@ -32,8 +32,8 @@ pub trait Surroundings {
     fn cache(&self) -> PathBuf;
 
     /// A place as a path on this machine; what lies elsewhere may be fetched.
-    fn local(&self, place: &Path) -> Result<PathBuf> {
-        Ok(place.to_path_buf())
+    fn local(&self, position: &Path) -> Result<PathBuf> {
+        Ok(position.to_path_buf())
     }
 
     /// Does work that reads every sample of a data set, and may show how far it is.
@@ -169,10 +169,10 @@ fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
     Ok(Arc::new(open(split).or_else(|error| if split == Split::Test { open(Split::Train) } else { Err(error) })?))
 }
 
-fn open_boxes(place: &Path, split: Split, source: &DataSource) -> Opened {
+fn open_boxes(position: &Path, split: Split, source: &DataSource) -> Opened {
     let part = if split == Split::Train { Part::Train } else { Part::Val };
     let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
-    Ok(Arc::new(detection::open(place, part)?.restricted(&only, source.single_class)))
+    Ok(Arc::new(detection::open(position, part)?.restricted(&only, source.single_class)))
 }
 
 /// The table of a split, or the only table there is.
@@ -265,10 +265,12 @@ fn left_out(recipe: &Recipe, sets: &[&dyn Dataset]) -> Option<String> {
     lines.sort();
     lines.dedup();
     let first = lines.first()?;
-    let place = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
+    let position = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
     Some(match lines.len() {
         1 => format!("a label is left out: {first}"),
-        count => format!("{count} labels are left out; the first is {first}; `octant data verify {place}` lists them"),
+        count => {
+            format!("{count} labels are left out; the first is {first}; `octant data verify {position}` lists them")
+        }
     })
 }
 
@@ -305,8 +307,8 @@ fn files(
     surroundings: &dyn Surroundings,
 ) -> Result<[Arc<dyn Dataset>; 2]> {
     let source = &recipe.data;
-    let place = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
-    let folder = &surroundings.local(place)?;
+    let position = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
+    let folder = &surroundings.local(position)?;
     if !folder.exists() {
         refuse!("there is no {}; `data.dir` should be {about}", folder.display());
     }

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 /// A key that has a flag.
 pub struct FlaggedKey {
     /// Where the key lies; `*` stands for every phase: `phases.*.schedule.lr`.
-    pub place: String,
+    pub position: String,
     /// What is known about it.
     pub spec: OptionSpec,
 }
@@ -23,21 +23,21 @@ pub fn flags() -> Vec<FlaggedKey> {
     found
 }
 
-fn collect(specs: Vec<OptionSpec>, place: &str, found: &mut Vec<FlaggedKey>) {
+fn collect(specs: Vec<OptionSpec>, position: &str, found: &mut Vec<FlaggedKey>) {
     for mut spec in specs {
-        let key = format!("{place}{}", spec.key);
+        let key = format!("{position}{}", spec.key);
         let inner = std::mem::take(&mut spec.inner);
         let below = format!("{key}{}", if spec.is_list { ".*." } else { "." });
         if spec.flag.is_some() {
-            found.push(FlaggedKey { place: key, spec });
+            found.push(FlaggedKey { position: key, spec });
         }
         collect(inner, &below, found);
     }
 }
 
 /// Writes a value at a place; `*` reaches all phases. The learning rate of a burn-in is not that of the other phases.
-pub fn apply(table: &mut Table, place: &str, value: Value) -> Result<()> {
-    let Some((list, rest)) = place.split_once(".*.") else { return set(table, place, value) };
+pub fn apply(table: &mut Table, position: &str, value: Value) -> Result<()> {
+    let Some((list, rest)) = position.split_once(".*.") else { return set(table, position, value) };
     let is_burn_in = |item: &Value| item.get("name").and_then(Value::as_str) == Some(BURN_IN);
     let items = table.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
     for (number, _) in items.iter().enumerate().filter(|(_, item)| rest != "schedule.lr" || !is_burn_in(item)) {
@@ -76,7 +76,7 @@ pub fn apply_lengths(table: &mut Table, lengths: &Lengths) -> Result<()> {
     let mut left = lengths.epochs;
     let last = phases.len().saturating_sub(1);
     for (index, phase) in phases.iter().enumerate() {
-        let place = |key: &str| format!("phases.{index}.{key}");
+        let position = |key: &str| format!("phases.{index}.{key}");
         // What is not a length stays as it is, and is refused when the recipe is checked.
         let written = phase.get("epochs").and_then(Value::as_integer).and_then(|epochs| u64::try_from(epochs).ok());
         let Some(mut epochs) = written else { continue };
@@ -86,13 +86,13 @@ pub fn apply_lengths(table: &mut Table, lengths: &Lengths) -> Result<()> {
         if is_burn_in(phase) {
             epochs = lengths.burn_epochs.unwrap_or(epochs);
             if let Some(rate) = lengths.burn_lr {
-                set(table, &place("schedule.lr"), Value::Float(rate))?;
+                set(table, &position("schedule.lr"), Value::Float(rate))?;
             }
         } else if let Some(left) = &mut left {
             epochs = if index == last { *left } else { epochs.min(*left) };
             *left -= epochs;
         }
-        set(table, &place("epochs"), Value::Integer(epochs as i64))?;
+        set(table, &position("epochs"), Value::Integer(epochs as i64))?;
     }
     Ok(())
 }

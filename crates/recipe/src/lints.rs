@@ -96,8 +96,8 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
 fn shared_images(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
     let [trained, judged] = [train, valid].map(files);
     let known: HashSet<&String> = trained.iter().collect();
-    if let Some(place) = judged.iter().find(|place| known.contains(place)) {
-        return Some(format!("{place} is in the training and in the validation data; split them anew"));
+    if let Some(position) = judged.iter().find(|position| known.contains(position)) {
+        return Some(format!("{position} is in the training and in the validation data; split them anew"));
     }
     if let Some((copy, original)) = copied_file(&trained, &judged) {
         return Some(format!(
@@ -113,20 +113,22 @@ fn shared_images(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
 
 /// The files that samples come from, where they come from files.
 fn files(dataset: &dyn Dataset) -> Vec<String> {
-    let places = (0..dataset.len().min(100_000)).map(|index| dataset.location(index));
-    places.filter(|place| place.contains(['/', '\\'])).collect()
+    let positions = (0..dataset.len().min(100_000)).map(|index| dataset.location(index));
+    positions.filter(|position| position.contains(['/', '\\'])).collect()
 }
 
 /// A file that is there twice under different names. Only files of the same length are read, and not too many.
 fn copied_file(trained: &[String], judged: &[String]) -> Option<(String, String)> {
     const READ: usize = 2000;
-    let length = |place: &String| std::fs::metadata(place).ok().filter(|file| file.is_file()).map(|file| file.len());
+    let length =
+        |position: &String| std::fs::metadata(position).ok().filter(|file| file.is_file()).map(|file| file.len());
     let mut by_length: HashMap<u64, Vec<&String>> = HashMap::new();
-    trained
-        .iter()
-        .for_each(|place| length(place).into_iter().for_each(|len| by_length.entry(len).or_default().push(place)));
-    let alike = |place: &String| length(place).and_then(|length| by_length.get(&length)).into_iter().flatten().copied();
-    let pairs = judged.iter().flat_map(|place| alike(place).map(move |original| (place, original)));
+    trained.iter().for_each(|position| {
+        length(position).into_iter().for_each(|len| by_length.entry(len).or_default().push(position))
+    });
+    let alike =
+        |position: &String| length(position).and_then(|length| by_length.get(&length)).into_iter().flatten().copied();
+    let pairs = judged.iter().flat_map(|position| alike(position).map(move |original| (position, original)));
     let same = |(copy, original): &(&String, &String)| match (std::fs::read(copy), std::fs::read(original)) {
         (Ok(copy), Ok(original)) => copy == original,
         _ => false,

@@ -235,11 +235,11 @@ fn rate(
         }
         ScheduleKind::Cosine => Schedule::Cosine { rate, least, total },
         ScheduleKind::OneCycle => {
-            Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
+            Schedule::OneCycle { largest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
         }
         ScheduleKind::WarmupCosine => {
             let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
-            Schedule::WarmupCosine { greatest: rate, least, cycle: total, warmup, stretch, decay }
+            Schedule::WarmupCosine { largest: rate, least, cycle: total, warmup, stretch, decay }
         }
         ScheduleKind::TimmCosine => {
             let start = schedule.warmup_lr.unwrap_or(least);

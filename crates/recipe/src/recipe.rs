@@ -3,7 +3,7 @@
 //! Keys that reach the step, the loop or a phase are declared where they are used, in `octant_train`; the rest is here.
 
 use crate::transform::Transforms;
-use octant_data::Step;
+use octant_data::TransformStep;
 use octant_data::detection::AugmentSettings;
 use octant_train::options::{OptionError, Options, Setting, one_of};
 use octant_train::run::RunOptions;
@@ -189,10 +189,10 @@ options! {
 
 impl DegradeOptions {
     /// The steps at the end of a transform.
-    pub fn steps(&self) -> Vec<Step> {
-        let holes = self.holes.filter(|&count| count > 0).map(|count| Step::Holes { count, share: 0.3 });
-        let shrink = self.shrink.filter(|&factor| factor > 1).map(|factor| Step::Shrink { factor });
-        let noise = self.noise.map(|[low, high]| Step::Noise { sigma: (low as f32, high as f32) });
+    pub fn steps(&self) -> Vec<TransformStep> {
+        let holes = self.holes.filter(|&count| count > 0).map(|count| TransformStep::Holes { count, share: 0.3 });
+        let shrink = self.shrink.filter(|&factor| factor > 1).map(|factor| TransformStep::Shrink { factor });
+        let noise = self.noise.map(|[low, high]| TransformStep::Noise { sigma: (low as f32, high as f32) });
         [holes, shrink, noise].into_iter().flatten().collect()
     }
 }
@@ -385,11 +385,14 @@ impl Setting for Cores {
         "a whole number or `all`".into()
     }
 
-    fn read(value: &Value, place: &str) -> Result<Cores, OptionError> {
+    fn read(value: &Value, position: &str) -> Result<Cores, OptionError> {
         match value {
             Value::String(word) if word == "all" => Ok(Cores::All),
-            Value::Integer(_) => usize::read(value, place).map(Cores::Count),
-            _ => Err(OptionError::value(place, format!("must be {}, not {value}", one_of(&["a whole number", "all"])))),
+            Value::Integer(_) => usize::read(value, position).map(Cores::Count),
+            _ => Err(OptionError::value(
+                position,
+                format!("must be {}, not {value}", one_of(&["a whole number", "all"])),
+            )),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
 use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
 use octant_train::Values;
-use octant_train::run::{Plan, Summary, Watched, Watcher, run};
+use octant_train::run::{RunPlan, Summary, Watched, Watcher, run};
 use octant_zoo::Entry;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
 }
 
 /// Everything that a run is made of, as the recipe says. What `initial` names starts from there.
-pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<Plan<'a>> {
+pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<RunPlan<'a>> {
     refuse_ignored_sizes(recipe)?;
     let phases = phases(recipe, data)?;
     if phases.is_empty() {
         refuse!("there is nothing to do: no phase lasts an epoch; give `epochs`");
     }
     let entry = octant_zoo::find(&recipe.model)?;
-    Ok(Plan {
+    Ok(RunPlan {
         backend,
         mesh: mesh(recipe.cores, backend)?,
         compile: Default::default(),

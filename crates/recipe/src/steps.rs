@@ -1,4 +1,4 @@
-//! The steps of transforms, as they are documented. Tests compare the list with what [`octant_data::Step`] understands.
+//! The steps of transforms, as they are documented. Tests compare the list with what [`octant_data::TransformStep`] understands.
 
 /// One step.
 pub struct StepEntry {
@@ -91,10 +91,10 @@ pub const STEPS: [StepEntry; 30] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use octant_data::Step;
+    use octant_data::TransformStep;
     use toml::{Table, Value};
 
-    fn read(text: &str) -> Result<Step, String> {
+    fn read(text: &str) -> Result<TransformStep, String> {
         let table: Table = format!("v = {{ {text} }}").parse().unwrap();
         table["v"].clone().try_into().map_err(|error: toml::de::Error| error.message().to_string())
     }

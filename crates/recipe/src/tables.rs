@@ -62,8 +62,8 @@ pub fn text(name: &str) -> Option<&'static str> {
 }
 
 /// Writes a value at a dotted place, such as `phases.0.schedule.lr`.
-pub fn set(table: &mut Table, place: &str, value: Value) -> Result<()> {
-    let (last, path) = place
+pub fn set(table: &mut Table, position: &str, value: Value) -> Result<()> {
+    let (last, path) = position
         .split('.')
         .collect::<Vec<_>>()
         .split_last()
@@ -75,22 +75,22 @@ pub fn set(table: &mut Table, place: &str, value: Value) -> Result<()> {
         inside = match (inside, part.parse::<usize>()) {
             (Value::Array(items), Ok(index)) => {
                 let count = items.len();
-                items.get_mut(index).ok_or_else(|| refusal!("{place}: there are only {count}, counted from 0"))?
+                items.get_mut(index).ok_or_else(|| refusal!("{position}: there are only {count}, counted from 0"))?
             }
             (Value::Table(inner), _) => inner.entry(part).or_insert_with(|| Value::Table(Table::new())),
-            _ => refuse!("{place}: {part} has nothing inside"),
+            _ => refuse!("{position}: {part} has nothing inside"),
         };
     }
     match inside {
         Value::Table(inner) if last == "optimizer" => auto::choose_optimizer(inner, value),
         Value::Table(inner) => drop(inner.insert(last.clone(), value)),
-        _ => refuse!("{place} is not a place in a recipe"),
+        _ => refuse!("{position} is not a place in a recipe"),
     }
     *table = match root {
         Value::Table(table) => table,
         _ => unreachable!("the root stays a table"),
     };
-    if let Some(phase) = place.strip_suffix(".schedule.lr") {
+    if let Some(phase) = position.strip_suffix(".schedule.lr") {
         auto::keep_rate(table, phase);
     }
     Ok(())
@@ -98,8 +98,8 @@ pub fn set(table: &mut Table, place: &str, value: Value) -> Result<()> {
 
 /// Writes `KEY=VALUE`; the value is TOML, or text when it is not.
 pub fn set_text(table: &mut Table, assignment: &str) -> Result<()> {
-    let (place, text) = assignment.split_once('=').ok_or_else(|| refusal!("{assignment}: write KEY=VALUE"))?;
-    set(table, place.trim(), parsed(text))
+    let (position, text) = assignment.split_once('=').ok_or_else(|| refusal!("{assignment}: write KEY=VALUE"))?;
+    set(table, position.trim(), parsed(text))
 }
 
 /// All recipes that come with the program.

@@ -2,7 +2,7 @@
 
 use crate::error::refuse;
 use crate::{Recipe, Result};
-use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Step, Transform};
+use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Transform, TransformStep};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
 use octant_train::choice;
@@ -56,14 +56,14 @@ impl Setting for Transforms {
         format!("{}, or a list of steps", NamedTransform::expected())
     }
 
-    fn read(value: &Value, place: &str) -> Result<Transforms, OptionError> {
+    fn read(value: &Value, position: &str) -> Result<Transforms, OptionError> {
         match value {
             Value::Array(items) => {
-                let steps = items.iter().enumerate().map(|(number, item)| step(item, &format!("{place}.{number}")));
+                let steps = items.iter().enumerate().map(|(number, item)| step(item, &format!("{position}.{number}")));
                 Ok(Transforms::Steps(Pipeline::new(steps.collect::<Result<Vec<_>, _>>()?)))
             }
-            Value::String(_) => NamedTransform::read(value, place).map(Transforms::Named),
-            _ => Err(not_a_choice(value, place, &[&NamedTransform::choices()[..], &["a list of steps"]].concat())),
+            Value::String(_) => NamedTransform::read(value, position).map(Transforms::Named),
+            _ => Err(not_a_choice(value, position, &[&NamedTransform::choices()[..], &["a list of steps"]].concat())),
         }
     }
 
@@ -90,11 +90,11 @@ fn shortest(value: Value) -> Value {
 }
 
 /// One step of a pipeline.
-fn step(value: &Value, place: &str) -> Result<Step, OptionError> {
+fn step(value: &Value, position: &str) -> Result<TransformStep, OptionError> {
     value
         .clone()
         .try_into()
-        .map_err(|error: toml::de::Error| OptionError::value(place, explained(error.message(), value)))
+        .map_err(|error: toml::de::Error| OptionError::value(position, explained(error.message(), value)))
 }
 
 /// What serde says about a step, without the names of Rust's types.
@@ -134,7 +134,7 @@ fn in_words(message: &str) -> String {
         ("expected f32", "but a number is wanted"),
         ("expected f64", "but a number is wanted"),
         ("expected a tuple of size 2", "but two numbers are wanted"),
-        ("internally tagged enum Step", "a table with `op`"),
+        ("internally tagged enum TransformStep", "a table with `op`"),
         ("enum ", "one of the "),
         ("struct ", "a table of "),
         ("expected", "but wanted is"),
@@ -159,7 +159,7 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
     Ok(match (name, learns) {
         (NamedTransform::None, _) => Pipeline::default(),
         (NamedTransform::Model, _) | (NamedTransform::Finetune, false) if crop >= 1.0 => {
-            Pipeline::new([Step::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
+            Pipeline::new([TransformStep::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
         }
         (NamedTransform::Model, _) | (NamedTransform::Finetune, false) => Pipeline::imagenet_eval(side, crop, filter),
         (NamedTransform::Finetune, true) => Pipeline::finetune_train(side),
@@ -167,15 +167,19 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
         (NamedTransform::Imagenet, false) => Pipeline::imagenet_eval(side, crop, filter),
         (NamedTransform::CifarFinetune, true) => Pipeline::cifar_finetune_train(side),
         (NamedTransform::CifarFinetune, false) | (NamedTransform::CifarEval, _) => Pipeline::cifar_finetune_eval(side),
-        (NamedTransform::Detect, _) => Pipeline::new([Step::Letterbox { side }]),
+        (NamedTransform::Detect, _) => Pipeline::new([TransformStep::Letterbox { side }]),
         (NamedTransform::Translate, true) => {
             let larger = (side * 286).div_ceil(256);
             let method = Method::new(filter, Semantics::Pil);
-            let crop = Step::RandomCrop { size: (side, side), padding: 0, fill: 0 };
-            Pipeline::new([Step::Resize { size: (larger, larger), method }, crop, Step::FlipHorizontally { p: 0.5 }])
+            let crop = TransformStep::RandomCrop { size: (side, side), padding: 0, fill: 0 };
+            Pipeline::new([
+                TransformStep::Resize { size: (larger, larger), method },
+                crop,
+                TransformStep::FlipHorizontally { p: 0.5 },
+            ])
         }
         (NamedTransform::Translate, false) => {
-            Pipeline::new([Step::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
+            Pipeline::new([TransformStep::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
         }
         (NamedTransform::Restore, learns) => {
             // What is restored has the model's size after it was made smaller.
@@ -183,11 +187,11 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
             let side = side * degrade.shrink.unwrap_or(1);
             let crop = match learns {
                 true => vec![
-                    Step::RandomCrop { size: (side, side), padding: 0, fill: 0 },
-                    Step::FlipHorizontally { p: 0.5 },
-                    Step::FlipVertically { p: 0.5 },
+                    TransformStep::RandomCrop { size: (side, side), padding: 0, fill: 0 },
+                    TransformStep::FlipHorizontally { p: 0.5 },
+                    TransformStep::FlipVertically { p: 0.5 },
                 ],
-                false => vec![Step::CenterCrop { size: (side, side) }],
+                false => vec![TransformStep::CenterCrop { size: (side, side) }],
             };
             Pipeline::new([crop, degrade.steps()].concat())
         }

@@ -9,7 +9,7 @@ use octant_events::RunDirectory;
 use octant_recipe::{LocalFiles, Recipe, check, data, phases, set_text, table, transform};
 use octant_runtime::{CompileOptions, Mesh};
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, Plan, StepReport, Watched, Watcher, run};
+use octant_train::run::{Ending, EpochReport, RunPlan, StepReport, Watched, Watcher, run};
 use octant_train::{Phase, Session};
 use std::cell::Cell;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn trained(recipe: &Recipe, folder: &Path, looks: u64) -> Vec<Vec<(String, f64)>
     let backend = CpuBackend::new().unwrap();
     let data = data(recipe, &[], &LocalFiles { cache: folder.join("cache") }).unwrap();
     let entry = octant_zoo::find(&recipe.model).unwrap();
-    let plan = Plan {
+    let plan = RunPlan {
         backend: &backend,
         mesh: Mesh::single(),
         compile: CompileOptions::default(),

@@ -21,7 +21,7 @@ pub struct Timeline {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     /// Who did it: a device, or the host.
-    pub place: String,
+    pub position: String,
     /// Where in that place: a stream of a GPU, a thread of the host.
     pub lane: String,
     /// What it was, such as the name of a kernel.
@@ -50,12 +50,12 @@ const PROGRAM: &str = "program";
 
 impl Timeline {
     /// The parts of one run after another, as if they had run once: for backends that only keep sums.
-    pub fn of_parts(place: &str, parts: &[Part]) -> Timeline {
+    pub fn of_parts(position: &str, parts: &[Part]) -> Timeline {
         let mut start = Duration::ZERO;
         let span = |part: &Part| {
             let (name, length) = (format!("{} {}", part.what, part.path).trim_end().to_string(), part.time);
             start += length;
-            Span { place: place.into(), lane: PROGRAM.into(), name, start: start - length, length }
+            Span { position: position.into(), lane: PROGRAM.into(), name, start: start - length, length }
         };
         Timeline { spans: parts.iter().map(span).collect() }
     }
@@ -63,14 +63,14 @@ impl Timeline {
     /// The time of everything of one name on the devices, in order of first appearance.
     pub fn parts(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
-        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut positions: HashMap<&str, usize> = HashMap::new();
         for span in self.spans.iter().filter(|span| span.is_device_work()) {
-            let place = *places.entry(&span.name).or_insert_with(|| {
+            let position = *positions.entry(&span.name).or_insert_with(|| {
                 let (what, path) = (span.name.clone(), String::new());
                 parts.push(Part { what, path, time: Duration::ZERO, flops: 0.0 });
                 parts.len() - 1
             });
-            parts[place].time += span.length;
+            parts[position].time += span.length;
         }
         parts
     }
@@ -79,7 +79,7 @@ impl Timeline {
     pub fn occupation(&self) -> Option<Occupation> {
         let mut devices: HashMap<&str, Vec<(Duration, Duration)>> = HashMap::new();
         for span in self.spans.iter().filter(|span| span.is_device_work()) {
-            devices.entry(&span.place).or_default().push((span.start, span.start + span.length));
+            devices.entry(&span.position).or_default().push((span.start, span.start + span.length));
         }
         let (all, busy, waiting) = devices.into_values().map(covered).max_by_key(|&(_, busy, _)| busy)?;
         let share = |part: Duration| part.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -105,7 +105,7 @@ fn covered(mut intervals: Vec<(Duration, Duration)>) -> (Duration, Duration, Dur
 impl Span {
     /// Summaries that profilers add (modules, scopes, steps) repeat the time of what they cover.
     fn is_device_work(&self) -> bool {
-        let watched = self.place.starts_with("/device:") && (self.lane.contains("Stream") || self.lane == "XLA Ops");
+        let watched = self.position.starts_with("/device:") && (self.lane.contains("Stream") || self.lane == "XLA Ops");
         watched || self.lane == PROGRAM
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn parts_add_up_what_devices_did_and_leave_summaries_out() {
         let span = |lane: &str, name: &str, milliseconds| Span {
-            place: "/device:GPU:0".into(),
+            position: "/device:GPU:0".into(),
             lane: lane.into(),
             name: name.into(),
             start: Duration::ZERO,
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn time_that_streams_share_counts_once_and_pauses_between_kernels_are_nobodys() {
         let span = |lane: &str, start, microseconds| Span {
-            place: "/device:GPU:0".into(),
+            position: "/device:GPU:0".into(),
             lane: lane.into(),
             name: "kernel".into(),
             start: Duration::from_micros(start),

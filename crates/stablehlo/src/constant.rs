@@ -17,7 +17,7 @@ pub fn dense(tensor: &HostTensor) -> String {
     if uniform(tensor).is_some() {
         return format!("dense<{}>", literal(tensor, 0));
     }
-    // Truth values are packed into bits in raw form, which is hard to get right and to read; they stay a list.
+    // Bools are packed into bits in raw form, which is hard to get right and to read; they stay a list.
     if count <= READABLE || tensor.dtype() == DType::Bool {
         return format!("dense<{}>", nested(tensor, 0, 0..count));
     }
@@ -54,32 +54,32 @@ fn hex(bytes: &[u8], size: usize) -> String {
     text
 }
 
-fn literal(tensor: &HostTensor, place: usize) -> String {
+fn literal(tensor: &HostTensor, position: usize) -> String {
     const SAME: &str = "the type was just looked at";
     match tensor.dtype() {
-        DType::Bool => (tensor.bytes()[place] != 0).to_string(),
-        DType::I8 => tensor.elements::<i8>().expect(SAME)[place].to_string(),
-        DType::I16 => tensor.elements::<i16>().expect(SAME)[place].to_string(),
-        DType::I32 => tensor.elements::<i32>().expect(SAME)[place].to_string(),
-        DType::I64 => tensor.elements::<i64>().expect(SAME)[place].to_string(),
-        DType::U8 => tensor.elements::<u8>().expect(SAME)[place].to_string(),
-        DType::U16 => tensor.elements::<u16>().expect(SAME)[place].to_string(),
-        DType::U32 => tensor.elements::<u32>().expect(SAME)[place].to_string(),
-        DType::U64 => tensor.elements::<u64>().expect(SAME)[place].to_string(),
+        DType::Bool => (tensor.bytes()[position] != 0).to_string(),
+        DType::I8 => tensor.elements::<i8>().expect(SAME)[position].to_string(),
+        DType::I16 => tensor.elements::<i16>().expect(SAME)[position].to_string(),
+        DType::I32 => tensor.elements::<i32>().expect(SAME)[position].to_string(),
+        DType::I64 => tensor.elements::<i64>().expect(SAME)[position].to_string(),
+        DType::U8 => tensor.elements::<u8>().expect(SAME)[position].to_string(),
+        DType::U16 => tensor.elements::<u16>().expect(SAME)[position].to_string(),
+        DType::U32 => tensor.elements::<u32>().expect(SAME)[position].to_string(),
+        DType::U64 => tensor.elements::<u64>().expect(SAME)[position].to_string(),
         DType::F16 => {
-            let value = tensor.elements::<f16>().expect(SAME)[place];
+            let value = tensor.elements::<f16>().expect(SAME)[position];
             decimal(value.to_f32()).unwrap_or_else(|| format!("0x{:04X}", value.to_bits()))
         }
         DType::BF16 => {
-            let value = tensor.elements::<bf16>().expect(SAME)[place];
+            let value = tensor.elements::<bf16>().expect(SAME)[position];
             decimal(value.to_f32()).unwrap_or_else(|| format!("0x{:04X}", value.to_bits()))
         }
         DType::F32 => {
-            let value = tensor.elements::<f32>().expect(SAME)[place];
+            let value = tensor.elements::<f32>().expect(SAME)[position];
             decimal(value).unwrap_or_else(|| format!("0x{:08X}", value.to_bits()))
         }
         DType::F64 => {
-            let value = tensor.elements::<f64>().expect(SAME)[place];
+            let value = tensor.elements::<f64>().expect(SAME)[position];
             decimal(value).unwrap_or_else(|| format!("0x{:016X}", value.to_bits()))
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 /// The type of a tensor's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
-    /// Truth values, one byte each, 0 or 1.
+    /// Bools, one byte each, 0 or 1.
     Bool,
     /// 8-bit signed integers.
     I8,
@@ -108,7 +108,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// A Rust type that is a tensor element. `bool` is not plain bytes in Rust, so truth values are read as `u8`
+/// A Rust type that is a tensor element. `bool` is not plain bytes in Rust, so bools are read as `u8`
 /// through [`crate::HostTensor::bytes`] or converted with [`crate::HostTensor::to_f64s`].
 pub trait Element: bytemuck::Pod + PartialOrd + fmt::Debug + Send + Sync {
     /// The matching element type.

@@ -109,7 +109,7 @@ impl HostTensor {
         HostTensor::from_bytes(self.shape.with_dims(dims), self.bytes.clone())
     }
 
-    /// The same tensor with every truth value 0 or 1, for elements that come from files; other types stay as they are.
+    /// The same tensor with every bool 0 or 1, for elements that come from files; other types stay as they are.
     pub fn with_clean_truth_values(self) -> HostTensor {
         if self.dtype() != DType::Bool || self.bytes.iter().all(|&byte| byte <= 1) {
             return self;

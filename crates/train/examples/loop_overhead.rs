@@ -10,7 +10,7 @@ use octant_events::RunDirectory;
 use octant_imaging::Image;
 use octant_nn::schedule::Schedule;
 use octant_runtime::{Buffer, CompileOptions, Mesh};
-use octant_train::run::{EpochReport, Plan, RunOptions, StepReport, Watched, Watcher, run};
+use octant_train::run::{EpochReport, RunOptions, RunPlan, StepReport, Watched, Watcher, run};
 use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Session, TrainError};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn work() -> f64 {
     const TICK: f64 = 10.0;
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = text.rsplit(") ").next().unwrap_or_default();
-    let ticks = |place: usize| after_name.split(' ').nth(place).and_then(|word| word.parse::<f64>().ok());
+    let ticks = |position: usize| after_name.split(' ').nth(position).and_then(|word| word.parse::<f64>().ok());
     ticks(11).zip(ticks(12)).map_or(f64::NAN, |(user, system)| (user + system) * TICK)
 }
 
@@ -149,7 +149,7 @@ fn whole(backend: &CpuBackend, data: &Arc<Ready>, stopwatch: &mut Stopwatch) -> 
         rate: Rate::Scheduled(Schedule::Cosine { rate: RATE, least: 0.0, total: STEPS * EPOCHS }, Pace::Step),
         transform: Arc::new(()),
     };
-    let plan = Plan {
+    let plan = RunPlan {
         backend,
         mesh: Mesh::single(),
         compile: CompileOptions::default(),

@@ -28,7 +28,7 @@ impl Inpaint {
     /// 1 in the middle third, 0 around it.
     fn hole(images: &Tensor) -> Tensor {
         let hidden = |row: usize, column: usize| (10..18).contains(&row) && (10..18).contains(&column);
-        let values: Vec<f32> = (0..28 * 28).map(|place| hidden(place / 28, place % 28) as u8 as f32).collect();
+        let values: Vec<f32> = (0..28 * 28).map(|position| hidden(position / 28, position % 28) as u8 as f32).collect();
         images.trace().constant(HostTensor::new([1, 28, 28, 1], &values).expect("784 values"))
     }
 }

@@ -21,7 +21,7 @@ pub struct Classify {
     pub mixed: bool,
 }
 
-/// The places of the running sums; in evaluation the confusion matrix follows.
+/// The positions of the running sums; in evaluation the confusion matrix follows.
 const LOSS: usize = 0;
 const CORRECT: usize = 1;
 const AMONG_FIVE: usize = 2;

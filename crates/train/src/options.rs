@@ -73,7 +73,7 @@ pub trait Options: Sized {
     fn specs() -> Vec<OptionSpec>;
 
     /// Takes the keys out of a table that lies at `place`. What is left there belongs to others.
-    fn take(table: &mut Table, place: &str) -> Result<Self, OptionError>;
+    fn take(table: &mut Table, position: &str) -> Result<Self, OptionError>;
 
     /// Puts all keys that have a value into a table.
     fn put(&self, table: &mut Table);
@@ -99,25 +99,25 @@ pub fn defaults<T: Options>() -> T {
 }
 
 /// Refuses keys that nobody took, with the one that was probably meant.
-pub fn nothing_left<T: Options>(table: &Table, place: &str) -> Result<(), OptionError> {
+pub fn nothing_left<T: Options>(table: &Table, position: &str) -> Result<(), OptionError> {
     let Some(key) = table.keys().next() else { return Ok(()) };
     let keys: Vec<&str> = T::specs().iter().map(|spec| spec.key).collect();
     let known = match nearest(key, keys.iter().copied()) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None => format!("there are {}", keys.join(", ")),
     };
-    Err(OptionError::Unknown { key: join(place, key), known })
+    Err(OptionError::Unknown { key: join(position, key), known })
 }
 
 /// One key of a table, its default where the table lacks it.
 pub fn take<T: Setting>(
     table: &mut Table,
-    place: &str,
+    position: &str,
     spec: OptionSpec,
     default: Option<fn() -> T>,
 ) -> Result<T, OptionError> {
     let old = spec.old.and_then(|old| table.remove(old));
-    let key = join(place, spec.key);
+    let key = join(position, spec.key);
     match table.remove(spec.key).or(old) {
         Some(value) => {
             let read = T::read(&value, &key)?;
@@ -132,8 +132,8 @@ pub fn take<T: Setting>(
 }
 
 /// A key with the place that it lies at.
-pub fn join(place: &str, key: &str) -> String {
-    if place.is_empty() { key.to_string() } else { format!("{place}.{key}") }
+pub fn join(position: &str, key: &str) -> String {
+    if position.is_empty() { key.to_string() } else { format!("{position}.{key}") }
 }
 
 /// The name that is spelled most alike, if any is.
@@ -194,17 +194,17 @@ macro_rules! options {
 
             fn take(
                 table: &mut $crate::options::toml::Table,
-                place: &str,
+                position: &str,
             ) -> Result<$name, $crate::options::OptionError> {
                 let mut specs = $name::own_specs().into_iter();
                 Ok($name {
                     $( $key: $crate::options::take::<$type>(
                         table,
-                        place,
+                        position,
                         specs.next().expect("a specification per key"),
                         $crate::options!(@default $type $(= $default)?),
                     )?, )*
-                    $($( $part: <$part_type as $crate::options::Options>::take(table, place)?, )*)?
+                    $($( $part: <$part_type as $crate::options::Options>::take(table, position)?, )*)?
                 })
             }
 
@@ -221,11 +221,11 @@ macro_rules! options {
                 "a table".into()
             }
 
-            fn read(value: &$crate::options::toml::Value, place: &str) -> Result<$name, $crate::options::OptionError> {
-                let wrong = || $crate::options::OptionError::value(place, format!("must be a table, not {value}"));
+            fn read(value: &$crate::options::toml::Value, position: &str) -> Result<$name, $crate::options::OptionError> {
+                let wrong = || $crate::options::OptionError::value(position, format!("must be a table, not {value}"));
                 let mut table = value.as_table().ok_or_else(wrong)?.clone();
-                let options = <$name as $crate::options::Options>::take(&mut table, place)?;
-                $crate::options::nothing_left::<$name>(&table, place)?;
+                let options = <$name as $crate::options::Options>::take(&mut table, position)?;
+                $crate::options::nothing_left::<$name>(&table, position)?;
                 Ok(options)
             }
 
@@ -277,10 +277,10 @@ macro_rules! choice {
                 [$(concat!("`", $text, "`")),*].join(", ")
             }
 
-            fn read(value: &$crate::options::toml::Value, place: &str) -> Result<$type, $crate::options::OptionError> {
+            fn read(value: &$crate::options::toml::Value, position: &str) -> Result<$type, $crate::options::OptionError> {
                 match value.as_str() {
                     $( Some($text) => Ok(<$type>::$variant), )*
-                    _ => Err($crate::options::not_a_choice(value, place, &[$($text),*])),
+                    _ => Err($crate::options::not_a_choice(value, position, &[$($text),*])),
                 }
             }
 
@@ -301,10 +301,10 @@ macro_rules! choice {
 }
 
 /// The error about a word that is none of those there are.
-pub fn not_a_choice(value: &Value, place: &str, known: &[&str]) -> OptionError {
+pub fn not_a_choice(value: &Value, position: &str, known: &[&str]) -> OptionError {
     let near = value.as_str().and_then(|word| nearest(word, known.iter().copied()));
     let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    OptionError::value(place, format!("must be {}, not {value}{hint}", one_of(known)))
+    OptionError::value(position, format!("must be {}, not {value}{hint}", one_of(known)))
 }
 
 /// `a, b or c`.

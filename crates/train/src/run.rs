@@ -14,7 +14,7 @@ mod rehearsal;
 mod report;
 
 pub use options::RunOptions;
-pub use plan::{Plan, Watched};
+pub use plan::{RunPlan, Watched};
 pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
@@ -33,7 +33,7 @@ use std::time::Instant;
 
 /// Runs, or goes on with, what is planned.
 pub fn run(
-    plan: &Plan,
+    plan: &RunPlan,
     directory: RunDirectory,
     from: Option<Checkpoint>,
     watcher: &mut dyn Watcher,
@@ -66,7 +66,7 @@ pub fn run(
 
 /// A run under way.
 struct Runner<'p, 'w> {
-    plan: &'p Plan<'p>,
+    plan: &'p RunPlan<'p>,
     directory: RunDirectory,
     writer: Writer,
     watcher: &'w mut dyn Watcher,

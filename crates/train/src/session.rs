@@ -217,14 +217,14 @@ impl<'a> Session<'a> {
 
     /// What an evaluation reads.
     fn evaluated_variables(&self) -> impl Iterator<Item = &Buffer> {
-        self.evaluated.iter().map(|&place| &self.state.buffers[place])
+        self.evaluated.iter().map(|&position| &self.state.buffers[position])
     }
 
     /// The model's variables without companions, and their values on the host: averages where there are any.
     fn model(&self) -> Result<(Vec<VariableSpec>, Vec<HostTensor>), TrainError> {
         let specs: Vec<VariableSpec> = self.traced.variables.iter().filter(|spec| !spec.companion).cloned().collect();
-        let places = evaluated(&self.traced, &specs)?;
-        let values = places.into_iter().map(|place| self.state.buffers[place].to_host());
+        let positions = evaluated(&self.traced, &specs)?;
+        let values = positions.into_iter().map(|position| self.state.buffers[position].to_host());
         let values = values.collect::<Result<_, _>>()?;
         Ok((specs, values))
     }
@@ -371,14 +371,14 @@ impl<'a> Session<'a> {
 
 /// The entries that hold some variables of a network as it is judged: their averages where there are any.
 fn evaluated(traced: &TracedStep, specs: &[VariableSpec]) -> Result<Vec<usize>, TrainError> {
-    let places: HashMap<&str, usize> =
-        traced.entries.iter().enumerate().map(|(place, entry)| (entry.name.as_str(), place)).collect();
-    let place = |spec: &VariableSpec| {
-        let average = places.get(format!("{}#average", spec.path).as_str());
+    let positions: HashMap<&str, usize> =
+        traced.entries.iter().enumerate().map(|(position, entry)| (entry.name.as_str(), position)).collect();
+    let position = |spec: &VariableSpec| {
+        let average = positions.get(format!("{}#average", spec.path).as_str());
         let missing = || TrainError::Data(format!("{} is read by the evaluation but not by a step", spec.path));
-        average.or_else(|| places.get(spec.path.as_str())).copied().ok_or_else(missing)
+        average.or_else(|| positions.get(spec.path.as_str())).copied().ok_or_else(missing)
     };
-    specs.iter().map(place).collect()
+    specs.iter().map(position).collect()
 }
 
 /// Programs are compiled for their shapes, once. One that changes later would cost a compilation at every step that nobody

@@ -139,9 +139,9 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars).collect();
     let mut program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
     if plan.step.shard_optimizer {
-        for (place, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
+        for (position, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
             let sharding = spread::in_parts(&entry.shape, &plan.mesh);
-            (program.inputs[place], program.outputs[place]) = (sharding, sharding);
+            (program.inputs[position], program.outputs[position]) = (sharding, sharding);
         }
     }
     Ok(TracedStep { program, variables: specs, entries, sums })
@@ -161,8 +161,9 @@ fn batch(trace: &Trace, plan: &StepPlan) -> (Vec<Tensor>, Vec<Tensor>) {
 }
 
 fn order(trace: &Trace, inputs: &[Tensor]) -> Vec<usize> {
-    let place = |input: &Tensor| trace.with_graph(|graph| graph.inputs().iter().position(|&id| Some(id) == input.id()));
-    inputs.iter().filter_map(place).collect()
+    let position =
+        |input: &Tensor| trace.with_graph(|graph| graph.inputs().iter().position(|&id| Some(id) == input.id()));
+    inputs.iter().filter_map(position).collect()
 }
 
 /// Puts the inputs into the order given. Those in `donated` hand their memory to the first outputs, in order; the batch

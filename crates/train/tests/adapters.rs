@@ -42,6 +42,14 @@ fn probabilities(backend: &CpuBackend, model: Box<dyn Model>, weights: &Archive)
     predictor.predict(&HostTensor::new([4, 28, 28, 1], &pixels).unwrap()).unwrap().to_f64s()
 }
 
+/// The weights with residual branches that count in full: they begin at 1e-5 of it, where nobody would see a change.
+fn vivid(mut tensors: Vec<(String, HostTensor)>) -> Vec<(String, HostTensor)> {
+    for (_, tensor) in tensors.iter_mut().filter(|(name, _)| name.ends_with("gamma")) {
+        *tensor = HostTensor::new(tensor.dims(), &vec![1f32; tensor.shape().elements()]).unwrap();
+    }
+    tensors
+}
+
 #[test]
 fn adapters_and_the_head_learn_and_nothing_else() {
     let backend = CpuBackend::with_threads(2).unwrap();
@@ -64,6 +72,7 @@ fn adapters_and_the_head_learn_and_nothing_else() {
 fn merged_and_unmerged_predictions_agree() {
     let backend = CpuBackend::with_threads(2).unwrap();
     let weights = trained(&backend).model;
+    let weights = Archive { tensors: vivid(weights.tensors.clone()), ..weights };
     let unmerged = probabilities(&backend, Box::new(plans::adapted()), &weights);
     let plain = || octant_zoo::build("dinov2-test", Some(10)).unwrap();
     let merged = Archive { tensors: adapted::merged(&weights.tensors, Some(&SETTINGS)).unwrap(), ..weights.clone() };
@@ -85,7 +94,7 @@ fn merged_and_unmerged_predictions_agree() {
         let spec = specs.iter().find(|spec| spec.path == name).unwrap();
         (name, spec.border.export(&value).unwrap())
     };
-    let beside = adapted::beside(first.into_iter().map(exported).collect(), &apart);
+    let beside = adapted::beside(vivid(first.into_iter().map(exported).collect()), &apart);
     let again = Archive { tensors: adapted::merged(&beside, Some(&settings)).unwrap(), ..weights.clone() };
     assert!(close(&probabilities(&backend, plain(), &again)));
     // What the configuration says is read back.

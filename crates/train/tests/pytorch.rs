@@ -140,9 +140,9 @@ fn schedule_of(name: &str, rate: f64) -> Schedule {
         "multi-step" => Schedule::MultiStep { rate, milestones: vec![4, 12], factor: 0.3 },
         "polynomial" => Schedule::Polynomial { rate, total, power: 2.0 },
         "cosine" => Schedule::Cosine { rate, least: rate / 100.0, total },
-        "one-cycle" => Schedule::OneCycle { greatest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 },
+        "one-cycle" => Schedule::OneCycle { largest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 },
         _ => Schedule::WarmupCosine {
-            greatest: rate,
+            largest: rate,
             least: rate * 0.05,
             cycle: total + 1,
             warmup: 5,
@@ -186,8 +186,8 @@ fn two_phases_with_a_frozen_body() {
     let backend = CpuBackend::with_threads(2).unwrap();
     let task = classifier("tf_efficientnetv2-tiny", [32, 32, 3]);
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, nesterov: false, dampening: 0.0 });
-    let cycle = |greatest: f64, cycle: u64, warmup: u64| Schedule::WarmupCosine {
-        greatest,
+    let cycle = |largest: f64, cycle: u64, warmup: u64| Schedule::WarmupCosine {
+        largest,
         least: 0.0005,
         cycle,
         warmup,

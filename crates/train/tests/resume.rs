@@ -8,7 +8,7 @@ use octant_cpu::CpuBackend;
 use octant_events::{RunDirectory, Value, What, read_run};
 use octant_nn::schedule::Schedule;
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, Plan, StepReport, Watcher, run};
+use octant_train::run::{Ending, EpochReport, RunPlan, StepReport, Watcher, run};
 use octant_train::step::Clip;
 use octant_train::{Pace, Phase, Rate, Session};
 use plans::{adapters, plan};
@@ -37,7 +37,7 @@ impl Watcher for Impatient {
 }
 
 /// What is run.
-type Make = for<'a> fn(&'a CpuBackend, usize) -> Plan<'a>;
+type Make = for<'a> fn(&'a CpuBackend, usize) -> RunPlan<'a>;
 
 /// Runs until the end in pieces: stops after `first` looks at the watch, later after every `looks` ones.
 fn run_in_pieces(path: &Path, backend: &CpuBackend, make: Make, first: u64, looks: u64, workers: usize) {

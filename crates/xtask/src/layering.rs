@@ -8,12 +8,12 @@ pub fn check() -> Result<()> {
     let order = crates_in_table(&page);
     let mut problems = Vec::new();
     for name in crate_folders()? {
-        let Some(place) = order.iter().position(|listed| *listed == name) else {
+        let Some(position) = order.iter().position(|listed| *listed == name) else {
             problems.push(format!("{name} is not in the table of ARCHITECTURE.md"));
             continue;
         };
         for dependency in dependencies(&name)? {
-            let above = order[..place].contains(&dependency);
+            let above = order[..position].contains(&dependency);
             if !above {
                 problems.push(format!("{name} depends on {dependency}, which is not above it in ARCHITECTURE.md"));
             }

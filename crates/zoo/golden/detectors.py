@@ -22,6 +22,10 @@ BOXES = [
 ]
 
 
+# The seed of the images.
+SEED = 'images'
+
+
 def fill(model):
     model.double()
     state = model.state_dict()
@@ -127,7 +131,7 @@ MODELS = {
 
 def figures(name, reference):
     model, side = reference.model, reference.side
-    x = images(name, 3, side)
+    x = images(name, 3, side, SEED)
     lines = [f'size batch 3', f'size side {side}', f'size parameters {sum(p.numel() for p in model.parameters())}']
     model.eval()
     lines += [line('evaluate', f'output{i}', y, 8) for i, y in enumerate(reference.outputs(x))]

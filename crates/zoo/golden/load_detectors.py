@@ -18,7 +18,7 @@ def check(name, path):
     reference = detectors.MODELS[name]()
     reference.model.load_state_dict(load_file(path), strict=True)
     reference.model.double().eval()
-    outputs = reference.outputs(make.images(name, 3, reference.side))
+    outputs = reference.outputs(make.images(name, 3, reference.side, detectors.SEED))
     with open(os.path.join(make.HERE, 'figures', name + '.txt')) as file:
         stored = [line.split() for line in file if line.startswith('evaluate output')]
     for number, (output, words) in enumerate(zip(outputs, stored, strict=True)):

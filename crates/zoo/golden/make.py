@@ -342,10 +342,10 @@ REAL = {
 }
 
 
-def images(name, batch, side):
+def images(name, batch, side, seed='pictures'):
+    """From the seed that the stored figures were made with."""
     channels = 1 if name.startswith('fashion') else 3
-    # The seed that the stored figures were made with.
-    u = units('pictures', batch * channels * side * side).reshape(batch, channels, side, side)
+    u = units(seed, batch * channels * side * side).reshape(batch, channels, side, side)
     return torch.floor(u * 256) if channels == 1 else (4 * u - 2).float().double()
 
 

@@ -67,6 +67,18 @@ impl Model for Adapted {
         self.inside(cx).outputs(cx, images, warm_up)
     }
 
+    fn enlarges(&self) -> usize {
+        self.model.enlarges()
+    }
+
+    fn multiple(&self) -> usize {
+        self.model.multiple()
+    }
+
+    fn ignores(&self, key: &str) -> bool {
+        self.model.ignores(key)
+    }
+
     fn detector(&self) -> Option<DetectorHead> {
         self.model.detector()
     }

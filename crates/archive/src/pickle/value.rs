@@ -86,7 +86,7 @@ impl<'a> Value<'a> {
         matches!(self.node(), Node::None)
     }
 
-    /// A truth value.
+    /// A bool.
     pub fn as_bool(self) -> Option<bool> {
         if let Node::Bool(truth) = self.node() { Some(*truth) } else { None }
     }

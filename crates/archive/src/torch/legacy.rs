@@ -54,7 +54,7 @@ fn locate_storages<'a>(
     }
     let truncated = || Fault::damaged("it is truncated; copy or download it again");
     let keys = keys.root().items().ok_or_else(|| Fault::damaged("its list of storages is missing"))?;
-    let mut places = HashMap::new();
+    let mut positions = HashMap::new();
     for key in keys {
         let key = key.as_str().ok_or_else(|| Fault::damaged("the key of a storage is not text"))?;
         let size =
@@ -68,8 +68,8 @@ fn locate_storages<'a>(
         let len = usize::try_from(u64::from_le_bytes(count)).ok().and_then(|count| count.checked_mul(size));
         let end =
             len.and_then(|len| start.checked_add(len)).filter(|&end| end <= source.len()).ok_or_else(truncated)?;
-        places.insert(key.to_string(), start..end);
+        positions.insert(key.to_string(), start..end);
         position = end;
     }
-    Ok(Storages::new(source, places, false))
+    Ok(Storages::new(source, positions, false))
 }

@@ -123,22 +123,22 @@ struct Description<'a> {
 /// The storages of a file, by key.
 pub(super) struct Storages<'a> {
     source: &'a Source,
-    places: HashMap<String, Range<usize>>,
+    positions: HashMap<String, Range<usize>>,
     swapped: bool,
     /// Storages that had to be copied as a whole, because they are misaligned or in the other byte order.
     copies: HashMap<(String, usize), Bytes>,
     /// Where elements lie while they are rearranged; one for all, because a block per tensor would leave gaps behind.
     scratch: Vec<u8>,
     /// Strides of zero let a small file describe huge tensors, and many tensors may share one storage, so what is copied
-    /// (or looked through, for truth values) is bounded by the file's size.
+    /// (or looked through, for bools) is bounded by the file's size.
     copy_allowance: usize,
 }
 
 impl<'a> Storages<'a> {
-    pub fn new(source: &'a Source, places: HashMap<String, Range<usize>>, big_endian: bool) -> Storages<'a> {
+    pub fn new(source: &'a Source, positions: HashMap<String, Range<usize>>, big_endian: bool) -> Storages<'a> {
         let swapped = big_endian != cfg!(target_endian = "big");
         let copy_allowance = source.len().saturating_mul(4).saturating_add(1 << 20);
-        Storages { source, places, swapped, copies: HashMap::new(), scratch: Vec::new(), copy_allowance }
+        Storages { source, positions, swapped, copies: HashMap::new(), scratch: Vec::new(), copy_allowance }
     }
 
     /// The tensor that a value stands for; `None` when it stands for something else.
@@ -151,21 +151,21 @@ impl<'a> Storages<'a> {
 
     fn materialize(&mut self, wanted: Description) -> Result<HostTensor, Fault> {
         let Description { stored, shape, offset, strides } = wanted;
-        let place = self.places.get(stored.key).cloned();
-        let place = place.ok_or_else(|| Fault::Damaged(format!("its storage {:?} is missing", stored.key)))?;
+        let position = self.positions.get(stored.key).cloned();
+        let position = position.ok_or_else(|| Fault::Damaged(format!("its storage {:?} is missing", stored.key)))?;
         let len = shape.checked_bytes().ok_or_else(|| Fault::Damaged(format!("{shape} is larger than any memory")))?;
         if strides.len() != shape.rank() {
             return Err(Fault::Damaged(format!("{shape} has {} strides", strides.len())));
         }
         let size = shape.dtype().size();
-        let mapped = self.source.window(place.clone())?;
+        let mapped = self.source.window(position.clone())?;
         let usable_as_it_is = !self.swapped && mapped.as_ptr().align_offset(size) == 0;
-        let storage = if usable_as_it_is { mapped } else { self.copied(stored.key, place.clone(), size)? };
+        let storage = if usable_as_it_is { mapped } else { self.copied(stored.key, position.clone(), size)? };
         let row_major = shape.is_row_major(&strides);
         if !row_major || shape.dtype() == DType::Bool {
             self.spend(len)?;
         }
-        let window = if usable_as_it_is && !row_major { window_of(&shape, &strides, offset, &place) } else { None };
+        let window = if usable_as_it_is && !row_major { window_of(&shape, &strides, offset, &position) } else { None };
         let tensor = match window {
             Some(window) => {
                 self.scratch.resize(window.len(), 0);
@@ -177,13 +177,13 @@ impl<'a> Storages<'a> {
         Ok(tensor.with_clean_truth_values())
     }
 
-    fn copied(&mut self, key: &str, place: Range<usize>, size: usize) -> Result<Bytes, Fault> {
+    fn copied(&mut self, key: &str, position: Range<usize>, size: usize) -> Result<Bytes, Fault> {
         let cached = (key.to_string(), if self.swapped { size } else { 0 });
         if let Some(copy) = self.copies.get(&cached) {
             return Ok(copy.clone());
         }
-        self.spend(place.len())?;
-        let mut copy = self.source.copy(place)?;
+        self.spend(position.len())?;
+        let mut copy = self.source.copy(position)?;
         if self.swapped {
             swap_byte_order(&mut copy, size);
         }
@@ -203,12 +203,12 @@ impl<'a> Storages<'a> {
 
 /// The part of the file that a view with gaps lies in, when reading it costs little more than the view itself. It is
 /// read into the scratch memory, while mapped pages would stay in memory next to the tensor.
-fn window_of(shape: &Shape, strides: &[usize], offset: usize, place: &Range<usize>) -> Option<Range<usize>> {
+fn window_of(shape: &Shape, strides: &[usize], offset: usize, position: &Range<usize>) -> Option<Range<usize>> {
     let size = shape.dtype().size();
     let span = shape.strided_span(strides).filter(|span| span / 4 <= shape.elements())?;
-    let start = place.start.checked_add(offset.checked_mul(size)?)?;
+    let start = position.start.checked_add(offset.checked_mul(size)?)?;
     let end = start.checked_add(span.checked_mul(size)?)?;
-    (end <= place.end).then_some(start..end)
+    (end <= position.end).then_some(start..end)
 }
 
 /// The record of a plain tensor, out of the parameter or subclass it may be wrapped in: its function and arguments.

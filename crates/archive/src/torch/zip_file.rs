@@ -37,13 +37,13 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
         None => false,
     };
     let folder = format!("{root}data/");
-    let mut places = HashMap::new();
+    let mut positions = HashMap::new();
     for (name, entry) in &entries {
         if let Some(key) = name.strip_prefix(&folder) {
-            places.insert(key.to_string(), entry.range()?);
+            positions.insert(key.to_string(), entry.range()?);
         }
     }
-    let mut storages = Storages::new(source, places, big_endian);
+    let mut storages = Storages::new(source, positions, big_endian);
     match whole_module {
         true => super::modules::read(pickle.root(), &mut storages),
         false => state_dict::read(Format::TorchZip, pickle.root(), &mut storages),

@@ -62,8 +62,8 @@ pub fn tensor(offset: i64, dims: &[i64], strides: &[i64]) -> Vec<u8> {
 pub fn tensor_of(class: &str, key: &str, offset: i64, dims: &[i64], strides: &[i64]) -> Vec<u8> {
     let class = [b"ctorch\n", class.as_bytes(), b"\n"].concat();
     let storage = [b"(", &text("storage")[..], &class, &text(key), &text("cpu"), b"K\x10tQ"].concat();
-    let place = [integer(offset), tuple(dims), tuple(strides)].concat();
-    [b"ctorch._utils\n_rebuild_tensor_v2\n(", &storage[..], &place, b"\x89NtR"].concat()
+    let position = [integer(offset), tuple(dims), tuple(strides)].concat();
+    [b"ctorch._utils\n_rebuild_tensor_v2\n(", &storage[..], &position, b"\x89NtR"].concat()
 }
 
 /// The pickle of a dictionary with those entries, values given as instructions.

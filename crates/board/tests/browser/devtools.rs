@@ -158,6 +158,22 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", params);
     }
 
+    /// Moves the mouse over an element until a condition holds, and returns where it is: charts that load above an element
+    /// may still push it away from under the mouse.
+    pub fn hover(&mut self, selector: &str, what: &str, script: &str) -> [f64; 2] {
+        let begun = Instant::now();
+        loop {
+            let [x, y] = self.middle(selector);
+            self.mouse("mouseMoved", x - 1.0, y, 0);
+            self.mouse("mouseMoved", x, y, 0);
+            std::thread::sleep(Duration::from_millis(100));
+            if self.eval(&format!("Boolean({script})")) == json!(true) {
+                return [x, y];
+            }
+            assert!(begun.elapsed() < PATIENCE, "{what}: {script} stayed false; errors {:?}", self.errors);
+        }
+    }
+
     /// Presses, moves and releases; `modifiers` 8 is shift.
     pub fn drag(&mut self, from: [f64; 2], to: [f64; 2], modifiers: u32) {
         self.mouse("mousePressed", from[0], from[1], modifiers);
@@ -185,8 +201,8 @@ impl Browser {
             "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{block: 'center'}}); \
              const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
         );
-        let place = self.eval(&script);
-        [place[0].as_f64().unwrap(), place[1].as_f64().unwrap()]
+        let position = self.eval(&script);
+        [position[0].as_f64().unwrap(), position[1].as_f64().unwrap()]
     }
 
     pub fn shot(&mut self, path: &Path) {

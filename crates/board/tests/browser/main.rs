@@ -107,10 +107,8 @@ fn curves_are_hovered_zoomed_panned_picked_and_shared() {
     let chart = |tag: &str| format!("document.querySelector('[data-tag=\"{tag}\"] canvas.over').chart");
     browser.wait("curves", &format!("{}.curves.length === 4", chart("loss")));
     // Hovering one chart moves the cursor of the others and shows the values of all runs.
-    let [x, y] = browser.middle("[data-tag=\"loss\"] canvas.over");
-    browser.mouse("mouseMoved", x, y, 0);
-    browser
-        .wait("the tip", "!document.querySelector('.tip').hidden && document.querySelectorAll('.tip tr').length === 4");
+    let shows = "!document.querySelector('.tip').hidden && document.querySelectorAll('.tip tr').length === 4";
+    let [x, y] = browser.hover("[data-tag=\"loss\"] canvas.over", "the tip", shows);
     browser.wait("the other cursors", &format!("{}.cursor !== null", chart("val_loss")));
     browser.shot(&shots().join("hover.png"));
     // Zooming by dragging is shared by all charts and stands in the address.

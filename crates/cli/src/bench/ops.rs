@@ -61,9 +61,9 @@ const CASES: &[Case] = &[
     case("silu 192, 28²", &[8, 28, 28, 192], |_, x| x.silu()),
 ];
 
-/// Which way a layer is gone through.
+/// Forward, or which half of the backward pass.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Direction {
     Forward,
     /// The gradient of the input.
     BackwardData,
@@ -71,14 +71,14 @@ enum Way {
     BackwardWeights,
 }
 
-impl Way {
-    const ALL: [Way; 3] = [Way::Forward, Way::BackwardData, Way::BackwardWeights];
+impl Direction {
+    const ALL: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeights];
 
     fn name(self) -> &'static str {
         match self {
-            Way::Forward => "forward",
-            Way::BackwardData => "backward data",
-            Way::BackwardWeights => "backward weights",
+            Direction::Forward => "forward",
+            Direction::BackwardData => "backward data",
+            Direction::BackwardWeights => "backward weights",
         }
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             peaks.gflops,
             peaks.gigabytes,
             "operation",
-            "way",
+            "direction",
             "time",
             "±",
             "GFLOP/s",
@@ -114,11 +114,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         ),
     }
     for case in wanted {
-        for way in Way::ALL {
-            let Some((trace, outputs)) = traced(case, way, precision) else { continue };
+        for direction in Direction::ALL {
+            let Some((trace, outputs)) = traced(case, direction, precision) else { continue };
             let mut work = Work::new(&*backend, case.name, trace, &outputs)?;
             let time = work.measure(Duration::from_millis(300))?;
-            show(case, way, &Speed { time, flops: work.flops(), moved: work.bytes() }, &peaks, arguments.json);
+            show(case, direction, &Speed { time, flops: work.flops(), moved: work.bytes() }, &peaks, arguments.json);
         }
     }
     Ok(())
@@ -130,14 +130,14 @@ struct Speed {
     moved: f64,
 }
 
-fn show(case: &Case, way: Way, speed: &Speed, peaks: &Peaks, as_json: bool) {
+fn show(case: &Case, direction: Direction, speed: &Speed, peaks: &Peaks, as_json: bool) {
     let Speed { time, flops, moved } = speed;
     let median = time.median();
     let (gflops, gigabytes) = (flops / median / 1e9, moved / median / 1e9);
     let (gemm_share, sweep_share) = (gflops / peaks.gflops, gigabytes / peaks.gigabytes);
     if as_json {
         return Json::line(json!({
-            "event": "op", "name": case.name, "way": way.name(), "ms_median": median * 1e3, "spread": time.spread(),
+            "event": "op", "name": case.name, "direction": direction.name(), "ms_median": median * 1e3, "spread": time.spread(),
             "runs": time.count(), "gflop_per_second": gflops, "gemm_share": gemm_share, "gb_per_second": gigabytes,
             "sweep_share": sweep_share,
         }));
@@ -150,26 +150,26 @@ fn show(case: &Case, way: Way, speed: &Speed, peaks: &Peaks, as_json: bool) {
     println!(
         "{:<34} {:<16} {:>9} {:>4.1} % {arithmetic} {gigabytes:>7.1} {:>4.0} %",
         case.name,
-        way.name(),
+        direction.name(),
         duration(Duration::from_secs_f64(median)),
         100.0 * time.spread(),
         100.0 * sweep_share
     );
 }
 
-/// The trace and the outputs of one way; none where a layer has no parameters to find gradients of.
-fn traced(case: &Case, way: Way, precision: Precision) -> Option<(Trace, Vec<Tensor>)> {
+/// The trace and the outputs of one direction; none where a layer has no parameters to find gradients of.
+fn traced(case: &Case, direction: Direction, precision: Precision) -> Option<(Trace, Vec<Tensor>)> {
     let trace = Trace::new();
     let x = trace.input("x", Shape::new(precision.dtype(), case.input));
     let context = Context::new(&trace, Mode::Train(Training::without_randomness()), precision);
     let y = (case.layer)(&context.root(), &x);
     let parameters = context.variables().into_iter().filter(|variable| variable.spec.kind == Kind::Parameter);
     let parameters: Vec<Tensor> = parameters.map(|variable| variable.value).collect();
-    let wanted = match way {
-        Way::Forward => return Some((trace, vec![y])),
-        Way::BackwardData => vec![x],
-        Way::BackwardWeights if parameters.is_empty() => return None,
-        Way::BackwardWeights => parameters,
+    let wanted = match direction {
+        Direction::Forward => return Some((trace, vec![y])),
+        Direction::BackwardData => vec![x],
+        Direction::BackwardWeights if parameters.is_empty() => return None,
+        Direction::BackwardWeights => parameters,
     };
     // A sum weighted by an input has that input as the gradient of y: what comes from the layer above.
     let from_above = trace.input("from_above", y.shape().clone());

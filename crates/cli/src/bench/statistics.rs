@@ -36,7 +36,7 @@ impl Sample {
         self.at(0.0)
     }
 
-    pub fn greatest(&self) -> f64 {
+    pub fn largest(&self) -> f64 {
         self.at(1.0)
     }
 
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn medians_and_quartiles_are_those_of_the_sorted_values() {
         let sample = Sample::new(vec![5.0, 1.0, 4.0, 2.0, 3.0]);
-        assert_eq!((sample.median(), sample.least(), sample.greatest()), (3.0, 1.0, 5.0));
+        assert_eq!((sample.median(), sample.least(), sample.largest()), (3.0, 1.0, 5.0));
         assert_eq!(sample.spread(), 1.0 / 3.0);
         assert_eq!(Sample::new(vec![1.0, 2.0]).median(), 1.5);
     }

@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn every_set_has_checksums_and_its_own_name() {
-        for (place, set) in PUBLISHED.iter().enumerate() {
-            assert!(PUBLISHED[..place].iter().all(|before| before.name != set.name));
+        for (position, set) in PUBLISHED.iter().enumerate() {
+            assert!(PUBLISHED[..position].iter().all(|before| before.name != set.name));
             assert!(set.base.ends_with('/') && !set.files.is_empty());
             for (_, md5) in set.files {
                 assert!(md5.len() == 32 && md5.chars().all(|digit| digit.is_ascii_hexdigit()));

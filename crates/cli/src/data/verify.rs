@@ -90,8 +90,9 @@ fn class_differences(splits: &[Named]) -> [Vec<String>; 2] {
 fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
     // Most reasons begin with the path already.
     let reasons = |list: &[(String, String)]| {
-        let line =
-            |(place, why): &(String, String)| if why.contains(place) { why.clone() } else { format!("{place}: {why}") };
+        let line = |(position, why): &(String, String)| {
+            if why.contains(position) { why.clone() } else { format!("{position}: {why}") }
+        };
         list.iter().map(line).collect()
     };
     let is_leak =
@@ -103,7 +104,7 @@ fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
             (false, true) => &mut leaks,
             (false, false) => &mut duplicates,
         };
-        list.push(twins.places.join(" = "));
+        list.push(twins.positions.join(" = "));
     }
     let kind = |name, about, is_error, lines| Kind { name, about, is_error, lines };
     let [unlearned, unjudged] = class_differences(splits);

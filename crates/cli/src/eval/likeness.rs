@@ -117,7 +117,7 @@ pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bo
     let dtype = read_image(&pairs[0].0, &DecodeOptions::default())?.dtype();
     let range = range.unwrap_or_else(|| usual_range(dtype));
     let mut likeness = Likeness::default();
-    let (mut least, mut greatest) = (f64::MAX, f64::MIN);
+    let (mut least, mut largest) = (f64::MAX, f64::MIN);
     for (made, wanted) in &pairs {
         let [first, second] = [read(made)?, read(wanted)?];
         if first.dims != second.dims {
@@ -126,11 +126,11 @@ pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bo
         }
         likeness.observe(&first, &second, range).with_context(|| made.display().to_string())?;
         for value in first.values.iter().chain(&second.values) {
-            (least, greatest) = (least.min(*value), greatest.max(*value));
+            (least, largest) = (least.min(*value), largest.max(*value));
         }
     }
     let metrics = likeness.metrics(range);
-    let mut remarks: Vec<String> = images::range_warning(least, greatest, range).into_iter().collect();
+    let mut remarks: Vec<String> = images::range_warning(least, largest, range).into_iter().collect();
     remarks.extend(values::scale_warning(metrics[0].1, metrics[1].1));
     if as_objects {
         let metrics = as_json(&metrics);

@@ -98,11 +98,11 @@ pub(super) fn import(arguments: &Import) -> Result<()> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut rows = text.lines().filter(|line| !line.trim().is_empty()).map(cells);
     let columns = rows.next().unwrap_or_default();
-    let place = |name: &str| columns.iter().position(|column| column == name);
-    let Some(step_column) = place("step").or_else(|| place("epoch")) else {
+    let position = |name: &str| columns.iter().position(|column| column == name);
+    let Some(step_column) = position("step").or_else(|| position("epoch")) else {
         bail!("{} has no column named step", path.display());
     };
-    let time_column = place("wall_time");
+    let time_column = position("wall_time");
     let mut events = vec![Event { wall_time: 0.0, step: 0, what: What::Version("brain.Event:2".into()) }];
     for (index, row) in rows.enumerate() {
         let number = |column: usize| -> Result<Option<f64>> {

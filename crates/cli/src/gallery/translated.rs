@@ -23,8 +23,8 @@ pub(super) fn draw(samples: &[Sample], inputs: &[&Image<u8>], answers: &[f64], p
     let mut canvas = Canvas::new(cell[0] * ACROSS, cell[1] * samples.len().div_ceil(ACROSS) + CAPTION / 2);
     let names = ["input", "output", "truth"];
     for column in 0..ACROSS {
-        for (place, name) in names.iter().take(shown).enumerate() {
-            canvas.letters([column * cell[0] + place * (wide + GAP) + GAP, 2], name, INK);
+        for (position, name) in names.iter().take(shown).enumerate() {
+            canvas.letters([column * cell[0] + position * (wide + GAP) + GAP, 2], name, INK);
         }
     }
     for (index, (sample, input)) in samples.iter().zip(inputs).enumerate() {
@@ -33,15 +33,15 @@ pub(super) fn draw(samples: &[Sample], inputs: &[&Image<u8>], answers: &[f64], p
             continue;
         };
         let corner = [index % ACROSS * cell[0] + GAP, index / ACROSS * cell[1] + CAPTION / 2];
-        for (place, image) in [*input, &made, truth].into_iter().take(shown).enumerate() {
-            canvas.image([corner[0] + place * (wide + GAP), corner[1]], wide, &enlarged(image, [tall, wide]));
+        for (position, image) in [*input, &made, truth].into_iter().take(shown).enumerate() {
+            canvas.image([corner[0] + position * (wide + GAP), corner[1]], wide, &enlarged(image, [tall, wide]));
         }
         if paired {
             let error =
                 |image: &Image<u8>| decibels(image, truth).map_or(String::new(), |value| format!("{value:.1} dB"));
             let captions = [error(input), error(&made)];
-            for (place, caption) in captions.iter().enumerate() {
-                canvas.letters([corner[0] + place * (wide + GAP), corner[1] + tall + 2], caption, INK);
+            for (position, caption) in captions.iter().enumerate() {
+                canvas.letters([corner[0] + position * (wide + GAP), corner[1] + tall + 2], caption, INK);
             }
         }
     }
@@ -57,8 +57,8 @@ fn decibels(image: &Image<u8>, truth: &Image<u8>) -> Option<f64> {
 /// Color pixels at a larger size, each pixel as a square.
 fn enlarged(image: &Image<u8>, [tall, wide]: [usize; 2]) -> Vec<u8> {
     let [height, width, _] = image.dims();
-    let places = (0..tall).flat_map(|row| (0..wide).map(move |column| (row * height / tall, column * width / wide)));
-    places
+    let positions = (0..tall).flat_map(|row| (0..wide).map(move |column| (row * height / tall, column * width / wide)));
+    positions
         .flat_map(|(row, column)| {
             let pixel = image.pixel(row, column);
             [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)])

@@ -89,7 +89,7 @@ impl Device {
         let trace = Trace::new();
         let [height, width, channels] = kind.dims;
         let input = trace.input("images", Shape::new(kind.dtype, [batch, height, width, channels]));
-        let places = trace.input("places", Shape::new(DType::I32, [batch, 2]));
+        let positions = trace.input("places", Shape::new(DType::I32, [batch, 2]));
         let values = match precision {
             Precision::Stored => input,
             Precision::F32 => input.convert(DType::F32),
@@ -97,7 +97,7 @@ impl Device {
         };
         let result: Tensor = match operation {
             Operation::Resize { height, width, method } => augment::resize(&values, *height, *width, *method)?,
-            Operation::Crop(window) => augment::crop_each(&values, &places, window.height, window.width),
+            Operation::Crop(window) => augment::crop_each(&values, &positions, window.height, window.width),
             Operation::Blur(blur) => augment::blur(&values, *blur)?,
         };
         let result = if precision == Precision::Bf16 { result.convert(DType::F32) } else { result };
@@ -125,10 +125,10 @@ impl Device {
             Operation::Crop(window) => [window.top as i32, window.left as i32],
             _ => [0, 0],
         });
-        let places = HostTensor::new([rows.len(), 2], &corners.collect::<Vec<i32>>())?;
+        let positions = HostTensor::new([rows.len(), 2], &corners.collect::<Vec<i32>>())?;
         let sharding = if self.mesh.devices() > 1 { Sharding::Split { axis: 0 } } else { Sharding::Replicated };
         let upload = |tensor: &HostTensor| self.backend.upload(tensor, &self.mesh, &sharding);
-        Ok(vec![upload(&batch)?, upload(&places)?])
+        Ok(vec![upload(&batch)?, upload(&positions)?])
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use octant_data::AnyImage;
 use octant_imaging::blur::{GaussianBlur, blur_f32, blur_u8};
-use octant_imaging::geometry::{self, Window};
+use octant_imaging::geometry::{self, PixelWindow};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Channel, Image};
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operation {
     Resize { height: usize, width: usize, method: Method },
-    Crop(Window),
+    Crop(PixelWindow),
     Blur(GaussianBlur),
 }
 
@@ -96,7 +96,7 @@ pub(super) fn stored_like(result: AnyImage, original: &AnyImage) -> AnyImage {
 }
 
 /// `left,top,width,height`.
-pub(super) fn window(text: &str) -> Result<Window> {
+pub(super) fn window(text: &str) -> Result<PixelWindow> {
     let numbers: Vec<usize> = text.split(',').filter_map(|part| part.trim().parse().ok()).collect();
     let [left, top, width, height] = numbers[..]
         .try_into()
@@ -106,5 +106,5 @@ pub(super) fn window(text: &str) -> Result<Window> {
     if width == 0 || height == 0 {
         bail!("a window of {width}×{height} has no pixels");
     }
-    Ok(Window { top, left, height, width })
+    Ok(PixelWindow { top, left, height, width })
 }

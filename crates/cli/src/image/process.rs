@@ -9,7 +9,7 @@ use crate::output::Json;
 use anyhow::{Context, Result, bail};
 use octant_data::AnyImage;
 use octant_imaging::blur::GaussianBlur;
-use octant_imaging::geometry::{Window, center_window};
+use octant_imaging::geometry::{PixelWindow, center_window};
 use octant_imaging::mask::{MaskCrop, Threshold, bounds};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
@@ -153,7 +153,7 @@ pub(super) fn gaussian(sigma: f32, kernel: Option<usize>, semantics: Semantics) 
 }
 
 /// The window of every image that has one; the others are left out of the work.
-fn windows(arguments: &Crop, work: &mut Work) -> Result<Vec<Window>> {
+fn windows(arguments: &Crop, work: &mut Work) -> Result<Vec<PixelWindow>> {
     if let Some(text) = &arguments.window {
         let wanted = window(text)?;
         return Ok(work.keep(|_, image| fitting(wanted, image)));
@@ -186,15 +186,15 @@ fn windows(arguments: &Crop, work: &mut Work) -> Result<Vec<Window>> {
     let crop = MaskCrop { padding: arguments.padding, min_size: arguments.min_size, aspect: arguments.aspect };
     // A mask that marks nothing keeps its whole image.
     let window = |mask: &Image<u8>| {
-        crop.window(mask).unwrap_or(Window { top: 0, left: 0, height: mask.height(), width: mask.width() })
+        crop.window(mask).unwrap_or(PixelWindow { top: 0, left: 0, height: mask.height(), width: mask.width() })
     };
     Ok(masks.iter().map(window).collect())
 }
 
 /// A window that lies in the image as a whole: a part of it would be of another size than was asked for.
-fn fitting(window: Window, image: &AnyImage) -> Result<Window> {
+fn fitting(window: PixelWindow, image: &AnyImage) -> Result<PixelWindow> {
     let [height, width, _] = image.dims();
-    let Window { top, left, height: rows, width: columns } = window;
+    let PixelWindow { top, left, height: rows, width: columns } = window;
     let fits = |first: usize, length: usize, size: usize| first.checked_add(length).is_some_and(|end| end <= size);
     if !fits(top, rows, height) || !fits(left, columns, width) {
         bail!("the window {left},{top},{columns},{rows} does not lie in the image, which is {width}×{height}");

@@ -133,9 +133,9 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str, turns: &mut Turns
     outcome.complete = true;
     if let (Some(folder), Target::Board { topology, .. }, true) = (&arguments.save, &target, outcome.fits) {
         // The backend of a device that is here keeps its programs by itself.
-        let place =
+        let position =
             attempts.iter().position(|(batch, _)| *batch == outcome.batch).context("a batch that was not tried")?;
-        let chosen = attempts.swap_remove(place).1;
+        let chosen = attempts.swap_remove(position).1;
         let programs = [(steps.training(outcome.batch)?, chosen), (steps.evaluation(outcome.batch)?, evaluation)];
         let made = programs.into_iter().filter_map(|(program, attempt)| attempt.made(topology, &program));
         let made = made.collect::<Result<Vec<_>>>()?;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions, Format, read_image};
 use octant_data::readers::images_below;
 use octant_data::transforms::Placed;
-use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Step, Target, Transform};
+use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Target, Transform, TransformStep};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
 use octant_runtime::CompileOptions;
@@ -169,7 +169,7 @@ fn transform(recipe: &Recipe, entry: &Entry) -> Result<Pipeline> {
         // The recipe's own images are all of one size; others must be brought to it.
         let side = recipe.image_size.or(recipe.data.side).unwrap_or(entry.preprocessing.input[0]);
         let method = Method::new(Filter::Bilinear, Semantics::Pil);
-        transform.steps.push(Step::Resize { size: (side, side), method });
+        transform.steps.push(TransformStep::Resize { size: (side, side), method });
     }
     Ok(transform)
 }

@@ -1,7 +1,7 @@
 //! Large images in overlapping tiles, whose results fade into each other.
 
 use octant_imaging::Image;
-use octant_imaging::geometry::{Border, Window, crop, pad_to};
+use octant_imaging::geometry::{Border, PixelWindow, crop, pad_to};
 
 /// Pixels that neighboring tiles share: more than most restoration networks look sideways.
 const OVERLAP: usize = 64;
@@ -46,34 +46,34 @@ impl Tiling {
         let (width, mut channels) = (filled.width() * enlarges, 0);
         for top in self.starts(0, filled.height()) {
             for left in self.starts(1, filled.width()) {
-                let made = run(&crop(&filled, Window { top, left, height: tall, width: wide }))?;
+                let made = run(&crop(&filled, PixelWindow { top, left, height: tall, width: wide }))?;
                 channels = made.channels();
                 sums.resize(weights.len() * channels, 0.0);
                 for row in 0..made.height() {
                     for column in 0..made.width() {
                         let weight =
                             self.weight(row, made.height(), enlarges) * self.weight(column, made.width(), enlarges);
-                        let place = (top * enlarges + row) * width + left * enlarges + column;
-                        weights[place] += weight;
+                        let position = (top * enlarges + row) * width + left * enlarges + column;
+                        weights[position] += weight;
                         let values = made.pixel(row, column).iter().enumerate();
                         values.for_each(|(channel, value)| {
-                            sums[place * channels + channel] += weight * f32::from(*value)
+                            sums[position * channels + channel] += weight * f32::from(*value)
                         });
                     }
                 }
             }
         }
         let value = |row: usize, column: usize, channel: usize| {
-            let place = row * width + column;
-            (sums[place * channels + channel] / weights[place]).round() as u8
+            let position = row * width + column;
+            (sums[position * channels + channel] / weights[position]).round() as u8
         };
         Ok(Image::from_fn(image.height() * enlarges, image.width() * enlarges, channels.max(1), value))
     }
 
     /// How much a pixel counts by its distance from the tile's edges: tiles fade within what they share.
-    fn weight(&self, place: usize, side: usize, enlarges: usize) -> f32 {
+    fn weight(&self, position: usize, side: usize, enlarges: usize) -> f32 {
         let fade = (self.overlap * enlarges).max(1);
-        let distance = (place + 1).min(side - place).min(fade);
+        let distance = (position + 1).min(side - position).min(fade);
         distance as f32 / fade as f32
     }
 }

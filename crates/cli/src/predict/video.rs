@@ -98,7 +98,7 @@ fn stated_rate(said: &str) -> Option<f64> {
 fn read_ppm(input: &mut impl Read) -> Result<Option<Image<u8>>> {
     let mut byte = [0u8];
     let mut words: Vec<String> = vec![String::new()];
-    // Magic, width, height and greatest value, separated by white space; one such byte ends the header.
+    // Magic, width, height and largest value, separated by white space; one such byte ends the header.
     while words.len() <= 4 {
         if input.read(&mut byte)? == 0 {
             if words.len() == 1 && words[0].is_empty() {

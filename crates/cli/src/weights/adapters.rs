@@ -4,6 +4,7 @@ use crate::output::Json;
 use crate::rundir;
 use anyhow::{Context, Result, bail};
 use octant_archive::{Archive, save_safetensors};
+use octant_nn::Adapters;
 use octant_zoo::adapted;
 use octant_zoo::identity::Card;
 use serde_json::json;
@@ -50,6 +51,10 @@ pub(super) fn split(from: &Path, to: &Path, as_json: bool) -> Result<()> {
         bail!("{} says nothing of adapters; train with `adapters` to have some", from.display());
     };
     let apart = adapted::apart(&archive.tensors, &adapters)?;
+    // The very layers, whatever words chose them: peft understands whole paths in every version.
+    let [down, _] = Adapters::FACTORS;
+    let layers = archive.tensors.iter().filter_map(|(name, _)| Some(name.strip_suffix(down)?.to_string()));
+    let adapters = Adapters { targets: layers.collect(), ..adapters };
     std::fs::create_dir_all(to).with_context(|| format!("cannot make the folder {}", to.display()))?;
     let metadata = [("format".to_string(), "pt".to_string())];
     save_safetensors(&to.join(FILES[0]), apart.iter().map(|(name, tensor)| (name.as_str(), tensor)), &metadata)?;

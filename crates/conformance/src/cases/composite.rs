@@ -136,8 +136,8 @@ fn mixed_precision() -> Case {
 
 fn top_k() -> Case {
     Case::new("composite/top-k", vec![values::with_ties(DType::F32, &[5, 20])], Tolerance::EXACT, |trace, x| {
-        let places = trace.iota(x[0].shape().with_dtype(DType::I32), 1);
-        let sorted = Tensor::sort(&[x[0].clone(), places], 1, true);
+        let positions = trace.iota(x[0].shape().with_dtype(DType::I32), 1);
+        let sorted = Tensor::sort(&[x[0].clone(), positions], 1, true);
         sorted.iter().map(|sorted| sorted.slice_axis(1, 0, 3)).collect()
     })
 }

@@ -88,7 +88,7 @@ fn loops_that_never_run() -> Case {
     })
 }
 
-/// Carried values that change places: a backend that works in place must not lose one.
+/// Carried values that change positions: a backend that works in place must not lose one.
 fn swapped() -> Case {
     let inputs = vec![values::ordinary(DType::F32, &[3]), values::between(5.0, 9.0, DType::F32, &[3])];
     Case::new("control/while/swapped", inputs, Tolerance::chain(8.0, 1.0), |trace, x| {

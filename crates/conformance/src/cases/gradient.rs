@@ -13,7 +13,7 @@ type Function = Box<dyn Fn(&[Tensor]) -> Tensor>;
 
 pub fn cases() -> Vec<Case> {
     let sets =
-        [unary(), binary(), movement(), reductions(), windows(), products(), convolutions(), places(), control()];
+        [unary(), binary(), movement(), reductions(), windows(), products(), convolutions(), positions(), control()];
     sets.into_iter().flatten().map(|(name, inputs, function)| gradient_case(&name, &inputs, &*function)).collect()
 }
 
@@ -51,14 +51,15 @@ fn finite_differences(inputs: &[HostTensor], function: &dyn Fn(&[Tensor]) -> Ten
     let loss = loss(function, &symbols);
     let graph = trace.finish(&[loss]).expect("the function is well typed in f64 too");
     let exact: Vec<Vec<f64>> = inputs.iter().map(HostTensor::to_f64s).collect();
-    let moved = |which: usize, place: usize, by: f64| {
+    let moved = |which: usize, position: usize, by: f64| {
         let mut moved = exact.clone();
-        moved[which][place] += by;
+        moved[which][position] += by;
         evaluate_loss(&graph, inputs, &moved)
     };
-    let slope = |which: usize, place: usize| (moved(which, place, STEP) - moved(which, place, -STEP)) / (2.0 * STEP);
+    let slope =
+        |which: usize, position: usize| (moved(which, position, STEP) - moved(which, position, -STEP)) / (2.0 * STEP);
     let gradient = |which: usize| {
-        let slopes: Vec<f64> = (0..exact[which].len()).map(|place| slope(which, place)).collect();
+        let slopes: Vec<f64> = (0..exact[which].len()).map(|position| slope(which, position)).collect();
         values::tensor(DType::F32, inputs[which].dims(), &slopes)
     };
     (0..inputs.len()).map(gradient).collect()
@@ -82,13 +83,13 @@ fn positive(dims: &[usize]) -> HostTensor {
 fn apart(dims: &[usize]) -> HostTensor {
     let count: usize = dims.iter().product();
     let order = values::between(0.0, 1e6, DType::I32, dims).to_f64s();
-    let mut places: Vec<usize> = (0..count).collect();
-    places.sort_by(|&x, &y| order[x].total_cmp(&order[y]).then(x.cmp(&y)));
+    let mut positions: Vec<usize> = (0..count).collect();
+    positions.sort_by(|&x, &y| order[x].total_cmp(&order[y]).then(x.cmp(&y)));
     let mut spread = vec![0.0; count];
-    places
+    positions
         .iter()
         .enumerate()
-        .for_each(|(rank, &place)| spread[place] = (rank as f64 - count as f64 / 2.0) * 0.2 + 0.07);
+        .for_each(|(rank, &position)| spread[position] = (rank as f64 - count as f64 / 2.0) * 0.2 + 0.07);
     values::tensor(DType::F32, dims, &spread)
 }
 
@@ -130,7 +131,7 @@ fn binary() -> Vec<Differentiable> {
 }
 
 fn movement() -> Vec<Differentiable> {
-    let place = |x: &Tensor, at: f64| x.trace().scalar(DType::I32, at);
+    let position = |x: &Tensor, at: f64| x.trace().scalar(DType::I32, at);
     vec![
         differentiable("broadcast", vec![numbers(&[3])], |x| x[0].broadcast_in_dim(&[2, 3, 4], &[1]).sin()),
         differentiable("reshape-transpose", vec![numbers(&[2, 3, 4])], |x| {
@@ -143,10 +144,10 @@ fn movement() -> Vec<Differentiable> {
             Tensor::concatenate(&[x[0].clone(), x[1].clone(), x[0].sin()], 1).exp()
         }),
         differentiable("dynamic-slice", vec![numbers(&[5, 4])], move |x| {
-            x[0].dynamic_slice(&[place(&x[0], 9.0), place(&x[0], 1.0)], &[2, 2]).sin()
+            x[0].dynamic_slice(&[position(&x[0], 9.0), position(&x[0], 1.0)], &[2, 2]).sin()
         }),
         differentiable("dynamic-update-slice", vec![numbers(&[5]), numbers(&[2])], move |x| {
-            x[0].dynamic_update_slice(&x[1], &[place(&x[0], 2.0)]).sin()
+            x[0].dynamic_update_slice(&x[1], &[position(&x[0], 2.0)]).sin()
         }),
     ]
 }
@@ -273,7 +274,7 @@ fn indices(x: &Tensor, values: &[i32]) -> Tensor {
     x.trace().constant(HostTensor::new([values.len()], values).expect("one value per element"))
 }
 
-fn places() -> Vec<Differentiable> {
+fn positions() -> Vec<Differentiable> {
     let scatter = |kind| Scatter {
         update_window_axes: vec![1],
         inserted_window_axes: vec![0],

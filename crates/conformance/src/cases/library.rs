@@ -90,8 +90,8 @@ fn resizes(dtype: DType) -> Case {
 fn lookups() -> Case {
     let inputs = vec![values::with_ties(DType::F32, &[4, 9]), values::between(0.0, 8.0, DType::I32, &[4])];
     case("lookups", DType::F32, inputs, |x| {
-        let (best, places) = x[0].top_k(3);
-        vec![best, places, x[1].one_hot(9, DType::F32), x[0].pick(&x[1])]
+        let (best, positions) = x[0].top_k(3);
+        vec![best, positions, x[1].one_hot(9, DType::F32), x[0].pick(&x[1])]
     })
 }
 

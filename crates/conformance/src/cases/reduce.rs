@@ -91,8 +91,8 @@ fn arg_reduce(dtype: DType) -> Case {
     }
     Case::new(format!("reduce/arg/{dtype}"), inputs, Tolerance::EXACT, |_, x| {
         let both = |x: &Tensor, axis: usize| {
-            let ((greatest, at), (least, below)) = (x.arg_max(axis), x.arg_min(axis));
-            [greatest, at, least, below]
+            let ((largest, at), (least, below)) = (x.arg_max(axis), x.arg_min(axis));
+            [largest, at, least, below]
         };
         [both(&x[0], 0), both(&x[1], 1), both(&x[2], 0), both(&x[2], 1), both(&x[2], 2), both(&x[3], 1), both(&x[4], 1)]
             .concat()
@@ -121,8 +121,8 @@ fn sort_together(dtype: DType) -> Case {
     let keys = values::with_ties(DType::F32, &[4, 40]);
     let inputs = vec![keys, values::ordinary(dtype, &[4, 40])];
     Case::new(format!("reduce/sort-together/{dtype}"), inputs, Tolerance::EXACT, |trace, x| {
-        let places = trace.iota(x[0].shape().with_dtype(DType::I32), 1);
-        let operands = [x[0].clone(), places, x[1].clone()];
+        let positions = trace.iota(x[0].shape().with_dtype(DType::I32), 1);
+        let operands = [x[0].clone(), positions, x[1].clone()];
         [Tensor::sort(&operands, 1, false), Tensor::sort(&operands, 1, true), Tensor::sort(&operands, 0, false)]
             .concat()
     })

@@ -27,7 +27,7 @@ impl Tracked {
         Tracked { tensor, magnitude, error }
     }
 
-    /// A result without error: integers and truth values.
+    /// A result without error: integers and bools.
     pub fn exact(tensor: Tensor) -> Tracked {
         Tracked { tensor, magnitude: 4.0, error: 0.0 }
     }

@@ -54,15 +54,15 @@ impl Recipe {
     /// Every recipe that is one change simpler.
     fn simpler(&self) -> Vec<Recipe> {
         let mut all = Vec::new();
-        for place in 0..self.steps.len() {
+        for position in 0..self.steps.len() {
             let mut shorter = self.clone();
-            shorter.steps.remove(place);
+            shorter.steps.remove(position);
             all.push(shorter);
         }
-        for place in 0..self.steps.len() {
+        for position in 0..self.steps.len() {
             let change = |change: fn(&mut Step)| {
                 let mut changed = self.clone();
-                change(&mut changed.steps[place]);
+                change(&mut changed.steps[position]);
                 changed
             };
             all.extend([

@@ -192,7 +192,7 @@ impl<'a, T> Weights<'a, T> {
         Weights { input: stored.output, output: stored.input, ..stored }
     }
 
-    /// The same places in other numbers.
+    /// The same positions in other numbers.
     fn with_data<R>(self, data: &[R]) -> Weights<'_, R> {
         let Weights { row, column, input, output, group, .. } = self;
         Weights { data, row, column, input, output, group }

@@ -9,7 +9,7 @@ pub(crate) struct BufferId(pub u32);
 /// A block register: as many elements as a block has, all of one lane type.
 pub(crate) type Register = usize;
 
-/// The type in which a register holds its elements: 16-bit floats are held as f32, truth values as bytes.
+/// The type in which a register holds its elements: 16-bit floats are held as f32, bools as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Lane {
     F32,
@@ -190,7 +190,7 @@ impl Loop {
         }
     }
 
-    /// How many places there are.
+    /// How many positions there are.
     pub fn elements(&self) -> usize {
         self.dims.iter().product()
     }

@@ -47,10 +47,10 @@ enum Failure {
 }
 
 /// Builds the loop for goals over the same dimensions.
-pub(crate) fn build(graph: &Graph, goals: &[Goal], places: &impl Places) -> Result<Loop, MustStore> {
+pub(crate) fn build(graph: &Graph, goals: &[Goal], positions: &impl Places) -> Result<Loop, MustStore> {
     let mut space = Space::over(goals[0].dims(graph));
     loop {
-        let mut builder = Builder::new(graph, places, space.dims());
+        let mut builder = Builder::new(graph, positions, space.dims());
         match builder.goals(goals, &space.identity()) {
             Ok(()) => {
                 let mut finished = builder.body;
@@ -65,22 +65,22 @@ pub(crate) fn build(graph: &Graph, goals: &[Goal], places: &impl Places) -> Resu
 
 struct Builder<'a, P> {
     graph: &'a Graph,
-    places: &'a P,
+    positions: &'a P,
     body: Loop,
     /// Values already in a register, by the forms with which they are read.
     known: HashMap<(ValueId, Vec<Form>), Register>,
 }
 
 impl<'a, P: Places> Builder<'a, P> {
-    fn new(graph: &'a Graph, places: &'a P, dims: Vec<usize>) -> Self {
-        Builder { graph, places, body: Loop { dims, ..Loop::default() }, known: HashMap::new() }
+    fn new(graph: &'a Graph, positions: &'a P, dims: Vec<usize>) -> Self {
+        Builder { graph, positions, body: Loop { dims, ..Loop::default() }, known: HashMap::new() }
     }
 
     fn goals(&mut self, goals: &[Goal], identity: &[Form]) -> Result<(), Failure> {
         for goal in goals {
             match goal {
                 Goal::Store { value, to } => {
-                    let is_home = self.places.place(*value).is_some_and(|place| place.buffer == to.buffer);
+                    let is_home = self.positions.place(*value).is_some_and(|place| place.buffer == to.buffer);
                     let from = if is_home { self.compute(*value, identity)? } else { self.value(*value, identity)? };
                     // Later goals of the same loop read the register instead of the memory.
                     self.known.insert((*value, identity.to_vec()), from);
@@ -125,7 +125,7 @@ impl<'a, P: Places> Builder<'a, P> {
         if let Some(&register) = self.known.get(&(value, forms.to_vec())) {
             return Ok(register);
         }
-        let register = match self.places.place(value) {
+        let register = match self.positions.place(value) {
             Some(place) => {
                 let shape = self.graph.shape(value);
                 let operand = self.operand(&place, forms, shape.dims());

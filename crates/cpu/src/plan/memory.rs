@@ -13,7 +13,7 @@ const ALIGNMENT: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Input(usize),
-    /// Memory of an output of its own, handed out after the run.
+    /// Memory of an output of its own, returned after the run.
     Output(usize),
     Constant(usize),
     /// An offset into the arena.
@@ -41,15 +41,15 @@ pub(crate) fn place(graph: &Graph, values: StoredValues, steps: Vec<Step>, donat
     planner.reuse_dying_operands();
     let lifetimes = planner.lifetimes();
     let (offsets, arena_bytes) = arena::place(lifetimes.clone());
-    let mut places = vec![Place::Arena(0); planner.values.sizes.len()];
+    let mut positions = vec![Place::Arena(0); planner.values.sizes.len()];
     let in_arena = offsets.into_iter().map(|(buffer, offset)| (buffer, Place::Arena(offset)));
     for (buffer, place) in in_arena.chain(planner.fixed) {
-        places[buffer.0 as usize] = place;
+        positions[buffer.0 as usize] = place;
     }
     Plan {
-        steady: super::steady::steady_weights(&planner.steps, &places, donated),
+        steady: super::steady::steady_weights(&planner.steps, &positions, donated),
         steps: planner.steps,
-        places,
+        positions,
         arena_bytes,
         #[cfg(test)]
         live_bytes: arena::live_bytes(&lifetimes),
@@ -122,7 +122,7 @@ impl Planner {
                 }
                 None if free => drop(self.fixed.insert(value, Place::Output(index))),
                 _ => {
-                    // An input that is handed out must be read before a donated output overwrites it.
+                    // An input that is returned must be read before a donated output overwrites it.
                     let source = match overwritten.contains(&value) {
                         true => {
                             let kept = self.values.add(bytes);

@@ -35,7 +35,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct Plan {
     pub steps: Vec<Step>,
     /// Where every buffer lies.
-    pub places: Vec<Place>,
+    pub positions: Vec<Place>,
     pub arena_bytes: usize,
     /// The most bytes of the arena that live at once.
     #[cfg(test)]

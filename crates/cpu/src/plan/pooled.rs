@@ -38,7 +38,7 @@ struct Uses {
 }
 
 impl Uses {
-    /// The steps that read a buffer which one step writes and which is not handed out.
+    /// The steps that read a buffer which one step writes and which is not returned.
     fn inner_readers(&self, buffer: BufferId) -> Option<&[usize]> {
         let inner = self.writers.get(&buffer).is_some_and(|writers| writers.len() == 1);
         (inner && !self.handed_out.contains(&buffer)).then(|| self.readers.get(&buffer).map_or(&[][..], Vec::as_slice))

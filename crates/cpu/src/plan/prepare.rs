@@ -14,8 +14,8 @@ pub(crate) fn prepare(graph: &Graph) -> Graph {
 /// * Negative padding becomes slices.
 /// * Reductions of a few long rows become sums of them.
 /// * Sums over what a pooling's gradient scatters become sums over what it is given.
-/// * What is added to whole channels before a maximum pooling is added after it: there it is less, and the greatest element
-///   stays the greatest.
+/// * What is added to whole channels before a maximum pooling is added after it: there it is less, and the largest element
+///   stays the largest.
 fn rewritten(graph: &Graph) -> Graph {
     let users = users(graph);
     let mut builder = GraphBuilder::new();

@@ -21,8 +21,8 @@ pub(crate) struct SteadyWeights {
 }
 
 /// All of them in a plan whose buffers are placed.
-pub(super) fn steady_weights(steps: &[Step], places: &[Place], donated: &[(usize, usize)]) -> Vec<SteadyWeights> {
-    let mut steady = Steady { places, donated, writers: count(steps, Step::writes), made: HashMap::new() };
+pub(super) fn steady_weights(steps: &[Step], positions: &[Place], donated: &[(usize, usize)]) -> Vec<SteadyWeights> {
+    let mut steady = Steady { positions, donated, writers: count(steps, Step::writes), made: HashMap::new() };
     let readers = count(steps, Step::reads);
     let mut found = Vec::new();
     for (at, step) in steps.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(super) fn steady_weights(steps: &[Step], places: &[Place], donated: &[(usize
                 let weights = kernel.inputs[1].0;
                 let Some(inputs) = steady.inputs_of(weights) else { continue };
                 let maker = steady.made.get(&weights).map(|(maker, _)| *maker).filter(|&maker| {
-                    let in_arena = matches!(places[weights.0 as usize], Place::Arena(_));
+                    let in_arena = matches!(positions[weights.0 as usize], Place::Arena(_));
                     in_arena && readers[&weights] == 1 && steps[maker].writes() == [weights]
                 });
                 found.push(SteadyWeights { reader: at, inputs, maker });
@@ -55,7 +55,7 @@ fn count(steps: &[Step], touched: impl Fn(&Step) -> Vec<BufferId>) -> HashMap<Bu
 }
 
 struct Steady<'a> {
-    places: &'a [Place],
+    positions: &'a [Place],
     donated: &'a [(usize, usize)],
     writers: HashMap<BufferId, usize>,
     /// The loop that makes a steady value, and the inputs it is made from.
@@ -69,7 +69,7 @@ impl Steady<'_> {
             return Some(inputs.clone());
         }
         let is_written = self.writers.contains_key(&buffer);
-        match self.places[buffer.0 as usize] {
+        match self.positions[buffer.0 as usize] {
             Place::Constant(_) => Some(Vec::new()),
             Place::Input(input) if !is_written && self.donated.iter().all(|&(taken, _)| taken != input) => {
                 Some(vec![input])

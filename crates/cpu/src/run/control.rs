@@ -26,19 +26,19 @@ pub(crate) enum PreparedControl {
 
 impl PreparedControl {
     pub fn new(step: Step, machine: &Machine) -> PreparedControl {
-        let places = |buffers: Vec<BufferId>| buffers.into_iter().map(|buffer| buffer.0 as usize).collect();
+        let positions = |buffers: Vec<BufferId>| buffers.into_iter().map(|buffer| buffer.0 as usize).collect();
         match step {
             Step::While { inputs, outputs, condition, body, scratch } => PreparedControl::While {
-                inputs: places(inputs),
-                outputs: places(outputs),
+                inputs: positions(inputs),
+                outputs: positions(outputs),
                 condition: Prepared::new(condition, machine),
                 body: Prepared::new(body, machine),
                 scratch: scratch.0 as usize,
             },
             Step::If { condition, inputs, outputs, then, otherwise, scratch } => PreparedControl::If {
                 condition: condition.0 as usize,
-                inputs: places(inputs),
-                outputs: places(outputs),
+                inputs: positions(inputs),
+                outputs: positions(outputs),
                 then: Prepared::new(then, machine),
                 otherwise: Prepared::new(otherwise, machine),
                 scratch: scratch.0 as usize,
@@ -69,7 +69,7 @@ impl PreparedControl {
                 let body_memory = unsafe { Memory::bind(&body.plan, end, &state, &next) };
                 loop {
                     run(condition, &condition_memory, machine);
-                    // SAFETY: the condition's only output is one truth value at `decision`.
+                    // SAFETY: the condition's only output is one bool at `decision`.
                     if unsafe { *decision } == 0 {
                         break;
                     }
@@ -81,7 +81,7 @@ impl PreparedControl {
                 }
             }
             PreparedControl::If { condition, inputs, outputs, then, otherwise, scratch } => {
-                // SAFETY: the condition is one truth value.
+                // SAFETY: the condition is one bool.
                 let holds = unsafe { *memory.at(*condition) } != 0;
                 let branch = if holds { then } else { otherwise };
                 let pointers = |buffers: &[usize]| buffers.iter().map(|&buffer| memory.at(buffer)).collect::<Vec<_>>();

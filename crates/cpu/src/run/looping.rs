@@ -3,7 +3,7 @@
 //! A loop is prepared once ([`PreparedLoop`]): `registers` decides where every register lies, `sequence` takes a task through
 //! its blocks, `place` knows where those lie, `block` runs one through the registers, `native` without leaving the vector
 //! registers, `ahead` fetches what the next block reads, `transfer` moves operands that do not lie in order, `fold` sums and
-//! hands out what is summed.
+//! returns what is summed.
 
 mod ahead;
 mod block;
@@ -27,7 +27,7 @@ use fold::PreparedFold;
 use native::{Native, Outline};
 use octant_graph::DType;
 use place::BlockPlace;
-use registers::{Way, lies_in_order, place_registers, way};
+use registers::{RegisterFill, fill, lies_in_order, place_registers};
 
 /// Loops with fewer elements run on the calling thread: waking another costs more.
 const WORTH_A_THREAD: usize = 16 * 1024;
@@ -58,7 +58,7 @@ pub(crate) struct PreparedLoop {
 }
 
 struct PreparedLoad {
-    way: Way,
+    fill: RegisterFill,
     /// Turns 16-bit floats into lanes.
     widen: Option<Run>,
     /// Moves rows that do not lie in order.
@@ -83,7 +83,7 @@ impl PreparedLoop {
             .loads
             .iter()
             .map(|load| PreparedLoad {
-                way: way(load, &nest, &half),
+                fill: fill(load, &nest, &half),
                 widen: match &load.source {
                     Source::Memory(operand) if half(operand.dtype) => Some(instructions::widen(simd, operand.dtype)),
                     _ => None,
@@ -196,14 +196,14 @@ impl PreparedLoop {
         WORKSPACE.with_borrow_mut(|workspace| {
             let nest = &self.nest;
             let (mut at, end) = (first, first + count);
-            let places = std::iter::from_fn(|| {
+            let positions = std::iter::from_fn(|| {
                 let (row, column) = (at / nest.columns, at % nest.columns);
                 let rows = if column == 0 { nest.rows_per_block.min((end - at) / nest.columns).max(1) } else { 1 };
                 let columns = nest.columns_per_block.min(nest.columns - column).min(end - at);
                 at += rows * columns;
                 (columns > 0).then_some(BlockPlace { outer: 0, middle: 0, row, column, rows, columns })
             });
-            Block::new(self, memory, workspace).blocks(places);
+            Block::new(self, memory, workspace).blocks(positions);
             self.finish_streams();
         });
     }

@@ -3,7 +3,7 @@
 use crate::plan::{Place, Plan};
 
 /// Where every buffer of a plan lies during a run. Steps run one after another and each knows from the plan which
-/// buffers it may touch, so the pointers are handed out without further checks.
+/// buffers it may touch, so the pointers are returned without further checks.
 pub(crate) struct Memory {
     pointers: Vec<*mut u8>,
     /// What tells the inputs' contents apart, where that is known.
@@ -23,7 +23,7 @@ impl Memory {
     /// All pointers stay valid while the result is used: `arena` for the plan's arena bytes, inputs and outputs for the
     /// bytes of their shapes, each exclusively but for inputs that are not donated.
     pub unsafe fn bind(plan: &Plan, arena: *mut u8, inputs: &[*mut u8], outputs: &[*mut u8]) -> Memory {
-        let pointers = plan.places.iter().map(|place| match *place {
+        let pointers = plan.positions.iter().map(|place| match *place {
             Place::Arena(offset) => arena.wrapping_add(offset),
             Place::Input(index) => inputs[index],
             Place::Output(index) => outputs[index],

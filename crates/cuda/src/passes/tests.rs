@@ -17,7 +17,7 @@ pub fn inputs(graph: &Graph) -> Vec<HostTensor> {
     graph.input_shapes().into_iter().map(values).collect()
 }
 
-/// The greatest difference of two tensors in units of the greatest value.
+/// The largest difference of two tensors in units of the largest value.
 pub fn difference(expected: &HostTensor, given: &HostTensor) -> f64 {
     assert_eq!(expected.shape(), given.shape());
     let (expected, given) = (expected.to_f64s(), given.to_f64s());

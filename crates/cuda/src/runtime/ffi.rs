@@ -209,8 +209,8 @@ impl CallFrame {
         unsafe {
             let (names, types) = (slice(list.names, list.size), slice(list.types, list.size));
             let named = |at: &*const Bytes| slice((**at).start, (**at).length as i64) == name.as_bytes();
-            let place = names.iter().position(named).filter(|&place| types[place] == kind)?;
-            Some(slice(list.values, list.size)[place])
+            let position = names.iter().position(named).filter(|&position| types[position] == kind)?;
+            Some(slice(list.values, list.size)[position])
         }
     }
 

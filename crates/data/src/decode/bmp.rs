@@ -3,17 +3,17 @@
 use super::{Decoded, Limits, Orientation, image};
 use crate::AnyImage;
 
-/// Little-endian numbers at fixed places.
+/// Little-endian numbers at fixed positions.
 struct Header<'a>(&'a [u8]);
 
 impl Header<'_> {
-    fn u16(&self, place: usize) -> Result<u16, String> {
-        let bytes = self.0.get(place..place + 2).ok_or("its BMP header is cut off")?;
+    fn u16(&self, position: usize) -> Result<u16, String> {
+        let bytes = self.0.get(position..position + 2).ok_or("its BMP header is cut off")?;
         Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
     }
 
-    fn u32(&self, place: usize) -> Result<u32, String> {
-        Ok(self.u16(place)? as u32 | (self.u16(place + 2)? as u32) << 16)
+    fn u32(&self, position: usize) -> Result<u32, String> {
+        Ok(self.u16(position)? as u32 | (self.u16(position + 2)? as u32) << 16)
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
         let row = if rows > 0 { height - 1 - row } else { row };
         let line = &bytes[start + row * stride..][..width * bytes_per_pixel];
         match &palette {
-            Some(colors) => line.iter().for_each(|&place| values.extend(colors[place as usize])),
+            Some(colors) => line.iter().for_each(|&position| values.extend(colors[position as usize])),
             None => line.chunks_exact(bytes_per_pixel).for_each(|pixel| values.extend([pixel[2], pixel[1], pixel[0]])),
         }
     }

@@ -42,28 +42,28 @@ fn is_cut_off(bytes: &[u8]) -> bool {
 /// The largest size that the segments before the first scan announce. The decoder allocates while it reads them, so the
 /// limits have to be checked before it sees them.
 fn announced_size(bytes: &[u8]) -> Option<(usize, usize)> {
-    let word = |place: usize| Some(u16::from_be_bytes(bytes.get(place..place + 2)?.try_into().ok()?) as usize);
-    let mut place = 2;
+    let word = |position: usize| Some(u16::from_be_bytes(bytes.get(position..position + 2)?.try_into().ok()?) as usize);
+    let mut position = 2;
     let mut size: Option<(usize, usize)> = None;
     loop {
-        while *bytes.get(place)? != 0xff || matches!(bytes.get(place + 1)?, 0xff | 0) {
-            place += 1;
+        while *bytes.get(position)? != 0xff || matches!(bytes.get(position + 1)?, 0xff | 0) {
+            position += 1;
         }
-        match *bytes.get(place + 1)? {
+        match *bytes.get(position + 1)? {
             0xda => return size,
             // Start of frame, whatever the coding; C4, C8 and CC are tables and extensions.
             marker @ 0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
-                let found = (word(place + 5)?, word(place + 7)?);
+                let found = (word(position + 5)?, word(position + 7)?);
                 let known = size.unwrap_or_default();
                 size = Some((known.0.max(found.0), known.1.max(found.1)));
             }
             // Markers that stand alone.
             0x01 | 0xd0..=0xd9 => {
-                place += 2;
+                position += 2;
                 continue;
             }
             _ => {}
         }
-        place += 2 + word(place + 2)?.max(2);
+        position += 2 + word(position + 2)?.max(2);
     }
 }

@@ -51,12 +51,12 @@ impl Orientation {
 fn orientation_code(exif: &[u8]) -> Option<u16> {
     let exif = exif.strip_prefix(b"Exif\0\0").unwrap_or(exif);
     let big_endian = exif.starts_with(b"MM");
-    let u16_at = |place: usize| {
-        let pair: [u8; 2] = exif.get(place..place.checked_add(2)?)?.try_into().ok()?;
+    let u16_at = |position: usize| {
+        let pair: [u8; 2] = exif.get(position..position.checked_add(2)?)?.try_into().ok()?;
         Some(if big_endian { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) })
     };
-    let u32_at = |place: usize| {
-        let word: [u8; 4] = exif.get(place..place.checked_add(4)?)?.try_into().ok()?;
+    let u32_at = |position: usize| {
+        let word: [u8; 4] = exif.get(position..position.checked_add(4)?)?.try_into().ok()?;
         Some(if big_endian { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     };
     let table = u32_at(4)? as usize;

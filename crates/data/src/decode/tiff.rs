@@ -45,8 +45,8 @@ fn channels(kind: ColorType) -> Result<usize, String> {
 /// for tables before it reads them.
 fn tables_fit(bytes: &[u8]) -> Option<bool> {
     let little = bytes.first() == Some(&b'I');
-    let number = |place: usize, len: usize| {
-        let digits = bytes.get(place..place.checked_add(len)?)?;
+    let number = |position: usize, len: usize| {
+        let digits = bytes.get(position..position.checked_add(len)?)?;
         let append = |value: usize, digit: &u8| value << 8 | *digit as usize;
         Some(if little { digits.iter().rev().fold(0, append) } else { digits.iter().fold(0, append) })
     };

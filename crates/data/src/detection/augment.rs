@@ -123,9 +123,9 @@ impl BoxAugment {
         let (image, mut boxes) = boxed;
         let (image, fitted) = fit(&image, self.side)?;
         for object in &mut boxes {
-            let place = |value: f32, axis: usize| value * fitted.scale[axis] as f32 + fitted.offset[axis] as f32;
-            (object.x0, object.x1) = (place(object.x0, 0), place(object.x1, 0));
-            (object.y0, object.y1) = (place(object.y0, 1), place(object.y1, 1));
+            let position = |value: f32, axis: usize| value * fitted.scale[axis] as f32 + fitted.offset[axis] as f32;
+            (object.x0, object.x1) = (position(object.x0, 0), position(object.x1, 0));
+            (object.y0, object.y1) = (position(object.y0, 1), position(object.y1, 1));
         }
         Ok(moved(self.pasted((image, boxes), rng), self.side, &self.settings, &mut motion))
     }
@@ -158,8 +158,8 @@ impl BoxAugment {
     /// A rectangle of another image, with the boxes that are mostly inside of it; boxes mostly covered go.
     fn cut(&self, (mut image, mut boxes): Boxed, rng: &SampleRng, mix: &mut SampleRng) -> Result<Boxed, DataError> {
         let (other, more) = self.second(rng)?;
-        let place = (mix.below(self.side), mix.below(self.side));
-        let (window, _) = cutmix_window(self.side, self.side, mix.beta(32.0, 32.0), place);
+        let position = (mix.below(self.side), mix.below(self.side));
+        let (window, _) = cutmix_window(self.side, self.side, mix.beta(32.0, 32.0), position);
         let channels = image.channels();
         paste_window(image.values_mut(), other.values(), self.side, channels, window);
         let (left, top) = (window.left as f32, window.top as f32);

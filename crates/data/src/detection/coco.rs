@@ -31,12 +31,12 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
     for image in list("images")? {
         images.push(described(file, image, &folders)?);
     }
-    let places: HashMap<u64, usize> = images.iter().enumerate().map(|(place, (id, _))| (*id, place)).collect();
+    let positions: HashMap<u64, usize> = images.iter().enumerate().map(|(position, (id, _))| (*id, position)).collect();
     let mut boxes: Vec<Vec<RelativeBox>> = vec![Vec::new(); images.len()];
     let mut dropped = Vec::new();
     for annotation in list("annotations")? {
-        match object(annotation, &classes, &places, &images) {
-            Ok(Some((place, object))) => boxes[place].push(object),
+        match object(annotation, &classes, &positions, &images) {
+            Ok(Some((position, object))) => boxes[position].push(object),
             Ok(None) => {}
             Err(reason) => {
                 let id = annotation.get("id").map(Value::to_string).unwrap_or_default();
@@ -104,14 +104,14 @@ fn described(file: &Path, image: &Value, folders: &[PathBuf]) -> Result<(u64, De
 fn object(
     annotation: &Value,
     classes: &HashMap<u64, u32>,
-    places: &HashMap<u64, usize>,
+    positions: &HashMap<u64, usize>,
     images: &[(u64, Described)],
 ) -> Result<Option<(usize, RelativeBox)>, String> {
     let number = |key: &str| annotation.get(key).and_then(Value::as_u64);
     if annotation.get("iscrowd").is_some_and(|crowd| crowd.as_u64() == Some(1)) {
         return Ok(None);
     }
-    let image = number("image_id").and_then(|id| places.get(&id)).ok_or("its image is not in the file")?;
+    let image = number("image_id").and_then(|id| positions.get(&id)).ok_or("its image is not in the file")?;
     let class = number("category_id").and_then(|id| classes.get(&id)).ok_or("its category is not in the file")?;
     let numbers: Option<Vec<f64>> =
         annotation.get("bbox").and_then(Value::as_array).and_then(|list| list.iter().map(Value::as_f64).collect());

@@ -76,8 +76,8 @@ fn numbered(
 ) -> Result<Vec<(LabeledImage, String)>, DataError> {
     let number = |class: u32| -> Result<u32, DataError> {
         let name = set.class_names().get(class as usize).cloned().unwrap_or_default();
-        let place = names.iter().position(|known| *known == name);
-        place.map(|place| place as u32).ok_or_else(|| {
+        let position = names.iter().position(|known| *known == name);
+        position.map(|position| position as u32).ok_or_else(|| {
             DataError::request(format!("the class {name:?} is in the validation part alone; it cannot be learned"))
         })
     };

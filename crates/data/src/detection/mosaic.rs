@@ -4,7 +4,7 @@ use super::AugmentSettings;
 use super::letterbox::{GRAY, paste, scaled};
 use crate::{DataError, LabeledBox, SampleRng};
 use octant_imaging::Image;
-use octant_imaging::geometry::{Window, crop};
+use octant_imaging::geometry::{PixelWindow, crop};
 use octant_imaging::warp::{Projection, warp};
 
 /// An image with its boxes.
@@ -23,7 +23,7 @@ pub(super) fn mosaic(images: [Boxed; 4], side: usize, rng: &mut SampleRng) -> Re
         let (is_left, is_top) = (quarter.is_multiple_of(2), quarter < 2);
         let x = along(is_left, center_x, image.width(), 2 * side);
         let y = along(is_top, center_y, image.height(), 2 * side);
-        let window = Window { top: y.from, left: x.from, height: y.length, width: x.length };
+        let window = PixelWindow { top: y.from, left: x.from, height: y.length, width: x.length };
         if y.length > 0 && x.length > 0 {
             paste(&mut canvas, &crop(&image, window), [x.to, y.to]);
         }

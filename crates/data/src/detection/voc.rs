@@ -101,8 +101,8 @@ fn read(folder: &Path, file: &Path) -> Result<Annotation, DataError> {
 
 fn marked(object: &str) -> Result<Marked, String> {
     let name = inner(object, "name").map(str::trim).filter(|name| !name.is_empty());
-    let place = inner(object, "bndbox").ok_or("an object has no <bndbox>")?;
-    let corner = |tag: &str| inner(place, tag).and_then(|text| text.trim().parse::<f64>().ok());
+    let position = inner(object, "bndbox").ok_or("an object has no <bndbox>")?;
+    let corner = |tag: &str| inner(position, tag).and_then(|text| text.trim().parse::<f64>().ok());
     let corners = ["xmin", "ymin", "xmax", "ymax"].map(corner);
     let (Some(name), [Some(x0), Some(y0), Some(x1), Some(y1)]) = (name, corners) else {
         return Err("an object has no name or not four corners".to_string());

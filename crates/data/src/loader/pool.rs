@@ -25,7 +25,7 @@ impl Pool {
     pub fn take(self: &Arc<Pool>, len: usize) -> Block {
         let mut free = lock(&self.free);
         let found = free.iter().position(|block| block.len() == len);
-        let bytes = found.map(|place| free.swap_remove(place));
+        let bytes = found.map(|position| free.swap_remove(position));
         drop(free);
         let bytes = bytes.unwrap_or_else(|| AlignedBytes::zeroed(len));
         Block { bytes: Some(bytes), pool: self.clone() }

@@ -180,14 +180,14 @@ impl Dataset for Cifar {
     }
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
-        let mut place = index;
+        let mut position = index;
         let part = self.parts.iter().find(|part| {
-            let found = place < part.count;
-            place -= if found { 0 } else { part.count };
+            let found = position < part.count;
+            position -= if found { 0 } else { part.count };
             found
         });
         let part = part.ok_or_else(|| DataError::malformed(&self.path, format!("there is no image {index}")))?;
-        let planes = &part.bytes[place * part.stride + part.first..][..IMAGE];
+        let planes = &part.bytes[position * part.stride + part.first..][..IMAGE];
         let mut image = Image::filled(SIDE, SIDE, 3, 0);
         for (pixel, values) in image.values_mut().as_chunks_mut::<3>().0.iter_mut().enumerate() {
             *values = [planes[pixel], planes[PIXELS + pixel], planes[2 * PIXELS + pixel]];

@@ -5,7 +5,7 @@ use super::{Split, listing};
 use crate::decode::{DecodeOptions, announced_size, read_image};
 use crate::{AnyImage, DataError, Dataset, Sample, Target};
 use octant_imaging::Image;
-use octant_imaging::geometry::{Window, crop};
+use octant_imaging::geometry::{PixelWindow, crop};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -169,7 +169,7 @@ impl Dataset for ImagePairs {
             Files::Joined(path) => {
                 let both = read(path)?;
                 let (height, width) = (both.height(), both.width() / 2);
-                let half = |left: usize| crop(&both, Window { top: 0, left, height, width });
+                let half = |left: usize| crop(&both, PixelWindow { top: 0, left, height, width });
                 (half(0), half(width))
             }
             Files::Two(first, second) => (read(first)?, read(second)?),

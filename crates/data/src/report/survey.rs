@@ -30,7 +30,7 @@ pub struct Twins {
     /// Their numbers in the data set.
     pub samples: Vec<usize>,
     /// Where they come from.
-    pub places: Vec<String>,
+    pub positions: Vec<String>,
     /// Their targets differ: at least one label is wrong.
     pub contradict: bool,
 }
@@ -105,7 +105,7 @@ fn conclude(
     groups.sort_by_key(|group| group[0].index);
     let twins = |group: &Vec<&Finding>| Twins {
         samples: group.iter().map(|finding| finding.index).collect(),
-        places: group.iter().map(|finding| dataset.location(finding.index)).collect(),
+        positions: group.iter().map(|finding| dataset.location(finding.index)).collect(),
         contradict: group.iter().any(|finding| finding.target != group[0].target),
     };
     let is_used = |class: usize| statistics.classes.contains_key(&(class as u32));

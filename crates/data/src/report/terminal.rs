@@ -69,9 +69,9 @@ fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let number = group.iter().fold(0u32, |number, &byte| number << 8 | byte as u32) << (8 * (3 - group.len()));
-        for place in 0..4 {
-            let sextet = number >> (18 - 6 * place) & 63;
-            text.push(if place <= group.len() { ALPHABET[sextet as usize] as char } else { '=' });
+        for position in 0..4 {
+            let sextet = number >> (18 - 6 * position) & 63;
+            text.push(if position <= group.len() { ALPHABET[sextet as usize] as char } else { '=' });
         }
     }
     text

@@ -128,7 +128,7 @@ fn add_sensor_noise(image: &mut Image<f32>, rng: &mut SampleRng) {
     let offsets: Vec<f32> = (0..side).map(|_| stripes * rng.normal()).collect();
     for row in 0..side {
         for (column, value) in image.row_mut(row).iter_mut().enumerate() {
-            let [x, y] = [column, row].map(|place| 2.0 * place as f32 / side as f32 - 1.0);
+            let [x, y] = [column, row].map(|position| 2.0 * position as f32 / side as f32 - 1.0);
             *value = *value * (1.0 - vignette * (x * x + y * y) / 2.0) + offsets[column] + noise * rng.normal();
         }
     }

@@ -67,11 +67,11 @@ pub fn outlines(side: usize, rng: &mut SampleRng) -> (Image<u8>, Image<u8>) {
                 // The line hides what lies below, and so does the inside.
                 let line = (1.2 - border.abs()).clamp(0.0, 1.0);
                 for channel in 0..3 {
-                    let place = 3 * column + channel;
-                    let paper = &mut drawing.row_mut(row)[place];
+                    let position = 3 * column + channel;
+                    let paper = &mut drawing.row_mut(row)[position];
                     *paper += cover * (1.0 - *paper);
                     *paper -= line * *paper;
-                    let paint = &mut painting.row_mut(row)[place];
+                    let paint = &mut painting.row_mut(row)[position];
                     *paint += cover * (shape.color(x, y, channel) - *paint);
                 }
             }

@@ -12,8 +12,8 @@ pub fn regression(side: usize, rng: &mut SampleRng) -> (Image<u8>, [f32; 2]) {
     let discs: Vec<[f32; 4]> = (0..count)
         .map(|_| {
             let radius = rng.between(0.03, 0.11) * side as f32;
-            let place = [0, 1].map(|_| rng.between(radius, side as f32 - radius));
-            [place[0], place[1], radius, rng.between(0.15, 0.45)]
+            let position = [0, 1].map(|_| rng.between(radius, side as f32 - radius));
+            [position[0], position[1], radius, rng.between(0.15, 0.45)]
         })
         .collect();
     let mut covered = 0usize;

@@ -15,7 +15,7 @@ pub fn shapes(side: usize, count: usize, rng: &mut SampleRng) -> (Image<u8>, Vec
     let mut objects: Vec<LabeledBox> = Vec::new();
     for _ in 0..count {
         let class = rng.below(NAMES.len());
-        let Some(object) = place(side, class, &objects, rng) else { continue };
+        let Some(object) = position(side, class, &objects, rng) else { continue };
         // Far from the ground in at least one channel, or the shape could not be seen.
         let mut color: [f32; 3] = std::array::from_fn(|_| rng.between(0.0, 1.0));
         let loud = rng.below(3);
@@ -28,7 +28,7 @@ pub fn shapes(side: usize, count: usize, rng: &mut SampleRng) -> (Image<u8>, Vec
 }
 
 /// A place that no other shape touches; ten attempts.
-fn place(side: usize, class: usize, others: &[LabeledBox], rng: &mut SampleRng) -> Option<LabeledBox> {
+fn position(side: usize, class: usize, others: &[LabeledBox], rng: &mut SampleRng) -> Option<LabeledBox> {
     (0..10).find_map(|_| {
         let size = rng.between(0.16, 0.4) * side as f32;
         let (x0, y0) = (rng.between(1.0, side as f32 - size - 1.0), rng.between(1.0, side as f32 - size - 1.0));

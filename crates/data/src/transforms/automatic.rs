@@ -1,6 +1,6 @@
 //! RandAugment, TrivialAugment and AutoAugment: which operation, how strongly.
 
-use super::{Step, joint};
+use super::{TransformStep, joint};
 use crate::{Sample, SampleRng};
 use octant_imaging::Filter;
 use octant_imaging::augment::{self, Operation, Space};
@@ -33,20 +33,20 @@ impl Policy {
 /// AutoAugment's tables give levels out of ten.
 const POLICY_LEVELS: usize = 10;
 
-pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
+pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
     match *step {
-        Step::RandAugment { count, magnitude, levels } => {
+        TransformStep::RandAugment { count, magnitude, levels } => {
             for _ in 0..count {
                 let operation = Operation::DRAWN[rng.below(Operation::DRAWN.len())];
                 perform(sample, operation, Space::Standard, magnitude.min(levels - 1), levels, rng)?;
             }
         }
-        Step::TrivialAugment { levels } => {
+        TransformStep::TrivialAugment { levels } => {
             let operation = Operation::DRAWN[rng.below(Operation::DRAWN.len())];
             let level = rng.below(levels);
             perform(sample, operation, Space::Wide, level, levels, rng)?;
         }
-        Step::AutoAugment { policy } => {
+        TransformStep::AutoAugment { policy } => {
             let pair = policy.table()[rng.below(policy.table().len())];
             for (operation, probability, level) in pair {
                 if rng.chance(probability) {

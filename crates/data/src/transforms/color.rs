@@ -1,26 +1,26 @@
 //! Steps that change values in place.
 
-use super::{Eraser, Step};
+use super::{Eraser, TransformStep};
 use crate::SampleRng;
 use octant_imaging::blur::{GaussianBlur, blur_u8};
-use octant_imaging::geometry::{Window, erase};
+use octant_imaging::geometry::{PixelWindow, erase};
 use octant_imaging::{Image, Semantics, Unsupported, color};
 
-pub(super) fn apply(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) -> Result<(), String> {
+pub(super) fn apply(step: &TransformStep, image: &mut Image<u8>, rng: &mut SampleRng) -> Result<(), String> {
     let outcome = match *step {
-        Step::ColorJitter { brightness, contrast, saturation, hue, semantics, p } => {
+        TransformStep::ColorJitter { brightness, contrast, saturation, hue, semantics, p } => {
             let strength = [brightness, contrast, saturation, hue];
             if rng.chance(p) { jitter(image, strength, semantics, rng) } else { Ok(()) }
         }
-        Step::GaussianBlur { sigma, size, semantics, p } => match rng.chance(p) {
+        TransformStep::GaussianBlur { sigma, size, semantics, p } => match rng.chance(p) {
             true => blur(image, GaussianBlur { sigma: rng.between(sigma.0, sigma.1), size, semantics }),
             false => Ok(()),
         },
-        Step::Sharpness { factor, p } => match rng.chance(p) {
+        TransformStep::Sharpness { factor, p } => match rng.chance(p) {
             true => color::adjust_sharpness(image, factor as f64, Semantics::Pil),
             false => Ok(()),
         },
-        Step::RandomErasing { p, scale, ratio, ref with } => {
+        TransformStep::RandomErasing { p, scale, ratio, ref with } => {
             if rng.chance(p) {
                 random_erasing(image, scale, ratio, with, rng);
             }
@@ -34,14 +34,14 @@ pub(super) fn apply(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) -> 
     outcome.map_err(|error| error.to_string())
 }
 
-fn retone(step: &Step, image: &mut Image<u8>, rng: &mut SampleRng) {
+fn retone(step: &TransformStep, image: &mut Image<u8>, rng: &mut SampleRng) {
     match *step {
-        Step::Gray { p } if rng.chance(p) => color::gray_in_place(image, Semantics::Pil),
-        Step::Equalize { p } if rng.chance(p) => color::equalize(image),
-        Step::AutoContrast { p } if rng.chance(p) => color::autocontrast(image, Semantics::Pil),
-        Step::Invert { p } if rng.chance(p) => color::invert(image),
-        Step::Posterize { bits, p } if rng.chance(p) => color::posterize(image, bits),
-        Step::Solarize { threshold, p } if rng.chance(p) => color::solarize(image, threshold),
+        TransformStep::Gray { p } if rng.chance(p) => color::gray_in_place(image, Semantics::Pil),
+        TransformStep::Equalize { p } if rng.chance(p) => color::equalize(image),
+        TransformStep::AutoContrast { p } if rng.chance(p) => color::autocontrast(image, Semantics::Pil),
+        TransformStep::Invert { p } if rng.chance(p) => color::invert(image),
+        TransformStep::Posterize { bits, p } if rng.chance(p) => color::posterize(image, bits),
+        TransformStep::Solarize { threshold, p } if rng.chance(p) => color::solarize(image, threshold),
         _ => {}
     }
 }
@@ -85,7 +85,7 @@ fn random_erasing(image: &mut Image<u8>, scale: (f32, f32), ratio: (f32, f32), w
         let wide = (area / aspect).sqrt().round_ties_even() as usize;
         if tall < height && wide < width {
             let (top, left) = (rng.below(height - tall + 1), rng.below(width - wide + 1));
-            let window = Window { top, left, height: tall, width: wide };
+            let window = PixelWindow { top, left, height: tall, width: wide };
             match with {
                 Eraser::Noise => erase(image, window, |_, _, _| rng.bits() as u8),
                 Eraser::Color(color) => {

@@ -1,9 +1,9 @@
 //! Steps that move pixels.
 
-use super::{Step, joint};
+use super::{TransformStep, joint};
 use crate::{Sample, SampleRng, Target};
 use octant_imaging::affine::Motion;
-use octant_imaging::geometry::Window;
+use octant_imaging::geometry::PixelWindow;
 use octant_imaging::resize::{Method, fit_long_side, fit_short_side};
 use octant_imaging::{Filter, Semantics};
 
@@ -46,33 +46,33 @@ fn letterbox(sample: &mut Sample, side: usize) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
+pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
     let (height, width) = joint::size(sample);
     match *step {
-        Step::Resize { size, method } => joint::resize(sample, size.0, size.1, method)?,
-        Step::ResizeShort { side, method } => {
+        TransformStep::Resize { size, method } => joint::resize(sample, size.0, size.1, method)?,
+        TransformStep::ResizeShort { side, method } => {
             let (height, width) = fit_short_side(height, width, side);
             joint::resize(sample, height, width, method)?;
         }
-        Step::ResizeLong { side, method } => {
+        TransformStep::ResizeLong { side, method } => {
             let (height, width) = fit_long_side(height, width, side);
             joint::resize(sample, height, width, method)?;
         }
-        Step::ResizeWithPad { size, fill, method } => joint::resize_with_pad(sample, size, method, fill)?,
-        Step::Letterbox { side } => letterbox(sample, side)?,
-        Step::CenterCrop { size } => center_crop(sample, size),
-        Step::RandomCrop { size, padding, fill } => {
+        TransformStep::ResizeWithPad { size, fill, method } => joint::resize_with_pad(sample, size, method, fill)?,
+        TransformStep::Letterbox { side } => letterbox(sample, side)?,
+        TransformStep::CenterCrop { size } => center_crop(sample, size),
+        TransformStep::RandomCrop { size, padding, fill } => {
             joint::pad(sample, [padding; 4], fill);
             random_crop(sample, size, fill, rng);
         }
-        Step::RandomResizedCrop { size, scale, ratio, method } => {
+        TransformStep::RandomResizedCrop { size, scale, ratio, method } => {
             joint::crop(sample, resized_crop_window(height, width, scale, ratio, rng));
             joint::resize(sample, size.0, size.1, method)?;
         }
-        Step::ScaleJitterCrop { base, crop, scale, method } => {
+        TransformStep::ScaleJitterCrop { base, crop, scale, method } => {
             scale_jitter_crop(sample, base, crop, scale, method, rng)?
         }
-        Step::MaskCrop { crop } => {
+        TransformStep::MaskCrop { crop } => {
             let Target::Mask(mask) = &sample.target else {
                 return Err("a crop driven by a mask needs a data set with masks".to_string());
             };
@@ -81,17 +81,17 @@ pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Re
                 joint::crop(sample, window);
             }
         }
-        Step::FlipHorizontally { p } => {
+        TransformStep::FlipHorizontally { p } => {
             if rng.chance(p) {
                 joint::flip_horizontally(sample);
             }
         }
-        Step::FlipVertically { p } => {
+        TransformStep::FlipVertically { p } => {
             if rng.chance(p) {
                 joint::flip_vertically(sample);
             }
         }
-        Step::Affine { degrees, translate, scale, shear, fill } => {
+        TransformStep::Affine { degrees, translate, scale, shear, fill } => {
             let shift = |share: f32, side: usize, rng: &mut SampleRng| {
                 (rng.between(-share, share) * side as f32).round() as f64
             };
@@ -116,7 +116,7 @@ fn center_crop(sample: &mut Sample, (height, width): (usize, usize)) {
     joint::pad(sample, [rows / 2, columns / 2, rows - rows / 2, columns - columns / 2], 0);
     let (old_height, old_width) = joint::size(sample);
     let middle = |outer: usize, inner: usize| ((outer - inner) as f64 / 2.0).round_ties_even() as usize;
-    joint::crop(sample, Window { top: middle(old_height, height), left: middle(old_width, width), height, width });
+    joint::crop(sample, PixelWindow { top: middle(old_height, height), left: middle(old_width, width), height, width });
 }
 
 /// Anywhere; images that are too small are padded below and right first.
@@ -125,7 +125,7 @@ fn random_crop(sample: &mut Sample, (height, width): (usize, usize), fill: u8, r
     joint::pad(sample, [0, 0, height.saturating_sub(old_height), width.saturating_sub(old_width)], fill);
     let (old_height, old_width) = joint::size(sample);
     let (top, left) = (rng.below(old_height - height + 1), rng.below(old_width - width + 1));
-    joint::crop(sample, Window { top, left, height, width });
+    joint::crop(sample, PixelWindow { top, left, height, width });
 }
 
 /// A window whose share of the area and whose shape are random; the middle when ten attempts do not fit.
@@ -135,7 +135,7 @@ fn resized_crop_window(
     scale: (f32, f32),
     ratio: (f32, f32),
     rng: &mut SampleRng,
-) -> Window {
+) -> PixelWindow {
     let area = (height * width) as f64;
     for _ in 0..10 {
         let target = area * rng.between(scale.0, scale.1) as f64;
@@ -145,7 +145,7 @@ fn resized_crop_window(
         if (1..=width).contains(&crop_width) && (1..=height).contains(&crop_height) {
             let top = rng.below(height - crop_height + 1);
             let left = rng.below(width - crop_width + 1);
-            return Window { top, left, height: crop_height, width: crop_width };
+            return PixelWindow { top, left, height: crop_height, width: crop_width };
         }
     }
     let shape = width as f32 / height as f32;
@@ -155,7 +155,7 @@ fn resized_crop_window(
         _ => (height, width),
     };
     let (top, left) = ((height - crop_height) / 2, (width - crop_width) / 2);
-    Window { top, left, height: crop_height, width: crop_width }
+    PixelWindow { top, left, height: crop_height, width: crop_width }
 }
 
 /// The training transform of infrared small-target detectors since DNANet.

@@ -1,7 +1,7 @@
 //! Degradations for restoration: they change the image and leave its target as it was. Everything random comes from
 //! (seed, epoch, index), so nothing is stored and every epoch sees other noise.
 
-use super::{Step, eight_bit, joint};
+use super::{TransformStep, eight_bit, joint};
 use crate::{Sample, SampleRng, Target};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Filter, Image, Semantics};
@@ -13,20 +13,20 @@ pub(super) const fn default_share() -> f32 {
 /// The middle of the range: what a hole shows.
 const GRAY: u8 = 128;
 
-pub(super) fn apply(step: &Step, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
+pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
     if !matches!(sample.target, Target::Image(_)) {
         return Err("noise, shrink and holes need a data set of images that are their own targets".into());
     }
     let image = eight_bit(sample)?;
     match *step {
-        Step::Noise { sigma } => {
+        TransformStep::Noise { sigma } => {
             let sigma = rng.between(sigma.0, sigma.1);
             let noisy =
                 |value: &mut u8| *value = (f32::from(*value) + sigma * rng.normal()).round().clamp(0.0, 255.0) as u8;
             image.values_mut().iter_mut().for_each(noisy);
         }
-        Step::Shrink { factor } => shrink(sample, factor)?,
-        Step::Holes { count, share } => (0..count).for_each(|_| hole(image, share, rng)),
+        TransformStep::Shrink { factor } => shrink(sample, factor)?,
+        TransformStep::Holes { count, share } => (0..count).for_each(|_| hole(image, share, rng)),
         _ => return Err("this step is no degradation".into()),
     }
     Ok(())
@@ -41,7 +41,7 @@ fn shrink(sample: &mut Sample, factor: usize) -> Result<(), String> {
     }
     let (tall, wide) = (small_height * factor, small_width * factor);
     if (tall, wide) != (height, width) {
-        joint::crop(sample, octant_imaging::geometry::Window { top: 0, left: 0, height: tall, width: wide });
+        joint::crop(sample, octant_imaging::geometry::PixelWindow { top: 0, left: 0, height: tall, width: wide });
     }
     let image = eight_bit(sample)?;
     let method = Method::new(Filter::Bicubic, Semantics::Pil);

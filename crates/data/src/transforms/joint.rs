@@ -2,7 +2,7 @@
 
 use crate::{AnyImage, LabeledBox, Sample, Target};
 use octant_imaging::affine::{Affine, transform};
-use octant_imaging::geometry::{self, Border, Window};
+use octant_imaging::geometry::{self, Border, PixelWindow};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Channel, Filter, Image, Unsupported};
 
@@ -42,7 +42,7 @@ fn mask_method(method: Method) -> Method {
     Method::new(Filter::Nearest, method.semantics)
 }
 
-pub(super) fn crop(sample: &mut Sample, window: Window) {
+pub(super) fn crop(sample: &mut Sample, window: PixelWindow) {
     with_image!(&mut sample.image, image => *image = geometry::crop(image, window));
     let (dx, dy) = (window.left as f32, window.top as f32);
     match &mut sample.target {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Pipeline {
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TransformStep>,
 }
 
 /// What random erasing writes.
@@ -63,7 +63,7 @@ const fn one() -> f32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)]
-pub enum Step {
+pub enum TransformStep {
     /// To exactly this size, whatever the shape.
     Resize {
         size: (usize, usize),
@@ -250,7 +250,7 @@ pub enum Step {
 
 impl Pipeline {
     /// A pipeline of these steps.
-    pub fn new(steps: impl Into<Vec<Step>>) -> Pipeline {
+    pub fn new(steps: impl Into<Vec<TransformStep>>) -> Pipeline {
         Pipeline { steps: steps.into() }
     }
 }
@@ -264,38 +264,40 @@ impl Transform for Pipeline {
     }
 }
 
-impl Step {
+impl TransformStep {
     /// Applies the step. The error is a sentence.
     pub fn apply(&self, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
         match self {
-            Step::Resize { .. }
-            | Step::ResizeShort { .. }
-            | Step::ResizeLong { .. }
-            | Step::ResizeWithPad { .. }
-            | Step::Letterbox { .. }
-            | Step::CenterCrop { .. }
-            | Step::RandomCrop { .. }
-            | Step::RandomResizedCrop { .. }
-            | Step::ScaleJitterCrop { .. }
-            | Step::MaskCrop { .. }
-            | Step::FlipHorizontally { .. }
-            | Step::FlipVertically { .. }
-            | Step::Affine { .. } => crops::apply(self, sample, rng),
-            Step::ColorJitter { .. }
-            | Step::Gray { .. }
-            | Step::Equalize { .. }
-            | Step::AutoContrast { .. }
-            | Step::Invert { .. }
-            | Step::Posterize { .. }
-            | Step::Solarize { .. }
-            | Step::Sharpness { .. }
-            | Step::GaussianBlur { .. }
-            | Step::RandomErasing { .. } => color::apply(self, eight_bit(sample)?, rng),
-            Step::Noise { .. } | Step::Shrink { .. } | Step::Holes { .. } => degrade::apply(self, sample, rng),
-            Step::RandAugment { .. } | Step::TrivialAugment { .. } | Step::AutoAugment { .. } => {
-                automatic::apply(self, sample, rng)
+            TransformStep::Resize { .. }
+            | TransformStep::ResizeShort { .. }
+            | TransformStep::ResizeLong { .. }
+            | TransformStep::ResizeWithPad { .. }
+            | TransformStep::Letterbox { .. }
+            | TransformStep::CenterCrop { .. }
+            | TransformStep::RandomCrop { .. }
+            | TransformStep::RandomResizedCrop { .. }
+            | TransformStep::ScaleJitterCrop { .. }
+            | TransformStep::MaskCrop { .. }
+            | TransformStep::FlipHorizontally { .. }
+            | TransformStep::FlipVertically { .. }
+            | TransformStep::Affine { .. } => crops::apply(self, sample, rng),
+            TransformStep::ColorJitter { .. }
+            | TransformStep::Gray { .. }
+            | TransformStep::Equalize { .. }
+            | TransformStep::AutoContrast { .. }
+            | TransformStep::Invert { .. }
+            | TransformStep::Posterize { .. }
+            | TransformStep::Solarize { .. }
+            | TransformStep::Sharpness { .. }
+            | TransformStep::GaussianBlur { .. }
+            | TransformStep::RandomErasing { .. } => color::apply(self, eight_bit(sample)?, rng),
+            TransformStep::Noise { .. } | TransformStep::Shrink { .. } | TransformStep::Holes { .. } => {
+                degrade::apply(self, sample, rng)
             }
-            Step::ToU8 => {
+            TransformStep::RandAugment { .. }
+            | TransformStep::TrivialAugment { .. }
+            | TransformStep::AutoAugment { .. } => automatic::apply(self, sample, rng),
+            TransformStep::ToU8 => {
                 let empty = AnyImage::U8(octant_imaging::Image::filled(1, 1, 1, 0));
                 sample.image = AnyImage::U8(std::mem::replace(&mut sample.image, empty).to_u8());
                 Ok(())

@@ -1,6 +1,6 @@
 //! Back from what the network saw to the image it came from: masks and boxes belong to the latter.
 
-use super::{Pipeline, Step};
+use super::{Pipeline, TransformStep};
 use octant_imaging::Image;
 use octant_imaging::resize::{fit_long_side, fit_short_side};
 
@@ -24,20 +24,20 @@ impl Pipeline {
 }
 
 impl Placed {
-    fn follow(&mut self, step: &Step) -> Option<()> {
+    fn follow(&mut self, step: &TransformStep) -> Option<()> {
         let [height, width] = self.new;
         match step {
-            Step::Resize { size, .. } => self.resize([size.0, size.1]),
-            Step::ResizeShort { side, .. } => self.resize(fit_short_side(height, width, *side).into()),
-            Step::ResizeLong { side, .. } => self.resize(fit_long_side(height, width, *side).into()),
-            Step::ResizeWithPad { size, .. } => {
+            TransformStep::Resize { size, .. } => self.resize([size.0, size.1]),
+            TransformStep::ResizeShort { side, .. } => self.resize(fit_short_side(height, width, *side).into()),
+            TransformStep::ResizeLong { side, .. } => self.resize(fit_long_side(height, width, *side).into()),
+            TransformStep::ResizeWithPad { size, .. } => {
                 let frame = [size.0.max(1), size.1.max(1)];
                 let ratio = (height as f64 / frame[0] as f64).max(width as f64 / frame[1] as f64);
                 let inner = [0, 1].map(|axis| ((self.new[axis] as f64 / ratio) as usize).clamp(1, frame[axis]));
                 self.resize(inner);
                 self.shift([0, 1].map(|axis| ((frame[axis] - inner[axis]) / 2) as f64), frame);
             }
-            Step::CenterCrop { size } => {
+            TransformStep::CenterCrop { size } => {
                 let frame = [size.0, size.1];
                 let offset = [0, 1].map(|axis| match frame[axis].checked_sub(self.new[axis]) {
                     Some(missing) => (missing / 2) as f64,
@@ -45,32 +45,32 @@ impl Placed {
                 });
                 self.shift(offset, frame);
             }
-            Step::ColorJitter { .. }
-            | Step::Gray { .. }
-            | Step::Equalize { .. }
-            | Step::AutoContrast { .. }
-            | Step::Invert { .. }
-            | Step::Posterize { .. }
-            | Step::Solarize { .. }
-            | Step::Sharpness { .. }
-            | Step::GaussianBlur { .. }
-            | Step::RandomErasing { .. }
-            | Step::Noise { .. }
-            | Step::Holes { .. }
-            | Step::ToU8 => {}
-            Step::Shrink { factor } => self.resize(self.new.map(|side| side / (*factor).max(1))),
+            TransformStep::ColorJitter { .. }
+            | TransformStep::Gray { .. }
+            | TransformStep::Equalize { .. }
+            | TransformStep::AutoContrast { .. }
+            | TransformStep::Invert { .. }
+            | TransformStep::Posterize { .. }
+            | TransformStep::Solarize { .. }
+            | TransformStep::Sharpness { .. }
+            | TransformStep::GaussianBlur { .. }
+            | TransformStep::RandomErasing { .. }
+            | TransformStep::Noise { .. }
+            | TransformStep::Holes { .. }
+            | TransformStep::ToU8 => {}
+            TransformStep::Shrink { factor } => self.resize(self.new.map(|side| side / (*factor).max(1))),
             // Detectors bring their boxes back themselves.
-            Step::Letterbox { .. }
-            | Step::RandomCrop { .. }
-            | Step::RandomResizedCrop { .. }
-            | Step::ScaleJitterCrop { .. }
-            | Step::MaskCrop { .. }
-            | Step::FlipHorizontally { .. }
-            | Step::FlipVertically { .. }
-            | Step::Affine { .. }
-            | Step::RandAugment { .. }
-            | Step::TrivialAugment { .. }
-            | Step::AutoAugment { .. } => return None,
+            TransformStep::Letterbox { .. }
+            | TransformStep::RandomCrop { .. }
+            | TransformStep::RandomResizedCrop { .. }
+            | TransformStep::ScaleJitterCrop { .. }
+            | TransformStep::MaskCrop { .. }
+            | TransformStep::FlipHorizontally { .. }
+            | TransformStep::FlipVertically { .. }
+            | TransformStep::Affine { .. }
+            | TransformStep::RandAugment { .. }
+            | TransformStep::TrivialAugment { .. }
+            | TransformStep::AutoAugment { .. } => return None,
         }
         Some(())
     }
@@ -96,7 +96,7 @@ impl Placed {
     pub fn back(&self, map: &Image<u8>, outside: u8) -> Image<u8> {
         let [height, width] = self.old;
         // The center of a pixel of the image, in the coordinates of the map's pixels.
-        let along = |place: usize, axis: usize| (place as f64 + 0.5) * self.scale[axis] + self.offset[axis] - 0.5;
+        let along = |position: usize, axis: usize| (position as f64 + 0.5) * self.scale[axis] + self.offset[axis] - 0.5;
         let limits = [map.height(), map.width()].map(|size| size as f64 - 0.5);
         Image::from_fn(height, width, 1, |row, column, _| {
             let (y, x) = (along(row, 0), along(column, 1));
@@ -143,8 +143,8 @@ mod tests {
             assert_eq!(placed.new, [seen.height(), seen.width()], "{list}");
             let back = placed.back(&seen, 0);
             assert_eq!(back.dims(), [40, 70, 1], "{list}");
-            let wrong = (0..40 * 70).filter(|place| {
-                let (row, column) = (place / 70, place % 70);
+            let wrong = (0..40 * 70).filter(|position| {
+                let (row, column) = (position / 70, position % 70);
                 (back.pixel(row, column)[0] >= 128) != inside(row, column)
             });
             assert!(wrong.count() <= 4, "{list}");

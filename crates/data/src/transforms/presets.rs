@@ -1,6 +1,6 @@
 //! The pipelines of well-known recipes.
 
-use super::{Eraser, Pipeline, Step};
+use super::{Eraser, Pipeline, TransformStep};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
 
@@ -11,13 +11,13 @@ impl Pipeline {
     /// ImageNet training: random resized crop and mirror.
     pub fn imagenet_train(side: usize) -> Pipeline {
         Pipeline::new([
-            Step::RandomResizedCrop {
+            TransformStep::RandomResizedCrop {
                 size: (side, side),
                 scale: (0.08, 1.0),
                 ratio: (0.75, 4.0 / 3.0),
                 method: BILINEAR,
             },
-            Step::FlipHorizontally { p: 0.5 },
+            TransformStep::FlipHorizontally { p: 0.5 },
         ])
     }
 
@@ -26,8 +26,8 @@ impl Pipeline {
         let mut pipeline = Pipeline::imagenet_train(side);
         let with = Eraser::default();
         pipeline.steps.extend([
-            Step::RandAugment { count: 2, magnitude: 9, levels: 31 },
-            Step::RandomErasing { p: 0.25, scale: (0.02, 0.33), ratio: (0.3, 3.3), with },
+            TransformStep::RandAugment { count: 2, magnitude: 9, levels: 31 },
+            TransformStep::RandomErasing { p: 0.25, scale: (0.02, 0.33), ratio: (0.3, 3.3), with },
         ]);
         pipeline
     }
@@ -36,18 +36,19 @@ impl Pipeline {
     pub fn imagenet_eval(side: usize, share: f32, filter: Filter) -> Pipeline {
         let short = (side as f32 / share).floor() as usize;
         Pipeline::new([
-            Step::ResizeShort { side: short, method: Method::new(filter, Semantics::Pil) },
-            Step::CenterCrop { size: (side, side) },
+            TransformStep::ResizeShort { side: short, method: Method::new(filter, Semantics::Pil) },
+            TransformStep::CenterCrop { size: (side, side) },
         ])
     }
 
     /// Fine-tuning on CIFAR: mirror, padded crop, color jitter, enlargement, two erasings.
     pub fn cifar_finetune_train(side: usize) -> Pipeline {
-        let erasing = Step::RandomErasing { p: 0.5, scale: (0.02, 0.33), ratio: (0.3, 3.3), with: Eraser::default() };
+        let erasing =
+            TransformStep::RandomErasing { p: 0.5, scale: (0.02, 0.33), ratio: (0.3, 3.3), with: Eraser::default() };
         Pipeline::new([
-            Step::FlipHorizontally { p: 0.5 },
-            Step::RandomCrop { size: (32, 32), padding: 4, fill: 0 },
-            Step::ColorJitter {
+            TransformStep::FlipHorizontally { p: 0.5 },
+            TransformStep::RandomCrop { size: (32, 32), padding: 4, fill: 0 },
+            TransformStep::ColorJitter {
                 brightness: 0.2,
                 contrast: 0.2,
                 saturation: 0.5,
@@ -55,8 +56,8 @@ impl Pipeline {
                 semantics: Semantics::Pil,
                 p: 1.0,
             },
-            Step::ResizeShort { side: (side as f32 / 0.875).floor() as usize, method: BICUBIC },
-            Step::CenterCrop { size: (side, side) },
+            TransformStep::ResizeShort { side: (side as f32 / 0.875).floor() as usize, method: BICUBIC },
+            TransformStep::CenterCrop { size: (side, side) },
             erasing.clone(),
             erasing,
         ])
@@ -70,14 +71,14 @@ impl Pipeline {
     /// Training on infrared small targets: mirror, scale jitter with padding and crop, blur half of the time.
     pub fn irstd_train(base: usize, crop: usize) -> Pipeline {
         Pipeline::new([
-            Step::FlipHorizontally { p: 0.5 },
-            Step::ScaleJitterCrop { base, crop, scale: (0.5, 2.0), method: BILINEAR },
-            Step::GaussianBlur { sigma: (0.0, 1.0), size: 0, semantics: Semantics::Pil, p: 0.5 },
+            TransformStep::FlipHorizontally { p: 0.5 },
+            TransformStep::ScaleJitterCrop { base, crop, scale: (0.5, 2.0), method: BILINEAR },
+            TransformStep::GaussianBlur { sigma: (0.0, 1.0), size: 0, semantics: Semantics::Pil, p: 0.5 },
         ])
     }
 
     /// Evaluation on infrared small targets: everything to one square size.
     pub fn irstd_eval(base: usize) -> Pipeline {
-        Pipeline::new([Step::Resize { size: (base, base), method: BILINEAR }])
+        Pipeline::new([TransformStep::Resize { size: (base, base), method: BILINEAR }])
     }
 }

@@ -104,7 +104,7 @@ fn decode_histogram(bytes: &[u8]) -> Option<Value> {
     for field in fields(bytes) {
         match field? {
             (1, Field::Fixed64(bits)) => histogram.least = f64::from_bits(bits),
-            (2, Field::Fixed64(bits)) => histogram.greatest = f64::from_bits(bits),
+            (2, Field::Fixed64(bits)) => histogram.largest = f64::from_bits(bits),
             (4, Field::Fixed64(bits)) => histogram.sum = f64::from_bits(bits),
             (5, Field::Fixed64(bits)) => histogram.squares = f64::from_bits(bits),
             (6, Field::Bytes(packed)) => limits = doubles(packed),

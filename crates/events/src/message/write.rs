@@ -131,7 +131,7 @@ fn encode_histogram(histogram: &Histogram) -> Message {
     let count: f64 = histogram.buckets.iter().map(|(_, count)| count).sum();
     new()
         .double(1, histogram.least)
-        .double(2, histogram.greatest)
+        .double(2, histogram.largest)
         .double(3, count)
         .double(4, histogram.sum)
         .double(5, histogram.squares)

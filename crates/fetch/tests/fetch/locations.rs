@@ -55,8 +55,8 @@ fn store(folder: &Path) -> Store {
     Store::open(folder).unwrap().with_patience(2, Duration::from_millis(5))
 }
 
-fn localise(place: &str, folder: &Path) -> Result<std::path::PathBuf, FetchError> {
-    Location::parse(place)?.localise(&store(folder), &mut |_, _| ())
+fn localise(position: &str, folder: &Path) -> Result<std::path::PathBuf, FetchError> {
+    Location::parse(position)?.localise(&store(folder), &mut |_, _| ())
 }
 
 fn set(name: &str, value: &str) {
@@ -76,8 +76,8 @@ fn a_prefix_is_mirrored_page_by_page_and_then_only_what_changed() {
     set("AWS_ENDPOINT_URL", &server.address);
     let cache = tempfile::tempdir().unwrap();
     let mut last = (0, None);
-    let place = Location::parse("s3://bucket/data/train/").unwrap();
-    let path = place.localise(&store(cache.path()), &mut |done, total| last = (done, total)).unwrap();
+    let position = Location::parse("s3://bucket/data/train/").unwrap();
+    let path = position.localise(&store(cache.path()), &mut |done, total| last = (done, total)).unwrap();
     assert_eq!(last, (16, Some(16)));
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
     assert_eq!((read("a b.txt"), read("deep/c.txt"), read("d.txt")), ("first".into(), "second".into(), "third".into()));
@@ -144,12 +144,12 @@ fn a_file_on_the_web_is_asked_for_its_version() {
         Answer::of(version.as_bytes(), request).with("etag", format!("\"{version}\""))
     });
     let cache = tempfile::tempdir().unwrap();
-    let place = format!("{}/data/list.txt?x=1", server.address);
-    let path = localise(&place, cache.path()).unwrap();
-    localise(&place, cache.path()).unwrap();
+    let position = format!("{}/data/list.txt?x=1", server.address);
+    let path = localise(&position, cache.path()).unwrap();
+    localise(&position, cache.path()).unwrap();
     assert_eq!(server.log().iter().filter(|line| line.starts_with("GET")).count(), 1);
     *version.lock().unwrap() = "two";
-    assert_eq!(localise(&place, cache.path()).unwrap(), path);
+    assert_eq!(localise(&position, cache.path()).unwrap(), path);
     assert_eq!(std::fs::read_to_string(path).unwrap(), "two");
 }
 

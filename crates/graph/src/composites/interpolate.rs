@@ -21,7 +21,7 @@ impl Tensor {
     }
 
     /// Bilinear interpolation to another height and width, as PyTorch's `interpolate(mode="bilinear")`. With
-    /// `align_corners` the corner elements keep their places, otherwise the image's edges do.
+    /// `align_corners` the corner elements keep their positions, otherwise the image's edges do.
     ///
     /// ```
     /// # use octant_graph::{DType, Shape, Trace};
@@ -105,15 +105,15 @@ impl Tensor {
 /// For every output the lower of the two inputs it lies between, and how far it lies towards the upper one. Computed in
 /// f32, as the references do.
 fn taps(from: usize, to: usize, align_corners: bool) -> Vec<(usize, f64)> {
-    let place = |output: usize| match align_corners {
+    let position = |output: usize| match align_corners {
         true if to > 1 => output as f32 * ((from - 1) as f32 / (to - 1) as f32),
         true => 0.0,
         false => ((output as f32 + 0.5) * (from as f32 / to as f32) - 0.5).max(0.0),
     };
     (0..to)
         .map(|output| {
-            let lower = (place(output) as usize).min(from.max(1) - 1);
-            (lower, (place(output) - lower as f32) as f64)
+            let lower = (position(output) as usize).min(from.max(1) - 1);
+            (lower, (position(output) - lower as f32) as f64)
         })
         .collect()
 }

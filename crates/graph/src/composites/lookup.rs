@@ -1,4 +1,4 @@
-//! From indices to values and back: one-hot rows, the greatest entries, entries picked by index.
+//! From indices to values and back: one-hot rows, the largest entries, entries picked by index.
 
 use crate::{DType, Shape, Tensor};
 
@@ -19,7 +19,7 @@ impl Tensor {
         index.equal(&counted).convert(dtype)
     }
 
-    /// The `count` greatest elements along the last axis, greatest first, and their indices (i32).
+    /// The `count` largest elements along the last axis, largest first, and their indices (i32).
     ///
     /// ```
     /// # use octant_graph::{DType, Shape, Trace};

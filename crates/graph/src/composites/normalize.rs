@@ -43,7 +43,7 @@ impl Tensor {
     }
 
     /// Group norm of NHWC images: each sample's channels fall into `groups`, each normalized over its channels and
-    /// all places; scale and shift are per channel.
+    /// all positions; scale and shift are per channel.
     pub fn group_norm(&self, groups: usize, scale: &Tensor, shift: &Tensor, epsilon: f64) -> Tensor {
         let channels = self.channels();
         if groups == 0 || !channels.is_multiple_of(groups) || self.rank() < 2 {

@@ -13,12 +13,12 @@ pub struct Pool {
     pub padding: [(usize, usize); 2],
 }
 
-/// Whether an average divides by places of padding too.
+/// Whether an average divides by positions of padding too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaddingCounts {
     /// Every window is divided by its full size (PyTorch's default).
     Yes,
-    /// Every window is divided by the number of places inside the image (TensorFlow's rule).
+    /// Every window is divided by the number of positions inside the image (TensorFlow's rule).
     No,
 }
 
@@ -44,7 +44,7 @@ impl Pool {
         }
     }
 
-    /// One over the number of places inside the image, per window: `[1, windows, windows, 1]`.
+    /// One over the number of positions inside the image, per window: `[1, windows, windows, 1]`.
     fn reciprocal_counts(&self, image: [usize; 2]) -> HostTensor {
         let along = [0, 1].map(|axis| {
             let (before, after) = self.padding[axis];
@@ -64,7 +64,7 @@ impl Pool {
 }
 
 impl Tensor {
-    /// The greatest element of each window.
+    /// The largest element of each window.
     ///
     /// ```
     /// # use octant_graph::{DType, Shape, Trace, composites::Pool};
@@ -86,17 +86,17 @@ impl Tensor {
         sums * self.trace().constant(counts).convert(self.dtype())
     }
 
-    /// The mean over all places: `[n, h, w, c]` becomes `[n, c]`. Summed in f32.
+    /// The mean over all positions: `[n, h, w, c]` becomes `[n, c]`. Summed in f32.
     pub fn global_avg_pool(&self) -> Tensor {
         self.convert(DType::F32).mean(&[1, 2]).convert(self.dtype())
     }
 
-    /// The greatest element over all places: `[n, h, w, c]` becomes `[n, c]`.
+    /// The largest element over all positions: `[n, h, w, c]` becomes `[n, c]`.
     pub fn global_max_pool(&self) -> Tensor {
         self.reduce_max(&[1, 2])
     }
 
-    /// Averages so that `height` × `width` places remain; they must divide the image's.
+    /// Averages so that `height` × `width` positions remain; they must divide the image's.
     pub fn adaptive_avg_pool(&self, height: usize, width: usize) -> Tensor {
         let (from_height, from_width) = (self.dim(1), self.dim(2));
         let divides = |to: usize, from: usize| to > 0 && from.is_multiple_of(to);

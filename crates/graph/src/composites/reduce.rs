@@ -26,7 +26,7 @@ impl Tensor {
         self.mean(axes).reshape(&self.dims_with_ones(axes))
     }
 
-    /// The greatest element along some axes, which stay with length 1.
+    /// The largest element along some axes, which stay with length 1.
     pub fn max_keep(&self, axes: &[usize]) -> Tensor {
         self.reduce_max(axes).reshape(&self.dims_with_ones(axes))
     }

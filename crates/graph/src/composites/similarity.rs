@@ -12,7 +12,7 @@ const SCALES: [f64; 5] = [0.0448, 0.2856, 0.3001, 0.2363, 0.1333];
 
 impl Tensor {
     /// The structural similarity (SSIM) of every pair of images whose values span `range`: f32 `[n]`, 1 for equal ones. The
-    /// window is 11 × 11 with a Gaussian of deviation 1.5, and the mean goes over all places where it fits and all channels,
+    /// window is 11 × 11 with a Gaussian of deviation 1.5, and the mean goes over all positions where it fits and all channels,
     /// as in the publication and in `tf.image.ssim`.
     ///
     /// ```
@@ -63,9 +63,9 @@ fn similarity(left: &Tensor, right: &Tensor, range: f64) -> (Tensor, Tensor) {
 
 /// Weighted means over windows, first along columns, then along rows.
 fn blurred(x: &Tensor) -> Tensor {
-    let distance = |place: usize| place as f64 - (WINDOW / 2) as f64;
+    let distance = |position: usize| position as f64 - (WINDOW / 2) as f64;
     let weights: Vec<f64> =
-        (0..WINDOW).map(|place| (-distance(place).powi(2) / (2.0 * DEVIATION * DEVIATION)).exp()).collect();
+        (0..WINDOW).map(|position| (-distance(position).powi(2) / (2.0 * DEVIATION * DEVIATION)).exp()).collect();
     let total: f64 = weights.iter().sum();
     let channels = x.channels();
     let values: Vec<f32> =

@@ -23,11 +23,11 @@ impl Tensor {
 
     /// `log Σ exp(x)` along an axis, which disappears.
     pub fn logsumexp(&self, axis: usize) -> Tensor {
-        let greatest = self.max_keep(&[axis]).stop_gradient();
-        (self - &greatest).exp().sum(&[axis]).log() + greatest.reshape(&without_axis(self.dims(), axis))
+        let largest = self.max_keep(&[axis]).stop_gradient();
+        (self - &largest).exp().sum(&[axis]).log() + largest.reshape(&without_axis(self.dims(), axis))
     }
 
-    /// Softmax does not change when a constant is added to all its inputs: the greatest may become 0.
+    /// Softmax does not change when a constant is added to all its inputs: the largest may become 0.
     fn minus_greatest(&self, axis: usize) -> Tensor {
         self - self.max_keep(&[axis]).stop_gradient()
     }

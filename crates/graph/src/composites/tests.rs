@@ -147,13 +147,13 @@ fn pools_equal_pytorch() {
 fn bilinear(x: &[f64], from: usize, to: usize, align_corners: bool) -> Vec<f64> {
     (0..to)
         .map(|output| {
-            let place = match align_corners {
+            let position = match align_corners {
                 true => output as f64 * (from - 1) as f64 / (to - 1) as f64,
                 false => ((output as f64 + 0.5) * from as f64 / to as f64 - 0.5).max(0.0),
             };
-            let lower = place.floor() as usize;
+            let lower = position.floor() as usize;
             let upper = (lower + 1).min(from - 1);
-            x[lower] + (x[upper] - x[lower]) * (place - lower as f64)
+            x[lower] + (x[upper] - x[lower]) * (position - lower as f64)
         })
         .collect()
 }

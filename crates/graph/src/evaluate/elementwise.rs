@@ -203,9 +203,9 @@ pub fn convert(operand: &HostTensor, dtype: DType) -> HostTensor {
             from_integers(&shape, &values.iter().map(|&value| (value != 0.0) as i128).collect::<Vec<_>>())
         }
         Numbers::Floats(values) => {
-            let (least, greatest) = integer_range(dtype);
+            let (least, largest) = integer_range(dtype);
             // Rust's `as` truncates, saturates and makes NaN zero, which is what is asked for.
-            let truncated = values.iter().map(|&value| (value as i128).clamp(least, greatest));
+            let truncated = values.iter().map(|&value| (value as i128).clamp(least, largest));
             from_integers(&shape, &truncated.collect::<Vec<_>>())
         }
     }

@@ -1,4 +1,4 @@
-//! Reading and writing at places known only when the program runs.
+//! Reading and writing at positions known only when the program runs.
 
 use super::movement::rearrange;
 use super::numbers::{Numbers, from_floats, from_integers, integers, numbers};
@@ -128,7 +128,7 @@ fn float_update(kind: ScatterKind, there: f64, update: f64) -> f64 {
 fn integer_update(kind: ScatterKind, there: i128, update: i128, dtype: DType) -> i128 {
     match kind {
         ScatterKind::Set => update,
-        // Truth values add up like "or".
+        // Bools add up like "or".
         ScatterKind::Add if dtype == DType::Bool => there | update,
         ScatterKind::Add => there + update,
         ScatterKind::Multiply => there.wrapping_mul(update),

@@ -138,7 +138,7 @@ fn apply(graph: &Graph, node: &Node, operands: &[&HostTensor]) -> Result<Vec<Hos
         Op::Pad { low, interior, .. } => movement::pad(operands[0], operands[1], low, interior, shape()),
         Op::Concatenate { axis } => movement::concatenate(operands, *axis, shape()),
         Op::Reduce { kind, axes } => reduce::reduce(operands[0], *kind, axes, shape()),
-        Op::ArgReduce { greatest, axis } => return Ok(reduce::arg_reduce(operands[0], *greatest, *axis)),
+        Op::ArgReduce { largest, axis } => return Ok(reduce::arg_reduce(operands[0], *largest, *axis)),
         Op::ReduceWindow { kind, window } => window::reduce_window(operands[0], *kind, window, shape()),
         Op::SelectAndScatter { window } => window::select_and_scatter(operands[0], operands[1], window),
         Op::Dot(dot) => contract::dot(operands[0], operands[1], dot, shape()),

@@ -28,7 +28,7 @@ pub fn select(condition: &HostTensor, on_true: &HostTensor, on_false: &HostTenso
 pub fn bitcast(operand: &HostTensor, dtype: DType) -> HostTensor {
     let shape = operand.shape().with_dtype(dtype);
     if dtype == DType::Bool {
-        // Truth values are 0 or 1 everywhere; other bytes become true.
+        // Bools are 0 or 1 everywhere; other bytes become true.
         let truths: Vec<f64> = operand.bytes().iter().map(|&byte| byte as f64).collect();
         return HostTensor::from_f64s(shape, &truths).expect("one byte per truth value");
     }

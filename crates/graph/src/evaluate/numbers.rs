@@ -3,11 +3,11 @@
 use crate::{DType, HostTensor, Shape};
 use octant_tensor::{AlignedBytes, Bytes, Element, bf16, f16};
 
-/// The elements of a tensor in the widest type of their kind. Truth values are the integers 0 and 1.
+/// The elements of a tensor in the widest type of their kind. Bools are the integers 0 and 1.
 pub enum Numbers {
     /// Of a float type.
     Floats(Vec<f64>),
-    /// Of an integer type or truth values.
+    /// Of an integer type or bools.
     Integers(Vec<i128>),
 }
 
@@ -19,7 +19,7 @@ pub fn numbers(tensor: &HostTensor) -> Numbers {
     }
 }
 
-/// Reads a tensor of integers or truth values.
+/// Reads a tensor of integers or bools.
 pub fn integers(tensor: &HostTensor) -> Vec<i128> {
     fn read<T: Element + Into<i128>>(tensor: &HostTensor) -> Vec<i128> {
         let elements = tensor.elements::<T>().expect("the type was just looked at");
@@ -55,7 +55,7 @@ pub fn from_floats(shape: &Shape, values: &[f64]) -> HostTensor {
     }
 }
 
-/// A tensor of an integer type, each number wrapped to its width, or of truth values, each `!= 0`.
+/// A tensor of an integer type, each number wrapped to its width, or of bools, each `!= 0`.
 pub fn from_integers(shape: &Shape, values: &[i128]) -> HostTensor {
     let size = shape.dtype().size();
     let mut bytes = AlignedBytes::zeroed(values.len() * size);
@@ -80,7 +80,7 @@ pub fn from_numbers(shape: &Shape, numbers: &Numbers) -> HostTensor {
     }
 }
 
-/// The least and the greatest integer of a type.
+/// The least and the largest integer of a type.
 pub fn integer_range(dtype: DType) -> (i128, i128) {
     let bits = 8 * dtype.size() as u32;
     match (dtype, dtype.is_signed()) {

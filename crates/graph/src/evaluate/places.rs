@@ -1,4 +1,4 @@
-//! Walking over the places of a tensor, and tensors under construction.
+//! Walking over the positions of a tensor, and tensors under construction.
 
 use crate::{HostTensor, Shape};
 use octant_tensor::{AlignedBytes, Bytes};

@@ -86,8 +86,8 @@ fn for_each_line(dims: &[usize], axis: usize, mut visit: impl FnMut(&[usize])) {
     });
 }
 
-pub fn arg_reduce(operand: &HostTensor, greatest: bool, axis: usize) -> Vec<HostTensor> {
-    let wins = winner_test(operand, greatest);
+pub fn arg_reduce(operand: &HostTensor, largest: bool, axis: usize) -> Vec<HostTensor> {
+    let wins = winner_test(operand, largest);
     let mut dims = operand.dims().to_vec();
     dims.remove(axis);
     let values = operand.shape().with_dims(dims);
@@ -102,14 +102,14 @@ pub fn arg_reduce(operand: &HostTensor, greatest: bool, axis: usize) -> Vec<Host
 }
 
 /// Whether the element at one position is chosen although the one at another position came before it.
-fn winner_test(operand: &HostTensor, greatest: bool) -> Box<dyn Fn(usize, usize) -> bool> {
+fn winner_test(operand: &HostTensor, largest: bool) -> Box<dyn Fn(usize, usize) -> bool> {
     match numbers(operand) {
         Numbers::Floats(values) => Box::new(move |new, old| {
             let (new, old) = (values[new], values[old]);
-            let better = if greatest { new > old } else { new < old };
+            let better = if largest { new > old } else { new < old };
             better || (new.is_nan() && !old.is_nan())
         }),
-        Numbers::Integers(values) if greatest => Box::new(move |new, old| values[new] > values[old]),
+        Numbers::Integers(values) if largest => Box::new(move |new, old| values[new] > values[old]),
         Numbers::Integers(values) => Box::new(move |new, old| values[new] < values[old]),
     }
 }

@@ -1,5 +1,5 @@
 //! The backward pass through a body: a body and its gradients are traced as one joint graph, which is then taken apart
-//! into a forward function that hands out what the backward function needs, and that backward function.
+//! into a forward function that returns what the backward function needs, and that backward function.
 
 use super::Gradients;
 use crate::{Graph, GraphBuilder, Op, Shape, Tensor, Trace, ValueId};

@@ -128,7 +128,7 @@ unary_operations! {
     Sin sin, Some("sine"), Floats, Periodic, cost 20, |x| x.sin();
     /// The cosine.
     Cos cos, Some("cosine"), Floats, Periodic, cost 20, |x| x.cos();
-    /// The greatest integer not above.
+    /// The largest integer not above.
     Floor floor, Some("floor"), Floats, Exact, cost 1, |x| x.floor();
     /// The least integer not below.
     Ceil ceil, Some("ceil"), Floats, Exact, cost 1, |x| x.ceil();

@@ -50,7 +50,7 @@ pub(super) fn infer_call(inputs: &[&Shape], body: &Graph) -> Result<Vec<Shape>, 
 }
 
 impl Trace {
-    /// Runs `body` on the carried values while `condition` of them holds. `bound` promises a greatest number of rounds
+    /// Runs `body` on the carried values while `condition` of them holds. `bound` promises a largest number of rounds
     /// and makes the loop differentiable.
     pub fn while_loop(
         &self,

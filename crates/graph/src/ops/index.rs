@@ -1,4 +1,4 @@
-//! Reading and writing at places known only when the program runs.
+//! Reading and writing at positions known only when the program runs.
 
 pub(super) mod gradient;
 

@@ -59,7 +59,7 @@ pub(crate) fn pull_back(op: &Op, step: &Step) -> Gradients {
         Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::RandomBits { .. } => step.nothing(),
         Op::Unary(unary) => elementwise::gradient::unary(*unary, step),
         Op::Binary(binary) => elementwise::gradient::binary(*binary, step),
-        // Truth values carry no gradient.
+        // Bools carry no gradient.
         Op::Compare(_) => step.nothing(),
         Op::Select => elementwise::gradient::select(step),
         Op::Clamp => elementwise::gradient::clamp(step),

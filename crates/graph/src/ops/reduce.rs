@@ -59,7 +59,7 @@ impl Tensor {
         self.reduce(Reduction::Product, axes)
     }
 
-    /// The greatest element along some axes.
+    /// The largest element along some axes.
     pub fn reduce_max(&self, axes: &[usize]) -> Tensor {
         self.reduce(Reduction::Max, axes)
     }
@@ -69,12 +69,12 @@ impl Tensor {
         self.reduce(Reduction::Min, axes)
     }
 
-    /// Whether all truth values along some axes hold.
+    /// Whether all bools along some axes hold.
     pub fn all(&self, axes: &[usize]) -> Tensor {
         self.reduce(Reduction::And, axes)
     }
 
-    /// Whether any truth value along some axes holds.
+    /// Whether any bool along some axes holds.
     pub fn any(&self, axes: &[usize]) -> Tensor {
         self.reduce(Reduction::Or, axes)
     }
@@ -95,7 +95,7 @@ impl Tensor {
         self.mean(&(0..self.rank()).collect::<Vec<_>>())
     }
 
-    /// The greatest element along an axis and its index (i32); the first of equals.
+    /// The largest element along an axis and its index (i32); the first of equals.
     pub fn arg_max(&self, axis: usize) -> (Tensor, Tensor) {
         self.arg_reduce(true, axis)
     }
@@ -105,8 +105,8 @@ impl Tensor {
         self.arg_reduce(false, axis)
     }
 
-    fn arg_reduce(&self, greatest: bool, axis: usize) -> (Tensor, Tensor) {
-        let mut results = self.trace().emit(Op::ArgReduce { greatest, axis }, &[self]);
+    fn arg_reduce(&self, largest: bool, axis: usize) -> (Tensor, Tensor) {
+        let mut results = self.trace().emit(Op::ArgReduce { largest, axis }, &[self]);
         let index = results.remove(1);
         (results.remove(0), index)
     }

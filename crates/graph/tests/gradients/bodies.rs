@@ -165,7 +165,7 @@ fn repeated_blocks_over_stacked_parameters() {
     });
 }
 
-/// Carried values that change places, one of which the loss does not see directly.
+/// Carried values that change positions, one of which the loss does not see directly.
 #[test]
 fn gradients_that_take_rounds_to_arrive() {
     check(&[&[2], &[2], &[2]], |trace, x| {

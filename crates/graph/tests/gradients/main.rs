@@ -68,9 +68,9 @@ pub fn compare(points: &[HostTensor], model: impl Fn(&Trace, &[Tensor]) -> Tenso
     let gradients = results.split_off(1);
     for (input, gradient) in gradients.iter().enumerate() {
         let expected = differences(&graph, points, input)?;
-        for (place, (found, expected)) in gradient.to_f64s().iter().zip(expected).enumerate() {
+        for (position, (found, expected)) in gradient.to_f64s().iter().zip(expected).enumerate() {
             if (found - expected).abs() > 1e-6 * (1.0 + expected.abs()) {
-                return Err(format!("input {input} at {place}: the rule says {found}, differences say {expected}"));
+                return Err(format!("input {input} at {position}: the rule says {found}, differences say {expected}"));
             }
         }
     }
@@ -107,14 +107,16 @@ pub fn run(graph: &Graph, points: &[HostTensor]) -> Result<Vec<HostTensor>, Stri
 fn differences(graph: &Graph, points: &[HostTensor], input: usize) -> Result<Vec<f64>, String> {
     const STEP: f64 = 1e-5;
     let values = points[input].to_f64s();
-    let loss_at = |place: usize, change: f64| {
+    let loss_at = |position: usize, change: f64| {
         let mut moved = values.clone();
-        moved[place] += change;
+        moved[position] += change;
         let mut points = points.to_vec();
         points[input] = HostTensor::from_f64s(points[input].shape().clone(), &moved).unwrap();
         run(graph, &points).map(|results| results[0].to_f64s()[0])
     };
-    (0..values.len()).map(|place| Ok((loss_at(place, STEP)? - loss_at(place, -STEP)?) / (2.0 * STEP))).collect()
+    (0..values.len())
+        .map(|position| Ok((loss_at(position, STEP)? - loss_at(position, -STEP)?) / (2.0 * STEP)))
+        .collect()
 }
 
 /// A tensor of given values.

@@ -30,9 +30,9 @@ fn starts(trace: &Trace, starts: &[f64]) -> Vec<Tensor> {
 /// The second pair of starts is clamped.
 #[test]
 fn dynamic_slice_and_update() {
-    for place in [[1.0, 2.0], [9.0, -3.0]] {
-        check(&[&[4, 5]], |trace, x| x[0].dynamic_slice(&starts(trace, &place), &[2, 3]));
-        check(&[&[4, 5], &[2, 3]], |trace, x| x[0].dynamic_update_slice(&x[1], &starts(trace, &place)));
+    for position in [[1.0, 2.0], [9.0, -3.0]] {
+        check(&[&[4, 5]], |trace, x| x[0].dynamic_slice(&starts(trace, &position), &[2, 3]));
+        check(&[&[4, 5], &[2, 3]], |trace, x| x[0].dynamic_update_slice(&x[1], &starts(trace, &position)));
     }
 }
 

@@ -65,7 +65,7 @@ prop_compose! {
     }
 }
 
-/// Whether every window holds at least one element: the greatest element of nothing has no slope to compare.
+/// Whether every window holds at least one element: the largest element of nothing has no slope to compare.
 fn windows_are_filled(window: &Window, dims: [usize; 2]) -> bool {
     (0..2).all(|axis| {
         let length = (dims[axis] as i64 - 1) * window.base_dilation[axis] as i64 + 1;
@@ -74,8 +74,8 @@ fn windows_are_filled(window: &Window, dims: [usize; 2]) -> bool {
         let last = length + low + high - reach;
         (0..last.max(0)).step_by(window.strides[axis]).all(|start| {
             (0..window.size[axis]).any(|tap| {
-                let place = start + (tap * window.window_dilation[axis]) as i64 - low;
-                place >= 0 && place < length && place % window.base_dilation[axis] as i64 == 0
+                let position = start + (tap * window.window_dilation[axis]) as i64 - low;
+                position >= 0 && position < length && position % window.base_dilation[axis] as i64 == 0
             })
         })
     })
@@ -91,9 +91,9 @@ proptest! {
     }
 
     #[test]
-    fn any_extreme_of_windows(window in any_window(), dims in prop::array::uniform2(1usize..6), greatest: bool) {
+    fn any_extreme_of_windows(window in any_window(), dims in prop::array::uniform2(1usize..6), largest: bool) {
         prop_assume!(windows_are_filled(&window, dims));
-        let kind = if greatest { Reduction::Max } else { Reduction::Min };
+        let kind = if largest { Reduction::Max } else { Reduction::Min };
         let point: HostTensor = Numbers::new(8).tensor(&dims);
         prop_assert_eq!(compare(&[point], |_, x| x[0].reduce_window(kind, window.clone())), Ok(()));
     }

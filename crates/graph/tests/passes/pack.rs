@@ -36,9 +36,9 @@ fn packed(graph: &Graph) -> Graph {
         let (expected, given) = (expected.to_f64s(), given.to_f64s());
         // Norms compute in f32, so sums in another order differ that much.
         let allowed = 3e-5 * expected.iter().fold(1.0, |scale: f64, value| scale.max(value.abs()));
-        for (place, (a, b)) in expected.into_iter().zip(given).enumerate() {
+        for (position, (a, b)) in expected.into_iter().zip(given).enumerate() {
             let near = (a - b).abs() <= allowed || (a.is_nan() && b.is_nan());
-            assert!(near, "output {index} at {place}: {a} became {b}\n{graph}\n{packed}");
+            assert!(near, "output {index} at {position}: {a} became {b}\n{graph}\n{packed}");
         }
     }
     packed

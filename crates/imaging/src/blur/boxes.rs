@@ -66,12 +66,12 @@ fn blur_rows(image: &Image<u8>, radius: f32) -> Image<u8> {
 fn blur_line(line: &[u8], blurred: &mut [u8], radius: f32) {
     let (whole, full, edge) = box_weights(radius);
     let last = line.len() as isize - 1;
-    let at = |place: isize| line[place.clamp(0, last) as usize] as u32;
+    let at = |position: isize| line[position.clamp(0, last) as usize] as u32;
     let mut sum: u32 = (-whole - 1..whole).map(at).sum();
-    for (place, slot) in blurred.iter_mut().enumerate() {
-        let place = place as isize;
-        sum = sum + at(place + whole) - at(place - whole - 1);
-        let beyond = at(place - whole - 1) + at(place + whole + 1);
+    for (position, slot) in blurred.iter_mut().enumerate() {
+        let position = position as isize;
+        sum = sum + at(position + whole) - at(position - whole - 1);
+        let beyond = at(position - whole - 1) + at(position + whole + 1);
         *slot = ((sum * full + beyond * edge + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS) as u8;
     }
 }

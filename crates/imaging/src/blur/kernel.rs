@@ -4,7 +4,8 @@
 pub fn gaussian_kernel(size: usize, sigma: f32) -> Vec<f64> {
     let middle = (size as f64 - 1.0) / 2.0;
     let sigma = sigma.max(f32::MIN_POSITIVE) as f64;
-    let samples: Vec<f64> = (0..size).map(|place| (-0.5 * ((place as f64 - middle) / sigma).powi(2)).exp()).collect();
+    let samples: Vec<f64> =
+        (0..size).map(|position| (-0.5 * ((position as f64 - middle) / sigma).powi(2)).exp()).collect();
     let sum: f64 = samples.iter().sum();
     samples.into_iter().map(|sample| sample / sum).collect()
 }
@@ -42,12 +43,12 @@ pub(super) fn opencv_fixed_kernel(size: usize, sigma: f32) -> Vec<u32> {
     let mut fixed = vec![0; size];
     let mut error = 0.0;
     let mut sum = 0;
-    for place in 0..size / 2 {
-        let wanted = exact[place] * 256.0 + error;
+    for position in 0..size / 2 {
+        let wanted = exact[position] * 256.0 + error;
         let rounded = wanted.round_ties_even();
         error = wanted - rounded;
-        fixed[place] = rounded as u32;
-        fixed[size - 1 - place] = rounded as u32;
+        fixed[position] = rounded as u32;
+        fixed[size - 1 - position] = rounded as u32;
         sum += 2 * rounded as u32;
     }
     fixed[size / 2] = 256u32.saturating_sub(sum);

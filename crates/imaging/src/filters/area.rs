@@ -4,9 +4,9 @@ use super::Rows;
 
 /// torch's adaptive average pooling: every input that is touched counts fully.
 pub(super) fn torch(input: usize, output: usize) -> Rows {
-    let rows = (0..output).map(|place| {
-        let first = place * input / output;
-        let end = ((place + 1) * input).div_ceil(output);
+    let rows = (0..output).map(|position| {
+        let first = position * input / output;
+        let end = ((position + 1) * input).div_ceil(output);
         (first as isize, vec![1.0 / (end - first) as f64; end - first])
     });
     Rows::new(input, rows)
@@ -15,8 +15,8 @@ pub(super) fn torch(input: usize, output: usize) -> Rows {
 /// TensorFlow: every input counts by how much of it is covered.
 pub(super) fn tensorflow(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
-    let rows = (0..output).map(|place| {
-        let (from, to) = (place as f32 * scale, (place + 1) as f32 * scale);
+    let rows = (0..output).map(|position| {
+        let (from, to) = (position as f32 * scale, (position + 1) as f32 * scale);
         let (first, end) = (from.floor() as isize, to.ceil() as isize);
         let weights = (first..end).map(|x| {
             let covered = ((x + 1) as f32).min(to) - (x as f32).max(from);
@@ -30,8 +30,8 @@ pub(super) fn tensorflow(input: usize, output: usize) -> Rows {
 /// OpenCV when both axes shrink: as TensorFlow, but slivers of less than a thousandth are left out.
 pub(crate) fn opencv_shrink(input: usize, output: usize) -> Rows {
     let scale = 1.0 / (output as f64 / input as f64);
-    let rows = (0..output).map(|place| {
-        let (from, to) = (place as f64 * scale, (place as f64 + 1.0) * scale);
+    let rows = (0..output).map(|position| {
+        let (from, to) = (position as f64 * scale, (position as f64 + 1.0) * scale);
         let cell = scale.min(input as f64 - from);
         let last = (to.floor() as isize).min(input as isize - 1);
         let first = (from.ceil() as isize).min(last);
@@ -52,8 +52,8 @@ pub(crate) fn opencv_shrink(input: usize, output: usize) -> Rows {
 
 /// OpenCV when an axis grows: linear interpolation that stays inside of the pixel as long as it can.
 pub(super) fn opencv_enlarge(input: usize, output: usize) -> Rows {
-    let rows = (0..output).map(|place| {
-        let (first, share) = opencv_enlarge_coordinate(input, output, place);
+    let rows = (0..output).map(|position| {
+        let (first, share) = opencv_enlarge_coordinate(input, output, position);
         if first >= input as isize - 1 {
             return (input as isize - 1, vec![1.0]);
         }
@@ -63,9 +63,9 @@ pub(super) fn opencv_enlarge(input: usize, output: usize) -> Rows {
 }
 
 /// The left neighbor of an output and the share of the right one.
-pub(crate) fn opencv_enlarge_coordinate(input: usize, output: usize, place: usize) -> (isize, f32) {
+pub(crate) fn opencv_enlarge_coordinate(input: usize, output: usize, position: usize) -> (isize, f32) {
     let inverse = output as f64 / input as f64;
-    let first = (place as f64 * (1.0 / inverse)).floor();
-    let share = ((place as f64 + 1.0) - (first + 1.0) * inverse) as f32;
+    let first = (position as f64 * (1.0 / inverse)).floor();
+    let share = ((position as f64 + 1.0) - (first + 1.0) * inverse) as f32;
     (first as isize, if share <= 0.0 { 0.0 } else { share - share.floor() })
 }

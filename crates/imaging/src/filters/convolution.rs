@@ -53,8 +53,8 @@ pub(super) fn pil(input: usize, output: usize, filter: Filter) -> Rows {
     let scale = input as f64 / output as f64;
     let filter_scale = scale.max(1.0);
     let support = radius * filter_scale;
-    let rows = (0..output).map(|place| {
-        let center = (place as f64 + 0.5) * scale;
+    let rows = (0..output).map(|position| {
+        let center = (position as f64 + 0.5) * scale;
         let first = ((center - support + 0.5) as isize).max(0);
         let end = ((center + support + 0.5) as isize).min(input as isize);
         let weights = (first..end).map(|x| value((x as f64 - center + 0.5) * (1.0 / filter_scale))).collect();
@@ -69,8 +69,8 @@ pub(super) fn torch(input: usize, output: usize, filter: Filter) -> Rows {
     let scale = input as f32 / output as f32;
     let filter_scale = scale.max(1.0);
     let support = radius as f32 * filter_scale;
-    let rows = (0..output).map(|place| {
-        let center = scale * (place as f32 + 0.5);
+    let rows = (0..output).map(|position| {
+        let center = scale * (position as f32 + 0.5);
         let first = ((center - support + 0.5) as isize).max(0);
         let end = ((center + support + 0.5) as isize).min(input as isize);
         let inverse = 1.0 / filter_scale;
@@ -86,8 +86,8 @@ pub(super) fn tensorflow(input: usize, output: usize, filter: Filter, antialias:
     let inverse_scale = 1.0 / (output as f32 / input as f32);
     let kernel_scale = if antialias { inverse_scale.max(1.0) } else { 1.0 };
     let last = input as isize - 1;
-    let rows = (0..output).map(|place| {
-        let center = (place as f32 + 0.5) * inverse_scale;
+    let rows = (0..output).map(|position| {
+        let center = (position as f32 + 0.5) * inverse_scale;
         let reach = radius as f32 * kernel_scale;
         let first = ((center - reach - 0.5).ceil() as isize).clamp(0, last);
         let end = ((center + reach - 0.5).floor() as isize).clamp(0, last) + 1;

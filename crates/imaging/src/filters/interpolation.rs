@@ -5,36 +5,38 @@ use std::f64::consts::FRAC_PI_4;
 
 /// An output that is one input.
 fn pick(input: usize, output: usize, source: impl Fn(usize) -> usize) -> Rows {
-    Rows::new(input, (0..output).map(|place| (source(place).min(input - 1) as isize, vec![1.0])))
+    Rows::new(input, (0..output).map(|position| (source(position).min(input - 1) as isize, vec![1.0])))
 }
 
 /// Pillow walks along the axis by adding the step, and the sum's rounding decides at borders between pixels.
 pub(super) fn nearest_pil(input: usize, output: usize) -> Rows {
     let step = input as f64 / output as f64;
-    let places: Vec<usize> =
-        std::iter::successors(Some(step * 0.5), |place| Some(place + step)).take(output).map(|x| x as usize).collect();
-    pick(input, output, |place| places[place])
+    let positions: Vec<usize> = std::iter::successors(Some(step * 0.5), |position| Some(position + step))
+        .take(output)
+        .map(|x| x as usize)
+        .collect();
+    pick(input, output, |position| positions[position])
 }
 
 pub(super) fn nearest_torch(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
-    pick(input, output, |place| (place as f32 * scale).floor() as usize)
+    pick(input, output, |position| (position as f32 * scale).floor() as usize)
 }
 
 pub(super) fn nearest_opencv(input: usize, output: usize) -> Rows {
     let scale = 1.0 / (output as f64 / input as f64);
-    pick(input, output, |place| (place as f64 * scale).floor() as usize)
+    pick(input, output, |position| (position as f64 * scale).floor() as usize)
 }
 
 pub(super) fn nearest_tensorflow(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
-    pick(input, output, |place| ((place as f32 + 0.5) * scale).floor() as usize)
+    pick(input, output, |position| ((position as f32 + 0.5) * scale).floor() as usize)
 }
 
 pub(super) fn bilinear_torch(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
-    let rows = (0..output).map(|place| {
-        let center = (scale * (place as f32 + 0.5) - 0.5).max(0.0);
+    let rows = (0..output).map(|position| {
+        let center = (scale * (position as f32 + 0.5) - 0.5).max(0.0);
         let share = center - center.floor();
         (center.floor() as isize, vec![(1.0 - share) as f64, share as f64])
     });
@@ -43,8 +45,8 @@ pub(super) fn bilinear_torch(input: usize, output: usize) -> Rows {
 
 pub(super) fn bilinear_tensorflow(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
-    let rows = (0..output).map(|place| {
-        let center = (place as f32 + 0.5) * scale - 0.5;
+    let rows = (0..output).map(|position| {
+        let center = (position as f32 + 0.5) * scale - 0.5;
         let share = center - center.floor();
         (center.floor() as isize, vec![(1.0 - share) as f64, share as f64])
     });
@@ -53,8 +55,8 @@ pub(super) fn bilinear_tensorflow(input: usize, output: usize) -> Rows {
 
 /// OpenCV rounds coordinates to single precision after computing them in double, and does not interpolate outside.
 pub(super) fn bilinear_opencv(input: usize, output: usize) -> Rows {
-    let rows = (0..output).map(|place| {
-        let (first, share) = opencv_coordinate(input, output, place);
+    let rows = (0..output).map(|position| {
+        let (first, share) = opencv_coordinate(input, output, position);
         match first {
             before if before < 0 => (0, vec![1.0, 0.0]),
             after if after >= input as isize - 1 => (input as isize - 1, vec![1.0]),
@@ -64,9 +66,9 @@ pub(super) fn bilinear_opencv(input: usize, output: usize) -> Rows {
     Rows::new(input, rows)
 }
 
-pub(crate) fn opencv_coordinate(input: usize, output: usize, place: usize) -> (isize, f32) {
+pub(crate) fn opencv_coordinate(input: usize, output: usize, position: usize) -> (isize, f32) {
     let scale = 1.0 / (output as f64 / input as f64);
-    let center = ((place as f64 + 0.5) * scale - 0.5) as f32;
+    let center = ((position as f64 + 0.5) * scale - 0.5) as f32;
     (center.floor() as isize, center - center.floor())
 }
 
@@ -79,8 +81,8 @@ fn cubic_weights(x: f32, a: f32) -> [f32; 4] {
 
 pub(super) fn bicubic_torch(input: usize, output: usize) -> Rows {
     let scale = input as f32 / output as f32;
-    let rows = (0..output).map(|place| {
-        let center = scale * (place as f32 + 0.5) - 0.5;
+    let rows = (0..output).map(|position| {
+        let center = scale * (position as f32 + 0.5) - 0.5;
         let weights = cubic_weights(center - center.floor(), -0.75);
         (center.floor() as isize - 1, weights.map(f64::from).to_vec())
     });
@@ -89,8 +91,8 @@ pub(super) fn bicubic_torch(input: usize, output: usize) -> Rows {
 
 /// OpenCV computes three weights and takes the fourth from their sum.
 pub(super) fn bicubic_opencv(input: usize, output: usize) -> Rows {
-    let rows = (0..output).map(|place| {
-        let (first, share) = opencv_coordinate(input, output, place);
+    let rows = (0..output).map(|position| {
+        let (first, share) = opencv_coordinate(input, output, position);
         (first - 1, opencv_cubic_weights(share).map(f64::from).to_vec())
     });
     Rows::new(input, rows)
@@ -104,8 +106,8 @@ pub(crate) fn opencv_cubic_weights(share: f32) -> [f32; 4] {
 
 /// OpenCV's eight-tap Lanczos, whose sines of the eight offsets are all derived from one.
 pub(super) fn lanczos_opencv(input: usize, output: usize) -> Rows {
-    let rows = (0..output).map(|place| {
-        let (first, share) = opencv_coordinate(input, output, place);
+    let rows = (0..output).map(|position| {
+        let (first, share) = opencv_coordinate(input, output, position);
         (first - 3, lanczos4_weights(share).map(f64::from).to_vec())
     });
     Rows::new(input, rows)
@@ -132,8 +134,8 @@ pub(crate) fn lanczos4_weights(x: f32) -> [f32; 8] {
 pub(super) fn bicubic_tensorflow(input: usize, output: usize) -> Rows {
     const STEPS: f32 = 1024.0;
     let scale = input as f32 / output as f32;
-    let rows = (0..output).map(|place| {
-        let center = (place as f32 + 0.5) * scale - 0.5;
+    let rows = (0..output).map(|position| {
+        let center = (position as f32 + 0.5) * scale - 0.5;
         let first = center.floor() as isize - 1;
         let step = ((center - center.floor()) * STEPS).round_ties_even();
         let mut weights = cubic_weights(step / STEPS, -0.5);

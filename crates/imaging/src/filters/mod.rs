@@ -74,7 +74,7 @@ impl Rows {
 
     /// True when every output is the input of the same number.
     pub fn is_identity(&self) -> bool {
-        self.input == self.output() && (0..self.input).all(|place| self.picks(place, place))
+        self.input == self.output() && (0..self.input).all(|position| self.picks(position, position))
     }
 
     /// True when an output is exactly one input.

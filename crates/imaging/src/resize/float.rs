@@ -12,7 +12,7 @@ pub(super) fn resize(image: &Image<f32>, vertical: &Rows, horizontal: &Rows) -> 
 fn resize_horizontally(image: &Image<f32>, rows: &Rows) -> Image<f32> {
     let channels = image.channels();
     let mut output = Image::filled(image.height(), rows.output(), channels, 0.0);
-    let weights: Vec<f32> = (0..rows.output()).flat_map(|place| rows.weights(place)).map(|&w| w as f32).collect();
+    let weights: Vec<f32> = (0..rows.output()).flat_map(|position| rows.weights(position)).map(|&w| w as f32).collect();
     for row in 0..image.height() {
         let (source, target) = (image.row(row), output.row_mut(row));
         match channels {

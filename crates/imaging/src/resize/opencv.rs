@@ -31,31 +31,31 @@ pub(super) fn resize(image: &Image<u8>, height: usize, width: usize, filter: Fil
 /// weight: adding them up first would round differently.
 struct Neighbors {
     taps: usize,
-    places: Vec<usize>,
+    positions: Vec<usize>,
     weights: Vec<i32>,
 }
 
 impl Neighbors {
     fn new(input: usize, output: usize, filter: Filter, horizontal: bool) -> Neighbors {
-        let mut neighbors = Neighbors { taps: 0, places: Vec::new(), weights: Vec::new() };
-        for place in 0..output {
+        let mut neighbors = Neighbors { taps: 0, positions: Vec::new(), weights: Vec::new() };
+        for position in 0..output {
             let (first, weights): (isize, Vec<f32>) = match filter {
                 Filter::Bicubic => {
-                    let (first, share) = opencv_coordinate(input, output, place);
+                    let (first, share) = opencv_coordinate(input, output, position);
                     (first - 1, opencv_cubic_weights(share).to_vec())
                 }
                 Filter::Lanczos => {
-                    let (first, share) = opencv_coordinate(input, output, place);
+                    let (first, share) = opencv_coordinate(input, output, position);
                     (first - 3, lanczos4_weights(share).to_vec())
                 }
-                Filter::Area => linear(input, opencv_enlarge_coordinate(input, output, place), horizontal),
+                Filter::Area => linear(input, opencv_enlarge_coordinate(input, output, position), horizontal),
                 Filter::Nearest | Filter::Bilinear => {
-                    linear(input, opencv_coordinate(input, output, place), horizontal)
+                    linear(input, opencv_coordinate(input, output, position), horizontal)
                 }
             };
             neighbors.taps = weights.len();
             for (tap, weight) in weights.into_iter().enumerate() {
-                neighbors.places.push((first + tap as isize).clamp(0, input as isize - 1) as usize);
+                neighbors.positions.push((first + tap as isize).clamp(0, input as isize - 1) as usize);
                 neighbors.weights.push((weight * (1 << FRACTION_BITS) as f32).round_ties_even() as i32);
             }
         }
@@ -75,14 +75,14 @@ fn linear(input: usize, (first, share): (isize, f32), horizontal: bool) -> (isiz
 
 fn resize_horizontally(image: &Image<u8>, neighbors: &Neighbors) -> Vec<i32> {
     let (channels, taps) = (image.channels(), neighbors.taps);
-    let mut sums = Vec::with_capacity(image.height() * neighbors.places.len() / taps * channels);
+    let mut sums = Vec::with_capacity(image.height() * neighbors.positions.len() / taps * channels);
     for row in 0..image.height() {
         let source = image.row(row);
-        let outputs = neighbors.places.chunks_exact(taps).zip(neighbors.weights.chunks_exact(taps));
-        for (places, weights) in outputs {
+        let outputs = neighbors.positions.chunks_exact(taps).zip(neighbors.weights.chunks_exact(taps));
+        for (positions, weights) in outputs {
             sums.extend((0..channels).map(|channel| {
-                let terms = places.iter().zip(weights);
-                terms.map(|(&place, &weight)| source[place * channels + channel] as i32 * weight).sum::<i32>()
+                let terms = positions.iter().zip(weights);
+                terms.map(|(&position, &weight)| source[position * channels + channel] as i32 * weight).sum::<i32>()
             }));
         }
     }
@@ -97,11 +97,11 @@ fn resize_vertically(
 ) -> Image<u8> {
     let taps = neighbors.taps;
     let stride = sums.len() / image.height();
-    let height = neighbors.places.len() / taps;
+    let height = neighbors.positions.len() / taps;
     let mut output = Image::filled(height, stride / image.channels(), image.channels(), 0);
     for row in 0..height {
-        let places = &neighbors.places[row * taps..][..taps];
-        let rows: Vec<&[i32]> = places.iter().map(|&place| &sums[place * stride..][..stride]).collect();
+        let positions = &neighbors.positions[row * taps..][..taps];
+        let rows: Vec<&[i32]> = positions.iter().map(|&position| &sums[position * stride..][..stride]).collect();
         combine(&rows, &neighbors.weights[row * taps..][..taps], output.row_mut(row));
     }
     output
@@ -168,8 +168,8 @@ fn shrink_blocks(image: &Image<u8>, tall: usize, wide: usize) -> Image<u8> {
         let rows = (row * tall..(row + 1) * tall).map(|y| image.row(y));
         let sum: u32 = rows
             .map(|values| {
-                let places = column * wide..(column + 1) * wide;
-                places.map(|x| values[x * image.channels() + channel] as u32).sum::<u32>()
+                let positions = column * wide..(column + 1) * wide;
+                positions.map(|x| values[x * image.channels() + channel] as u32).sum::<u32>()
             })
             .sum();
         if (tall, wide) == (2, 2) { ((sum + 2) >> 2) as u8 } else { u8::from_f32(sum as f32 * scale) }

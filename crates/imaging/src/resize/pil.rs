@@ -36,7 +36,7 @@ pub(super) fn resize(image: &Image<u8>, vertical: &Rows, horizontal: &Rows) -> I
 
 /// The weights in fixed point, rounded away from zero at ties.
 fn fixed_weights(rows: &Rows) -> Vec<i32> {
-    let weights = (0..rows.output()).flat_map(|place| rows.weights(place));
+    let weights = (0..rows.output()).flat_map(|position| rows.weights(position));
     weights.map(|&weight| (weight * (1 << FRACTION_BITS) as f64).round() as i32).collect()
 }
 

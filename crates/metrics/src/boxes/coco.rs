@@ -21,7 +21,7 @@ pub enum SizeRange {
 impl SizeRange {
     const EACH: [SizeRange; 4] = [SizeRange::All, SizeRange::Small, SizeRange::Medium, SizeRange::Large];
 
-    /// The least and the greatest area.
+    /// The least and the largest area.
     pub fn areas(self) -> [f64; 2] {
         const HUGE: f64 = 1e10;
         match self {
@@ -148,17 +148,17 @@ fn cell(images: &[Matched], most: usize, thresholds: usize) -> Option<Cell> {
     let answers: Vec<(usize, usize)> = images
         .iter()
         .enumerate()
-        .flat_map(|(image, matched)| (0..matched.scores.len().min(most)).map(move |place| (image, place)))
+        .flat_map(|(image, matched)| (0..matched.scores.len().min(most)).map(move |position| (image, position)))
         .collect();
-    let order = by_score(answers.iter().map(|&(image, place)| images[image].scores[place]));
+    let order = by_score(answers.iter().map(|&(image, position)| images[image].scores[position]));
     let mut result = Cell { precision: Vec::new(), recall: Vec::new() };
     for threshold in 0..thresholds {
         let (mut right, mut wrong) = (0.0, 0.0);
         let (mut precision, mut recall) = (Vec::new(), Vec::new());
         for &index in &order {
-            let (image, place) = answers[index];
-            let matched = images[image].matched[threshold][place];
-            if !images[image].ignored[threshold][place] {
+            let (image, position) = answers[index];
+            let matched = images[image].matched[threshold][position];
+            if !images[image].ignored[threshold][position] {
                 if matched { right += 1.0 } else { wrong += 1.0 }
             }
             recall.push(right / wanted as f64);
@@ -168,8 +168,8 @@ fn cell(images: &[Matched], most: usize, thresholds: usize) -> Option<Cell> {
         result.recall.push(recall.last().copied().unwrap_or(0.0));
         result.precision.push(std::array::from_fn(|point| {
             let least = if point == POINTS - 1 { 1.0 } else { point as f64 * 0.01 };
-            let place = recall.partition_point(|&recall| recall < least);
-            precision.get(place).copied().unwrap_or(0.0)
+            let position = recall.partition_point(|&recall| recall < least);
+            precision.get(position).copied().unwrap_or(0.0)
         }));
     }
     Some(result)

@@ -76,12 +76,12 @@ impl Curves {
         let mut sinking = precision;
         envelope(&mut sinking);
         for (point, sum) in self.precision_by_recall.iter_mut().enumerate() {
-            let place = recall.partition_point(|&recall| recall < point as f64 / 100.0);
-            *sum += sinking.get(place).copied().unwrap_or(0.0) / classes;
+            let position = recall.partition_point(|&recall| recall < point as f64 / 100.0);
+            *sum += sinking.get(position).copied().unwrap_or(0.0) / classes;
         }
     }
 
-    /// The threshold where the smoothed harmonic mean is greatest.
+    /// The threshold where the smoothed harmonic mean is largest.
     pub fn best(&self) -> Option<OperatingPoint> {
         let smoothed = smoothed(&self.f1);
         let best = (0..smoothed.len()).rev().max_by(|&a, &b| smoothed[a].total_cmp(&smoothed[b]))?;

@@ -68,8 +68,8 @@ impl BatchNorm {
         let (x, bias) = without_bias(cx, x);
         let grouped = grouped(cx, &x);
         let axes = batch_axes(&grouped, &x);
-        let (samples, places) = axes.split_at(axes.len().min(1));
-        let (means, variances) = grouped.shifted_moments(places, &first_along(&grouped, &axes));
+        let (samples, positions) = axes.split_at(axes.len().min(1));
+        let (means, variances) = grouped.shifted_moments(positions, &first_along(&grouped, &axes));
         // The variance of all is the mean of the samples' variances and the variance of their means.
         let moments = || {
             let mean = means.mean_keep(samples);
@@ -77,7 +77,7 @@ impl BatchNorm {
             (mean, variance)
         };
         let norm = self.norm(cx, &x, bias, moments);
-        PendingNorm::new(&x, grouped, norm, means, places)
+        PendingNorm::new(&x, grouped, norm, means, positions)
     }
 
     /// What is to be done to every element, with the moments of each group of the batch if they count.
@@ -155,7 +155,7 @@ fn grouped(cx: &Scope, x: &Tensor) -> Tensor {
     x.reshape(&[&[groups, batch / groups], &x.dims()[1..]].concat())
 }
 
-/// The axes of a group's samples and of their places.
+/// The axes of a group's samples and of their positions.
 fn batch_axes(grouped: &Tensor, x: &Tensor) -> Vec<usize> {
     (grouped.rank() - x.rank()..grouped.rank().max(1) - 1).collect()
 }

@@ -44,7 +44,7 @@ impl GanLoss {
 }
 
 /// How far the critic's slope is from 1 between real and made images (Gulrajani et al., 2017): `(‖∇‖ − 1)²` per sample. The
-/// places in between are `share · real + (1 − share) · made`, with shares of `[n, 1, 1, 1]`. It is a function of the
+/// positions in between are `share · real + (1 − share) · made`, with shares of `[n, 1, 1, 1]`. It is a function of the
 /// critic's gradient, so minimizing it takes a gradient of a gradient.
 pub fn gradient_penalty(critic: impl Fn(&Tensor) -> Tensor, real: &Tensor, made: &Tensor, share: &Tensor) -> Tensor {
     let (real, made) = (real.convert(DType::F32), made.convert(DType::F32));

@@ -4,7 +4,7 @@ use super::{classification, sample_axes};
 use octant_graph::{DType, Shape, Tensor};
 use std::f64::consts::PI;
 
-/// Binary cross-entropy, the mean over all places.
+/// Binary cross-entropy, the mean over all positions.
 pub fn binary_cross_entropy_map(logits: &Tensor, targets: &Tensor) -> Tensor {
     classification::binary_cross_entropy(logits, targets)
 }
@@ -59,7 +59,7 @@ pub fn sls_iou(logits: &Tensor, targets: &Tensor, warm_up: bool) -> Tensor {
 }
 
 /// How far the centers lie apart as seen from the corner (0, 0): by angle and by length. The centers are means over all
-/// places, not over the mask, so a larger mask has a farther center; that is how the reference defines them.
+/// positions, not over the mask, so a larger mask has a farther center; that is how the reference defines them.
 fn location(probabilities: &Tensor, targets: &Tensor) -> Tensor {
     const SMOOTH: f64 = 1e-8;
     let [(x, y), (target_x, target_y)] = [center(probabilities), center(targets)];
@@ -71,13 +71,13 @@ fn location(probabilities: &Tensor, targets: &Tensor) -> Tensor {
     1.0 - length_ratio + angle_loss
 }
 
-/// The mean over all places of (mass × column / width) and (mass × row / height).
+/// The mean over all positions of (mass × column / width) and (mass × row / height).
 fn center(mass: &Tensor) -> (Tensor, Tensor) {
     let [_, height, width, channels] = [0, 1, 2, 3].map(|axis| mass.dim(axis));
     let grid = Shape::new(DType::F32, [1, height, width, channels]);
     let along = |axis: usize, length: usize| {
-        let place = mass.trace().iota(grid.clone(), axis) / length as f64;
-        (mass * place).mean(&[1, 2, 3])
+        let position = mass.trace().iota(grid.clone(), axis) / length as f64;
+        (mass * position).mean(&[1, 2, 3])
     };
     (along(2, width), along(1, height))
 }

@@ -8,16 +8,16 @@ pub fn global_norm(gradients: &[Tensor]) -> Tensor {
     squares.reduce(|sum, square| sum + square).expect("at least one gradient").sqrt()
 }
 
-/// All gradients scaled down together so that their norm is at most `greatest`, as PyTorch's `clip_grad_norm_`. Returns
+/// All gradients scaled down together so that their norm is at most `largest`, as PyTorch's `clip_grad_norm_`. Returns
 /// the norm before clipping too.
-pub fn clip_by_norm(gradients: &[Tensor], greatest: f64) -> (Vec<Tensor>, Tensor) {
+pub fn clip_by_norm(gradients: &[Tensor], largest: f64) -> (Vec<Tensor>, Tensor) {
     let norm = global_norm(gradients);
-    let factor = (greatest / (&norm + 1e-6)).min(&norm.scalar_like(1.0));
+    let factor = (largest / (&norm + 1e-6)).min(&norm.scalar_like(1.0));
     (gradients.iter().map(|gradient| gradient * &factor).collect(), norm)
 }
 
-/// Every element kept within `±greatest`.
-pub fn clip_by_value(gradients: &[Tensor], greatest: f64) -> Vec<Tensor> {
-    let clip = |gradient: &Tensor| gradient.clamp(&gradient.scalar_like(-greatest), &gradient.scalar_like(greatest));
+/// Every element kept within `±largest`.
+pub fn clip_by_value(gradients: &[Tensor], largest: f64) -> Vec<Tensor> {
+    let clip = |gradient: &Tensor| gradient.clamp(&gradient.scalar_like(-largest), &gradient.scalar_like(largest));
     gradients.iter().map(clip).collect()
 }

@@ -10,21 +10,21 @@ fn assert_close(actual: f64, expected: f64) {
 #[test]
 fn the_documents_cosine_gives_its_logged_rates() {
     let schedule =
-        Schedule::WarmupCosine { greatest: 0.01, least: 0.0005, cycle: 101, warmup: 5, stretch: 1.0, decay: 1.0 };
+        Schedule::WarmupCosine { largest: 0.01, least: 0.0005, cycle: 101, warmup: 5, stretch: 1.0, decay: 1.0 };
     assert_eq!(format!("{:.5}", schedule.rate(73)), "0.00236");
     assert_eq!(format!("{:.5}", schedule.rate(99)), "0.00051");
     assert_eq!(format!("{:.6}", schedule.rate(100)), "0.000503");
     assert_eq!(schedule.rate(0), 0.0005);
     assert_close(schedule.rate(5), 0.01);
     let burn_in =
-        Schedule::WarmupCosine { greatest: 0.1, least: 0.0005, cycle: 10, warmup: 0, stretch: 1.0, decay: 1.0 };
+        Schedule::WarmupCosine { largest: 0.1, least: 0.0005, cycle: 10, warmup: 0, stretch: 1.0, decay: 1.0 };
     assert_eq!(burn_in.rate(0), 0.1);
     assert_eq!(burn_in.rate(10), 0.1, "a new cycle begins");
 }
 
 #[test]
 fn restarts_stretch_and_decay() {
-    let schedule = Schedule::WarmupCosine { greatest: 1.0, least: 0.0, cycle: 10, warmup: 2, stretch: 2.0, decay: 0.5 };
+    let schedule = Schedule::WarmupCosine { largest: 1.0, least: 0.0, cycle: 10, warmup: 2, stretch: 2.0, decay: 0.5 };
     assert_close(schedule.rate(12), 0.5);
     // The second cycle is (10 - 2) · 2 + 2 = 18 long.
     assert_close(schedule.rate(10 + 2 + 8), 0.25);

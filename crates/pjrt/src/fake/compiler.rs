@@ -126,7 +126,7 @@ unsafe extern "C" fn delete_serialized(owner: *mut PJRT_SerializedExecutable) {
 }
 
 unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mut PJRT_Error {
-    // SAFETY: executables are handed out as `FakeExecutable`s.
+    // SAFETY: executables are returned as `FakeExecutable`s.
     unsafe {
         let mut text = look_at::<FakeExecutable, _>((*args).executable).text.clone();
         let missing = (setting("executable_bytes").unwrap_or(0) as usize).saturating_sub(text.len());
@@ -172,7 +172,7 @@ unsafe extern "C" fn memory_stats(args: *mut PJRT_Executable_GetCompiledMemorySt
 }
 
 unsafe extern "C" fn devices_of(args: *mut PJRT_LoadedExecutable_AddressableDevices_Args) -> *mut PJRT_Error {
-    // SAFETY: the arguments are valid for the call, and executables are handed out as `FakeExecutable`s.
+    // SAFETY: the arguments are valid for the call, and executables are returned as `FakeExecutable`s.
     unsafe {
         (*args).addressable_devices = super::devices().as_ptr().cast();
         (*args).num_addressable_devices = look_at::<FakeExecutable, _>((*args).executable).devices;
@@ -210,8 +210,8 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
                     outputs.iter().map(|output| zeros(output, number == vanishes)).collect()
                 }
             };
-            for (place, output) in outputs.into_iter().enumerate() {
-                *(*args.output_lists.add(device)).add(place) = hand_out(output);
+            for (position, output) in outputs.into_iter().enumerate() {
+                *(*args.output_lists.add(device)).add(position) = hand_out(output);
             }
             for &index in executable.donates.iter().filter(|&&index| !keep.contains(&(index as i64))) {
                 *arguments[index].deleted.write().unwrap() = true;

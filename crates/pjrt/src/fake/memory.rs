@@ -96,7 +96,7 @@ unsafe extern "C" fn to_host(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut P
 }
 
 unsafe extern "C" fn destroy(args: *mut PJRT_Buffer_Destroy_Args) -> *mut PJRT_Error {
-    // SAFETY: buffers are handed out as `FakeBuffer`s.
+    // SAFETY: buffers are returned as `FakeBuffer`s.
     drop(unsafe { take_back::<FakeBuffer, _>((*args).buffer) });
     null_mut()
 }

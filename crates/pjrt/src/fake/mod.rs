@@ -1,5 +1,5 @@
 //! A plugin that is not there: a function table of our own behind the same C interface, for tests of everything that
-//! needs a device. Its two "devices" are heap memory, its copies are slow on purpose, and it counts what it handed out,
+//! needs a device. Its two "devices" are heap memory, its copies are slow on purpose, and it counts what it returned,
 //! so that a leak or a use after free shows.
 //!
 //! A "program" is `outputs=N donates=I`: output `i` is argument `i` plus one, and argument `I` is donated. Any StableHLO
@@ -32,7 +32,7 @@ fn setting(name: &str) -> Option<u64> {
     settings.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
 }
 
-/// Buffers, events, executables and clients that were handed out and not yet destroyed.
+/// Buffers, events, executables and clients that were returned and not yet destroyed.
 static ALIVE: AtomicIsize = AtomicIsize::new(0);
 
 /// Tests that count what is alive must not run side by side.
@@ -155,7 +155,7 @@ unsafe extern "C" fn initialize(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJR
 }
 
 unsafe extern "C" fn event_destroy(args: *mut PJRT_Event_Destroy_Args) -> *mut PJRT_Error {
-    // SAFETY: events are handed out as `FakeEvent`s.
+    // SAFETY: events are returned as `FakeEvent`s.
     drop(unsafe { take_back::<FakeEvent, _>((*args).event) });
     null_mut()
 }
@@ -216,8 +216,9 @@ unsafe extern "C" fn client_platform_name(args: *mut PJRT_Client_PlatformName_Ar
     const NAME: &str = "fake";
     // SAFETY: the arguments are valid for the call.
     unsafe {
-        (*args).platform_name = NAME.as_ptr().cast();
-        (*args).platform_name_size = NAME.len();
+        let name = if setting("tpu").is_some() { "tpu" } else { NAME };
+        (*args).platform_name = name.as_ptr().cast();
+        (*args).platform_name_size = name.len();
     }
     null_mut()
 }

@@ -35,7 +35,7 @@ pub fn convert(f: &mut Function, x: &Named, dtype: DType) -> Named {
 pub fn bitcast(f: &mut Function, x: &Named, shape: &Shape) -> Named {
     match (x.dtype(), shape.dtype()) {
         (from, to) if from == to => x.clone(),
-        // One bit is not the same width as a byte in StableHLO; truth values are converted.
+        // One bit is not the same width as a byte in StableHLO; bools are converted.
         (DType::Bool, _) | (_, DType::Bool) => f.convert(x, shape.dtype()),
         _ => f.typed("bitcast_convert", &[x], "", shape),
     }

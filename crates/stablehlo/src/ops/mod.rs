@@ -40,7 +40,7 @@ pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Name
         Op::Pad { low, high, interior } => movement::pad(f, x, low, high, interior, shape),
         Op::Concatenate { axis } => f.typed("concatenate", x, &format!(", dim = {axis}"), shape),
         Op::Reduce { kind, axes } => reduce::reduce(f, x[0], *kind, axes, shape),
-        Op::ArgReduce { greatest, axis } => return reduce::arg_reduce(f, x[0], *greatest, *axis, shapes),
+        Op::ArgReduce { largest, axis } => return reduce::arg_reduce(f, x[0], *largest, *axis, shapes),
         Op::ReduceWindow { kind, window } => window::reduce_window(f, x[0], *kind, window, shape),
         Op::SelectAndScatter { window } => window::select_and_scatter(f, x[0], x[1], window),
         Op::Dot(dot) => contract::dot(f, x[0], x[1], dot, shape),

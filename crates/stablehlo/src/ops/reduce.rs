@@ -39,9 +39,9 @@ fn reduce_wide(f: &mut Function, x: &Named, kind: Reduction, axes: &[usize]) -> 
 }
 
 /// The max or min along an axis, and its index.
-pub fn arg_reduce(f: &mut Function, x: &Named, greatest: bool, axis: usize, shapes: &[&Shape]) -> Vec<Named> {
+pub fn arg_reduce(f: &mut Function, x: &Named, largest: bool, axis: usize, shapes: &[&Shape]) -> Vec<Named> {
     let indices = super::movement::iota(f, &x.shape.with_dtype(DType::I32), axis);
-    best(f, x, &indices, greatest, &[axis], shapes)
+    best(f, x, &indices, largest, &[axis], shapes)
 }
 
 /// A reduction over pairs of value and index.
@@ -49,11 +49,11 @@ pub fn best(
     f: &mut Function,
     x: &Named,
     indices: &Named,
-    greatest: bool,
+    largest: bool,
     axes: &[usize],
     shapes: &[&Shape],
 ) -> Vec<Named> {
-    let kind = if greatest { Reduction::Max } else { Reduction::Min };
+    let kind = if largest { Reduction::Max } else { Reduction::Min };
     let worst = f.constant(&constant::identity(kind, x.dtype()));
     let first = f.scalar(indices.dtype(), 0.0);
     let signature = types::tuple(&[&x.shape, &indices.shape, &worst.shape, &first.shape]);
@@ -63,19 +63,19 @@ pub fn best(
         f.open(format!(
             "{head} = \"stablehlo.reduce\"({x}, {indices}, {worst}, {first}) <{{dimensions = {dimensions}}}> ({{"
         ));
-        f.indented(|f| choose(f, x.dtype(), indices.dtype(), greatest));
+        f.indented(|f| choose(f, x.dtype(), indices.dtype(), largest));
         f.line(format!("}}) : {signature} -> {results}"));
     })
 }
 
 /// The better of two pairs: by value, NaN before all, then by the lower index. It does not matter which pair came first,
 /// so a backend may combine them in any order.
-fn choose(f: &mut Function, dtype: DType, indices: DType, greatest: bool) {
+fn choose(f: &mut Function, dtype: DType, indices: DType, largest: bool) {
     let (value, index) = (Shape::scalar(dtype), Shape::scalar(indices));
     let arguments = f.arguments(&[value.clone(), index.clone(), value, index]);
     f.block_head(&arguments);
     let [left, left_index, right, right_index] = &arguments[..] else { unreachable!("four were asked for") };
-    let mut better = f.compare(if greatest { "GT" } else { "LT" }, left, right);
+    let mut better = f.compare(if largest { "GT" } else { "LT" }, left, right);
     let mut same = f.compare("EQ", left, right);
     if dtype.is_float() {
         let left_nan = f.compare("NE", left, left);

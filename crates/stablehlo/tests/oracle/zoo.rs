@@ -32,6 +32,22 @@ fn every_family_trains_on_eight_devices_as_on_one() {
     pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
 }
 
+/// Cells are assigned to objects on every device for its own images, and normalized by sums over all of them.
+#[test]
+fn detectors_train_on_eight_devices_as_on_one() {
+    let python = match client::python() {
+        Ok(python) => python,
+        Err(skipped) => return println!("{skipped}"),
+    };
+    const MODELS: [&str; 2] = ["yolov8-tiny", "yolox-test"];
+    let run = |model: &'static str, devices: usize| {
+        let (program, inputs) = tiny_step(model, BATCH, devices);
+        Run::new(program, inputs)
+    };
+    let runs: Vec<Run> = MODELS.iter().flat_map(|model| [run(model, 1), run(model, DEVICES)]).collect();
+    pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
+}
+
 /// Poolings that return positions, unpooling by comparisons, reductions in steps, convolutions as products.
 #[test]
 fn models_train_the_same_in_the_forms_that_gpus_get() {

@@ -124,7 +124,7 @@ fn parse(text: &str) -> Result<Header, Fault> {
     Ok(Header { dtype, foreign_byte_order, fortran_order, dims })
 }
 
-/// Just enough of Python's literal syntax for a dictionary of a string, a truth value and a tuple of integers.
+/// Just enough of Python's literal syntax for a dictionary of a string, a bool and a tuple of integers.
 struct Cursor<'a> {
     rest: &'a str,
 }

@@ -39,12 +39,12 @@ fn any_flipped_byte_leads_to_the_one_before() {
     for name in [MODEL, STATE, PROGRESS, CONFIG, CHECKSUMS] {
         let path = folder.path().join("last").join(name);
         let bytes = std::fs::read(&path).unwrap();
-        for place in 0..bytes.len() {
+        for position in 0..bytes.len() {
             let mut damaged = bytes.clone();
-            damaged[place] ^= 0x10;
+            damaged[position] ^= 0x10;
             std::fs::write(&path, damaged).unwrap();
             let (step, warning) = newest(folder.path());
-            assert!(step == 1 && warning.is_some(), "byte {place} of {name}");
+            assert!(step == 1 && warning.is_some(), "byte {position} of {name}");
         }
         std::fs::write(&path, bytes).unwrap();
     }

@@ -119,13 +119,13 @@ impl Options for Optimizer {
         OptimizerKeys::specs()
     }
 
-    fn take(table: &mut Table, place: &str) -> Result<Optimizer, OptionError> {
-        let mut keys = OptimizerKeys::take(table, place)?;
+    fn take(table: &mut Table, position: &str) -> Result<Optimizer, OptionError> {
+        let mut keys = OptimizerKeys::take(table, position)?;
         let unknown = || {
             let near = nearest(&keys.optimizer, Optimizer::NAMES.into_iter());
             let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
             let problem = format!("must be {}, not \"{}\"{hint}", one_of(&Optimizer::NAMES), keys.optimizer);
-            OptionError::value(join(place, "optimizer"), problem)
+            OptionError::value(join(position, "optimizer"), problem)
         };
         let mut optimizer = Optimizer::named(&keys.optimizer).ok_or_else(unknown)?;
         settings(&mut optimizer, &mut keys);
@@ -139,7 +139,7 @@ impl Options for Optimizer {
         match left.iter().find(|(_, is_left)| *is_left) {
             Some((name, _)) => {
                 let problem = format!("is no setting of {}; remove it", keys.optimizer);
-                Err(OptionError::value(join(place, name), problem))
+                Err(OptionError::value(join(position, name), problem))
             }
             None => Ok(optimizer),
         }
@@ -223,10 +223,10 @@ impl Options for Clip {
         ClipKeys::specs()
     }
 
-    fn take(table: &mut Table, place: &str) -> Result<Clip, OptionError> {
-        match ClipKeys::take(table, place)? {
+    fn take(table: &mut Table, position: &str) -> Result<Clip, OptionError> {
+        match ClipKeys::take(table, position)? {
             ClipKeys { clip_norm: Some(_), clip_value: Some(_) } => {
-                Err(OptionError::value(join(place, "clip_value"), "excludes `clip_norm`; remove one of them"))
+                Err(OptionError::value(join(position, "clip_value"), "excludes `clip_norm`; remove one of them"))
             }
             ClipKeys { clip_norm: Some(norm), .. } => Ok(Clip::Norm(norm)),
             ClipKeys { clip_value: Some(value), .. } => Ok(Clip::Value(value)),
@@ -249,15 +249,16 @@ impl Setting for Trainable {
         "`all`, `head`, `adapters`, or a list of paths".into()
     }
 
-    fn read(value: &Value, place: &str) -> Result<Trainable, OptionError> {
+    fn read(value: &Value, position: &str) -> Result<Trainable, OptionError> {
         match value {
             Value::String(name) if name == "all" => Ok(Trainable::All),
             Value::String(name) if name == "head" => Ok(Trainable::Head),
             Value::String(name) if name == "adapters" => Ok(Trainable::Adapters),
-            Value::Array(_) => Ok(Trainable::Under(Vec::read(value, place)?)),
-            _ => {
-                Err(OptionError::value(place, format!("must be all, head, adapters, or a list of paths, not {value}")))
-            }
+            Value::Array(_) => Ok(Trainable::Under(Vec::read(value, position)?)),
+            _ => Err(OptionError::value(
+                position,
+                format!("must be all, head, adapters, or a list of paths, not {value}"),
+            )),
         }
     }
 

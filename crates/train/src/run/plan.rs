@@ -20,7 +20,7 @@ pub struct Watched {
 }
 
 /// Everything a run is made of.
-pub struct Plan<'a> {
+pub struct RunPlan<'a> {
     /// Who computes.
     pub backend: &'a dyn Backend,
     /// On how many devices.
@@ -55,7 +55,7 @@ pub struct Plan<'a> {
     pub metadata: Vec<(String, String)>,
 }
 
-impl Plan<'_> {
+impl RunPlan<'_> {
     /// Refuses what would only show after hours, such as a watched metric that never comes.
     pub(super) fn check(&self) -> Result<(), TrainError> {
         let Some(phase) = self.phases.first() else {

@@ -32,8 +32,8 @@ pub(super) fn average(
 ) {
     for (index, variable) in variables.iter().enumerate().filter(|(_, variable)| !variable.spec.companion) {
         let VariableSpec { path, shape, .. } = &variable.spec;
-        let place = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
-        let old = layout.inputs[place].clone();
+        let position = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
+        let old = layout.inputs[position].clone();
         let arguments: Vec<Tensor> =
             [&old, &layout.outputs[index]].into_iter().chain(gate).chain(decay.now.as_ref()).cloned().collect();
         let mut next = trace.call(&arguments, false, |arguments| {
@@ -42,7 +42,7 @@ pub(super) fn average(
             let new = moving_average(old, value, &now.first().cloned().unwrap_or_else(|| old.scalar_like(decay.last)));
             vec![gated(&gate.first().cloned(), new, old)]
         });
-        layout.outputs[place] = next.swap_remove(0);
+        layout.outputs[position] = next.swap_remove(0);
     }
 }
 
@@ -50,15 +50,15 @@ pub(super) fn average(
 pub(super) fn watch(trace: &Trace, sums: &Tensor, finite: &Tensor, key: &Tensor, layout: &mut Layout) {
     let count = sums.dims().first().copied().unwrap_or(0);
     let shape = Shape::new(DType::F32, [count + WATCH]);
-    let place = layout.add(trace, "#sums".into(), Role::Sums, &shape, 0.0);
-    let old = layout.inputs[place].clone();
+    let position = layout.add(trace, "#sums".into(), Role::Sums, &shape, 0.0);
+    let old = layout.inputs[position].clone();
     let bad = 1.0 - finite.convert(DType::F32);
-    let [before, first] = [count, count + 1].map(|place| old.slice_axis(0, place, place + 1).reshape(&[]));
+    let [before, first] = [count, count + 1].map(|position| old.slice_axis(0, position, position + 1).reshape(&[]));
     let number = key.slice_axis(0, 1, 2).reshape(&[]).convert(DType::F32);
     let none_yet = before.less(&before.scalar_like(0.5)).convert(DType::F32);
     let first = first + &bad * none_yet * number;
     let tail = octant_metrics::vector(&[before + bad, first]);
     // What a bad step counted is not a number either and would spoil the sums of all others.
     let sums = gated(&Some(finite.clone()), sums.clone(), &sums.zeros_like());
-    layout.outputs[place] = Tensor::concatenate(&[old.slice_axis(0, 0, count) + sums, tail], 0);
+    layout.outputs[position] = Tensor::concatenate(&[old.slice_axis(0, 0, count) + sums, tail], 0);
 }

@@ -19,8 +19,8 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let loss = outcome.loss.convert(DType::F32);
     let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(outcome.predictions).collect();
     let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([sums]).chain(batch_inputs).collect();
-    let place = variables.len();
-    let program = program("evaluation step", trace, &inputs, &outputs, place..place + 1, plan)?;
+    let position = variables.len();
+    let program = program("evaluation step", trace, &inputs, &outputs, position..position + 1, plan)?;
     let variables = variables.into_iter().map(|v| v.spec).collect();
     Ok(TracedStep { program, variables, entries: Vec::new(), sums: count })
 }

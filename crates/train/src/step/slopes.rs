@@ -25,9 +25,9 @@ pub fn slopes(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError> {
     let variables = context.variables();
     let learned = Rules::of(plan).learned(&variables, &objectives);
     let outputs = gradients(&trace, &variables, &learned, &objectives);
-    let place = variables.len();
+    let position = variables.len();
     let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain(batch_inputs).chain([key]).collect();
-    let mut program = program("gradients", trace, &inputs, &outputs, place..place, plan)?;
+    let mut program = program("gradients", trace, &inputs, &outputs, position..position, plan)?;
     program.donated.clear();
     let specs = variables.into_iter().map(|variable| variable.spec).collect();
     let numbers = learned.into_iter().map(|(_, index)| index).collect();

@@ -146,9 +146,9 @@ impl Updates {
                 0 => format!("{path}#gradient"),
                 turn => format!("{path}#gradient{turn}"),
             };
-            let place = self.totals.add(&self.trace, name, Role::Gradient, shape, 0.0);
-            let total = &self.totals.inputs[place] + if shares == 1.0 { gradient } else { gradient / shares };
-            self.totals.outputs[place] = gated(gate, total.zeros_like(), &total);
+            let position = self.totals.add(&self.trace, name, Role::Gradient, shape, 0.0);
+            let total = &self.totals.inputs[position] + if shares == 1.0 { gradient } else { gradient / shares };
+            self.totals.outputs[position] = gated(gate, total.zeros_like(), &total);
             total
         });
         all.collect()
@@ -171,7 +171,7 @@ impl Updates {
             let (spec, objective) = (&variables[index].spec, &objectives[objective]);
             let optimizer = objective.optimizer.unwrap_or(self.rules.phase.optimizer);
             let _scope = self.trace.scope(spec.path.as_str());
-            let places: Vec<usize> = optimizer
+            let positions: Vec<usize> = optimizer
                 .slots()
                 .into_iter()
                 .map(|slot| {
@@ -184,7 +184,7 @@ impl Updates {
             let rate = if spec.path.ends_with("bias") { warmup.bias_rate(&rate) } else { rate };
             let (number, gate) = turn(objective, update, gate);
             // What is done to all variables is one function, parameter and slots first: a backend may update many at once.
-            let slots = places.iter().map(|&place| self.slots.outputs[place].clone());
+            let slots = positions.iter().map(|&position| self.slots.outputs[position].clone());
             let state: Vec<Tensor> = std::iter::once(variables[index].current()).chain(slots).collect();
             let gated_by = gate.is_some();
             let scalars = [rate, number].into_iter().chain(gate).chain(warmup.momentum(&optimizer));
@@ -200,7 +200,10 @@ impl Updates {
                 let all = std::iter::once(changed).chain(next).zip(state);
                 all.map(|(new, old)| gated(&gate.first().cloned(), new, old)).collect()
             });
-            places.into_iter().zip(next.split_off(1)).for_each(|(place, slot)| self.slots.outputs[place] = slot);
+            positions
+                .into_iter()
+                .zip(next.split_off(1))
+                .for_each(|(position, slot)| self.slots.outputs[position] = slot);
             moved.push((index, next.swap_remove(0)));
         }
         moved

@@ -3,11 +3,11 @@
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use octant_cpu::CpuBackend;
-use octant_data::{Glyphs, Pipeline, Step};
+use octant_data::{Glyphs, Pipeline, TransformStep};
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_nn::{Adapters, Optimizer};
 use octant_runtime::{CompileOptions, Mesh};
-use octant_train::run::{EpochReport, Plan, RunOptions, StepReport, Watched, Watcher};
+use octant_train::run::{EpochReport, RunOptions, RunPlan, StepReport, Watched, Watcher};
 use octant_train::step::{Clip, StepOptions};
 use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Session, Trainable};
 use octant_zoo::Adapted;
@@ -67,15 +67,15 @@ fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
             ..PhaseOptions::default()
         },
         rate,
-        transform: Arc::new(Pipeline::new([Step::FlipHorizontally { p: 0.5 }])),
+        transform: Arc::new(Pipeline::new([TransformStep::FlipHorizontally { p: 0.5 }])),
     }
 }
 
-pub fn plan(backend: &CpuBackend, workers: usize) -> Plan<'_> {
+pub fn plan(backend: &CpuBackend, workers: usize) -> RunPlan<'_> {
     let cosine = Rate::Scheduled(Schedule::Cosine { rate: 0.01, least: 0.001, total: 6 }, Pace::Step);
     // A patience of 0 and a high threshold: the rate falls, and its state must survive.
     let plateau = Rate::Plateau(Plateau { threshold: 0.5, ..Plateau::new(0.01, 0.5, 0, 1e-5) });
-    Plan {
+    RunPlan {
         backend,
         mesh: Mesh::single(),
         compile: CompileOptions::default(),
@@ -109,7 +109,7 @@ pub fn adapted() -> Adapted {
 }
 
 /// A run of one phase in which low-rank adapters and the head learn.
-pub fn adapters(backend: &CpuBackend, workers: usize) -> Plan<'_> {
+pub fn adapters(backend: &CpuBackend, workers: usize) -> RunPlan<'_> {
     let constant = Rate::Scheduled(Schedule::Constant { rate: 0.01 }, Pace::Step);
     let mut only = phase("adapters", 3, Trainable::Adapters, constant);
     only.task = Box::new(Classify {
@@ -120,5 +120,5 @@ pub fn adapters(backend: &CpuBackend, workers: usize) -> Plan<'_> {
         mixed: false,
     });
     only.options.ema = None;
-    Plan { phases: vec![only], ..plan(backend, workers) }
+    RunPlan { phases: vec![only], ..plan(backend, workers) }
 }

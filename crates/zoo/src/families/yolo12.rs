@@ -78,9 +78,9 @@ fn area_attention(cx: &Scope, x: &Tensor, areas: usize) -> Tensor {
     let part = |index: usize| joint.slice_axis(3, index * HEAD, (index + 1) * HEAD);
     let value = part(2);
     let mixed = attention(&part(0), &part(1), &value).reshape(x.dims());
-    let place = Conv2d::new(channels, 7).groups(channels);
-    let place = conv_norm(&cx.at("pe"), &value.reshape(x.dims()), place);
-    conv_norm(&cx.at("proj"), &(mixed + place), Conv2d::new(channels, 1))
+    let position = Conv2d::new(channels, 7).groups(channels);
+    let position = conv_norm(&cx.at("pe"), &value.reshape(x.dims()), position);
+    conv_norm(&cx.at("proj"), &(mixed + position), Conv2d::new(channels, 1))
 }
 
 fn pyramid(scale: &Scale, cx: &Scope, images: &Tensor) -> [Tensor; 3] {

@@ -36,8 +36,8 @@ pub(crate) fn with_current_names(archive: &Archive, specs: &[VariableSpec]) -> A
 fn move_class_position(archive: &mut Archive, specs: &[VariableSpec]) -> Option<()> {
     specs.iter().find(|spec| spec.path == "reg_token")?;
     let wanted = specs.iter().find(|spec| spec.path == "pos_embed")?.shape.dims().to_vec();
-    let place = |name: &str| archive.tensors.iter().position(|(found, _)| found == name);
-    let (class, positions) = (place("cls_token")?, place("pos_embed")?);
+    let position = |name: &str| archive.tensors.iter().position(|(found, _)| found == name);
+    let (class, positions) = (position("cls_token")?, position("pos_embed")?);
     let [1, tokens, width] = *archive.tensors[positions].1.dims() else { return None };
     if wanted != [1, tokens.checked_sub(1)?, width] || archive.tensors[class].1.dims() != [1, 1, width] {
         return None;
@@ -83,8 +83,8 @@ mod tests {
         let (specs, _) = describe(&*model, [32, 32, 3]).unwrap();
         let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
         let mut tensors = export(&specs, &values, 0);
-        let place = |name: &str| specs.iter().position(|spec| spec.path == name).unwrap();
-        let (class, positions) = (place("cls_token"), place("pos_embed"));
+        let position = |name: &str| specs.iter().position(|spec| spec.path == name).unwrap();
+        let (class, positions) = (position("cls_token"), position("pos_embed"));
         // Their class token is what it is here less its position.
         let first: Vec<f64> = (0..24).map(|index| index as f64 * 0.125).collect();
         let theirs: Vec<f64> = first.iter().map(|value| -value).collect();

@@ -58,9 +58,9 @@ impl Case {
         let (mut corners, mut classes) = (vec![0f32; BATCH * PLACES * 4], vec![-1i32; BATCH * PLACES]);
         let mut used = [0; BATCH];
         for (image, pixels, class) in boxes(side) {
-            let place = image * PLACES + used[image];
-            corners[place * 4..][..4].iter_mut().zip(pixels).for_each(|(to, from)| *to = from as f32);
-            classes[place] = class;
+            let position = image * PLACES + used[image];
+            corners[position * 4..][..4].iter_mut().zip(pixels).for_each(|(to, from)| *to = from as f32);
+            classes[position] = class;
             used[image] += 1;
         }
         let corners = HostTensor::new([BATCH, PLACES, 4], &corners).unwrap();

@@ -53,9 +53,9 @@ pub fn images(batch: usize, side: usize, channels: usize) -> HostTensor {
 pub fn images_of(seed: &str, batch: usize, side: usize, channels: usize) -> HostTensor {
     let hash = path_hash(seed);
     tensor(&[batch, side, side, channels], |index| {
-        let (channel, place) = (index % channels, index / channels);
-        let (image, place) = (place / (side * side), place % (side * side));
-        let u = unit(hash, (image * channels + channel) * side * side + place);
+        let (channel, position) = (index % channels, index / channels);
+        let (image, position) = (position / (side * side), position % (side * side));
+        let u = unit(hash, (image * channels + channel) * side * side + position);
         if channels == 1 { (u * 256.0).floor() } else { 4.0 * u - 2.0 }
     })
 }
@@ -63,8 +63,8 @@ pub fn images_of(seed: &str, batch: usize, side: usize, channels: usize) -> Host
 /// A rectangle per image.
 pub fn masks(batch: usize, side: usize) -> HostTensor {
     tensor(&[batch, side, side, 1], |index| {
-        let (image, place) = (index / (side * side), index % (side * side));
-        let (row, column) = (place / side, place % side);
+        let (image, position) = (index / (side * side), index % (side * side));
+        let (row, column) = (position / side, position % side);
         let inside = (5 + 3 * image..9 + 5 * image).contains(&row) && (8 + image..14 + 2 * image).contains(&column);
         f64::from(u8::from(inside))
     })

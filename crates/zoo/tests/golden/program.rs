@@ -245,10 +245,10 @@ fn constant(shape: &Shape, value: f64) -> HostTensor {
 fn to_nchw(tensor: &HostTensor) -> Vec<f64> {
     let values = tensor.to_f64s();
     let &[batch, height, width, channels] = tensor.dims() else { return values };
-    let places = height * width;
-    let at = |n: usize, c: usize, place: usize| values[(n * places + place) * channels + c];
+    let positions = height * width;
+    let at = |n: usize, c: usize, position: usize| values[(n * positions + position) * channels + c];
     (0..batch)
-        .flat_map(|n| (0..channels).flat_map(move |c| (0..places).map(move |place| (n, c, place))))
-        .map(|(n, c, place)| at(n, c, place))
+        .flat_map(|n| (0..channels).flat_map(move |c| (0..positions).map(move |position| (n, c, position))))
+        .map(|(n, c, position)| at(n, c, position))
         .collect()
 }

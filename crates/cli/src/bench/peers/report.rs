@@ -78,13 +78,13 @@ fn line(entry: &Entry, ours: &Side, side: &Side, arguments: &Arguments, more: Va
     let start = side.median(|figures| figures.start_to_first);
     let memory = side.median(|figures| figures.peak_bytes);
     if !arguments.json {
-        let range = format!("{:.2} ({:.2} to {:.2})", ratio.median(), ratio.least(), ratio.greatest());
+        let range = format!("{:.2} ({:.2} to {:.2})", ratio.median(), ratio.least(), ratio.largest());
         return println!("{:<24} {speed:>10.2} {range:>22} {start:>10.2} s {:>12}", side.label, bytes(memory as u64));
     }
     let mut value = json!({
         "model": entry.name, "mode": arguments.mode, "precision": arguments.precision,
         "batch_size": arguments.batch_size, "side": side.label, "images_per_second": speed,
-        "ratio_median": ratio.median(), "ratio_least": ratio.least(), "ratio_greatest": ratio.greatest(),
+        "ratio_median": ratio.median(), "ratio_least": ratio.least(), "ratio_greatest": ratio.largest(),
         "start_to_first_step_s": start, "peak_rss_bytes": memory,
         "start_ratio": ours.median(|figures| figures.start_to_first) / start,
         "memory_ratio": ours.median(|figures| figures.peak_bytes) / memory,

@@ -20,7 +20,7 @@ pub fn reduce(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Trac
             let all = terms.max(1) as f64;
             Some(Tracked::rounded(x.trace_reduce(Reduction::Sum, axes), all * x.magnitude, all * x.error))
         }
-        // The greatest of nothing is an infinity, which would spoil what follows.
+        // The largest of nothing is an infinity, which would spoil what follows.
         _ if terms == 0 => None,
         1 => Some(x.moved(x.trace_reduce(Reduction::Max, axes))),
         _ => Some(x.moved(x.trace_reduce(Reduction::Min, axes))),
@@ -93,7 +93,7 @@ pub fn convolve(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tr
     ))
 }
 
-/// Sorting and choosing the greatest, on exact values only.
+/// Sorting and choosing the largest, on exact values only.
 pub fn order(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
     let x = garden.pick(picks[0], |value| value.is_exact() && value.tensor.rank() > 0);
     let axis = chosen_axis(x.tensor.shape(), choice)?;

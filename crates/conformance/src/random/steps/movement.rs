@@ -6,10 +6,10 @@ use octant_graph::{DType, Scatter, ScatterKind, Tensor};
 
 pub fn broadcast(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
     let x = garden.pick(picks[0], |_| true);
-    let place = choice % (x.tensor.rank() + 1);
+    let position = choice % (x.tensor.rank() + 1);
     let mut dims = x.tensor.dims().to_vec();
-    dims.insert(place, 1 + choice / 8 % 4);
-    let axes: Vec<usize> = (0..dims.len()).filter(|&axis| axis != place).collect();
+    dims.insert(position, 1 + choice / 8 % 4);
+    let axes: Vec<usize> = (0..dims.len()).filter(|&axis| axis != position).collect();
     (dims.len() <= 5).then(|| x.moved(x.tensor.broadcast_in_dim(&dims, &axes)))
 }
 
@@ -67,7 +67,7 @@ pub fn concatenate(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option
     Some(Tracked { tensor: made, magnitude: x.magnitude.max(y.magnitude), error: x.error.max(y.error) })
 }
 
-/// Rows taken and rows added, at places known only at run time.
+/// Rows taken and rows added, at positions known only at run time.
 pub fn rows(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
     let x = garden.pick(picks[0], |value| value.tensor.dtype().is_float() && value.tensor.rank() > 0);
     let indices = garden.pick(picks[1], |value| value.tensor.dtype() == DType::I32);

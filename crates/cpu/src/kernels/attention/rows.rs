@@ -78,12 +78,12 @@ impl Kernel for Exponentials {
         unsafe {
             let row = &*row;
             let scores = scaled(row);
-            let mut greatest = V::splat(HIDDEN);
+            let mut largest = V::splat(HIDDEN);
             for first in (0..row.padded).step_by(V::LANES) {
                 let next = V::load(scores.as_ptr().add(first));
-                greatest = next.if_at_least(greatest, next, greatest);
+                largest = next.if_at_least(largest, next, largest);
             }
-            let max = greatest.lanes()[..V::LANES].iter().copied().fold(HIDDEN, f32::max);
+            let max = largest.lanes()[..V::LANES].iter().copied().fold(HIDDEN, f32::max);
             scores.iter_mut().for_each(|score| *score = math::exp::<V>(*score - max));
             scores[row.visible..].fill(0.0);
             let mut sum = V::splat(0.0);

@@ -140,9 +140,9 @@ fn compare(name: &str, found: &Results, expected: &Results, kernel: &AttentionKe
         if skipped {
             continue;
         }
-        let greatest = expected.iter().fold(0.1f64, |greatest, value| greatest.max(value.abs()));
+        let largest = expected.iter().fold(0.1f64, |largest, value| largest.max(value.abs()));
         for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-            let error = (found - expected).abs() / greatest;
+            let error = (found - expected).abs() / largest;
             assert!(error < tolerance, "{name} {}: {found} for {expected} at {at} of {kernel:?}", NAMES[part]);
         }
     }

@@ -44,19 +44,19 @@ pub(super) fn depthwise_rows(
     let taps = Taps::new(conv, sweep);
     let below = Below::new(conv, sweep);
     sweep.windows(conv, x, rows, 0..sweep.segments, PIXELS, |windows| {
-        for (tile, places) in windows.places.chunks(PIXELS).enumerate() {
-            let last = places.len() - 1;
+        for (tile, positions) in windows.positions.chunks(PIXELS).enumerate() {
+            let last = positions.len() - 1;
             let tile = ForwardTile {
                 taps,
                 below,
                 rows: windows.rows[tile * sweep.segments * PIXELS..].as_ptr(),
                 weights: weights.as_ptr(),
                 // Pixels that do not exist are the last one again, computed and written twice.
-                out: from_fn(|pixel| y.at(places[pixel.min(last)] as usize * conv.out_channels)),
+                out: from_fn(|pixel| y.at(positions[pixel.min(last)] as usize * conv.out_channels)),
                 order: from_fn(|pixel| pixel.min(last)),
             };
             // SAFETY: windows have `taps.columns * channels` numbers per segment, the weights one row per tap, and the
-            // places are pixels of this chunk alone.
+            // positions are pixels of this chunk alone.
             unsafe { kernel(&tile) };
         }
     });

@@ -206,9 +206,9 @@ impl Convolution {
         packed: *const f32,
         y: Shared<f32>,
     ) {
-        let run_tile = |panel: Panel, tile: usize, places: &[u32]| {
+        let run_tile = |panel: Panel, tile: usize, positions: &[u32]| {
             let mut out = [std::ptr::null_mut(); 16];
-            for (out, &place) in out.iter_mut().zip(places) {
+            for (out, &place) in out.iter_mut().zip(positions) {
                 *out = y.at(place as usize * self.conv.out_channels);
             }
             // A 1×1 convolution reads every pixel for one tile only: the next tile's are fetched meanwhile.
@@ -223,24 +223,26 @@ impl Convolution {
                 out: out.as_ptr(),
                 column: group * self.conv.group_outputs() + panel.column,
                 columns: panel.columns,
-                live: places.len(),
+                live: positions.len(),
                 accumulate: false,
                 next: if is_first { next } else { packed },
                 next_step: if is_first { 16 } else { 0 },
             };
-            // SAFETY: the windows point into the input, zeros or copies; `pack` filled the panel; the places are pixels
+            // SAFETY: the windows point into the input, zeros or copies; `pack` filled the panel; the positions are pixels
             // of this chunk alone, and the columns lie inside their channels.
             unsafe { rows_kernel(simd, windows.height, panel.vectors)(&arguments) };
         };
         let outputs = self.conv.group_outputs();
         let all_panels = panels(simd, outputs, self.vectors(simd, sweep));
-        let tiles = windows.places.chunks(windows.height).enumerate();
+        let tiles = windows.positions.chunks(windows.height).enumerate();
         // Weights that stay in the cache are read again for every tile, and the output is written once, in order;
         // larger ones are read once per chunk.
         match packed_len(simd, sweep.depth(), outputs) <= CACHED_WEIGHTS {
-            true => tiles.for_each(|(tile, places)| all_panels.clone().for_each(|panel| run_tile(panel, tile, places))),
+            true => tiles
+                .for_each(|(tile, positions)| all_panels.clone().for_each(|panel| run_tile(panel, tile, positions))),
             false => {
-                all_panels.for_each(|panel| tiles.clone().for_each(|(tile, places)| run_tile(panel, tile, places)));
+                all_panels
+                    .for_each(|panel| tiles.clone().for_each(|(tile, positions)| run_tile(panel, tile, positions)));
             }
         }
     }

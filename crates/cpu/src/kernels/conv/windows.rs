@@ -30,7 +30,7 @@ pub(super) struct Windows<'a> {
     pub height: usize,
     pub rows: &'a [*const f32],
     /// Per pixel: its index among all output pixels.
-    pub places: &'a [u32],
+    pub positions: &'a [u32],
 }
 
 impl Sweep {
@@ -99,11 +99,11 @@ impl Sweep {
             let (zeros, copies) = copies.split_at_mut(zeros);
             zeros.fill(0.0);
             scratch::borrow(pointers, |pointers: &mut [*const f32]| {
-                scratch::borrow(pixels, |places: &mut [u32]| {
+                scratch::borrow(pixels, |positions: &mut [u32]| {
                     let mut filler =
-                        Filler { sweep: self, conv, input, zeros, copies, pointers, places, segments, height };
+                        Filler { sweep: self, conv, input, zeros, copies, pointers, positions, segments, height };
                     filler.fill(rows);
-                    body(Windows { pixels, height, rows: pointers, places })
+                    body(Windows { pixels, height, rows: pointers, positions })
                 })
             })
         })
@@ -128,7 +128,7 @@ struct Filler<'a> {
     /// What is left of the memory for windows that cross an edge.
     copies: &'a mut [f32],
     pointers: &'a mut [*const f32],
-    places: &'a mut [u32],
+    positions: &'a mut [u32],
     segments: Range<usize>,
     height: usize,
 }
@@ -141,7 +141,7 @@ impl Filler<'_> {
             let row = image * conv.output[0] + sweep.vertical.first + index * sweep.vertical.step;
             let place = row * conv.output[1] + sweep.horizontal.first;
             for column in 0..sweep.horizontal.count {
-                self.places[pixel + column] = (place + column * sweep.horizontal.step) as u32;
+                self.positions[pixel + column] = (place + column * sweep.horizontal.step) as u32;
             }
             let per_row = if sweep.merged { 1 } else { sweep.horizontal.taps.len().max(1) };
             for segment in self.segments.clone() {

@@ -9,7 +9,7 @@
 //! All factors are 1 and ½, and each sum is a ninth as long, so results are no further from the exact ones than those of
 //! the definition, with one exception: an infinite number spreads to its neighbors within the tile as NaN.
 //!
-//! `transform` holds the five small transforms, `tiles` the places of tiles in images, `forward` and `gradient` the
+//! `transform` holds the five small transforms, `tiles` the positions of tiles in images, `forward` and `gradient` the
 //! products.
 
 mod forward;

@@ -8,7 +8,7 @@ use super::{LANES, Pool2d};
 use crate::simd::{Kernel, Simd, Vector};
 use std::marker::PhantomData;
 
-/// Elements of a window at most: their places are kept in registers.
+/// Elements of a window at most: their positions are kept in registers.
 pub(super) const MOST_TAPS: usize = 16;
 
 /// Where the elements of a window lie behind its first.
@@ -40,7 +40,7 @@ fn select<T: Stored, const N: usize, const TAPS: usize>(taps: &Taps, x: &[T], fi
     for lane in 0..N {
         best[lane] = x[lane].wide();
     }
-    let mut greatest = best;
+    let mut largest = best;
     for tap in 1..if TAPS > 0 { TAPS } else { taps.count } {
         let x = x_of(tap);
         for lane in 0..N {
@@ -48,11 +48,11 @@ fn select<T: Stored, const N: usize, const TAPS: usize>(taps: &Taps, x: &[T], fi
             let keep = best[lane] >= x;
             best[lane] = if keep { best[lane] } else { x };
             selected[lane] = if keep { selected[lane] } else { tap as u32 };
-            let greater = if greatest[lane] > x { greatest[lane] } else { x };
-            greatest[lane] = if greatest[lane].is_nan() { greatest[lane] } else { greater };
+            let greater = if largest[lane] > x { largest[lane] } else { x };
+            largest[lane] = if largest[lane].is_nan() { largest[lane] } else { greater };
         }
     }
-    (greatest, selected)
+    (largest, selected)
 }
 
 /// Calls `$body` for all channels, sixteen and then one at a time, with `$N` of them from `$first` on.
@@ -221,10 +221,10 @@ fn pool_windows<T: Stored, const TAPS: usize>(pool: &Pool2d, taps: &Taps, x: &[f
     for (column, (y, chosen)) in y.chunks_exact_mut(channels).zip(chosen.chunks_exact_mut(channels)).enumerate() {
         let start = column * pool.stride[1] * channels;
         for_channels!(channels, N, first => {
-            let (greatest, selected) = select::<f32, N, TAPS>(taps, x, start + first);
+            let (largest, selected) = select::<f32, N, TAPS>(taps, x, start + first);
             let (y, chosen) = (&mut y[first..][..N], &mut chosen[first..][..N]);
             for lane in 0..N {
-                y[lane] = T::rounded(greatest[lane]);
+                y[lane] = T::rounded(largest[lane]);
                 chosen[lane] = selected[lane] as u8;
             }
         });

@@ -11,7 +11,7 @@ use crate::kernels::{Conv2d, Convolution as Kernel, Epilogue, Machine, Matrix, W
 use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
 
-pub(super) enum Way {
+pub(super) enum ConvAlgorithm {
     /// Images in, images out; also the gradient with respect to the input.
     Images { kernel: Kernel, strides: KernelStrides },
     /// The gradient with respect to the kernel.
@@ -28,11 +28,11 @@ pub(super) struct KernelStrides {
     group: usize,
 }
 
-impl Way {
-    pub fn choose(conv: &Convolution, [input, kernel, output]: [&Shape; 3]) -> Way {
+impl ConvAlgorithm {
+    pub fn choose(conv: &Convolution, [input, kernel, output]: [&Shape; 3]) -> ConvAlgorithm {
         let f32_sums = [input, output].iter().all(|s| matches!(s.dtype(), DType::F32 | DType::BF16 | DType::F16));
         if !f32_sums || conv.strides.len() != 2 {
-            return Way::General(conv.clone());
+            return ConvAlgorithm::General(conv.clone());
         }
         let pair = |list: &[usize]| [list[0], list[1]];
         let plain = ImageAxes::nhwc(2);
@@ -52,7 +52,7 @@ impl Way {
                 reversed: conv.reversed,
             };
             let strides = KernelStrides::of(conv, kernel);
-            return Way::Images { kernel: Kernel::new(&description), strides };
+            return ConvAlgorithm::Images { kernel: Kernel::new(&description), strides };
         }
         let is_gradient = conv.input == ImageAxes { batch: 3, feature: 0, spatial: vec![1, 2] }
             && conv.kernel == KernelAxes { input: 0, output: 3, spatial: vec![1, 2] }
@@ -60,7 +60,7 @@ impl Way {
             && conv.feature_groups == 1
             && !conv.reversed;
         if !is_gradient {
-            return Way::General(conv.clone());
+            return ConvAlgorithm::General(conv.clone());
         }
         let forward = Conv2d {
             batch: input.dims()[0],
@@ -76,7 +76,7 @@ impl Way {
             groups: conv.batch_groups,
             reversed: false,
         };
-        Way::Gradient(WeightsGradient::new(&forward))
+        ConvAlgorithm::Gradient(WeightsGradient::new(&forward))
     }
 
     pub fn run(
@@ -94,7 +94,7 @@ impl Way {
             }
         };
         match self {
-            Way::Images { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
+            ConvAlgorithm::Images { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
                 with_bf16(memory, [input, kernel, output], |x, w, y| {
                     let w = strides.view(w);
                     match (kept, plan.packed_bf16_len(machine)) {
@@ -106,27 +106,27 @@ impl Way {
                     }
                 });
             }
-            Way::Gradient(plan) if is_bf16(&input.1, &output.1) => {
+            ConvAlgorithm::Gradient(plan) if is_bf16(&input.1, &output.1) => {
                 with_bf16(memory, [input, kernel, output], |x, dy, dw| plan.run_bf16(machine, x, dy, dw));
             }
-            Way::Images { kernel: plan, strides } => with_f32(memory, machine, input, |x| {
+            ConvAlgorithm::Images { kernel: plan, strides } => with_f32(memory, machine, input, |x| {
                 with_f32(memory, machine, kernel, |w| {
                     let follow = |first: usize, pixels: &mut [f32]| follow(first, pixels.len());
                     let follow: Option<&Epilogue> = epilogue.is_some().then_some(&follow);
                     into_f32(memory, machine, output, |y| plan.run(machine, x, strides.view(w), y, follow));
                 })
             }),
-            Way::Gradient(plan) => with_f32(memory, machine, input, |x| {
+            ConvAlgorithm::Gradient(plan) => with_f32(memory, machine, input, |x| {
                 with_f32(memory, machine, kernel, |dy| {
                     into_f32(memory, machine, output, |dw| plan.run(machine, x, dy, dw))
                 })
             }),
-            Way::General(conv) if output.1.dtype().is_float() => {
+            ConvAlgorithm::General(conv) if output.1.dtype().is_float() => {
                 let (x, w) = (doubles(memory, input), doubles(memory, kernel));
                 let y = general(conv, (&x, &input.1), (&w, &kernel.1), &output.1, 0.0, |sum, x, w| sum + x * w);
                 write_doubles(memory, output, &y);
             }
-            Way::General(conv) => {
+            ConvAlgorithm::General(conv) => {
                 let (x, w) = (integers(memory, input), integers(memory, kernel));
                 let multiply_add = |sum: i64, x: i64, w: i64| sum.wrapping_add(x.wrapping_mul(w));
                 let y = general(conv, (&x, &input.1), (&w, &kernel.1), &output.1, 0, multiply_add);

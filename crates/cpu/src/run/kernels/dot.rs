@@ -11,7 +11,7 @@ use crate::simd::{Bf16Unit, Simd};
 use octant_graph::ops::contract::free_axes;
 use octant_graph::{DType, DotGeneral, Shape};
 
-pub(super) enum Way {
+pub(super) enum DotAlgorithm {
     /// One product, or a batch of them at regular distances.
     Matrices(Gemm),
     /// Operands whose axes must first be put into the order batch, rows, columns.
@@ -20,12 +20,12 @@ pub(super) enum Way {
     General(DotGeneral),
 }
 
-impl Way {
-    pub fn choose(dot: &DotGeneral, arguments: &Arguments) -> Way {
+impl DotAlgorithm {
+    pub fn choose(dot: &DotGeneral, arguments: &Arguments) -> DotAlgorithm {
         let [left, right, output] = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
         let f32_sums = [left, output].iter().all(|s| matches!(s.dtype(), DType::F32 | DType::BF16 | DType::F16));
         if !f32_sums {
-            return Way::General(dot.clone());
+            return DotAlgorithm::General(dot.clone());
         }
         let left_free = free_axes(left, &dot.left_batch, &dot.left_contract);
         let right_free = free_axes(right, &dot.right_batch, &dot.right_contract);
@@ -36,8 +36,8 @@ impl Way {
         let b = matrix(right, &dot.right_batch, &dot.right_contract, &right_free);
         let c = Matrix::row_major(m, n);
         match (a, b) {
-            (Some(a), Some(b)) => Way::Matrices(Gemm { batch, m, n, k, a, b, c }),
-            _ => Way::Reordered {
+            (Some(a), Some(b)) => DotAlgorithm::Matrices(Gemm { batch, m, n, k, a, b, c }),
+            _ => DotAlgorithm::Reordered {
                 gemm: Gemm { batch, m, n, k, a: Matrix::row_major(m, k), b: Matrix::row_major(k, n), c },
                 left: [&dot.left_batch[..], &left_free, &dot.left_contract].concat(),
                 right: [&dot.right_batch[..], &dot.right_contract, &right_free].concat(),
@@ -47,31 +47,36 @@ impl Way {
 
     /// The same product as a 1×1 convolution of an image one pixel wide, which knows how to keep its weights: where a bf16 unit
     /// computes it anyway, and rows lie in order.
-    pub fn as_convolution(&self, arguments: &Arguments, simd: Simd) -> Option<convolution::Way> {
-        let Way::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
+    pub fn as_convolution(&self, arguments: &Arguments, simd: Simd) -> Option<convolution::ConvAlgorithm> {
+        let DotAlgorithm::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
         let has_unit =
             simd.bf16() == Bf16Unit::Amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
         if has_unit && m > 1 && a == Matrix::row_major(k, m).transposed() && b == Matrix::row_major(k, n) {
             // Rows of A are channels of an image of k pixels: the product is the gradient of a 1×1 convolution's weights.
-            return Some(convolution::Way::Gradient(WeightsGradient::new(&Conv2d::new(1, [k, 1], [m, n], [1, 1]))));
+            return Some(convolution::ConvAlgorithm::Gradient(WeightsGradient::new(&Conv2d::new(
+                1,
+                [k, 1],
+                [m, n],
+                [1, 1],
+            ))));
         }
         let fits = has_unit && a == Matrix::row_major(m, k);
         let kernel = || Convolution::new(&Conv2d::new(1, [m, 1], [k, n], [1, 1]));
-        fits.then(|| convolution::Way::Images { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
+        fits.then(|| convolution::ConvAlgorithm::Images { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
     }
 
     pub fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {
         let [left, right, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
         match self {
-            Way::Matrices(shape) if is_bf16(&left.1, &output.1) => {
+            DotAlgorithm::Matrices(shape) if is_bf16(&left.1, &output.1) => {
                 with_bf16(memory, [left, right, output], |a, b, c| gemm_bf16(machine, shape, a, b, c));
             }
-            Way::Matrices(shape) => with_f32(memory, machine, left, |a| {
+            DotAlgorithm::Matrices(shape) => with_f32(memory, machine, left, |a| {
                 with_f32(memory, machine, right, |b| {
                     into_f32(memory, machine, output, |c| gemm(machine, shape, a, b, c))
                 })
             }),
-            Way::Reordered { gemm: shape, left: left_order, right: right_order } => {
+            DotAlgorithm::Reordered { gemm: shape, left: left_order, right: right_order } => {
                 with_f32(memory, machine, left, |a| {
                     with_f32(memory, machine, right, |b| {
                         let (a, b) = (reorder(a, &left.1, left_order), reorder(b, &right.1, right_order));
@@ -79,12 +84,12 @@ impl Way {
                     })
                 })
             }
-            Way::General(dot) if output.1.dtype().is_float() => {
+            DotAlgorithm::General(dot) if output.1.dtype().is_float() => {
                 let (a, b) = (doubles(memory, left), doubles(memory, right));
                 let c = general(dot, (&a, &left.1), (&b, &right.1), &output.1, 0.0, |sum, a, b| sum + a * b);
                 write_doubles(memory, output, &c);
             }
-            Way::General(dot) => {
+            DotAlgorithm::General(dot) => {
                 let (a, b) = (integers(memory, left), integers(memory, right));
                 let multiply_add = |sum: i64, a: i64, b: i64| sum.wrapping_add(a.wrapping_mul(b));
                 let c = general(dot, (&a, &left.1), (&b, &right.1), &output.1, 0, multiply_add);

@@ -1,4 +1,4 @@
-//! Reading and writing windows at places known only now.
+//! Reading and writing windows at positions known only now.
 
 use super::super::memory::Memory;
 use super::Arguments;

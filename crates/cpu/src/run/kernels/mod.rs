@@ -33,11 +33,11 @@ pub(crate) struct PreparedKernel {
 }
 
 enum How {
-    Convolution(convolution::Way),
-    Dot(dot::Way),
+    Convolution(convolution::ConvAlgorithm),
+    Dot(dot::DotAlgorithm),
     Attention(AttentionCall),
     /// A convolution with the pooling after it, or one of their gradients.
-    Pooled(pooled::Way),
+    Pooled(pooled::PooledAlgorithm),
     /// Everything is decided when it runs.
     Plain,
 }
@@ -50,16 +50,16 @@ pub(super) struct Arguments {
 
 impl PreparedKernel {
     pub fn new(step: KernelStep, simd: Simd) -> PreparedKernel {
-        let pooled = pooled::Way::choose(&step);
+        let pooled = pooled::PooledAlgorithm::choose(&step);
         let buffers = |list: Vec<(crate::plan::kernel::BufferId, Shape)>| {
             list.into_iter().map(|(buffer, shape)| (buffer.0 as usize, shape)).collect()
         };
         let arguments = Arguments { inputs: buffers(step.inputs), outputs: buffers(step.outputs) };
         let how = if let Op::Convolution(conv) = &step.op {
             let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
-            How::Convolution(convolution::Way::choose(conv, shapes))
+            How::Convolution(convolution::ConvAlgorithm::choose(conv, shapes))
         } else if let Op::Dot(dot) = &step.op {
-            let way = dot::Way::choose(dot, &arguments);
+            let way = dot::DotAlgorithm::choose(dot, &arguments);
             way.as_convolution(&arguments, simd).map_or(How::Dot(way), How::Convolution)
         } else if let Op::Call { kernel: Some(kernel), .. } = &step.op {
             AttentionCall::of(kernel).map_or(How::Plain, How::Attention)
@@ -116,7 +116,7 @@ fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine)
         Op::Gather(gather) => index::gather(gather, arguments, memory),
         Op::Scatter(scatter) => index::scatter(scatter, arguments, memory),
         Op::Sort { axis, descending } => order::sort(*axis, *descending, arguments, memory),
-        Op::ArgReduce { greatest, axis } => order::arg_reduce(*greatest, *axis, arguments, memory),
+        Op::ArgReduce { largest, axis } => order::arg_reduce(*largest, *axis, arguments, memory),
         Op::ReduceWindow { kind, window } => window::reduce(*kind, window, arguments, memory, machine),
         Op::SelectAndScatter { window } => window::select_and_scatter(window, arguments, memory, machine),
         Op::RandomBits { .. } => random::bits(arguments, memory, machine),

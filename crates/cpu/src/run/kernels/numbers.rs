@@ -18,7 +18,7 @@ pub(super) trait Number: Copy + PartialOrd + Send + Sync + 'static {
     /// Below (or equal to) everything.
     fn least() -> Self;
     /// Above (or equal to) everything.
-    fn greatest() -> Self;
+    fn largest() -> Self;
     fn is_nan(self) -> bool;
     fn greater_of(self, other: Self) -> Self {
         if self > other || self.is_nan() { self } else { other }
@@ -39,7 +39,7 @@ macro_rules! integer_number {
             fn zero() -> Self { 0 }
             fn one() -> Self { 1 }
             fn least() -> Self { <$type>::MIN }
-            fn greatest() -> Self { <$type>::MAX }
+            fn largest() -> Self { <$type>::MAX }
             fn is_nan(self) -> bool { false }
         }
     )*};
@@ -57,7 +57,7 @@ macro_rules! float_number {
             fn zero() -> Self { $convert(0.0) }
             fn one() -> Self { $convert(1.0) }
             fn least() -> Self { <$type>::NEG_INFINITY }
-            fn greatest() -> Self { <$type>::INFINITY }
+            fn largest() -> Self { <$type>::INFINITY }
             fn is_nan(self) -> bool { <$type>::is_nan(self) }
         }
     )*};
@@ -69,7 +69,7 @@ float_number!(
     bf16, f32, bf16::from_f32, bf16::to_f32
 );
 
-/// A truth value: sums are "or", products "and".
+/// A bool: sums are "or", products "and".
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 #[repr(transparent)]
 pub(super) struct Truth(pub u8);
@@ -97,7 +97,7 @@ impl Number for Truth {
     fn least() -> Self {
         Truth(0)
     }
-    fn greatest() -> Self {
+    fn largest() -> Self {
         Truth(1)
     }
     fn is_nan(self) -> bool {
@@ -178,7 +178,7 @@ pub(super) fn integers(memory: &Memory, (buffer, shape): &(usize, Shape)) -> Vec
             DType::I64 => memory.read::<i64>(*buffer, count).to_vec(),
             DType::U16 => memory.read::<u16>(*buffer, count).iter().map(|&x| x as i64).collect(),
             DType::U32 => memory.read::<u32>(*buffer, count).iter().map(|&x| x as i64).collect(),
-            // An index beyond i64 is beyond every axis, and the greatest i64 is so as well.
+            // An index beyond i64 is beyond every axis, and the largest i64 is so as well.
             DType::U64 => {
                 memory.read::<u64>(*buffer, count).iter().map(|&x| i64::try_from(x).unwrap_or(i64::MAX)).collect()
             }

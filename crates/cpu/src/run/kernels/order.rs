@@ -1,4 +1,4 @@
-//! Sorting and choosing the greatest.
+//! Sorting and choosing the largest.
 
 use super::super::memory::Memory;
 use super::Arguments;
@@ -61,7 +61,7 @@ pub(super) fn sort(axis: usize, descending: bool, arguments: &Arguments, memory:
     }
 }
 
-pub(super) fn arg_reduce(greatest: bool, axis: usize, arguments: &Arguments, memory: &Memory) {
+pub(super) fn arg_reduce(largest: bool, axis: usize, arguments: &Arguments, memory: &Memory) {
     let (operand, shape) = &arguments.inputs[0];
     let lines = Lines::along(shape, axis);
     // SAFETY: the indices are stored as one i32 per line, and this step owns them.
@@ -76,7 +76,7 @@ pub(super) fn arg_reduce(greatest: bool, axis: usize, arguments: &Arguments, mem
             let mut best = 0;
             for place in 1..lines.length {
                 let (value, champion) = (values[start + place * lines.stride], values[start + best * lines.stride]);
-                let better = if greatest { value > champion } else { value < champion };
+                let better = if largest { value > champion } else { value < champion };
                 if !champion.is_nan() && (better || value.is_nan()) {
                     best = place;
                 }

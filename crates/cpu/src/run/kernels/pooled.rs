@@ -11,26 +11,28 @@ use octant_graph::{DType, Op};
 use octant_tensor::bf16;
 
 /// What a step with a pooling does.
-pub(super) enum Way {
+pub(super) enum PooledAlgorithm {
     Forward { kernel: Convolution, strides: KernelStrides, pool: Pool2d },
     Scatter(Pool2d),
     Gradient { plan: WeightsGradient, pool: Pool2d },
 }
 
-impl Way {
+impl PooledAlgorithm {
     /// How the step runs, if it has a pooling.
-    pub fn choose(step: &KernelStep) -> Option<Way> {
+    pub fn choose(step: &KernelStep) -> Option<PooledAlgorithm> {
         let Pooling { window, between } = step.pooling.as_ref()?;
         let is_forward = step.outputs.len() == 2;
         let (_, pooled) = if is_forward { &step.outputs[0] } else { &step.inputs[1] };
         let pool = over_images(window, between, pooled).expect("only poolings of images are joined");
         Some(match &step.op {
-            Op::Convolution(conv) => match convolution::Way::choose(conv, step.convolution_shapes()) {
-                convolution::Way::Images { kernel, strides } => Way::Forward { kernel, strides, pool },
-                convolution::Way::Gradient(plan) => Way::Gradient { plan, pool },
-                convolution::Way::General(_) => unreachable!("only convolutions of images are joined"),
+            Op::Convolution(conv) => match convolution::ConvAlgorithm::choose(conv, step.convolution_shapes()) {
+                convolution::ConvAlgorithm::Images { kernel, strides } => {
+                    PooledAlgorithm::Forward { kernel, strides, pool }
+                }
+                convolution::ConvAlgorithm::Gradient(plan) => PooledAlgorithm::Gradient { plan, pool },
+                convolution::ConvAlgorithm::General(_) => unreachable!("only convolutions of images are joined"),
             },
-            _ => Way::Scatter(pool),
+            _ => PooledAlgorithm::Scatter(pool),
         })
     }
 
@@ -49,13 +51,13 @@ impl Way {
 
     fn run_f32(&self, arguments: &Arguments, follow: &Finished<'_>, memory: &Memory, machine: &Machine) {
         match self {
-            Way::Forward { kernel, strides, pool } => {
+            PooledAlgorithm::Forward { kernel, strides, pool } => {
                 let (x, w) = (read(arguments, memory, 0), read(arguments, memory, 1));
                 let (y, selected) = (write(arguments, memory, 0), write(arguments, memory, 1));
                 kernel.run_pooled(machine, x, strides.view(w), pool, y, selected, follow);
             }
-            Way::Scatter(pool) => self.scatter::<f32>(pool, arguments, memory, machine),
-            Way::Gradient { plan, pool } => {
+            PooledAlgorithm::Scatter(pool) => self.scatter::<f32>(pool, arguments, memory, machine),
+            PooledAlgorithm::Gradient { plan, pool } => {
                 let (x, dy) = (read(arguments, memory, 0), read::<f32>(arguments, memory, 1));
                 let dw = write(arguments, memory, 0);
                 plan.run_unpooled(machine, x, pool, dy, read(arguments, memory, 2), dw);
@@ -65,13 +67,13 @@ impl Way {
 
     fn run_bf16(&self, arguments: &Arguments, follow: &Finished<'_>, memory: &Memory, machine: &Machine) {
         match self {
-            Way::Forward { kernel, strides, pool } => {
+            PooledAlgorithm::Forward { kernel, strides, pool } => {
                 let (x, w) = (read(arguments, memory, 0), read(arguments, memory, 1));
                 let (y, selected) = (write(arguments, memory, 0), write(arguments, memory, 1));
                 kernel.run_pooled_bf16(machine, x, strides.view(w), pool, y, selected, follow);
             }
-            Way::Scatter(pool) => self.scatter::<bf16>(pool, arguments, memory, machine),
-            Way::Gradient { plan, pool } => {
+            PooledAlgorithm::Scatter(pool) => self.scatter::<bf16>(pool, arguments, memory, machine),
+            PooledAlgorithm::Gradient { plan, pool } => {
                 let (x, dy) = (read(arguments, memory, 0), read(arguments, memory, 1));
                 let dw = match arguments.outputs[0].1.dtype() {
                     DType::BF16 => Output::Bf16(write(arguments, memory, 0)),

@@ -70,7 +70,7 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
             Reduction::Sum | Reduction::Or => (Sum::zero(), Sum::plus),
             Reduction::Product | Reduction::And => (Sum::one(), Sum::times),
             Reduction::Max => (Sum::least(), Sum::greater_of),
-            Reduction::Min => (Sum::greatest(), Sum::lesser_of),
+            Reduction::Min => (Sum::largest(), Sum::lesser_of),
         };
         // SAFETY: the operand is stored with this element type, and no step writes it now.
         let from = unsafe { memory.read::<T>(*operand, shape.elements()) };

@@ -5,7 +5,7 @@ use super::super::memory::Memory;
 use super::PreparedLoop;
 use super::ahead::Ahead;
 use super::place::BlockPlace;
-use super::registers::Way;
+use super::registers::RegisterFill;
 use crate::plan::kernel::Source;
 use crate::plan::nest::FoldKind;
 
@@ -63,14 +63,14 @@ impl<'a> Block<'a> {
         let native = prepared.native.as_ref().filter(|native| native.fits(count));
         for (index, (load, how)) in prepared.body.loads.iter().zip(&prepared.loads).enumerate() {
             let address = self.here[index];
-            match (&load.source, how.way) {
-                (_, Way::EachBlock) if native.is_some_and(|native| native.share.reads[index].is_some()) => {}
-                (Source::Memory(_), Way::InPlace) => self.registers[load.to] = address,
-                (_, Way::Once) if !first => {}
-                (_, Way::OncePerMiddle) if !first_here => {}
+            match (&load.source, how.fill) {
+                (_, RegisterFill::EachBlock) if native.is_some_and(|native| native.share.reads[index].is_some()) => {}
+                (Source::Memory(_), RegisterFill::InPlace) => self.registers[load.to] = address,
+                (_, RegisterFill::Once) if !first => {}
+                (_, RegisterFill::OncePerMiddle) if !first_here => {}
                 (Source::Memory(operand), _) => self.fill_from_memory(place, load, (address, operand), how),
                 (Source::Immediate(value), _) => self.fill_with(load, instructions::immediate(*value, load.lane)),
-                (Source::Count { offset, strides }, way) => self.fill_counting(place, load, way, *offset, strides),
+                (Source::Count { offset, strides }, fill) => self.fill_counting(place, load, fill, *offset, strides),
             }
         }
         let targets = prepared.body.loads.len();

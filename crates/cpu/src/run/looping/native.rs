@@ -17,7 +17,7 @@ mod registers;
 #[cfg(test)]
 mod tests;
 
-use super::registers::Way;
+use super::registers::RegisterFill;
 use super::{PreparedLoad, PreparedStore};
 use crate::plan::kernel::{Loop, Operand, Source};
 use crate::plan::nest::{FoldKind, Nest};
@@ -143,16 +143,17 @@ impl Share {
         let loads = body.loads.iter().zip(outline.loads).map(|(load, how)| {
             let mut stores = body.stores.iter().zip(&writes);
             let needs_slot = stores.any(|(store, walk)| store.from == load.to && walk.is_none());
-            let found = match (&load.source, how.way) {
-                (Source::Memory(operand), Way::InPlace) => walk(operand, nest),
-                (Source::Memory(operand), Way::EachBlock) if !needs_slot => walk(operand, nest),
+            let found = match (&load.source, how.fill) {
+                (Source::Memory(operand), RegisterFill::InPlace) => walk(operand, nest),
+                (Source::Memory(operand), RegisterFill::EachBlock) if !needs_slot => walk(operand, nest),
                 _ => None,
             };
             found.filter(&mut affordable)
         });
         let reads: Vec<Option<Walk>> = loads.collect();
         let folds = matches!(nest.fold, FoldKind::Columns | FoldKind::Whole);
-        let stays = |(load, read): (&PreparedLoad, &Option<Walk>)| read.is_some() || load.way != Way::EachBlock;
+        let stays =
+            |(load, read): (&PreparedLoad, &Option<Walk>)| read.is_some() || load.fill != RegisterFill::EachBlock;
         let alone = outline.loads.iter().zip(&reads).all(stays)
             && writes.iter().all(Option::is_some)
             && (folds || nest.fold == FoldKind::None)

@@ -7,7 +7,7 @@ use octant_graph::DType;
 
 /// How a register gets its elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum RegisterFill {
     /// It is the memory itself: a block lies there in order, in the lane's own type.
     InPlace,
     /// The same in every block of a task: filled once.
@@ -31,19 +31,19 @@ pub(super) fn moves_on(operand: &Operand, nest: &Nest) -> bool {
 }
 
 /// How a load's register is filled.
-pub(super) fn way(load: &Load, nest: &Nest, half: &impl Fn(DType) -> bool) -> Way {
+pub(super) fn fill(load: &Load, nest: &Nest, half: &impl Fn(DType) -> bool) -> RegisterFill {
     match &load.source {
-        Source::Immediate(_) => Way::Once,
-        Source::Memory(operand) if !half(operand.dtype) && lies_in_order(operand, nest) => Way::InPlace,
+        Source::Immediate(_) => RegisterFill::Once,
+        Source::Memory(operand) if !half(operand.dtype) && lies_in_order(operand, nest) => RegisterFill::InPlace,
         Source::Memory(Operand { strides, .. }) | Source::Count { strides, .. } => {
             let (middle, block) = strides[nest.outer.len()..].split_at(nest.middle.len());
             let (column, rows) = block.split_last().expect("a loop has columns");
             let same_in_every_row = rows.iter().all(|&stride| stride == 0);
             let same_in_every_block = same_in_every_row && (*column == 0 || nest.column_blocks == 1);
             match middle.iter().all(|&stride| stride == 0) {
-                _ if !same_in_every_block => Way::EachBlock,
-                true => Way::Once,
-                false => Way::OncePerMiddle,
+                _ if !same_in_every_block => RegisterFill::EachBlock,
+                true => RegisterFill::Once,
+                false => RegisterFill::OncePerMiddle,
             }
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn place_registers(body: &Loop, loads: &[PreparedLoad]) -> (Vec<usize
     body.stores.iter().for_each(|store| last[store.from] = FOREVER);
     body.folds.iter().flat_map(|fold| [Some(fold.from), fold.factor]).flatten().for_each(|from| last[from] = FOREVER);
     for (load, prepared) in body.loads.iter().zip(loads) {
-        if matches!(prepared.way, Way::Once | Way::OncePerMiddle) {
+        if matches!(prepared.fill, RegisterFill::Once | RegisterFill::OncePerMiddle) {
             last[load.to] = FOREVER;
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn place_registers(body: &Loop, loads: &[PreparedLoad]) -> (Vec<usize
         slots[register] = slot;
     };
     for (load, prepared) in body.loads.iter().zip(loads) {
-        if prepared.way != Way::InPlace {
+        if prepared.fill != RegisterFill::InPlace {
             take(load.to, 0);
         }
     }

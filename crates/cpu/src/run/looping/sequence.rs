@@ -50,20 +50,20 @@ impl<'a> Block<'a> {
         self.prepared.native.as_ref().filter(|native| native.share.steps.is_some())
     }
 
-    pub(super) fn blocks(&mut self, places: impl Iterator<Item = BlockPlace>) {
+    pub(super) fn blocks(&mut self, positions: impl Iterator<Item = BlockPlace>) {
         match self.runs_together() {
-            Some(native) => self.together(native, places.peekable()),
-            None => self.one_by_one(places),
+            Some(native) => self.together(native, positions.peekable()),
+            None => self.one_by_one(positions),
         }
     }
 
     /// Runs blocks that lie below each other together.
-    fn together(&mut self, native: &Native, mut places: Peekable<impl Iterator<Item = BlockPlace>>) {
+    fn together(&mut self, native: &Native, mut positions: Peekable<impl Iterator<Item = BlockPlace>>) {
         let mut before = None;
-        while let Some(place) = places.next() {
+        while let Some(place) = positions.next() {
             let fits = native.fits(place.rows * place.columns);
             let mut blocks = 1;
-            while places.next_if(|next| fits && next.lies_below(&place, blocks)).is_some() {
+            while positions.next_if(|next| fits && next.lies_below(&place, blocks)).is_some() {
                 blocks += 1;
             }
             self.locate_next(&place);
@@ -75,14 +75,14 @@ impl<'a> Block<'a> {
     }
 
     /// Runs blocks one after the other. Where the next one lies is known while one is computed.
-    fn one_by_one(&mut self, mut places: impl Iterator<Item = BlockPlace>) {
-        let Some(mut place) = places.next() else { return };
+    fn one_by_one(&mut self, mut positions: impl Iterator<Item = BlockPlace>) {
+        let Some(mut place) = positions.next() else { return };
         self.locate_next(&place);
         // The first block of all, and of every index along the middle dimensions, fills what stays the same.
         let (mut first, mut first_here) = (true, true);
         loop {
             std::mem::swap(self.here, self.next);
-            let after = places.next();
+            let after = positions.next();
             match &after {
                 Some(after) if after.is_beside(&place) => self.step_to(after, &place),
                 Some(after) => self.locate_next(after),

@@ -3,15 +3,15 @@
 use super::super::instructions::{self, BytesToStream, Operands, RowSteps, RowsToMove};
 use super::block::Block;
 use super::place::BlockPlace;
-use super::registers::{Way, lies_in_order};
+use super::registers::{RegisterFill, lies_in_order};
 use super::{PreparedLoad, PreparedStore};
 use crate::plan::kernel::{Load, Operand, Register};
 
 impl Block<'_> {
     /// Registers that are filled once must be whole, since later blocks may be larger than the first.
-    fn rows_to_fill(&self, place: &BlockPlace, way: Way) -> usize {
-        match way {
-            Way::Once | Way::OncePerMiddle => self.prepared.nest.rows_per_block,
+    fn rows_to_fill(&self, place: &BlockPlace, fill: RegisterFill) -> usize {
+        match fill {
+            RegisterFill::Once | RegisterFill::OncePerMiddle => self.prepared.nest.rows_per_block,
             _ => place.rows,
         }
     }
@@ -49,14 +49,14 @@ impl Block<'_> {
         &mut self,
         place: &BlockPlace,
         load: &Load,
-        way: Way,
+        fill: RegisterFill,
         offset: isize,
         strides: &[isize],
     ) {
         let start = self.position(place, offset, strides);
         let column_stride = strides[strides.len() - 1];
         let (size, to) = (load.lane.size(), self.registers[load.to]);
-        for row in 0..self.rows_to_fill(place, way) {
+        for row in 0..self.rows_to_fill(place, fill) {
             let row_start = start + self.row_distance(place, strides, row);
             for column in 0..place.columns {
                 let value = row_start + column as isize * column_stride;
@@ -79,7 +79,7 @@ impl Block<'_> {
         let column_stride = operand.strides[operand.strides.len() - 1];
         let size = operand.dtype.size();
         let to = self.registers[load.to];
-        let rows = self.rows_to_fill(place, how.way);
+        let rows = self.rows_to_fill(place, how.fill);
         let in_order = lies_in_order(operand, &self.prepared.nest);
         let widen = how.widen;
         if let (Some(move_rows), false) = (how.rows, in_order) {

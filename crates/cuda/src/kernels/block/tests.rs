@@ -155,9 +155,9 @@ fn operations_without_a_step_stay_whole() {
     let x = input(&trace, "x", &[32, 64]);
     let mean = x.mean(&[0]);
     let variance = (&x - &mean).square().mean(&[0]);
-    let (greatest, index) = variance.arg_max(0);
+    let (largest, index) = variance.arg_max(0);
     let sorted = Tensor::sort(&[variance.clone(), mean], 0, true);
-    let made = prepared(&trace.finish(&[greatest, index, sorted[0].clone(), sorted[1].clone()]).unwrap());
+    let made = prepared(&trace.finish(&[largest, index, sorted[0].clone(), sorted[1].clone()]).unwrap());
     assert_eq!(blocks(&made).len(), 1, "{made}");
 }
 

@@ -91,7 +91,7 @@ impl<'g> ConvTask<'g> {
         self.output.dims()[3]
     }
 
-    /// Strides and kernel dilations of the convolution. In the gradient of its kernel the two have changed places.
+    /// Strides and kernel dilations of the convolution. In the gradient of its kernel the two have changed positions.
     fn steps(&self) -> [&[usize]; 2] {
         let (strides, dilation) = (&self.conv.strides[..], &self.conv.kernel_dilation[..]);
         if self.is_gradient { [dilation, strides] } else { [strides, dilation] }

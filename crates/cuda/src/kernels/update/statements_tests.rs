@@ -92,9 +92,9 @@ fn statements_do_what_their_body_does() {
         let expected: Vec<f64> = expected.iter().flat_map(|tensor| tensor.to_f64s()).collect();
         let actual = compiled(&statements, &inputs);
         assert_eq!(actual.len(), expected.len(), "{name}");
-        for (place, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+        for (position, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
             let close = (actual - expected).abs() <= 1e-5 * (1.0 + expected.abs());
-            assert!(close || actual.is_nan() && expected.is_nan(), "{name} {place}: {actual} instead of {expected}");
+            assert!(close || actual.is_nan() && expected.is_nan(), "{name} {position}: {actual} instead of {expected}");
         }
     }
 }

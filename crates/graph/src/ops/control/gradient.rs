@@ -75,7 +75,7 @@ fn kept_values(inputs: &[Tensor], results: &[Tensor], kept: &[Kept]) -> Vec<Tens
     kept.iter().map(find).collect()
 }
 
-/// The forward branches hand out what either backward branch needs, zeros standing in for the values of the branch that
+/// The forward branches return what either backward branch needs, zeros standing in for the values of the branch that
 /// was not taken; the backward pass branches on the same condition.
 pub(crate) fn branch(then: &Graph, otherwise: &Graph, step: &Step) -> Gradients {
     let (trace, condition, arguments) = (step.trace(), &step.inputs[0], &step.inputs[1..]);
@@ -137,7 +137,7 @@ fn with_zeros(
     shapes: &[Shape],
 ) -> Vec<Tensor> {
     let one = |input: &usize| match found.iter().position(|known| known == input) {
-        Some(place) => gradients[place].clone(),
+        Some(position) => gradients[position].clone(),
         None => trace.full(&shapes[*input], 0.0),
     };
     wanted.iter().map(one).collect()
@@ -174,7 +174,7 @@ pub(crate) fn while_loop(condition: &Graph, body: &Graph, bound: Option<usize>, 
         |carried| {
             let round = &carried[0] - 1.0;
             let value = |value: &usize| match stacked.iter().position(|known| known == value) {
-                Some(place) => pick(&stacks[place], &round),
+                Some(position) => pick(&stacks[position], &round),
                 None => step.inputs[*value].clone(),
             };
             let inputs: Vec<Tensor> = used.iter().map(value).chain(carried[1..].iter().cloned()).collect();

@@ -2,7 +2,7 @@
 //!
 //! Along one axis, with input x (holes of factor b), kernel k (holes of factor w), stride s and left padding p,
 //! `y[o] = Σ_t x[(o·s + t·w - p) / b] · k[t]` wherever the division is whole. Solving the same equation for the other
-//! two indices gives both gradients: stride and input holes change places for the input, stride and kernel holes for
+//! two indices gives both gradients: stride and input holes change positions for the input, stride and kernel holes for
 //! the kernel.
 
 use super::{Convolution, Tensor};
@@ -75,9 +75,9 @@ fn move_groups(value: &Tensor, from: usize, to: usize, groups: usize) -> Tensor 
     split[from] /= groups;
     split.insert(from, groups);
     // In the split shape, axes from `from` on have moved up by one.
-    let place = |axis: usize| if axis >= from { axis + 1 } else { axis };
+    let position = |axis: usize| if axis >= from { axis + 1 } else { axis };
     let permutation: Vec<usize> = (0..value.rank())
-        .flat_map(|axis| if axis == to { vec![from, place(axis)] } else { vec![place(axis)] })
+        .flat_map(|axis| if axis == to { vec![from, position(axis)] } else { vec![position(axis)] })
         .collect();
     let mut merged = value.dims().to_vec();
     merged[from] /= groups;

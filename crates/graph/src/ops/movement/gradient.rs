@@ -5,7 +5,7 @@ use crate::gradient::step::{Gradients, Step};
 
 pub(crate) fn broadcast(axes: &[usize], step: &Step) -> Gradients {
     let (operand, ct) = (&step.inputs[0], step.cotangent());
-    let copied = |axis: &usize| match axes.iter().position(|place| place == axis) {
+    let copied = |axis: &usize| match axes.iter().position(|position| position == axis) {
         Some(own) => operand.dims()[own] == 1 && ct.dims()[*axis] != 1,
         None => true,
     };
@@ -25,8 +25,8 @@ pub(crate) fn transpose(permutation: &[usize], step: &Step) -> Gradients {
 /// The permutation that undoes another one.
 pub(crate) fn inverse(permutation: &[usize]) -> Vec<usize> {
     let mut inverse = vec![0; permutation.len()];
-    for (place, &axis) in permutation.iter().enumerate() {
-        inverse[axis] = place;
+    for (position, &axis) in permutation.iter().enumerate() {
+        inverse[axis] = position;
     }
     inverse
 }

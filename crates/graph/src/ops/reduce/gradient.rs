@@ -16,7 +16,7 @@ pub(crate) fn reduce(kind: Reduction, axes: &[usize], step: &Step) -> Gradients 
             let count = extreme.convert(DType::F32).sum(axes).convert(ct.dtype());
             extreme.select(&spread(&(ct / count)), &ct.scalar_like(0.0))
         }
-        // Truth values carry no gradient.
+        // Bools carry no gradient.
         Reduction::And | Reduction::Or => return step.nothing(),
     };
     vec![Some(gradient)]
@@ -44,8 +44,8 @@ pub(crate) fn arg_reduce(axis: usize, step: &Step) -> Gradients {
     vec![Some(places.equal(&spread(index)).select(&spread(ct), &ct.scalar_like(0.0)))]
 }
 
-/// Sorting the places along with the values tells where each element came from; sorting the cotangents by these
-/// places puts them back.
+/// Sorting the positions along with the values tells where each element came from; sorting the cotangents by these
+/// positions puts them back.
 pub(crate) fn sort(axis: usize, descending: bool, step: &Step) -> Gradients {
     let key = &step.inputs[0];
     let places = key.trace().iota(key.shape().with_dtype(DType::I32), axis);

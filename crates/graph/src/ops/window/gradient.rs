@@ -16,7 +16,7 @@ pub(crate) fn reduce_window(kind: Reduction, window: &Window, step: &Step) -> Gr
         Reduction::Min if !dilated => (-x).select_and_scatter(ct, window.clone()),
         Reduction::Max | Reduction::Min => to_extremes(x, y, ct, kind, window),
         Reduction::Product => return step.mistake("reduce_window: a product over windows has no gradient"),
-        // Truth values carry no gradient.
+        // Bools carry no gradient.
         Reduction::And | Reduction::Or => return step.nothing(),
     };
     vec![Some(gradient)]
@@ -44,7 +44,7 @@ fn spread_over_tiles(ct: &Tensor, window: &Window, operand: &[usize]) -> Tensor 
 }
 
 /// The window that spreads every result's cotangent over the elements which its window had taken: strides and holes in
-/// the operand change places, and the padding is what makes the lengths come out.
+/// the operand change positions, and the padding is what makes the lengths come out.
 fn transposed(window: &Window, operand: &[usize], result: &[usize]) -> Window {
     let padding = (0..operand.len())
         .map(|axis| {
@@ -113,10 +113,10 @@ pub(crate) fn select_and_scatter(window: &Window, step: &Step) -> Gradients {
     }
     let gather = || {
         let taps = Taps::new(operand, Reduction::Max, window, source.dims());
-        let greatest = operand.reduce_window(Reduction::Max, window.clone());
+        let largest = operand.reduce_window(Reduction::Max, window.clone());
         let zero = ct.scalar_like(0.0);
         let padded = taps.pad(ct, &zero);
-        let parts = taps.first_equal_to(&greatest).into_iter().enumerate();
+        let parts = taps.first_equal_to(&largest).into_iter().enumerate();
         let parts = parts.map(|(tap, chosen)| chosen.select(&taps.take(tap, &padded), &zero));
         parts.reduce(|sum, part| sum + part).expect("a window has at least one element")
     };

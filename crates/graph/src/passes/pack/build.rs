@@ -126,7 +126,7 @@ impl Build<'_> {
     }
 }
 
-/// Rows inside of blocks and columns of blocks change places; it is its own inverse.
+/// Rows inside of blocks and columns of blocks change positions; it is its own inverse.
 fn swapped(leading: usize) -> Vec<usize> {
     let order = (0..leading).chain([0, 2, 1, 3, 4].map(|axis| leading + axis));
     order.collect()

@@ -205,7 +205,7 @@ impl Build<'_> {
         if wide { self.emit(Op::Convert(dtype), &[pooled]) } else { Ok(pooled) }
     }
 
-    /// The source at the first of the greatest pixels of every block, zeros elsewhere.
+    /// The source at the first of the largest pixels of every block, zeros elsewhere.
     fn unpool(&mut self, operand: ValueId, source: ValueId) -> Result<ValueId, String> {
         let blocks = self.blocks(operand)?;
         let mut best = blocks[0];

@@ -42,7 +42,7 @@ impl<'a> RgbRows<'a> {
             for group in row.chunks(GROUP) {
                 let pack = |part: fn(i32) -> i32| {
                     let halves = group.iter().enumerate();
-                    halves.fold(0, |sum, (place, &weight)| sum | (part(weight) as u16 as u64) << (16 * place))
+                    halves.fold(0, |sum, (position, &weight)| sum | (part(weight) as u16 as u64) << (16 * position))
                 };
                 let upper = pack(|weight| weight >> LOW_BITS);
                 let lower = pack(|weight| weight & ((1 << LOW_BITS) - 1));

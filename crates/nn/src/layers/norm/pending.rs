@@ -13,14 +13,14 @@ pub struct PendingNorm {
     /// The images, groups of the batch on an axis of their own if there are several.
     x: Tensor,
     norm: Norm,
-    /// Of every sample's channels, the places kept with length 1.
+    /// Of every sample's channels, the positions kept with length 1.
     means: Tensor,
-    places: Vec<usize>,
+    positions: Vec<usize>,
 }
 
 impl PendingNorm {
-    pub(super) fn new(x: &Tensor, grouped: Tensor, norm: Norm, means: Tensor, places: &[usize]) -> PendingNorm {
-        PendingNorm { dims: x.dims().to_vec(), x: grouped, norm, means, places: places.to_vec() }
+    pub(super) fn new(x: &Tensor, grouped: Tensor, norm: Norm, means: Tensor, positions: &[usize]) -> PendingNorm {
+        PendingNorm { dims: x.dims().to_vec(), x: grouped, norm, means, positions: positions.to_vec() }
     }
 
     /// How many channels the images have.
@@ -28,17 +28,17 @@ impl PendingNorm {
         self.x.channels()
     }
 
-    /// The mean over all places of what the norm makes: `[n, c]`.
+    /// The mean over all positions of what the norm makes: `[n, c]`.
     pub fn global_avg_pool(&self) -> Tensor {
         self.of_channels(&self.means)
     }
 
-    /// The greatest value over all places of what the norm makes: `[n, c]`.
+    /// The largest value over all positions of what the norm makes: `[n, c]`.
     pub fn global_max_pool(&self) -> Tensor {
-        // Below a negative scale the least value becomes the greatest.
+        // Below a negative scale the least value becomes the largest.
         let one = self.norm.scale.scalar_like(1.0);
         let direction = self.norm.scale.less(&one.scalar_like(0.0)).select(&-&one, &one);
-        let extremes = (self.x.convert(DType::F32) * &direction).max_keep(&self.places) * direction;
+        let extremes = (self.x.convert(DType::F32) * &direction).max_keep(&self.positions) * direction;
         self.of_channels(&extremes)
     }
 

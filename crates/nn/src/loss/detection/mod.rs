@@ -95,7 +95,7 @@ impl Truth {
     }
 }
 
-/// Up to `count` elements of every row (the last axis) of f32 `values`, greatest first and the first of equals: a mask of
+/// Up to `count` elements of every row (the last axis) of f32 `values`, largest first and the first of equals: a mask of
 /// the rows' shape and the sum of what was picked. With `limit` (f32, without the last axis) a row stops after that many.
 ///
 /// Repeated maxima cost `count` passes over the values. Sorting thousands of cells per object to keep ten costs more on
@@ -108,7 +108,7 @@ fn pick(values: &Tensor, count: usize, limit: Option<&Tensor>) -> (Tensor, Tenso
     let mut picked = values.zeros_like().convert(DType::Bool);
     let mut sum = values.sum(&[axis]).zeros_like();
     for turn in 0..count.min(values.dim(axis as isize)) {
-        let (greatest, index) = left.arg_max(axis);
+        let (largest, index) = left.arg_max(axis);
         let mut here = number.equal(&index.unsqueeze(axis).broadcast_to(values.dims()));
         if let Some(limit) = limit {
             let goes_on = limit.greater(&limit.scalar_like(turn as f64));
@@ -116,7 +116,7 @@ fn pick(values: &Tensor, count: usize, limit: Option<&Tensor>) -> (Tensor, Tenso
         }
         picked = picked.or(&here);
         left = here.select(&left.full_like(nothing), &left);
-        sum = sum + greatest;
+        sum = sum + largest;
     }
     (picked, sum)
 }

@@ -150,9 +150,9 @@ fn position_attention(cx: &Scope, x: &Tensor, heads: usize) -> Tensor {
     let part = |from: usize, to: usize| joint.slice_axis(3, from, to);
     let (query, key, value) = (part(0, keys), part(keys, 2 * keys), part(2 * keys, 2 * keys + features));
     let mixed = attention(&query, &key, &value).reshape(x.dims());
-    let place = Conv2d::new(channels, 3).groups(channels);
-    let place = conv_norm(&cx.at("pe"), &value.reshape(x.dims()), place);
-    conv_norm(&cx.at("proj"), &(mixed + place), Conv2d::new(channels, 1))
+    let position = Conv2d::new(channels, 3).groups(channels);
+    let position = conv_norm(&cx.at("pe"), &value.reshape(x.dims()), position);
+    conv_norm(&cx.at("proj"), &(mixed + position), Conv2d::new(channels, 1))
 }
 
 /// `softmax(q kᵀ / √features of k) v` per batch and head, of `[batch, tokens, heads, features]`.

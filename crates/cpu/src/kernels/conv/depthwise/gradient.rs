@@ -38,12 +38,12 @@ pub(in super::super) fn depthwise_gradient(
                     taps,
                     count: windows.pixels,
                     rows: windows.rows[index * windows.height..].as_ptr(),
-                    places: windows.places.as_ptr(),
+                    positions: windows.positions.as_ptr(),
                     dy,
                     dw: dw.wrapping_add((row * conv.kernel[1] + column) * conv.out_channels),
                     distance: if reversed { -distance } else { distance },
                 };
-                // SAFETY: the windows have a number per tap and channel, the places are output pixels, and the taps of
+                // SAFETY: the windows have a number per tap and channel, the positions are output pixels, and the taps of
                 // this kernel row are rows of `dw`, which belongs to the caller's job.
                 unsafe { kernel(&tile) };
             }
@@ -56,7 +56,7 @@ struct GradientTile {
     taps: Taps,
     count: usize,
     rows: *const *const f32,
-    places: *const u32,
+    positions: *const u32,
     dy: *const f32,
     /// The gradient of the first tap.
     dw: *mut f32,
@@ -126,7 +126,7 @@ unsafe fn gradient_channels<V: Vector, const TAPS: usize, const VECTORS: usize, 
         let mut sums = [[V::splat(0.0); VECTORS]; TAPS];
         for pixel in 0..tile.count {
             let x = (*tile.rows.add(pixel)).add(first * channels + channel);
-            let dy = tile.dy.add(*tile.places.add(pixel) as usize * channels + channel);
+            let dy = tile.dy.add(*tile.positions.add(pixel) as usize * channels + channel);
             for v in 0..VECTORS {
                 // The next channels of this pixel, whose turn comes after all pixels of the block.
                 V::prefetch(dy.wrapping_add((VECTORS + v) * V::LANES));

@@ -60,11 +60,11 @@ impl Block<'_> {
 
     /// The block's part of the output gradient where it lies, if that is one whole panel.
     fn gradients_in_place(&self, windows: &Windows<'_>, width: usize) -> Option<&[f32]> {
-        let (first, last) = (*windows.places.first()? as usize, *windows.places.last()? as usize);
+        let (first, last) = (*windows.positions.first()? as usize, *windows.positions.last()? as usize);
         // Pixels are in the order of memory, so that as many as there are between the first and the last are all of them.
-        let all = last + 1 - first == windows.pixels && windows.places.is_sorted();
+        let all = last + 1 - first == windows.pixels && windows.positions.is_sorted();
         let one_panel = self.columns.len() == width && self.conv.out_channels == width;
-        // SAFETY: the places are pixels of the output gradient, which outlives the job.
+        // SAFETY: the positions are pixels of the output gradient, which outlives the job.
         let whole =
             || unsafe { std::slice::from_raw_parts(self.dy.wrapping_add(first * width), windows.pixels * width) };
         (all && one_panel).then(whole)
@@ -74,7 +74,7 @@ impl Block<'_> {
     fn copy_gradients(&self, windows: &Windows<'_>, gradients: &mut [f32], width: usize) {
         let first = self.group * self.conv.group_outputs() + self.columns.start;
         scratch::borrow(windows.pixels, |pixels: &mut [*const f32]| {
-            for (pixel, &place) in pixels.iter_mut().zip(windows.places) {
+            for (pixel, &place) in pixels.iter_mut().zip(windows.positions) {
                 *pixel = self.dy.wrapping_add(place as usize * self.conv.out_channels);
             }
             for panel in panels(self.simd, self.columns.len(), self.vectors()) {

@@ -84,7 +84,7 @@ pub(super) struct Planes {
 }
 
 impl Planes {
-    /// Sizes for so many tiles and channels. Equal places of different planes, and of different tiles, are kept from
+    /// Sizes for so many tiles and channels. Equal positions of different planes, and of different tiles, are kept from
     /// falling into the same set of the first-level cache.
     pub fn sizes(tiles: usize, channels: usize) -> [usize; 2] {
         const SETS: usize = 1024;

@@ -4,7 +4,7 @@ pub(super) use super::operations::*;
 
 /// A register of 16 numbers.
 pub(super) type Zmm = u8;
-/// A register of 16 truth values; 0 stands for no mask.
+/// A register of 16 bools; 0 stands for no mask.
 pub(super) type Mask = u8;
 
 /// The general registers that have a fixed meaning; pointers to operands live in [`POINTERS`].

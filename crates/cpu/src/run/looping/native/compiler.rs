@@ -23,7 +23,7 @@ pub(super) struct Compiler<'a> {
     pub holds: [Holds; ZMMS],
     /// Vector registers that the current instruction reads.
     pub pinned: u32,
-    /// The masks that hold truth values.
+    /// The masks that hold bools.
     pub masks: [Option<Register>; SPARE_MASK as usize],
     /// Values that are bf16 numbers already.
     rounded: Vec<bool>,
@@ -165,8 +165,8 @@ impl<'a> Compiler<'a> {
                     self.machine.emit1(machine::COPY, after, Operand::Register(before));
                     self.machine.emit(machine::MULTIPLY_ADD.onto_target(), after, folded, factor);
                 }
-                (Reduction::Max, _) => self.greatest(machine::MAXIMUM, after, before, Operand::Register(folded)),
-                (Reduction::Min, _) => self.greatest(machine::MINIMUM, after, before, Operand::Register(folded)),
+                (Reduction::Max, _) => self.largest(machine::MAXIMUM, after, before, Operand::Register(folded)),
+                (Reduction::Min, _) => self.largest(machine::MINIMUM, after, before, Operand::Register(folded)),
                 (Reduction::Product | Reduction::And | Reduction::Or, _) => return None,
             }
             self.machine.emit1(machine::STORE, after, accumulator);

@@ -40,7 +40,7 @@ impl Compiler<'_> {
     }
 
     /// The machine's own gives the second operand if either is NaN; ours is NaN then.
-    pub fn greatest(&mut self, op: Op, target: Zmm, source: Zmm, operand: Operand) {
+    pub fn largest(&mut self, op: Op, target: Zmm, source: Zmm, operand: Operand) {
         self.machine.emit(op, target, source, operand);
         self.machine.compare(SPARE_MASK, source, Operand::Register(source), UNORDERED);
         self.machine.emit_masked(machine::COPY, SPARE_MASK, target, 0, Operand::Register(source));

@@ -86,7 +86,7 @@ impl Compiler<'_> {
     fn extreme(&mut self, op: Op, to: Register, [a, b]: [Register; 2]) {
         let (source, operand) = (self.vector(a), self.operand(b));
         let target = self.target(to);
-        self.greatest(op, target, source, operand);
+        self.largest(op, target, source, operand);
     }
 
     /// Of a product and a sum one operand is overwritten, so it is copied first.

@@ -6,7 +6,7 @@ use crate::plan::kernel::Register;
 use octant_graph::DType;
 
 pub(super) const ZMMS: usize = 32;
-/// The mask that instructions use in between; the others hold truth values.
+/// The mask that instructions use in between; the others hold bools.
 pub(super) const SPARE_MASK: Mask = 7;
 
 /// Where a value lies while it is in no vector register.
@@ -153,7 +153,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The mask that holds a truth value.
+    /// The mask that holds a bool.
     pub fn mask(&mut self, value: Register) -> Option<Mask> {
         if let Some(mask) = self.masks.iter().position(|&mask| mask == Some(value)) {
             return Some(mask as Mask);
@@ -166,7 +166,7 @@ impl Compiler<'_> {
         Some(mask)
     }
 
-    /// A mask for a new truth value; none is left if there are too many at once.
+    /// A mask for a new bool; none is left if there are too many at once.
     pub fn new_mask(&mut self, value: Register) -> Option<Mask> {
         let free = (1..self.masks.len()).find(|&mask| self.masks[mask].is_none())?;
         self.masks[free] = Some(value);

@@ -190,10 +190,10 @@ fn more_values_than_registers() {
 #[test]
 fn rows_that_do_not_lie_in_order() {
     let mut builder = Builder::new();
-    let places = [[6, 1, 0], [0, 64, 1], [192, 0, 1], [0, 0, 1], [6, 0, 0]];
+    let positions = [[6, 1, 0], [0, 64, 1], [192, 0, 1], [0, 0, 1], [6, 0, 0]];
     let loads: Vec<Register> = [DType::F32, DType::BF16]
         .into_iter()
-        .flat_map(|dtype| places.map(|strides| (dtype, strides)))
+        .flat_map(|dtype| positions.map(|strides| (dtype, strides)))
         .map(|(dtype, strides)| builder.load(dtype, strides))
         .collect();
     let in_order = builder.load(DType::BF16, IN_ORDER);

@@ -98,8 +98,8 @@ fn reductions_over_all_axes_are_right() {
     for dims in [[8, 16, 64], [5, 7, 11], [32, 2, 32], [2, 300, 3]] {
         for axes in [&[0][..], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]] {
             check(&format!("{dims:?} over {axes:?}"), &[&dims], |_, x| {
-                let greatest = x[0].max_keep(axes);
-                vec![(&x[0] - &greatest).exp().sum(axes), greatest.sum_all() + x[0].sum(axes).square()]
+                let largest = x[0].max_keep(axes);
+                vec![(&x[0] - &largest).exp().sum(axes), largest.sum_all() + x[0].sum(axes).square()]
             });
         }
     }

@@ -22,8 +22,8 @@ struct Step {
     weights: [[i8; WIDTH]; DIGITS],
     /// The first byte that is loaded.
     first: u32,
-    /// Which of the pass's places belong to it. They are few and stay in the cache; steps are many.
-    places: u32,
+    /// Which of the pass's positions belong to it. They are few and stay in the cache; steps are many.
+    positions: u32,
     /// Which bytes from the first one on belong to the row.
     mask: u64,
 }
@@ -31,7 +31,7 @@ struct Step {
 /// The weights of a whole axis, made ready once per image.
 pub(in super::super) struct HorizontalPass {
     steps: Vec<Step>,
-    places: Vec<Places>,
+    positions: Vec<Places>,
     steps_per_group: usize,
     /// Bytes of the result that a group makes.
     group_bytes: usize,
@@ -50,16 +50,16 @@ impl HorizontalPass {
         // The more an image shrinks, the farther apart the taps of neighbors lie, and the fewer can be loaded at once.
         let widest = LANES / padded(channels);
         [widest, widest / 2, widest / 4].into_iter().filter(|&pixels| pixels > 0).find_map(|pixels| {
-            let (mut steps, mut places) = (Vec::new(), Vec::new());
+            let (mut steps, mut positions) = (Vec::new(), Vec::new());
             for group in (0..rows.output()).step_by(pixels) {
                 let outputs: Vec<usize> = (group..(group + pixels).min(rows.output())).collect();
                 for first_tap in (0..rows.taps()).step_by(QUAD) {
-                    steps.push(step(rows, weights, channels, &outputs, first_tap, &mut places)?);
+                    steps.push(step(rows, weights, channels, &outputs, first_tap, &mut positions)?);
                 }
             }
             Some(HorizontalPass {
                 steps,
-                places,
+                positions,
                 steps_per_group: rows.taps().div_ceil(QUAD),
                 group_bytes: pixels * channels,
                 order: order(channels),
@@ -96,7 +96,7 @@ impl HorizontalPass {
         let order = unsafe { _mm512_load_si512(self.order.0.as_ptr().cast()) };
         let last_row = (ROWS - 1) * self.source_stride;
         for (group, steps) in self.steps.chunks_exact(self.steps_per_group).enumerate() {
-            // Masked loads cost an operation more than plain ones, and few places need them: the end of the image.
+            // Masked loads cost an operation more than plain ones, and few positions need them: the end of the image.
             let reach = steps.iter().map(|step| step.first as usize).max().unwrap_or(0) + WIDTH;
             let sums = match last_row + reach <= source.len() {
                 // SAFETY: plain loads reach as far as was just compared.
@@ -123,10 +123,10 @@ impl HorizontalPass {
             for (number, &part) in parts.iter().take(ROWS).enumerate() {
                 // SAFETY: the target holds the row, of which this many bytes are left.
                 unsafe {
-                    let place = target.as_mut_ptr().add(number * self.target_stride + first);
+                    let position = target.as_mut_ptr().add(number * self.target_stride + first);
                     match left >= LANES {
-                        true => _mm_storeu_si128(place.cast(), part),
-                        false => _mm_mask_storeu_epi8(place.cast(), (1 << left.min(self.group_bytes)) - 1, part),
+                        true => _mm_storeu_si128(position.cast(), part),
+                        false => _mm_mask_storeu_epi8(position.cast(), (1 << left.min(self.group_bytes)) - 1, part),
                     }
                 }
             }
@@ -148,21 +148,21 @@ impl HorizontalPass {
         let start = [_mm512_set1_epi32(HALF), _mm512_setzero_si512(), _mm512_setzero_si512()];
         let mut sums = [start; ROWS];
         for step in steps {
-            let places = &self.places[step.places as usize];
+            let positions = &self.positions[step.positions as usize];
             // SAFETY: the arrays are whole registers, aligned to them.
-            let places = unsafe { _mm512_load_si512(places.0.as_ptr().cast()) };
+            let positions = unsafe { _mm512_load_si512(positions.0.as_ptr().cast()) };
             for row in 0..ROWS {
                 // SAFETY: `first` lies in the row; what is loaded from there was promised, or is masked to the row.
                 let bytes = unsafe {
-                    let place = source.as_ptr().add(row * self.source_stride + step.first as usize);
+                    let position = source.as_ptr().add(row * self.source_stride + step.first as usize);
                     match MASKED {
-                        true => _mm512_maskz_loadu_epi8(step.mask, place.cast()),
-                        false => _mm512_loadu_si512(place.cast()),
+                        true => _mm512_maskz_loadu_epi8(step.mask, position.cast()),
+                        false => _mm512_loadu_si512(position.cast()),
                     }
                 };
-                let taps = _mm512_permutexvar_epi8(places, bytes);
+                let taps = _mm512_permutexvar_epi8(positions, bytes);
                 for digit in 0..DIGITS {
-                    // SAFETY: as for the places.
+                    // SAFETY: as for the positions.
                     let weights = unsafe { _mm512_load_si512(step.weights[digit].as_ptr().cast()) };
                     sums[row][digit] = _mm512_dpbusd_epi32(sums[row][digit], taps, weights);
                 }
@@ -177,10 +177,10 @@ impl HorizontalPass {
 fn order(channels: usize) -> Places {
     let mut order = Places([0; WIDTH]);
     for row in 0..BLOCK {
-        for place in 0..LANES {
-            let value = if channels == 3 { place / 3 * 4 + place % 3 } else { place };
+        for position in 0..LANES {
+            let value = if channels == 3 { position / 3 * 4 + position % 3 } else { position };
             let value = value.min(LANES - 1);
-            order.0[row * LANES + place] = (value / 4 * 16 + row * 4 + value % 4) as u8;
+            order.0[row * LANES + position] = (value / 4 * 16 + row * 4 + value % 4) as u8;
         }
     }
     order
@@ -203,27 +203,27 @@ fn step(
     let taps = rows.taps();
     let first = outputs.iter().map(|&output| rows.start(output) + begin).min()?;
     let first = first.min(rows.input() - 1) * channels;
-    let mut places = Places([0; WIDTH]);
+    let mut positions = Places([0; WIDTH]);
     let mut packed = [[0; WIDTH]; DIGITS];
     for (number, &output) in outputs.iter().enumerate() {
         for tap in begin..(begin + QUAD).min(taps) {
             let digits = digits(weights[output * taps + tap])?;
             for channel in 0..channels {
-                let place = (rows.start(output) + tap) * channels + channel - first;
-                if place >= WIDTH {
+                let position = (rows.start(output) + tap) * channels + channel - first;
+                if position >= WIDTH {
                     return None;
                 }
                 let byte = (number * padded(channels) + channel) * QUAD + tap - begin;
-                places.0[byte] = place as u8;
+                positions.0[byte] = position as u8;
                 (0..DIGITS).for_each(|digit| packed[digit][byte] = digits[digit]);
             }
         }
     }
-    let number = known.iter().position(|known| *known == places).unwrap_or_else(|| {
-        known.push(places);
+    let number = known.iter().position(|known| *known == positions).unwrap_or_else(|| {
+        known.push(positions);
         known.len() - 1
     });
     let left = rows.input() * channels - first;
     let mask = if left >= WIDTH { !0 } else { (1 << left) - 1 };
-    Some(Step { weights: packed, first: u32::try_from(first).ok()?, places: number as u32, mask })
+    Some(Step { weights: packed, first: u32::try_from(first).ok()?, positions: number as u32, mask })
 }

@@ -92,7 +92,7 @@ impl Multiply<'_> {
         let outputs = self.span.conv.out_channels;
         let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(outputs);
         let target = self.target(columns);
-        // SAFETY: `extent` numbers lie behind `a`, which is what the last tile reads; the panel is packed; the places are
+        // SAFETY: `extent` numbers lie behind `a`, which is what the last tile reads; the panel is packed; the positions are
         // pixels of this chunk, and AMX machines have what `Target` needs.
         unsafe {
             self.tiles.square(&products);

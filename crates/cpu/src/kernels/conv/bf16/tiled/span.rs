@@ -152,7 +152,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// Copies pixels to places `padded` numbers apart.
+/// Copies pixels to positions `padded` numbers apart.
 #[inline(always)]
 fn spread<'a, P: AsRef<[u16]> + ?Sized + 'a>(pixels: impl Iterator<Item = &'a P>, copy: &mut [u16], padded: usize) {
     for (copy, pixel) in copy.chunks_exact_mut(padded).zip(pixels) {

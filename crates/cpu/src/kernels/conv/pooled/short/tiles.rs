@@ -83,7 +83,7 @@ unsafe fn forward_columns<V: Vector, const VECTORS: usize>(
     columns
 }
 
-/// The greatest of a window's pixels, NaN if there is one, and which of them is selected: the first unless a later one is
+/// The largest of a window's pixels, NaN if there is one, and which of them is selected: the first unless a later one is
 /// greater.
 ///
 /// # Safety
@@ -98,8 +98,8 @@ unsafe fn select<V: Vector>(pixels: [V; PIXELS]) -> (V, V) {
             best = best.if_at_least(pixel, best, pixel);
         }
         // Only NaN is not at least itself.
-        let greatest = pixels.iter().fold(best, |greatest, &pixel| pixel.if_at_least(pixel, greatest, pixel));
-        (greatest, selected)
+        let largest = pixels.iter().fold(best, |largest, &pixel| pixel.if_at_least(pixel, largest, pixel));
+        (largest, selected)
     }
 }
 

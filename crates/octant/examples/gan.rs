@@ -5,7 +5,6 @@ use octant::prelude::*;
 use std::sync::Arc;
 
 struct Gan;
-
 /// The model: noise to drawings.
 fn generator(cx: &Context, noise: &Tensor) -> Tensor {
     let (root, batch) = (cx.root(), noise.dim(0));
@@ -49,7 +48,7 @@ impl Task for Gan {
     }
 }
 
-/// Trains for a few steps; the tests call it.
+/// A short epoch.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend = CpuBackend::new()?;
     let mut session = Session::new(&backend, &StepPlan::new(&Gan, 32), &CompileOptions::default(), 1)?;

@@ -158,7 +158,8 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
     };
     Ok(match (name, learns) {
         (NamedTransform::None, _) => Pipeline::default(),
-        (NamedTransform::Model, _) | (NamedTransform::Finetune, false) if crop >= 1.0 => {
+        // Pixels of a mask stay with their image; what is classified keeps its proportions, as its reference does it.
+        (NamedTransform::Model, _) if crop >= 1.0 && entry.task != octant_zoo::Task::Classify => {
             Pipeline::new([TransformStep::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
         }
         (NamedTransform::Model, _) | (NamedTransform::Finetune, false) => Pipeline::imagenet_eval(side, crop, filter),

@@ -17,7 +17,7 @@ use tiny_steps::{MODELS, tiny_step};
 
 /// Every family is compiled for the first board, and for one of the others in turn.
 const FIRST: &str = "v3-8";
-const OTHERS: [&str; 3] = ["v2-8", "v5e-8", "v6e-8"];
+const OTHERS: [&str; 3] = ["v5e-8", "v6e-8", "v2-8"];
 
 fn main() {
     environment::prepare(false);

@@ -3,6 +3,8 @@
 use super::{CUDA, TPU};
 use crate::plugin::Plugin;
 use octant_cuda::GpuFacts;
+use octant_graph::passes::{self, pack_narrow_images};
+use octant_graph::{DType, Graph, Op, Trace};
 use octant_runtime as runtime;
 use octant_runtime::{Program, RuntimeError};
 use octant_stablehlo::Precision;
@@ -56,6 +58,20 @@ fn register_kernels(plugin: &Plugin) -> Result<(), String> {
     calls.iter().try_for_each(|call| plugin.register(call)).map_err(|error| error.to_string())
 }
 
+/// libtpu 0.0.51 aborts for v5e and v6e where a batch that it splits for a packed weight gradient reaches bytes through a
+/// conversion: images become floats behind a barrier.
+fn bytes_behind_barriers(graph: &Graph) -> Graph {
+    passes::rewrite(graph, |node| {
+        let Op::Convert(dtype) = node.op else { return None };
+        let shape = graph.shape(node.inputs[0]);
+        let trace = Trace::new();
+        let bytes = trace.input("bytes", shape.clone());
+        let floats = bytes.convert(dtype);
+        let is_image = shape.rank() > 2 && shape.dtype() == DType::U8 && dtype.is_float();
+        is_image.then(|| trace.finish(&floats.trace().barrier(&[floats.clone()])).ok())?
+    })
+}
+
 pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
     let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
         backend: "StableHLO".to_string(),
@@ -67,7 +83,7 @@ pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
         Ok(Lowered { text, adds_atomically: false })
     };
     if form.tiled {
-        let graph = octant_graph::passes::pack_narrow_images(&program.graph);
+        let graph = bytes_behind_barriers(&pack_narrow_images(&program.graph));
         return plain(&Program { graph, ..program.clone() });
     }
     let Some(gpu) = form.gpu else { return plain(program) };

@@ -64,11 +64,12 @@ fn bytes_behind_barriers(graph: &Graph) -> Graph {
     passes::rewrite(graph, |node| {
         let Op::Convert(dtype) = node.op else { return None };
         let shape = graph.shape(node.inputs[0]);
+        if shape.rank() <= 2 || shape.dtype() != DType::U8 || !dtype.is_float() {
+            return None;
+        }
         let trace = Trace::new();
-        let bytes = trace.input("bytes", shape.clone());
-        let floats = bytes.convert(dtype);
-        let is_image = shape.rank() > 2 && shape.dtype() == DType::U8 && dtype.is_float();
-        is_image.then(|| trace.finish(&floats.trace().barrier(&[floats.clone()])).ok())?
+        let floats = trace.input("bytes", shape.clone()).convert(dtype);
+        trace.finish(&trace.barrier(&[floats])).ok()
     })
 }
 

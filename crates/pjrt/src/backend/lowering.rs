@@ -69,7 +69,8 @@ fn bytes_behind_barriers(graph: &Graph) -> Graph {
         }
         let trace = Trace::new();
         let floats = trace.input("bytes", shape.clone()).convert(dtype);
-        trace.finish(&trace.barrier(&[floats])).ok()
+        let behind = trace.barrier(&[floats]);
+        trace.finish(&behind).ok()
     })
 }
 

@@ -20,8 +20,8 @@ pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
 use crate::checkpoint::{Checkpoint, Contents, Writer, averages};
 use crate::progress::PlateauState;
-use crate::state::{Role, Values};
-use crate::step::{self, StepPlan};
+use crate::state::Values;
+use crate::step::{self, Role, StepPlan};
 use crate::{Evaluator, Findings, Phase, Progress, Rate, Session, TrainError};
 use octant_data::{LastBatch, Loader, LoaderConfig, Mix};
 use octant_events::RunDirectory;

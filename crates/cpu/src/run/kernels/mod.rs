@@ -11,12 +11,10 @@ mod pooled;
 mod random;
 mod window;
 
-pub(crate) use attention::AttentionCall;
-
 use super::looping::PreparedLoop;
 use super::memory::Memory;
 use crate::kernels::Machine;
-use crate::plan::KernelStep;
+use crate::plan::{AttentionCall, KernelStep};
 use crate::simd::Simd;
 use kept::KeptWeights;
 use octant_graph::{Op, Shape};

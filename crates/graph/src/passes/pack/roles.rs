@@ -33,12 +33,20 @@ pub(super) fn roles(graph: &Graph, node: &Node) -> Vec<Roles> {
         Op::Barrier => barrier(node),
         Op::Convolution(conv) => {
             let packed = PackedConv::of(conv, graph, node);
-            packed.map(|packed| packed.roles()).into_iter().collect()
+            packed.iter().map(convolution).collect()
         }
         _ => Form::ALL.into_iter().filter_map(|form| of_form(graph, node, form)).collect(),
     };
     let can_be_packed = |&(value, form): &(ValueId, Form)| form.packed(graph.shape(value).dims()).is_some();
     alternatives.into_iter().filter(|roles| roles.packed(node).iter().all(can_be_packed)).collect()
+}
+
+fn convolution(packed: &PackedConv) -> Roles {
+    let [input, output] = packed.forms();
+    match packed.is_gradient() {
+        false => Roles { inputs: vec![input, None], outputs: vec![output] },
+        true => Roles { inputs: vec![input, output], outputs: vec![None] },
+    }
 }
 
 fn barrier(node: &Node) -> Vec<Roles> {

@@ -2,7 +2,7 @@
 
 use super::conv::PackedConv;
 use super::{Form, SIDE};
-use crate::{Graph, Node, Op, ValueId, Window};
+use crate::{Graph, Node, Op, OpClass, ValueId, Window};
 
 /// The form of every operand and result; none for those that stay as they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,9 +63,6 @@ fn of_form(graph: &Graph, node: &Node, form: Form) -> Option<Roles> {
     let output = node.outputs.first().map(|&output| graph.shape(output).dims()).unwrap_or_default();
     let rows = form.rows(input.len());
     match &node.op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_) | Op::Bitcast(_) => {
-            Roles::same(node, form)
-        }
         Op::Broadcast { axes, .. } => broadcast(input, output, axes, form),
         Op::Reshape { .. } => reshape(input, output, form),
         Op::Slice { starts, limits, strides } => {
@@ -101,12 +98,12 @@ fn of_form(graph: &Graph, node: &Node, form: Form) -> Option<Roles> {
         Op::SelectAndScatter { window } => {
             (form == Form::Image && is_block(window)).then(|| Roles::new([Some(form), None], Some(form)))?
         }
-        Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::RandomBits { .. } => None,
-        Op::Transpose { .. } | Op::Reverse { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => None,
-        Op::ArgReduce { .. } | Op::Sort { .. } | Op::Dot(_) | Op::Gather(_) | Op::Scatter(_) => None,
-        Op::While { .. } | Op::If { .. } | Op::Call { .. } => None,
-        // These have roles of their own.
-        Op::Convolution(_) | Op::Barrier => None,
+        // No packed form, or roles of its own: convolutions and barriers.
+        op => match op.class() {
+            OpClass::Source | OpClass::View | OpClass::Join | OpClass::Reduction | OpClass::Whole => None,
+            OpClass::Control | OpClass::Barrier => None,
+            OpClass::Elementwise => Roles::same(node, form),
+        },
     }
 }
 

@@ -4,16 +4,14 @@
 //! checkpoint, so [`run`] cannot tell whether it was ever interrupted. The caller watches through a [`Watcher`].
 
 mod epoch;
-mod faults;
 mod journal;
-mod options;
 mod plan;
 mod programs;
 mod recording;
 mod rehearsal;
 mod report;
 
-pub use options::RunOptions;
+pub use plan::RunOptions;
 pub use plan::{RunPlan, Watched};
 pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};

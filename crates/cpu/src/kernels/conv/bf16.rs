@@ -19,7 +19,7 @@ mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use super::gradient::source::Gradients;
+use super::gradient::block::Gradients;
 use super::planar::{self, planar_gradient};
 use super::strategy::ConvStrategy;
 use super::{Convolution, Finished, Weights, WeightsGradient};

@@ -4,10 +4,7 @@
 //! the gradient, and the copies are added in order.
 
 mod ahead;
-mod block;
-pub(super) mod source;
-
-use source::Gradients;
+pub(super) mod block;
 
 use super::Conv2d;
 use super::depthwise::depthwise_gradient;
@@ -15,9 +12,9 @@ use super::planar::planar_gradient;
 use super::strategy::ConvStrategy;
 use super::windows::Sweep;
 use super::winograd;
-use crate::kernels::partial::{add_up, clear};
+use crate::kernels::scratch::{add_up, clear};
 use crate::kernels::{Machine, Shared, scratch};
-use block::Block;
+use block::{Block, Gradients};
 
 /// The gradient of a convolution's weights, ready to run.
 #[derive(Debug, Clone)]

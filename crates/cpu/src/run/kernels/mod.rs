@@ -8,7 +8,6 @@ mod kept;
 mod numbers;
 mod order;
 mod pooled;
-mod random;
 mod window;
 
 use super::looping::PreparedLoop;
@@ -117,7 +116,7 @@ fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine)
         Op::ArgReduce { largest, axis } => order::arg_reduce(*largest, *axis, arguments, memory),
         Op::ReduceWindow { kind, window } => window::reduce(*kind, window, arguments, memory, machine),
         Op::SelectAndScatter { window } => window::select_and_scatter(window, arguments, memory, machine),
-        Op::RandomBits { .. } => random::bits(arguments, memory, machine),
+        Op::RandomBits { .. } => order::bits(arguments, memory, machine),
         // Prepared from their shapes.
         Op::Dot(_) | Op::Convolution(_) => unreachable!("{} is prepared", op.name()),
         // Parts of loops.

@@ -1,7 +1,7 @@
 //! Operations on one element at a time.
 
 use super::numbers::{Numbers, from_floats, from_integers, from_numbers, integer_range, integers, numbers};
-use super::places::for_each_index;
+use super::positions::for_each_index;
 use crate::{Binary, Comparison, DType, HostTensor, Shape, Unary};
 
 pub fn iota(shape: &Shape, axis: usize) -> HostTensor {

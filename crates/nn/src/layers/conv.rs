@@ -1,6 +1,6 @@
 //! Convolutions of NHWC images.
 
-use crate::{Border, Fans, Init, Scope, init};
+use crate::{Fans, Init, Scope, WeightLayout, init};
 use octant_graph::{Convolution, Tensor};
 
 /// What is added around the images.
@@ -108,7 +108,7 @@ impl Conv2d {
         let area = rows * columns;
         let fans = Fans { inputs: group_inputs * area, outputs: self.features * area };
         let dims = [rows, columns, group_inputs, self.features];
-        let weight = cx.param("weight", &dims, (self.init)(fans), Border::Convolution).convert(x.dtype());
+        let weight = cx.param("weight", &dims, (self.init)(fans), WeightLayout::Convolution).convert(x.dtype());
         let mut conv = Convolution::nhwc(2, x.dtype());
         conv.strides = vec![self.stride; 2];
         conv.kernel_dilation = vec![self.dilation; 2];
@@ -120,7 +120,9 @@ impl Conv2d {
             .to_vec();
         let y = x.convolution(&weight, conv);
         match self.bias {
-            true => &y + cx.param("bias", &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
+            true => {
+                &y + cx.param("bias", &[self.features], (self.bias_init)(fans), WeightLayout::Same).convert(y.dtype())
+            }
             false => y,
         }
     }
@@ -189,7 +191,8 @@ impl ConvTranspose2d {
         // PyTorch counts the fan of a transposed kernel on its output side.
         let fans = Fans { inputs: self.features * area, outputs: inputs * area };
         let dims = [self.kernel, self.kernel, inputs, self.features];
-        let weight = cx.param("weight", &dims, (self.init)(fans), Border::TransposedConvolution).convert(x.dtype());
+        let weight =
+            cx.param("weight", &dims, (self.init)(fans), WeightLayout::TransposedConvolution).convert(x.dtype());
         let around = self.kernel as i64 - 1 - self.padding as i64;
         let mut conv = Convolution::nhwc(2, x.dtype());
         conv.input_dilation = vec![self.stride; 2];
@@ -197,7 +200,9 @@ impl ConvTranspose2d {
         conv.reversed = true;
         let y = x.convolution(&weight, conv);
         match self.bias {
-            true => &y + cx.param("bias", &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
+            true => {
+                &y + cx.param("bias", &[self.features], (self.bias_init)(fans), WeightLayout::Same).convert(y.dtype())
+            }
             false => y,
         }
     }

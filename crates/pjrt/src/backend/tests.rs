@@ -1,5 +1,6 @@
 //! The backend against the [fake](crate::fake) plugin, whose programs add one.
 
+use super::lowering::Lowered;
 use super::*;
 use crate::fake::{ONE_AT_A_TIME, plugin};
 use octant_graph::{Shape, Trace};
@@ -29,7 +30,10 @@ fn lower(program: &Program) -> runtime::Result<String> {
 
 fn backend() -> PjrtBackend {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
-    PjrtBackend { lowering: |program, _| Ok(Lowered { text: lower(program)?, adds_atomically: false }), ..backend }
+    let lowering = |program: &Program, _: &Form| {
+        Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false })
+    };
+    PjrtBackend { lowering, ..backend }
 }
 
 #[test]

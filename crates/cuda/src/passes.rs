@@ -36,6 +36,7 @@ pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &Target) -> Gr
         GpuAttention::Plain => graph.clone(),
         GpuAttention::CuDnn { repeatable } => checked("attend_by_cudnn", attend_by_cudnn(graph, repeatable)),
     };
+    let graph = &checked("recompute_functions", xla::recompute_functions(graph));
     let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
     let device = Device { gpu, fast_products };
     let mut graph = apply(|graph| prepare_level(graph, &device, kernels), &graph);

@@ -4,8 +4,8 @@
 use octant_cuda::{GpuAttention, GpuFacts, Target};
 use octant_runtime::Program;
 use octant_stablehlo::{Options, lower};
-use octant_train::step::{self, StepOptions, StepPlan};
 use octant_train::Classify;
+use octant_train::step::{self, StepOptions, StepPlan};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {

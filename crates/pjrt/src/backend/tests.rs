@@ -30,9 +30,8 @@ fn lower(program: &Program) -> runtime::Result<String> {
 
 fn backend() -> PjrtBackend {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
-    let lowering = |program: &Program, _: &Form| {
-        Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false })
-    };
+    let lowering =
+        |program: &Program, _: &Form| Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false });
     PjrtBackend { lowering, ..backend }
 }
 

@@ -1,10 +1,10 @@
 //! Which calls the passes write.
 
-use crate::{GpuAttention, GpuFacts};
 use crate::kernels::accepts;
 use crate::kernels::conv::descriptor::{ConvDescriptor, Pointwise};
 use crate::passes::tests::{assert_same_on, inputs};
 use crate::passes::{Target, prepare};
+use crate::{GpuAttention, GpuFacts};
 use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Shape, Tensor, Trace};
 use std::sync::Arc;
 

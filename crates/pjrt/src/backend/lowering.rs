@@ -58,6 +58,11 @@ impl Form {
         Form { attention: GpuAttention::Plain, ..self }
     }
 
+    #[cfg(test)]
+    pub fn with_fused_attention(self) -> Form {
+        Form { attention: GpuAttention::CuDnn { repeatable: true }, ..self }
+    }
+
     /// Whether attention is left to cuDNN where it takes it.
     pub fn fuses_attention(&self) -> bool {
         self.attention != GpuAttention::Plain

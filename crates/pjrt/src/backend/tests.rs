@@ -147,3 +147,20 @@ fn dumps_are_written() {
     let text = fs::read_to_string(folder.path().join("dump/step.stablehlo.mlir")).unwrap();
     assert_eq!(text, "outputs=2 donates=0");
 }
+
+#[test]
+fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let log = said.clone();
+    let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(told(notice))));
+    let lowering = |program: &Program, form: &Form| {
+        let call = if form.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
+        let calls_cudnn = form.fuses_attention();
+        Ok(Lowered { text: lower(program)? + call, adds_atomically: false, calls_cudnn })
+    };
+    let backend = PjrtBackend { lowering, form: backend.form.with_fused_attention(), ..backend };
+    backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
+    let said = said.lock().unwrap().join("\n");
+    assert!(said.contains("compiled again without cuDNN's attention") && said.contains("execution plans"), "{said}");
+}

@@ -354,6 +354,7 @@ REAL = {
     'swin_tiny_patch4_window7_224': (timm_model('swin_tiny_patch4_window7_224', drop_path_rate=0.0), 224, 1, sgd),
     'convnextv2_atto': (timm_model('convnextv2_atto'), 96, 2, sgd),
     'mobilenetv4_conv_small': (timm_model('mobilenetv4_conv_small'), 97, 4, sgd),
+    'mobilenetv4_conv_medium': (timm_model('mobilenetv4_conv_medium'), 97, 4, sgd),
 }
 
 

@@ -27,7 +27,7 @@ fn batch(number: u64, boxes: usize) -> Batch {
             classes[row * 64 + place] = (place % 10) as i32;
         }
     }
-    let pixels: Vec<u8> = (0..2 * SIDE * SIDE * 3).map(|i| (i as u64 * 2654435761 >> 7) as u8).collect();
+    let pixels: Vec<u8> = (0..2 * SIDE * SIDE * 3).map(|i| ((i as u64 * 2654435761) >> 7) as u8).collect();
     Batch {
         position: Position { epoch: 0, batch: number },
         images: HostTensor::new([2, SIDE, SIDE, 3], &pixels).unwrap(),

@@ -7,7 +7,6 @@
 
 mod board;
 mod estimate;
-mod kept;
 mod processes;
 pub(crate) mod search;
 mod steps;

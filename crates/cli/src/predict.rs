@@ -1,6 +1,7 @@
 //! The `predict` command: images through a run or a model, or raw tensors through a model.
 
 mod boxes;
+mod files;
 mod images;
 mod tensors;
 mod tiles;
@@ -8,11 +9,13 @@ mod translated;
 mod video;
 mod writer;
 
+use crate::recipes::Recipe;
 use crate::{Ending, weights};
 use anyhow::{Context, Result, bail};
 use octant_archive::{Archive, Fit};
 use octant_nn::VariableSpec;
 use octant_tensor::HostTensor;
+use octant_train::Values;
 use octant_zoo::identity::{Card, identify};
 use octant_zoo::{Entry, Model};
 use std::path::PathBuf;
@@ -116,6 +119,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         [_] => bail!("give the images to look at after the run directory"),
         [run, images @ ..] => images::of_run(run, images, &arguments),
     }
+}
+
+/// A network with its weights, and how images are prepared for it.
+struct Asked {
+    recipe: Recipe,
+    outputs: usize,
+    /// Of the classes.
+    names: Vec<String>,
+    values: Values,
+    warm_up: bool,
+    /// Where images are written without `--output`.
+    folder: PathBuf,
+    /// How many classes are printed.
+    top: usize,
 }
 
 /// The network that was asked for, in the form and with the head that its weights have.

@@ -63,6 +63,28 @@ impl Matched {
         Ok((Arc::new(Matched { inner: dataset, names: names.to_vec(), numbers }), remark))
     }
 
+    /// An error with both lists where images of one class each are validated without a class of the training data. An
+    /// empty folder is a class too: it says that the lack is meant. Numbers without names are not compared, since a
+    /// reader of shards only knows those that it has met.
+    pub fn refuse_unjudged_classes(train: &dyn Dataset, valid: &dyn Dataset) -> Result<(), DataError> {
+        let [learned, judged] = [train, valid].map(|set| set.class_names());
+        let is_classified = !train.is_empty() && matches!(train.get(0)?.target, Target::Class(_));
+        if !is_classified || judged.is_empty() || are_numbers(judged) || are_numbers(learned) {
+            return Ok(());
+        }
+        let absent: Vec<String> = learned.iter().filter(|name| !judged.contains(name)).cloned().collect();
+        if absent.is_empty() {
+            return Ok(());
+        }
+        Err(DataError::request(format!(
+            "the validation data has no class {}; add images of it, or an empty folder of that name if it is meant\n  \
+             the training data: {}\n  the validation data: {}",
+            listed(&absent),
+            listed(learned),
+            listed(judged)
+        )))
+    }
+
     /// The data set under the names of a file `classes.txt` in its folder, one per line in the order of the numbers, where
     /// there is one: shards and arrays hold numbers alone.
     pub fn named_by_file(dataset: Arc<dyn Dataset>, folder: &Path) -> Result<Arc<dyn Dataset>, DataError> {
@@ -138,6 +160,10 @@ impl Dataset for Matched {
         self.inner.label_hash(index)
     }
 
+    fn left_out(&self) -> Vec<String> {
+        self.inner.left_out()
+    }
+
     fn location(&self, index: usize) -> String {
         self.inner.location(index)
     }
@@ -198,6 +224,16 @@ mod tests {
             assert!(text.contains(&format!("the validation data: {}", own.replace(' ', ", "))), "{text}");
         }
         assert!(matched("a a", "a b", false).is_err());
+    }
+
+    #[test]
+    fn a_class_without_validation_images_is_refused_with_both_lists() {
+        let set = |list: &str| Numbered(names(list), false);
+        let text = Matched::refuse_unjudged_classes(&set("a b c"), &set("c a")).unwrap_err().to_string();
+        assert!(text.contains("no class b") && text.contains("data: a, b, c") && text.contains("data: c, a"), "{text}");
+        for (train, valid) in [("a b", "b a"), ("0 1 2", "0 1"), ("a b", "0"), ("a", "a b")] {
+            assert!(Matched::refuse_unjudged_classes(&set(train), &set(valid)).is_ok(), "{train} {valid}");
+        }
     }
 
     #[test]

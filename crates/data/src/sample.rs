@@ -155,7 +155,7 @@ pub trait Dataset: Send + Sync {
         None
     }
 
-    /// Labels that are left out, each with the reason, as a line.
+    /// Labels and files that are left out, each with the reason, as a line.
     fn left_out(&self) -> Vec<String> {
         Vec::new()
     }

@@ -32,7 +32,9 @@ pub use composites::{AttentionKernel, AttentionOptions};
 pub use graph::{Graph, Node, NodeId, Value, ValueId};
 pub use kernel::KernelHint;
 pub use octant_tensor::{DType, HostTensor, Shape};
-pub use op::{Binary, Comparison, Convolution, DotGeneral, Gather, Op, Reduction, Scatter, ScatterKind, Unary, Window};
+pub use op::{
+    Binary, Comparison, Convolution, DotGeneral, Gather, Op, OpClass, Reduction, Scatter, ScatterKind, Unary, Window,
+};
 pub use tensor::Tensor;
 pub use trace::{GraphError, ScopeGuard, Trace};
 pub use uses::Uses;

@@ -319,31 +319,63 @@ pub enum ScatterKind {
     Max,
 }
 
-/// One list makes both the exhaustive match and the list of all kinds.
+/// What passes that treat many operations alike need to know of one. An operation that a pass has no rule for is handled by
+/// its class, so that a new operation does not have to be added to every pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OpClass {
+    /// Has no operands, or only a key: parameters, constants, counters, random bits.
+    Source,
+    /// Every element of the result follows from the elements of the operands at the same index.
+    Elementwise,
+    /// Every element of the result is an element of the operand at an affine index.
+    View,
+    /// Operands are put side by side: padding and concatenation.
+    Join,
+    /// Elements along axes are combined.
+    Reduction,
+    /// Reads whole operands in an order of its own: windows, products, indices, sorting.
+    Whole,
+    /// Has bodies.
+    Control,
+    /// Passes move no computation across it.
+    Barrier,
+}
+
+/// One list makes the exhaustive matches and the list of all kinds.
 macro_rules! kinds {
-    ($($variant:ident $({ $($fields:tt)* })? $(( $($tuple:tt)* ))? => $name:literal,)*) => {
+    ($($class:ident: $($variant:ident $({ $($fields:tt)* })? $(( $($tuple:tt)* ))? => $name:literal),*;)*) => {
         impl Op {
             /// Every kind of operation, for tables and tests.
-            pub const KINDS: &'static [&'static str] = &[$($name),*];
+            pub const KINDS: &'static [&'static str] = &[$($($name),*),*];
 
             /// Which variant it is.
             pub fn kind(&self) -> &'static str {
-                match self { $(Op::$variant $({ $($fields)* })? $(( $($tuple)* ))? => $name,)* }
+                match self { $($(Op::$variant $({ $($fields)* })? $(( $($tuple)* ))? => $name,)*)* }
+            }
+
+            /// How passes without a rule for it treat it.
+            pub fn class(&self) -> OpClass {
+                match self { $($(Op::$variant $({ $($fields)* })? $(( $($tuple)* ))? => OpClass::$class,)*)* }
             }
         }
     };
 }
 
 kinds! {
-    Parameter { .. } => "parameter", Constant(_) => "constant", Iota { .. } => "iota", Unary(_) => "unary",
-    Binary(_) => "binary", Compare(_) => "compare", Select => "select", Clamp => "clamp", Convert(_) => "convert",
-    Bitcast(_) => "bitcast", Broadcast { .. } => "broadcast", Reshape { .. } => "reshape", Transpose { .. } => "transpose",
-    Reverse { .. } => "reverse", Slice { .. } => "slice", DynamicSlice { .. } => "dynamic_slice",
-    DynamicUpdateSlice => "dynamic_update_slice", Pad { .. } => "pad", Concatenate { .. } => "concatenate",
-    Reduce { .. } => "reduce", ArgReduce { .. } => "arg_reduce", ReduceWindow { .. } => "reduce_window",
-    SelectAndScatter { .. } => "select_and_scatter", Dot(_) => "dot", Convolution(_) => "convolution",
-    Gather(_) => "gather", Scatter(_) => "scatter", Sort { .. } => "sort", While { .. } => "while", If { .. } => "if",
-    Call { .. } => "call", Barrier => "barrier", RandomBits { .. } => "random_bits",
+    Source: Parameter { .. } => "parameter", Constant(_) => "constant", Iota { .. } => "iota",
+        RandomBits { .. } => "random_bits";
+    Elementwise: Unary(_) => "unary", Binary(_) => "binary", Compare(_) => "compare", Select => "select",
+        Clamp => "clamp", Convert(_) => "convert", Bitcast(_) => "bitcast";
+    View: Broadcast { .. } => "broadcast", Reshape { .. } => "reshape", Transpose { .. } => "transpose",
+        Reverse { .. } => "reverse", Slice { .. } => "slice";
+    Join: Pad { .. } => "pad", Concatenate { .. } => "concatenate";
+    Reduction: Reduce { .. } => "reduce";
+    Whole: DynamicSlice { .. } => "dynamic_slice", DynamicUpdateSlice => "dynamic_update_slice",
+        ArgReduce { .. } => "arg_reduce", ReduceWindow { .. } => "reduce_window",
+        SelectAndScatter { .. } => "select_and_scatter", Dot(_) => "dot", Convolution(_) => "convolution",
+        Gather(_) => "gather", Scatter(_) => "scatter", Sort { .. } => "sort";
+    Control: While { .. } => "while", If { .. } => "if", Call { .. } => "call";
+    Barrier: Barrier => "barrier";
 }
 
 impl Op {

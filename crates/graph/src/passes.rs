@@ -6,21 +6,18 @@
 //!
 //! Start reading at [`optimize`].
 
-mod dead_code;
-mod fold;
 mod inline;
 mod merge;
 mod pack;
-mod pooling;
 mod replace;
 mod simplify;
 
-pub use dead_code::dead_code;
-pub use fold::fold_constants;
+pub use inline::unpool_by_gathering;
 pub use inline::{inline_calls, inline_unless};
+pub use merge::dead_code;
+pub use merge::fold_constants;
 pub use merge::merge_equal;
 pub use pack::pack_narrow_images;
-pub use pooling::unpool_by_gathering;
 pub use replace::{ReplaceError, Replacement, extract, outline, replace, replace_where_possible};
 pub use simplify::simplify;
 

@@ -19,12 +19,11 @@ pub mod geometry;
 mod image;
 pub mod mask;
 pub mod mix;
-mod normalize;
 pub mod resize;
 mod semantics;
 mod simd;
 pub mod warp;
 
 pub use image::{Channel, Image, ImageError, MAX_CHANNELS};
-pub use normalize::Normalization;
+pub use mix::Normalization;
 pub use semantics::{Filter, Semantics, Unsupported};

@@ -1,6 +1,6 @@
 //! Detection of small targets: how many were found (Pd) and how much was raised in vain (Fa).
 
-use crate::components::{Component, components};
+use crate::masks::{Component, components};
 use crate::{Metric, ratio};
 
 /// Counts over images, by the rule of the official MSHNet and DNANet code: a target is found when a predicted

@@ -14,7 +14,6 @@
 
 pub mod boxes;
 pub mod classes;
-mod components;
 mod detection;
 pub mod features;
 pub mod images;
@@ -22,8 +21,8 @@ pub mod masks;
 pub mod roc;
 pub mod values;
 
-pub use components::{Component, components};
 pub use detection::Detection;
+pub use masks::{Component, components};
 pub use roc::{OneVersusRest, Roc};
 pub use values::Regression;
 

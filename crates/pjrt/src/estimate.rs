@@ -8,7 +8,7 @@
 
 use crate::boards::Board;
 use octant_graph::passes::pack_narrow_images;
-use octant_graph::{Convolution, Graph, Node, Op, Shape, ValueId};
+use octant_graph::{Convolution, Graph, Node, Op, OpClass, Shape, ValueId};
 use octant_runtime::Program;
 
 /// Elements of one tile along the last axis.
@@ -113,35 +113,23 @@ impl Stored {
     }
 }
 
-/// Whether an operation becomes a part of what reads its result.
+/// Whether an operation becomes a part of what reads its result. XLA writes transposes out.
 fn is_fused(op: &Op) -> bool {
-    match op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_) | Op::Bitcast(_) => {
-            true
-        }
-        Op::Broadcast { .. } | Op::Reshape { .. } | Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => true,
-        Op::Iota { .. } | Op::RandomBits { .. } | Op::Concatenate { .. } | Op::Barrier => true,
-        Op::Parameter { .. } | Op::Constant(_) | Op::Transpose { .. } => false,
-        Op::DynamicSlice { .. } | Op::DynamicUpdateSlice | Op::Reduce { .. } | Op::ArgReduce { .. } => false,
-        Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::Dot(_) | Op::Convolution(_) => false,
-        Op::Gather(_) | Op::Scatter(_) | Op::Sort { .. } | Op::While { .. } | Op::If { .. } | Op::Call { .. } => false,
+    match op.class() {
+        OpClass::Source => matches!(op, Op::Iota { .. } | Op::RandomBits { .. }),
+        OpClass::View => !matches!(op, Op::Transpose { .. }),
+        OpClass::Elementwise | OpClass::Join | OpClass::Barrier => true,
+        OpClass::Reduction | OpClass::Whole | OpClass::Control => false,
     }
 }
 
 /// Whether an operation wants its operands in memory.
 fn reads_memory(op: &Op) -> bool {
-    match op {
-        Op::Convolution(_) | Op::Dot(_) | Op::Gather(_) | Op::Scatter(_) | Op::Sort { .. } => true,
-        Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::While { .. } | Op::If { .. } | Op::Call { .. } => {
-            true
-        }
-        Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => true,
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_) | Op::Bitcast(_) => {
-            false
-        }
-        Op::Broadcast { .. } | Op::Reshape { .. } | Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => false,
-        Op::Iota { .. } | Op::RandomBits { .. } | Op::Concatenate { .. } | Op::Barrier | Op::Parameter { .. } => false,
-        Op::Constant(_) | Op::Transpose { .. } | Op::Reduce { .. } | Op::ArgReduce { .. } => false,
+    match op.class() {
+        OpClass::Whole => !matches!(op, Op::ArgReduce { .. }),
+        OpClass::Control => true,
+        OpClass::Source | OpClass::Elementwise | OpClass::View | OpClass::Join => false,
+        OpClass::Reduction | OpClass::Barrier => false,
     }
 }
 

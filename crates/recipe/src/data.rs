@@ -240,6 +240,9 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
         [] => (train.class_names().to_vec(), "the training data"),
         known => (known.to_vec(), "the run"),
     };
+    if known.is_empty() {
+        Matched::refuse_unjudged_classes(&*train, &*valid)?;
+    }
     let (train, of_train) = Matched::by_name(train, &classes, "the training data", whose)?;
     let (valid, of_valid) = Matched::by_name(valid, &classes, "the validation data", whose)?;
     let outputs = match train.get(0)?.target {
@@ -259,7 +262,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     Ok(Data { train, valid, outputs, classes, remarks })
 }
 
-/// Labels that nobody will learn from, said before the first step.
+/// Labels and files that nobody will learn from, said before the first step.
 fn left_out(recipe: &Recipe, sets: &[&dyn Dataset]) -> Option<String> {
     let mut lines: Vec<String> = sets.iter().flat_map(|set| set.left_out()).collect();
     lines.sort();
@@ -267,9 +270,9 @@ fn left_out(recipe: &Recipe, sets: &[&dyn Dataset]) -> Option<String> {
     let first = lines.first()?;
     let position = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
     Some(match lines.len() {
-        1 => format!("a label is left out: {first}"),
+        1 => format!("left out: {first}"),
         count => {
-            format!("{count} labels are left out; the first is {first}; `octant data verify {position}` lists them")
+            format!("{count} labels or files are left out, such as {first}; `octant data verify {position}` lists them")
         }
     })
 }

@@ -8,7 +8,7 @@ use octant_train::{
     Restore, Segment, Task, ValueLoss, normalize_of,
 };
 use octant_zoo::families::gan::GanNorm;
-use octant_zoo::families::patchgan::Discriminator;
+use octant_zoo::families::gan::Discriminator;
 use octant_zoo::{Adapted, Entry, Model};
 
 /// A task that recipes may name.

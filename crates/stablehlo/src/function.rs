@@ -1,16 +1,9 @@
 //! Writing the body of one function line by line.
 
-use crate::module::Module;
+use crate::module::{Line, Module};
 use crate::{constant, types};
 use octant_graph::{DType, HostTensor, Shape};
 use std::sync::Arc;
-
-/// One line of a function: text and the layer it belongs to. Lines that only open or close a region have no layer.
-#[derive(Debug, Clone)]
-pub struct Line {
-    pub text: String,
-    pub path: Option<Arc<str>>,
-}
 
 /// A value in the text: its name and its type.
 #[derive(Debug, Clone)]
@@ -48,6 +41,43 @@ pub struct Function<'m> {
 impl<'m> Function<'m> {
     pub fn new(module: &'m mut Module) -> Function<'m> {
         Function { module, lines: Vec::new(), next: 0, indent: 2, path: "".into() }
+    }
+
+    /// Writes a private function over arguments of these shapes and returns its name.
+    pub fn outlined(
+        &mut self,
+        hint: &str,
+        inputs: &[Shape],
+        write: impl FnOnce(&mut Function, &[Named]) -> Vec<Named>,
+    ) -> String {
+        let mut function = Function::new(self.module);
+        let arguments = argument_names(inputs);
+        let results = write(&mut function, &arguments);
+        function.set_path(&"".into());
+        function.return_values(&results);
+        let lines = function.lines;
+        let shapes: Vec<&Shape> = results.iter().map(|result| &result.shape).collect();
+        let list = types::join(arguments.iter().map(|argument| format!("{argument}: {}", argument.ty())));
+        self.module.add(hint, format!("({list}) -> {}", types::tuple(&shapes)), lines)
+    }
+
+    /// A call of a private function by its name.
+    pub fn call(&mut self, name: &str, operands: &[Named], shapes: &[&Shape]) -> Vec<Named> {
+        let inputs: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
+        let (inputs, results) = (types::tuple(&inputs), types::results(shapes));
+        let operands = types::join(operands);
+        self.several(shapes, |function, head| {
+            function.line(format!("{head} = call @{name}({operands}) : {inputs} -> {results}"))
+        })
+    }
+
+    /// The end of the function: `return %0, %1 : tensor<f32>, tensor<i32>`.
+    pub fn return_values(&mut self, values: &[Named]) {
+        let types = types::join(values.iter().map(Named::ty));
+        match values.is_empty() {
+            true => self.line("return"),
+            false => self.line(format!("return {} : {types}", types::join(values))),
+        }
     }
 
     /// What follows belongs to that layer. Returns the one before.
@@ -180,4 +210,10 @@ impl<'m> Function<'m> {
         let list = types::join(arguments.iter().map(|argument| format!("{argument}: {}", argument.ty())));
         self.open(format!("^bb0({list}):"));
     }
+}
+
+/// `%arg0`, `%arg1`, …: the arguments of a function.
+pub fn argument_names(shapes: &[Shape]) -> Vec<Named> {
+    let named = |(i, shape): (usize, &Shape)| Named { name: format!("%arg{i}"), shape: shape.clone() };
+    shapes.iter().enumerate().map(named).collect()
 }

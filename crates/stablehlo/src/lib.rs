@@ -11,11 +11,11 @@
 //!
 //! Start reading at [`lower`], then at `body` for graphs and `ops::lower_node` for the operations.
 
-mod body;
 mod constant;
 mod function;
 mod module;
 mod ops;
+mod program;
 mod types;
 
 use octant_runtime::Program;
@@ -98,5 +98,5 @@ pub enum LowerError {
 /// assert!(text.contains("stablehlo.add %arg0, %arg0 : tensor<2xf32>"));
 /// ```
 pub fn lower(program: &Program, options: &Options) -> Result<String, LowerError> {
-    module::lower_program(program, options)
+    program::lower_program(program, options)
 }

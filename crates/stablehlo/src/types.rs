@@ -79,3 +79,12 @@ pub fn pairs(items: &[(i64, i64)]) -> String {
         ),
     }
 }
+
+/// A string literal of MLIR.
+pub fn quoted(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b' '..=b'~' if byte != b'"' && byte != b'\\' => (byte as char).to_string(),
+        _ => format!("\\{byte:02X}"),
+    };
+    format!("\"{}\"", text.bytes().map(escape).collect::<String>())
+}

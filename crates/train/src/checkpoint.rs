@@ -4,7 +4,8 @@
 //! `state.safetensors` (everything else that lives on the device), `progress.toml`, `config.toml`, and `checksums.txt`
 //! over all of them. It is written under a temporary name, read back, and renamed; the one before it stays as `.bak`.
 
-use crate::state::{Role, Values};
+use crate::state::Values;
+use crate::step::Role;
 use crate::step::TracedStep;
 use crate::{Progress, TrainError, import};
 use octant_archive::{Archive, save_safetensors};

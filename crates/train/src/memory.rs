@@ -2,8 +2,7 @@
 //! told with the numbers and with what would fit.
 
 use crate::TrainError;
-use crate::state::Entry;
-use crate::step::{StepOptions, StepPlan, TracedStep};
+use crate::step::{Entry, StepOptions, StepPlan, TracedStep};
 use octant_nn::Precision;
 use octant_runtime::{Backend, CompileOptions, Executable, RuntimeError, Sharding};
 

@@ -4,24 +4,22 @@
 //! checkpoint, so [`run`] cannot tell whether it was ever interrupted. The caller watches through a [`Watcher`].
 
 mod epoch;
-mod faults;
 mod journal;
-mod options;
 mod plan;
 mod programs;
 mod recording;
 mod rehearsal;
 mod report;
 
-pub use options::RunOptions;
+pub use plan::RunOptions;
 pub use plan::{RunPlan, Watched};
 pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
 use crate::checkpoint::{Checkpoint, Contents, Writer, averages};
 use crate::progress::PlateauState;
-use crate::state::{Role, Values};
-use crate::step::{self, StepPlan};
+use crate::state::Values;
+use crate::step::{self, Role, StepPlan};
 use crate::{Evaluator, Findings, Phase, Progress, Rate, Session, TrainError};
 use octant_data::{LastBatch, Loader, LoaderConfig, Mix};
 use octant_events::RunDirectory;

@@ -5,8 +5,8 @@ use crate::ahead::Ahead;
 use crate::checkpoint::{Snapshot, averages};
 use crate::lazy::{Lazy, Usage};
 use crate::memory::Needs;
-use crate::state::{Entry, Role, State, Values, full};
-use crate::step::{self, StepPlan, TracedStep, WATCH};
+use crate::state::{State, Values, full};
+use crate::step::{self, Entry, Role, StepPlan, TracedStep, WATCH};
 use crate::{Metric, Observer, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
@@ -29,7 +29,7 @@ pub struct Session<'a> {
     forms: Vec<Form<'a>>,
     evaluation: Lazy,
     /// The gradients alone and whose they are, where somebody wants to look at them.
-    slopes: Option<(Lazy, Vec<usize>)>,
+    gradients: Option<(Lazy, Vec<usize>)>,
     state: State,
     counts: Buffer,
     /// How many sums an evaluation has.
@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
             train,
             forms,
             evaluation,
-            slopes: None,
+            gradients: None,
             state,
             counts,
             counted,
@@ -183,8 +183,8 @@ impl<'a> Session<'a> {
 
     /// Makes [`gradients`](Session::gradients) answer, for the plan that this session was opened with.
     pub fn watch_gradients(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
-        let (traced, learned) = step::slopes(plan)?;
-        self.slopes = Some((Lazy::new(traced.program, options), learned));
+        let (traced, learned) = step::gradients(plan)?;
+        self.gradients = Some((Lazy::new(traced.program, options), learned));
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl<'a> Session<'a> {
         inputs.extend(self.upload_batch(batch)?);
         let key = HostTensor::new([2], &[self.seed as u32, self.steps as u32]).expect("two words");
         inputs.push(self.backend.upload(&key, &self.mesh, &Sharding::Replicated)?);
-        let Some((program, learned)) = &mut self.slopes else { return Ok(Vec::new()) };
+        let Some((program, learned)) = &mut self.gradients else { return Ok(Vec::new()) };
         let outputs = program.execute(self.backend, &inputs).map_err(changed_shape)?;
         let path = |&index: &usize| self.traced.variables[index].path.clone();
         learned.iter().map(path).zip(outputs).map(|(path, buffer)| Ok((path, buffer.to_host()?))).collect()

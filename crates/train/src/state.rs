@@ -1,51 +1,13 @@
 //! The state: everything that lives between steps, on the device.
 
 use crate::TrainError;
-use crate::step::TracedStep;
+use crate::step::{Role, TracedStep};
 use octant_archive::Archive;
 use octant_graph::{HostTensor, Shape};
 use octant_nn::VariableSpec;
 use octant_runtime::{Backend, Buffer};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// What one tensor of the state is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The model's variable of that number.
-    Variable(usize),
-    /// Something the optimizer keeps for a parameter.
-    Slot,
-    /// The moving average of the variable of that number.
-    Average(usize),
-    /// Gradients of the batches since the last update.
-    Gradient,
-    /// Running sums of the task, and a watch for values that are not finite.
-    Sums,
-}
-
-impl Role {
-    /// Whether only the optimizer looks at it.
-    pub fn is_of_optimizer(self) -> bool {
-        match self {
-            Role::Slot | Role::Gradient => true,
-            Role::Variable(_) | Role::Average(_) | Role::Sums => false,
-        }
-    }
-}
-
-/// One tensor of the state.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// Its name in checkpoints: the variable's path, with `#` and what it is where it is not the variable itself.
-    pub name: String,
-    /// What it is.
-    pub role: Role,
-    /// Element type and dimensions.
-    pub shape: Shape,
-    /// The value of all its elements before the first step, unless it is a variable or an average of one.
-    pub initial: f64,
-}
 
 /// The state of one run, in the order of the step's inputs.
 pub struct State {

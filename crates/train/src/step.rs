@@ -2,39 +2,30 @@
 
 mod ending;
 mod inference;
+mod layout;
 mod options;
+mod phase_options;
 mod rules;
-mod slopes;
+mod trainable;
 mod update;
 
 pub use ending::WATCH;
-pub use inference::{evaluation, prediction};
+pub use inference::{evaluation, gradients, prediction};
+pub use layout::{Entry, Role};
 pub use options::{AdapterOptions, OnNan, StepOptions};
-pub use slopes::slopes;
+pub use phase_options::{Clip, Group, MixOptions, PhaseOptions, WarmupOptions};
+pub use trainable::Trainable;
 
-use crate::phase::PhaseOptions;
-use crate::state::{Entry, Role};
 use crate::{Task, TrainError, spread};
 use ending::{average, ramped, watch};
+use layout::Layout;
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
 use octant_runtime::{Mesh, Program};
 use rules::Rules;
 use std::cell::RefCell;
 use std::rc::Rc;
-use update::{Layout, Updates};
-
-/// A bound on gradients.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum Clip {
-    /// None.
-    #[default]
-    Off,
-    /// The norm of all gradients together is at most this.
-    Norm(f64),
-    /// Every element lies within ± this.
-    Value(f64),
-}
+use update::Updates;
 
 /// What a step is made of.
 #[derive(Clone)]

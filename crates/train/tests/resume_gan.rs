@@ -11,7 +11,7 @@ use octant_train::checkpoint::{self, Checkpoint, Contents};
 use octant_train::step::StepPlan;
 use octant_train::{Adversary, CycleGan, ImageFormat, ImagePool, Progress, Session, Values};
 use octant_zoo::families::gan::GanNorm;
-use octant_zoo::families::patchgan::Discriminator;
+use octant_zoo::families::gan::Discriminator;
 
 fn task() -> CycleGan {
     let image = [16, 16, 3];

@@ -1,6 +1,6 @@
 //! What a file of weights is: what it says about itself, and what its keys and shapes tell.
 
-use crate::weights::with_current_names;
+use crate::converted::with_current_names;
 use crate::{Entry, describe};
 use octant_archive::Archive;
 use octant_graph::GraphError;

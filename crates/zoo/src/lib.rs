@@ -21,6 +21,7 @@
 //! Start reading at [`Model`], then at [`families::resnet`] for what a family looks like.
 
 pub mod adapted;
+mod converted;
 pub mod cost;
 pub mod families;
 pub mod identity;

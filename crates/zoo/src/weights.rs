@@ -1,9 +1,6 @@
 //! From archives to variables and back: the reference's names and layouts outside, Octant's inside.
 
-mod converted;
-
-pub(crate) use converted::with_current_names;
-
+use crate::converted::with_current_names;
 use crate::families::swin::relative_positions;
 use crate::identity::metadata;
 use crate::{Entry, Model};

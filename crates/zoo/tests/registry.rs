@@ -208,8 +208,8 @@ fn parameters_of_the_other_references() {
 fn discriminators_have_the_published_sizes() {
     use octant_graph::{DType, Shape, Trace};
     use octant_nn::{Context, Mode, Precision};
+    use octant_zoo::families::gan::Discriminator;
     use octant_zoo::families::gan::GanNorm;
-    use octant_zoo::families::patchgan::Discriminator;
     let sizes = |discriminator: Discriminator, channels: usize| {
         let trace = Trace::new();
         let images = trace.input("images", Shape::new(DType::F32, [1, 256, 256, channels]));

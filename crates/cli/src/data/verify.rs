@@ -1,12 +1,11 @@
 //! `octant data verify`: every file decoded, everything wrong listed.
 
 use super::opened::{self, Named, Which};
+use crate::Ending;
 use crate::output::Json;
-use crate::{Ending, fetching};
 use anyhow::{Result, bail};
-use octant_data::detection;
 use octant_data::report::Survey;
-use octant_data::{Dataset, Joined};
+use octant_data::{Dataset, Joined, Matched};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -48,7 +47,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let dataset = opened::joined(&splits);
     let survey = opened::surveyed(&dataset, arguments.workers);
     let mut kinds = kinds(&survey, &dataset, &splits);
-    kinds.push(dropped_labels(&arguments)?);
+    kinds.push(left_out(&splits));
     match arguments.json {
         true => print_json(&kinds, &survey, &dataset),
         false => print(&kinds, &survey, &splits, arguments.show),
@@ -62,20 +61,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     }
 }
 
-/// Labels of boxes that training would leave out, and why.
-fn dropped_labels(arguments: &Arguments) -> Result<Kind> {
-    let mut lines = Vec::new();
-    let path = fetching::localise(&arguments.dir, "data")?;
-    if detection::holds_boxes(&path) {
-        for &part in opened::parts(arguments.split) {
-            // A part that cannot be opened has been reported already.
-            let Ok(set) = detection::open(&path, part) else { continue };
-            lines.extend(set.dropped().iter().map(ToString::to_string));
-        }
-        lines.sort();
-        lines.dedup();
-    }
-    Ok(Kind { name: "dropped labels", about: "boxes that would not be learned", is_error: true, lines })
+/// Labels and files that training would leave out, and why.
+fn left_out(splits: &[Named]) -> Kind {
+    let mut lines: Vec<String> = splits.iter().flat_map(|(_, set)| set.left_out()).collect();
+    lines.sort();
+    lines.dedup();
+    Kind { name: "left out", about: "labels and files that would not be learned", is_error: true, lines }
 }
 
 /// Classes that one split has and the other lacks: nothing to learn them from, or nothing to judge them on.
@@ -108,12 +99,16 @@ fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
     }
     let kind = |name, about, is_error, lines| Kind { name, about, is_error, lines };
     let [unlearned, unjudged] = class_differences(splits);
+    let is_refused = match splits {
+        [(_, train), (_, test)] => Matched::refuse_unjudged_classes(&**train, &**test).is_err(),
+        _ => false,
+    };
     vec![
         kind("classes only in test", "no sample of them to learn from; training refuses them", true, unlearned),
         kind(
             "classes only in train",
-            "no sample of them to be judged on; the others are matched by name",
-            false,
+            "no sample of them to be judged on; training refuses them unless there is an empty folder",
+            is_refused,
             unjudged,
         ),
         kind("corrupt", "cannot be decoded", true, reasons(&survey.corrupt)),

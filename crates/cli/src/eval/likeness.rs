@@ -132,6 +132,9 @@ pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bo
     let metrics = likeness.metrics(range);
     let mut remarks: Vec<String> = images::range_warning(least, largest, range).into_iter().collect();
     remarks.extend(values::scale_warning(metrics[0].1, metrics[1].1));
+    if likeness.squared == 0.0 {
+        remarks.push("the images are the same: their PSNR is infinite, which JSON writes as null".to_string());
+    }
     if as_objects {
         let metrics = as_json(&metrics);
         Json::line(

@@ -1,8 +1,8 @@
 //! Detectors asked about images and videos: boxes drawn, printed, and written as label files or COCO results.
 
-use super::Arguments;
-use super::images::{Asked, Failed};
+use super::files::Failed;
 use super::video::{Encoder, Frames, is_video};
+use super::{Arguments, Asked};
 use crate::output::Json;
 use crate::{Ending, boxes, device, prepare};
 use anyhow::{Context, Result, bail};

@@ -1,8 +1,8 @@
 //! Images made of images: any size, in tiles where it is large.
 
-use super::Arguments;
-use super::images::{Asked, Failed};
+use super::files::Failed;
 use super::tiles::Tiling;
+use super::{Arguments, Asked};
 use crate::output::Json;
 use crate::{Ending, device, prepare};
 use anyhow::{Context, Result, bail};

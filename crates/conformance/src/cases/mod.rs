@@ -4,7 +4,6 @@ mod attention;
 mod composite;
 mod contract;
 mod control;
-mod convert;
 mod convolution;
 mod elementwise;
 mod gradient;
@@ -34,7 +33,7 @@ pub const GROUPS: &[Group] = &[
     ("binary", elementwise::binary),
     ("compare", elementwise::compare),
     ("choice", elementwise::choice),
-    ("convert", convert::cases),
+    ("convert", elementwise::cases),
     ("movement", movement::cases),
     ("reduce", reduce::cases),
     ("window", window::cases),

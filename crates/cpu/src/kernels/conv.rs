@@ -2,8 +2,7 @@
 //!
 //! [`Conv2d`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
 //! each pixel's window lies, `forward` runs the tiles over them, `gradient` sums the gradient of the weights, `pooled` joins a
-//! convolution and the pooling after it. `depthwise` and `planar` are for channels that do not fill a tile, `winograd` for 3×3
-//! taps and enough channels.
+//! convolution and the pooling after it. `strategy` chooses between tiles, `depthwise`, `planar` and `winograd`.
 
 mod bf16;
 mod chunks;
@@ -13,6 +12,7 @@ mod gradient;
 mod phases;
 mod planar;
 mod pooled;
+mod strategy;
 mod windows;
 mod winograd;
 

@@ -28,7 +28,6 @@ mod conv;
 mod gemm;
 mod gemm_bf16;
 mod panels;
-mod partial;
 mod pool2d;
 mod scratch;
 mod tile;

@@ -6,7 +6,7 @@
 
 mod traffic;
 
-use octant_graph::{DType, Graph, HostTensor, Op, ValueId};
+use octant_graph::{DType, Graph, HostTensor, Op, OpClass, ValueId};
 use std::collections::{BTreeSet, HashSet};
 
 /// A value whose arithmetic costs more than this is stored once rather than computed in several loops.
@@ -28,40 +28,17 @@ pub(crate) enum Role {
 }
 
 pub(crate) fn role(op: &Op) -> Role {
-    match op {
-        Op::Iota { .. }
-        | Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::Clamp
-        | Op::Convert(_)
-        | Op::Broadcast { .. }
-        | Op::Reshape { .. }
-        | Op::Transpose { .. }
-        | Op::Reverse { .. }
-        | Op::Slice { .. } => Role::Fusible,
-        Op::Constant(tensor) if is_immediate(tensor) => Role::Fusible,
-        Op::Reduce { .. } => Role::Reduction,
-        Op::Bitcast(_) | Op::Barrier => Role::Alias,
-        // Pad and concatenate write several loops into one result; their operands need not be stored.
-        Op::Pad { .. } | Op::Concatenate { .. } => Role::Reduction,
-        Op::Parameter { .. }
-        | Op::Constant(_)
-        | Op::DynamicSlice { .. }
-        | Op::DynamicUpdateSlice
-        | Op::ArgReduce { .. }
-        | Op::ReduceWindow { .. }
-        | Op::SelectAndScatter { .. }
-        | Op::Dot(_)
-        | Op::Convolution(_)
-        | Op::Gather(_)
-        | Op::Scatter(_)
-        | Op::Sort { .. }
-        | Op::While { .. }
-        | Op::If { .. }
-        | Op::Call { .. }
-        | Op::RandomBits { .. } => Role::Kernel,
+    match op.class() {
+        OpClass::Source => {
+            let is_immediate = matches!(op, Op::Constant(tensor) if is_immediate(tensor));
+            if is_immediate || matches!(op, Op::Iota { .. }) { Role::Fusible } else { Role::Kernel }
+        }
+        OpClass::Elementwise if matches!(op, Op::Bitcast(_)) => Role::Alias,
+        OpClass::Elementwise | OpClass::View => Role::Fusible,
+        // Joins write several loops into one result; their operands need not be stored.
+        OpClass::Reduction | OpClass::Join => Role::Reduction,
+        OpClass::Barrier => Role::Alias,
+        OpClass::Whole | OpClass::Control => Role::Kernel,
     }
 }
 

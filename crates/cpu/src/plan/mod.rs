@@ -25,7 +25,7 @@ mod steps;
 pub(crate) use memory::Place;
 pub(crate) use prepare::prepare as prepared_graph;
 pub(crate) use steady::SteadyWeights;
-pub(crate) use steps::{KernelStep, LoopStep, Pooling, Step};
+pub(crate) use steps::{AttentionCall, KernelStep, LoopStep, Pooling, Step};
 
 use kernel::BufferId;
 use octant_graph::{Graph, HostTensor, Shape, ValueId};

@@ -1,6 +1,6 @@
 //! What happens to a graph before it is planned: what the planner need not know is expressed in other operations.
 
-use crate::run::AttentionCall;
+use super::steps::AttentionCall;
 use octant_graph::{Binary, Graph, GraphBuilder, KernelHint, Node, Op, Reduction, ValueId, Window, passes};
 use std::collections::HashMap;
 

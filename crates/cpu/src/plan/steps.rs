@@ -3,7 +3,7 @@
 use super::Plan;
 use super::kernel::{BufferId, Loop, Source};
 use super::nest::Nest;
-use octant_graph::{Op, Shape, Window};
+use octant_graph::{AttentionKernel, DType, KernelHint, Op, Shape, Window};
 
 /// One thing to do; steps run one after another, each on all threads.
 #[allow(clippy::large_enum_variant, reason = "a plan has a few thousand at most, and they are never copied")]
@@ -190,5 +190,21 @@ impl Step {
             Step::If { .. } => ("if".into(), String::new()),
             Step::Copy { bytes, .. } => (format!("copy of {bytes} bytes"), String::new()),
         }
+    }
+}
+
+/// An attention or its gradient.
+pub(crate) struct AttentionCall {
+    pub kernel: AttentionKernel,
+    pub is_gradient: bool,
+}
+
+impl AttentionCall {
+    /// The call of a hint; none for kernels and types that the engine computes by the body.
+    pub fn of(hint: &KernelHint) -> Option<AttentionCall> {
+        let kernel = AttentionKernel::decode(hint)?;
+        let sizes = [kernel.batch, kernel.queries, kernel.keys, kernel.heads, kernel.features];
+        let known = matches!(kernel.dtype, DType::F32 | DType::BF16) && sizes.iter().all(|&size| size > 0);
+        known.then(|| AttentionCall { kernel, is_gradient: hint.name == AttentionKernel::BACKWARD })
     }
 }

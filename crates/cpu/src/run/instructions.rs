@@ -6,13 +6,12 @@ mod binary;
 mod choice;
 mod convert;
 mod folding;
-mod fused;
 mod rows;
 mod unary;
 
+pub(crate) use choice::{multiply, multiply_add};
 pub(crate) use convert::{narrow, widen};
 pub(crate) use folding::{FoldRows, RowsToFold, combine, fold_rows, identity};
-pub(crate) use fused::{multiply, multiply_add};
 pub(crate) use rows::{BytesToStream, MoveRows, RowSteps, RowsToMove, Stream, load_rows, store_rows, stream};
 
 use crate::plan::kernel::{Code, Lane};
@@ -41,9 +40,9 @@ pub(crate) fn select(simd: Simd, code: Code, lane: Lane) -> Run {
         Code::Compare(comparison) => choice::select_compare(simd, comparison, lane),
         Code::Select => choice::select_choice(simd, lane),
         Code::Clamp => choice::select_clamp(simd, lane),
-        Code::MultiplyAdd => fused::multiply_add(simd),
-        Code::MultiplySubtract => fused::multiply_subtract(simd),
-        Code::SubtractProduct => fused::subtract_product(simd),
+        Code::MultiplyAdd => choice::multiply_add(simd),
+        Code::MultiplySubtract => choice::multiply_subtract(simd),
+        Code::SubtractProduct => choice::subtract_product(simd),
         Code::Convert(to) => convert::select_convert(simd, lane, to),
         Code::Round(dtype) => convert::select_round(simd, dtype, lane),
     }

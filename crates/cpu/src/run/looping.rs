@@ -1,15 +1,15 @@
 //! Running fused loops: blocks of rows × columns through registers that stay in the first-level cache.
 //!
 //! A loop is prepared once ([`PreparedLoop`]): `registers` decides where every register lies, `sequence` takes a task through
-//! its blocks, `place` knows where those lie, `block` runs one through the registers, `native` without leaving the vector
+//! its blocks, `address` knows where those lie, `block` runs one through the registers, `native` without leaving the vector
 //! registers, `ahead` fetches what the next block reads, `transfer` moves operands that do not lie in order, `fold` sums and
 //! returns what is summed.
 
+mod address;
 mod ahead;
 mod block;
 mod fold;
 mod native;
-mod place;
 mod registers;
 mod sequence;
 mod transfer;
@@ -22,11 +22,11 @@ use crate::plan::kernel::{Lane, Loop, Operand, Register, Source};
 use crate::plan::nest::{BLOCK, Nest};
 use crate::simd::Simd;
 use ahead::Fetched;
+use block::BlockRange;
 use block::{Block, Workspace};
 use fold::PreparedFold;
 use native::{Native, Outline};
 use octant_graph::DType;
-use place::BlockPlace;
 use registers::{RegisterFill, fill, lies_in_order, place_registers};
 
 /// Loops with fewer elements run on the calling thread: waking another costs more.
@@ -201,7 +201,7 @@ impl PreparedLoop {
                 let rows = if column == 0 { nest.rows_per_block.min((end - at) / nest.columns).max(1) } else { 1 };
                 let columns = nest.columns_per_block.min(nest.columns - column).min(end - at);
                 at += rows * columns;
-                (columns > 0).then_some(BlockPlace { outer: 0, middle: 0, row, column, rows, columns })
+                (columns > 0).then_some(BlockRange { outer: 0, middle: 0, row, column, rows, columns })
             });
             Block::new(self, memory, workspace).blocks(positions);
             self.finish_streams();

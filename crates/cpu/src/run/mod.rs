@@ -6,7 +6,6 @@ mod kernels;
 mod looping;
 mod memory;
 
-pub(crate) use kernels::AttentionCall;
 pub(crate) use memory::Memory;
 
 use crate::kernels::Machine;

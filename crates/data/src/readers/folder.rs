@@ -10,6 +10,8 @@ pub struct FolderDataset {
     samples: Vec<(PathBuf, u32)>,
     classes: Vec<String>,
     options: DecodeOptions,
+    /// Files that were left out, each with the reason.
+    unread: Vec<String>,
 }
 
 impl FolderDataset {
@@ -17,16 +19,18 @@ impl FolderDataset {
     pub fn open(root: impl AsRef<Path>, options: DecodeOptions) -> Result<FolderDataset, DataError> {
         let root = root.as_ref();
         let folders: Vec<PathBuf> = listing::entries(root)?.into_iter().filter(|path| path.is_dir()).collect();
-        let (mut samples, mut classes) = (Vec::new(), Vec::new());
+        let (mut samples, mut classes, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for folder in folders {
             let class = classes.len() as u32;
-            samples.extend(listing::images_below(&folder)?.into_iter().map(|path| (path, class)));
+            let (images, others) = listing::walk(&folder)?;
+            samples.extend(images.into_iter().map(|path| (path, class)));
+            unread.extend(others);
             classes.push(folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
         if samples.is_empty() {
             return Err(DataError::malformed(root, "there are no class folders with images in it"));
         }
-        Ok(FolderDataset { samples, classes, options })
+        Ok(FolderDataset { samples, classes, options, unread })
     }
 
     /// The `train` or the `val`/`test` folder of `root`; `root` itself when it has neither.
@@ -68,7 +72,33 @@ impl Dataset for FolderDataset {
         &self.classes
     }
 
+    fn left_out(&self) -> Vec<String> {
+        self.unread.clone()
+    }
+
     fn location(&self, index: usize) -> String {
         self.samples[index].0.display().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write_png_u8;
+    use octant_imaging::Image;
+
+    #[test]
+    fn images_of_formats_that_are_not_read_were_passed_over_in_silence() {
+        let folder = tempfile::tempdir().unwrap();
+        let class = folder.path().join("cat");
+        std::fs::create_dir(&class).unwrap();
+        write_png_u8(class.join("a.png"), &Image::filled(2, 2, 3, 9)).unwrap();
+        for name in ["b.gif", "c.HEIC", "notes.txt"] {
+            std::fs::write(class.join(name), "x").unwrap();
+        }
+        let set = FolderDataset::open(folder.path(), DecodeOptions::default()).unwrap();
+        let lines = set.left_out();
+        assert!(set.len() == 1 && lines.len() == 2, "{lines:?}");
+        assert!(lines[0].contains("b.gif") && lines[1].contains("c.HEIC"), "{lines:?}");
     }
 }

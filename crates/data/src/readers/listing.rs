@@ -17,20 +17,30 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 
 /// The images in a folder and in the folders below it, in the order of names.
 pub fn images_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let mut images = Vec::new();
+    Ok(walk(folder)?.0)
+}
+
+/// The images in a folder and in the folders below it, in the order of names; and a line for each image of a format that
+/// is not read. Whatever else lies there is passed over in silence.
+pub(crate) fn walk(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), DataError> {
+    const UNREAD: [&str; 8] = ["gif", "heic", "heif", "avif", "jp2", "jxl", "ppm", "pgm"];
+    let (mut images, mut unread) = (Vec::new(), Vec::new());
     let mut open = vec![folder.to_path_buf()];
     while let Some(next) = open.pop() {
         for path in entries(&next)? {
+            let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
             // Links to folders are not followed: they may lead back up.
             if path.is_dir() && !path.is_symlink() {
                 open.push(path);
             } else if Format::has_image_extension(&path) {
                 images.push(path);
+            } else if extension.is_some_and(|extension| UNREAD.contains(&extension.as_str())) {
+                unread.push(format!("{}: this format is not read; convert it to PNG or JPEG", path.display()));
             }
         }
     }
     images.sort();
-    Ok(images)
+    Ok((images, unread))
 }
 
 /// The names in a list file: one per line, blank lines left out.

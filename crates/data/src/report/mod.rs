@@ -1,6 +1,5 @@
 //! Looking at a data set as a whole: is it sound, what is in it, what does it look like.
 
-mod font;
 mod sheet;
 mod stats;
 mod survey;

@@ -1,10 +1,8 @@
 //! A contact sheet: samples in a grid, with their labels, masks and boxes.
 
-use super::font;
 use crate::{DataError, Dataset, LabeledBox, Sample, Target};
-use octant_imaging::Image;
 use octant_imaging::resize::{Method, Resizable, resize_with_pad};
-use octant_imaging::{Filter, Semantics};
+use octant_imaging::{Filter, Image, Semantics, font};
 
 /// What the sheet looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +24,7 @@ impl Default for SheetOptions {
 }
 
 /// Space below an image for its label.
-const LABEL: usize = font::HEIGHT + 4;
+const LABEL: usize = HEIGHT + 4;
 const GAP: usize = 2;
 
 /// Samples at equal distances over the whole set, as an RGB image. Samples that cannot be read are named in place.
@@ -48,7 +46,7 @@ pub fn contact_sheet(dataset: &dyn Dataset, options: SheetOptions) -> Result<Ima
             }
             Err(_) => "unreadable".to_string(),
         };
-        font::write_text(&mut sheet, &label, top + options.cell + 2, left + 1, options.cell);
+        write_text(&mut sheet, &label, top + options.cell + 2, left + 1, options.cell);
     }
     Ok(sheet)
 }
@@ -133,4 +131,20 @@ fn paste(sheet: &mut Image<u8>, cell: &Image<u8>, top: usize, left: usize) {
     for row in 0..cell.height() {
         sheet.row_mut(top + row)[left * 3..][..cell.stride()].copy_from_slice(cell.row(row));
     }
+}
+
+/// The height of a line.
+pub(super) const HEIGHT: usize = 13;
+
+/// Writes white text; what does not fit is cut off.
+pub(super) fn write_text(image: &mut Image<u8>, text: &str, top: usize, left: usize, room: usize) {
+    let (channels, size) = (image.channels(), HEIGHT as f32);
+    font::draw(&font::fitted(text, size, room as f32), size, |column, row, share| {
+        let (Ok(y), Ok(x)) = (usize::try_from(top as i32 + row), usize::try_from(left as i32 + column)) else { return };
+        if y < image.height() && x < image.width() {
+            for value in &mut image.row_mut(y)[x * channels..][..channels] {
+                *value = (*value as f32 + (230.0 - *value as f32) * share) as u8;
+            }
+        }
+    });
 }

@@ -9,7 +9,6 @@
 mod activation;
 mod attention;
 mod interpolate;
-mod lookup;
 mod normalize;
 mod pool;
 mod random;

@@ -13,7 +13,6 @@ mod index;
 mod movement;
 mod numbers;
 mod places;
-mod random;
 mod reduce;
 mod window;
 
@@ -152,7 +151,7 @@ fn apply(graph: &Graph, node: &Node, operands: &[&HostTensor]) -> Result<Vec<Hos
         }
         Op::Call { body, .. } => return run(body, operands),
         Op::Barrier => return Ok(operands.iter().map(|&operand| operand.clone()).collect()),
-        Op::RandomBits { dims } => random::random_bits(operands[0], dims),
+        Op::RandomBits { dims } => numbers::random_bits(operands[0], dims),
     };
     Ok(vec![result])
 }

@@ -78,7 +78,7 @@ pub(crate) fn pull_back(op: &Op, step: &Step) -> Gradients {
         Op::ArgReduce { axis, .. } => reduce::gradient::arg_reduce(*axis, step),
         Op::ReduceWindow { kind, window } => window::gradient::reduce_window(*kind, window, step),
         Op::SelectAndScatter { window } => window::gradient::select_and_scatter(window, step),
-        Op::Dot(dot) => contract::gradient::dot(dot, step),
+        Op::Dot(dot) => contract::dot(dot, step),
         Op::Convolution(conv) => convolution::gradient::convolution(conv, step),
         Op::Gather(gather) => index::gradient::gather(gather, step),
         Op::Scatter(scatter) => index::gradient::scatter(scatter, step),

@@ -13,6 +13,7 @@ mod conv;
 mod movement;
 mod regions;
 mod roles;
+mod values;
 
 use crate::{Graph, Op, Shape};
 

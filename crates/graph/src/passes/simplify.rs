@@ -3,7 +3,7 @@
 mod arithmetic;
 mod movement;
 
-use crate::{Graph, GraphBuilder, Op, Shape, ValueId};
+use crate::{Graph, GraphBuilder, Op, OpClass, Shape, ValueId};
 use std::sync::Arc;
 
 /// Replaces operations by simpler ones with the same result.
@@ -54,11 +54,11 @@ impl Site<'_> {
             Op::Reduce { .. } if self.shape(operands[0]).elements() == shape.elements() => {
                 self.reduce_of_one(operands[0], shape)
             }
-            Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::RandomBits { .. } => None,
-            Op::Compare(_) | Op::Clamp | Op::Reduce { .. } | Op::ArgReduce { .. } | Op::Sort { .. } => None,
-            Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::Dot(_) | Op::Convolution(_) => None,
-            Op::Gather(_) | Op::Scatter(_) => None,
-            Op::While { .. } | Op::If { .. } | Op::Call { .. } | Op::Barrier => None,
+            // No rule of its own.
+            op => match op.class() {
+                OpClass::Source | OpClass::Elementwise | OpClass::View | OpClass::Join | OpClass::Reduction => None,
+                OpClass::Whole | OpClass::Control | OpClass::Barrier => None,
+            },
         };
         simpler.or_else(|| self.before_moving(op, operands, shape))
     }

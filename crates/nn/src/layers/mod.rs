@@ -3,18 +3,16 @@
 //! A layer is written where it is used, `Conv2d::new(64, 3).stride(2).apply(&cx.at("conv1"), &x)`; its defaults are
 //! PyTorch's. Nothing is stored: the scope's path is the identity of the variables.
 
-mod attention;
 mod conv;
 mod dense;
-mod drop;
 mod norm;
 mod resample;
 mod squeeze;
 
-pub use attention::SelfAttention;
 pub use conv::{Conv2d, ConvTranspose2d, Padding};
 pub use dense::Dense;
-pub use drop::{dropout, stochastic_depth};
+pub use dense::SelfAttention;
 pub use norm::{BatchNorm, PendingNorm, group_norm, instance_norm, layer_norm};
 pub use resample::{pixel_shuffle, reflection_pad};
 pub use squeeze::SqueezeExcite;
+pub use squeeze::{dropout, stochastic_depth};

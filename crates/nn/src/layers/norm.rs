@@ -1,7 +1,6 @@
 //! Norms with learned scale and shift. Statistics are f32 whatever the precision.
 
 mod pending;
-mod shift;
 
 pub use pending::PendingNorm;
 
@@ -115,7 +114,7 @@ impl BatchNorm {
 
 /// The bias that statistics of the batch cancel, split off; running ones do not cancel it.
 fn without_bias(cx: &Scope, x: &Tensor) -> (Tensor, Option<Tensor>) {
-    if groups(cx, x).is_some() { shift::split(x) } else { (x.clone(), None) }
+    if groups(cx, x).is_some() { pending::split(x) } else { (x.clone(), None) }
 }
 
 /// `(x - mean) · factor + shift`, all of which broadcast against the grouped images.
@@ -178,7 +177,7 @@ pub fn layer_norm(cx: &Scope, x: &Tensor, epsilon: f64) -> Tensor {
 /// Without learned scale and shift, PyTorch's default.
 pub fn instance_norm(cx: &Scope, x: &Tensor, epsilon: f64) -> Tensor {
     let _scope = cx.enter();
-    let (x, _) = shift::split(x);
+    let (x, _) = pending::split(x);
     x.standardize(&[1, 2], epsilon)
 }
 

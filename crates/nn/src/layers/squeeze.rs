@@ -1,6 +1,7 @@
-//! Squeeze and excitation (Hu et al., 2017): channels weighted by what the whole image shows.
+//! Squeeze-and-excitation, and dropping of values and paths.
 
-use crate::{Border, Fans, Init, Scope, init, layers::Dense};
+use crate::layers::Dense;
+use crate::{Border, Fans, Init, Scope, init};
 use octant_graph::Tensor;
 
 /// Two 1×1 convolutions over the mean of every channel; their names differ among references.
@@ -48,5 +49,25 @@ impl SqueezeExcite {
         let weights = dense(x.channels()).apply(&cx.at(self.names[1]), &(self.activation)(&reduced));
         let _scope = cx.enter();
         x * (self.gate)(&weights).reshape(&[x.dim(0), 1, 1, x.channels()])
+    }
+}
+
+/// Zeros elements with probability `rate` and scales the rest.
+pub fn dropout(cx: &Scope, x: &Tensor, rate: f64) -> Tensor {
+    let _scope = cx.enter();
+    match cx.random_key() {
+        Some(key) if rate > 0.0 => x.dropout(rate, &key, x.dims()),
+        _ => x.clone(),
+    }
+}
+
+/// Drops the residual branch `x` of whole samples with probability `rate` and scales it for the others.
+pub fn stochastic_depth(cx: &Scope, x: &Tensor, rate: f64) -> Tensor {
+    let _scope = cx.enter();
+    let mut per_sample = vec![1; x.rank()];
+    per_sample[0] = x.dim(0);
+    match cx.random_key() {
+        Some(key) if rate > 0.0 => x.dropout(rate, &key, &per_sample),
+        _ => x.clone(),
     }
 }

@@ -1,4 +1,4 @@
-//! Losses over classes.
+//! Losses of classes, of values, and of adversarial networks.
 
 use super::sample_axes;
 use octant_graph::{DType, Tensor};
@@ -48,4 +48,86 @@ pub fn focal(logits: &Tensor, targets: &Tensor, alpha: f64, gamma: f64) -> Tenso
 fn element_losses(logits: &Tensor, targets: &Tensor) -> Tensor {
     let logits = logits.convert(DType::F32);
     logits.softplus() - &logits * targets.convert(DType::F32)
+}
+
+/// The squared distance.
+pub fn squared_error(values: &Tensor, targets: &Tensor) -> Tensor {
+    per_sample(&distance(values, targets).square())
+}
+
+/// The absolute distance.
+pub fn absolute_error(values: &Tensor, targets: &Tensor) -> Tensor {
+    per_sample(&distance(values, targets).abs())
+}
+
+/// Huber's loss: half the square up to `delta`, a straight line beyond.
+pub fn huber(values: &Tensor, targets: &Tensor, delta: f64) -> Tensor {
+    let magnitude = distance(values, targets).abs();
+    let near = magnitude.less_equal(&magnitude.scalar_like(delta));
+    per_sample(&near.select(&(magnitude.square() * 0.5), &((&magnitude - 0.5 * delta) * delta)))
+}
+
+/// 1 − structural similarity of images whose values span `range`.
+pub fn dissimilarity(values: &Tensor, targets: &Tensor, range: f64) -> Tensor {
+    1.0 - values.ssim(targets, range)
+}
+
+fn distance(values: &Tensor, targets: &Tensor) -> Tensor {
+    values.convert(DType::F32) - targets.convert(DType::F32)
+}
+
+fn per_sample(losses: &Tensor) -> Tensor {
+    losses.mean(&sample_axes(losses))
+}
+
+/// What a judgment costs the discriminator and the generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GanLoss {
+    /// Binary cross-entropy (Goodfellow et al., 2014), the generator's without saturation.
+    Vanilla,
+    /// Squared distance from 1 and 0 (Mao et al., 2017).
+    LeastSquares,
+    /// A margin of 1 on both sides (Lim and Ye, 2017).
+    Hinge,
+    /// The difference of means (Arjovsky et al., 2017); wants a [`gradient_penalty`].
+    Wasserstein,
+}
+
+impl GanLoss {
+    /// What the discriminator pays for its judgment of real, or of made images.
+    pub fn judged(self, logits: &Tensor, real: bool) -> Tensor {
+        let logits = logits.convert(DType::F32);
+        let losses = match (self, real) {
+            (GanLoss::Vanilla, true) => (-&logits).softplus(),
+            (GanLoss::Vanilla, false) => logits.softplus(),
+            (GanLoss::LeastSquares, true) => (&logits - 1.0).square(),
+            (GanLoss::LeastSquares, false) => logits.square(),
+            (GanLoss::Hinge, true) => (1.0 - &logits).relu(),
+            (GanLoss::Hinge, false) => (1.0 + &logits).relu(),
+            (GanLoss::Wasserstein, true) => -&logits,
+            (GanLoss::Wasserstein, false) => logits,
+        };
+        losses.mean(&sample_axes(&losses))
+    }
+
+    /// What the generator pays for the judgment of what it made.
+    pub fn fooled(self, logits: &Tensor) -> Tensor {
+        match self {
+            GanLoss::Vanilla | GanLoss::LeastSquares => self.judged(logits, true),
+            GanLoss::Hinge | GanLoss::Wasserstein => GanLoss::Wasserstein.judged(logits, true),
+        }
+    }
+}
+
+/// How far the critic's slope is from 1 between real and made images (Gulrajani et al., 2017): `(‖∇‖ − 1)²` per sample. The
+/// positions in between are `share · real + (1 − share) · made`, with shares of `[n, 1, 1, 1]`. It is a function of the
+/// critic's gradient, so minimizing it takes a gradient of a gradient.
+pub fn gradient_penalty(critic: impl Fn(&Tensor) -> Tensor, real: &Tensor, made: &Tensor, share: &Tensor) -> Tensor {
+    let (real, made) = (real.convert(DType::F32), made.convert(DType::F32));
+    let between = (share * real + (1.0 - share) * made).stop_gradient();
+    let judged = critic(&between).convert(DType::F32).sum_all();
+    let slope = between.trace().gradients(&judged, std::slice::from_ref(&between)).swap_remove(0);
+    // A slope of exactly 0 would have no gradient.
+    let norm = (slope.square().sum(&sample_axes(&slope)) + 1e-16).sqrt();
+    (norm - 1.0).square()
 }

@@ -1,15 +1,13 @@
 //! Losses. Each returns one value per sample (f32, `[n]`); [`mean`] turns them into the loss of the batch, leaving out
 //! samples that only pad it.
 
-mod adversarial;
 mod classification;
 pub mod detection;
-mod regression;
 mod segmentation;
 
-pub use adversarial::{GanLoss, gradient_penalty};
+pub use classification::{GanLoss, gradient_penalty};
+pub use classification::{absolute_error, dissimilarity, huber, squared_error};
 pub use classification::{binary_cross_entropy, cross_entropy, focal, soft_cross_entropy};
-pub use regression::{absolute_error, dissimilarity, huber, squared_error};
 pub use segmentation::{binary_cross_entropy_map, dice, sls_iou, soft_iou};
 
 use octant_graph::{DType, Tensor};

@@ -1,4 +1,4 @@
-//! Gradient clipping.
+//! Bounds on gradients, and moving averages of weights.
 
 use octant_graph::Tensor;
 
@@ -20,4 +20,10 @@ pub fn clip_by_norm(gradients: &[Tensor], largest: f64) -> (Vec<Tensor>, Tensor)
 pub fn clip_by_value(gradients: &[Tensor], largest: f64) -> Vec<Tensor> {
     let clip = |gradient: &Tensor| gradient.clamp(&gradient.scalar_like(-largest), &gradient.scalar_like(largest));
     gradients.iter().map(clip).collect()
+}
+
+/// The exponential moving average after a step: `average · decay + value · (1 - decay)`. `decay` is a scalar of the graph,
+/// so that it can grow over the first steps without a new program.
+pub fn moving_average(average: &Tensor, value: &Tensor, decay: &Tensor) -> Tensor {
+    average + (value - average) * (1.0 - decay)
 }

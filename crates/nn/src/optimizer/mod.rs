@@ -18,12 +18,11 @@
 //! ```
 
 mod adaptive;
-mod average;
 mod clip;
 mod momentum;
 
 pub use adaptive::{Adagrad, Adam, Lamb, RmsProp};
-pub use average::moving_average;
+pub use clip::moving_average;
 pub use clip::{clip_by_norm, clip_by_value, global_norm};
 pub use momentum::{Lion, Sgd};
 

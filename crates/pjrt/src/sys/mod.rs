@@ -21,9 +21,7 @@ mod buffer;
 mod client;
 mod device;
 mod executable;
-mod gpu;
 mod profiler;
-mod topology;
 
 #[cfg(test)]
 mod layout_tests;
@@ -35,9 +33,7 @@ pub use buffer::*;
 pub use client::*;
 pub use device::*;
 pub use executable::*;
-pub use gpu::*;
 pub use profiler::*;
-pub use topology::*;
 
 /// The major version of the interface that Octant speaks.
 pub const MAJOR: i32 = 0;

@@ -2,8 +2,7 @@
 
 use super::reduce;
 use crate::function::{Function, Named};
-use crate::module::quoted;
-use crate::types::{self, join};
+use crate::types::{self, join, quoted};
 use octant_graph::{HostTensor, KernelHint, Shape};
 
 /// A call by its hint: StableHLO's own form for it, or a custom call. None if the program does not know the kernel.

@@ -11,7 +11,6 @@ mod reduce;
 mod window;
 
 use crate::function::{Function, Named};
-use crate::module;
 use octant_graph::{Graph, Node, Op, Shape, ValueId};
 
 /// Writes one node of a graph; returns the names of its results.
@@ -57,7 +56,10 @@ pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Name
             let hint = kernel.as_deref();
             return match hint.and_then(|hint| custom_call::known(f, hint, x, shapes)) {
                 Some(results) => results,
-                None => module::lower_call(f, &node.path, body, operands, shapes),
+                None => {
+                    let name = f.outlined(&node.path, &body.input_shapes(), |inner, inputs| inner.graph(body, inputs));
+                    f.call(&name, operands, shapes)
+                }
             };
         }
         Op::Barrier => return control::barrier(f, operands),
@@ -71,4 +73,28 @@ pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Name
 fn is_from_integers(graph: &Graph, value: ValueId) -> bool {
     let node = graph.producer(value);
     matches!(node.op, Op::Convert(to) if to.is_float() && !graph.shape(node.inputs[0]).dtype().is_float())
+}
+
+impl Function<'_> {
+    /// Writes a graph over these values.
+    pub fn graph(&mut self, graph: &Graph, inputs: &[Named]) -> Vec<Named> {
+        let mut values: Vec<Option<Named>> = vec![None; graph.values().len()];
+        for (&id, input) in graph.inputs().iter().zip(inputs) {
+            values[id.index()] = Some(input.clone());
+        }
+        const MADE: &str = "a value is made before it is used";
+        let outer = self.set_path(&"".into());
+        for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
+            let operands: Vec<Named> =
+                node.inputs.iter().map(|input| values[input.index()].clone().expect(MADE)).collect();
+            let shapes: Vec<&Shape> = node.outputs.iter().map(|&output| graph.shape(output)).collect();
+            self.set_path(if node.path.is_empty() { &outer } else { &node.path });
+            let results = lower_node(self, graph, node, &operands, &shapes);
+            for (output, result) in node.outputs.iter().zip(results) {
+                values[output.index()] = Some(result);
+            }
+        }
+        self.set_path(&outer);
+        graph.outputs().iter().map(|output| values[output.index()].clone().expect(MADE)).collect()
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::movement;
 use crate::function::{Function, Named};
-use crate::{module, types};
+use crate::types;
 use octant_graph::{DType, Shape};
 
 const ROTATIONS: [u32; 8] = [13, 15, 26, 6, 17, 29, 16, 24];
@@ -12,8 +12,8 @@ const PARITY: u32 = 0x1BD1_1BDA;
 pub fn random_bits(f: &mut Function, key: &Named, dims: &[usize]) -> Named {
     let shape = Shape::new(DType::U32, dims);
     let inputs = [key.shape.clone()];
-    let name = f.module.function("threefry", &inputs, |f, arguments| vec![words(f, &arguments[0], &shape)]);
-    module::call(f, &name, std::slice::from_ref(key), &[&shape]).remove(0)
+    let name = f.outlined("threefry", &inputs, |f, arguments| vec![words(f, &arguments[0], &shape)]);
+    f.call(&name, std::slice::from_ref(key), &[&shape]).remove(0)
 }
 
 /// The first word of the block of every counter.

@@ -103,7 +103,8 @@ impl Times {
 /// Where the time of a run goes, over all epochs so far: one that is a little different does not change the answer.
 pub(super) struct Bottleneck {
     spent: [Duration; PARTS.len()],
-    named: usize,
+    /// The part that was named last.
+    named: Option<usize>,
     may_add_workers: bool,
 }
 
@@ -116,7 +117,7 @@ impl Bottleneck {
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
         // 0 stands for one per core, and more than that would only take turns.
         let may_add_workers = workers != 0 && workers < cores;
-        Bottleneck { spent: Default::default(), named: 0, may_add_workers }
+        Bottleneck { spent: Default::default(), named: None, may_add_workers }
     }
 
     /// Adds an epoch, and says what bounds the run in a sentence with the measured share.
@@ -127,18 +128,17 @@ impl Bottleneck {
         let total: f64 = self.spent.iter().map(Duration::as_secs_f64).sum();
         let share = |part: usize| self.spent[part].as_secs_f64() / total.max(1e-9);
         let largest = (0..PARTS.len()).max_by(|&a, &b| share(a).total_cmp(&share(b))).unwrap_or(0);
-        if share(largest) > share(self.named) + MARGIN {
-            self.named = largest;
-        }
-        let others = (0..PARTS.len()).filter(|&part| part != self.named && share(part) >= 0.01);
+        let named = self.named.filter(|&named| share(largest) <= share(named) + MARGIN).unwrap_or(largest);
+        self.named = Some(named);
+        let others = (0..PARTS.len()).filter(|&part| part != named && share(part) >= 0.01);
         let others: String = others.map(|part| format!(", {} {:.0} %", PARTS[part], 100.0 * share(part))).collect();
-        let remedy = match PARTS[self.named] {
+        let remedy = match PARTS[named] {
             "input" if self.may_add_workers => "; more `workers`, `cache = \"ram\"` or smaller images would help",
             "input" => "; `cache = \"ram\"` or smaller images would help",
             "checkpoints" => "; `checkpoint_every` less often would help",
             _ => "",
         };
-        format!("bound by {} ({:.0} % of the time{others}){remedy}", PARTS[self.named], 100.0 * share(self.named))
+        format!("bound by {} ({:.0} % of the time{others}){remedy}", PARTS[named], 100.0 * share(named))
     }
 }
 
@@ -210,6 +210,12 @@ mod tests {
         }
         let verdict = (0..20).map(|_| bottleneck.verdict(&epoch(100, 95))).last().unwrap_or_default();
         assert!(verdict.starts_with("bound by input ("), "{verdict}");
+    }
+
+    #[test]
+    fn the_first_epoch_named_the_device_where_input_took_longer() {
+        let verdict = Bottleneck::new(1).verdict(&epoch(100, 54));
+        assert!(verdict.starts_with("bound by input (54 % of the time, device 46 %)"), "{verdict}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a step does after its updates: moving averages, and the sums with their watch.
 
 use super::StepPlan;
-use super::update::{Layout, gated};
-use crate::state::Role;
+use super::layout::{Layout, Role};
+use super::update::gated;
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::optimizer::moving_average;
 use octant_nn::{Variable, VariableSpec};

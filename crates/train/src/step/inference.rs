@@ -1,10 +1,14 @@
-//! Steps that do not learn: counting and answering.
+//! Programs that do not learn: evaluation, prediction, and the gradients of a step by themselves.
 
+use super::rules::Rules;
+use super::update::gradients_of;
 use super::{StepPlan, TracedStep, batch, order, program};
 use crate::TrainError;
 use octant_graph::{DType, Shape, Tensor, Trace};
-use octant_nn::{Context, Mode};
+use octant_nn::{Context, Mode, Objective};
 use octant_runtime::Program;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Traces the step that only counts. Its inputs are the variables (read), the sums (updated) and the batch; its outputs
 /// are the sums, the loss and, where the task has an observer, the predictions.
@@ -38,4 +42,29 @@ pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let order = order(&trace, &inputs);
     let program = Program::new("prediction", trace.finish(&[output])?.with_inputs_ordered(&order));
     Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new(), sums: 0 })
+}
+
+/// Traces the gradients of a step that learns, before they are accumulated and clipped. Its inputs are the variables, the
+/// batch and the step's key. Its outputs are the gradients of the parameters that learn, whose numbers come with it. All of
+/// them are taken at the weights before the step, also where a step has several updates.
+pub fn gradients(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError> {
+    let trace = Trace::new();
+    let (batch_inputs, batch) = batch(&trace, plan);
+    let key = trace.input("key", Shape::new(DType::U32, [2]));
+    let context = Context::new(&trace, Mode::Train(plan.training(&key)), plan.step.precision);
+    let early = Rc::new(RefCell::new(Vec::<Objective>::new()));
+    let collected = early.clone();
+    context.on_minimize(move |_, objectives| collected.borrow_mut().extend_from_slice(objectives));
+    let outcome = plan.task.outcome(&context, &batch);
+    let objectives = [early.take(), outcome.objectives].concat();
+    let variables = context.variables();
+    let learned = Rules::of(plan).learned(&variables, &objectives);
+    let outputs = gradients_of(&trace, &variables, &learned, &objectives);
+    let position = variables.len();
+    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain(batch_inputs).chain([key]).collect();
+    let mut program = program("gradients", trace, &inputs, &outputs, position..position, plan)?;
+    program.donated.clear();
+    let specs = variables.into_iter().map(|variable| variable.spec).collect();
+    let numbers = learned.into_iter().map(|(_, index)| index).collect();
+    Ok((TracedStep { program, variables: specs, entries: Vec::new(), sums: 0 }, numbers))
 }

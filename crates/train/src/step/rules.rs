@@ -1,7 +1,8 @@
 //! What a phase says about every parameter: whether it learns, how fast, and how it decays.
 
-use super::{Clip, OnNan, StepPlan};
-use crate::phase::{Group, PhaseOptions, is_under, layer_scale};
+use super::phase_options::{Clip, Group, PhaseOptions};
+use super::trainable::{is_under, layer_scale};
+use super::{OnNan, StepPlan};
 use octant_graph::{DType, Tensor};
 use octant_nn::optimizer::{clip_by_norm, clip_by_value};
 use octant_nn::{Kind, Objective, Optimizer, Variable, VariableSpec};

@@ -1,42 +1,11 @@
 //! Updates: from losses to moved parameters. A step has one at its end, and any number before it where a task asks for them.
 
 use super::StepPlan;
+use super::layout::{Layout, Role};
 use super::rules::Rules;
-use crate::state::{Entry, Role};
-use octant_graph::{DType, Shape, Tensor, Trace};
+use octant_graph::{DType, Tensor, Trace};
 use octant_nn::optimizer::{Update, global_norm};
 use octant_nn::{Context, Kind, Objective, Variable, VariableSpec};
-
-/// The state's inputs and outputs as they are collected.
-#[derive(Default)]
-pub(super) struct Layout {
-    pub entries: Vec<Entry>,
-    pub inputs: Vec<Tensor>,
-    pub outputs: Vec<Tensor>,
-}
-
-impl Layout {
-    /// Adds an entry; its output is its input until it is set.
-    pub fn add(&mut self, trace: &Trace, name: String, role: Role, shape: &Shape, initial: f64) -> usize {
-        let input = trace.input(&name, shape.clone());
-        self.entries.push(Entry { name, role, shape: shape.clone(), initial });
-        self.inputs.push(input.clone());
-        self.outputs.push(input);
-        self.entries.len() - 1
-    }
-
-    /// The entry of that name, added unless it is there.
-    fn entry(&mut self, trace: &Trace, name: String, role: Role, shape: &Shape, initial: f64) -> usize {
-        let there = self.entries.iter().position(|entry| entry.name == name);
-        there.unwrap_or_else(|| self.add(trace, name, role, shape, initial))
-    }
-
-    pub fn append(&mut self, other: Layout) {
-        self.entries.extend(other.entries);
-        self.inputs.extend(other.inputs);
-        self.outputs.extend(other.outputs);
-    }
-}
 
 /// The updates of one step, in order.
 pub(super) struct Updates {
@@ -110,7 +79,7 @@ impl Updates {
         }
         let variables = cx.variables();
         let learned = self.rules.learned(&variables, objectives);
-        let gradients = gradients(&self.trace, &variables, &learned, objectives);
+        let gradients = gradients_of(&self.trace, &variables, &learned, objectives);
         let own = finite(objectives, self.rules.skips_bad.then_some(&gradients[..]));
         let finite = self.finite.take().map_or(own.clone(), |before| before.and(&own));
         self.finite = Some(finite.clone());
@@ -211,7 +180,7 @@ impl Updates {
 }
 
 /// The gradients of what each objective moves, at the values that the trace reads now.
-pub(super) fn gradients(
+pub(super) fn gradients_of(
     trace: &Trace,
     variables: &[Variable],
     learned: &[(usize, usize)],

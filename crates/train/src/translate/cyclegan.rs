@@ -6,7 +6,7 @@ use octant_graph::Tensor;
 use octant_metrics::vector;
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
-use octant_zoo::families::patchgan::Discriminator;
+use octant_zoo::families::gan::Discriminator;
 
 /// The task. A step makes all images, moves both generators together, then both discriminators on images from a pool, made
 /// before the generators moved.

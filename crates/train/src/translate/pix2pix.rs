@@ -8,7 +8,7 @@ use octant_metrics::vector;
 use octant_nn::loss::{self, gradient_penalty};
 use octant_nn::{Context, Mode};
 use octant_zoo::Model;
-use octant_zoo::families::patchgan::Discriminator;
+use octant_zoo::families::gan::Discriminator;
 
 /// The task. A step makes the images once, then moves the discriminator on them, detached, and the generator against the
 /// discriminator that has moved.

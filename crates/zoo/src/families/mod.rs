@@ -15,7 +15,6 @@ pub mod mobilenetv3;
 pub mod mobilenetv4;
 pub mod mshnet;
 pub mod nafnet;
-pub mod patchgan;
 pub mod resnet;
 pub mod resnet_generator;
 pub mod swin;

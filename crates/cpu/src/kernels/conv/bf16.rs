@@ -19,8 +19,9 @@ mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
-use super::gradient::source::Gradients;
-use super::planar::{self, is_planar, planar_gradient};
+use super::gradient::block::Gradients;
+use super::planar::{self, planar_gradient};
+use super::strategy::ConvStrategy;
 use super::{Convolution, Finished, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen, widen_all};
 use crate::kernels::{Machine, Shared, scratch};
@@ -50,7 +51,7 @@ impl Convolution {
         if y.is_empty() {
             return;
         }
-        if is_planar(&self.conv) {
+        if self.strategy == ConvStrategy::Planar {
             return self.run_planar(machine, x, w, y.shared(), finished);
         }
         if let Some(plan) = self.tiles(machine) {
@@ -100,7 +101,7 @@ impl Convolution {
 
     /// The plan for AMX tiles, if they compute this.
     fn tiles(&self, machine: &Machine) -> Option<&TiledPlan> {
-        let has_tiles = machine.simd.bf16() == Bf16Unit::Amx && !is_planar(&self.conv);
+        let has_tiles = machine.simd.bf16() == Bf16Unit::Amx && self.strategy != ConvStrategy::Planar;
         self.tiled.as_deref().filter(|_| has_tiles)
     }
 
@@ -188,7 +189,7 @@ impl WeightsGradient {
     }
 
     fn sum_bf16(&self, machine: &Machine, x: &[bf16], dy: &[bf16], dw: &mut [f32]) {
-        if is_planar(&self.conv) {
+        if self.strategy == ConvStrategy::Planar {
             return planar_gradient(machine, &self.conv, x, dy, dw);
         }
         #[cfg(target_arch = "x86_64")]

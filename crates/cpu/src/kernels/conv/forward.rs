@@ -2,7 +2,8 @@
 
 use super::chunks::ChunkRule;
 use super::depthwise::{depthwise_rows, merges_rows, pack_depthwise};
-use super::planar::{self, is_planar, planar_rows};
+use super::planar::{self, planar_rows};
+use super::strategy::ConvStrategy;
 use super::windows::{Sweep, Windows};
 use super::{Conv2d, Epilogue, Weights, winograd};
 use crate::kernels::panels::{Panel, pack_jobs, pack_rows, packed_len, panels};
@@ -18,10 +19,7 @@ pub struct Convolution {
     /// The plan for bf16 images on AMX.
     pub(super) tiled: Option<Box<super::bf16::TiledPlan>>,
     sweeps: Vec<Sweep>,
-    depthwise: bool,
-    planar: bool,
-    /// Runs as [`winograd`]; its rows apart run as tiles all the same.
-    winograd: bool,
+    pub(super) strategy: ConvStrategy,
     /// Output rows (counted through all images) in a chunk.
     chunk_rows: usize,
 }
@@ -45,15 +43,13 @@ impl Convolution {
     /// When the description contradicts itself: channels that are no multiple of the groups, a stride of 0.
     pub fn new(conv: &Conv2d) -> Convolution {
         conv.check();
-        let depthwise = conv.is_depthwise();
-        let sweeps = Sweep::all(conv, conv.groups == 1 || (depthwise && merges_rows(conv)));
+        let strategy = ConvStrategy::choose(conv);
+        let merge = conv.groups == 1 || (strategy == ConvStrategy::Depthwise && merges_rows(conv));
         Convolution {
             conv: conv.clone(),
             tiled: super::bf16::TiledPlan::new(conv).map(Box::new),
-            sweeps,
-            depthwise,
-            planar: is_planar(conv),
-            winograd: winograd::is_winograd(conv),
+            sweeps: Sweep::all(conv, merge),
+            strategy,
             chunk_rows: chunk_rows(conv),
         }
     }
@@ -72,7 +68,7 @@ impl Convolution {
         if y.is_empty() {
             return;
         }
-        if self.winograd {
+        if self.strategy == ConvStrategy::Winograd {
             return winograd::run(machine, &self.conv, x, w, y, epilogue);
         }
         self.with_packed(machine, w, |packed| self.run_packed(machine, x, packed, y, epilogue));
@@ -94,14 +90,14 @@ impl Convolution {
 
     /// Elements of the packed weights.
     fn packed_len(&self, simd: Simd) -> usize {
-        if self.planar {
+        if self.strategy == ConvStrategy::Planar {
             return self.conv.weights_len();
         }
         self.sweeps.iter().map(|sweep| self.sweep_len(simd, sweep)).sum()
     }
 
     fn sweep_len(&self, simd: Simd, sweep: &Sweep) -> usize {
-        if self.depthwise {
+        if self.strategy == ConvStrategy::Depthwise {
             return sweep.depth();
         }
         self.conv.groups * packed_len(simd, sweep.depth(), self.conv.group_outputs())
@@ -120,12 +116,12 @@ impl Convolution {
     /// Lays the weights out as the tiles read them: `[sweep][group][panel][depth][width]`.
     fn pack(&self, machine: &Machine, w: Weights<'_>, packed: &mut [f32]) {
         let simd = machine.simd;
-        if self.planar {
+        if self.strategy == ConvStrategy::Planar {
             return planar::pack(&self.conv, w, packed);
         }
         let mut start = 0;
         for sweep in &self.sweeps {
-            if self.depthwise {
+            if self.strategy == ConvStrategy::Depthwise {
                 pack_depthwise(&self.conv, sweep, w, &mut packed[start..]);
                 start += sweep.depth();
                 continue;
@@ -172,7 +168,7 @@ impl Convolution {
 
     /// Computes some output rows, counted through all images, of the result that begins at `y`.
     pub(super) fn run_rows(&self, simd: Simd, x: &[f32], packed: &[f32], y: Shared<f32>, rows: Range<usize>) {
-        if self.planar {
+        if self.strategy == ConvStrategy::Planar {
             return planar_rows(simd, &self.conv, x, packed, y, rows);
         }
         let mut start = 0;
@@ -184,7 +180,7 @@ impl Convolution {
 
     fn run_sweep(&self, simd: Simd, sweep: &Sweep, x: *const f32, packed: &[f32], y: Shared<f32>, rows: Range<usize>) {
         let pixels = sweep.pixels(&self.conv, rows.clone());
-        if self.depthwise {
+        if self.strategy == ConvStrategy::Depthwise {
             return depthwise_rows(simd, &self.conv, sweep, x, packed, y, rows);
         }
         let height = even_height(simd, self.vectors(simd, sweep), pixels);

@@ -4,24 +4,23 @@
 //! the gradient, and the copies are added in order.
 
 mod ahead;
-mod block;
-pub(super) mod source;
-
-use source::Gradients;
+pub(super) mod block;
 
 use super::Conv2d;
 use super::depthwise::depthwise_gradient;
-use super::planar::{is_planar, planar_gradient};
+use super::planar::planar_gradient;
+use super::strategy::ConvStrategy;
 use super::windows::Sweep;
-use super::winograd::{self, is_winograd};
-use crate::kernels::partial::{add_up, clear};
+use super::winograd;
+use crate::kernels::scratch::{add_up, clear};
 use crate::kernels::{Machine, Shared, scratch};
-use block::Block;
+use block::{Block, Gradients};
 
 /// The gradient of a convolution's weights, ready to run.
 #[derive(Debug, Clone)]
 pub struct WeightsGradient {
     pub(super) conv: Conv2d,
+    pub(super) strategy: ConvStrategy,
     /// The plan for bf16 images on AMX.
     #[cfg(target_arch = "x86_64")]
     pub(super) tiled: Option<super::bf16::TiledGradient>,
@@ -53,8 +52,9 @@ impl WeightsGradient {
     /// When the description contradicts itself.
     pub fn new(forward: &Conv2d) -> WeightsGradient {
         forward.check();
+        let strategy = ConvStrategy::choose(forward);
         // Merged kernel rows fill the tiles better when there are few channels; separate taps need no copies at edges.
-        let merge = (forward.groups == 1 && forward.in_channels < 64) || forward.is_depthwise();
+        let merge = (forward.groups == 1 && forward.in_channels < 64) || strategy == ConvStrategy::Depthwise;
         let with_rows = |sweep| {
             let rows = weight_rows(forward, &sweep);
             (sweep, rows)
@@ -62,6 +62,7 @@ impl WeightsGradient {
         let sweeps = Sweep::all(forward, merge).into_iter().map(with_rows).collect();
         WeightsGradient {
             conv: forward.clone(),
+            strategy,
             #[cfg(target_arch = "x86_64")]
             tiled: super::bf16::TiledGradient::new(forward),
             sweeps,
@@ -82,11 +83,16 @@ impl WeightsGradient {
         let len = self.conv.weights_len();
         assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
         assert_eq!(dw.len(), len, "the weights' size must match {:?}", self.conv);
-        if let (Gradients::Stored(dy), true) = (dy, is_planar(&self.conv)) {
-            return planar_gradient(machine, &self.conv, x, dy, dw);
-        }
-        if let (Gradients::Stored(dy), true) = (dy, is_winograd(&self.conv)) {
-            return winograd::weights_gradient(machine, &self.conv, x, dy, dw);
+        match (self.strategy, dy) {
+            (ConvStrategy::Planar, Gradients::Stored(dy)) => {
+                return planar_gradient(machine, &self.conv, x, dy, dw);
+            }
+            (ConvStrategy::Winograd, Gradients::Stored(dy)) => {
+                return winograd::weights_gradient(machine, &self.conv, x, dy, dw);
+            }
+            // Cotangents that a pooling scatters are made row by row, as tiles read them.
+            (ConvStrategy::Planar | ConvStrategy::Winograd, _) => {}
+            (ConvStrategy::Tiles | ConvStrategy::Depthwise, _) => {}
         }
         if self.split.slices == 1 {
             self.clear(machine, dw);
@@ -101,7 +107,7 @@ impl WeightsGradient {
 
     /// Whether the first block of pixels meets every element of the gradient, which it then writes instead of adding to it.
     fn begins_with_all(&self) -> bool {
-        !self.conv.is_depthwise() && self.conv.input_dilation == [1; 2] && self.conv.output_len() > 0
+        self.strategy != ConvStrategy::Depthwise && self.conv.input_dilation == [1; 2] && self.conv.output_len() > 0
     }
 
     fn clear(&self, machine: &Machine, partial: &mut [f32]) {
@@ -115,7 +121,7 @@ impl WeightsGradient {
         let Split { slices, row_jobs, columns } = self.split;
         let len = self.conv.weights_len();
         let rows = self.conv.batch * self.conv.output[0];
-        if self.conv.is_depthwise() {
+        if self.strategy == ConvStrategy::Depthwise {
             let target = Shared(partial.as_mut_ptr());
             return machine.pool.run(slices, &|slice| {
                 let rows = slice * rows / slices..(slice + 1) * rows / slices;

@@ -13,23 +13,10 @@ use crate::simd::{Kernel, Simd, Vector};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Output channels at most: their sums share the registers with several rows.
-const FEW_OUTPUTS: usize = 4;
 /// Registers along a row.
 const VECTORS: usize = 2;
 /// Rows times output channels of a tile.
 const TILE: usize = 8;
-
-/// Whether lanes along rows are better than lanes across channels, and windows lie as planes want them.
-pub(super) fn is_planar(conv: &Conv2d) -> bool {
-    let taps = conv.kernel[0] * conv.kernel[1];
-    conv.groups == 1
-        && (1..=FEW_OUTPUTS).contains(&conv.out_channels)
-        && (1..=2 * FEW_OUTPUTS).contains(&conv.in_channels)
-        && taps >= 9
-        && [conv.stride, conv.input_dilation, conv.kernel_dilation] == [[1; 2]; 3]
-        && conv.output[1] >= 8
-}
 
 /// Some rows of an image, each channel on a plane of its own: `[channel][line][width]`.
 struct Planes {

@@ -225,7 +225,7 @@ impl WeightsGradient {
             let (selected, pooled) = (&selected[windows.clone()][..row_len], &pooled[windows][..row_len]);
             unpool_row(machine.simd, pool, line, selected, pooled, dy);
         };
-        self.run_with(machine, x, &super::gradient::source::Gradients::Made(&unpool), dw);
+        self.run_with(machine, x, &super::gradient::block::Gradients::Made(&unpool), dw);
     }
 
     /// [`WeightsGradient::run_unpooled`] for bf16 images.

@@ -20,17 +20,5 @@ mod transform;
 pub(super) use forward::run;
 pub(super) use gradient::weights_gradient;
 
-use super::Conv2d;
-
 /// Planes of a transformed tile.
 const PLANES: usize = 16;
-
-/// Whether a convolution is one that is faster this way.
-pub(super) fn is_winograd(conv: &Conv2d) -> bool {
-    const MIN_CHANNELS: usize = 24;
-    conv.kernel == [3; 2]
-        && [conv.stride, conv.input_dilation, conv.kernel_dilation] == [[1; 2]; 3]
-        && conv.groups == 1
-        && conv.in_channels.min(conv.out_channels) >= MIN_CHANNELS
-        && conv.input_len() * conv.output_len() > 0
-}

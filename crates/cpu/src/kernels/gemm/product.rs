@@ -1,7 +1,7 @@
 //! One product: B packed into panels, blocks of C as jobs.
 
 use super::super::panels::{pack_rows, packed_len, panels};
-use super::super::partial::add_up;
+use super::super::scratch::add_up;
 use super::super::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use super::super::{Machine, Shared, scratch};
 use super::{FEW_ROWS, Gemm};

@@ -1,8 +1,9 @@
-//! Comparisons and choices.
+//! Comparisons, choices, and f32 products with what is added to them.
 
 use super::binary::{max_f32, min_f32};
 use super::maps::{map2, map3};
 use super::{Operands, Run};
+use crate::math::fused;
 use crate::plan::kernel::Lane;
 use crate::simd::{Kernel, Simd, Vector};
 use octant_graph::Comparison;
@@ -74,4 +75,24 @@ pub(super) fn select_clamp(simd: Simd, lane: Lane) -> Run {
         Lane::U32 => clamp!(u32),
         Lane::U64 => clamp!(u64),
     }
+}
+
+/// `a · b`.
+pub(crate) fn multiply(simd: Simd) -> Run {
+    entry!(simd, map2, |a: f32, b: f32| a * b)
+}
+
+/// `a · b + c`.
+pub(crate) fn multiply_add(simd: Simd) -> Run {
+    entry!(simd, map3, fused::<V>)
+}
+
+/// `a · b - c`.
+pub(super) fn multiply_subtract(simd: Simd) -> Run {
+    entry!(simd, map3, |a: f32, b: f32, c: f32| fused::<V>(a, b, -c))
+}
+
+/// `c - a · b`.
+pub(super) fn subtract_product(simd: Simd) -> Run {
+    entry!(simd, map3, |a: f32, b: f32, c: f32| fused::<V>(-a, b, c))
 }

@@ -4,23 +4,10 @@ use super::super::memory::Memory;
 use super::Arguments;
 use super::numbers::{into_f32, with_f32};
 use crate::kernels::{AttentionElement, Cotangents, Inputs, Machine, attention, attention_gradient};
-use octant_graph::{AttentionKernel, DType, KernelHint};
-
-/// An attention or its gradient.
-pub(crate) struct AttentionCall {
-    kernel: AttentionKernel,
-    is_gradient: bool,
-}
+use crate::plan::AttentionCall;
+use octant_graph::DType;
 
 impl AttentionCall {
-    /// The call of a hint; none for kernels and types that the engine computes by the body.
-    pub fn of(hint: &KernelHint) -> Option<AttentionCall> {
-        let kernel = AttentionKernel::decode(hint)?;
-        let sizes = [kernel.batch, kernel.queries, kernel.keys, kernel.heads, kernel.features];
-        let known = matches!(kernel.dtype, DType::F32 | DType::BF16) && sizes.iter().all(|&size| size > 0);
-        known.then(|| AttentionCall { kernel, is_gradient: hint.name == AttentionKernel::BACKWARD })
-    }
-
     pub(super) fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {
         match self.kernel.dtype == DType::BF16 {
             true => self.run_as::<octant_tensor::bf16>(arguments, memory, machine),

@@ -8,15 +8,12 @@ mod kept;
 mod numbers;
 mod order;
 mod pooled;
-mod random;
 mod window;
-
-pub(crate) use attention::AttentionCall;
 
 use super::looping::PreparedLoop;
 use super::memory::Memory;
 use crate::kernels::Machine;
-use crate::plan::KernelStep;
+use crate::plan::{AttentionCall, KernelStep};
 use crate::simd::Simd;
 use kept::KeptWeights;
 use octant_graph::{Op, Shape};
@@ -119,7 +116,7 @@ fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine)
         Op::ArgReduce { largest, axis } => order::arg_reduce(*largest, *axis, arguments, memory),
         Op::ReduceWindow { kind, window } => window::reduce(*kind, window, arguments, memory, machine),
         Op::SelectAndScatter { window } => window::select_and_scatter(window, arguments, memory, machine),
-        Op::RandomBits { .. } => random::bits(arguments, memory, machine),
+        Op::RandomBits { .. } => order::bits(arguments, memory, machine),
         // Prepared from their shapes.
         Op::Dot(_) | Op::Convolution(_) => unreachable!("{} is prepared", op.name()),
         // Parts of loops.

@@ -14,7 +14,7 @@ const LINE: usize = 64;
 
 /// An operand that is fetched ahead.
 pub(super) struct Fetched {
-    /// Its place among the loads, then the stores.
+    /// Its index among the loads, then the stores.
     operand: usize,
     /// Bytes of an element.
     bytes: usize,

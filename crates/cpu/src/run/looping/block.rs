@@ -4,10 +4,34 @@ use super::super::instructions::{self, Operands};
 use super::super::memory::Memory;
 use super::PreparedLoop;
 use super::ahead::Ahead;
-use super::place::BlockPlace;
 use super::registers::RegisterFill;
 use crate::plan::kernel::Source;
 use crate::plan::nest::FoldKind;
+
+/// Where a block lies in its loop.
+pub(super) struct BlockRange {
+    pub outer: usize,
+    pub middle: usize,
+    pub row: usize,
+    pub column: usize,
+    pub rows: usize,
+    pub columns: usize,
+}
+
+impl BlockRange {
+    /// Whether it is the one that many blocks below another one of the same size.
+    pub fn lies_below(&self, other: &BlockRange, blocks: usize) -> bool {
+        let below = other.row + blocks * other.rows;
+        self.is_beside(other)
+            && (self.row, self.column) == (below, other.column)
+            && (self.rows, self.columns) == (other.rows, other.columns)
+    }
+
+    /// Whether two blocks differ in their rows and columns only.
+    pub fn is_beside(&self, other: &BlockRange) -> bool {
+        self.outer == other.outer && self.middle == other.middle
+    }
+}
 
 /// Memory that a thread keeps from loop to loop.
 #[derive(Default)]
@@ -57,9 +81,9 @@ impl<'a> Block<'a> {
     }
 
     /// Runs a block; with code that can, also the ones below it.
-    pub(super) fn block(&mut self, place: &BlockPlace, blocks: usize, first: bool, first_here: bool) {
+    pub(super) fn block(&mut self, range: &BlockRange, blocks: usize, first: bool, first_here: bool) {
         let prepared = self.prepared;
-        let count = place.rows * place.columns;
+        let count = range.rows * range.columns;
         let native = prepared.native.as_ref().filter(|native| native.fits(count));
         for (index, (load, how)) in prepared.body.loads.iter().zip(&prepared.loads).enumerate() {
             let address = self.here[index];
@@ -68,9 +92,9 @@ impl<'a> Block<'a> {
                 (Source::Memory(_), RegisterFill::InPlace) => self.registers[load.to] = address,
                 (_, RegisterFill::Once) if !first => {}
                 (_, RegisterFill::OncePerMiddle) if !first_here => {}
-                (Source::Memory(operand), _) => self.fill_from_memory(place, load, (address, operand), how),
+                (Source::Memory(operand), _) => self.fill_from_memory(range, load, (address, operand), how),
                 (Source::Immediate(value), _) => self.fill_with(load, instructions::immediate(*value, load.lane)),
-                (Source::Count { offset, strides }, fill) => self.fill_counting(place, load, fill, *offset, strides),
+                (Source::Count { offset, strides }, fill) => self.fill_counting(range, load, fill, *offset, strides),
             }
         }
         let targets = prepared.body.loads.len();
@@ -83,20 +107,20 @@ impl<'a> Block<'a> {
             // SAFETY: operands and slots hold a block each.
             Some(native) => unsafe {
                 let inner = prepared.nest.row_inner.max(1);
-                native.run(self.here, self.slots, count, inner - place.row % inner, blocks)
+                native.run(self.here, self.slots, count, inner - range.row % inner, blocks)
             },
             None => self.instructions(count),
         }
         // Folds come before stores: a store may overwrite an operand that a fold reads where it lies.
         match prepared.nest.fold {
             FoldKind::None => {}
-            FoldKind::Rows => self.fold_rows(place),
+            FoldKind::Rows => self.fold_rows(range),
             FoldKind::Columns | FoldKind::Whole if native.is_none() => self.accumulate(count),
             FoldKind::Columns | FoldKind::Whole => {}
         }
         for (index, (store, how)) in prepared.body.stores.iter().zip(&prepared.stores).enumerate() {
             if !how.in_place && native.is_none_or(|native| native.share.writes[index].is_none()) {
-                self.store(place, store.from, (self.here[targets + index], &store.to), how);
+                self.store(range, store.from, (self.here[targets + index], &store.to), how);
             }
         }
     }

@@ -3,8 +3,8 @@
 use super::super::instructions::{FoldRows, Operands, RowsToFold, Run};
 use super::super::memory::Memory;
 use super::PreparedLoop;
-use super::block::Block;
-use super::place::{BlockPlace, offset_of};
+use super::address::offset_of;
+use super::block::{Block, BlockRange};
 use crate::plan::kernel::{Lane, Operand};
 use crate::plan::nest::{FoldKind, Nest};
 
@@ -172,7 +172,7 @@ impl Block<'_> {
         }
     }
 
-    /// Writes folded lanes to their place, or to the partial results when other tasks fold the same value.
+    /// Writes folded lanes to their output, or to the partial results when other tasks fold the same value.
     fn hand_out(&self, task: usize, index: usize, position: isize, count: usize, width: usize) {
         let (prepared, how) = (self.prepared, &self.prepared.folds[index]);
         let accumulator = self.accumulators[index];
@@ -190,34 +190,34 @@ impl Block<'_> {
     }
 
     /// Folds the columns of every row.
-    pub(super) fn fold_rows(&mut self, place: &BlockPlace) {
+    pub(super) fn fold_rows(&mut self, range: &BlockRange) {
         let prepared = self.prepared;
         for (index, (fold, how)) in prepared.body.folds.iter().zip(&prepared.folds).enumerate() {
             let (size, spare) = (how.lane.size(), self.accumulators[index]);
             let block = self.registers[fold.from];
             if let Some(rows) = how.rows {
                 // SAFETY: the register holds the block's rows, the accumulator a lane for each of them.
-                unsafe { rows(RowsToFold { to: spare, from: block, rows: place.rows, columns: place.columns }) };
+                unsafe { rows(RowsToFold { to: spare, from: block, rows: range.rows, columns: range.columns }) };
             }
-            let first = self.position(place, fold.to.offset, &fold.to.strides);
+            let first = self.position(range, fold.to.offset, &fold.to.strides);
             if how.rows.is_some() && rows_follow_each_other(&prepared.nest, &fold.to) {
                 // SAFETY: the accumulator holds a lane for every row, all just folded.
-                let lanes = unsafe { std::slice::from_raw_parts(spare, place.rows * size) };
-                prepared.write_folded(self.memory, first, how, &fold.to, lanes, place.rows);
+                let lanes = unsafe { std::slice::from_raw_parts(spare, range.rows * size) };
+                prepared.write_folded(self.memory, first, how, &fold.to, lanes, range.rows);
                 continue;
             }
-            for row in 0..place.rows {
+            for row in 0..range.rows {
                 let folded = match how.rows {
                     Some(_) => spare.wrapping_add(row * size),
                     None => {
-                        let source = block.wrapping_add(row * place.columns * size);
+                        let source = block.wrapping_add(row * range.columns * size);
                         // SAFETY: a row of the register and the accumulator hold at least `columns` lanes.
-                        unsafe { std::ptr::copy_nonoverlapping(source, spare, place.columns * size) };
-                        fold_all(spare, place.columns, how);
+                        unsafe { std::ptr::copy_nonoverlapping(source, spare, range.columns * size) };
+                        fold_all(spare, range.columns, how);
                         spare
                     }
                 };
-                let position = first + self.row_distance(place, &fold.to.strides, row);
+                let position = first + self.row_distance(range, &fold.to.strides, row);
                 // SAFETY: the lane was just folded.
                 let lane = unsafe { std::slice::from_raw_parts(folded, size) };
                 prepared.write_folded(self.memory, position, how, &fold.to, lane, 1);

@@ -2,13 +2,14 @@
 //! vector registers.
 //!
 //! Run one by one over whole blocks, instructions read and write the first-level cache, which takes longer than their
-//! arithmetic. [`Native`] does the same work sixteen numbers at a time: `compiler` makes the loop, `instructions` and
+//! arithmetic. [`Native`] does the same work sixteen numbers at a time: `frame` makes the loop, `instructions` and
 //! `functions` what happens in it, `registers` decides where values are, `assembler` knows the bytes of `operations`, `pages`
 //! makes them callable. Results are the same to the bit. Loops with instructions that it does not know, and blocks whose
 //! length is no multiple of sixteen, are run one instruction at a time.
 
 mod assembler;
 mod compiler;
+mod frame;
 mod functions;
 mod instructions;
 mod operations;

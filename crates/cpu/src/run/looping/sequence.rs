@@ -1,8 +1,7 @@
 //! From a task to its blocks, one after the other or several at once.
 
-use super::block::Block;
+use super::block::{Block, BlockRange};
 use super::native::Native;
-use super::place::BlockPlace;
 use crate::plan::nest::FoldKind;
 use std::iter::Peekable;
 
@@ -23,20 +22,20 @@ impl<'a> Block<'a> {
             let columns = nest.columns_per_block.min(nest.columns - column_task * nest.columns_per_block);
             self.begin_folds(nest.rows_per_block * columns);
         }
-        let place = |row_step: usize, column_step: usize| {
+        let range = |row_step: usize, column_step: usize| {
             let row = row_step % row_blocks * nest.rows_per_block;
             let column = (column_task + column_step) * nest.columns_per_block;
             let rows = nest.rows_per_block.min(nest.rows - row);
             let columns = nest.columns_per_block.min(nest.columns - column);
-            BlockPlace { outer, middle: row_step / row_blocks, row, column, rows, columns }
+            BlockRange { outer, middle: row_step / row_blocks, row, column, rows, columns }
         };
         match nest.fold {
             // The order does not matter, and from row to row the code finds its way alone.
             FoldKind::None if self.runs_together().is_some() => {
                 let rows = steps.start.div_ceil(column_steps)..steps.end.div_ceil(column_steps);
-                self.blocks((0..column_steps).flat_map(|column| rows.clone().map(move |row| place(row, column))))
+                self.blocks((0..column_steps).flat_map(|column| rows.clone().map(move |row| range(row, column))))
             }
-            _ => self.blocks(steps.map(|step| place(step / column_steps, step % column_steps))),
+            _ => self.blocks(steps.map(|step| range(step / column_steps, step % column_steps))),
         }
         match nest.fold {
             FoldKind::Columns => self.finish_columns(task, outer, column_task),
@@ -50,7 +49,7 @@ impl<'a> Block<'a> {
         self.prepared.native.as_ref().filter(|native| native.share.steps.is_some())
     }
 
-    pub(super) fn blocks(&mut self, positions: impl Iterator<Item = BlockPlace>) {
+    pub(super) fn blocks(&mut self, positions: impl Iterator<Item = BlockRange>) {
         match self.runs_together() {
             Some(native) => self.together(native, positions.peekable()),
             None => self.one_by_one(positions),
@@ -58,40 +57,40 @@ impl<'a> Block<'a> {
     }
 
     /// Runs blocks that lie below each other together.
-    fn together(&mut self, native: &Native, mut positions: Peekable<impl Iterator<Item = BlockPlace>>) {
+    fn together(&mut self, native: &Native, mut positions: Peekable<impl Iterator<Item = BlockRange>>) {
         let mut before = None;
-        while let Some(place) = positions.next() {
-            let fits = native.fits(place.rows * place.columns);
+        while let Some(range) = positions.next() {
+            let fits = native.fits(range.rows * range.columns);
             let mut blocks = 1;
-            while positions.next_if(|next| fits && next.lies_below(&place, blocks)).is_some() {
+            while positions.next_if(|next| fits && next.lies_below(&range, blocks)).is_some() {
                 blocks += 1;
             }
-            self.locate_next(&place);
+            self.locate_next(&range);
             std::mem::swap(self.here, self.next);
             self.next.clear();
-            self.block(&place, blocks, before.is_none(), before != Some(place.middle));
-            before = Some(place.middle);
+            self.block(&range, blocks, before.is_none(), before != Some(range.middle));
+            before = Some(range.middle);
         }
     }
 
     /// Runs blocks one after the other. Where the next one lies is known while one is computed.
-    fn one_by_one(&mut self, mut positions: impl Iterator<Item = BlockPlace>) {
-        let Some(mut place) = positions.next() else { return };
-        self.locate_next(&place);
+    fn one_by_one(&mut self, mut positions: impl Iterator<Item = BlockRange>) {
+        let Some(mut range) = positions.next() else { return };
+        self.locate_next(&range);
         // The first block of all, and of every index along the middle dimensions, fills what stays the same.
         let (mut first, mut first_here) = (true, true);
         loop {
             std::mem::swap(self.here, self.next);
             let after = positions.next();
             match &after {
-                Some(after) if after.is_beside(&place) => self.step_to(after, &place),
+                Some(after) if after.is_beside(&range) => self.step_to(after, &range),
                 Some(after) => self.locate_next(after),
                 None => self.next.clear(),
             }
-            self.block(&place, 1, first, first_here);
+            self.block(&range, 1, first, first_here);
             let Some(after) = after else { return };
-            (first, first_here) = (false, after.middle != place.middle);
-            place = after;
+            (first, first_here) = (false, after.middle != range.middle);
+            range = after;
         }
     }
 }

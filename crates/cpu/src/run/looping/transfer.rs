@@ -1,25 +1,24 @@
 //! Operands that do not lie in memory as a register wants them.
 
 use super::super::instructions::{self, BytesToStream, Operands, RowSteps, RowsToMove};
-use super::block::Block;
-use super::place::BlockPlace;
+use super::block::{Block, BlockRange};
 use super::registers::{RegisterFill, lies_in_order};
 use super::{PreparedLoad, PreparedStore};
 use crate::plan::kernel::{Load, Operand, Register};
 
 impl Block<'_> {
     /// Registers that are filled once must be whole, since later blocks may be larger than the first.
-    fn rows_to_fill(&self, place: &BlockPlace, fill: RegisterFill) -> usize {
+    fn rows_to_fill(&self, range: &BlockRange, fill: RegisterFill) -> usize {
         match fill {
             RegisterFill::Once | RegisterFill::OncePerMiddle => self.prepared.nest.rows_per_block,
-            _ => place.rows,
+            _ => range.rows,
         }
     }
 
     /// The block's rows of an operand in memory, and the register they belong to.
     fn rows_to_move(
         &self,
-        place: &BlockPlace,
+        range: &BlockRange,
         (memory, operand): (*mut u8, &Operand),
         register: *mut u8,
         rows: usize,
@@ -27,8 +26,8 @@ impl Block<'_> {
         let (nest, strides) = (&self.prepared.nest, &operand.strides);
         let [.., outer, inner, column_stride] = strides[..] else { unreachable!("a loop has rows and columns") };
         let steps =
-            RowSteps { inner, outer, inner_rows: nest.row_inner.max(1), first: place.row % nest.row_inner.max(1) };
-        RowsToMove { memory, register, rows, columns: place.columns, column_stride, steps }
+            RowSteps { inner, outer, inner_rows: nest.row_inner.max(1), first: range.row % nest.row_inner.max(1) };
+        RowsToMove { memory, register, rows, columns: range.columns, column_stride, steps }
     }
 
     pub(super) fn fill_with(&mut self, load: &Load, bits: [u8; 8]) {
@@ -47,21 +46,21 @@ impl Block<'_> {
 
     pub(super) fn fill_counting(
         &mut self,
-        place: &BlockPlace,
+        range: &BlockRange,
         load: &Load,
         fill: RegisterFill,
         offset: isize,
         strides: &[isize],
     ) {
-        let start = self.position(place, offset, strides);
+        let start = self.position(range, offset, strides);
         let column_stride = strides[strides.len() - 1];
         let (size, to) = (load.lane.size(), self.registers[load.to]);
-        for row in 0..self.rows_to_fill(place, fill) {
-            let row_start = start + self.row_distance(place, strides, row);
-            for column in 0..place.columns {
+        for row in 0..self.rows_to_fill(range, fill) {
+            let row_start = start + self.row_distance(range, strides, row);
+            for column in 0..range.columns {
                 let value = row_start + column as isize * column_stride;
                 let bits = instructions::counted(value as i64, load.lane);
-                let element = row * place.columns + column;
+                let element = row * range.columns + column;
                 // SAFETY: the register holds a whole block of lanes.
                 unsafe { std::ptr::copy_nonoverlapping(bits.as_ptr(), to.add(element * size), size) };
             }
@@ -71,7 +70,7 @@ impl Block<'_> {
     /// Fills a register from the operand whose block begins at `start`.
     pub(super) fn fill_from_memory(
         &mut self,
-        place: &BlockPlace,
+        range: &BlockRange,
         load: &Load,
         (start, operand): (*mut u8, &Operand),
         how: &PreparedLoad,
@@ -79,31 +78,31 @@ impl Block<'_> {
         let column_stride = operand.strides[operand.strides.len() - 1];
         let size = operand.dtype.size();
         let to = self.registers[load.to];
-        let rows = self.rows_to_fill(place, how.fill);
+        let rows = self.rows_to_fill(range, how.fill);
         let in_order = lies_in_order(operand, &self.prepared.nest);
         let widen = how.widen;
         if let (Some(move_rows), false) = (how.rows, in_order) {
-            // SAFETY: every place of the loop lies inside of the operand's buffer; registers hold a whole block.
-            return unsafe { move_rows(self.rows_to_move(place, (start, operand), to, rows)) };
+            // SAFETY: every element of the loop lies inside of the operand's buffer; registers hold a whole block.
+            return unsafe { move_rows(self.rows_to_move(range, (start, operand), to, rows)) };
         }
         // 16-bit floats that do not lie in order are first put in order in the spare block.
         let gathered = match widen {
             Some(_) if !in_order => self.accumulators[self.prepared.folds.len()],
             _ => to,
         };
-        // SAFETY: every place of the loop lies inside of the operand's buffer; registers hold a whole block.
+        // SAFETY: every element of the loop lies inside of the operand's buffer; registers hold a whole block.
         unsafe {
             if let (Some(widen), true) = (widen, in_order) {
-                return widen(Operands { to, from: [start.cast_const(); 3], count: rows * place.columns });
+                return widen(Operands { to, from: [start.cast_const(); 3], count: rows * range.columns });
             }
             for row in 0..rows {
-                let distance = self.row_distance(place, &operand.strides, row);
+                let distance = self.row_distance(range, &operand.strides, row);
                 let from = start.wrapping_offset(distance * size as isize);
-                let target = gathered.add(row * place.columns * size);
-                gather(from, target, column_stride, place.columns, size);
+                let target = gathered.add(row * range.columns * size);
+                gather(from, target, column_stride, range.columns, size);
             }
             if let Some(widen) = widen {
-                widen(Operands { to, from: [gathered.cast_const(); 3], count: rows * place.columns });
+                widen(Operands { to, from: [gathered.cast_const(); 3], count: rows * range.columns });
             }
         }
     }
@@ -111,21 +110,21 @@ impl Block<'_> {
     /// Stores a register to the operand whose block begins at `target`.
     pub(super) fn store(
         &mut self,
-        place: &BlockPlace,
+        range: &BlockRange,
         from: Register,
         (target, operand): (*mut u8, &Operand),
         how: &PreparedStore,
     ) {
         let column_stride = operand.strides[operand.strides.len() - 1];
         let size = operand.dtype.size();
-        let count = place.rows * place.columns;
+        let count = range.rows * range.columns;
         let mut source = self.registers[from];
         let in_order = lies_in_order(operand, &self.prepared.nest);
         if let (Some(move_rows), false) = (how.rows, in_order) {
-            // SAFETY: every place of the loop lies inside of the operand's buffer; the register holds a whole block.
-            return unsafe { move_rows(self.rows_to_move(place, (target, operand), source, place.rows)) };
+            // SAFETY: every element of the loop lies inside of the operand's buffer; the register holds a whole block.
+            return unsafe { move_rows(self.rows_to_move(range, (target, operand), source, range.rows)) };
         }
-        // SAFETY: every place of the loop lies inside of the operand's buffer; the register holds `count` lanes.
+        // SAFETY: every element of the loop lies inside of the operand's buffer; the register holds `count` lanes.
         unsafe {
             if let Some(stream) = how.stream {
                 let mut from = source.cast_const();
@@ -148,10 +147,10 @@ impl Block<'_> {
                 // The value took over the memory of an operand that is handed through unchanged.
                 return;
             }
-            for row in 0..place.rows {
-                let distance = self.row_distance(place, &operand.strides, row);
+            for row in 0..range.rows {
+                let distance = self.row_distance(range, &operand.strides, row);
                 let to = target.wrapping_offset(distance * size as isize);
-                scatter(source.add(row * place.columns * size), to, column_stride, place.columns, size);
+                scatter(source.add(row * range.columns * size), to, column_stride, range.columns, size);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Nodes as steps of a thread block: functions of elements, reductions, and moves.
 
 use crate::c;
-use octant_graph::{DType, Graph, Node, Op, Reduction, ValueId};
+use octant_graph::{DType, Graph, Node, Op, OpClass, Reduction, ValueId};
 
 /// What a node computes from its operands.
 #[derive(Debug, Clone)]
@@ -54,15 +54,11 @@ impl Step {
             Op::Broadcast { axes, .. } => Action::Broadcast { axes: axes.clone() },
             Op::Transpose { permutation } => Action::Transpose { permutation: permutation.clone() },
             Op::Slice { starts, strides, .. } => Action::Slice { starts: starts.clone(), strides: strides.clone() },
-            Op::Parameter { .. } | Op::Iota { .. } | Op::RandomBits { .. } | Op::Barrier | Op::Bitcast(_) => {
-                return None;
-            }
-            Op::Reverse { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice | Op::Pad { .. } => return None,
-            Op::Concatenate { .. } | Op::ArgReduce { .. } | Op::ReduceWindow { .. } => return None,
-            Op::SelectAndScatter { .. } | Op::Dot(_) | Op::Convolution(_) | Op::Gather(_) | Op::Scatter(_) => {
-                return None;
-            }
-            Op::Sort { .. } | Op::While { .. } | Op::If { .. } | Op::Call { .. } => return None,
+            // A thread block has no rule for it.
+            op => match op.class() {
+                OpClass::Source | OpClass::Elementwise | OpClass::View | OpClass::Join => return None,
+                OpClass::Reduction | OpClass::Whole | OpClass::Control | OpClass::Barrier => return None,
+            },
         };
         let step = Step { action, operands: node.inputs.clone(), result };
         step.is_known(graph).then_some(step)

@@ -3,14 +3,13 @@
 //! A record is its length (8 bytes), a check sum of the length, the contents, a check sum of the contents; numbers are
 //! little-endian and check sums are CRC-32C, masked.
 
-mod crc;
 mod dataset;
 mod example;
 
 pub use dataset::{TfRecordDataset, TfRecordKeys};
 pub use example::{Example, Feature};
 
-use crc::masked_crc;
+use example::masked_crc;
 use std::io::{Read, Write};
 
 /// Records longer than this are taken for damage.

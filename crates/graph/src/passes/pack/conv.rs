@@ -6,8 +6,7 @@
 //! the block `k[2·D + β·b - s·a + p]` for every b and a: a strided slice of the kernel with zeros around it. The same holds
 //! for the gradient of the kernel, which is folded back from its blocks.
 
-use super::build::Build;
-use super::roles::Roles;
+use super::values::Build;
 use super::{Form, LANES, SIDE};
 use crate::op::{ImageAxes, KernelAxes};
 use crate::{Convolution, Graph, Node, Op, Shape, ValueId};
@@ -75,12 +74,9 @@ impl PackedConv {
         self.gradient
     }
 
-    pub fn roles(&self) -> Roles {
-        let [input, output] = self.axes[0].blocks().map(|side| (side == SIDE).then_some(Form::Image));
-        match self.gradient {
-            false => Roles { inputs: vec![input, None], outputs: vec![output] },
-            true => Roles { inputs: vec![input, output], outputs: vec![None] },
-        }
+    /// The forms of the input and of the output.
+    pub fn forms(&self) -> [Option<Form>; 2] {
+        self.axes[0].blocks().map(|side| (side == SIDE).then_some(Form::Image))
     }
 
     /// Multiplications of a matrix unit that is as wide as a tile, as it is and packed.

@@ -1,7 +1,7 @@
 //! Operations other than convolutions on packed values. What mixes channels is done for every pixel of a block by itself.
 
-use super::build::Build;
 use super::roles::Roles;
+use super::values::Build;
 use super::{BLOCK, Form, SIDE};
 use crate::{Binary, Comparison, DType, Node, Op, Reduction, Shape, Unary, ValueId};
 

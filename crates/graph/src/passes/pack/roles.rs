@@ -2,7 +2,7 @@
 
 use super::conv::PackedConv;
 use super::{Form, SIDE};
-use crate::{Graph, Node, Op, ValueId, Window};
+use crate::{Graph, Node, Op, OpClass, ValueId, Window};
 
 /// The form of every operand and result; none for those that stay as they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,12 +33,20 @@ pub(super) fn roles(graph: &Graph, node: &Node) -> Vec<Roles> {
         Op::Barrier => barrier(node),
         Op::Convolution(conv) => {
             let packed = PackedConv::of(conv, graph, node);
-            packed.map(|packed| packed.roles()).into_iter().collect()
+            packed.iter().map(convolution).collect()
         }
         _ => Form::ALL.into_iter().filter_map(|form| of_form(graph, node, form)).collect(),
     };
     let can_be_packed = |&(value, form): &(ValueId, Form)| form.packed(graph.shape(value).dims()).is_some();
     alternatives.into_iter().filter(|roles| roles.packed(node).iter().all(can_be_packed)).collect()
+}
+
+fn convolution(packed: &PackedConv) -> Roles {
+    let [input, output] = packed.forms();
+    match packed.is_gradient() {
+        false => Roles { inputs: vec![input, None], outputs: vec![output] },
+        true => Roles { inputs: vec![input, output], outputs: vec![None] },
+    }
 }
 
 fn barrier(node: &Node) -> Vec<Roles> {
@@ -55,9 +63,6 @@ fn of_form(graph: &Graph, node: &Node, form: Form) -> Option<Roles> {
     let output = node.outputs.first().map(|&output| graph.shape(output).dims()).unwrap_or_default();
     let rows = form.rows(input.len());
     match &node.op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_) | Op::Bitcast(_) => {
-            Roles::same(node, form)
-        }
         Op::Broadcast { axes, .. } => broadcast(input, output, axes, form),
         Op::Reshape { .. } => reshape(input, output, form),
         Op::Slice { starts, limits, strides } => {
@@ -93,12 +98,12 @@ fn of_form(graph: &Graph, node: &Node, form: Form) -> Option<Roles> {
         Op::SelectAndScatter { window } => {
             (form == Form::Image && is_block(window)).then(|| Roles::new([Some(form), None], Some(form)))?
         }
-        Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::RandomBits { .. } => None,
-        Op::Transpose { .. } | Op::Reverse { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => None,
-        Op::ArgReduce { .. } | Op::Sort { .. } | Op::Dot(_) | Op::Gather(_) | Op::Scatter(_) => None,
-        Op::While { .. } | Op::If { .. } | Op::Call { .. } => None,
-        // These have roles of their own.
-        Op::Convolution(_) | Op::Barrier => None,
+        // No packed form, or roles of its own: convolutions and barriers.
+        op => match op.class() {
+            OpClass::Source | OpClass::View | OpClass::Join | OpClass::Reduction | OpClass::Whole => None,
+            OpClass::Control | OpClass::Barrier => None,
+            OpClass::Elementwise => Roles::same(node, form),
+        },
     }
 }
 

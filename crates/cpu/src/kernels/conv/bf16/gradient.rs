@@ -14,7 +14,7 @@ mod taps;
 use super::super::Conv2d;
 use super::super::windows::Sweep;
 use crate::kernels::amx::{COLUMNS, ROWS, Tiles};
-use crate::kernels::partial::clear;
+use crate::kernels::scratch::clear;
 use crate::kernels::{Machine, Shared, scratch};
 use half::bf16;
 use job::Job;

@@ -1,4 +1,5 @@
-//! One job's sums over a block of pixels: tiles of the gradient, each a sum of outer products.
+//! One job's sums over a block of pixels: tiles of the gradient, each a sum of outer products; the output's
+//! gradient is stored, or made when it is read.
 
 use super::super::Conv2d;
 use super::super::windows::{Sweep, Windows};
@@ -167,3 +168,27 @@ struct Segment<'a> {
 
 /// From this many panels on, a copy of the windows pays: they are read once per panel, from pixels far apart.
 const COPY_PANELS: usize = 2;
+
+/// Where the gradient of the output comes from.
+#[derive(Clone, Copy)]
+pub(in crate::kernels::conv) enum Gradients<'a> {
+    Stored(&'a [f32]),
+    /// Called with a row, counted through all images, when it is wanted.
+    Made(&'a (dyn Fn(usize, &mut [f32]) + Sync)),
+}
+
+impl Gradients<'_> {
+    /// Lends some rows as a pointer to where the first of all rows would lie.
+    pub fn with_rows(&self, conv: &Conv2d, rows: Range<usize>, body: impl FnOnce(*const f32)) {
+        match self {
+            Gradients::Stored(dy) => body(dy.as_ptr()),
+            Gradients::Made(make) => {
+                let row_len = conv.output[1] * conv.out_channels;
+                scratch::borrow(rows.len() * row_len, |dy: &mut [f32]| {
+                    dy.chunks_exact_mut(row_len).zip(rows.clone()).for_each(|(dy, row)| make(row, dy));
+                    body(dy.as_ptr().wrapping_sub(rows.start * row_len));
+                });
+            }
+        }
+    }
+}

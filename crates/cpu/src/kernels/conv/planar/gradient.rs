@@ -2,7 +2,7 @@
 
 use super::super::Conv2d;
 use super::Planes;
-use crate::kernels::partial::add_up;
+use crate::kernels::scratch::add_up;
 use crate::kernels::{Machine, Shared, Stored, scratch};
 use crate::simd::{Kernel, Vector};
 use std::marker::PhantomData;

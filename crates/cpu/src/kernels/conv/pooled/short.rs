@@ -10,7 +10,7 @@ mod tiles;
 use super::{Conv2d, Pool2d, Target};
 use crate::kernels::bf16::Stored;
 use crate::kernels::conv::Weights;
-use crate::kernels::partial::{add_up, clear};
+use crate::kernels::scratch::{add_up, clear};
 use crate::kernels::{Machine, Shared, scratch};
 use std::array::from_fn;
 use tiles::{Forward, ForwardRow, Gradient, GradientRow};

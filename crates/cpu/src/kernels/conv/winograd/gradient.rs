@@ -9,7 +9,7 @@ use super::tiles::{Images, Tiles};
 use super::transform::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
 use crate::kernels::conv::Conv2d;
 use crate::kernels::panels::panels;
-use crate::kernels::partial::add_up;
+use crate::kernels::scratch::add_up;
 use crate::kernels::tile::{OuterTile, even_height, outer_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Simd;

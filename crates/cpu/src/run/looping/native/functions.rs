@@ -1,8 +1,7 @@
 //! What takes several of the machine's instructions: the same ones as elsewhere, in the same order.
 
 use super::assembler::{self as machine, Op, Operand, Zmm};
-use super::compiler::Compiler;
-use super::registers::SPARE_MASK;
+use super::compiler::{Compiler, SPARE_MASK};
 use crate::math;
 use crate::plan::kernel::Register;
 use octant_graph::Comparison;

@@ -1,33 +1,9 @@
 //! Which value is in which vector register, and where it lies otherwise.
 
 use super::assembler::{self as machine, Mask, Operand, Zmm};
-use super::compiler::Compiler;
+use super::compiler::{Compiler, Holds, Home, ZMMS};
 use crate::plan::kernel::Register;
 use octant_graph::DType;
-
-pub(super) const ZMMS: usize = 32;
-/// The mask that instructions use in between; the others hold bools.
-pub(super) const SPARE_MASK: Mask = 7;
-
-/// Where a value lies while it is in no vector register.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Home {
-    /// Nowhere: it is computed in the loop.
-    None,
-    /// In its slot of the working memory.
-    Slot,
-    /// In memory, in the type it has there, at a place among the operands.
-    Memory(usize, DType),
-    Constant(u32),
-}
-
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Holds {
-    Nothing,
-    Value(Register),
-    /// Something that an instruction needs until it ends.
-    Temporary,
-}
 
 impl Compiler<'_> {
     /// Stores a value to its slot if someone else goes on with it from there: a fold of rows, or a store that is no block.

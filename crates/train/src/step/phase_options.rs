@@ -1,11 +1,22 @@
 //! The options of a phase.
 
-use super::Trainable;
+use super::trainable::{Trainable, is_under};
 use crate::options::{OptionError, OptionSpec, Options, Setting, defaults, join, nearest, one_of};
-use crate::step::Clip;
 use octant_data::Mix;
-use octant_nn::Optimizer;
+use octant_nn::{Optimizer, VariableSpec};
 use toml::{Table, Value};
+
+/// A bound on gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Clip {
+    /// None.
+    #[default]
+    Off,
+    /// The norm of all gradients together is at most this.
+    Norm(f64),
+    /// Every element lies within ± this.
+    Value(f64),
+}
 
 crate::options! {
     /// How the parameters of a phase learn.
@@ -88,6 +99,13 @@ crate::options! {
         cutmix: f64 = 0.0, within(0.0..), flag(), value("ALPHA");
         /// The share of batches that are mixed.
         p: f64 = 1.0, within(0.0..=1.0);
+    }
+}
+
+impl Group {
+    /// Whether a parameter belongs to it.
+    pub fn includes(&self, spec: &VariableSpec) -> bool {
+        self.under.iter().any(|scope| is_under(&spec.path, scope))
     }
 }
 

@@ -1,0 +1,75 @@
+//! How a convolution is computed: one strategy per description, chosen here and nowhere else.
+
+use super::Conv2d;
+
+/// How a convolution and the gradient of its weights are computed. Images of bf16 run as AMX tiles instead of [`Tiles`] and
+/// [`Winograd`], on machines that have them.
+///
+/// [`Tiles`]: ConvStrategy::Tiles
+/// [`Winograd`]: ConvStrategy::Winograd
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConvStrategy {
+    /// An implicit matrix product: register tiles over windows of pixels, lanes across output channels.
+    Tiles,
+    /// A kernel per channel, lanes across channels.
+    Depthwise,
+    /// Too few channels for lanes: lanes along rows of planes, one plane per channel.
+    Planar,
+    /// F(2×2, 3×3): fewer products for 3×3 kernels. Parts of the output are still computed as tiles.
+    Winograd,
+}
+
+impl ConvStrategy {
+    /// The conditions exclude each other, so their order does not matter.
+    pub fn choose(conv: &Conv2d) -> ConvStrategy {
+        match () {
+            () if conv.is_depthwise() => ConvStrategy::Depthwise,
+            () if suits_planes(conv) => ConvStrategy::Planar,
+            () if suits_winograd(conv) => ConvStrategy::Winograd,
+            () => ConvStrategy::Tiles,
+        }
+    }
+}
+
+/// Whether windows move by one pixel over an input without gaps, in one group.
+fn is_dense(conv: &Conv2d) -> bool {
+    conv.groups == 1 && [conv.stride, conv.input_dilation, conv.kernel_dilation] == [[1; 2]; 3]
+}
+
+fn suits_planes(conv: &Conv2d) -> bool {
+    /// Channels of the output; the input may have twice as many.
+    const MAX_OUTPUTS: usize = 4;
+    const MIN_TAPS: usize = 9;
+    const MIN_WIDTH: usize = 8;
+    is_dense(conv)
+        && (1..=MAX_OUTPUTS).contains(&conv.out_channels)
+        && (1..=2 * MAX_OUTPUTS).contains(&conv.in_channels)
+        && conv.kernel[0] * conv.kernel[1] >= MIN_TAPS
+        && conv.output[1] >= MIN_WIDTH
+}
+
+fn suits_winograd(conv: &Conv2d) -> bool {
+    const MIN_CHANNELS: usize = 24;
+    is_dense(conv)
+        && conv.kernel == [3; 2]
+        && conv.in_channels.min(conv.out_channels) >= MIN_CHANNELS
+        && conv.input_len() * conv.output_len() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_of_networks_get_their_strategies() {
+        let conv = |channels, kernel| Conv2d::new(2, [32; 2], channels, [kernel; 2]).padded(kernel / 2, 1);
+        let strategy = |conv: &Conv2d| ConvStrategy::choose(conv);
+        assert_eq!(strategy(&conv([64, 64], 3)), ConvStrategy::Winograd);
+        assert_eq!(strategy(&conv([64, 64], 1)), ConvStrategy::Tiles);
+        assert_eq!(strategy(&conv([64, 64], 3).padded(1, 2)), ConvStrategy::Tiles);
+        assert_eq!(strategy(&conv([3, 64], 3)), ConvStrategy::Tiles);
+        assert_eq!(strategy(&conv([2, 1], 7)), ConvStrategy::Planar);
+        assert_eq!(strategy(&Conv2d { groups: 64, ..conv([64, 64], 3) }), ConvStrategy::Depthwise);
+        assert_eq!(strategy(&Conv2d { groups: 2, ..conv([64, 64], 3) }), ConvStrategy::Tiles);
+    }
+}

@@ -51,9 +51,7 @@ pub(super) fn introduce(
     }
     if recipe.task == "detect" {
         for phase in &recipe.phases {
-            let slots = octant_recipe::slots_of(recipe, &*data.train, phase);
-            let text =
-                format!("phase {}: up to {slots} boxes per training image; of more the largest stay", phase.name);
+            let text = shapes(recipe, &octant_recipe::slots_of(recipe, &*data.train, phase), &phase.name);
             display.say(&text);
             directory.log(&text)?;
         }
@@ -235,4 +233,23 @@ fn program_line(program: &ProgramReport) -> String {
 
 fn times(count: u64) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
+}
+
+/// What a detector's training steps are compiled for, before the first one.
+fn shapes(recipe: &Recipe, slots: &[usize], phase: &str) -> String {
+    let sides = recipe.augment.as_ref().zip(recipe.image_size).map(|(augment, side)| augment.sides(side));
+    let sides = sides.filter(|sides| sides.len() > 1);
+    let mut text = format!("phase {phase}: up to {} boxes per training image; of more the largest stay", slots[0]);
+    if let Some(usual) = slots.get(1) {
+        text += &format!("; batches with at most {usual} take a smaller step");
+    }
+    let steps = slots.len() * sides.as_ref().map_or(1, Vec::len);
+    if let Some(sides) = sides {
+        let sides: Vec<String> = sides.iter().map(usize::to_string).collect();
+        text += &format!("; sizes {}, one per batch", sides.join(", "));
+    }
+    if steps > 1 {
+        text += &format!("; {steps} training steps are compiled now, none later");
+    }
+    text
 }

@@ -6,7 +6,7 @@ use crate::{
     AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, ScheduleRecipe, image, smaller_is_better,
     transform,
 };
-use octant_data::detection::{self, AugmentSettings, BoxAugment};
+use octant_data::detection::{self, AugmentSettings, BoxAugment, RecentImages};
 use octant_data::{Dataset, LastBatch, Pipeline, Unpaired};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::options::one_of;
@@ -83,11 +83,11 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
-        task: build_task(recipe, data.outputs, image, phase, slots)?,
+        task: build_task(recipe, data.outputs, image, phase, slots.clone())?,
         options,
         rate: rate(&schedule, phase.epochs, steps, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
-            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots)),
+            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots[0])),
             (Some(train), "cyclegan") => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
             _ => Arc::new(transform),
         },
@@ -104,16 +104,16 @@ fn settled_warmup(warmup: WarmupOptions, steps_per_epoch: u64) -> Option<WarmupO
     Some(WarmupOptions { steps: Some(steps), ..warmup })
 }
 
-/// How many objects a training image may have: the step is compiled for that many, and none is compiled later.
-fn box_slots(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> usize {
+/// How many objects a training image may have, the most first: steps are compiled for these, and none is compiled later.
+fn box_slots(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> Vec<usize> {
     match &data.train {
         Some(train) if recipe.task == "detect" => slots_of(recipe, &**train, phase),
-        _ => DEFAULT_SLOTS.min(recipe.max_boxes),
+        _ => vec![DEFAULT_SLOTS.min(recipe.max_boxes)],
     }
 }
 
 /// The same for a data set of boxes.
-pub fn slots_of(recipe: &Recipe, train: &dyn Dataset, phase: &PhaseRecipe) -> usize {
+pub fn slots_of(recipe: &Recipe, train: &dyn Dataset, phase: &PhaseRecipe) -> Vec<usize> {
     let settings = augmentation(recipe);
     let mosaics = settings.mosaic > 0.0 && phase.epochs > settings.close_mosaic;
     detection::box_slots(train, &settings, mosaics, recipe.max_boxes)
@@ -135,7 +135,7 @@ fn augment(
 ) -> BoxAugment {
     let settings = augmentation(recipe);
     let mosaic_until = phase.epochs.saturating_sub(settings.close_mosaic);
-    BoxAugment { dataset, side: image[0], most_boxes, mosaic_until, settings }
+    BoxAugment { images: RecentImages::new(dataset, image[0]), side: image[0], most_boxes, mosaic_until, settings }
 }
 
 /// Refuses keys that a schedule of this kind does not look at.

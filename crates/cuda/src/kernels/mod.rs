@@ -14,6 +14,7 @@ pub mod update;
 mod tests;
 
 use crate::GpuFacts;
+use crate::attention::CUDNN_NAMES;
 use crate::runtime::compiler::{Header, text};
 use crate::runtime::ffi::Handler;
 use crate::runtime::launch::{self, Dims, Encoded, Kernel};
@@ -59,6 +60,17 @@ pub const NAMES: &[&str] = &{
     let mut index = 0;
     while index < names.len() {
         names[index] = KERNELS[index].name;
+        index += 1;
+    }
+    names
+};
+
+/// The names of all kernels that programs may call: ours and cuDNN's.
+pub const CALLED_NAMES: &[&str] = &{
+    let mut names = [""; KERNELS.len() + CUDNN_NAMES.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = if index < NAMES.len() { NAMES[index] } else { CUDNN_NAMES[index - NAMES.len()] };
         index += 1;
     }
     names

@@ -206,6 +206,12 @@ impl Translation {
                 self.add(&["--cache", if value == "disk" { "packed" } else { "ram" }]);
             }
             ("freeze", "train") => self.freeze(value),
+            // Older versions knew yes and no, where yes meant a half.
+            ("multi_scale", "train") => {
+                let share = if truth { "0.5" } else { value };
+                let share = if value.eq_ignore_ascii_case("false") { "0.0" } else { share };
+                self.set("augment.multi_scale", share);
+            }
             ("classes", "predict") => self.add(&["--only", value.trim_matches(['[', ']'])]),
             ("save_txt", "predict") if truth => self.add(&["--labels"]),
             ("imgsz", "predict") => self.add(&["--size", value]),
@@ -303,14 +309,15 @@ mod tests {
         assert!(notes.is_empty(), "{notes:?}");
         let (command, notes) = said(
             "train model=yolo11n.yaml optimizer=AdamW lr0=0.002 lrf=0.1 warmup_epochs=1 batch=0.7 project=out name=a \
-             multi_scale=0.5",
+             multi_scale=0.5 multi_scale=True profile=True",
         );
         assert_eq!(
             command,
             "train detect --model yolo11n --out out/a --optimizer adamw --lr 0.002 --set \
-             phases.0.schedule.min_share=0.1 --set phases.0.warmup.epochs=1 --batch-size auto"
+             phases.0.schedule.min_share=0.1 --set phases.0.warmup.epochs=1 --batch-size auto --set augment.multi_scale=0.5 \
+             --set augment.multi_scale=0.5"
         );
-        assert_eq!(notes, ["multi_scale=0.5 has no counterpart and is left out"]);
+        assert_eq!(notes, ["profile=True has no counterpart and is left out"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p octant-data --example boxes -- data.yaml [SIDE] [WORKERS]`
 
-use octant_data::detection::{AugmentSettings, BoxAugment, Part, open};
+use octant_data::detection::{AugmentSettings, BoxAugment, Part, RecentImages, open};
 use octant_data::{Dataset, Loader, LoaderConfig};
 use std::error::Error;
 use std::path::PathBuf;
@@ -16,7 +16,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let workers = words.next().map_or(Ok(1), |word| word.parse())?;
     let dataset: Arc<dyn Dataset> = Arc::new(open(&path, Part::Train)?);
     let settings = AugmentSettings::default();
-    let augment = BoxAugment { dataset: dataset.clone(), side, most_boxes: 1024, mosaic_until: u64::MAX, settings };
+    let augment = BoxAugment {
+        images: RecentImages::new(dataset.clone(), side),
+        side,
+        most_boxes: 1024,
+        mosaic_until: u64::MAX,
+        settings,
+    };
     let config = LoaderConfig { batch_size: 16, workers, ..LoaderConfig::default() };
     let loader = Loader::new(dataset, Arc::new(augment), config)?;
     let mut rates = Vec::new();

@@ -1,6 +1,6 @@
 //! Keeping decoded samples in memory.
 
-use crate::{DataError, Dataset, Sample};
+use crate::{DataError, Dataset, JudgedImage, Sample};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -44,6 +44,10 @@ impl Dataset for Cached {
 
     fn box_count(&self, index: usize) -> Option<usize> {
         self.inner.box_count(index)
+    }
+
+    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+        self.inner.judged(index)
     }
 
     fn label_hash(&self, index: usize) -> Option<u64> {

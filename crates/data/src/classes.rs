@@ -1,7 +1,7 @@
 //! A class is its name. The number of a class depends on which other classes a folder happens to hold, so numbers of two
 //! data sets are never compared: one is translated into the other's by name.
 
-use crate::{DataError, Dataset, Sample, Target};
+use crate::{DataError, Dataset, JudgedImage, Sample, Target};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -148,6 +148,12 @@ impl Dataset for Matched {
 
     fn box_count(&self, index: usize) -> Option<usize> {
         self.inner.box_count(index)
+    }
+
+    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+        let mut image = (*self.inner.judged(index)?).clone();
+        image.objects.iter_mut().for_each(|object| object.class = self.number(object.class));
+        Some(Arc::new(image))
     }
 
     fn label_hash(&self, index: usize) -> Option<u64> {

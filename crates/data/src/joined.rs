@@ -1,6 +1,6 @@
 //! Several data sets as one, one after the other.
 
-use crate::{DataError, Dataset, Matched, Sample};
+use crate::{DataError, Dataset, JudgedImage, Matched, Sample};
 use std::sync::Arc;
 
 /// The samples of several data sets, such as both splits of one. The classes are those of all of them, by name; the
@@ -58,6 +58,11 @@ impl Dataset for Joined {
     fn box_count(&self, index: usize) -> Option<usize> {
         let (part, index) = self.part_of(index);
         self.parts[part].box_count(index)
+    }
+
+    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+        let (part, index) = self.part_of(index);
+        self.parts[part].judged(index)
     }
 
     fn label_hash(&self, index: usize) -> Option<u64> {

@@ -35,7 +35,7 @@ pub use joined::Joined;
 pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Mix, Skipped, Targets};
 pub use packed::{Packed, pack, pack_once};
 pub use rng::SampleRng;
-pub use sample::{AnyImage, Dataset, LabeledBox, Sample, Target, Transform};
+pub use sample::{AnyImage, Dataset, JudgedBox, JudgedImage, LabeledBox, Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};
 pub use transforms::{Pipeline, TransformStep};
 pub use unpaired::Unpaired;

@@ -26,26 +26,38 @@ pub struct SampleRng {
     key: [u32; 2],
     counter: u64,
     spare: Option<u32>,
+    seed: u64,
     epoch: u64,
+    index: u64,
 }
 
 impl SampleRng {
     /// The numbers of sample `index` in `epoch` of the run with that seed.
     pub fn new(seed: u64, epoch: u64, index: u64) -> SampleRng {
         let key = threefry2x32(words(seed), words(epoch));
-        SampleRng { key: threefry2x32(key, words(index)), counter: 0, spare: None, epoch }
+        SampleRng { key: threefry2x32(key, words(index)), counter: 0, spare: None, seed, epoch, index }
     }
 
     /// An independent stream, identified by a number, that takes nothing from this one.
     pub fn fork(&self, stream: u64) -> SampleRng {
         let [low, high] = words(stream);
         // Drawing uses small counters; the high bit keeps forks apart from draws.
-        SampleRng { key: threefry2x32(self.key, [low, high | 1 << 31]), counter: 0, spare: None, epoch: self.epoch }
+        SampleRng { key: threefry2x32(self.key, [low, high | 1 << 31]), counter: 0, spare: None, ..*self }
     }
 
     /// The epoch that these numbers belong to, for what changes in the course of a run.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The number of the sample.
+    pub fn index(&self) -> u64 {
+        self.index
     }
 
     /// 32 random bits.

@@ -3,6 +3,7 @@
 use crate::{DataError, SampleRng};
 use octant_imaging::Image;
 use octant_tensor::DType;
+use std::sync::Arc;
 
 /// A decoded image in the precision it was stored with.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +69,31 @@ pub struct LabeledBox {
     pub y1: f32,
 }
 
+/// An object as the data set's own evaluation counts it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JudgedBox {
+    /// The number of the class.
+    pub class: u32,
+    /// Left, top, right, bottom in pixels of the file.
+    pub corners: [f64; 4],
+    /// What decides whether it is small or large, in pixels of the file: usually the area of its outline.
+    pub area: f64,
+    /// A group of objects: answers inside of it are neither right nor wrong.
+    pub crowd: bool,
+}
+
+/// The objects of an image as the data set's own evaluation counts them; groups, which nothing is learned from, are among
+/// them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgedImage {
+    /// The height of the file's image in pixels.
+    pub height: usize,
+    /// Its width.
+    pub width: usize,
+    /// The objects.
+    pub objects: Vec<JudgedBox>,
+}
+
 /// What is to be predicted about an image.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
@@ -116,6 +142,12 @@ pub trait Dataset: Send + Sync {
         None
     }
 
+    /// The objects of a sample as the data set's own evaluation counts them, where it has rules of its own (COCO).
+    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+        let _ = index;
+        None
+    }
+
     /// A number that changes with the sample's labels, where they lie in another file than its image: what was kept of a
     /// sample is only good as long as they are the same.
     fn label_hash(&self, index: usize) -> Option<u64> {
@@ -139,6 +171,11 @@ pub trait Dataset: Send + Sync {
 pub trait Transform: Send + Sync {
     /// The transformed sample.
     fn apply(&self, sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError>;
+
+    /// The sample to apply it to. A transform that keeps samples for others returns what it kept.
+    fn read(&self, dataset: &dyn Dataset, index: usize) -> Result<Sample, DataError> {
+        dataset.get(index)
+    }
 }
 
 /// Leaves samples as they are.

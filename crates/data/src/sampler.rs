@@ -42,11 +42,30 @@ impl Permutation {
         }
     }
 
-    /// One pass of the network: the two halves take turns in being changed by a function of the other.
+    /// The position of an item: the inverse of [`at`](Permutation::at).
+    pub fn position(&self, item: u64) -> u64 {
+        if self.len < 2 {
+            return 0;
+        }
+        let mut value = item % self.len;
+        loop {
+            value = self.rounds(value, (0..ROUNDS).rev());
+            if value < self.len {
+                return value;
+            }
+        }
+    }
+
     fn permute(&self, value: u64) -> u64 {
+        self.rounds(value, 0..ROUNDS)
+    }
+
+    /// One pass of the network: the two halves take turns in being changed by a function of the other. Every round is its own
+    /// inverse, so the rounds in descending order undo it.
+    fn rounds(&self, value: u64, rounds: impl Iterator<Item = u32>) -> u64 {
         let (low_mask, high_mask) = ((1u64 << self.low_bits) - 1, (1u64 << self.high_bits) - 1);
         let (mut low, mut high) = (value & low_mask, value >> self.low_bits);
-        for round in 0..ROUNDS {
+        for round in rounds {
             if round % 2 == 0 {
                 high ^= self.scramble(round, low) & high_mask;
             } else {
@@ -166,6 +185,7 @@ mod tests {
             let seen: HashSet<u64> = (0..len).map(|position| order.at(position)).collect();
             assert_eq!(seen.len() as u64, len);
             assert!(seen.iter().all(|&item| item < len));
+            assert!((0..len.min(300)).all(|position| order.position(order.at(position)) == position));
         }
     }
 

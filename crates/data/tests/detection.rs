@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_data::detection::{AugmentSettings, BoxAugment, Part, box_slots, open, survey};
+use octant_data::detection::{AugmentSettings, BoxAugment, Part, RecentImages, box_slots, open, survey};
 use octant_data::{
     AnyImage, Dataset, LastBatch, Loader, LoaderConfig, SampleRng, Target, Targets, Transform, synth, write_png_u8,
 };
@@ -82,6 +82,10 @@ fn coco_and_voc_files_give_the_same_boxes() {
     assert_eq!(coco.class_names(), ["cat", "dog"]);
     assert_eq!(coco.images()[0].boxes.len(), 1, "groups and boxes without area are not learned");
     assert_eq!((coco.images()[0].id, coco.dropped().len()), (Some(7), 1));
+    let judged = coco.judged(0).unwrap();
+    let crowds: Vec<bool> = judged.objects.iter().map(|object| object.crowd).collect();
+    assert_eq!(crowds, [false, true, false], "COCO judges by all of them");
+    assert_eq!(judged.objects[0].area, 600.0);
     let object = |name: &str, corners: [usize; 4]| {
         let [x0, y0, x1, y1] = corners;
         format!(
@@ -117,7 +121,7 @@ impl Dataset for Scenes {
 }
 
 fn augment(settings: AugmentSettings) -> BoxAugment {
-    BoxAugment { dataset: Arc::new(Scenes), side: 64, most_boxes: 16, mosaic_until: 2, settings }
+    BoxAugment { images: RecentImages::new(Arc::new(Scenes), 64), side: 64, most_boxes: 16, mosaic_until: 2, settings }
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn batches_do_not_depend_on_the_number_of_workers() {
     let alone = batches(1);
     assert!(batches(3) == alone);
     for batch in &alone {
-        let Targets::Boxes { corners, classes } = &batch.targets else { panic!("boxes") };
+        let Targets::Boxes { corners, classes, .. } = &batch.targets else { panic!("boxes") };
         for (corner, class) in corners.to_f64s().chunks_exact(4).zip(classes.to_f64s()).filter(|(_, c)| *c >= 0.0) {
             assert!(class < 5.0 && corner[0] < corner[2] && corner[1] < corner[3], "{corner:?}");
             assert!(corner.iter().all(|value| (0.0..=64.0).contains(value)), "{corner:?}");
@@ -186,9 +190,9 @@ fn slots_are_powers_of_two_that_hold_a_mosaic() {
     let folder = tempfile::tempdir().unwrap();
     let set = open(&yolo_set(folder.path()), Part::Train).unwrap();
     let usual = AugmentSettings::default();
-    assert_eq!(box_slots(&set, &usual, true, 1024), 8);
-    assert_eq!(box_slots(&set, &usual, true, 4), 4);
-    assert_eq!(box_slots(&Scenes, &usual, true, 1024), 128, "labels that are not known in advance");
+    assert_eq!(box_slots(&set, &usual, true, 1024), [8]);
+    assert_eq!(box_slots(&set, &usual, true, 4), [4]);
+    assert_eq!(box_slots(&Scenes, &usual, true, 1024), [128], "labels that are not known in advance");
     struct Full;
     impl Dataset for Full {
         fn len(&self) -> usize {
@@ -203,9 +207,23 @@ fn slots_are_powers_of_two_that_hold_a_mosaic() {
     }
     let mixed = AugmentSettings { mixup: 0.1, ..usual.clone() };
     let pasted = AugmentSettings { copy_paste: 0.1, ..usual.clone() };
-    let slots = |settings: &AugmentSettings, mosaics: bool| box_slots(&Full, settings, mosaics, 1024);
+    let slots = |settings: &AugmentSettings, mosaics: bool| box_slots(&Full, settings, mosaics, 1024)[0];
     assert_eq!(
         [slots(&usual, false), slots(&usual, true), slots(&mixed, true), slots(&pasted, true)],
         [32, 128, 128, 256]
     );
+    /// One crowded image among many.
+    struct Crowded;
+    impl Dataset for Crowded {
+        fn len(&self) -> usize {
+            1000
+        }
+        fn get(&self, _: usize) -> Result<octant_data::Sample, octant_data::DataError> {
+            unreachable!("only labels are looked at")
+        }
+        fn box_count(&self, index: usize) -> Option<usize> {
+            Some(if index == 7 { 100 } else { 2 })
+        }
+    }
+    assert_eq!(box_slots(&Crowded, &usual, true, 1024), [128, 32], "nearly every batch does with fewer slots");
 }

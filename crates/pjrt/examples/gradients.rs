@@ -63,7 +63,7 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 32, epochs: 1 }),
+        octant_zoo::Task::Detect => Box::new(Detect::new(model, image, None, 32, 1)),
         octant_zoo::Task::Translate => {
             let format = ImageFormat { image, target: image, normalize: None };
             Box::new(Restore { model, format, loss: ImageLoss::L1 })

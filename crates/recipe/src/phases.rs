@@ -6,7 +6,7 @@ use crate::{
     AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, ScheduleRecipe, image, smaller_is_better,
     transform,
 };
-use octant_data::detection::{self, AugmentSettings, BoxAugment};
+use octant_data::detection::{self, AugmentSettings, BoxAugment, RecentImages};
 use octant_data::{Dataset, LastBatch, Pipeline, Unpaired};
 use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
 use octant_train::options::one_of;
@@ -83,11 +83,11 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
     Ok(Phase {
         name: phase.name.clone(),
         epochs: phase.epochs,
-        task: build_task(recipe, data.outputs, image, phase, slots)?,
+        task: build_task(recipe, data.outputs, image, phase, slots.clone())?,
         options,
         rate: rate(&schedule, phase.epochs, steps, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
-            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots)),
+            (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots[0])),
             (Some(train), "cyclegan") => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
             _ => Arc::new(transform),
         },
@@ -104,16 +104,16 @@ fn settled_warmup(warmup: WarmupOptions, steps_per_epoch: u64) -> Option<WarmupO
     Some(WarmupOptions { steps: Some(steps), ..warmup })
 }
 
-/// How many objects a training image may have: the step is compiled for that many, and none is compiled later.
-fn box_slots(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> usize {
+/// How many objects a training image may have, the most first: steps are compiled for these, and none is compiled later.
+fn box_slots(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe) -> Vec<usize> {
     match &data.train {
         Some(train) if recipe.task == "detect" => slots_of(recipe, &**train, phase),
-        _ => DEFAULT_SLOTS.min(recipe.max_boxes),
+        _ => vec![DEFAULT_SLOTS.min(recipe.max_boxes)],
     }
 }
 
 /// The same for a data set of boxes.
-pub fn slots_of(recipe: &Recipe, train: &dyn Dataset, phase: &PhaseRecipe) -> usize {
+pub fn slots_of(recipe: &Recipe, train: &dyn Dataset, phase: &PhaseRecipe) -> Vec<usize> {
     let settings = augmentation(recipe);
     let mosaics = settings.mosaic > 0.0 && phase.epochs > settings.close_mosaic;
     detection::box_slots(train, &settings, mosaics, recipe.max_boxes)
@@ -135,7 +135,7 @@ fn augment(
 ) -> BoxAugment {
     let settings = augmentation(recipe);
     let mosaic_until = phase.epochs.saturating_sub(settings.close_mosaic);
-    BoxAugment { dataset, side: image[0], most_boxes, mosaic_until, settings }
+    BoxAugment { images: RecentImages::new(dataset, image[0]), side: image[0], most_boxes, mosaic_until, settings }
 }
 
 /// Refuses keys that a schedule of this kind does not look at.
@@ -207,7 +207,7 @@ fn rate(
     let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
     let total = schedule.total.unwrap_or(length);
     let share = schedule.min_share.map(|share| share * schedule.lr);
-    let (rate, least) = (schedule.lr, schedule.min_lr.or(share).unwrap_or(0.0));
+    let (rate, min) = (schedule.lr, schedule.min_lr.or(share).unwrap_or(0.0));
     let (warmup, factor) = (schedule.warmup.unwrap_or(0), schedule.factor.unwrap_or(0.1));
     // A warm-up that took the whole phase would leave nothing to warm up for.
     let warmup = scaling.map_or(warmup, |scaling| scaling.warmup(warmup).min(total / 2).max(warmup));
@@ -231,22 +231,22 @@ fn rate(
         ScheduleKind::Polynomial => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
         ScheduleKind::Linear => {
             let hold = if per_step { steps } else { 1 };
-            Schedule::Linear { rate, least, total, warmup, hold }
+            Schedule::Linear { rate, min, total, warmup, hold }
         }
-        ScheduleKind::Cosine => Schedule::Cosine { rate, least, total },
+        ScheduleKind::Cosine => Schedule::Cosine { rate, min, total },
         ScheduleKind::OneCycle => {
             Schedule::OneCycle { largest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
         }
         ScheduleKind::WarmupCosine => {
             let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
-            Schedule::WarmupCosine { largest: rate, least, cycle: total, warmup, stretch, decay }
+            Schedule::WarmupCosine { max: rate, min, cycle: total, warmup, stretch, decay }
         }
         ScheduleKind::TimmCosine => {
-            let start = schedule.warmup_lr.unwrap_or(least);
-            Schedule::TimmCosine { rate, least, total, warmup, start, prefix: false }
+            let start = schedule.warmup_lr.unwrap_or(min);
+            Schedule::TimmCosine { rate, min, total, warmup, start, prefix: false }
         }
         ScheduleKind::Plateau => {
-            let mut plateau = Plateau::new(rate * scaling, factor, schedule.patience.unwrap_or(10), least);
+            let mut plateau = Plateau::new(rate * scaling, factor, schedule.patience.unwrap_or(10), min);
             plateau.smaller_is_better = smaller_is_better(recipe)?;
             plateau.threshold = schedule.threshold.unwrap_or(plateau.threshold);
             plateau.cooldown = schedule.cooldown.unwrap_or(0);

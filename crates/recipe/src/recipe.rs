@@ -135,6 +135,8 @@ options! {
         translate: f64 = 0.1, within(0.0..=1.0);
         /// Scaling by 1 ± this.
         scale: f64 = 0.5, within(0.0..1.0);
+        /// Learn at sizes from 1 − this to 1 + this times `image_size`, one per batch: at most five, all compiled ahead.
+        multi_scale: f64 = 0.0, within(0.0..1.0);
         /// Shear by up to so many degrees.
         shear: f64 = 0.0, within(0.0..=89.0);
         /// Perspective, up to this.
@@ -208,6 +210,15 @@ choice! {
 }
 
 impl AugmentOptions {
+    /// The sides that are learned at for images of that side: up to five multiples of 32, evenly spaced, and the side itself.
+    pub fn sides(&self, side: usize) -> Vec<usize> {
+        const STRIDE: f64 = 32.0;
+        let at = |share: f64| (side as f64 * (1.0 + share * self.multi_scale) / STRIDE).round().max(1.0) * STRIDE;
+        let mut sides: Vec<usize> = [-1.0, -0.5, 0.0, 0.5, 1.0].map(|share| at(share) as usize).to_vec();
+        sides.dedup();
+        if self.multi_scale == 0.0 { vec![side] } else { sides }
+    }
+
     /// As the data crate wants them.
     pub fn settings(&self) -> AugmentSettings {
         AugmentSettings {

@@ -36,8 +36,8 @@ struct Parts<'a> {
     loss: usize,
     warm_up: bool,
     mixed: bool,
-    /// How many objects an image may have.
-    slots: usize,
+    /// How many objects an image may have, and fewer that nearly all batches do with.
+    slots: Vec<usize>,
     epochs: u64,
     /// How many classes, numbers or channels the data asks for.
     outputs: usize,
@@ -96,8 +96,10 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_mAP50-95",
         losses: &[],
         keys: &["augment"],
-        build: |Parts { model, image, normalize, slots, epochs, .. }| {
-            Box::new(Detect { model, image, normalize, slots, epochs })
+        build: |Parts { recipe, model, image, normalize, slots, epochs, .. }| {
+            let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
+            let detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
+            Box::new(detect.with_forms(&sides, &slots))
         },
     },
     TaskEntry {
@@ -220,7 +222,7 @@ pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'stati
 
 /// The task of a recipe, as it is judged and asked.
 pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
-    built(recipe, outputs, image, warm_up, false, (1024.min(recipe.max_boxes), 1))
+    built(recipe, outputs, image, warm_up, false, (vec![1024.min(recipe.max_boxes)], 1))
 }
 
 /// The task of a recipe, as it is learned in a phase.
@@ -229,7 +231,7 @@ pub(crate) fn build_task(
     outputs: usize,
     image: [usize; 3],
     phase: &PhaseRecipe,
-    slots: usize,
+    slots: Vec<usize>,
 ) -> Result<Box<dyn Task>> {
     built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some(), (slots, phase.epochs))
 }
@@ -240,7 +242,7 @@ fn built(
     image: [usize; 3],
     warm_up: bool,
     mixed: bool,
-    (slots, epochs): (usize, u64),
+    (slots, epochs): (Vec<usize>, u64),
 ) -> Result<Box<dyn Task>> {
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
@@ -300,7 +302,10 @@ mod tests {
         let mut table = table(recipe).unwrap();
         set_text(&mut table, change).unwrap();
         let recipe = check(table).unwrap();
-        built(&recipe, 1, [32, 32, 3], false, false, (8, 1)).err().map(|error| error.to_string()).unwrap_or_default()
+        built(&recipe, 1, [32, 32, 3], false, false, (vec![8], 1))
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
     }
 
     #[test]
@@ -315,7 +320,7 @@ mod tests {
     fn sizes_that_cells_do_not_divide_were_refused_by_a_concatenation() {
         let recipe = check(table("detect").unwrap()).unwrap();
         let sentence = |side: usize| {
-            let built = built(&recipe, 1, [side, side, 3], false, false, (8, 1));
+            let built = built(&recipe, 1, [side, side, 3], false, false, (vec![8], 1));
             built.err().map(|error| error.to_string()).unwrap_or_default()
         };
         assert_eq!(sentence(100), "`image_size` must be a multiple of 32 to detect, not 100; 128 would do");

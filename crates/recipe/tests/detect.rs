@@ -102,7 +102,7 @@ const SMALL: [&str; 9] = [
     "batch_size=4",
     "max_boxes=16",
     "phases.0.epochs=3",
-    "augment={mosaic=1.0, close_mosaic=1, mixup=0.3}",
+    "augment={mosaic=1.0, close_mosaic=1, mixup=0.3, multi_scale=0.5}",
 ];
 
 #[test]

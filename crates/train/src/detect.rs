@@ -1,10 +1,11 @@
 //! Images into boxes with classes.
 
-use crate::{Findings, Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
-use octant_data::{Batch, Targets};
+mod watcher;
+
+use crate::{Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
+use octant_data::{Batch, Position, SampleRng, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
-use octant_metrics::boxes::{BoxReport, BoxScores, FoundBox, Rectangle, Suppression, TrueBox, suppress};
-use octant_metrics::classes::Confusion;
+use octant_metrics::boxes::Suppression;
 use octant_metrics::vector;
 use octant_nn::loss::detection::{
     Aligned, Cells, Head, TaskAligned, TransportLoss, Truth, transport, transport_answers,
@@ -12,12 +13,13 @@ use octant_nn::loss::detection::{
 use octant_nn::{Context, Mode};
 use octant_tensor::{AlignedBytes, Bytes};
 use octant_zoo::{BoxCode, DetectorHead, Model};
-use std::cell::OnceCell;
+use std::sync::Arc;
+use watcher::BoxWatcher;
 
 /// Detection with the loss that the network's head is made for.
 pub struct Detect {
     /// The network.
-    pub model: Box<dyn Model>,
+    pub model: Arc<dyn Model>,
     /// `[height, width, channels]` of the images, which travel as u8.
     pub image: [usize; 3],
     /// As in [`Classify`](crate::Classify).
@@ -26,15 +28,64 @@ pub struct Detect {
     pub slots: usize,
     /// How many epochs there are: heads trained together exchange their weights, and raw distances count at the end.
     pub epochs: u64,
+    /// The side that the step scales training images to; as they come if none.
+    pub scaled_to: Option<usize>,
+    /// The same for other sides and fewer slots, each compiled ahead.
+    forms: Vec<Detect>,
+    /// Sides and slots of all forms, the first ones those of this one; a form for every pair.
+    sides: Vec<usize>,
+    slot_counts: Vec<usize>,
 }
 
 /// Box, class and distance losses, the loss itself, and how many batches there were.
 const SUMS: usize = 5;
 
+/// Samples, orders and mixtures use other streams of random numbers.
+const SIZE_STREAM: u64 = u64::MAX - 2;
+
 /// Epochs at the end in which raw distances count (YOLOX).
 const LAST_EPOCHS: u64 = 15;
 
 impl Detect {
+    /// Images as they come, and one number of slots.
+    pub fn new(
+        model: impl Into<Arc<dyn Model>>,
+        image: [usize; 3],
+        normalize: Option<Normalize>,
+        slots: usize,
+        epochs: u64,
+    ) -> Detect {
+        let model = model.into();
+        let (sides, slot_counts) = (vec![image[0]], vec![slots]);
+        Detect { model, image, normalize, slots, epochs, scaled_to: None, forms: vec![], sides, slot_counts }
+    }
+
+    /// Learns at several sides, one per batch at random, and with the fewest slots that hold a batch. `sides` are for square
+    /// images and may name their own; `slots` come in descending order, the first is the number that there already is.
+    pub fn with_forms(mut self, sides: &[usize], slots: &[usize]) -> Detect {
+        let native = self.image[0];
+        self.sides = [native].into_iter().chain(sides.iter().copied().filter(|&side| side != native)).collect();
+        self.slot_counts = slots.to_vec();
+        let pairs = self.sides.iter().flat_map(|&side| slots.iter().map(move |&count| (side, count)));
+        let form = |(side, slots): (usize, usize)| Detect {
+            scaled_to: (side != native).then_some(side),
+            ..Detect::new(self.model.clone(), self.image, self.normalize.clone(), slots, self.epochs)
+        };
+        self.forms = pairs.skip(1).map(form).collect();
+        self
+    }
+
+    /// Images and corners at the side that this form learns at.
+    fn scaled(&self, cx: &Context, images: Tensor, corners: &Tensor) -> (Tensor, Tensor) {
+        match self.scaled_to {
+            Some(side) if matches!(cx.mode(), Mode::Train(_)) => {
+                let ratio = side as f64 / images.dim(1) as f64;
+                (images.resize_bilinear(side, side, false), corners * ratio)
+            }
+            _ => (images, corners.clone()),
+        }
+    }
+
     fn head(&self) -> DetectorHead {
         // Other networks have been refused when the recipe was read.
         self.model.detector().unwrap_or(DetectorHead {
@@ -142,9 +193,10 @@ impl Task for Detect {
         let [images, corners, classes, mask, epoch] = batch else {
             unreachable!("a batch has the tensors of `inputs`")
         };
-        let images = normalized(images, &self.normalize).convert(cx.precision().dtype());
+        let (images, corners) = self.scaled(cx, normalized(images, &self.normalize), corners);
+        let images = images.convert(cx.precision().dtype());
         let raw = self.model.outputs(&cx.root(), &images, false);
-        let (head, truth) = (self.head(), Truth::new(corners, classes, mask));
+        let (head, truth) = (self.head(), Truth::new(&corners, classes, mask));
         let cells = self.cells(&images, &head);
         let [total, boxes, of_classes, distances] = self.loss(&head, &cells, &raw, &truth, &epoch.mean_all());
         let one = total.full_like(1.0);
@@ -175,80 +227,30 @@ impl Task for Detect {
         matches!(self.head().code, BoxCode::Distances { .. })
     }
 
+    fn forms(&self) -> Vec<&dyn Task> {
+        self.forms.iter().map(|form| form as &dyn Task).collect()
+    }
+
+    fn form_of(&self, batch: &Batch, seed: u64) -> usize {
+        let Targets::Boxes { classes, .. } = &batch.targets else { return 0 };
+        if self.forms.is_empty() {
+            return 0;
+        }
+        let Position { epoch, batch: number } = batch.position;
+        let side = SampleRng::new(seed, epoch, SIZE_STREAM).fork(number).below(self.sides.len());
+        let listed = classes.dims()[1];
+        let rows = classes.elements::<i32>().unwrap_or_default().chunks_exact(listed.max(1));
+        let fullest = rows.map(|row| row.iter().filter(|&&class| class >= 0).count()).max().unwrap_or(0);
+        let slots = self.slot_counts.iter().rposition(|&count| count >= fullest).unwrap_or(0);
+        side * self.slot_counts.len() + slots
+    }
+
     fn observer(&self) -> Option<Box<dyn Observer>> {
         let classes = self.model.classes();
         let mut rules = Suppression::evaluation();
         if self.head().one_to_one {
             rules.overlap = 1.0;
         }
-        Some(Box::new(BoxWatcher { scores: BoxScores::new(classes), classes, rules, report: OnceCell::new() }))
+        Some(Box::new(BoxWatcher::new(classes, rules)))
     }
-}
-
-/// Collects what was answered and what is true, in pixels of the network's images.
-struct BoxWatcher {
-    scores: BoxScores,
-    classes: usize,
-    rules: Suppression,
-    /// What was found out, once somebody asked.
-    report: OnceCell<BoxReport>,
-}
-
-impl BoxWatcher {
-    fn report(&self) -> &BoxReport {
-        self.report.get_or_init(|| self.scores.report())
-    }
-}
-
-impl Observer for BoxWatcher {
-    fn observe(&mut self, batch: &Batch, predictions: &HostTensor) -> Result<(), TrainError> {
-        let Targets::Boxes { corners, classes } = &batch.targets else { return Ok(()) };
-        self.report = OnceCell::new();
-        let wrong = |error: octant_tensor::TensorError| TrainError::Data(error.to_string());
-        let (answers, corners) =
-            (predictions.elements::<f32>().map_err(wrong)?, corners.elements::<f32>().map_err(wrong)?);
-        let classes = classes.elements::<i32>().map_err(wrong)?;
-        let rows = batch.indices.len().max(1);
-        let (per_row, listed) = (answers.len() / rows, classes.len() / rows);
-        let counted: Vec<usize> = (0..batch.indices.len()).filter(|&row| batch.indices[row] != u64::MAX).collect();
-        let found =
-            in_threads(&counted, |row| suppress(&answers[row * per_row..][..per_row], self.classes, &self.rules));
-        for (&row, found) in counted.iter().zip(found) {
-            let objects = (row * listed..(row + 1) * listed).filter(|&place| classes[place] >= 0);
-            let truth = objects.map(|place| {
-                let corner = |index: usize| f64::from(corners[4 * place + index]);
-                let rectangle = Rectangle::of_corners([corner(0), corner(1), corner(2), corner(3)]);
-                TrueBox::new(classes[place] as usize, rectangle)
-            });
-            self.scores.observe(truth.collect(), found);
-        }
-        Ok(())
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        self.report().metrics()
-    }
-
-    fn findings(&self) -> Findings {
-        let report = self.report();
-        let classes = report.confusion.classes + 1;
-        // Theirs has the answer in the row, ours the truth.
-        let at = |at: usize| report.confusion.count(at % classes, at / classes) as f64;
-        let counts = (0..classes * classes).map(at).collect();
-        Findings { confusion: Some(Confusion { classes, counts }), roc: None, boxes: Some(report.clone()) }
-    }
-}
-
-/// Does the work of every row, on as many threads as there are cores; results come in order.
-fn in_threads(rows: &[usize], work: impl Fn(usize) -> Vec<FoundBox> + Sync) -> Vec<Vec<FoundBox>> {
-    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let share = rows.len().div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let work = &work;
-        let parts: Vec<_> = rows
-            .chunks(share)
-            .map(|part| scope.spawn(move || part.iter().map(|&row| work(row)).collect::<Vec<_>>()))
-            .collect();
-        parts.into_iter().flat_map(|part| part.join().expect("suppression does not panic")).collect()
-    })
 }

@@ -26,6 +26,7 @@ pub struct Session<'a> {
     traced: TracedStep,
     needs: Needs,
     train: Box<dyn Executable>,
+    forms: Vec<Form<'a>>,
     evaluation: Lazy,
     /// The gradients alone and whose they are, where somebody wants to look at them.
     gradients: Option<(Lazy, Vec<usize>)>,
@@ -44,6 +45,13 @@ pub struct Session<'a> {
     /// The loss of every step is wanted.
     keeps_losses: bool,
     ahead: Ahead,
+}
+
+/// Another form of the step that learns.
+struct Form<'a> {
+    task: &'a dyn Task,
+    train: Box<dyn Executable>,
+    executions: u64,
 }
 
 impl<'a> Session<'a> {
@@ -75,6 +83,8 @@ impl<'a> Session<'a> {
         });
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
+        let compile_form = |task| compile_form(backend, &StepPlan { task, ..plan.clone() }, options, &traced);
+        let forms = plan.task.forms().into_iter().map(compile_form).collect::<Result<_, _>>()?;
         let counting = step::evaluation(plan)?;
         let evaluated = evaluated(&traced, &counting.variables)?;
         let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
@@ -90,6 +100,7 @@ impl<'a> Session<'a> {
             traced,
             needs,
             train,
+            forms,
             evaluation,
             gradients: None,
             state,
@@ -129,12 +140,18 @@ impl<'a> Session<'a> {
 
     /// Queues one step of learning; returns before it has run, but not before all but a few of the queued ones have.
     pub fn train(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
-        let batch = self.upload_batch(batch)?;
-        self.train_on(batch, rate)
+        let form = self.task.form_of(batch, self.seed).checked_sub(1);
+        let task = form.map_or(self.task, |form| self.forms[form].task);
+        let batch = spread::upload(self.backend, task, &self.mesh, batch)?;
+        self.train_form(form, batch, rate)
     }
 
     /// The same for a batch that is already on the device, as benchmarks have it.
     pub fn train_on(&mut self, batch: Vec<Buffer>, rate: f64) -> Result<(), TrainError> {
+        self.train_form(None, batch, rate)
+    }
+
+    fn train_form(&mut self, form: Option<usize>, batch: Vec<Buffer>, rate: f64) -> Result<(), TrainError> {
         self.steps += 1;
         let (update, applies) = self.accumulation.next();
         // The step's key: dropout differs at every step and is the same after a resume.
@@ -150,8 +167,12 @@ impl<'a> Session<'a> {
         for scalar in &scalars {
             inputs.push(self.backend.upload(scalar, &self.mesh, &Sharding::Replicated)?);
         }
-        self.state.buffers = self.train.execute(&inputs).map_err(changed_shape)?;
-        self.executions += 1;
+        let (program, executions) = match form.map(|form| &mut self.forms[form]) {
+            Some(form) => (&form.train, &mut form.executions),
+            None => (&self.train, &mut self.executions),
+        };
+        self.state.buffers = program.execute(&inputs).map_err(changed_shape)?;
+        *executions += 1;
         self.tracked += u64::from(self.tracks);
         let loss = self.state.buffers.pop().expect("the last output is the loss");
         match self.keeps_losses {
@@ -353,6 +374,17 @@ impl<'a> Session<'a> {
         [Usage { program, compiled: Some(self.train.cost()), executions: self.executions }, self.evaluation.usage()]
     }
 
+    /// What became of the other forms of the step that learns.
+    pub fn form_usage(&self) -> impl Iterator<Item = Usage> {
+        let program = self.traced.program.name.clone();
+        let usage = move |form: &Form| Usage {
+            program: program.clone(),
+            compiled: Some(form.train.cost()),
+            executions: form.executions,
+        };
+        self.forms.iter().map(usage)
+    }
+
     /// The same error, except that one about memory says what would need less of it.
     pub fn explained(&self, error: TrainError) -> TrainError {
         match error {
@@ -367,6 +399,21 @@ impl<'a> Session<'a> {
     pub fn cost(&self) -> (MemoryPlan, Cost) {
         (self.train.memory(), self.train.cost())
     }
+}
+
+/// Compiles another form of a step, which must have the same state.
+fn compile_form<'a>(
+    backend: &dyn Backend,
+    plan: &StepPlan<'a>,
+    options: &CompileOptions,
+    first: &TracedStep,
+) -> Result<Form<'a>, TrainError> {
+    let traced = step::training(plan)?;
+    if traced.entries != first.entries {
+        return Err(TrainError::Data("two forms of the training step do not have the same state".into()));
+    }
+    let train = Needs::of(plan, &traced).compile(backend, &traced, options)?;
+    Ok(Form { task: plan.task, train, executions: 0 })
 }
 
 /// The entries that hold some variables of a network as it is judged: their averages where there are any.

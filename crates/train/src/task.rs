@@ -79,6 +79,18 @@ pub trait Task {
         false
     }
 
+    /// Other forms of the step that learns, compiled ahead with it: the same variables, other shapes.
+    fn forms(&self) -> Vec<&dyn Task> {
+        Vec::new()
+    }
+
+    /// Which form learns from a batch: 0 is the task itself, the others follow in the order of [`forms`](Task::forms). It
+    /// depends on the batch and the run's seed alone.
+    fn form_of(&self, batch: &Batch, seed: u64) -> usize {
+        let _ = (batch, seed);
+        0
+    }
+
     /// A host-side look at every prediction of an evaluation, for metrics that are no sums.
     fn observer(&self) -> Option<Box<dyn Observer>> {
         None

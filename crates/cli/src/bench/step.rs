@@ -290,7 +290,8 @@ fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry)
             let corners = |place: usize| [0.0, 0.0, (width / 2) as f32 / (place + 1) as f32, height as f32];
             let boxes: Vec<f32> = (0..count * PLACES).flat_map(|i| corners(i % PLACES)).collect();
             let classes: Vec<i32> = (0..count * PLACES).map(|i| if i % PLACES < 8 { 0 } else { -1 }).collect();
-            Targets::Boxes { corners: tensor(&[count, PLACES, 4], &boxes), classes: tensor(&[count, PLACES], &classes) }
+            let (corners, classes) = (tensor(&[count, PLACES, 4], &boxes), tensor(&[count, PLACES], &classes));
+            Targets::Boxes { corners, classes, judged: Vec::new() }
         }
     };
     Batch {

@@ -7,7 +7,7 @@ use octant_data::decode::{Channels, DecodeOptions};
 use octant_data::detection::Part;
 use octant_data::readers::{self, Split};
 use octant_data::report::{Survey, survey};
-use octant_data::{DataError, Dataset, Joined, Sample};
+use octant_data::{DataError, Dataset, Joined, JudgedImage, Sample};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -119,6 +119,10 @@ impl Dataset for Ticking<'_> {
 
     fn box_count(&self, index: usize) -> Option<usize> {
         self.inner.box_count(index)
+    }
+
+    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+        self.inner.judged(index)
     }
 
     fn label_hash(&self, index: usize) -> Option<u64> {

@@ -3,12 +3,12 @@
 use super::copy_paste::copy_paste;
 use super::letterbox::{finished, fit, parts};
 use super::mosaic::{Boxed, mosaic, moved};
+use super::recent::RecentImages;
 use crate::{DataError, Dataset, LabeledBox, Sample, SampleRng, Transform};
 use octant_imaging::color::shift_hsv;
 use octant_imaging::geometry::{flip_horizontally, flip_vertically};
 use octant_imaging::mix::{cutmix_window, mixup_bytes, paste_window};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// How strongly images are changed. Probabilities are per image; the names are those that users of YOLO know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,8 +70,8 @@ impl Default for AugmentSettings {
 
 /// The transform of training samples. It draws partners from the data set itself.
 pub struct BoxAugment {
-    /// Where partners come from.
-    pub dataset: Arc<dyn Dataset>,
+    /// Where images come from, their longer side as long as the square's.
+    pub images: RecentImages,
     /// The side of the square that comes out.
     pub side: usize,
     /// The most boxes an image may have; the largest stay.
@@ -107,6 +107,10 @@ impl Transform for BoxAugment {
         self.flip(&mut image, &mut boxes, &mut rng.fork(stream::FLIP));
         Ok(finished(image, boxes, self.most_boxes))
     }
+
+    fn read(&self, _: &dyn Dataset, index: usize) -> Result<Sample, DataError> {
+        self.images.get(index)
+    }
 }
 
 impl BoxAugment {
@@ -138,7 +142,7 @@ impl BoxAugment {
     }
 
     fn partner(&self, rng: &mut SampleRng) -> Result<Boxed, DataError> {
-        parts(self.dataset.get(rng.below(self.dataset.len()))?)
+        parts(self.images.get(self.images.partner(rng))?)
     }
 
     /// Another image prepared the same way.
@@ -200,16 +204,29 @@ impl BoxAugment {
     }
 }
 
-/// The number of slots for boxes that a data set asks for: a power of two that holds the boxes of any image, or of the
-/// fullest images together where mosaics and mixtures are made of several, but never more than `most`. 128 where the labels
-/// are not known in advance.
-pub fn box_slots(dataset: &dyn Dataset, settings: &AugmentSettings, mosaics: bool, most: usize) -> usize {
+/// The numbers of slots for boxes that steps are compiled for, the largest first, each a power of two but never more than
+/// `most`: one that holds the boxes of any image, or of the fullest images together where mosaics and mixtures are made of
+/// several, and one that holds what nearly every batch has, where that is much less. 128 where the labels are not known in
+/// advance.
+pub fn box_slots(dataset: &dyn Dataset, settings: &AugmentSettings, mosaics: bool, most: usize) -> Vec<usize> {
     let counts: Option<Vec<usize>> = (0..dataset.len()).map(|index| dataset.box_count(index)).collect();
-    let Some(mut counts) = counts else { return 128.min(most.max(1)) };
+    let Some(mut counts) = counts else { return vec![128.min(most.max(1))] };
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let mixed = if settings.mixup > 0.0 || settings.cutmix > 0.0 { 2 } else { 1 };
     let images = mixed * if mosaics { 4 } else { 1 };
     let copies = if settings.copy_paste > 0.0 { 2 } else { 1 };
-    let wanted: usize = copies * counts.iter().take(images).sum::<usize>();
-    wanted.max(8).next_power_of_two().min(most.max(1))
+    let slots = |wanted: usize| wanted.max(8).next_power_of_two().min(most.max(1));
+    let largest = slots(copies * counts.iter().take(images).sum::<usize>());
+    let usual = slots(copies * usual_boxes(&counts, images));
+    // A program more is worth its compilation where it does with a quarter of the slots.
+    if 4 * usual <= largest { vec![largest, usual] } else { vec![largest] }
+}
+
+/// What the sum over that many random images hardly ever exceeds: three standard deviations above its mean.
+fn usual_boxes(counts: &[usize], images: usize) -> usize {
+    let number = counts.len().max(1) as f64;
+    let mean = counts.iter().sum::<usize>() as f64 / number;
+    let variance = counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum::<f64>() / number;
+    let images = images as f64;
+    (images * mean + 3.0 * (images * variance).sqrt()).ceil() as usize
 }

@@ -1,10 +1,11 @@
 //! COCO's json: images, categories and annotations in one file.
 
 use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked};
-use crate::DataError;
+use crate::{DataError, JudgedBox, JudgedImage};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 struct Described {
     path: PathBuf,
@@ -33,24 +34,31 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
     }
     let positions: HashMap<u64, usize> = images.iter().enumerate().map(|(position, (id, _))| (*id, position)).collect();
     let mut boxes: Vec<Vec<RelativeBox>> = vec![Vec::new(); images.len()];
+    let mut judged: Vec<Vec<JudgedBox>> = vec![Vec::new(); images.len()];
     let mut dropped = Vec::new();
     for annotation in list("annotations")? {
-        match object(annotation, &classes, &positions, &images) {
-            Ok(Some((position, object))) => boxes[position].push(object),
-            Ok(None) => {}
-            Err(reason) => {
-                let id = annotation.get("id").map(Value::to_string).unwrap_or_default();
-                let reason = format!("annotation {id}: {reason}");
-                dropped.push(Dropped { file: file.to_path_buf(), line: None, reason });
+        match object(annotation, &classes, &positions) {
+            Ok((position, object)) => {
+                judged[position].push(object);
+                match learned(&object, &images[position].1, classes.len()) {
+                    _ if object.crowd => {}
+                    Ok(learned) => boxes[position].push(learned),
+                    Err(reason) => dropped.push(left_out(file, annotation, &reason)),
+                }
             }
+            Err(reason) => dropped.push(left_out(file, annotation, &reason)),
         }
     }
-    let labeled = images.into_iter().zip(boxes).map(|((id, image), boxes)| LabeledImage {
-        path: image.path,
-        boxes,
-        id: Some(id),
+    let labeled = images.into_iter().zip(boxes).zip(judged).map(|(((id, image), boxes), objects)| {
+        let judged = JudgedImage { height: image.height as usize, width: image.width as usize, objects };
+        LabeledImage { path: image.path, boxes, id: Some(id), judged: Some(Arc::new(judged)) }
     });
     Ok(DetectionSet::new(labeled.collect(), names, dropped))
+}
+
+fn left_out(file: &Path, annotation: &Value, reason: &str) -> Dropped {
+    let id = annotation.get("id").map(Value::to_string).unwrap_or_default();
+    Dropped { file: file.to_path_buf(), line: None, reason: format!("annotation {id}: {reason}") }
 }
 
 /// Numbers of classes by the file's own, which have gaps, and their names.
@@ -100,17 +108,13 @@ fn described(file: &Path, image: &Value, folders: &[PathBuf]) -> Result<(u64, De
     Ok((id, Described { path, width, height }))
 }
 
-/// An annotation and the place of its image; nothing for groups, which are not learned.
+/// An annotation as it is judged, and the position of its image.
 fn object(
     annotation: &Value,
     classes: &HashMap<u64, u32>,
     positions: &HashMap<u64, usize>,
-    images: &[(u64, Described)],
-) -> Result<Option<(usize, RelativeBox)>, String> {
+) -> Result<(usize, JudgedBox), String> {
     let number = |key: &str| annotation.get(key).and_then(Value::as_u64);
-    if annotation.get("iscrowd").is_some_and(|crowd| crowd.as_u64() == Some(1)) {
-        return Ok(None);
-    }
     let image = number("image_id").and_then(|id| positions.get(&id)).ok_or("its image is not in the file")?;
     let class = number("category_id").and_then(|id| classes.get(&id)).ok_or("its category is not in the file")?;
     let numbers: Option<Vec<f64>> =
@@ -118,14 +122,14 @@ fn object(
     let Some(&[x, y, width, height]) = numbers.as_deref() else {
         return Err("its bbox is not four numbers".to_string());
     };
-    let described = &images[*image].1;
-    // Boxes may hang over the border by a part of a pixel.
-    let share = |value: f64, side: f64| (value / side).clamp(0.0, 1.0);
-    let corners = [
-        share(x, described.width),
-        share(y, described.height),
-        share(x + width, described.width),
-        share(y + height, described.height),
-    ];
-    checked(*class, corners, classes.len()).map(|object| Some((*image, object)))
+    let area = annotation.get("area").and_then(Value::as_f64).unwrap_or(width * height);
+    let crowd = annotation.get("iscrowd").is_some_and(|crowd| crowd.as_u64() == Some(1));
+    Ok((*image, JudgedBox { class: *class, corners: [x, y, x + width, y + height], area, crowd }))
+}
+
+/// What is learned of an object: boxes may hang over the border by a part of a pixel.
+fn learned(object: &JudgedBox, image: &Described, classes: usize) -> Result<RelativeBox, String> {
+    let sides = [image.width, image.height];
+    let corners = std::array::from_fn(|index| (object.corners[index] / sides[index % 2]).clamp(0.0, 1.0));
+    checked(object.class, corners, classes)
 }

@@ -114,7 +114,7 @@ fn size(image: &LabeledImage) -> Result<[usize; 2], DataError> {
 }
 
 fn yolo(out: &Path, halves: &[Half], names: &[String]) -> Result<PathBuf, DataError> {
-    let mut yaml = String::from("path: .\n");
+    let mut yaml = String::new();
     for half in halves {
         let [images, labels] = ["images", "labels"].map(|kind| out.join(kind).join(half.name));
         create(&images)?;

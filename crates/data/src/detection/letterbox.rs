@@ -17,6 +17,16 @@ pub struct Fitted {
 }
 
 impl Fitted {
+    /// Where an image of that height and width lies in a square of that side.
+    pub fn of(height: usize, width: usize, side: usize) -> Fitted {
+        let inner = inner_size(height, width, side);
+        let before = |length: usize| ((side - length) as f64 / 2.0 - 0.1).round().max(0.0) as usize;
+        Fitted {
+            scale: [inner[1] as f64 / width as f64, inner[0] as f64 / height as f64],
+            offset: [before(inner[1]), before(inner[0])],
+        }
+    }
+
     /// A box of the square in pixels of the old image of that height and width, cut at its border.
     pub fn back(&self, corners: [f64; 4], height: usize, width: usize) -> [f64; 4] {
         let limits = [width as f64, height as f64];
@@ -29,26 +39,27 @@ impl Fitted {
 
 /// The image with its longer side of that length.
 pub(super) fn scaled(image: &Image<u8>, side: usize) -> Result<Image<u8>, DataError> {
-    let ratio = side as f64 / image.height().max(image.width()) as f64;
-    if ratio == 1.0 {
+    let [height, width] = inner_size(image.height(), image.width(), side);
+    if [height, width] == [image.height(), image.width()] {
         return Ok(image.clone());
     }
-    let length = |old: usize| ((old as f64 * ratio).ceil() as usize).clamp(1, side);
     let method = Method::new(Filter::Bilinear, Semantics::OpenCv);
-    image
-        .resize(length(image.height()), length(image.width()), method)
-        .map_err(|error| DataError::request(error.to_string()))
+    image.resize(height, width, method).map_err(|error| DataError::request(error.to_string()))
+}
+
+/// Height and width of an image whose longer side becomes `side`.
+fn inner_size(height: usize, width: usize, side: usize) -> [usize; 2] {
+    let ratio = side as f64 / height.max(width) as f64;
+    [height, width].map(|old| ((old as f64 * ratio).ceil() as usize).clamp(1, side))
 }
 
 /// The image in the middle of a square, and where it lies there.
 pub fn fit(image: &Image<u8>, side: usize) -> Result<(Image<u8>, Fitted), DataError> {
     let inner = scaled(image, side)?;
-    let before = |length: usize| ((side - length) as f64 / 2.0 - 0.1).round().max(0.0) as usize;
-    let offset = [before(inner.width()), before(inner.height())];
+    let fitted = Fitted::of(image.height(), image.width(), side);
     let mut output = Image::filled(side, side, image.channels(), GRAY);
-    paste(&mut output, &inner, offset);
-    let scale = [inner.width() as f64 / image.width() as f64, inner.height() as f64 / image.height() as f64];
-    Ok((output, Fitted { scale, offset }))
+    paste(&mut output, &inner, fitted.offset);
+    Ok((output, fitted))
 }
 
 /// Copies an image onto a canvas that is large enough.

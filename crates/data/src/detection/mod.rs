@@ -12,6 +12,7 @@ mod convert;
 mod copy_paste;
 mod letterbox;
 mod mosaic;
+mod recent;
 mod survey;
 mod voc;
 mod yaml;
@@ -20,12 +21,14 @@ mod yolo;
 pub use augment::{AugmentSettings, BoxAugment, box_slots};
 pub use convert::{BoxForm, Converted, convert};
 pub use letterbox::{Fitted, fit};
+pub use recent::RecentImages;
 pub use survey::{BoxSurvey, survey};
 
 use crate::decode::{DecodeOptions, read_image};
-use crate::{DataError, Dataset, LabeledBox, Sample, Target};
+use crate::{DataError, Dataset, JudgedImage, LabeledBox, Sample, Target};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Which part of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub struct LabeledImage {
     pub boxes: Vec<RelativeBox>,
     /// The number that COCO's files know it by.
     pub id: Option<u64>,
+    /// What COCO's evaluation counts.
+    pub judged: Option<Arc<JudgedImage>>,
 }
 
 /// A label that is not used, and why.
@@ -112,6 +117,10 @@ impl DetectionSet {
             if single {
                 image.boxes.iter_mut().for_each(|object| object.class = 0);
             }
+            if let Some(judged) = image.judged.as_mut().map(Arc::make_mut) {
+                judged.objects.retain(|object| only.is_empty() || only.contains(&object.class));
+                judged.objects.iter_mut().filter(|_| single).for_each(|object| object.class = 0);
+            }
         }
         if single {
             self.names = vec!["object".to_string()];
@@ -139,6 +148,10 @@ impl Dataset for DetectionSet {
 
     fn box_count(&self, index: usize) -> Option<usize> {
         Some(self.images[index].boxes.len())
+    }
+
+    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+        self.images[index].judged.clone()
     }
 
     fn label_hash(&self, index: usize) -> Option<u64> {

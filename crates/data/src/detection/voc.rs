@@ -40,7 +40,7 @@ pub(super) fn open(folder: &Path, part: Part) -> Result<DetectionSet, DataError>
             let note = |reason| dropped.push(Dropped { file: annotation.file.clone(), line: None, reason });
             result.map_err(note).ok()
         });
-        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id: None }
+        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id: None, judged: None }
     });
     let images: Vec<LabeledImage> = images.collect();
     Ok(DetectionSet::new(images, names, dropped))

@@ -18,7 +18,7 @@ pub(super) fn open(file: &Path, part: Part) -> Result<DetectionSet, DataError> {
         .into_iter()
         .map(|path| {
             let boxes = labels(&label_file(&path), names.len(), &mut dropped)?;
-            Ok(LabeledImage { path, boxes, id: None })
+            Ok(LabeledImage { path, boxes, id: None, judged: None })
         })
         .collect::<Result<Vec<_>, DataError>>()?;
     Ok(DetectionSet::new(images, names, dropped))

@@ -192,7 +192,11 @@ impl Assembly {
         let shares = self.mix(&mut blocks, layout, job);
         let mut dims = vec![rows];
         dims.extend(layout.image.dims());
-        let targets = targets(&layout.target, rows, max_boxes, blocks.targets, &blocks.box_classes);
+        let mut targets = targets(&layout.target, rows, max_boxes, blocks.targets, &blocks.box_classes);
+        if let Targets::Boxes { judged, .. } = &mut targets {
+            let of_row = |index: &Option<u64>| index.and_then(|index| job.dataset.judged(index as usize));
+            *judged = self.indices.iter().map(of_row).collect();
+        }
         Ok(Batch {
             position: self.position,
             images: tensor(layout.image.dtype(), dims, blocks.images.freeze()),
@@ -230,6 +234,7 @@ fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, b
         TargetLayout::Boxes => Targets::Boxes {
             corners: tensor(DType::F32, vec![rows, max_boxes, 4], bytes),
             classes: copied(DType::I32, vec![rows, max_boxes], bytemuck::cast_slice(box_classes)),
+            judged: Vec::new(),
         },
     }
 }

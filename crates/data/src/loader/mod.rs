@@ -10,7 +10,7 @@ mod mix;
 mod pool;
 mod worker;
 
-use crate::{DataError, Dataset, LastBatch, Position, Sampler, Transform};
+use crate::{DataError, Dataset, JudgedImage, LastBatch, Position, Sampler, Transform};
 use assembly::RowLayout;
 pub use mix::Mix;
 use octant_tensor::HostTensor;
@@ -99,6 +99,8 @@ pub enum Targets {
         corners: HostTensor,
         /// Class numbers, −1 where there is no box: i32 `[n, max_boxes]`.
         classes: HostTensor,
+        /// The objects of every row as the data set's own evaluation counts them, where it has rules of its own.
+        judged: Vec<Option<Arc<JudgedImage>>>,
     },
 }
 

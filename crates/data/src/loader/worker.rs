@@ -174,7 +174,7 @@ pub(super) fn worker(shared: &Shared, job: &Job) {
 /// Reads and transforms one sample. A panic inside is an error of that sample.
 fn prepare(claim: &Claim, job: &Job) -> Result<Sample, DataError> {
     let attempt = catch_unwind(AssertUnwindSafe(|| {
-        let sample = job.dataset.get(claim.index as usize)?;
+        let sample = job.transform.read(&*job.dataset, claim.index as usize)?;
         let mut rng = SampleRng::new(job.config.seed, claim.position.epoch, claim.index);
         job.transform.apply(sample, &mut rng)
     }));

@@ -74,7 +74,7 @@ pub fn write_scenes(folder: &Path, count: usize, side: usize, seed: u64) -> Resu
         write_png_u8(folder.join(format!("images/{part}/{number:05}.png")), &image)?;
         write_text(&folder.join(format!("labels/{part}/{number:05}.txt")), &label_lines(&objects, side))?;
     }
-    let mut yaml = String::from("path: .\ntrain: images/train\nval: images/val\nnames:\n");
+    let mut yaml = String::from("train: images/train\nval: images/val\nnames:\n");
     for (class, name) in SCENE_CLASSES.iter().enumerate() {
         let _ = writeln!(yaml, "  {class}: {name}");
     }

@@ -30,7 +30,9 @@ impl BoxConfusion {
         self.counts[answered * (self.classes + 1) + truth] += 1;
     }
 
+    /// Groups are no objects, and answers inside of one are no mistakes.
     fn observe(&mut self, truth: &[TrueBox], found: &[FoundBox]) {
+        let (groups, truth): (Vec<&TrueBox>, Vec<&TrueBox>) = truth.iter().partition(|object| object.crowd);
         let found: Vec<&FoundBox> = found.iter().filter(|answer| answer.score > Self::SCORE).collect();
         let mut pairs = Vec::new();
         for (o, object) in truth.iter().enumerate() {
@@ -53,7 +55,11 @@ impl BoxConfusion {
         for (object, _) in truth.iter().zip(seen).filter(|(_, seen)| !seen) {
             self.add(background, object.class);
         }
-        for (answer, _) in found.iter().zip(used).filter(|(_, used)| !used) {
+        let in_group = |answer: &FoundBox| {
+            let inside = |group: &&TrueBox| group.rectangle.common(&answer.rectangle) / answer.rectangle.area();
+            groups.iter().any(|group| inside(group) > Self::OVERLAP)
+        };
+        for (answer, _) in found.iter().zip(used).filter(|(answer, used)| !used && !in_group(answer)) {
             self.add(answer.class, background);
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct Judged {
 }
 
 impl BoxScores {
-    /// Average precision by Ultralytics' rules. Groups count as single objects there.
+    /// Average precision by Ultralytics' rules. Groups are left out: its label files have none.
     pub fn interpolated(&self) -> Interpolated {
         let objects = self.all_objects();
         let classes = (0..self.classes).filter(|&class| objects[class] > 0);
@@ -48,7 +48,8 @@ impl BoxScores {
 
     pub(super) fn all_objects(&self) -> Vec<usize> {
         let mut counts = vec![0; self.classes];
-        self.images.iter().flat_map(|(truth, _)| truth).for_each(|object| counts[object.class] += 1);
+        let objects = self.images.iter().flat_map(|(truth, _)| truth).filter(|object| !object.crowd);
+        objects.for_each(|object| counts[object.class] += 1);
         counts
     }
 
@@ -56,7 +57,7 @@ impl BoxScores {
     pub(super) fn judged(&self, class: usize) -> Vec<Judged> {
         let mut all = Vec::new();
         for (truth, found) in &self.images {
-            let objects: Vec<_> = truth.iter().filter(|object| object.class == class).collect();
+            let objects: Vec<_> = truth.iter().filter(|object| object.class == class && !object.crowd).collect();
             let answers: Vec<_> = found.iter().filter(|answer| answer.class == class).collect();
             let order = by_score(answers.iter().map(|answer| answer.score));
             // The surest answer of every object, threshold by threshold.

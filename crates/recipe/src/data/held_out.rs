@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::error::refuse;
-use octant_data::{DataError, Dataset, Sample};
+use octant_data::{DataError, Dataset, JudgedImage, Sample};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -69,6 +69,10 @@ impl Dataset for Subset {
 
     fn left_out(&self) -> Vec<String> {
         self.of.left_out()
+    }
+
+    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
+        self.of.judged(self.indices[index])
     }
 
     fn label_hash(&self, index: usize) -> Option<u64> {

@@ -40,6 +40,7 @@ impl Runner<'_, '_> {
         let [learning, counting] = session.usage();
         let [training, evaluation] = &mut self.programs;
         training.add(learning);
+        session.form_usage().for_each(|usage| training.add(usage));
         evaluation.add(counting);
     }
 

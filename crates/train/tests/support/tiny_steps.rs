@@ -96,7 +96,7 @@ fn task(model: &str) -> Box<dyn Task> {
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 8, epochs: 2 }),
+        octant_zoo::Task::Detect => Box::new(Detect::new(model, image, None, 8, 2)),
         // Four networks and two pools of images in one step.
         octant_zoo::Task::Translate => Box::new(CycleGan {
             generator: model,

@@ -45,6 +45,12 @@ fn check_in_f64(name: &str) {
     Case::new(name, &figures, Engine::WideCpu).check_training(&figures, 1);
 }
 
+/// A real network that is asked, not trained.
+fn check_features(name: &str) {
+    let figures = Figures::read(name, Tolerance::new(IN_F32));
+    Case::new(name, &figures, Engine::Cpu).check_evaluation(&figures);
+}
+
 fn check(name: &str, engine: Engine, steps: usize, tolerance: Tolerance) {
     let figures = Figures::read(name, tolerance);
     let case = Case::new(name, &figures, engine);
@@ -98,8 +104,13 @@ golden! { check_small:
     mobilenetv4_tiny => "mobilenetv4-tiny";
 }
 
+golden! { check_features:
+    inception_v3_fid => "inception_v3_fid";
+}
+
 golden! { check_in_f64:
     resnet50 => "resnet50";
+    inception_v3 => "inception_v3";
 }
 
 golden! { check_real:

@@ -19,7 +19,7 @@ fn training_step(model: &str, side: usize, batch: usize) -> Program {
         octant_zoo::Task::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => Box::new(Detect { model, image, normalize: None, slots: 8, epochs: 1 }),
+        octant_zoo::Task::Detect => Box::new(Detect::new(model, image, None, 8, 1)),
         octant_zoo::Task::Translate => {
             let format = ImageFormat { image, target: image, normalize: None };
             Box::new(Restore { model, format, loss: ImageLoss::L1 })

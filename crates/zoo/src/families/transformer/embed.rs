@@ -7,7 +7,7 @@
 use super::VisionTransformer;
 use octant_graph::{DType, HostTensor, Shape, Tensor};
 use octant_nn::layers::{Conv2d, Padding};
-use octant_nn::{Border, Fans, Init, Scope, init};
+use octant_nn::{Fans, Init, Scope, WeightLayout, init};
 
 const BELL: Init = Init::Normal { deviation: 0.02 };
 
@@ -22,7 +22,7 @@ impl VisionTransformer {
         let mut front = Vec::new();
         for (name, count) in self.prefix() {
             let init = if name == self.names.class_token { init::ZEROS } else { BELL };
-            let tokens = cx.param(name, &[1, count, self.width], init, Border::Same).convert(patches.dtype());
+            let tokens = cx.param(name, &[1, count, self.width], init, WeightLayout::Same).convert(patches.dtype());
             front.push(tokens.broadcast_to(&[batch, count, self.width]));
         }
         let joined = |patches: Tensor| match front.is_empty() {
@@ -44,7 +44,7 @@ impl VisionTransformer {
         };
         let [scope, name] = self.names.positions;
         let kept = [1, in_front + self.grid * self.grid, self.width];
-        let positions = cx.at(scope).param(name, &kept, BELL, Border::Same);
+        let positions = cx.at(scope).param(name, &kept, BELL, WeightLayout::Same);
         if (height, width) == (self.grid, self.grid) {
             return positions;
         }

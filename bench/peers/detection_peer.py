@@ -1,0 +1,160 @@
+"""Ultralytics' trainer as a peer of `octant train detect`. The package is called, not read.
+
+    pip install torch ultralytics==8.4.190
+    python detection_peer.py weights yolo11n 5 init.pt          initial weights for both sides (seed 0)
+    python detection_peer.py train init.pt set/data.yaml DIR KEY=VALUE ...
+    python detection_peer.py step yolo11n --batch 64 --size 640 --compile
+    python detection_peer.py loader set/data.yaml --batch 64 --size 640 --workers 1
+
+`train` takes the arguments of `yolo detect train` and adds to its result the images per second of all epochs but the first
+two, and the largest memory of the GPU. Every command prints one JSON line.
+"""
+import argparse, json, os, pathlib, resource, sys, time
+
+os.environ.setdefault('YOLO_OFFLINE', 'True')
+import torch
+
+
+def weights(name, classes, path, seed=0):
+    from ultralytics import YOLO
+    from ultralytics.nn.tasks import DetectionModel
+    torch.manual_seed(seed)
+    yolo = YOLO(f'{name}.yaml')
+    yolo.model = DetectionModel(f'{name}.yaml', nc=int(classes), verbose=False)
+    yolo.model.args = {}
+    yolo.save(path)
+    print(json.dumps(dict(weights=path, parameters=sum(p.numel() for p in yolo.model.parameters()))))
+
+
+def train(path, data, folder, pairs):
+    from ultralytics import YOLO
+    import yaml
+    keys = {key: yaml.safe_load(value) for key, value in (pair.split('=', 1) for pair in pairs)}
+    folder = pathlib.Path(folder).absolute()
+    yolo, ends, starts = YOLO(path), [], []
+    count = [0]
+    # Only the epochs' training part is timed: validation comes between `on_train_epoch_end` and the next start.
+    yolo.add_callback('on_train_epoch_start', lambda trainer: starts.append(time.time()))
+
+    def epoch_end(trainer):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        ends.append(time.time())
+        count[0] = len(trainer.train_loader.dataset)
+    yolo.add_callback('on_train_epoch_end', epoch_end)
+    began = time.time()
+    yolo.train(data=data, project=str(folder.parent), name=folder.name, exist_ok=True, plots=False, **keys)
+    epochs = [end - start for start, end in zip(starts, ends)]
+    counted = sorted(epochs[2:] or epochs)
+    result = dict(images=count[0], epochs=epochs, total=time.time() - began, best_rate=count[0] / counted[0],
+                  rate=count[0] / counted[len(counted) // 2], cpu_seconds=sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
+    if torch.cuda.is_available():
+        result.update(gpu_gib=torch.cuda.max_memory_reserved() / 2**30)
+    metrics = getattr(yolo.trainer, 'metrics', None) or {}
+    result.update(metrics={key: float(value) for key, value in metrics.items()})
+    print(json.dumps(result))
+
+
+def objects(batch, per_image):
+    """A batch with as many objects per image as mosaics of busy images have."""
+    generator = torch.Generator().manual_seed(1)
+    count = batch * per_image
+    size = torch.rand(count, 2, generator=generator) * 0.3 + 0.02
+    center = torch.rand(count, 2, generator=generator) * (1 - size) + size / 2
+    return dict(batch_idx=torch.arange(batch).repeat_interleave(per_image).float(),
+                cls=torch.randint(0, 80, (count, 1), generator=generator).float(), bboxes=torch.cat([center, size], 1))
+
+
+def step(arguments):
+    from ultralytics.nn.tasks import DetectionModel
+    from ultralytics.cfg import get_cfg
+    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+    if device.type == 'cpu':
+        torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    model = DetectionModel(f'{arguments.model}.yaml', nc=80, verbose=False)
+    model.args = get_cfg()
+    model = model.to(device).train()
+    if arguments.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = '.dfl' not in name
+    model.criterion = model.init_criterion()
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4, momentum=0.937, nesterov=True,
+                                weight_decay=5e-4)
+    batch = {key: value.to(device) for key, value in objects(arguments.batch, arguments.boxes).items()}
+    images = torch.randint(0, 256, (arguments.batch, 3, arguments.size, arguments.size), dtype=torch.uint8, device=device)
+
+    def loss_of(images):
+        batch['img'] = images.float() / 255
+        return model.loss(batch)[0].sum()
+    compiled = torch.compile(loss_of) if arguments.compile else loss_of
+
+    def one():
+        with torch.autocast(device.type, torch.bfloat16, enabled=arguments.precision == 'bf16'):
+            loss = compiled(images)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+    began = time.time()
+    wait = torch.cuda.synchronize if device.type == 'cuda' else lambda: None
+    for _ in range(2 if device.type == 'cpu' else 8):
+        one()
+    wait()
+    first = time.time() - began
+    times, processor = [], time.process_time()
+    for _ in range(arguments.steps):
+        wait()
+        start = time.time()
+        one()
+        wait()
+        times.append(time.time() - start)
+    processor = (time.process_time() - processor) / arguments.steps
+    median = sorted(times)[len(times) // 2]
+    memory = torch.cuda.max_memory_reserved() / 2**30 if device.type == 'cuda' else None
+    print(json.dumps(dict(model=arguments.model, compile=arguments.compile, ms=median * 1e3, rate=arguments.batch / median,
+                          cpu_ms=processor * 1e3, warm_up_seconds=first, gpu_gib=memory)))
+
+
+def loader(arguments):
+    """Images per second of the trainer's own loader, without a network."""
+    from ultralytics.cfg import get_cfg
+    from ultralytics.data.build import build_yolo_dataset, build_dataloader
+    from ultralytics.data.utils import check_det_dataset
+    data = check_det_dataset(arguments.data)
+    config = get_cfg(overrides=dict(imgsz=arguments.size, task='detect'))
+    dataset = build_yolo_dataset(config, data['train'], arguments.batch, data, mode='train', rect=False, stride=32)
+    batches = build_dataloader(dataset, arguments.batch, arguments.workers, shuffle=True, rank=-1)
+    iterator, seen = iter(batches), 0
+    for _ in range(2):
+        next(iterator)
+    before = sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    start = time.time()
+    while time.time() - start < arguments.seconds:
+        try:
+            seen += len(next(iterator)['img'])
+        except StopIteration:
+            iterator = iter(batches)
+    elapsed = time.time() - start
+    after = sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    print(json.dumps(dict(workers=arguments.workers, rate=seen / elapsed, own_cpu_seconds=after - before, images=seen)))
+
+
+if __name__ == '__main__':
+    command, rest = sys.argv[1], sys.argv[2:]
+    if command == 'weights':
+        weights(*rest)
+    elif command == 'train':
+        train(*rest[:3], rest[3:])
+    else:
+        parser = argparse.ArgumentParser()
+        parser.add_argument('model' if command == 'step' else 'data')
+        for name, default in dict(batch=8, size=320, steps=20, boxes=40, threads=1, workers=1).items():
+            parser.add_argument(f'--{name}', type=int, default=default)
+        parser.add_argument('--seconds', type=float, default=15)
+        parser.add_argument('--precision', default='f32')
+        parser.add_argument('--compile', action='store_true')
+        parser.add_argument('--channels-last', action='store_true')
+        dict(step=step, loader=loader)[command](parser.parse_args(rest))

@@ -1,0 +1,87 @@
+//! A detector's training step in several forms: fewer slots change nothing, and sizes follow from the seed and the position.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use octant_cpu::CpuBackend;
+use octant_data::{Batch, Position, Targets};
+use octant_graph::{DType, HostTensor, Shape};
+use octant_runtime::CompileOptions;
+use octant_train::step::StepPlan;
+use octant_train::{Detect, Session, Task};
+use std::collections::HashSet;
+
+const SIDE: usize = 64;
+
+fn detect() -> Detect {
+    let model = octant_zoo::build("yolo11-tiny", None).unwrap();
+    Detect::new(model, [SIDE, SIDE, 3], None, 32, 4)
+}
+
+/// Two images with that many boxes each, in a loader's 64 slots.
+fn batch(number: u64, boxes: usize) -> Batch {
+    let (mut corners, mut classes) = (vec![0f32; 2 * 64 * 4], vec![-1i32; 2 * 64]);
+    for row in 0..2 {
+        for place in 0..boxes {
+            let (x, y) = ((place * 7 % 40) as f32, (place * 5 % 36) as f32);
+            corners[(row * 64 + place) * 4..][..4].copy_from_slice(&[x, y, x + 20.0, y + 24.0]);
+            classes[row * 64 + place] = (place % 10) as i32;
+        }
+    }
+    let pixels: Vec<u8> = (0..2 * SIDE * SIDE * 3).map(|i| ((i as u64 * 2654435761) >> 7) as u8).collect();
+    Batch {
+        position: Position { epoch: 0, batch: number },
+        images: HostTensor::new([2, SIDE, SIDE, 3], &pixels).unwrap(),
+        targets: Targets::Boxes {
+            corners: HostTensor::new([2, 64, 4], &corners).unwrap(),
+            classes: HostTensor::new([2, 64], &classes).unwrap(),
+            judged: Vec::new(),
+        },
+        mask: HostTensor::new([2], &[1f32; 2]).unwrap(),
+        valid: 2,
+        indices: vec![0, 1],
+    }
+}
+
+/// The weights after a step on each batch, and how often each other form ran.
+fn trained(task: &Detect, batches: &[Batch]) -> (Vec<(String, HostTensor)>, Vec<u64>) {
+    let backend = CpuBackend::new().unwrap();
+    let mut session = Session::new(&backend, &StepPlan::new(task, 2), &CompileOptions::default(), 3).unwrap();
+    batches.iter().for_each(|batch| session.train(batch, 1e-3).unwrap());
+    let runs = session.form_usage().map(|usage| usage.executions).collect();
+    (session.weights().unwrap(), runs)
+}
+
+#[test]
+fn fewer_slots_change_nothing() {
+    let batches: Vec<Batch> = [3, 20, 8, 0].into_iter().enumerate().map(|(i, boxes)| batch(i as u64, boxes)).collect();
+    let (plain, none) = trained(&detect(), &batches);
+    let (bucketed, runs) = trained(&detect().with_forms(&[SIDE], &[32, 8]), &batches);
+    assert_eq!((none, runs), (vec![], vec![3]), "all but the one with 20 boxes");
+    for ((name, expected), (_, actual)) in plain.iter().zip(&bucketed) {
+        let near = |(a, b): (f64, f64)| (a - b).abs() <= 1e-5 * (1.0 + a.abs());
+        assert!(expected.to_f64s().into_iter().zip(actual.to_f64s()).all(near), "{name}");
+    }
+}
+
+#[test]
+fn sizes_follow_from_the_seed_and_the_position() {
+    let task = detect().with_forms(&[32, 64, 96], &[32]);
+    let chosen = |seed: u64| -> Vec<usize> { (0..40).map(|number| task.form_of(&batch(number, 2), seed)).collect() };
+    assert_eq!(chosen(1), chosen(1));
+    assert_ne!(chosen(1), chosen(2));
+    assert_eq!(chosen(1).into_iter().collect::<HashSet<_>>(), HashSet::from([0, 1, 2]));
+    let batches: Vec<Batch> = (0..6).map(|number| batch(number, 2)).collect();
+    let (weights, runs) = trained(&task, &batches);
+    assert_eq!((weights, runs.clone()), trained(&task, &batches));
+    assert_eq!(runs.len(), 2);
+    assert!(runs.iter().sum::<u64>() > 0, "{runs:?}");
+}
+
+#[test]
+fn every_form_takes_images_as_they_come() {
+    let task = detect().with_forms(&[32, 64, 96], &[32, 8]);
+    let images = Shape::new(DType::U8, [2, SIDE, SIDE, 3]);
+    let of_form = |form: &dyn Task| form.inputs(2).shapes().next().unwrap().1.clone();
+    assert!(task.forms().into_iter().all(|form| of_form(form) == images));
+    assert_eq!(task.forms().len(), 5);
+}

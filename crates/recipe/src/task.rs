@@ -7,8 +7,8 @@ use octant_train::{
     Adversary, Classify, CycleGan, Detect, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix, Regress,
     Restore, Segment, Task, ValueLoss, normalize_of,
 };
-use octant_zoo::families::gan::GanNorm;
 use octant_zoo::families::gan::Discriminator;
+use octant_zoo::families::gan::GanNorm;
 use octant_zoo::{Adapted, Entry, Model};
 
 /// A task that recipes may name.

@@ -18,8 +18,8 @@ use octant_nn::threefry::path_hash;
 use octant_runtime::{Backend, CompileOptions, Executable, Mesh, Sharding};
 use octant_train::step::{self, StepPlan, TracedStep};
 use octant_train::{Adversary, CycleGan, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore, Role, Task};
-use octant_zoo::families::gan::GanNorm;
 use octant_zoo::families::gan::Discriminator;
+use octant_zoo::families::gan::GanNorm;
 use std::collections::HashMap;
 
 const FIGURES: &str = include_str!("../golden/gan.txt");

@@ -10,8 +10,8 @@ use octant_runtime::CompileOptions;
 use octant_train::checkpoint::{self, Checkpoint, Contents};
 use octant_train::step::StepPlan;
 use octant_train::{Adversary, CycleGan, ImageFormat, ImagePool, Progress, Session, Values};
-use octant_zoo::families::gan::GanNorm;
 use octant_zoo::families::gan::Discriminator;
+use octant_zoo::families::gan::GanNorm;
 
 fn task() -> CycleGan {
     let image = [16, 16, 3];

@@ -6,8 +6,8 @@ use octant_runtime::{Mesh, Program};
 use octant_train::Role;
 use octant_train::step::{self, StepOptions, StepPlan};
 use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Segment, Task};
-use octant_zoo::families::gan::GanNorm;
 use octant_zoo::families::gan::Discriminator;
+use octant_zoo::families::gan::GanNorm;
 
 /// One small variant per family, and both forms of EfficientNetV2.
 pub const MODELS: [&str; 11] = [

@@ -1,6 +1,6 @@
 //! The `eval` command.
 
-mod likeness;
+mod similarity;
 
 use crate::judged::{Judged, resolve};
 use crate::output::{Bar, Json, line};
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let Arguments { run, recipe, checkpoint, data, set, .. } = &arguments;
     if let Some(wanted) = &arguments.against {
-        return likeness::run(run, wanted, arguments.range, arguments.json);
+        return similarity::run(run, wanted, arguments.range, arguments.json);
     }
     let judged = resolve(run, recipe.as_deref(), checkpoint.as_deref(), data.as_deref(), set)?;
     let Judged { recipe, weights, .. } = &judged;

@@ -9,7 +9,9 @@ use crate::{Ending, device, judged, plan, prepare, weights};
 use anyhow::{Result, bail};
 use extract::Extractor;
 use octant_archive::{Archive, Fit};
-use octant_metrics::features::{LinearProbe, ProbeSettings, TEMPERATURE, accuracy, nearest_neighbors};
+use octant_metrics::features::{
+    LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance, nearest_neighbors,
+};
 use octant_tensor::HostTensor;
 use octant_train::step::StepOptions;
 use octant_zoo::identity::identify;
@@ -22,7 +24,8 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "Examples:\n  octant features vit_small_patch14_dinov2 PHOTOS --weights pretrained --output photos.npy\n  \
                   octant features vit_small_patch14_dinov2 DATA --weights pretrained --knn 20 --probe\n  octant features \
-                  runs/vit-finetune-1 PHOTOS --output photos.safetensors"
+                  runs/vit-finetune-1 PHOTOS --output photos.safetensors\n  octant features inception_v3_fid MADE --weights \
+                  FILE --against REAL"
 )]
 pub(crate) struct Arguments {
     /// A model that `octant models` lists, or a run directory
@@ -35,7 +38,7 @@ pub(crate) struct Arguments {
     /// Where the features go: .npy with a table of the images beside it, or .safetensors
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What is written: `pooled` is what the last layer sees, `output` its result, `map` the features of every place
+    /// What is written: `pooled` is what the last layer sees, `output` its result, `map` the features of every position
     #[arg(long, default_value = "pooled")]
     layer: String,
     /// Judge by a vote of this many nearest neighbors among the training images
@@ -44,6 +47,10 @@ pub(crate) struct Arguments {
     /// Judge by a linear layer that learns from the training images' features
     #[arg(long)]
     probe: bool,
+    /// Compare with the images of this folder: the Fréchet distance (FID with Inception's features) and the kernel
+    /// distance (KID)
+    #[arg(long, value_name = "DIR")]
+    against: Option<PathBuf>,
     /// Height and width of images; the model's if not given
     #[arg(long)]
     image_size: Option<usize>,
@@ -77,8 +84,11 @@ struct Asked {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let judges = arguments.knn.is_some() || arguments.probe;
-    if arguments.output.is_none() && !judges {
-        bail!("say what to do with the features: --output FILE writes them, --knn K and --probe judge them");
+    if arguments.output.is_none() && arguments.against.is_none() && !judges {
+        bail!(
+            "say what to do with the features: --output FILE writes them, --knn K and --probe judge them, --against DIR \
+             compares two folders"
+        );
     }
     if arguments.knn == Some(0) || arguments.batch_size == 0 {
         bail!("--knn and --batch-size must be at least 1");
@@ -92,6 +102,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let extractor = Extractor { backend: &*backend, asked: &asked, layer, batch_size: arguments.batch_size };
     if let Some(output) = &arguments.output {
         write(&extractor, &arguments, output)?;
+    }
+    if let Some(other) = &arguments.against {
+        compare(&extractor, &arguments, other)?;
     }
     if judges {
         judge(&extractor, &arguments)?;
@@ -154,6 +167,31 @@ fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<
         }
         false => line(format!("{} of {} images → {}", features.shape(), paths.len(), output.display())),
     }
+    Ok(())
+}
+
+/// How far apart two folders of images are.
+fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result<()> {
+    let summarized = |folder: &Path| {
+        let (dataset, paths) = files::images(folder, extractor.asked.entry)?;
+        if paths.len() < 2 {
+            bail!("{} has {} images; a distribution needs two at least", folder.display(), paths.len());
+        }
+        extractor.summarized(dataset, &folder.display().to_string())
+    };
+    let [a, b] = [summarized(&arguments.data)?, summarized(other)?];
+    let (frechet, kernel) = (frechet_distance(&a, &b), kernel_distance(&a, &b));
+    let few = (a.len().min(b.len()) <= a.width()).then(|| {
+        format!("fewer images than the {} numbers per image: the Fréchet distance is too large then", a.width())
+    });
+    if arguments.json {
+        let counts = [a.len(), b.len()];
+        Json::line(json!({ "event": "compared", "images": counts, "fid": frechet, "kid": kernel, "remark": few }));
+        return Ok(());
+    }
+    line(format!("{} and {} images, {} features each", a.len(), b.len(), a.width()));
+    line(format!("  Fréchet distance {frechet:.4}  kernel distance {kernel:.6}"));
+    few.iter().for_each(line);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 mod arguments;
 mod batch;
-mod story;
+mod summary;
 
 pub(crate) use arguments::Arguments;
 
@@ -17,7 +17,7 @@ use octant_train::run::{self, RunPlan};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
-use story::{finish, introduce, way_back};
+use summary::{finish, introduce, way_back};
 
 /// Enough to see what repeats, few enough for a trace that opens at once.
 const RECORDED_STEPS: u64 = 10;

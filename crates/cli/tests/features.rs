@@ -81,6 +81,11 @@ fn features_are_written_and_judged() {
     let judged: Value = serde_json::from_str(ask(&["--knn", "3", "--probe"]).trim()).unwrap();
     assert_eq!(judged["accuracy"]["3-nn"], 1.0, "{judged}");
     assert_eq!(judged["accuracy"]["probe"], 1.0, "{judged}");
+    let compared = |other: &str| -> Value { serde_json::from_str(ask(&["--against", other]).trim()).unwrap() };
+    let (same, other) = (compared("data"), compared("data/bright"));
+    assert!(same["fid"].as_f64().unwrap().abs() < 1e-6 && same["images"] == serde_json::json!([20, 20]), "{same}");
+    assert!(other["fid"].as_f64().unwrap() > 0.1 && other["kid"].is_f64(), "{other}");
+    assert!(other["remark"].as_str().unwrap().contains("24 numbers"), "{other}");
     refused(at, &["features", "dinov2-test", "data", "--output", "f.npy"], "--weights");
     refused(at, &["features", "dinov2-test", "data", "--weights", "w.safetensors"], "--output FILE");
     let wrong = ["features", "dinov2-test", "data", "--weights", "w.safetensors", "--output", "f.txt"];

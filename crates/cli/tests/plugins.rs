@@ -15,11 +15,11 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A folder with a cache and a run in it.
-struct Place(tempfile::TempDir);
+struct Home(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
+impl Home {
+    fn new() -> Home {
+        Home(tempfile::tempdir().unwrap())
     }
 
     fn run(&self) -> PathBuf {
@@ -73,17 +73,17 @@ fn fails(mut command: Command) -> String {
 
 #[test]
 fn the_second_run_on_a_plugin_does_not_wait_for_its_compiler() {
-    let position = Place::new();
-    let first = succeeds(position.train(""));
+    let home = Home::new();
+    let first = succeeds(home.train(""));
     assert!(first.contains("training step: compiling, because the cache is empty"), "{first}");
-    std::fs::remove_dir_all(position.run()).unwrap();
-    let second = succeeds(position.train(""));
+    std::fs::remove_dir_all(home.run()).unwrap();
+    let second = succeeds(home.train(""));
     assert!(second.contains("training step: loaded from the cache") && !second.contains("compiling"), "{second}");
 }
 
 #[test]
 fn plugins_of_another_version_are_refused_in_a_sentence() {
-    let position = Place::new();
+    let home = Home::new();
     for (settings, sentence) in [
         ("major=1 minor=0", "fake.so speaks PJRT 1.0, and Octant speaks 0.x: install a plugin that matches"),
         ("minor=12", "fake.so speaks PJRT 0.12, and Octant needs at least 0.70: install a newer plugin"),
@@ -91,21 +91,21 @@ fn plugins_of_another_version_are_refused_in_a_sentence() {
         ("table=64", "this plugin has no PJRT_Plugin_Initialize"),
         ("table=120", "this plugin has no PJRT_Client_Create"),
     ] {
-        let said = fails(position.train(settings));
+        let said = fails(home.train(settings));
         assert!(said.starts_with("octant: ") && said.contains(sentence), "{settings}: {said}");
     }
-    assert!(!position.run().exists(), "nothing begins before the device is there");
+    assert!(!home.run().exists(), "nothing begins before the device is there");
 }
 
 #[test]
 fn files_that_are_no_plugins_are_refused_in_a_sentence() {
-    let position = Place::new();
+    let home = Home::new();
     let refused = |path: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
-        position.prepare(&mut command, path, "");
+        home.prepare(&mut command, path, "");
         fails(command)
     };
-    let folder = position.0.path();
+    let folder = home.0.path();
     std::fs::write(folder.join("text.so"), "this is not a shared library\n").unwrap();
     assert!(refused(&folder.join("text.so")).contains("text.so cannot be loaded as a shared library"));
     assert!(refused(&folder.join("missing.so")).contains("there is no PJRT plugin at"));
@@ -118,56 +118,56 @@ fn files_that_are_no_plugins_are_refused_in_a_sentence() {
 
 #[test]
 fn a_device_that_vanishes_costs_no_more_than_the_steps_since_the_last_checkpoint() {
-    let position = Place::new();
-    let said = fails(position.train("vanishes=4"));
+    let home = Home::new();
+    let said = fails(home.train("vanishes=4"));
     assert!(said.contains("the device no longer answers (unavailable: The fake has fallen off the bus.)"), "{said}");
-    let went = Checkpoint::newest(&position.run().join("checkpoints"), "last").unwrap().unwrap().0.progress.step;
+    let went = Checkpoint::newest(&home.run().join("checkpoints"), "last").unwrap().unwrap().0.progress.step;
     assert_eq!(went, 2);
     assert!(said.contains("nothing up to step 2 is lost: `octant train"), "{said}");
     let mut again = Command::new(env!("CARGO_BIN_EXE_octant"));
-    again.arg("train").arg(position.run()).env("OCTANT_CACHE", position.0.path().join("cache"));
+    again.arg("train").arg(home.run()).env("OCTANT_CACHE", home.0.path().join("cache"));
     let said = succeeds(again);
     assert!(said.contains("from step 2") && said.contains("done after 8 steps"), "{said}");
 }
 
 #[test]
 fn killed_while_an_executable_is_written_the_next_start_compiles_again() {
-    let position = Place::new();
+    let home = Home::new();
     // Large enough that writing it takes a while.
-    let mut child = position.train("executable_bytes=60000000").stderr(Stdio::null()).spawn().unwrap();
+    let mut child = home.train("executable_bytes=60000000").stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
-    while !position.entries().iter().any(|name| name.starts_with('.')) {
+    while !home.entries().iter().any(|name| name.starts_with('.')) {
         assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
         std::thread::sleep(Duration::from_millis(1));
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let left = position.entries();
+    let left = home.entries();
     assert!(left.iter().all(|name| name.starts_with('.')), "no entry is there before it is whole: {left:?}");
-    let said = succeeds(position.train(""));
+    let said = succeeds(home.train(""));
     assert!(said.contains("training step: compiling, because this program has not been compiled before"), "{said}");
-    assert!(position.entries().iter().any(|name| !name.starts_with('.')));
+    assert!(home.entries().iter().any(|name| !name.starts_with('.')));
 }
 
 #[test]
 fn a_full_disk_keeps_no_executable_and_stops_no_run() {
-    let position = Place::new();
+    let home = Home::new();
     let mut command = Command::new("sh");
     // Files cannot grow beyond 2 MiB (4 where blocks are larger), as if the disk were full; the signal that comes with it
     // is for programs that do not look at errors.
     let limited = r#"trap "" XFSZ; ulimit -f 4096; exec "$0" "$@""#;
     command.args(["-c", limited, env!("CARGO_BIN_EXE_octant")]);
-    position.prepare(&mut command, &fake_plugin::path(), "executable_bytes=9000000");
+    home.prepare(&mut command, &fake_plugin::path(), "executable_bytes=9000000");
     let said = succeeds(command);
     assert!(said.contains("training step: the executable could not be kept (File too large"), "{said}");
-    assert_eq!(position.entries(), [""; 0], "half an entry would fill the disk for nothing");
-    assert!(position.run().join("checkpoints/last/model.safetensors").exists());
+    assert_eq!(home.entries(), [""; 0], "half an entry would fill the disk for nothing");
+    assert!(home.run().join("checkpoints/last/model.safetensors").exists());
 }
 
 #[test]
 fn a_step_that_does_not_fit_is_refused_before_it_begins() {
-    let position = Place::new();
-    let said = fails(position.train("memory=4000000000 needs=9000000000"));
+    let home = Home::new();
+    let said = fails(home.train("memory=4000000000 needs=9000000000"));
     assert!(said.contains("the training step with a batch of 16 needs 8.38 GiB, and there are 3.73 GiB"), "{said}");
     assert!(said.contains("--batch-size 6 should fit (estimated), --precision bf16"), "{said}");
     assert!(said.contains("--recompute"), "{said}");
@@ -175,16 +175,16 @@ fn a_step_that_does_not_fit_is_refused_before_it_begins() {
 
 #[test]
 fn a_compiler_that_finds_no_room_is_told_with_its_numbers_and_not_in_its_words() {
-    let position = Place::new();
-    let said = fails(position.train("refuses=1"));
+    let home = Home::new();
+    let said = fails(home.train("refuses=1"));
     assert!(said.contains("the training step with a batch of 16 needs 32.00 GiB, and there are 7.48 GiB"), "{said}");
     assert!(said.contains("--batch-size 3 should fit") && !said.contains("HLO") && !said.contains("http"), "{said}");
 }
 
 #[test]
 fn memory_that_ends_later_is_told_with_the_numbers_and_what_is_left() {
-    let position = Place::new();
-    let said = fails(position.train("exhausts=4"));
+    let home = Home::new();
+    let said = fails(home.train("exhausts=4"));
     assert!(said.contains("the device ran out of memory when 32.00 GiB more was asked for"), "{said}");
     assert!(
         said.contains("a smaller --batch-size needs less") && said.contains("nothing up to step 2 is lost"),
@@ -195,8 +195,8 @@ fn memory_that_ends_later_is_told_with_the_numbers_and_what_is_left() {
 /// Nobody waits for a compiler that takes minutes just to stop.
 #[test]
 fn an_interrupt_ends_the_wait_for_a_compiler_with_one_sentence() {
-    let position = Place::new();
-    let mut command = position.train("compile_seconds=60");
+    let home = Home::new();
+    let mut command = home.train("compile_seconds=60");
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.by_ref().any(|line| line.contains("training step: compiling")));
@@ -211,9 +211,9 @@ fn an_interrupt_ends_the_wait_for_a_compiler_with_one_sentence() {
 
 #[test]
 fn a_compilation_that_is_repeated_says_how_long_it_took_before() {
-    let position = Place::new();
-    succeeds(position.train("compile_seconds=1"));
-    let mut other = position.train("minor=101");
+    let home = Home::new();
+    succeeds(home.train("compile_seconds=1"));
+    let mut other = home.train("minor=101");
     other.arg("--fresh");
     let said = succeeds(other);
     let sentence = "training step: compiling, because this program was last compiled with other plugin";
@@ -222,15 +222,15 @@ fn a_compilation_that_is_repeated_says_how_long_it_took_before() {
 
 #[test]
 fn all_cores_train_on_a_batch_that_does_not_divide_over_them() {
-    let position = Place::new();
-    let mut command = position.train("devices=8");
+    let home = Home::new();
+    let mut command = home.train("devices=8");
     command.args(["--cores", "all", "--batch-size", "13", "--shard-optimizer", "--optimizer", "adam", "--json"]);
     let said = succeeds(command);
     let events: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let done = events.last().unwrap();
     // Four batches of 13 of 64 images, twice; three of 32 are judged after each.
     assert_eq!((&done["event"], &done["steps"]), (&json!("done"), &json!(8)));
-    let [training, evaluation] = [0, 1].map(|position| &done["programs"][position]);
+    let [training, evaluation] = [0, 1].map(|home| &done["programs"][home]);
     assert_eq!(
         (&training["name"], &training["compiled"], &training["runs"]),
         (&json!("training step"), &json!(1), &json!(8))
@@ -238,23 +238,20 @@ fn all_cores_train_on_a_batch_that_does_not_divide_over_them() {
     assert_eq!((&evaluation["name"], &evaluation["runs"]), (&json!("evaluation step"), &json!(6)));
 
     let mut eval = Command::new(env!("CARGO_BIN_EXE_octant"));
-    eval.arg("eval")
-        .arg(position.run())
-        .args(["--cores", "8", "--batch-size", "13", "--device"])
-        .arg(fake_plugin::path());
-    eval.env("OCTANT_CACHE", position.0.path().join("cache")).env("OCTANT_FAKE_PLUGIN", "devices=8");
+    eval.arg("eval").arg(home.run()).args(["--cores", "8", "--batch-size", "13", "--device"]).arg(fake_plugin::path());
+    eval.env("OCTANT_CACHE", home.0.path().join("cache")).env("OCTANT_FAKE_PLUGIN", "devices=8");
     assert!(succeeds(eval).contains("on 32 images"));
 
-    let mut more = position.train("devices=8");
+    let mut more = home.train("devices=8");
     more.args(["--cores", "9", "--fresh"]);
     assert!(fails(more).contains("is too many: fake has 8 here"));
 }
 
 #[test]
 fn dumps_hold_every_form_of_a_program() {
-    let position = Place::new();
-    let dump = position.0.path().join("dump");
-    let mut command = position.train("");
+    let home = Home::new();
+    let dump = home.0.path().join("dump");
+    let mut command = home.train("");
     command.arg("--dump").arg(&dump);
     succeeds(command);
     for name in ["training-step", "evaluation-step"] {
@@ -266,10 +263,10 @@ fn dumps_hold_every_form_of_a_program() {
 /// What is compiled for a board that is not here is found there.
 #[test]
 fn programs_that_a_plan_saved_are_loaded_by_the_run_on_the_board() {
-    let position = Place::new();
-    let libtpu = position.0.path().join("libtpu.so");
+    let home = Home::new();
+    let libtpu = home.0.path().join("libtpu.so");
     std::fs::copy(fake_plugin::path(), &libtpu).unwrap();
-    let cache = position.0.path().join("cache");
+    let cache = home.0.path().join("cache");
     let octant = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
         command.args(arguments).env("TPU_LIBRARY_PATH", &libtpu).env("OCTANT_FAKE_PLUGIN", "devices=8 tpu=1");
@@ -286,7 +283,7 @@ fn programs_that_a_plan_saved_are_loaded_by_the_run_on_the_board() {
     assert!(command.starts_with(&format!("OCTANT_CACHE={} octant train glyphs ", cache.display())), "{command}");
     let arguments: Vec<&str> = command.split(' ').skip(2).collect();
     let mut train = octant(&arguments);
-    train.args(["--epochs", "1", "--steps-per-epoch", "2", "--out"]).arg(position.run());
+    train.args(["--epochs", "1", "--steps-per-epoch", "2", "--out"]).arg(home.run());
     let said = succeeds(train);
     for program in ["training step", "evaluation step"] {
         assert!(said.contains(&format!("{program}: loaded from the cache")), "{said}");

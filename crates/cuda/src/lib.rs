@@ -11,6 +11,7 @@
 //! One folder per kernel in `kernels`: what it can do in a graph, its descriptor, its launch, its source. `xla` holds rewrites
 //! that only help XLA's own compiler. Start reading at [`prepare`], then at one of the kernels, such as `kernels::depthwise`.
 
+mod attention;
 mod c;
 mod facts;
 mod kernels;
@@ -19,8 +20,9 @@ mod repeatable;
 mod runtime;
 mod xla;
 
+pub use attention::{CUDNN_NAMES, GpuAttention, refused as refused_attentions};
 pub use facts::GpuFacts;
-pub use kernels::{NAMES, accepts};
+pub use kernels::{CALLED_NAMES, NAMES, accepts};
 pub use passes::{Target, called_kernels, prepare};
 pub use repeatable::adds_atomically;
 pub use runtime::store::keep_in;

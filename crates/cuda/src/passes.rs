@@ -3,7 +3,8 @@
 mod convolutions;
 
 use crate::GpuFacts;
-use crate::kernels::NAMES;
+use crate::attention::{GpuAttention, attend_by_cudnn};
+use crate::kernels::CALLED_NAMES;
 use crate::kernels::block::outline_regions;
 use crate::kernels::conv::task::Device;
 use crate::kernels::update::group_updates;
@@ -23,12 +24,19 @@ pub struct Target {
     pub kernels: bool,
     /// Whether products of f32 may be rounded to 11 bits.
     pub fast_products: bool,
+    /// Who computes attention. cuDNN's kernels are calls, too: only programs for one device have them.
+    pub attention: GpuAttention,
 }
 
 /// The graph in the form that XLA compiles best for an NVIDIA GPU, with calls of our kernels where the target has them. Some
 /// outputs are written over inputs: `(input, output)`. Inputs and outputs keep their number and order.
 pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &Target) -> Graph {
-    let Target { gpu, kernels, fast_products } = *target;
+    let Target { gpu, kernels, fast_products, attention } = *target;
+    let graph = &match attention {
+        GpuAttention::Plain => graph.clone(),
+        GpuAttention::CuDnn { repeatable } => checked("attend_by_cudnn", attend_by_cudnn(graph, repeatable)),
+    };
+    let graph = &checked("recompute_functions", xla::recompute_functions(graph));
     let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
     let device = Device { gpu, fast_products };
     let mut graph = apply(|graph| prepare_level(graph, &device, kernels), &graph);
@@ -43,13 +51,14 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
     fn called(graph: &Graph, found: &mut Vec<String>) {
         for node in graph.nodes() {
             let Op::Call { body, kernel, .. } = &node.op else { continue };
-            match kernel.as_ref().filter(|kernel| NAMES.contains(&kernel.name.as_str())) {
+            match kernel.as_ref().filter(|kernel| CALLED_NAMES.contains(&kernel.name.as_str())) {
                 Some(kernel) => found.push(kernel.name.clone()),
                 None => called(body, found),
             }
         }
     }
-    let target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true };
+    let attention = GpuAttention::CuDnn { repeatable: true };
+    let target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
     let mut found = Vec::new();
     called(&prepare(graph, &[], &target), &mut found);
     found

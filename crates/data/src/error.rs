@@ -30,7 +30,7 @@ pub enum DataError {
         problem: String,
     },
     /// A sample could not be prepared.
-    #[error("sample {index} ({location}): {problem}")]
+    #[error("sample {index} ({location}): {}", problem.strip_prefix(&format!("{location}: ")).unwrap_or(problem))]
     Sample {
         /// Its number in the data set.
         index: u64,

@@ -75,7 +75,7 @@ fn attributes(op: &Op) -> String {
             format!("low={low:?} high={high:?}{}", unless_all(" interior", interior, &0))
         }
         Op::Reduce { kind, axes } => format!("{kind:?} axes={axes:?}"),
-        Op::ArgReduce { largest, axis } => format!("{} axis={axis}", if *largest { "greatest" } else { "least" }),
+        Op::ArgReduce { largest, axis } => format!("{} axis={axis}", if *largest { "max" } else { "min" }),
         Op::ReduceWindow { kind, window } => format!("{kind:?} {}", window_attributes(window)),
         Op::SelectAndScatter { window } => window_attributes(window),
         Op::Dot(dot) => dot_attributes(dot),

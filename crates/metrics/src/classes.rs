@@ -5,7 +5,7 @@ use octant_graph::{DType, Tensor};
 
 /// How many rows have the label among their `k` largest logits; ties count in the label's favor only when it comes
 /// first, as sorting would have it. `weights` is 0 for rows that do not count.
-pub fn among_greatest(logits: &Tensor, labels: &Tensor, weights: &Tensor, k: usize) -> Tensor {
+pub fn in_top_k(logits: &Tensor, labels: &Tensor, weights: &Tensor, k: usize) -> Tensor {
     let rows = logits.dim(0);
     let of_label = logits.pick(labels).reshape(&[rows, 1]);
     let positions = logits.trace().iota(logits.shape().with_dtype(DType::I32), 1);

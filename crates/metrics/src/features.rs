@@ -1,8 +1,11 @@
-//! How well features tell classes apart, without training the network: by their neighbors, and by a linear layer.
+//! What features say without training the network: how well they tell classes apart, by their neighbors and by a linear
+//! layer, and how far apart two sets of images are.
 
+mod distance;
 mod neighbors;
 mod probe;
 
+pub use distance::{FeatureSet, frechet_distance, kernel_distance};
 pub use neighbors::{TEMPERATURE, nearest_neighbors};
 pub use probe::{LinearProbe, ProbeSettings};
 

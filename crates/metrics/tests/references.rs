@@ -5,7 +5,7 @@
 
 use octant_graph::evaluate::evaluate;
 use octant_graph::{DType, HostTensor, Tensor, Trace};
-use octant_metrics::classes::{Confusion, among_greatest, confusion};
+use octant_metrics::classes::{Confusion, confusion, in_top_k};
 use octant_metrics::{Metric, OneVersusRest, Regression, Roc, masks};
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ fn metrics_of_classes_are_those_of_scikit_learn() {
         if classes > 5 {
             let among = computed(|trace| {
                 let (scores, labels, weights) = tensors(trace);
-                among_greatest(&scores, &labels, &weights, 5)
+                in_top_k(&scores, &labels, &weights, 5)
             });
             metrics.push(("top5".into(), among[0] / count as f64));
             close(case, &metrics, &["top5"], 1e-6);

@@ -4,7 +4,7 @@
 //!
 //! A linear layer asks the context whether it has an adapter; models and steps need not know.
 
-use crate::{Border, Fans, Scope, VariableSpec, init};
+use crate::{Fans, Scope, VariableSpec, WeightLayout, init};
 use octant_graph::Tensor;
 
 /// Which linear layers have adapters, and how large they are.
@@ -48,8 +48,8 @@ impl Adapters {
         let inputs = x.channels();
         let fans = Fans { inputs, outputs: self.rank };
         let [down, up] = Adapters::FACTORS.map(|name| name.trim_start_matches('.'));
-        let down = cx.param(down, &[inputs, self.rank], init::pytorch_default(fans), Border::Dense);
-        let up = cx.param(up, &[self.rank, features], init::ZEROS, Border::Dense);
+        let down = cx.param(down, &[inputs, self.rank], init::pytorch_default(fans), WeightLayout::Dense);
+        let up = cx.param(up, &[self.rank, features], init::ZEROS, WeightLayout::Dense);
         x.matmul(&down.convert(x.dtype())).matmul(&up.convert(x.dtype())) * self.scale()
     }
 }

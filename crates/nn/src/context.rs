@@ -1,6 +1,6 @@
 //! The context of one traced network: its mode, its precision, and the variables it has declared.
 
-use crate::{Adapters, Border, Init, Kind, Objective, Scope, Variable, VariableSpec, threefry::path_hash};
+use crate::{Adapters, Init, Kind, Objective, Scope, Variable, VariableSpec, WeightLayout, threefry::path_hash};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -212,14 +212,14 @@ impl Context {
 
     /// The variable of that path as it is now: an input of the graph, or what updates and forward passes so far have made
     /// of it. Declaring it again must repeat the same dimensions.
-    pub(crate) fn declare(&self, path: String, dims: &[usize], kind: Kind, init: Init, border: Border) -> Tensor {
+    pub(crate) fn declare(&self, path: String, dims: &[usize], kind: Kind, init: Init, layout: WeightLayout) -> Tensor {
         if let Some(&position) = self.inner.positions.borrow().get(&path) {
             return self.inner.variables.borrow()[position].current().assert_dims(dims);
         }
         let shape = Shape::new(DType::F32, dims);
         let below = |scope: &String| path.strip_prefix(scope.as_str()).is_some_and(|rest| rest.starts_with('.'));
         let companion = self.inner.companions.borrow().iter().any(below);
-        let spec = VariableSpec { path: path.clone(), shape, kind, init, border, layer: self.layer(), companion };
+        let spec = VariableSpec { path: path.clone(), shape, kind, init, layout, layer: self.layer(), companion };
         let value = self.inner.trace.input(&path, spec.shape.clone());
         let mut variables = self.inner.variables.borrow_mut();
         self.inner.positions.borrow_mut().insert(path, variables.len());

@@ -4,7 +4,7 @@
 //! A model is a function that builds a graph. It receives a [`Scope`], which knows the path of the layer being built,
 //! and declares its variables where it uses them; the path of a variable is its key in the reference's state dict.
 //! Everything declared is collected in the [`Context`], from which the trainer reads the list of [`Variable`]s: what to
-//! feed, what to differentiate, how to initialize, and how the reference lays it out in files ([`Border`]).
+//! feed, what to differentiate, how to initialize, and how the reference lays it out in files ([`WeightLayout`]).
 //!
 //! ```
 //! use octant_graph::{DType, Shape, Trace};
@@ -25,7 +25,6 @@
 //! Start reading at [`Context`] and [`Scope`], then at any file of [`layers`].
 
 mod adapter;
-mod border;
 mod context;
 mod draw;
 pub mod init;
@@ -37,9 +36,9 @@ pub mod schedule;
 mod scope;
 pub mod threefry;
 mod variable;
+mod weight_layout;
 
 pub use adapter::Adapters;
-pub use border::Border;
 pub use context::{Context, Mode, Precision, Training};
 pub use init::{Fans, Init};
 pub use objective::Objective;
@@ -47,3 +46,4 @@ pub use optimizer::Optimizer;
 pub use schedule::Schedule;
 pub use scope::Scope;
 pub use variable::{Kind, Variable, VariableSpec};
+pub use weight_layout::WeightLayout;

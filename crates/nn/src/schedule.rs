@@ -40,13 +40,13 @@ pub enum Schedule {
         /// 1 is a straight line.
         power: f64,
     },
-    /// A straight line from `rate` to `least` at `total`, held for `hold` units of time at a time, and underneath a rise in a
+    /// A straight line from `rate` to `min` at `total`, held for `hold` units of time at a time, and underneath a rise in a
     /// straight line from 0 during the warm-up.
     Linear {
         /// The first rate.
         rate: f64,
         /// The last rate.
-        least: f64,
+        min: f64,
         /// When the last rate is reached.
         total: u64,
         /// The length of the warm-up.
@@ -54,12 +54,12 @@ pub enum Schedule {
         /// How long every value is held: the steps of an epoch where time is counted in steps.
         hold: u64,
     },
-    /// Half a cosine from `rate` down to `least` at `total`, and `least` from then on.
+    /// Half a cosine from `rate` down to `min` at `total`, and `min` from then on.
     Cosine {
         /// The first rate.
         rate: f64,
         /// The last rate.
-        least: f64,
+        min: f64,
         /// When the last rate is reached.
         total: u64,
     },
@@ -76,12 +76,12 @@ pub enum Schedule {
         /// The last rate is the first one divided by this (10⁴ by custom).
         final_divisor: f64,
     },
-    /// Cycles of a straight warm-up from `least` and half a cosine down to `least` again.
+    /// Cycles of a straight warm-up from `min` and half a cosine down to `min` again.
     WarmupCosine {
         /// The largest rate of the first cycle.
-        largest: f64,
+        max: f64,
         /// The rate at both ends of a cycle.
-        least: f64,
+        min: f64,
         /// The length of the first cycle, warm-up included.
         cycle: u64,
         /// The length of the warm-up.
@@ -92,12 +92,12 @@ pub enum Schedule {
         decay: f64,
     },
     /// timm's cosine: warm-up in a straight line from `start`, during which the cosine goes on underneath; then half a
-    /// cosine from `rate` to `least` at `total`.
+    /// cosine from `rate` to `min` at `total`.
     TimmCosine {
         /// The rate at the top of the cosine.
         rate: f64,
         /// The last rate.
-        least: f64,
+        min: f64,
         /// When the cosine ends.
         total: u64,
         /// The length of the warm-up.
@@ -120,29 +120,29 @@ impl Schedule {
                 rate * factor.powi(milestones.iter().filter(|&&milestone| milestone <= time).count() as i32)
             }
             Schedule::Polynomial { rate, total, power } => rate * (1.0 - fraction(at, total as f64)).powf(power),
-            Schedule::Linear { rate, least, total, warmup, hold } => {
+            Schedule::Linear { rate, min, total, warmup, hold } => {
                 let held = (time / hold.max(1) * hold.max(1)) as f64;
-                let value = rate + (least - rate) * fraction(held, total as f64);
+                let value = rate + (min - rate) * fraction(held, total as f64);
                 value * if time < warmup { at / warmup as f64 } else { 1.0 }
             }
-            Schedule::Cosine { rate, least, total } => cosine(rate, least, fraction(at, total as f64)),
+            Schedule::Cosine { rate, min, total } => cosine(rate, min, fraction(at, total as f64)),
             Schedule::OneCycle { largest, total, rising, divisor, final_divisor } => {
                 one_cycle(at, largest, total as f64, rising, divisor, final_divisor)
             }
-            Schedule::WarmupCosine { largest, least, cycle, warmup, stretch, decay } => {
+            Schedule::WarmupCosine { max, min, cycle, warmup, stretch, decay } => {
                 let (index, within, length) = locate_cycle(time, cycle, warmup, stretch);
-                let largest = largest * decay.powi(index);
+                let max = max * decay.powi(index);
                 match within < warmup as f64 {
-                    true => least + (largest - least) * within / warmup as f64,
-                    false => cosine(largest, least, fraction(within - warmup as f64, length - warmup as f64)),
+                    true => min + (max - min) * within / warmup as f64,
+                    false => cosine(max, min, fraction(within - warmup as f64, length - warmup as f64)),
                 }
             }
-            Schedule::TimmCosine { rate, least, total, warmup, start, prefix } => {
+            Schedule::TimmCosine { rate, min, total, warmup, start, prefix } => {
                 if time < warmup {
                     return start + at * (rate - start) / warmup as f64;
                 }
                 let at = if prefix { at - warmup as f64 } else { at };
-                if at < total as f64 { cosine(rate, least, at / total as f64) } else { least }
+                if at < total as f64 { cosine(rate, min, at / total as f64) } else { min }
             }
         }
     }
@@ -156,12 +156,12 @@ impl Schedule {
             | Schedule::MultiStep { rate, .. }
             | Schedule::Polynomial { rate, .. } => *rate *= by,
             Schedule::OneCycle { largest, .. } => *largest *= by,
-            Schedule::Cosine { rate, least, .. } | Schedule::Linear { rate, least, .. } => {
-                [rate, least].into_iter().for_each(|rate| *rate *= by)
+            Schedule::Cosine { rate, min, .. } | Schedule::Linear { rate, min, .. } => {
+                [rate, min].into_iter().for_each(|rate| *rate *= by)
             }
-            Schedule::WarmupCosine { largest, least, .. } => [largest, least].into_iter().for_each(|rate| *rate *= by),
-            Schedule::TimmCosine { rate, least, start, .. } => {
-                [rate, least, start].into_iter().for_each(|rate| *rate *= by);
+            Schedule::WarmupCosine { max, min, .. } => [max, min].into_iter().for_each(|rate| *rate *= by),
+            Schedule::TimmCosine { rate, min, start, .. } => {
+                [rate, min, start].into_iter().for_each(|rate| *rate *= by);
             }
         }
         schedule
@@ -234,7 +234,7 @@ pub struct Plateau {
     /// Observations after a reduction during which none are counted.
     pub cooldown: u64,
     /// The rate never falls below.
-    pub least: f64,
+    pub min: f64,
     /// Whether smaller metrics are better.
     pub smaller_is_better: bool,
     /// The best metric so far.
@@ -247,14 +247,14 @@ pub struct Plateau {
 
 impl Plateau {
     /// A plateau watcher with PyTorch's defaults for a metric that should fall.
-    pub fn new(rate: f64, factor: f64, patience: u64, least: f64) -> Plateau {
+    pub fn new(rate: f64, factor: f64, patience: u64, min: f64) -> Plateau {
         Plateau {
             rate,
             factor,
             patience,
             threshold: 1e-4,
             cooldown: 0,
-            least,
+            min,
             smaller_is_better: true,
             best: None,
             bad: 0,
@@ -280,7 +280,7 @@ impl Plateau {
         }
         if self.bad > self.patience {
             // PyTorch ignores reductions too small to matter.
-            let reduced = (self.rate * self.factor).max(self.least);
+            let reduced = (self.rate * self.factor).max(self.min);
             if self.rate - reduced > 1e-8 {
                 self.rate = reduced;
             }

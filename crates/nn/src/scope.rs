@@ -1,6 +1,6 @@
 //! A layer's place in the network.
 
-use crate::{Border, Context, Init, Kind, Mode};
+use crate::{Context, Init, Kind, Mode, WeightLayout};
 use octant_graph::{DType, ScopeGuard, Tensor};
 use std::sync::Arc;
 
@@ -52,13 +52,13 @@ impl Scope {
     }
 
     /// A learned variable of that name below this path, f32. Layers cast it where they use it.
-    pub fn param(&self, name: &str, dims: &[usize], init: Init, border: Border) -> Tensor {
-        self.context.declare(self.join(name), dims, Kind::Parameter, init, border)
+    pub fn param(&self, name: &str, dims: &[usize], init: Init, layout: WeightLayout) -> Tensor {
+        self.context.declare(self.join(name), dims, Kind::Parameter, init, layout)
     }
 
     /// A variable that the forward pass follows.
     pub fn statistic(&self, name: &str, dims: &[usize], init: Init) -> Tensor {
-        self.context.declare(self.join(name), dims, Kind::Statistic, init, Border::Same)
+        self.context.declare(self.join(name), dims, Kind::Statistic, init, WeightLayout::Same)
     }
 
     /// The value that a statistic has after this step.

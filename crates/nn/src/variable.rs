@@ -1,6 +1,6 @@
 //! Variables: what lives between steps.
 
-use crate::{Border, Init};
+use crate::{Init, WeightLayout};
 use octant_graph::{HostTensor, Shape, Tensor};
 
 /// What a variable is for.
@@ -24,7 +24,7 @@ pub struct VariableSpec {
     /// Where its first value comes from.
     pub init: Init,
     /// How the reference lays it out in files.
-    pub border: Border,
+    pub layout: WeightLayout,
     /// How deep it lies: 0 in front of the first block, then the number of its block, then one more than the last block's.
     /// Layer-wise learning rates go by it.
     pub layer: usize,
@@ -40,7 +40,7 @@ impl VariableSpec {
 
     /// The dimensions that the reference's file has.
     pub fn reference_dims(&self) -> Vec<usize> {
-        self.border.reference_dims(self.shape.dims())
+        self.layout.reference_dims(self.shape.dims())
     }
 
     /// Whether this is a matrix or kernel; biases and the scales of norms, which common recipes exempt from weight

@@ -118,12 +118,12 @@ fn clipping_equals_pytorch() {
 }
 
 /// The mean loss and its gradient with respect to the logits.
-fn value_and_slopes(logits: &HostTensor, function: impl FnOnce(&Trace, &Tensor) -> Tensor) -> Vec<f64> {
+fn value_and_gradients(logits: &HostTensor, function: impl FnOnce(&Trace, &Tensor) -> Tensor) -> Vec<f64> {
     let trace = Trace::new();
     let input = trace.input("logits", logits.shape().clone());
     let value = loss::mean(&function(&trace, &input), None);
-    let slopes = trace.gradients(&value, &[input]);
-    let graph = trace.finish(&[value, slopes[0].clone()]).unwrap();
+    let gradients = trace.gradients(&value, &[input]);
+    let graph = trace.finish(&[value, gradients[0].clone()]).unwrap();
     concat(&evaluate(&graph, std::slice::from_ref(logits)).unwrap())
 }
 
@@ -153,7 +153,7 @@ fn losses_over_classes_and_numbers_equal_pytorch() {
         ("huber", with(&soft, |x, t| loss::huber(x, t, 0.6))),
     ];
     for (name, function) in cases {
-        assert_close(name, &value_and_slopes(&logits, function), &figures("loss", name), 2e-6);
+        assert_close(name, &value_and_gradients(&logits, function), &figures("loss", name), 2e-6);
     }
 }
 
@@ -188,7 +188,7 @@ fn losses_over_masks_equal_the_authors() {
         ("sls_iou_empty", &empty, |x, t| loss::sls_iou(x, t, false)),
     ];
     for (name, target, function) in cases {
-        let actual = value_and_slopes(&logits, |trace, x| function(x, &trace.constant(target.clone())));
+        let actual = value_and_gradients(&logits, |trace, x| function(x, &trace.constant(target.clone())));
         assert_close(name, &actual, &figures("loss", name), 2e-6);
     }
 }
@@ -206,13 +206,13 @@ fn padding_counts_nothing() {
 
 #[test]
 fn schedules_equal_pytorch_and_timm() {
-    let timm = |prefix| Schedule::TimmCosine { rate: 0.1, least: 0.001, total: 10, warmup: 3, start: 1e-4, prefix };
+    let timm = |prefix| Schedule::TimmCosine { rate: 0.1, min: 0.001, total: 10, warmup: 3, start: 1e-4, prefix };
     let one_cycle = Schedule::OneCycle { largest: 0.2, total: 20, rising: 0.3, divisor: 25.0, final_divisor: 1e4 };
     let cases = [
         ("step", Schedule::Step { rate: 0.1, every: 3, factor: 0.5 }),
         ("multi_step", Schedule::MultiStep { rate: 0.1, milestones: vec![2, 5], factor: 0.3 }),
         ("polynomial", Schedule::Polynomial { rate: 0.1, total: 8, power: 2.0 }),
-        ("cosine", Schedule::Cosine { rate: 0.1, least: 0.01, total: 9 }),
+        ("cosine", Schedule::Cosine { rate: 0.1, min: 0.01, total: 9 }),
         ("one_cycle", one_cycle),
         ("timm_cosine", timm(false)),
         ("timm_cosine_prefix", timm(true)),

@@ -80,7 +80,7 @@ pub struct Found {
 
 /// Every plugin on this machine, best first, each library once.
 pub fn plugins() -> Vec<Found> {
-    Places::of_this_machine().search()
+    SearchPath::of_this_machine().search()
 }
 
 /// The best plugin among `kinds`.
@@ -107,17 +107,17 @@ fn cache_folder_from(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
 }
 
 /// Where to look.
-struct Places {
+struct SearchPath {
     /// Libraries that were named, with the reason.
     named: Vec<(PathBuf, String)>,
     /// Folders of Python packages, with the reason.
     packages: Vec<(PathBuf, String)>,
 }
 
-impl Places {
-    fn of_this_machine() -> Places {
+impl SearchPath {
+    fn of_this_machine() -> SearchPath {
         let variable = |name: &str| std::env::var_os(name);
-        let mut positions = Places { named: named_in_environment(variable), packages: Vec::new() };
+        let mut positions = SearchPath { named: named_in_environment(variable), packages: Vec::new() };
         let cache = cache_folder().join("plugins");
         for kind in PluginKind::KNOWN {
             positions.packages.push((cache.join(kind.name()), "installed by Octant".to_string()));
@@ -229,7 +229,7 @@ mod tests {
         touch(&root.join("site-packages/jax_plugins/xla_cuda12/xla_cuda_plugin.so"));
         fs::create_dir(root.join("site-packages/libtpu-0.0.51.dist-info")).unwrap();
         fs::create_dir(root.join("site-packages/jax_cuda12_pjrt-0.11.2.dist-info")).unwrap();
-        let positions = Places {
+        let positions = SearchPath {
             named: vec![
                 (root.join(own), "named by OCTANT_PJRT_PLUGIN".into()),
                 (root.join(image), "part of this machine's image".into()),
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_named_plugin_that_is_missing_is_not_skipped_in_silence() {
         let named = vec![(PathBuf::from("/nowhere/plugin.so"), "named by OCTANT_PJRT_PLUGIN".to_string())];
-        let found = Places { named, packages: vec![] }.search();
+        let found = SearchPath { named, packages: vec![] }.search();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].kind, PluginKind::Other);
     }

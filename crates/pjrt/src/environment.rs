@@ -17,6 +17,9 @@ const QUIET: (&str, &str) = ("TF_CPP_MIN_LOG_LEVEL", "3");
 /// Programs may use kernels that add in another order in every run, where those are faster.
 const NONDETERMINISTIC: (&str, &str) = ("OCTANT_NONDETERMINISTIC", "1");
 
+/// Programs compute attention by plain products, for comparisons with cuDNN's fused kernels.
+const PLAIN_ATTENTION: (&str, &str) = ("OCTANT_GPU_ATTENTION", "plain");
+
 /// What libtpu is told on a machine without a TPU.
 const WITHOUT_TPU: [(&str, &str); 5] = [
     SKIP_METADATA,
@@ -73,6 +76,11 @@ pub fn has_tpu() -> bool {
 /// Whether programs give the same bits in every run.
 pub(crate) fn is_repeatable() -> bool {
     std::env::var_os(NONDETERMINISTIC.0).is_none_or(|value| value != NONDETERMINISTIC.1)
+}
+
+/// Whether attention is computed by plain products where a GPU has fused kernels for it.
+pub(crate) fn wants_plain_attention() -> bool {
+    std::env::var_os(PLAIN_ATTENTION.0).is_some_and(|value| value == PLAIN_ATTENTION.1)
 }
 
 fn is_single_threaded() -> bool {

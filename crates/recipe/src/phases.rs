@@ -207,7 +207,7 @@ fn rate(
     let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
     let total = schedule.total.unwrap_or(length);
     let share = schedule.min_share.map(|share| share * schedule.lr);
-    let (rate, least) = (schedule.lr, schedule.min_lr.or(share).unwrap_or(0.0));
+    let (rate, min) = (schedule.lr, schedule.min_lr.or(share).unwrap_or(0.0));
     let (warmup, factor) = (schedule.warmup.unwrap_or(0), schedule.factor.unwrap_or(0.1));
     // A warm-up that took the whole phase would leave nothing to warm up for.
     let warmup = scaling.map_or(warmup, |scaling| scaling.warmup(warmup).min(total / 2).max(warmup));
@@ -231,22 +231,22 @@ fn rate(
         ScheduleKind::Polynomial => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
         ScheduleKind::Linear => {
             let hold = if per_step { steps } else { 1 };
-            Schedule::Linear { rate, least, total, warmup, hold }
+            Schedule::Linear { rate, min, total, warmup, hold }
         }
-        ScheduleKind::Cosine => Schedule::Cosine { rate, least, total },
+        ScheduleKind::Cosine => Schedule::Cosine { rate, min, total },
         ScheduleKind::OneCycle => {
             Schedule::OneCycle { largest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
         }
         ScheduleKind::WarmupCosine => {
             let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
-            Schedule::WarmupCosine { largest: rate, least, cycle: total, warmup, stretch, decay }
+            Schedule::WarmupCosine { max: rate, min, cycle: total, warmup, stretch, decay }
         }
         ScheduleKind::TimmCosine => {
-            let start = schedule.warmup_lr.unwrap_or(least);
-            Schedule::TimmCosine { rate, least, total, warmup, start, prefix: false }
+            let start = schedule.warmup_lr.unwrap_or(min);
+            Schedule::TimmCosine { rate, min, total, warmup, start, prefix: false }
         }
         ScheduleKind::Plateau => {
-            let mut plateau = Plateau::new(rate * scaling, factor, schedule.patience.unwrap_or(10), least);
+            let mut plateau = Plateau::new(rate * scaling, factor, schedule.patience.unwrap_or(10), min);
             plateau.smaller_is_better = smaller_is_better(recipe)?;
             plateau.threshold = schedule.threshold.unwrap_or(plateau.threshold);
             plateau.cooldown = schedule.cooldown.unwrap_or(0);

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use octant_graph::{DType, KernelHint, Shape, Tensor, Trace};
+use octant_cuda::{GpuAttention, GpuFacts, Target};
+use octant_graph::{AttentionOptions, DType, KernelHint, Shape, Tensor, Trace};
 use octant_runtime::{Mesh, Program, Sharding};
 use octant_stablehlo::{LowerError, Options, lower};
 use std::sync::Arc;
@@ -160,4 +161,43 @@ fn a_max_with_its_position_is_one_reduction() {
     assert!(text.contains("dense<[[0, 1], [2, 3]]> : tensor<2x2xui8>"), "{text}");
     assert_eq!(lines_with(&text, "\"stablehlo.reduce\"(").len(), 1, "{text}");
     assert!(!text.contains("func.func private"), "{text}");
+}
+
+/// Self-attention with its gradient in bf16, prepared for a GPU with cuDNN.
+fn attention_by_cudnn() -> Program {
+    let trace = Trace::new();
+    let joint = trace.input("x", Shape::new(DType::BF16, [2, 197, 3, 12, 64]));
+    let [result, _] = joint.self_attention(&AttentionOptions::default());
+    let loss = result.convert(DType::F32).square().sum_all();
+    let gradients = trace.gradients(&loss, &[joint]);
+    let graph = trace.finish(&gradients).unwrap();
+    let attention = GpuAttention::CuDnn { repeatable: true };
+    let target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
+    Program::new("attention", octant_cuda::prepare(&graph, &[], &target))
+}
+
+#[test]
+fn cudnn_is_called_in_the_words_of_xla() {
+    let known = Options { kernels: octant_cuda::CALLED_NAMES, ..Options::default() };
+    let text = lower(&attention_by_cudnn(), &known).unwrap();
+    let calls = lines_with(&text, "custom_call @__cudnn$fmha");
+    assert_eq!(calls.len(), 2, "{text}");
+    let expected = [
+        "(tensor<2x197x12x64xbf16>, tensor<2x197x12x64xbf16>, tensor<2x197x12x64xbf16>) -> \
+         (tensor<2x12x197x64xbf16>, tensor<2x12x197xf32>, tensor<0xui8>)",
+        "(tensor<2x197x12x64xbf16>, tensor<2x197x12x64xbf16>, tensor<2x197x12x64xbf16>, tensor<2x12x197xf32>, \
+         tensor<2x197x12x64xbf16>, tensor<2x197x12x64xbf16>) -> (tensor<2x12x197x64xbf16>, tensor<2x12x197x64xbf16>, \
+         tensor<2x12x197x64xbf16>, tensor<0xui8>)",
+    ];
+    for (call, signature) in calls.iter().zip(expected) {
+        assert!(call.contains("api_version = 2 : i32") && call.contains(signature), "{call}");
+        assert!(call.contains("result_layouts = [dense<[3, 1, 2, 0]> : tensor<4xindex>"), "{call}");
+        let config = call.split_once("backend_config = \"").unwrap().1.split_once('"').unwrap().0.replace("\\22", "\"");
+        let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+        let attention = &config["cudnn_fmha_backend_config"];
+        assert_eq!(attention["fmha_scale"], 0.125);
+        assert_eq!(attention["intermediate_tensor_shape"]["dimensions"], serde_json::json!(["2", "12", "197", "197"]));
+        assert_eq!(attention["mask_type"], "NO_MASK");
+    }
+    assert!(calls[1].contains("force_deterministic\\22: true") && calls[1].contains("bmm2_grad_gemm2"), "{}", calls[1]);
 }

@@ -146,7 +146,7 @@ fn whole(backend: &CpuBackend, data: &Arc<Ready>, stopwatch: &mut Stopwatch) -> 
         epochs: EPOCHS,
         task: task()?,
         options: PhaseOptions::default(),
-        rate: Rate::Scheduled(Schedule::Cosine { rate: RATE, least: 0.0, total: STEPS * EPOCHS }, Pace::Step),
+        rate: Rate::Scheduled(Schedule::Cosine { rate: RATE, min: 0.0, total: STEPS * EPOCHS }, Pace::Step),
         transform: Arc::new(()),
     };
     let plan = RunPlan {

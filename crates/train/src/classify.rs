@@ -54,7 +54,7 @@ impl Task for Classify {
         };
         let correct = correct * mask;
         let among_five = match self.model.classes() > 5 {
-            true => classes::among_greatest(&logits, labels, mask, 5),
+            true => classes::in_top_k(&logits, labels, mask, 5),
             false => mask.sum_all(),
         };
         let mut sums = vector(&[(&losses * mask).sum_all(), correct.sum_all(), among_five, mask.sum_all()]);

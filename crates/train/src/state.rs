@@ -70,7 +70,7 @@ pub(crate) fn full(shape: &Shape, value: f64) -> HostTensor {
 pub fn import(spec: &VariableSpec, archive: &Archive) -> Result<HostTensor, TrainError> {
     let missing = || TrainError::Data(format!("the file has no {}; it belongs to another model", spec.path));
     let tensor = archive.get(&spec.path).ok_or_else(missing)?;
-    let imported = spec.border.import(tensor, spec.shape.dims());
+    let imported = spec.layout.import(tensor, spec.shape.dims());
     imported.ok_or_else(|| other_shape(&spec.path, &spec.reference_dims(), tensor.shape()))
 }
 

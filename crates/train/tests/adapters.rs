@@ -83,18 +83,18 @@ fn merged_and_unmerged_predictions_agree() {
     let bare: Vec<_> = weights.tensors.iter().filter(|(name, _)| !is_factor(name)).cloned().collect();
     let bare = Archive { tensors: bare, ..weights.clone() };
     assert!(!close(&probabilities(&backend, plain(), &bare)));
-    // Saved apart and put beside the weights as they were, the adapters and the head give the same answers.
+    // Saved split and put beside the weights as they were, the adapters and the head give the same answers.
     let settings = Adapters { except: vec!["head".into()], ..SETTINGS };
-    let apart = adapted::apart(&weights.tensors, &settings).unwrap();
-    assert!(apart.iter().any(|(name, _)| name == "base_model.model.blocks.0.attn.qkv.lora_A.weight"));
-    assert!(apart.iter().any(|(name, _)| name == "base_model.model.head.weight"));
+    let split = adapted::split(&weights.tensors, &settings).unwrap();
+    assert!(split.iter().any(|(name, _)| name == "base_model.model.blocks.0.attn.qkv.lora_A.weight"));
+    assert!(split.iter().any(|(name, _)| name == "base_model.model.head.weight"));
     let first: Vec<_> = specs(&*plain()).iter().map(|spec| (spec.path.clone(), spec.initial(3))).collect();
     let specs = specs(&*plain());
     let exported = |(name, value): (String, HostTensor)| {
         let spec = specs.iter().find(|spec| spec.path == name).unwrap();
-        (name, spec.border.export(&value).unwrap())
+        (name, spec.layout.export(&value).unwrap())
     };
-    let beside = adapted::beside(vivid(first.into_iter().map(exported).collect()), &apart);
+    let beside = adapted::beside(vivid(first.into_iter().map(exported).collect()), &split);
     let again = Archive { tensors: adapted::merged(&beside, Some(&settings)).unwrap(), ..weights.clone() };
     assert!(close(&probabilities(&backend, plain(), &again)));
     // What the configuration says is read back.

@@ -137,7 +137,7 @@ fn run(case: &str, task: &dyn Task, traced: &TracedStep, engine: &Engine, tolera
             let Some(figures) = figures.get(entry.name.as_str()) else { continue };
             let path = entry.name.split('#').next().unwrap();
             let spec = traced.variables.iter().find(|spec| spec.path == path).unwrap();
-            let exported = spec.border.export(value).unwrap().to_f64s();
+            let exported = spec.layout.export(value).unwrap().to_f64s();
             // Gradients that cancel are noise in PyTorch.
             let floor = if entry.name.contains('#') { 1e-3 } else { 0.05 };
             compare(&format!("{case} {number}"), &entry.name, &exported, figures, tolerance, floor);

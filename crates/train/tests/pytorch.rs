@@ -139,11 +139,11 @@ fn schedule_of(name: &str, rate: f64) -> Schedule {
         "step" => Schedule::Step { rate, every: 6, factor: 0.5 },
         "multi-step" => Schedule::MultiStep { rate, milestones: vec![4, 12], factor: 0.3 },
         "polynomial" => Schedule::Polynomial { rate, total, power: 2.0 },
-        "cosine" => Schedule::Cosine { rate, least: rate / 100.0, total },
+        "cosine" => Schedule::Cosine { rate, min: rate / 100.0, total },
         "one-cycle" => Schedule::OneCycle { largest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 },
         _ => Schedule::WarmupCosine {
-            largest: rate,
-            least: rate * 0.05,
+            max: rate,
+            min: rate * 0.05,
             cycle: total + 1,
             warmup: 5,
             stretch: 1.0,
@@ -186,9 +186,9 @@ fn two_phases_with_a_frozen_body() {
     let backend = CpuBackend::with_threads(2).unwrap();
     let task = classifier("tf_efficientnetv2-tiny", [32, 32, 3]);
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, nesterov: false, dampening: 0.0 });
-    let cycle = |largest: f64, cycle: u64, warmup: u64| Schedule::WarmupCosine {
-        largest,
-        least: 0.0005,
+    let cycle = |max: f64, cycle: u64, warmup: u64| Schedule::WarmupCosine {
+        max,
+        min: 0.0005,
         cycle,
         warmup,
         stretch: 1.0,

@@ -7,7 +7,7 @@ use octant_cpu::CpuBackend;
 use octant_data::{Batch, Position, Targets};
 use octant_graph::{DType, HostTensor, Tensor};
 use octant_metrics::vector;
-use octant_nn::{Border, Context, Init, Optimizer};
+use octant_nn::{Context, Init, Optimizer, WeightLayout};
 use octant_runtime::CompileOptions;
 use octant_train::step::{OnNan, StepOptions, StepPlan};
 use octant_train::{Inputs, Metric, Objective, Outcome, Session, Task};
@@ -25,7 +25,8 @@ impl Task for Duel {
     }
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
-        let factor = |network: &str| cx.root().at(network).param("factor", &[], Init::Constant(0.5), Border::Same);
+        let factor =
+            |network: &str| cx.root().at(network).param("factor", &[], Init::Constant(0.5), WeightLayout::Same);
         let made = batch[0].convert(DType::F32).mean_all() * factor("generator");
         let verdict = made * factor("critic");
         let (to_please, to_expose) = (verdict.square(), (&verdict - 1.0).square());
@@ -77,9 +78,9 @@ impl Task for Turns {
 
     fn outcome(&self, cx: &Context, batch: &[Tensor]) -> Outcome {
         let image = batch[0].convert(DType::F32).mean_all();
-        let generator = cx.root().at("generator").param("factor", &[], Init::Constant(0.5), Border::Same);
+        let generator = cx.root().at("generator").param("factor", &[], Init::Constant(0.5), WeightLayout::Same);
         let verdict =
-            |made: &Tensor| made * cx.companion("critic").param("factor", &[], Init::Constant(0.5), Border::Same);
+            |made: &Tensor| made * cx.companion("critic").param("factor", &[], Init::Constant(0.5), WeightLayout::Same);
         let made = &image * &generator;
         for turn in 0..2 {
             let told = (verdict(&made.stop_gradient()) - 1.0).square();

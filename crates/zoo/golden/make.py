@@ -270,6 +270,18 @@ def timm_model(name, **settings):
     return make
 
 
+def inception_fid():
+    # As pytorch_fid builds it, without fetching its weights.
+    import pytorch_fid.inception as fid
+    model = torchvision_model('inception_v3', num_classes=1008, **INCEPTION)()
+    for name, width in (('5b', 192), ('5c', 256), ('5d', 288)):
+        setattr(model, 'Mixed_' + name, fid.FIDInceptionA(width, pool_features=32 if name == '5b' else 64))
+    for name, width in (('6b', 128), ('6c', 160), ('6d', 160), ('6e', 192)):
+        setattr(model, 'Mixed_' + name, fid.FIDInceptionC(768, channels_7x7=width))
+    model.Mixed_7b, model.Mixed_7c = fid.FIDInceptionE_1(1280), fid.FIDInceptionE_2(2048)
+    return model
+
+
 def sgd(parameters):
     return torch.optim.SGD(parameters, lr=0.01, momentum=0.9, weight_decay=1e-4)
 
@@ -314,11 +326,14 @@ TINY = {
 }
 # EDSR's values go up to 255; its gradients would be too large for this rate of plain descent.
 TINY.update({name: (*entry, adam if name.startswith('edsr') else sgd) for name, entry in translate.TINY.items()})
+INCEPTION = dict(aux_logits=False, transform_input=False, init_weights=False, dropout=0.0)
 NO_DROP = dict(dropout=0.0, stochastic_depth_prob=0.0)
 # Large enough that batch norms over the last feature maps are not dominated by rounding.
 REAL = {
     'fashion-cnn': (lambda: FashionCnn(64), 28, 4, adam),
     'resnet50': (torchvision_model('resnet50'), 64, 2, sgd),
+    'inception_v3': (torchvision_model('inception_v3', **INCEPTION), 107, 2, sgd),
+    'inception_v3_fid': (inception_fid, 107, 2, sgd),
     'mshnet': (mshnet, 64, 2, adagrad),
     'efficientnet_b0': (torchvision_model('efficientnet_b0', **NO_DROP), 96, 4, sgd),
     'efficientnet_v2_s': (torchvision_model('efficientnet_v2_s', **NO_DROP), 96, 4, sgd),
@@ -339,6 +354,7 @@ REAL = {
     'swin_tiny_patch4_window7_224': (timm_model('swin_tiny_patch4_window7_224', drop_path_rate=0.0), 224, 1, sgd),
     'convnextv2_atto': (timm_model('convnextv2_atto'), 96, 2, sgd),
     'mobilenetv4_conv_small': (timm_model('mobilenetv4_conv_small'), 97, 4, sgd),
+    'mobilenetv4_conv_medium': (timm_model('mobilenetv4_conv_medium'), 97, 4, sgd),
 }
 
 

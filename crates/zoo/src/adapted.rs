@@ -151,7 +151,7 @@ pub fn config(adapters: &Adapters, model: &str) -> String {
 }
 
 /// The adapters' factors and the head, under the names that peft gives them.
-pub fn apart(tensors: &Tensors, adapters: &Adapters) -> Result<Tensors, AdapterError> {
+pub fn split(tensors: &Tensors, adapters: &Adapters) -> Result<Tensors, AdapterError> {
     let is_factor = |name: &str| Adapters::FACTORS.iter().any(|ending| name.ends_with(ending));
     let is_head = |name: &str| {
         let below = |path: &String| name.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.'));

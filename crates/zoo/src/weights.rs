@@ -36,7 +36,7 @@ pub fn load(archive: &Archive, model: &dyn Model, specs: &[VariableSpec], seed: 
         archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
     let value = |spec: &VariableSpec| {
         let found = *tensors.get(spec.path.as_str())?;
-        let value = spec.border.import(&with_dtype(found, spec.shape.dtype()), spec.shape.dims())?;
+        let value = spec.layout.import(&with_dtype(found, spec.shape.dtype()), spec.shape.dims())?;
         let value = absorbed_bias(spec, value, &tensors);
         if value.bytes().as_ptr() != found.bytes().as_ptr() {
             archive.release(found);
@@ -64,7 +64,7 @@ fn absorbed_bias(spec: &VariableSpec, value: HostTensor, tensors: &HashMap<&str,
 pub fn export(specs: &[VariableSpec], values: &[HostTensor], steps: u64) -> Vec<(String, HostTensor)> {
     let mut tensors = Vec::with_capacity(specs.len());
     for (spec, value) in specs.iter().zip(values) {
-        let tensor = spec.border.export(value).unwrap_or_else(|| value.clone());
+        let tensor = spec.layout.export(value).unwrap_or_else(|| value.clone());
         tensors.push((spec.path.clone(), tensor));
         tensors.extend(kept_beside(spec, steps));
     }

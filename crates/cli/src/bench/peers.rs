@@ -77,13 +77,13 @@ pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()
     let mut theirs: Vec<Side> = variants.iter().map(|variant| Side::new(&format!("{name} {variant}"))).collect();
     for round in 1..=arguments.rounds {
         let figures = Turn::new(round, &ours.label).take(self::ours(&work, arguments)?, None);
-        told(round, &mut ours, figures.context("octant could not be measured")?, arguments.json);
+        record(round, &mut ours, figures.context("octant could not be measured")?, arguments.json);
         for (side, variant) in theirs.iter_mut().zip(&variants).filter(|(side, _)| side.gave_up.is_none()) {
             let mut command = (peer.start)(&arguments.peers)?;
             command.args(&work).args(["--variant", variant]);
             let patience = Duration::from_secs(arguments.patience);
             match Turn::new(round, &side.label).take(command, Some(patience)) {
-                Ok(figures) => told(round, side, figures, arguments.json),
+                Ok(figures) => record(round, side, figures, arguments.json),
                 // The others go on without it, so that a compiler that fails does not cost the whole run.
                 Err(error) => given_up(side, format!("{error:#}"), arguments.json),
             }
@@ -120,7 +120,7 @@ fn ours(work: &[String], arguments: &Arguments) -> Result<Command> {
     Ok(command)
 }
 
-fn told(round: usize, side: &mut Side, figures: Figures, in_json: bool) {
+fn record(round: usize, side: &mut Side, figures: Figures, in_json: bool) {
     match in_json {
         true => Json::line(json!({
             "event": "round", "round": round, "side": side.label, "images_per_second": figures.images_per_second,

@@ -37,7 +37,7 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
     let size = arguments.size.unwrap_or(height);
     let image = [size, size, channels];
     let recipe = Recipe { label_smoothing: 0.0, ..recipe_of(entry)? };
-    let task = prepare::task(&recipe, entry.classes, image, false)?;
+    let task = prepare::task(&recipe, classes(entry), image, false)?;
     let precision = device::precision(&arguments.precision)?;
     let optimizer = optimizer(&recipe, arguments.optimizer.as_deref())?;
     let backend = device::open(&arguments.device, arguments.threads)?;
@@ -88,10 +88,16 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
     Ok(())
 }
 
+/// How many classes are told apart; models without a head of their own get one.
+fn classes(entry: &Entry) -> usize {
+    const WITHOUT_HEAD: usize = 1000;
+    if entry.classes == 0 { WITHOUT_HEAD } else { entry.classes }
+}
+
 /// The recipe that trains this very model, or one that trains its kind.
 fn recipe_of(entry: &Entry) -> Result<Recipe> {
     match recipes::built_in().find(|recipe| recipe.model == entry.name) {
-        Some(recipe) => Ok(Recipe { classes: Some(entry.classes), ..recipe }),
+        Some(recipe) => Ok(Recipe { classes: Some(classes(entry)), ..recipe }),
         None => plan::recipe_for(entry),
     }
 }
@@ -267,7 +273,7 @@ fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry)
     }
     let targets = match entry.task {
         Task::Classify => {
-            let labels: Vec<i32> = (0..count).map(|i| (i % entry.classes) as i32).collect();
+            let labels: Vec<i32> = (0..count).map(|i| (i % classes(entry)) as i32).collect();
             Targets::Classes(tensor(&[count], &labels))
         }
         Task::Segment => {

@@ -6,7 +6,7 @@ use crate::prepare;
 use anyhow::{Context as _, Result, bail};
 use octant_data::{Dataset, LastBatch, Loader, LoaderConfig, Targets};
 use octant_graph::{DType, Shape, Tensor, Trace};
-use octant_metrics::features::Labeled;
+use octant_metrics::features::{FeatureSet, Labeled};
 use octant_nn::{Context, Mode};
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Program, Sharding};
 use octant_tensor::HostTensor;
@@ -59,17 +59,44 @@ impl Extractor<'_> {
         Ok(Labeled { values: tensor.elements()?.to_vec(), width, classes })
     }
 
+    /// Mean, covariance and a part of the features of all samples, without keeping the others.
+    pub fn summarized(&self, dataset: Arc<dyn Dataset>, label: &str) -> Result<FeatureSet> {
+        let mut set: Option<FeatureSet> = None;
+        self.visit(dataset, label, |rows, dims, _| {
+            set.get_or_insert_with(|| FeatureSet::new(dims.iter().product())).observe(rows);
+        })?;
+        set.context("there are no images")
+    }
+
     fn look(&self, dataset: Arc<dyn Dataset>, label: &str) -> Result<(HostTensor, Vec<usize>)> {
+        let (mut values, mut shape, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        let samples = dataset.len();
+        self.visit(dataset, label, |rows, dims, classes| {
+            values.extend_from_slice(rows);
+            all.extend(classes);
+            shape = dims.to_vec();
+        })?;
+        shape.insert(0, samples);
+        let tensor = HostTensor::new(shape, &values);
+        Ok((tensor.context("images were skipped, so that rows are missing")?, all))
+    }
+
+    /// Calls `seen` with the features of every batch, the shape of one sample's, and the classes.
+    fn visit(
+        &self,
+        dataset: Arc<dyn Dataset>,
+        label: &str,
+        mut seen: impl FnMut(&[f32], &[usize], Vec<usize>),
+    ) -> Result<()> {
         let Asked { entry, recipe, .. } = self.asked;
         let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
         let image = prepare::image(&*dataset, &transform)?;
         let (workers, batch_size) = (recipe.run.workers, self.batch_size.min(dataset.len()).max(1));
         let config =
             LoaderConfig { batch_size, shuffle: false, last: LastBatch::Pad, workers, ..LoaderConfig::default() };
-        let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;
+        let loader = Loader::new(dataset, Arc::new(transform), config)?;
         let (executable, weights) = self.compiled(batch_size, image)?;
         let mut bar = Bar::new(label.into(), loader.batches_per_epoch());
-        let (mut values, mut dims, mut classes) = (Vec::new(), Vec::new(), Vec::new());
         for (number, batch) in loader.epoch(0).enumerate() {
             let batch = batch?;
             if bar.is_due() {
@@ -79,16 +106,16 @@ impl Extractor<'_> {
             let inputs: Vec<Buffer> = std::iter::once(images).chain(weights.iter().cloned()).collect();
             let found = executable.execute(&inputs)?.remove(0).to_host()?;
             let elements: &[f32] = found.elements()?;
-            values.extend_from_slice(&elements[..elements.len() / batch_size * batch.valid]);
-            dims = found.dims()[1..].to_vec();
-            if let Targets::Classes(found) = &batch.targets {
-                classes.extend(found.to_f64s().into_iter().take(batch.valid).map(|class| class as usize));
-            }
+            let classes = match &batch.targets {
+                Targets::Classes(found) => {
+                    found.to_f64s().into_iter().take(batch.valid).map(|class| class as usize).collect()
+                }
+                _ => Vec::new(),
+            };
+            seen(&elements[..elements.len() / batch_size * batch.valid], &found.dims()[1..], classes);
         }
         bar.clear();
-        dims.insert(0, dataset.len());
-        let tensor = HostTensor::new(dims, &values);
-        Ok((tensor.context("images were skipped, so that rows are missing")?, classes))
+        Ok(())
     }
 
     /// The program, and the weights on the device.

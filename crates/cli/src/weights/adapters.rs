@@ -21,13 +21,13 @@ fn weights(given: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Writes weights without adapters that compute the same. `apart` is a folder of peft, or its file of tensors.
-pub(super) fn merge(from: &Path, apart: Option<&Path>, to: &Path, as_json: bool) -> Result<()> {
+/// Writes weights without adapters that compute the same. `adapter` is a folder of peft, or its file of tensors.
+pub(super) fn merge(from: &Path, adapter: Option<&Path>, to: &Path, as_json: bool) -> Result<()> {
     if to.extension().is_none_or(|ending| ending != "safetensors") {
         bail!("{} must end in .safetensors", to.display());
     }
     let archive = Archive::open(&weights(from)?)?;
-    let (tensors, adapters) = match apart {
+    let (tensors, adapters) = match adapter {
         None => (archive.tensors.clone(), adapted::of(&archive)),
         Some(path) => {
             let file = if path.is_dir() { path.join(FILES[0]) } else { path.to_path_buf() };
@@ -50,19 +50,19 @@ pub(super) fn split(from: &Path, to: &Path, as_json: bool) -> Result<()> {
     let Some(adapters) = adapted::of(&archive) else {
         bail!("{} says nothing of adapters; train with `adapters` to have some", from.display());
     };
-    let apart = adapted::apart(&archive.tensors, &adapters)?;
+    let split = adapted::split(&archive.tensors, &adapters)?;
     // The very layers, whatever words chose them: peft understands whole paths in every version.
     let [down, _] = Adapters::FACTORS;
     let layers = archive.tensors.iter().filter_map(|(name, _)| Some(name.strip_suffix(down)?.to_string()));
     let adapters = Adapters { targets: layers.collect(), ..adapters };
     std::fs::create_dir_all(to).with_context(|| format!("cannot make the folder {}", to.display()))?;
     let metadata = [("format".to_string(), "pt".to_string())];
-    save_safetensors(&to.join(FILES[0]), apart.iter().map(|(name, tensor)| (name.as_str(), tensor)), &metadata)?;
+    save_safetensors(&to.join(FILES[0]), split.iter().map(|(name, tensor)| (name.as_str(), tensor)), &metadata)?;
     let model = Card::of(&archive).model.unwrap_or_default();
     let config = to.join(FILES[1]);
     std::fs::write(&config, adapted::config(&adapters, &model))
         .with_context(|| format!("cannot write {}", config.display()))?;
-    done(to, apart.len(), as_json);
+    done(to, split.len(), as_json);
     Ok(())
 }
 

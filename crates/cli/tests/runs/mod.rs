@@ -32,6 +32,16 @@ pub fn train_detector(out: &Path, workers: usize) -> Command {
     command
 }
 
+/// `octant train` of low-rank adapters beside a tiny vision transformer.
+pub fn train_adapters(out: &Path, workers: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.args(["train", "glyphs", "--model", "dinov2-test", "--json", "--threads", "1", "--lora-rank", "4"]);
+    command.args(["--workers", &workers.to_string()]);
+    command.args(["--set", "data.train=256", "--set", "data.test=32", "--batch-size", "16", "--epochs", "3"]);
+    command.args(["--checkpoint-every", "5", "--out"]).arg(out);
+    command
+}
+
 pub fn finish(mut command: Command) -> Output {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -56,11 +56,11 @@ fn finite_differences(inputs: &[HostTensor], function: &dyn Fn(&[Tensor]) -> Ten
         moved[which][position] += by;
         evaluate_loss(&graph, inputs, &moved)
     };
-    let slope =
+    let difference =
         |which: usize, position: usize| (moved(which, position, STEP) - moved(which, position, -STEP)) / (2.0 * STEP);
     let gradient = |which: usize| {
-        let slopes: Vec<f64> = (0..exact[which].len()).map(|position| slope(which, position)).collect();
-        values::tensor(DType::F32, inputs[which].dims(), &slopes)
+        let differences: Vec<f64> = (0..exact[which].len()).map(|position| difference(which, position)).collect();
+        values::tensor(DType::F32, inputs[which].dims(), &differences)
     };
     (0..inputs.len()).map(gradient).collect()
 }
@@ -80,7 +80,7 @@ fn positive(dims: &[usize]) -> HostTensor {
 }
 
 /// Numbers at least 0.1 apart from one another and from whole numbers' halves: no kink is near.
-fn apart(dims: &[usize]) -> HostTensor {
+fn spread_out(dims: &[usize]) -> HostTensor {
     let count: usize = dims.iter().product();
     let order = values::between(0.0, 1e6, DType::I32, dims).to_f64s();
     let mut positions: Vec<usize> = (0..count).collect();
@@ -96,7 +96,7 @@ fn apart(dims: &[usize]) -> HostTensor {
 fn unary() -> Vec<Differentiable> {
     let from_float_to_float = |unary: &Unary| unary.domain().contains(DType::F32) && *unary != Unary::IsFinite;
     let case = |unary: Unary| {
-        let input = if unary.of_float(-2.0).is_nan() { positive(&[7]) } else { apart(&[7]) };
+        let input = if unary.of_float(-2.0).is_nan() { positive(&[7]) } else { spread_out(&[7]) };
         differentiable(unary.name(), vec![input], move |x| x[0].trace().emit_one(Op::Unary(unary), &[&x[0]]))
     };
     Unary::ALL.into_iter().filter(from_float_to_float).map(case).collect()
@@ -117,10 +117,10 @@ fn binary() -> Vec<Differentiable> {
     };
     let mut all: Vec<Differentiable> = kinds.map(case).collect();
     all.push(differentiable("broadcast-both-ways", vec![numbers(&[3, 1]), numbers(&[4])], |x| &x[0] * &x[1] + &x[1]));
-    all.push(differentiable("select", vec![apart(&[5]), numbers(&[5])], |x| {
+    all.push(differentiable("select", vec![spread_out(&[5]), numbers(&[5])], |x| {
         x[0].greater(&x[0].scalar_like(0.0)).select(&x[0].exp(), &(&x[1] * &x[0]))
     }));
-    all.push(differentiable("clamp", vec![apart(&[9])], |x| {
+    all.push(differentiable("clamp", vec![spread_out(&[9])], |x| {
         x[0].clamp(&x[0].scalar_like(-0.5), &x[0].scalar_like(0.5))
     }));
     all.push(differentiable("convert", vec![numbers(&[4])], |x| {
@@ -160,10 +160,10 @@ fn reductions() -> Vec<Differentiable> {
     vec![
         differentiable("reduce-sum", vec![numbers(&[3, 4])], |x| x[0].sum(&[0]).sin()),
         differentiable("reduce-product", vec![positive(&[3, 4])], |x| reduce(&x[0], Reduction::Product, &[1])),
-        differentiable("reduce-max", vec![apart(&[3, 4])], |x| reduce(&x[0], Reduction::Max, &[1]).sin()),
-        differentiable("reduce-min", vec![apart(&[3, 4])], |x| reduce(&x[0], Reduction::Min, &[0]).sin()),
-        differentiable("arg-max", vec![apart(&[3, 4])], |x| x[0].arg_max(1).0.sin()),
-        differentiable("sort", vec![apart(&[6]), numbers(&[6])], |x| {
+        differentiable("reduce-max", vec![spread_out(&[3, 4])], |x| reduce(&x[0], Reduction::Max, &[1]).sin()),
+        differentiable("reduce-min", vec![spread_out(&[3, 4])], |x| reduce(&x[0], Reduction::Min, &[0]).sin()),
+        differentiable("arg-max", vec![spread_out(&[3, 4])], |x| x[0].arg_max(1).0.sin()),
+        differentiable("sort", vec![spread_out(&[6]), numbers(&[6])], |x| {
             let sorted = Tensor::sort(&[x[0].clone(), x[1].clone()], 0, true);
             &sorted[0] * &sorted[1]
         }),
@@ -186,8 +186,12 @@ fn windows() -> Vec<Differentiable> {
         differentiable("window-sum-dilated", vec![numbers(&[4, 5])], move |x| {
             x[0].reduce_window(Reduction::Sum, dilated()).sin()
         }),
-        differentiable("window-max", vec![apart(&[4, 5])], move |x| x[0].reduce_window(Reduction::Max, window()).sin()),
-        differentiable("window-min", vec![apart(&[4, 5])], move |x| x[0].reduce_window(Reduction::Min, window()).sin()),
+        differentiable("window-max", vec![spread_out(&[4, 5])], move |x| {
+            x[0].reduce_window(Reduction::Max, window()).sin()
+        }),
+        differentiable("window-min", vec![spread_out(&[4, 5])], move |x| {
+            x[0].reduce_window(Reduction::Min, window()).sin()
+        }),
     ]
 }
 
@@ -303,7 +307,7 @@ fn control() -> Vec<Differentiable> {
         differentiable("call-recomputed", vec![numbers(&[2, 3]), numbers(&[3, 3])], move |x| {
             x[0].trace().call(&x[..1], true, |inner| vec![layer(&layer(&inner[0], &x[1]), &x[1])]).remove(0)
         }),
-        differentiable("if", vec![apart(&[3]), numbers(&[3])], |x| {
+        differentiable("if", vec![spread_out(&[3]), numbers(&[3])], |x| {
             let positive = x[0].sum_all().greater(&x[0].scalar_like(0.0));
             x[0].trace().cond(&positive, || vec![&x[0] * &x[1]], || vec![x[1].exp()]).remove(0)
         }),

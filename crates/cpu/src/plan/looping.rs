@@ -33,7 +33,7 @@ impl Goal {
 }
 
 /// Where stored values lie; values that exist only in loops have no place.
-pub(crate) trait Places {
+pub(crate) trait StoredBuffers {
     fn place(&self, value: ValueId) -> Option<Operand>;
 }
 
@@ -47,7 +47,7 @@ enum Failure {
 }
 
 /// Builds the loop for goals over the same dimensions.
-pub(crate) fn build(graph: &Graph, goals: &[Goal], positions: &impl Places) -> Result<Loop, MustStore> {
+pub(crate) fn build(graph: &Graph, goals: &[Goal], positions: &impl StoredBuffers) -> Result<Loop, MustStore> {
     let mut space = Space::over(goals[0].dims(graph));
     loop {
         let mut builder = Builder::new(graph, positions, space.dims());
@@ -71,7 +71,7 @@ struct Builder<'a, P> {
     known: HashMap<(ValueId, Vec<Form>), Register>,
 }
 
-impl<'a, P: Places> Builder<'a, P> {
+impl<'a, P: StoredBuffers> Builder<'a, P> {
     fn new(graph: &'a Graph, positions: &'a P, dims: Vec<usize>) -> Self {
         Builder { graph, positions, body: Loop { dims, ..Loop::default() }, known: HashMap::new() }
     }

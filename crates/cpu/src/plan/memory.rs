@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 const ALIGNMENT: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum BufferLocation {
     Input(usize),
     /// Memory of an output of its own, returned after the run.
     Output(usize),
@@ -41,8 +41,8 @@ pub(crate) fn place(graph: &Graph, values: StoredValues, steps: Vec<Step>, donat
     planner.reuse_dying_operands();
     let lifetimes = planner.lifetimes();
     let (offsets, arena_bytes) = arena::place(lifetimes.clone());
-    let mut positions = vec![Place::Arena(0); planner.values.sizes.len()];
-    let in_arena = offsets.into_iter().map(|(buffer, offset)| (buffer, Place::Arena(offset)));
+    let mut positions = vec![BufferLocation::Arena(0); planner.values.sizes.len()];
+    let in_arena = offsets.into_iter().map(|(buffer, offset)| (buffer, BufferLocation::Arena(offset)));
     for (buffer, place) in in_arena.chain(planner.fixed) {
         positions[buffer.0 as usize] = place;
     }
@@ -61,7 +61,7 @@ pub(crate) fn place(graph: &Graph, values: StoredValues, steps: Vec<Step>, donat
 struct Planner {
     values: StoredValues,
     steps: Vec<Step>,
-    fixed: HashMap<BufferId, Place>,
+    fixed: HashMap<BufferId, BufferLocation>,
     constants: Vec<HostTensor>,
 }
 
@@ -86,13 +86,13 @@ impl Uses {
 impl Planner {
     fn fix_inputs_and_constants(&mut self, graph: &Graph) {
         for (index, &input) in graph.inputs().iter().enumerate() {
-            self.fixed.insert(self.values.buffer(input), Place::Input(index));
+            self.fixed.insert(self.values.buffer(input), BufferLocation::Input(index));
         }
         for node in graph.nodes() {
             let Op::Constant(tensor) = &node.op else { continue };
             let stored = self.values.get(node.outputs[0]);
             if let (Some(buffer), super::fuse::Role::Kernel) = (stored, super::fuse::role(&node.op)) {
-                self.fixed.insert(buffer, Place::Constant(self.constants.len()));
+                self.fixed.insert(buffer, BufferLocation::Constant(self.constants.len()));
                 self.constants.push(tensor.clone());
             }
         }
@@ -120,7 +120,7 @@ impl Planner {
                     self.fixed.insert(value, self.fixed[&target]);
                     homes.insert(value, target);
                 }
-                None if free => drop(self.fixed.insert(value, Place::Output(index))),
+                None if free => drop(self.fixed.insert(value, BufferLocation::Output(index))),
                 _ => {
                     // An input that is returned must be read before a donated output overwrites it.
                     let source = match overwritten.contains(&value) {
@@ -133,7 +133,7 @@ impl Planner {
                     };
                     let to = target.unwrap_or_else(|| {
                         let fresh = self.values.add(bytes);
-                        self.fixed.insert(fresh, Place::Output(index));
+                        self.fixed.insert(fresh, BufferLocation::Output(index));
                         fresh
                     });
                     copies_at_end.push(Step::Copy { from: source, to, bytes });

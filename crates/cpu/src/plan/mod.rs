@@ -22,7 +22,7 @@ mod schedule;
 mod steady;
 mod steps;
 
-pub(crate) use memory::Place;
+pub(crate) use memory::BufferLocation;
 pub(crate) use prepare::prepare as prepared_graph;
 pub(crate) use steady::SteadyWeights;
 pub(crate) use steps::{AttentionCall, KernelStep, LoopStep, Pooling, Step};
@@ -35,7 +35,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct Plan {
     pub steps: Vec<Step>,
     /// Where every buffer lies.
-    pub positions: Vec<Place>,
+    pub positions: Vec<BufferLocation>,
     pub arena_bytes: usize,
     /// The most bytes of the arena that live at once.
     #[cfg(test)]

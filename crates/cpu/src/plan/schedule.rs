@@ -1,7 +1,7 @@
 //! The order of steps, and loops that become one because they walk over the same data.
 
 use super::kernel::{BufferId, Loop, Operand, Store};
-use super::looping::{self, Goal, MustStore, Places};
+use super::looping::{self, Goal, MustStore, StoredBuffers};
 use super::nest::Nest;
 use super::steps::{KernelStep, LoopStep, Step};
 use super::{StoredValues, contract, fuse};
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// How far back a loop looks for one to join.
 const REACH: usize = 12;
 
-impl Places for (&Graph, &StoredValues) {
+impl StoredBuffers for (&Graph, &StoredValues) {
     fn place(&self, value: ValueId) -> Option<Operand> {
         self.1.get(value).map(|buffer| whole(self.0, value, buffer))
     }

@@ -4,7 +4,7 @@
 //! overwrites, a run can keep them in the order in which their kernel reads them, and the loop that makes them (from f32
 //! parameters to bf16, say) need not run again.
 
-use super::Place;
+use super::BufferLocation;
 use super::kernel::BufferId;
 use super::steps::{KernelStep, Step};
 use octant_graph::Op;
@@ -13,17 +13,21 @@ use std::collections::HashMap;
 /// Weights that depend on some of the program's inputs alone.
 pub(crate) struct SteadyWeights {
     /// The step that multiplies with them.
-    pub reader: usize,
+    pub consumer: usize,
     /// The inputs.
     pub inputs: Vec<usize>,
     /// The loop that makes them and nothing else.
-    pub maker: Option<usize>,
+    pub producer: Option<usize>,
 }
 
 /// All of them in a plan whose buffers are placed.
-pub(super) fn steady_weights(steps: &[Step], positions: &[Place], donated: &[(usize, usize)]) -> Vec<SteadyWeights> {
+pub(super) fn steady_weights(
+    steps: &[Step],
+    positions: &[BufferLocation],
+    donated: &[(usize, usize)],
+) -> Vec<SteadyWeights> {
     let mut steady = Steady { positions, donated, writers: count(steps, Step::writes), made: HashMap::new() };
-    let readers = count(steps, Step::reads);
+    let uses = count(steps, Step::reads);
     let mut found = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         match step {
@@ -31,11 +35,11 @@ pub(super) fn steady_weights(steps: &[Step], positions: &[Place], donated: &[(us
             Step::Kernel(kernel) if multiplies_weights(kernel) => {
                 let weights = kernel.inputs[1].0;
                 let Some(inputs) = steady.inputs_of(weights) else { continue };
-                let maker = steady.made.get(&weights).map(|(maker, _)| *maker).filter(|&maker| {
-                    let in_arena = matches!(positions[weights.0 as usize], Place::Arena(_));
-                    in_arena && readers[&weights] == 1 && steps[maker].writes() == [weights]
+                let producer = steady.made.get(&weights).map(|(producer, _)| *producer).filter(|&producer| {
+                    let in_arena = matches!(positions[weights.0 as usize], BufferLocation::Arena(_));
+                    in_arena && uses[&weights] == 1 && steps[producer].writes() == [weights]
                 });
-                found.push(SteadyWeights { reader: at, inputs, maker });
+                found.push(SteadyWeights { consumer: at, inputs, producer });
             }
             _ => {}
         }
@@ -55,7 +59,7 @@ fn count(steps: &[Step], touched: impl Fn(&Step) -> Vec<BufferId>) -> HashMap<Bu
 }
 
 struct Steady<'a> {
-    positions: &'a [Place],
+    positions: &'a [BufferLocation],
     donated: &'a [(usize, usize)],
     writers: HashMap<BufferId, usize>,
     /// The loop that makes a steady value, and the inputs it is made from.
@@ -70,8 +74,8 @@ impl Steady<'_> {
         }
         let is_written = self.writers.contains_key(&buffer);
         match self.positions[buffer.0 as usize] {
-            Place::Constant(_) => Some(Vec::new()),
-            Place::Input(input) if !is_written && self.donated.iter().all(|&(taken, _)| taken != input) => {
+            BufferLocation::Constant(_) => Some(Vec::new()),
+            BufferLocation::Input(input) if !is_written && self.donated.iter().all(|&(taken, _)| taken != input) => {
                 Some(vec![input])
             }
             _ => None,

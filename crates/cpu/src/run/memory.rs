@@ -1,6 +1,6 @@
 //! The memory of one run: a pointer for every buffer of the plan.
 
-use crate::plan::{Place, Plan};
+use crate::plan::{BufferLocation, Plan};
 
 /// Where every buffer of a plan lies during a run. Steps run one after another and each knows from the plan which
 /// buffers it may touch, so the pointers are returned without further checks.
@@ -24,10 +24,10 @@ impl Memory {
     /// bytes of their shapes, each exclusively but for inputs that are not donated.
     pub unsafe fn bind(plan: &Plan, arena: *mut u8, inputs: &[*mut u8], outputs: &[*mut u8]) -> Memory {
         let pointers = plan.positions.iter().map(|place| match *place {
-            Place::Arena(offset) => arena.wrapping_add(offset),
-            Place::Input(index) => inputs[index],
-            Place::Output(index) => outputs[index],
-            Place::Constant(index) => plan.constants[index].bytes().as_ptr().cast_mut(),
+            BufferLocation::Arena(offset) => arena.wrapping_add(offset),
+            BufferLocation::Input(index) => inputs[index],
+            BufferLocation::Output(index) => outputs[index],
+            BufferLocation::Constant(index) => plan.constants[index].bytes().as_ptr().cast_mut(),
         });
         Memory { pointers: pointers.collect(), identities: Vec::new() }
     }

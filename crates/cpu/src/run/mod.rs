@@ -59,11 +59,11 @@ impl Prepared {
         let steps = std::mem::take(&mut plan.steps).into_iter();
         let mut steps: Vec<_> = steps.map(|step| PreparedStep::new(step, machine)).collect();
         let mut keepers = vec![None; steps.len()];
-        for SteadyWeights { reader, inputs, maker } in std::mem::take(&mut plan.steady) {
-            let PreparedStep::Kernel(kernel) = &mut steps[reader] else { continue };
+        for SteadyWeights { consumer, inputs, producer } in std::mem::take(&mut plan.steady) {
+            let PreparedStep::Kernel(kernel) = &mut steps[consumer] else { continue };
             kernel.keep_weights(inputs);
-            if let Some(maker) = maker {
-                keepers[maker] = Some(reader);
+            if let Some(producer) = producer {
+                keepers[producer] = Some(consumer);
             }
         }
         Prepared { plan, steps, keepers, profile: None }

@@ -1,6 +1,7 @@
 //! Our kernels, one folder each: what it can do in a graph, its descriptor, its launch and its source.
 //!
-//! To add a kernel, add a folder and an entry of [`KERNELS`]. `conv` holds what all convolutions share.
+//! To add a kernel, add a folder and an entry of [`KERNELS`], and of [`CONVOLUTIONS`] if it
+//! is for one. `conv` holds what all convolutions share.
 
 pub mod block;
 pub mod conv;
@@ -13,9 +14,11 @@ pub mod update;
 mod tests;
 
 use crate::GpuFacts;
+use crate::attention::CUDNN_NAMES;
 use crate::runtime::compiler::{Header, text};
 use crate::runtime::ffi::Handler;
 use crate::runtime::launch::{self, Dims, Encoded, Kernel};
+use conv::task::{Choice, ConvTask, Device};
 use octant_graph::{KernelHint, Shape};
 
 /// What kernels that are compiled with C text of their own include.
@@ -43,6 +46,10 @@ pub const KERNELS: [Entry; 8] = [
     entry::<update::Update>(),
 ];
 
+/// The kernels for convolutions, in the order in which they are asked.
+pub const CONVOLUTIONS: [fn(&ConvTask, &Device) -> Option<Choice>; 3] =
+    [depthwise::choose, few_channels::choose, tensor_core::choose];
+
 const fn entry<K: Kernel>() -> Entry {
     Entry { name: K::NAME, handler: launch::handler::<K>, accepts: launch::accepts::<K> }
 }
@@ -53,6 +60,17 @@ pub const NAMES: &[&str] = &{
     let mut index = 0;
     while index < names.len() {
         names[index] = KERNELS[index].name;
+        index += 1;
+    }
+    names
+};
+
+/// The names of all kernels that programs may call: ours and cuDNN's.
+pub const CALLED_NAMES: &[&str] = &{
+    let mut names = [""; KERNELS.len() + CUDNN_NAMES.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = if index < NAMES.len() { NAMES[index] } else { CUDNN_NAMES[index - NAMES.len()] };
         index += 1;
     }
     names

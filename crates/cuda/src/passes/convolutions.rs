@@ -1,5 +1,6 @@
 //! Convolutions as calls of our kernels, with what is around them where it can be fused.
 
+use crate::kernels::CONVOLUTIONS;
 use crate::kernels::conv::call::call;
 use crate::kernels::conv::descriptor::Pointwise;
 use crate::kernels::conv::task::{Choice, ConvTask, Device, Fused};
@@ -8,7 +9,6 @@ use crate::kernels::tensor_core::moments::{Moments, sum_in_two_steps};
 use crate::kernels::tensor_core::norm_relu::NormRelus;
 use crate::kernels::tensor_core::pairs::{Pair, Pairs};
 use crate::kernels::tensor_core::{self, Affine};
-use crate::kernels::{depthwise, few_channels};
 use octant_graph::passes::{Replacement, merge_equal, replace_where_possible};
 use octant_graph::{Graph, NodeId, Op, Shape, Tensor, Trace, Uses, ValueId};
 use std::collections::HashSet;
@@ -86,9 +86,7 @@ impl<'g> Fusion<'g> {
             let inputs = [vec![norm.x, node.inputs[1]], norm.operands()].concat();
             return Some(Call { task, choice, fused, inputs, norm: Some(norm.clone()) });
         }
-        let choice = depthwise::choose(&task, self.device)
-            .or_else(|| few_channels::choose(&task, self.device))
-            .or_else(|| tensor_core::choose(&task, self.device))?;
+        let choice = CONVOLUTIONS.iter().find_map(|choose| choose(&task, self.device))?;
         let fused = Fused { moments, ..Fused::default() };
         Some(Call { task, choice, fused, inputs: node.inputs.clone(), norm: None })
     }

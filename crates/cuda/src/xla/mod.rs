@@ -1,5 +1,6 @@
 //! Rewrites that only help XLA's GPU compiler: the same computation in forms that it fuses and divides better.
 
+mod functions;
 mod pointwise;
 mod pooling;
 mod products;
@@ -7,6 +8,7 @@ mod reductions;
 mod siblings;
 mod sums;
 
+pub use functions::recompute_functions;
 pub use pointwise::pointwise_as_products;
 pub use pooling::unpool_by_comparing;
 pub use products::small_products_as_sums;

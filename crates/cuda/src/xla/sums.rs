@@ -193,12 +193,12 @@ impl<'g> Traffic<'g> {
 }
 
 /// What takes many instructions.
-fn is_function(op: &Op) -> bool {
+pub(super) fn is_function(op: &Op) -> bool {
     use Unary::{Cos, Erf, Exp, Expm1, Log, Log1p, Logistic, Sin, Tanh};
     matches!(op, Op::Unary(Cos | Erf | Exp | Expm1 | Log | Log1p | Logistic | Sin | Tanh))
 }
 
-fn is_elementwise(op: &Op) -> bool {
+pub(super) fn is_elementwise(op: &Op) -> bool {
     let moves_nothing = matches!(op, Op::Broadcast { .. } | Op::Reshape { .. });
     moves_nothing
         || matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp | Op::Convert(_))

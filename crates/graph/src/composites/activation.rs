@@ -1,10 +1,10 @@
-//! Activation functions, with the slopes of PyTorch at their kinks.
+//! Activation functions, with the derivatives of PyTorch at their kinks.
 
 use crate::Tensor;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 
 impl Tensor {
-    /// `max(x, 0)`; the slope at 0 is 0, and a NaN stays one.
+    /// `max(x, 0)`; the derivative at 0 is 0, and a NaN stays one.
     ///
     /// ```
     /// # use octant_graph::{DType, Shape, Trace};
@@ -14,7 +14,7 @@ impl Tensor {
     /// assert!(trace.finish(&[y]).is_ok());
     /// ```
     pub fn relu(&self) -> Tensor {
-        // A maximum would leave the slope at 0 to the gradient of ties.
+        // A maximum would leave the derivative at 0 to the gradient of ties.
         let zero = self.scalar_like(0.0);
         self.less_equal(&zero).select(&zero, self)
     }
@@ -55,7 +55,7 @@ impl Tensor {
         self * self.hard_sigmoid()
     }
 
-    /// `log(1 + exp(x))` without overflow, with the slope 1/2 at 0.
+    /// `log(1 + exp(x))` without overflow, with the derivative 1/2 at 0.
     pub fn softplus(&self) -> Tensor {
         let zero = self.scalar_like(0.0);
         let negative_magnitude = self.greater(&zero).select(&-self, self);

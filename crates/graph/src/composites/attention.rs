@@ -139,13 +139,22 @@ impl AttentionKernel {
         trace.error().is_none().then_some(graph)
     }
 
-    /// Queries, keys and values as `[batch, tokens, heads, features]`.
-    fn split(&self, inputs: &[Tensor]) -> [Tensor; 3] {
+    /// Queries, keys and values of the forward kernel's inputs, as `[batch, tokens, heads, features]` each.
+    pub fn split(&self, inputs: &[Tensor]) -> [Tensor; 3] {
         if !self.joint {
             return [0, 1, 2].map(|part| inputs[part].clone());
         }
         let dims = [self.batch, self.queries, self.heads, self.features];
         [0, 1, 2].map(|part| inputs[0].slice_axis(2, part, part + 1).reshape(&dims))
+    }
+
+    /// Queries, keys and values, or their cotangents, as the inputs are given: the opposite of [`split`](Self::split).
+    pub fn joined(&self, parts: [Tensor; 3]) -> Vec<Tensor> {
+        if !self.joint {
+            return parts.to_vec();
+        }
+        let with_axis = |part: &Tensor| part.reshape(&[self.batch, self.queries, 1, self.heads, self.features]);
+        vec![Tensor::concatenate(&parts.each_ref().map(with_axis), 2)]
     }
 
     /// `[batch, heads, queries, keys]`
@@ -171,8 +180,8 @@ impl AttentionKernel {
         (scores.reshape(&grouped) + bias).reshape(scores.dims())
     }
 
-    /// The plain formula.
-    fn forward(&self, inputs: &[Tensor]) -> [Tensor; 2] {
+    /// The plain formula, from the forward kernel's inputs to its results.
+    pub fn forward(&self, inputs: &[Tensor]) -> [Tensor; 2] {
         let [queries, keys, values] = self.split(inputs);
         let scores = self.scores(&queries, &keys, inputs.get(self.operands()));
         let max = scores.max_keep(&[3]).stop_gradient();
@@ -184,8 +193,8 @@ impl AttentionKernel {
         [mixed.transpose(&[0, 2, 1, 3]), log_sums]
     }
 
-    /// The plain formula of the gradient, from the saved log-sum-exp.
-    fn backward(&self, taken: &[Tensor]) -> Vec<Tensor> {
+    /// The plain formula of the gradient from the saved log-sum-exp, from the backward kernel's inputs to its results.
+    pub fn backward(&self, taken: &[Tensor]) -> Vec<Tensor> {
         let [queries, keys, values] = self.split(taken);
         let given = self.operands() + self.bias.is_some() as usize;
         let [result, log_sums, cotangent, sums_cotangent] = [0, 1, 2, 3].map(|index| &taken[given + index]);
@@ -203,12 +212,7 @@ impl AttentionKernel {
         let of_keys = per_head(&narrow, [0, 1, 2], &queries, [0, 2, 1], self.dtype);
         let of_values = per_head(&weights, [0, 1, 2], cotangent, [0, 2, 1], self.dtype);
         let parts = [of_queries, of_keys, of_values].map(|part| part.transpose(&[0, 2, 1, 3]));
-        let mut cotangents = if self.joint {
-            let with_axis = |part: &Tensor| part.reshape(&[self.batch, self.queries, 1, self.heads, self.features]);
-            vec![Tensor::concatenate(&parts.each_ref().map(with_axis), 2)]
-        } else {
-            parts.to_vec()
-        };
+        let mut cotangents = self.joined(parts);
         if let Some([groups, ..]) = self.bias.filter(|_| self.trainable_bias) {
             let grouped = [self.batch / groups, groups, self.heads, self.queries, self.keys];
             cotangents.push(of_scores.reshape(&grouped).sum(&[0]).convert(taken[self.operands()].dtype()));

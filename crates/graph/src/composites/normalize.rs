@@ -50,8 +50,8 @@ impl Tensor {
             let message = format!("group_norm: the channels of {} do not fall into {groups} groups", self.shape());
             return self.trace().fail(message, self.shape().clone());
         }
-        let places: usize = self.dims()[1..self.rank() - 1].iter().product();
-        let grouped = self.convert(DType::F32).reshape(&[self.dims()[0], places, groups, channels / groups]);
+        let pixels: usize = self.dims()[1..self.rank() - 1].iter().product();
+        let grouped = self.convert(DType::F32).reshape(&[self.dims()[0], pixels, groups, channels / groups]);
         let normal = grouped.standardize(&[1, 3], epsilon).reshape(self.dims());
         (normal * scale + shift).convert(self.dtype())
     }
@@ -59,12 +59,11 @@ impl Tensor {
     /// Batch norm with given statistics: `(x - mean) / sqrt(variance + epsilon) · scale + shift`, all per channel.
     /// Scale and deviation are joined first, so that one multiplication and one addition per element remain.
     pub fn batch_norm(&self, mean: &Tensor, variance: &Tensor, scale: &Tensor, shift: &Tensor, epsilon: f64) -> Tensor {
-        self.stretch(mean, &((variance + epsilon).rsqrt() * scale), shift)
+        self.channel_affine(mean, &((variance + epsilon).rsqrt() * scale), shift)
     }
 
-    /// Moves `center` to `target` and makes distances from it `factor` times as long: `(x - center) · factor + target`,
-    /// computed in f32 and returned in this value's type.
-    pub fn stretch(&self, center: &Tensor, factor: &Tensor, target: &Tensor) -> Tensor {
-        ((self.convert(DType::F32) - center) * factor + target).convert(self.dtype())
+    /// `(x - mean) · scale + shift`, each per channel, computed in f32 and returned in this value's type.
+    pub fn channel_affine(&self, mean: &Tensor, scale: &Tensor, shift: &Tensor) -> Tensor {
+        ((self.convert(DType::F32) - mean) * scale + shift).convert(self.dtype())
     }
 }

@@ -11,13 +11,13 @@ impl Tensor {
     /// assert_eq!(logits.softmax(1).dims(), [8, 10]);
     /// ```
     pub fn softmax(&self, axis: usize) -> Tensor {
-        let exponentials = self.minus_greatest(axis).exp();
+        let exponentials = self.minus_max(axis).exp();
         &exponentials / exponentials.sum_keep(&[axis])
     }
 
     /// The logarithm of [`softmax`](Tensor::softmax), exact where the softmax itself would be 0.
     pub fn log_softmax(&self, axis: usize) -> Tensor {
-        let shifted = self.minus_greatest(axis);
+        let shifted = self.minus_max(axis);
         &shifted - shifted.exp().sum_keep(&[axis]).log()
     }
 
@@ -28,7 +28,7 @@ impl Tensor {
     }
 
     /// Softmax does not change when a constant is added to all its inputs: the largest may become 0.
-    fn minus_greatest(&self, axis: usize) -> Tensor {
+    fn minus_max(&self, axis: usize) -> Tensor {
         self - self.max_keep(&[axis]).stop_gradient()
     }
 }

@@ -19,11 +19,11 @@ fn run(inputs: &[(&[usize], &[f64])], function: impl FnOnce(&[Tensor]) -> Vec<Te
 }
 
 /// Runs a function of one tensor and returns its values and the gradient of their sum.
-fn values_and_slopes(dims: &[usize], values: &[f64], function: impl FnOnce(&Tensor) -> Tensor) -> [Vec<f64>; 2] {
+fn values_and_gradients(dims: &[usize], values: &[f64], function: impl FnOnce(&Tensor) -> Tensor) -> [Vec<f64>; 2] {
     let results = run(&[(dims, values)], |inputs| {
         let y = function(&inputs[0]);
-        let slopes = y.trace().gradients(&y.sum_all(), &inputs[..1]);
-        vec![y, slopes[0].clone()]
+        let gradients = y.trace().gradients(&y.sum_all(), &inputs[..1]);
+        vec![y, gradients[0].clone()]
     });
     results.try_into().unwrap()
 }
@@ -39,7 +39,7 @@ fn assert_close(actual: &[f64], expected: &[f64]) {
 const POINTS: [f64; 7] = [-4.0, -1.0, -0.25, 0.0, 0.5, 2.0, 7.0];
 
 #[test]
-fn activations_and_their_slopes_equal_pytorch() {
+fn activations_and_their_gradients_equal_pytorch() {
     type Case = (fn(&Tensor) -> Tensor, [f64; 7], [f64; 7]);
     let cases: [Case; 7] = [
         (Tensor::relu, [0.0, 0.0, 0.0, 0.0, 0.5, 2.0, 7.0], [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]),
@@ -74,10 +74,10 @@ fn activations_and_their_slopes_equal_pytorch() {
             [0.0179862, 0.2689414, 0.4378235, 0.5, 0.6224593, 0.8807971, 0.9990890],
         ),
     ];
-    for (function, values, slopes) in cases {
-        let [actual_values, actual_slopes] = values_and_slopes(&[7], &POINTS, function);
+    for (function, values, gradients) in cases {
+        let [actual_values, actual_gradients] = values_and_gradients(&[7], &POINTS, function);
         assert_close(&actual_values, &values);
-        assert_close(&actual_slopes, &slopes);
+        assert_close(&actual_gradients, &gradients);
     }
 }
 
@@ -88,9 +88,9 @@ fn relu_does_not_hide_a_nan() {
 
 #[test]
 fn softmax_survives_large_values() {
-    let [values, slopes] = values_and_slopes(&[1, 3], &[1000.0, 1001.0, 999.0], |x| x.softmax(1));
+    let [values, gradients] = values_and_gradients(&[1, 3], &[1000.0, 1001.0, 999.0], |x| x.softmax(1));
     assert_close(&values, &[0.2447285, 0.6652410, 0.0900306]);
-    assert_close(&slopes, &[0.0; 3]);
+    assert_close(&gradients, &[0.0; 3]);
     let logarithms = run(&[(&[1, 3], &[1000.0, 1001.0, 999.0])], |x| vec![x[0].log_softmax(1), x[0].logsumexp(1)]);
     assert_close(&logarithms[0], &[-1.4076059, -0.4076060, -2.4076059]);
     assert_close(&logarithms[1], &[1001.4076]);

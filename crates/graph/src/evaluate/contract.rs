@@ -1,7 +1,7 @@
 //! Sums of products: dot and convolution.
 
 use super::numbers::{Numbers, from_floats, from_integers, numbers};
-use super::places::{for_each_index, position};
+use super::positions::{for_each_index, position};
 use super::window::Slide;
 use crate::ops::contract::free_axes;
 use crate::{Convolution, DotGeneral, HostTensor, Shape};

@@ -1,7 +1,7 @@
 //! Operations on one element at a time.
 
 use super::numbers::{Numbers, from_floats, from_integers, from_numbers, integer_range, integers, numbers};
-use super::places::for_each_index;
+use super::positions::for_each_index;
 use crate::{Binary, Comparison, DType, HostTensor, Shape, Unary};
 
 pub fn iota(shape: &Shape, axis: usize) -> HostTensor {
@@ -21,29 +21,11 @@ pub fn unary(unary: Unary, operand: &HostTensor) -> HostTensor {
             from_floats(shape, &values.iter().map(|&value| unary.of_float(value)).collect::<Vec<_>>())
         }
         Numbers::Integers(values) => {
-            let results = values.iter().map(|&value| integer_unary(unary, value, shape.dtype()));
-            from_integers(shape, &results.collect::<Vec<_>>())
+            let results = values.iter().map(|&value| unary.of_integer(value, shape.dtype()));
+            let results: Option<Vec<i128>> = results.collect();
+            from_integers(shape, &results.expect("shape inference gives operations on floats no integers"))
         }
     }
-}
-
-fn integer_unary(unary: Unary, x: i128, dtype: DType) -> i128 {
-    match unary {
-        Unary::Neg => -x,
-        Unary::Abs => x.abs(),
-        Unary::Sign => x.signum(),
-        Unary::Not if dtype == DType::Bool => 1 - x,
-        Unary::Not => !x,
-        Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt | Unary::Tanh => {
-            no_integers(unary)
-        }
-        Unary::Logistic | Unary::Erf | Unary::Sin | Unary::Cos => no_integers(unary),
-        Unary::Floor | Unary::Ceil | Unary::RoundEven | Unary::IsFinite => no_integers(unary),
-    }
-}
-
-fn no_integers(unary: Unary) -> ! {
-    unreachable!("shape inference gives {} no integers", unary.name())
 }
 
 /// The error function by its series `2/√π · exp(-x²) · Σ 2ⁿ x²ⁿ⁺¹ / (1·3·5⋯(2n+1))`, whose terms all have one sign, so

@@ -2,7 +2,7 @@
 
 use super::movement::rearrange;
 use super::numbers::{Numbers, from_floats, from_integers, integers, numbers};
-use super::places::{Canvas, element, for_each_index, position};
+use super::positions::{Canvas, element, for_each_index, position};
 use crate::{DType, Gather, HostTensor, Scatter, ScatterKind, Shape};
 
 /// Index vectors, one per index of the batch.
@@ -24,7 +24,7 @@ impl IndexVectors {
         IndexVectors { components: integers(indices), batch_strides, vector }
     }
 
-    /// The place in an operand of that rank which the vector of a batch index addresses; component `i` counts along
+    /// The position in an operand of that rank which the vector of a batch index addresses; component `i` counts along
     /// axis `axes[i]`.
     fn start(&self, batch: &[usize], axes: &[usize], rank: usize) -> Vec<i128> {
         let first = position(batch, &self.batch_strides);
@@ -56,11 +56,11 @@ pub fn gather(operand: &HostTensor, indices: &HostTensor, gather: &Gather, shape
         let (window, batch) = split(index, &gather.offset_axes);
         let start = vectors.start(&batch, &gather.start_index_map, dims.len());
         let offset = spread(&window, &gather.collapsed_axes, dims.len());
-        let place = |axis: usize| {
+        let position = |axis: usize| {
             let last = (dims[axis] - gather.slice_sizes[axis]) as i128;
             start[axis].clamp(0, last) as usize + offset[axis]
         };
-        (0..dims.len()).map(|axis| place(axis) * strides[axis]).sum()
+        (0..dims.len()).map(|axis| position(axis) * strides[axis]).sum()
     })
 }
 

@@ -12,7 +12,7 @@ mod elementwise;
 mod index;
 mod movement;
 mod numbers;
-mod places;
+mod positions;
 mod reduce;
 mod window;
 

@@ -1,15 +1,15 @@
 //! Operations that move elements without looking at them. They copy bytes, so every bit survives.
 
 use super::elementwise::scalar_index;
-use super::places::{Canvas, element, for_each_index, position};
+use super::positions::{Canvas, element, for_each_index, position};
 use crate::{DType, HostTensor, Shape};
 
-/// A tensor of that shape whose element at each index is the operand's element at the position `place` says.
-pub fn rearrange(operand: &HostTensor, shape: &Shape, mut place: impl FnMut(&[usize]) -> usize) -> HostTensor {
+/// A tensor of that shape whose element at each index is the operand's element at the position `position` says.
+pub fn rearrange(operand: &HostTensor, shape: &Shape, mut position: impl FnMut(&[usize]) -> usize) -> HostTensor {
     let mut canvas = Canvas::blank(shape);
     let mut next = 0;
     for_each_index(shape.dims(), |index| {
-        canvas.put(next, element(operand, place(index)));
+        canvas.put(next, element(operand, position(index)));
         next += 1;
     });
     canvas.finish()
@@ -17,9 +17,9 @@ pub fn rearrange(operand: &HostTensor, shape: &Shape, mut place: impl FnMut(&[us
 
 pub fn select(condition: &HostTensor, on_true: &HostTensor, on_false: &HostTensor) -> HostTensor {
     let mut canvas = Canvas::copy_of(on_false);
-    for (place, &holds) in condition.bytes().iter().enumerate() {
+    for (position, &holds) in condition.bytes().iter().enumerate() {
         if holds != 0 {
-            canvas.put(place, element(on_true, place));
+            canvas.put(position, element(on_true, position));
         }
     }
     canvas.finish()
@@ -29,8 +29,8 @@ pub fn bitcast(operand: &HostTensor, dtype: DType) -> HostTensor {
     let shape = operand.shape().with_dtype(dtype);
     if dtype == DType::Bool {
         // Bools are 0 or 1 everywhere; other bytes become true.
-        let truths: Vec<f64> = operand.bytes().iter().map(|&byte| byte as f64).collect();
-        return HostTensor::from_f64s(shape, &truths).expect("one byte per truth value");
+        let bytes: Vec<f64> = operand.bytes().iter().map(|&byte| byte as f64).collect();
+        return HostTensor::from_f64s(shape, &bytes).expect("one byte per bool");
     }
     HostTensor::from_bytes(shape, operand.bytes().clone()).expect("both types have the same width")
 }
@@ -93,15 +93,15 @@ pub fn dynamic_update_slice(operand: &HostTensor, update: &HostTensor, starts: &
 
 pub fn pad(operand: &HostTensor, value: &HostTensor, low: &[i64], interior: &[usize], shape: &Shape) -> HostTensor {
     let mut canvas = Canvas::blank(shape);
-    (0..shape.elements()).for_each(|place| canvas.put(place, value.bytes()));
+    (0..shape.elements()).for_each(|position| canvas.put(position, value.bytes()));
     let strides = shape.strides();
     let mut next = 0;
     for_each_index(operand.dims(), |index| {
         let target: Option<usize> = (0..index.len())
             .map(|axis| {
-                let place = low[axis] + (index[axis] * (interior[axis] + 1)) as i64;
-                let inside = (0..shape.dims()[axis] as i64).contains(&place);
-                inside.then(|| place as usize * strides[axis])
+                let position = low[axis] + (index[axis] * (interior[axis] + 1)) as i64;
+                let inside = (0..shape.dims()[axis] as i64).contains(&position);
+                inside.then(|| position as usize * strides[axis])
             })
             .sum();
         if let Some(target) = target {

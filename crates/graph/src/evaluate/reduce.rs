@@ -3,7 +3,7 @@
 use super::elementwise::float_max;
 use super::movement::rearrange;
 use super::numbers::{Numbers, from_floats, from_integers, integer_range, numbers};
-use super::places::{Canvas, element, for_each_index, position};
+use super::positions::{Canvas, element, for_each_index, position};
 use crate::{DType, HostTensor, Reduction, Shape};
 use std::cmp::Ordering;
 
@@ -116,7 +116,7 @@ fn winner_test(operand: &HostTensor, largest: bool) -> Box<dyn Fn(usize, usize) 
 
 pub fn sort(operands: &[&HostTensor], axis: usize, descending: bool) -> Vec<HostTensor> {
     let order: Box<dyn Fn(usize, usize) -> Ordering> = match numbers(operands[0]) {
-        Numbers::Floats(values) => Box::new(move |x, y| nan_greatest(values[x], values[y])),
+        Numbers::Floats(values) => Box::new(move |x, y| nan_is_max(values[x], values[y])),
         Numbers::Integers(values) => Box::new(move |x, y| values[x].cmp(&values[y])),
     };
     let dims = operands[0].dims();
@@ -125,7 +125,7 @@ pub fn sort(operands: &[&HostTensor], axis: usize, descending: bool) -> Vec<Host
     for_each_line(dims, axis, |line| {
         let mut sorted = line.to_vec();
         sorted.sort_by(|&x, &y| if descending { order(y, x) } else { order(x, y) });
-        line.iter().zip(sorted).for_each(|(&place, source)| sources[place] = source);
+        line.iter().zip(sorted).for_each(|(&position, source)| sources[position] = source);
     });
     let strides = operands[0].shape().strides();
     let sorted =
@@ -133,6 +133,6 @@ pub fn sort(operands: &[&HostTensor], axis: usize, descending: bool) -> Vec<Host
     operands.iter().map(sorted).collect()
 }
 
-fn nan_greatest(x: f64, y: f64) -> Ordering {
+fn nan_is_max(x: f64, y: f64) -> Ordering {
     x.partial_cmp(&y).unwrap_or_else(|| x.is_nan().cmp(&y.is_nan()))
 }

@@ -1,7 +1,7 @@
 //! Sliding windows: pooling and its gradient.
 
 use super::numbers::{Numbers, from_floats, from_integers, numbers};
-use super::places::{for_each_index, position};
+use super::positions::{for_each_index, position};
 use super::reduce::{float_combine, float_identity, integer_combine, integer_identity};
 use crate::{HostTensor, Reduction, Shape, Window};
 
@@ -20,7 +20,7 @@ pub struct Slide {
 }
 
 impl Slide {
-    /// The operand index that place `within` of window `window` covers; none over padding and between elements.
+    /// The operand index that position `within` of window `window` covers; none over padding and between elements.
     pub fn source(&self, window: usize, within: usize) -> Option<usize> {
         let dilated = (window * self.stride + within * self.window_dilation) as i64 - self.low;
         let dilated = usize::try_from(dilated).ok()?;
@@ -59,14 +59,14 @@ pub fn reduce_window(operand: &HostTensor, kind: Reduction, window: &Window, sha
     match numbers(operand) {
         Numbers::Floats(values) => {
             let combine = |window: &Vec<usize>| {
-                window.iter().fold(float_identity(kind), |sum, &place| float_combine(kind, sum, values[place]))
+                window.iter().fold(float_identity(kind), |sum, &position| float_combine(kind, sum, values[position]))
             };
             from_floats(shape, &windows.iter().map(combine).collect::<Vec<_>>())
         }
         Numbers::Integers(values) => {
             let identity = integer_identity(kind, shape.dtype());
             let combine = |window: &Vec<usize>| {
-                window.iter().fold(identity, |sum, &place| integer_combine(kind, sum, values[place]))
+                window.iter().fold(identity, |sum, &position| integer_combine(kind, sum, values[position]))
             };
             from_integers(shape, &windows.iter().map(combine).collect::<Vec<_>>())
         }
@@ -81,20 +81,24 @@ pub fn select_and_scatter(operand: &HostTensor, source: &HostTensor, window: &Wi
         Numbers::Integers(values) => Box::new(move |new, old| values[new] > values[old]),
     };
     for_each_index(source.dims(), |index| {
-        let places = covered(&slides, &strides, &window.size, index).into_iter();
-        selected.push(places.reduce(|best, place| if greater(place, best) { place } else { best }));
+        let positions = covered(&slides, &strides, &window.size, index).into_iter();
+        selected.push(positions.reduce(|best, position| if greater(position, best) { position } else { best }));
     });
     let targets = selected.into_iter();
     let count = operand.shape().elements();
     match numbers(source) {
         Numbers::Floats(values) => {
             let mut sums = vec![0.0; count];
-            targets.zip(values).for_each(|(target, value)| target.into_iter().for_each(|place| sums[place] += value));
+            targets
+                .zip(values)
+                .for_each(|(target, value)| target.into_iter().for_each(|position| sums[position] += value));
             from_floats(operand.shape(), &sums)
         }
         Numbers::Integers(values) => {
             let mut sums = vec![0; count];
-            targets.zip(values).for_each(|(target, value)| target.into_iter().for_each(|place| sums[place] += value));
+            targets
+                .zip(values)
+                .for_each(|(target, value)| target.into_iter().for_each(|position| sums[position] += value));
             from_integers(operand.shape(), &sums)
         }
     }

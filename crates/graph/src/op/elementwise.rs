@@ -52,8 +52,13 @@ pub enum Accuracy {
 }
 
 macro_rules! unary_operations {
+    (@integer $x:ident, $dtype:ident) => { None };
+    (@integer $x:ident, $dtype:ident, |$given:pat_param, $of:pat_param| $value:expr) => {{
+        let ($given, $of) = ($x, $dtype);
+        Some($value)
+    }};
     ($($(#[$doc:meta])+ $variant:ident $name:ident, $stablehlo:expr, $domain:ident, $accuracy:ident,
-        cost $cost:literal, |$x:ident| $value:expr;)*) => {
+        cost $cost:literal, |$x:ident| $value:expr $(, integers |$given:pat_param, $of:pat_param| $integer:expr)?;)*) => {
         /// Operations on one element.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Unary { $($(#[$doc])+ $variant,)* }
@@ -91,6 +96,13 @@ macro_rules! unary_operations {
             pub fn of_float(self, x: f64) -> f64 {
                 match self { $(Unary::$variant => { let $x = x; $value })* }
             }
+
+            /// What it computes from an integer; none where it is defined for floats alone.
+            pub fn of_integer(self, x: i128, dtype: DType) -> Option<i128> {
+                match self {
+                    $(Unary::$variant => unary_operations!(@integer x, dtype $(, |$given, $of| $integer)?),)*
+                }
+            }
         }
 
         impl Tensor {
@@ -101,11 +113,14 @@ macro_rules! unary_operations {
 
 unary_operations! {
     /// The number with the other sign; also the operator `-`.
-    Neg neg, Some("negate"), Numbers, Exact, cost 1, |x| -x;
+    Neg neg, Some("negate"), Numbers, Exact, cost 1, |x| -x,
+        integers |x, _| -x;
     /// The absolute value.
-    Abs abs, Some("abs"), Signed, Exact, cost 1, |x| x.abs();
+    Abs abs, Some("abs"), Signed, Exact, cost 1, |x| x.abs(),
+        integers |x, _| x.abs();
     /// -1, 0 or 1; a NaN stays NaN.
-    Sign sign, Some("sign"), Signed, Exact, cost 1, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() };
+    Sign sign, Some("sign"), Signed, Exact, cost 1, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() },
+        integers |x, _| x.signum();
     /// The exponential.
     Exp exp, Some("exponential"), Floats, Function, cost 12, |x| x.exp();
     /// `exp(x) - 1`, exact near 0.
@@ -135,7 +150,8 @@ unary_operations! {
     /// The nearest integer, halves to the even one.
     RoundEven round_even, Some("round_nearest_even"), Floats, Exact, cost 1, |x| x.round_ties_even();
     /// Logical for bool, bitwise for integers.
-    Not not, Some("not"), Bits, Exact, cost 1, |x| 1.0 - x;
+    Not not, Some("not"), Bits, Exact, cost 1, |x| 1.0 - x,
+        integers |x, dtype| if dtype == DType::Bool { 1 - x } else { !x };
     /// A bool: neither infinite nor NaN.
     IsFinite is_finite, Some("is_finite"), Floats, Exact, cost 1, |x| x.is_finite() as u8 as f64;
 }

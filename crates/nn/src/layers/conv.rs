@@ -1,6 +1,6 @@
 //! Convolutions of NHWC images.
 
-use crate::{Border, Fans, Init, Scope, init};
+use crate::{Fans, Init, Scope, WeightLayout, init};
 use octant_graph::{Convolution, Tensor};
 
 /// What is added around the images.
@@ -37,7 +37,8 @@ impl Padding {
 #[derive(Debug, Clone, Copy)]
 pub struct Conv2d {
     features: usize,
-    kernel: usize,
+    /// Rows and columns.
+    kernel: [usize; 2],
     stride: usize,
     dilation: usize,
     groups: usize,
@@ -52,7 +53,7 @@ impl Conv2d {
     pub fn new(features: usize, kernel: usize) -> Conv2d {
         Conv2d {
             features,
-            kernel,
+            kernel: [kernel; 2],
             stride: 1,
             dilation: 1,
             groups: 1,
@@ -61,6 +62,11 @@ impl Conv2d {
             init: init::pytorch_default,
             bias_init: init::pytorch_default,
         }
+    }
+
+    /// The rows and columns of a kernel that is not square.
+    pub fn kernel(self, kernel: [usize; 2]) -> Conv2d {
+        Conv2d { kernel, ..self }
     }
 
     /// The step between windows.
@@ -98,20 +104,25 @@ impl Conv2d {
         let _scope = cx.enter();
         let x = x.convert(cx.dtype());
         let group_inputs = x.channels() / self.groups.max(1);
-        let area = self.kernel * self.kernel;
+        let [rows, columns] = self.kernel;
+        let area = rows * columns;
         let fans = Fans { inputs: group_inputs * area, outputs: self.features * area };
-        let dims = [self.kernel, self.kernel, group_inputs, self.features];
-        let weight = cx.param("weight", &dims, (self.init)(fans), Border::Convolution).convert(x.dtype());
+        let dims = [rows, columns, group_inputs, self.features];
+        let weight = cx.param("weight", &dims, (self.init)(fans), WeightLayout::Convolution).convert(x.dtype());
         let mut conv = Convolution::nhwc(2, x.dtype());
         conv.strides = vec![self.stride; 2];
         conv.kernel_dilation = vec![self.dilation; 2];
         conv.feature_groups = self.groups;
         conv.padding = [0, 1]
-            .map(|axis| self.padding.resolve(axis, x.dim(axis as isize + 1), self.kernel, self.stride, self.dilation))
+            .map(|axis| {
+                self.padding.resolve(axis, x.dim(axis as isize + 1), self.kernel[axis], self.stride, self.dilation)
+            })
             .to_vec();
         let y = x.convolution(&weight, conv);
         match self.bias {
-            true => &y + cx.param("bias", &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
+            true => {
+                &y + cx.param("bias", &[self.features], (self.bias_init)(fans), WeightLayout::Same).convert(y.dtype())
+            }
             false => y,
         }
     }
@@ -180,7 +191,8 @@ impl ConvTranspose2d {
         // PyTorch counts the fan of a transposed kernel on its output side.
         let fans = Fans { inputs: self.features * area, outputs: inputs * area };
         let dims = [self.kernel, self.kernel, inputs, self.features];
-        let weight = cx.param("weight", &dims, (self.init)(fans), Border::TransposedConvolution).convert(x.dtype());
+        let weight =
+            cx.param("weight", &dims, (self.init)(fans), WeightLayout::TransposedConvolution).convert(x.dtype());
         let around = self.kernel as i64 - 1 - self.padding as i64;
         let mut conv = Convolution::nhwc(2, x.dtype());
         conv.input_dilation = vec![self.stride; 2];
@@ -188,7 +200,9 @@ impl ConvTranspose2d {
         conv.reversed = true;
         let y = x.convolution(&weight, conv);
         match self.bias {
-            true => &y + cx.param("bias", &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
+            true => {
+                &y + cx.param("bias", &[self.features], (self.bias_init)(fans), WeightLayout::Same).convert(y.dtype())
+            }
             false => y,
         }
     }

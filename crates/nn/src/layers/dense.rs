@@ -1,6 +1,6 @@
 //! Linear layers and attention.
 
-use crate::{Border, Fans, Init, Scope, init};
+use crate::{Fans, Init, Scope, WeightLayout, init};
 use octant_graph::{AttentionOptions, Tensor};
 
 /// `x · weight + bias` over the last axis.
@@ -8,7 +8,7 @@ use octant_graph::{AttentionOptions, Tensor};
 pub struct Dense {
     features: usize,
     bias: bool,
-    border: Border,
+    layout: WeightLayout,
     init: fn(Fans) -> Init,
     bias_init: fn(Fans) -> Init,
 }
@@ -17,7 +17,7 @@ impl Dense {
     /// A layer with `features` results, a bias and PyTorch's initializers.
     pub fn new(features: usize) -> Dense {
         let init = init::pytorch_default;
-        Dense { features, bias: true, border: Border::Dense, init, bias_init: init }
+        Dense { features, bias: true, layout: WeightLayout::Dense, init, bias_init: init }
     }
 
     /// Whether a value per result is added.
@@ -25,9 +25,9 @@ impl Dense {
         Dense { bias, ..self }
     }
 
-    /// How the reference keeps the matrix; [`Border::Pointwise`] where it is a 1×1 convolution there.
-    pub fn border(self, border: Border) -> Dense {
-        Dense { border, ..self }
+    /// How the reference keeps the matrix; [`WeightLayout::Pointwise`] where it is a 1×1 convolution there.
+    pub fn layout(self, layout: WeightLayout) -> Dense {
+        Dense { layout, ..self }
     }
 
     /// The initializers of the matrix and of the bias.
@@ -45,16 +45,18 @@ impl Dense {
         let _scope = cx.enter();
         let x = x.convert(cx.dtype());
         let fans = Fans { inputs: x.channels(), outputs: self.features };
-        let matrix = cx.param(weight, &[x.channels(), self.features], (self.init)(fans), self.border);
+        let matrix = cx.param(weight, &[x.channels(), self.features], (self.init)(fans), self.layout);
         let mut y = x.matmul(&matrix.convert(x.dtype()));
         // The path of the layer: that of its matrix without the last word.
         let layer = cx.at(weight.strip_suffix("weight").unwrap_or(weight).trim_end_matches(['.', '_']));
-        if let Some(adapters) = cx.context().adapters_of(layer.path()).filter(|_| self.border == Border::Dense) {
+        if let Some(adapters) = cx.context().adapters_of(layer.path()).filter(|_| self.layout == WeightLayout::Dense) {
             y = y + adapters.apply(&layer, &x, self.features);
         }
         let _scope = cx.enter();
         match self.bias {
-            true => &y + cx.param(bias, &[self.features], (self.bias_init)(fans), Border::Same).convert(y.dtype()),
+            true => {
+                &y + cx.param(bias, &[self.features], (self.bias_init)(fans), WeightLayout::Same).convert(y.dtype())
+            }
             false => y,
         }
     }

@@ -4,7 +4,7 @@ mod pending;
 
 pub use pending::PendingNorm;
 
-use crate::{Border, Init, Mode, Scope, init};
+use crate::{Init, Mode, Scope, WeightLayout, init};
 use octant_graph::{DType, Tensor};
 
 /// Batch norm over the last axis, with `weight`, `bias`, `running_mean` and `running_var`.
@@ -82,8 +82,8 @@ impl BatchNorm {
     /// What is to be done to every element, with the moments of each group of the batch if they count.
     fn norm(&self, cx: &Scope, x: &Tensor, bias: Option<Tensor>, moments: impl FnOnce() -> (Tensor, Tensor)) -> Norm {
         let channels = [x.channels()];
-        let scale = cx.param("weight", &channels, self.scale, Border::Same);
-        let shift = cx.param("bias", &channels, init::ZEROS, Border::Same);
+        let scale = cx.param("weight", &channels, self.scale, WeightLayout::Same);
+        let shift = cx.param("bias", &channels, init::ZEROS, WeightLayout::Same);
         let running_mean = cx.statistic("running_mean", &channels, init::ZEROS);
         let running_variance = cx.statistic("running_var", &channels, init::ONES);
         let factor = |variance: &Tensor| (variance + self.epsilon).rsqrt() * &scale;
@@ -128,7 +128,7 @@ struct Norm {
 
 impl Norm {
     fn of(&self, x: &Tensor) -> Tensor {
-        x.stretch(&self.mean, &self.factor, &self.shift)
+        x.channel_affine(&self.mean, &self.factor, &self.shift)
     }
 }
 
@@ -191,5 +191,8 @@ pub fn group_norm(cx: &Scope, x: &Tensor, groups: usize, epsilon: f64) -> Tensor
 fn scale_and_shift(cx: &Scope, x: &Tensor) -> (Tensor, Tensor) {
     debug_assert!(x.dtype() == DType::F32 || x.dtype() == cx.dtype());
     let channels = [x.channels()];
-    (cx.param("weight", &channels, init::ONES, Border::Same), cx.param("bias", &channels, init::ZEROS, Border::Same))
+    (
+        cx.param("weight", &channels, init::ONES, WeightLayout::Same),
+        cx.param("bias", &channels, init::ZEROS, WeightLayout::Same),
+    )
 }

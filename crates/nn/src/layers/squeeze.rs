@@ -1,7 +1,7 @@
 //! Squeeze-and-excitation, and dropping of values and paths.
 
 use crate::layers::Dense;
-use crate::{Border, Fans, Init, Scope, init};
+use crate::{Fans, Init, Scope, WeightLayout, init};
 use octant_graph::Tensor;
 
 /// Two 1×1 convolutions over the mean of every channel; their names differ among references.
@@ -43,7 +43,7 @@ impl SqueezeExcite {
 
     /// `x` with its channels weighted.
     pub fn apply(&self, cx: &Scope, x: &Tensor) -> Tensor {
-        let dense = |features| Dense::new(features).border(Border::Pointwise).init(self.init[0], self.init[1]);
+        let dense = |features| Dense::new(features).layout(WeightLayout::Pointwise).init(self.init[0], self.init[1]);
         let mean = x.global_avg_pool();
         let reduced = dense(self.reduced).apply(&cx.at(self.names[0]), &mean);
         let weights = dense(x.channels()).apply(&cx.at(self.names[1]), &(self.activation)(&reduced));

@@ -119,15 +119,16 @@ impl GanLoss {
     }
 }
 
-/// How far the critic's slope is from 1 between real and made images (Gulrajani et al., 2017): `(‖∇‖ − 1)²` per sample. The
+/// How far the norm of the critic's gradient is from 1 between real and made images (Gulrajani et al., 2017):
+/// `(‖∇‖ − 1)²` per sample. The
 /// positions in between are `share · real + (1 − share) · made`, with shares of `[n, 1, 1, 1]`. It is a function of the
 /// critic's gradient, so minimizing it takes a gradient of a gradient.
 pub fn gradient_penalty(critic: impl Fn(&Tensor) -> Tensor, real: &Tensor, made: &Tensor, share: &Tensor) -> Tensor {
     let (real, made) = (real.convert(DType::F32), made.convert(DType::F32));
     let between = (share * real + (1.0 - share) * made).stop_gradient();
     let judged = critic(&between).convert(DType::F32).sum_all();
-    let slope = between.trace().gradients(&judged, std::slice::from_ref(&between)).swap_remove(0);
-    // A slope of exactly 0 would have no gradient.
-    let norm = (slope.square().sum(&sample_axes(&slope)) + 1e-16).sqrt();
+    let gradient = between.trace().gradients(&judged, std::slice::from_ref(&between)).swap_remove(0);
+    // The square root has no derivative at 0.
+    let norm = (gradient.square().sum(&sample_axes(&gradient)) + 1e-16).sqrt();
     (norm - 1.0).square()
 }

@@ -9,22 +9,20 @@ fn assert_close(actual: f64, expected: f64) {
 /// The log of a fine-tuning run of 100 epochs shows the rate with three digits.
 #[test]
 fn the_documents_cosine_gives_its_logged_rates() {
-    let schedule =
-        Schedule::WarmupCosine { largest: 0.01, least: 0.0005, cycle: 101, warmup: 5, stretch: 1.0, decay: 1.0 };
+    let schedule = Schedule::WarmupCosine { max: 0.01, min: 0.0005, cycle: 101, warmup: 5, stretch: 1.0, decay: 1.0 };
     assert_eq!(format!("{:.5}", schedule.rate(73)), "0.00236");
     assert_eq!(format!("{:.5}", schedule.rate(99)), "0.00051");
     assert_eq!(format!("{:.6}", schedule.rate(100)), "0.000503");
     assert_eq!(schedule.rate(0), 0.0005);
     assert_close(schedule.rate(5), 0.01);
-    let burn_in =
-        Schedule::WarmupCosine { largest: 0.1, least: 0.0005, cycle: 10, warmup: 0, stretch: 1.0, decay: 1.0 };
+    let burn_in = Schedule::WarmupCosine { max: 0.1, min: 0.0005, cycle: 10, warmup: 0, stretch: 1.0, decay: 1.0 };
     assert_eq!(burn_in.rate(0), 0.1);
     assert_eq!(burn_in.rate(10), 0.1, "a new cycle begins");
 }
 
 #[test]
 fn restarts_stretch_and_decay() {
-    let schedule = Schedule::WarmupCosine { largest: 1.0, least: 0.0, cycle: 10, warmup: 2, stretch: 2.0, decay: 0.5 };
+    let schedule = Schedule::WarmupCosine { max: 1.0, min: 0.0, cycle: 10, warmup: 2, stretch: 2.0, decay: 0.5 };
     assert_close(schedule.rate(12), 0.5);
     // The second cycle is (10 - 2) · 2 + 2 = 18 long.
     assert_close(schedule.rate(10 + 2 + 8), 0.25);
@@ -47,7 +45,7 @@ fn polynomial_and_cosine_end_where_they_should() {
     let polynomial = Schedule::Polynomial { rate: 0.1, total: 10, power: 2.0 };
     assert_close(polynomial.rate(5), 0.025);
     assert_eq!(polynomial.rate(12), 0.0);
-    let cosine = Schedule::Cosine { rate: 0.1, least: 0.01, total: 10 };
+    let cosine = Schedule::Cosine { rate: 0.1, min: 0.01, total: 10 };
     assert_close(cosine.rate(5), 0.055);
     assert_close(cosine.rate(20), 0.01);
 }
@@ -63,7 +61,7 @@ fn a_plateau_reduces_after_its_patience() {
 
 #[test]
 fn scaling_multiplies_every_rate() {
-    let schedule = Schedule::Cosine { rate: 0.1, least: 0.01, total: 10 };
+    let schedule = Schedule::Cosine { rate: 0.1, min: 0.01, total: 10 };
     let scaled = schedule.scaled(LinearScaling::new(16, 64).factor);
     for time in [0, 3, 10] {
         assert_close(scaled.rate(time), 4.0 * schedule.rate(time));

@@ -1,17 +1,62 @@
 //! From a program's text to an executable on the devices: out of the cache, or out of the compiler.
 
+use super::lowering::{Form, Lowered};
 use super::{CUDA, Notice, PjrtBackend};
 use crate::cache::{ExecutableCache, Key, Lookup};
 use crate::compile_options::{CompileOptions, Flag};
 use crate::environment;
+use crate::error::PjrtError;
 use crate::loaded::LoadedExecutable;
+use octant_cuda::refused_attentions;
 use octant_runtime as runtime;
 use octant_runtime::Program;
+use std::sync::PoisonError;
 use std::time::Instant;
 
 impl PjrtBackend {
     pub(super) fn say(&self, sentence: &str) {
         (self.log)(Notice::Said(sentence));
+    }
+
+    /// Logs once why programs do without kernels that they might call.
+    pub(super) fn say_what_is_missing(&self, program: &Program) {
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reason) = missing.kernels.take() {
+            self.say(&format!("XLA's own kernels are used instead of ours: {reason}"));
+        }
+        if let Some(reason) = missing.attention.take() {
+            self.say(&format!("attention is computed by plain products: {reason}"));
+        }
+        let refused = if self.form.fuses_attention() { refused_attentions(&program.graph) } else { Vec::new() };
+        for (_, reason) in refused {
+            if !missing.refusals.contains(&reason) {
+                missing.refusals.push(reason);
+                self.say(&format!("{}: attention is computed by plain products, since {reason}", program.name));
+            }
+        }
+    }
+
+    /// The executable of a program, and whether it came from the cache. cuDNN knows only when it is asked whether it has a
+    /// kernel for an attention; if it has none, the program is compiled without.
+    pub(super) fn lower_and_compile(
+        &self,
+        program: &Program,
+        options: &runtime::CompileOptions,
+    ) -> runtime::Result<(LoadedExecutable, bool)> {
+        let compiled = |form: &Form| -> runtime::Result<(crate::Result<(LoadedExecutable, bool)>, bool)> {
+            let Lowered { text, adds_atomically, calls_cudnn } = (self.lowering)(program, form)?;
+            options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
+            let compile = self.compile_options(program, adds_atomically)?;
+            Ok((self.load_or_compile(&program.name, &text, compile), calls_cudnn))
+        };
+        let result = match compiled(&self.form)? {
+            (Err(error), true) if !matches!(error, PjrtError::OutOfMemory(_)) => {
+                self.say(&format!("{}: compiled again without cuDNN's attention ({error})", program.name));
+                compiled(&self.form.with_plain_attention())?.0
+            }
+            (result, _) => result,
+        };
+        result.map_err(|error| super::refused(&self.name, error))
     }
 
     /// How a program is compiled. One whose kernels might add atomically gets XLA's repeatable ones, unless speed was asked

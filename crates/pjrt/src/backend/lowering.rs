@@ -1,8 +1,9 @@
 //! From a program to the text that a plugin's compiler reads.
 
 use super::{CUDA, TPU};
+use crate::environment;
 use crate::plugin::Plugin;
-use octant_cuda::GpuFacts;
+use octant_cuda::{GpuAttention, GpuFacts};
 use octant_graph::passes::{self, pack_narrow_images};
 use octant_graph::{DType, Graph, Op, Trace};
 use octant_runtime as runtime;
@@ -17,6 +18,8 @@ pub struct Lowered {
     pub text: String,
     /// Whether the compiler's fastest kernels for this program might add in another order in every run.
     pub adds_atomically: bool,
+    /// Whether the program calls cuDNN's attention, which may refuse when the program is compiled.
+    pub calls_cudnn: bool,
 }
 
 /// How programs are written for a platform.
@@ -29,6 +32,19 @@ pub struct Form {
     tiled: bool,
     /// Kernels of our own that programs may call.
     kernels: &'static [&'static str],
+    /// Who computes attention.
+    attention: GpuAttention,
+}
+
+/// Why programs for a GPU do without some of the kernels that they might call.
+#[derive(Debug, Default)]
+pub struct Missing {
+    /// Why there are none of ours.
+    pub kernels: Option<String>,
+    /// Why attention is not fused.
+    pub attention: Option<String>,
+    /// Why some attentions are not, as has been logged.
+    pub refusals: Vec<&'static str>,
 }
 
 impl Form {
@@ -37,17 +53,37 @@ impl Form {
         Form { precision, ..self }
     }
 
-    /// The form for a platform, and why it has none of our kernels where it might have.
-    pub fn of(platform: &str, plugin: &Plugin) -> (Form, Option<String>) {
-        let tiled = platform == TPU;
-        let plain = Form { precision: Precision::default(), gpu: None, tiled, kernels: &[] };
+    /// The same without calls of cuDNN's attention.
+    pub fn with_plain_attention(self) -> Form {
+        Form { attention: GpuAttention::Plain, ..self }
+    }
+
+    #[cfg(test)]
+    pub fn with_fused_attention(self) -> Form {
+        Form { attention: GpuAttention::CuDnn { repeatable: true }, ..self }
+    }
+
+    /// Whether attention is left to cuDNN where it takes it.
+    pub fn fuses_attention(&self) -> bool {
+        self.attention != GpuAttention::Plain
+    }
+
+    /// The form for a platform, and why it has none of the kernels that it might have.
+    pub fn of(platform: &str, plugin: &Plugin) -> (Form, Missing) {
+        let (tiled, attention) = (platform == TPU, GpuAttention::Plain);
+        let plain = Form { precision: Precision::default(), gpu: None, tiled, kernels: &[], attention };
         if platform != CUDA {
-            return (plain, None);
+            return (plain, Missing::default());
         }
         let form = Form { gpu: Some(GpuFacts::of_device().unwrap_or(GpuFacts::H200)), ..plain };
-        match register_kernels(plugin) {
-            Ok(()) => (Form { kernels: octant_cuda::NAMES, ..form }, None),
-            Err(reason) => (form, Some(reason)),
+        if let Err(reason) = register_kernels(plugin) {
+            return (form, Missing { kernels: Some(reason), ..Missing::default() });
+        }
+        let form = Form { kernels: octant_cuda::CALLED_NAMES, ..form };
+        match GpuAttention::available(environment::is_repeatable()) {
+            _ if environment::wants_plain_attention() => (form, Missing::default()),
+            Ok(attention) => (Form { attention, ..form }, Missing::default()),
+            Err(reason) => (form, Missing { attention: Some(reason), ..Missing::default() }),
         }
     }
 }
@@ -82,7 +118,7 @@ pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
     let options = octant_stablehlo::Options { precision: form.precision, kernels: form.kernels, ..Default::default() };
     let plain = |program: &Program| {
         let text = octant_stablehlo::lower(program, &options).map_err(refused)?;
-        Ok(Lowered { text, adds_atomically: false })
+        Ok(Lowered { text, adds_atomically: false, calls_cudnn: false })
     };
     if form.tiled {
         let graph = bytes_behind_barriers(&pack_narrow_images(&program.graph));
@@ -91,9 +127,11 @@ pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
     let Some(gpu) = form.gpu else { return plain(program) };
     // XLA cannot partition a call that it knows nothing about.
     let kernels = !form.kernels.is_empty() && program.mesh.devices() == 1;
-    let target = octant_cuda::Target { gpu, kernels, fast_products: form.precision == Precision::Fast };
+    let attention = if kernels { form.attention } else { GpuAttention::Plain };
+    let target = octant_cuda::Target { gpu, kernels, fast_products: form.precision == Precision::Fast, attention };
     let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
     let adds_atomically = octant_cuda::adds_atomically(&graph);
     let text = octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)?;
-    Ok(Lowered { text, adds_atomically })
+    let calls_cudnn = octant_cuda::CUDNN_NAMES.iter().any(|name| text.contains(name));
+    Ok(Lowered { text, adds_atomically, calls_cudnn })
 }

@@ -20,14 +20,14 @@ use crate::{CompiledMemory, Cost};
 use octant_runtime as runtime;
 use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
 use octant_stablehlo::Precision;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 pub use crate::cache::Before;
 
 use self::buffer::ShardedBuffer;
 use self::executable::PjrtExecutable;
-use self::lowering::{Form, Lowered, Lowering, lower};
+use self::lowering::{Form, Lowering, Missing, lower};
 
 /// What the CUDA plugin calls its platform.
 const CUDA: &str = "cuda";
@@ -41,8 +41,8 @@ pub struct PjrtBackend {
     devices: Vec<Device>,
     form: Form,
     lowering: Lowering,
-    /// Why programs cannot call our kernels, until that has been logged.
-    without_kernels: Mutex<Option<String>>,
+    /// Why programs cannot call some kernels, until that has been logged.
+    missing: Mutex<Missing>,
     cache: Option<ExecutableCache>,
     log: Log,
 }
@@ -84,10 +84,10 @@ impl PjrtBackend {
     pub fn new(client: Client) -> crate::Result<PjrtBackend> {
         let name = client.platform_name()?.to_lowercase();
         let devices = client.devices()?;
-        let (form, without_kernels) = Form::of(&name, client.plugin());
-        let without_kernels = Mutex::new(without_kernels);
+        let (form, missing) = Form::of(&name, client.plugin());
+        let missing = Mutex::new(missing);
         let log: Log = Box::new(|_| ());
-        Ok(PjrtBackend { name, client, devices, form, lowering: lower, without_kernels, cache: None, log })
+        Ok(PjrtBackend { name, client, devices, form, lowering: lower, missing, cache: None, log })
     }
 
     /// Computes products that exactly instead of by the device's fastest algorithm.
@@ -137,16 +137,10 @@ impl runtime::Backend for PjrtBackend {
         program: &Program,
         options: &runtime::CompileOptions,
     ) -> runtime::Result<Box<dyn runtime::Executable>> {
-        let reason = self.without_kernels.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(reason) = reason {
-            self.say(&format!("XLA's own kernels are used instead of ours: {reason}"));
-        }
-        let Lowered { text, adds_atomically } = (self.lowering)(program, &self.form)?;
+        self.say_what_is_missing(program);
         options.write_dump(program, "graph.txt", || program.graph.to_string().into_bytes())?;
-        options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
         let start = Instant::now();
-        let compiled = self.load_or_compile(&program.name, &text, self.compile_options(program, adds_atomically)?);
-        let (loaded, from_cache) = compiled.map_err(|error| refused(&self.name, error))?;
+        let (loaded, from_cache) = self.lower_and_compile(program, options)?;
         if options.dump.is_some() {
             match loaded.executable().optimized_program() {
                 Ok(optimized) => {

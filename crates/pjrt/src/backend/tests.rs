@@ -1,5 +1,6 @@
 //! The backend against the [fake](crate::fake) plugin, whose programs add one.
 
+use super::lowering::Lowered;
 use super::*;
 use crate::fake::{ONE_AT_A_TIME, plugin};
 use octant_graph::{Shape, Trace};
@@ -29,7 +30,9 @@ fn lower(program: &Program) -> runtime::Result<String> {
 
 fn backend() -> PjrtBackend {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
-    PjrtBackend { lowering: |program, _| Ok(Lowered { text: lower(program)?, adds_atomically: false }), ..backend }
+    let lowering =
+        |program: &Program, _: &Form| Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false });
+    PjrtBackend { lowering, ..backend }
 }
 
 #[test]
@@ -143,4 +146,21 @@ fn dumps_are_written() {
     assert!(folder.path().join("dump/step.graph.txt").exists());
     let text = fs::read_to_string(folder.path().join("dump/step.stablehlo.mlir")).unwrap();
     assert_eq!(text, "outputs=2 donates=0");
+}
+
+#[test]
+fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let log = said.clone();
+    let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(told(notice))));
+    let lowering = |program: &Program, form: &Form| {
+        let call = if form.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
+        let calls_cudnn = form.fuses_attention();
+        Ok(Lowered { text: lower(program)? + call, adds_atomically: false, calls_cudnn })
+    };
+    let backend = PjrtBackend { lowering, form: backend.form.with_fused_attention(), ..backend };
+    backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
+    let said = said.lock().unwrap().join("\n");
+    assert!(said.contains("compiled again without cuDNN's attention") && said.contains("execution plans"), "{said}");
 }

@@ -83,6 +83,9 @@ unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_E
         // The very words of libtpu 0.0.51.
         return fail(8, include_str!("out_of_memory.txt"));
     }
+    if text.contains("__cudnn$") {
+        return fail(13, "No valid execution plans built.");
+    }
     match parse(&text) {
         Some(executable) => args.executable = hand_out(executable),
         None => return fail(8, "Ran out of memory. Used 9.00G of 7.50G hbm."),

@@ -3,14 +3,53 @@
 use super::reduce;
 use crate::function::{Function, Named};
 use crate::types::{self, join, quoted};
-use octant_graph::{HostTensor, KernelHint, Shape};
+use octant_graph::{DType, HostTensor, KernelHint, Shape};
 
 /// A call by its hint: StableHLO's own form for it, or a custom call. None if the program does not know the kernel.
 pub fn known(f: &mut Function, hint: &KernelHint, operands: &[&Named], shapes: &[&Shape]) -> Option<Vec<Named>> {
     if hint.name == KernelHint::ARG_MAX {
         return arg_max(f, hint, operands.first()?, shapes);
     }
-    f.module.options.kernels.contains(&hint.name.as_str()).then(|| custom_call(f, hint, operands, shapes))
+    let is_known = f.module.options.kernels.contains(&hint.name.as_str());
+    match is_known && hint.name.starts_with(LIBRARY) {
+        true => library_call(f, hint, operands, shapes),
+        false => is_known.then(|| custom_call(f, hint, operands, shapes)),
+    }
+}
+
+/// How names of kernels begin that are no functions of ours but libraries' that XLA knows.
+const LIBRARY: &str = "__";
+
+/// A call that XLA's own compiler understands: the hint's source is its configuration, and its integers are the layouts of
+/// the results, the number of axes before the axes from the fastest to the slowest. One more result is memory to work in, for
+/// whose size XLA asks the library.
+fn library_call(f: &mut Function, hint: &KernelHint, operands: &[&Named], made: &[&Shape]) -> Option<Vec<Named>> {
+    let config = quoted(hint.source.as_deref()?);
+    let mut layouts = hint.integers.as_slice();
+    let mut written = Vec::new();
+    for _ in made {
+        let (&rank, behind) = layouts.split_first()?;
+        let (axes, behind) = behind.split_at_checked(usize::try_from(rank).ok()?)?;
+        written.push(format!("dense<{}> : tensor<{rank}xindex>", types::list(axes)));
+        layouts = behind;
+    }
+    written.push("dense<0> : tensor<1xindex>".to_string());
+    let taken: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
+    let workspace = Shape::new(DType::U8, [0]);
+    let all: Vec<&Shape> = made.iter().copied().chain([&workspace]).collect();
+    let text = format!(
+        "stablehlo.custom_call @{}({}) {{api_version = 2 : i32, backend_config = {config}, operand_layouts = {}, \
+         result_layouts = {}}} : {} -> {}",
+        hint.name,
+        join(operands),
+        types::row_major(&taken),
+        types::list(written),
+        types::tuple(&taken),
+        types::tuple(&all)
+    );
+    let mut results = f.several(&all, |f, head| f.line(format!("{head} = {text}")));
+    results.truncate(made.len());
+    Some(results)
 }
 
 /// One reduction of pairs of elements and their positions.

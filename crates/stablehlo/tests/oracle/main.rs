@@ -14,7 +14,9 @@ use octant_runtime::Program;
 
 /// The program in the form that GPUs get, without the kernels that only they have.
 fn for_gpus(program: Program) -> Program {
-    let target = octant_cuda::Target { gpu: octant_cuda::GpuFacts::H200, kernels: false, fast_products: true };
+    let attention = octant_cuda::GpuAttention::Plain;
+    let gpu = octant_cuda::GpuFacts::H200;
+    let target = octant_cuda::Target { gpu, kernels: false, fast_products: true, attention };
     Program { graph: octant_cuda::prepare(&program.graph, &program.donated, &target), ..program }
 }
 

@@ -72,7 +72,7 @@ fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
 }
 
 pub fn plan(backend: &CpuBackend, workers: usize) -> RunPlan<'_> {
-    let cosine = Rate::Scheduled(Schedule::Cosine { rate: 0.01, least: 0.001, total: 6 }, Pace::Step);
+    let cosine = Rate::Scheduled(Schedule::Cosine { rate: 0.01, min: 0.001, total: 6 }, Pace::Step);
     // A patience of 0 and a high threshold: the rate falls, and its state must survive.
     let plateau = Rate::Plateau(Plateau { threshold: 0.5, ..Plateau::new(0.01, 0.5, 0, 1e-5) });
     RunPlan {

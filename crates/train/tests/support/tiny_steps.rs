@@ -10,7 +10,7 @@ use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
 
 /// One small variant per family, and both forms of EfficientNetV2.
-pub const MODELS: [&str; 11] = [
+pub const MODELS: [&str; 17] = [
     "fashion-cnn-tiny",
     "mshnet-tiny",
     "resnet-tiny",
@@ -22,6 +22,12 @@ pub const MODELS: [&str; 11] = [
     "vit-test",
     "unet-tiny",
     "resnet_generator-tiny",
+    "deit_distilled-test",
+    "dinov2-test",
+    "swin-test",
+    "convnextv2-test",
+    "mobilenetv4-tiny",
+    "siglip-test",
 ];
 
 /// A learning step of one model.

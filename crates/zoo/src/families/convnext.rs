@@ -5,7 +5,7 @@
 use crate::{Model, Task};
 use octant_graph::{DType, Tensor};
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
-use octant_nn::{Border, Init, Scope, init};
+use octant_nn::{Init, Scope, WeightLayout, init};
 
 /// The names of one reference. Both count stages; torchvision counts the layers between them too.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ struct Names {
     norm: &'static str,
     hidden: [&'static str; 2],
     response_norm: &'static str,
-    scale: (&'static str, Border),
+    scale: (&'static str, WeightLayout),
     last_norm: &'static str,
     head: &'static str,
     /// The path of a layer between stages, and of a block, by number of the stage.
@@ -30,7 +30,7 @@ const TORCHVISION: Names = Names {
     hidden: ["block.3", "block.5"],
     // torchvision has no V2.
     response_norm: "block.grn",
-    scale: ("layer_scale", Border::ChannelColumn),
+    scale: ("layer_scale", WeightLayout::ChannelColumn),
     last_norm: "classifier.0",
     head: "classifier.2",
     down: |stage| format!("features.{}", 2 * stage),
@@ -43,7 +43,7 @@ const TIMM: Names = Names {
     norm: "norm",
     hidden: ["mlp.fc1", "mlp.fc2"],
     response_norm: "mlp.grn",
-    scale: ("gamma", Border::Same),
+    scale: ("gamma", WeightLayout::Same),
     last_norm: "head.norm",
     head: "head.fc",
     down: |stage| format!("stages.{stage}.downsample"),
@@ -56,7 +56,7 @@ enum Version {
     /// A scale per channel at the end.
     V1,
     /// A global response norm between the linear layers, which files keep with these dimensions.
-    V2(Border),
+    V2(WeightLayout),
 }
 
 /// The network.
@@ -98,8 +98,8 @@ impl ConvNext {
 
     /// The second version. Its smaller networks keep the linear layers of blocks as 1×1 convolutions.
     pub const fn v2(self, small: bool) -> ConvNext {
-        let border = if small { Border::Pointwise } else { Border::Dense };
-        ConvNext { version: Version::V2(border), ..self.timm() }
+        let layout = if small { WeightLayout::Pointwise } else { WeightLayout::Dense };
+        ConvNext { version: Version::V2(layout), ..self.timm() }
     }
 }
 
@@ -117,7 +117,7 @@ fn dense(features: usize) -> Dense {
 fn response_norm(cx: &Scope, x: &Tensor) -> Tensor {
     let _scope = cx.enter();
     let width = [x.channels()];
-    let [weight, bias] = ["weight", "bias"].map(|name| cx.param(name, &width, init::ZEROS, Border::Same));
+    let [weight, bias] = ["weight", "bias"].map(|name| cx.param(name, &width, init::ZEROS, WeightLayout::Same));
     let wide = x.convert(DType::F32);
     // The square root of 0 would have no gradient.
     let norms = (wide.square().sum_keep(&[1, 2]) + 1e-30).sqrt();
@@ -128,20 +128,20 @@ fn response_norm(cx: &Scope, x: &Tensor) -> Tensor {
 /// A depthwise 7×7 convolution and a network of two layers at every pixel.
 fn block(cx: &Scope, x: &Tensor, names: &Names, version: Version, drop: f64) -> Tensor {
     let width = x.channels();
-    let border = match version {
-        Version::V1 => Border::Dense,
-        Version::V2(border) => border,
+    let layout = match version {
+        Version::V1 => WeightLayout::Dense,
+        Version::V2(layout) => layout,
     };
     let y = conv(width, 7).groups(width).apply(&cx.at(names.depthwise), x);
     let y = layer_norm(&cx.at(names.norm), &y, EPSILON);
-    let mut y = dense(4 * width).border(border).apply(&cx.at(names.hidden[0]), &y).gelu();
+    let mut y = dense(4 * width).layout(layout).apply(&cx.at(names.hidden[0]), &y).gelu();
     if version != Version::V1 {
         y = response_norm(&cx.at(names.response_norm), &y);
     }
-    let mut y = dense(width).border(border).apply(&cx.at(names.hidden[1]), &y);
+    let mut y = dense(width).layout(layout).apply(&cx.at(names.hidden[1]), &y);
     if version == Version::V1 {
-        let (name, border) = names.scale;
-        y = &y * cx.param(name, &[width], Init::Constant(1e-6), border).convert(y.dtype());
+        let (name, layout) = names.scale;
+        y = &y * cx.param(name, &[width], Init::Constant(1e-6), layout).convert(y.dtype());
     }
     stochastic_depth(&cx.at("stochastic_depth"), &y, drop) + x
 }

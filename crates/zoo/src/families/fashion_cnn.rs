@@ -7,7 +7,7 @@
 use crate::{Model, Task};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{Conv2d, Dense, Padding};
-use octant_nn::{Border, Scope, init};
+use octant_nn::{Scope, WeightLayout, init};
 
 /// The network.
 #[derive(Debug, Clone)]
@@ -52,8 +52,8 @@ impl Model for FashionCnn {
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {
-        let border = Border::Flattened { height: features.dim(1), width: features.dim(2) };
-        let dense = Dense::new(self.classes).border(border).init(init::glorot_uniform, init::zeros);
+        let layout = WeightLayout::Flattened { height: features.dim(1), width: features.dim(2) };
+        let dense = Dense::new(self.classes).layout(layout).init(init::glorot_uniform, init::zeros);
         dense.apply(&cx.at("fc"), &self.pool(cx, features))
     }
 }

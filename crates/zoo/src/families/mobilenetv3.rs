@@ -6,7 +6,7 @@ use super::mbconv::round_channels;
 use crate::{Model, Task};
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, SqueezeExcite, dropout};
-use octant_nn::{Border, Fans, Init, Scope, init};
+use octant_nn::{Fans, Init, Scope, WeightLayout, init};
 
 /// `(kernel, expanded, output, squeeze, hard_swish, stride)`.
 type Row = (usize, usize, usize, bool, bool, usize);
@@ -192,7 +192,7 @@ impl Model for MobileNetV3 {
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {
         let hidden = Dense::new(self.hidden).init(narrow, init::zeros);
-        let hidden = if self.form == Form::Timm { hidden.border(Border::Pointwise) } else { hidden };
+        let hidden = if self.form == Form::Timm { hidden.layout(WeightLayout::Pointwise) } else { hidden };
         hidden.apply(&cx.at(self.last_paths()[0]), &features.global_avg_pool()).hard_swish()
     }
 

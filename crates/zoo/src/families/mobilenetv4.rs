@@ -4,7 +4,7 @@
 use crate::{Model, Task};
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, dropout, stochastic_depth};
-use octant_nn::{Border, Fans, Init, Scope, init};
+use octant_nn::{Fans, Init, Scope, WeightLayout, init};
 
 /// A block of a stage.
 #[derive(Debug, Clone, Copy)]
@@ -221,7 +221,7 @@ impl Model for MobileNetV4 {
     }
 
     fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {
-        let hidden = Dense::new(self.hidden).bias(false).border(Border::Pointwise);
+        let hidden = Dense::new(self.hidden).bias(false).layout(WeightLayout::Pointwise);
         let hidden = hidden.init(init::kaiming_normal_fan_out, init::zeros);
         let y = hidden.apply(&cx.at("conv_head"), &features.global_avg_pool());
         BatchNorm::new().apply(&cx.at("norm_head"), &y).relu()

@@ -10,6 +10,7 @@ pub mod edsr;
 pub mod efficientnet;
 pub mod fashion_cnn;
 pub mod gan;
+pub mod inception;
 pub mod mbconv;
 pub mod mobilenetv3;
 pub mod mobilenetv4;

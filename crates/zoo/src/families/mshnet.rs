@@ -8,7 +8,7 @@
 use crate::{Model, Task};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, PendingNorm};
-use octant_nn::{Border, Scope};
+use octant_nn::{Scope, WeightLayout};
 
 /// The network.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl MshNet {
 
 /// Attention over channels: mean and max of every channel, through one small network.
 fn channel_attention(cx: &Scope, x: &PendingNorm) -> Tensor {
-    let dense = |features| Dense::new(features).bias(false).border(Border::Pointwise);
+    let dense = |features| Dense::new(features).bias(false).layout(WeightLayout::Pointwise);
     let channels = x.channels();
     let look = |pooled: Tensor| dense(channels / 16).apply(&cx.at("fc1"), &pooled).relu();
     // The second layer adds what it makes of both, which is what it makes of their sum.

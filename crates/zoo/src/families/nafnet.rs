@@ -5,7 +5,7 @@ use crate::{Model, Task};
 use octant_graph::Tensor;
 use octant_nn::init::ZEROS;
 use octant_nn::layers::{Conv2d, Padding, layer_norm, pixel_shuffle};
-use octant_nn::{Border, Scope};
+use octant_nn::{Scope, WeightLayout};
 
 /// The network.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ fn block(cx: &Scope, x: &Tensor) -> Tensor {
     let wide = |name: &str, y: &Tensor| Conv2d::new(2 * width, 1).apply(&cx.at(name), y);
     let narrow = |name: &str, y: &Tensor| Conv2d::new(width, 1).apply(&cx.at(name), y);
     let residual = |name: &str, y: Tensor| {
-        let share = cx.param(name, &[width], ZEROS, Border::ChannelImage).convert(y.dtype());
+        let share = cx.param(name, &[width], ZEROS, WeightLayout::ChannelImage).convert(y.dtype());
         y * share
     };
     let y = wide("conv1", &layer_norm(&cx.at("norm1"), x, 1e-6));

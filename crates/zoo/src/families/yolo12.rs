@@ -4,7 +4,7 @@
 use super::yolo::{Block, BoxHead, ClassTower, Scale, Yolo, attention, c3k, c3k2, conv, conv_norm, join_up, pointwise};
 use octant_graph::Tensor;
 use octant_nn::layers::Conv2d;
-use octant_nn::{Border, Init, Scope};
+use octant_nn::{Init, Scope, WeightLayout};
 
 /// The sizes n, s, m, l and x.
 pub const SIZES: [Scale; 5] = super::yolo11::SIZES;
@@ -49,7 +49,7 @@ fn a2c2f(scale: &Scale, cx: &Scope, x: &Tensor, features: usize, count: usize, c
     let y = pointwise(&cx.at("cv2"), &Tensor::concatenate(&parts, 3), features);
     match chain {
         Chain::Attention { .. } if large(scale) => {
-            let gamma = cx.param("gamma", &[features], Init::Constant(0.01), Border::Same);
+            let gamma = cx.param("gamma", &[features], Init::Constant(0.01), WeightLayout::Same);
             x + y * gamma.convert(x.dtype())
         }
         _ => y,

@@ -9,6 +9,7 @@ use crate::families::dncnn::DnCnn;
 use crate::families::edsr::Edsr;
 use crate::families::efficientnet::{EfficientNet, V2Size};
 use crate::families::fashion_cnn::FashionCnn;
+use crate::families::inception::{self, Inception};
 use crate::families::mbconv::Form;
 use crate::families::mobilenetv3::MobileNetV3;
 use crate::families::mobilenetv4::MobileNetV4;
@@ -189,6 +190,12 @@ const fn tiny_detector(name: &'static str, family: &'static str, range: f64, bui
     Entry { classes: 10, ..detector(name, family, 64, range, UNPUBLISHED, build) }
 }
 
+/// InceptionV3, which torchvision prepares as the authors do, whatever it says beside its weights.
+const fn inception_v3(name: &'static str, crop: f64, classes: usize, license: &'static str, build: Builder) -> Entry {
+    let preprocessing = Preprocessing { interpolation: Bilinear, ..inception(299, crop) };
+    Entry { name, family: "inception", aliases: &[], task: Task::Classify, classes, preprocessing, license, build }
+}
+
 /// The network with a head of that size.
 fn sized(mut model: impl Model + 'static, classes: usize) -> Box<dyn Model> {
     model.reset_head(classes);
@@ -280,6 +287,13 @@ const NETWORKS: &[Entry] = &[
     }),
     tiny("resnet-tiny", "resnet", 32, |classes| sized(ResNet::TINY, classes)),
     tiny("resnet-bottleneck-tiny", "resnet", 32, |classes| sized(ResNet::TINY_BOTTLENECK, classes)),
+    inception_v3("inception_v3", 299.0 / 342.0, 1000, TORCHVISION_LICENCE, |classes| {
+        Box::new(Inception { form: inception::Form::Torchvision, dropout: 0.5, classes })
+    }),
+    // The network that the Fréchet distance is defined by, under the names of the file that PyTorch users have of it.
+    inception_v3("inception_v3_fid", 1.0, 1008, "Apache-2.0 (TensorFlow)", |classes| {
+        Box::new(Inception { form: inception::Form::Fid, dropout: 0.0, classes })
+    }),
     torchvision("efficientnet_b0", "efficientnet", &[], 224, 256, Bicubic, |classes| v1(1.0, 1.0, 0.2, classes)),
     torchvision("efficientnet_b1", "efficientnet", &[], 240, 255, Bilinear, |classes| v1(1.0, 1.1, 0.2, classes)),
     torchvision("efficientnet_b2", "efficientnet", &[], 288, 288, Bicubic, |classes| v1(1.1, 1.2, 0.3, classes)),

@@ -25,6 +25,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("resnet50", TORCHVISION, "resnet50-11ad3fa6.pth"),
     ("resnet101", TORCHVISION, "resnet101-cd907fc2.pth"),
     ("resnet152", TORCHVISION, "resnet152-f82ba261.pth"),
+    ("inception_v3", TORCHVISION, "inception_v3_google-0cc3c7bd.pth"),
     ("efficientnet_b0", TORCHVISION, "efficientnet_b0_rwightman-7f5810bc.pth"),
     ("efficientnet_b1", TORCHVISION, "efficientnet_b1-c27df63c.pth"),
     ("efficientnet_b2", TORCHVISION, "efficientnet_b2_rwightman-c35c1473.pth"),

@@ -1,5 +1,5 @@
 //! Every detector against its reference: forward pass, the loss and its parts, the gradient of every parameter, and the
-//! state after three optimizer steps, over a crowded image, an empty one, and one with boxes at the border and of few
+//! state after three optimizer steps, over a crowded image, an empty one, and one with boxes at the edge and of few
 //! pixels. The figures were made by `golden/detectors.py`; see `golden` for how small and real networks are compared.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

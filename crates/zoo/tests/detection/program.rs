@@ -111,7 +111,7 @@ impl Case {
             return;
         }
         for (spec, weight) in self.specs.iter().zip(&weights).filter(|(spec, _)| !spec.path.ends_with(BINS)) {
-            figures.compare("state", &spec.path, &spec.border.export(weight).unwrap().to_f64s(), 1e-2);
+            figures.compare("state", &spec.path, &spec.layout.export(weight).unwrap().to_f64s(), 1e-2);
         }
     }
 
@@ -213,7 +213,7 @@ fn compare_gradients(figures: &Figures, parameters: &[&VariableSpec], gradients:
     let largest = gradients.iter().map(typical).fold(0.0, f64::max);
     assert_eq!(figures.names("gradient").len(), parameters.len());
     for (spec, gradient) in parameters.iter().zip(gradients) {
-        let gradient = spec.border.export(gradient).unwrap();
+        let gradient = spec.layout.export(gradient).unwrap();
         figures.compare("gradient", &spec.path, &gradient.to_f64s(), 1e-2 * largest);
     }
 }

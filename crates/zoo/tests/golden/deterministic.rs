@@ -40,7 +40,7 @@ pub fn weight(spec: &VariableSpec) -> HostTensor {
             _ => 0.2 * u - 0.1,
         }
     });
-    spec.border.import(&reference, spec.shape.dims()).unwrap()
+    spec.layout.import(&reference, spec.shape.dims()).unwrap()
 }
 
 /// Images in NHWC; the function counts in NCHW, as the references do.

@@ -45,6 +45,12 @@ fn check_in_f64(name: &str) {
     Case::new(name, &figures, Engine::WideCpu).check_training(&figures, 1);
 }
 
+/// A real network that is asked, not trained.
+fn check_features(name: &str) {
+    let figures = Figures::read(name, Tolerance::new(IN_F32));
+    Case::new(name, &figures, Engine::Cpu).check_evaluation(&figures);
+}
+
 fn check(name: &str, engine: Engine, steps: usize, tolerance: Tolerance) {
     let figures = Figures::read(name, tolerance);
     let case = Case::new(name, &figures, engine);
@@ -98,8 +104,13 @@ golden! { check_small:
     mobilenetv4_tiny => "mobilenetv4-tiny";
 }
 
+golden! { check_features:
+    inception_v3_fid => "inception_v3_fid";
+}
+
 golden! { check_in_f64:
     resnet50 => "resnet50";
+    inception_v3 => "inception_v3";
 }
 
 golden! { check_real:
@@ -123,6 +134,7 @@ golden! { check_real:
     swin_tiny => "swin_tiny_patch4_window7_224", 1e-4;
     convnextv2_atto => "convnextv2_atto", 1e-4;
     mobilenetv4_conv_small => "mobilenetv4_conv_small", 1e-3;
+    mobilenetv4_conv_medium => "mobilenetv4_conv_medium", 1e-3;
     // A rectifier falls to the other side in f32, in PyTorch's as here: the sample of the first layer's gradient is 2.5938e-4
     // there, 2.5935e-4 here and 2.6856e-4 in f64, 1.9e-3 of a typical element.
     unet => "unet", 2e-3;

@@ -106,7 +106,7 @@ impl Case {
         }
         let stored = figures.names("state");
         for (spec, weight) in self.specs.iter().zip(&weights).filter(|(spec, _)| stored.contains(&spec.path.as_str())) {
-            let weight = spec.border.export(weight).unwrap();
+            let weight = spec.layout.export(weight).unwrap();
             figures.compare("state", &spec.path, &weight.to_f64s(), 1e-2);
         }
     }
@@ -119,7 +119,7 @@ impl Case {
         let largest = gradients.iter().map(typical).fold(0.0, f64::max);
         assert_eq!(figures.names("gradient").len(), parameters.len());
         for (spec, gradient) in parameters.iter().zip(gradients) {
-            let gradient = spec.border.export(gradient).unwrap();
+            let gradient = spec.layout.export(gradient).unwrap();
             figures.compare("gradient", &spec.path, &gradient.to_f64s(), GRADIENT_FLOOR * largest);
         }
     }

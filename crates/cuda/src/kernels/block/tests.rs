@@ -5,12 +5,14 @@ mod values;
 use super::coordinates::{behind, coordinates, index, reduced};
 use super::step::{Step, Steps};
 use super::*;
+use crate::GpuAttention;
 use crate::passes::tests::assert_same;
 use crate::passes::{Target, prepare};
 use crate::runtime::compiler::compiler;
 use octant_graph::{Convolution, DType, Graph, Op, Shape, Tensor, Trace};
 
-const TARGET: Target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true };
+const TARGET: Target =
+    Target { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention: GpuAttention::Plain };
 
 fn input(trace: &Trace, name: &str, dims: &[usize]) -> Tensor {
     trace.input(name, Shape::new(DType::F32, dims))

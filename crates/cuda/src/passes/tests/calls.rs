@@ -1,14 +1,19 @@
 //! Which calls the passes write.
 
-use crate::GpuFacts;
 use crate::kernels::accepts;
 use crate::kernels::conv::descriptor::{ConvDescriptor, Pointwise};
 use crate::passes::tests::{assert_same_on, inputs};
 use crate::passes::{Target, prepare};
+use crate::{GpuAttention, GpuFacts};
 use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Shape, Tensor, Trace};
 use std::sync::Arc;
 
-pub const TARGET: Target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true };
+pub const TARGET: Target = Target {
+    gpu: GpuFacts::H200,
+    kernels: true,
+    fast_products: true,
+    attention: GpuAttention::CuDnn { repeatable: true },
+};
 /// A GPU that small layers fill, so that what they become can be evaluated here.
 pub const SMALL: Target = Target { gpu: GpuFacts { multiprocessors: 1, ..GpuFacts::H200 }, ..TARGET };
 

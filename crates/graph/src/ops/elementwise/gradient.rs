@@ -50,7 +50,7 @@ pub(crate) fn binary(binary: Binary, step: &Step) -> Gradients {
     vec![left, right]
 }
 
-/// The cotangent goes to the operand that was chosen; of equals to the second, so that the slope of `x.max(0)` is 0 at
+/// The cotangent goes to the operand that was chosen; of equals to the second, so that the derivative of `x.max(0)` is 0 at
 /// 0, as it is for ReLU everywhere. The choice is read from the result rather than from the first operand because the
 /// result is what the next layer keeps anyway.
 fn first_or_second(step: &Step, first_chosen: impl Fn() -> Tensor) -> (Option<Tensor>, Option<Tensor>) {

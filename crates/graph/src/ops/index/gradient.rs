@@ -6,7 +6,8 @@ use crate::{DType, Gather, HostTensor, Scatter, ScatterKind, Shape, Tensor};
 pub(crate) fn gather(gather: &Gather, step: &Step) -> Gradients {
     let (operand, indices, ct) = (&step.inputs[0], &step.inputs[1], step.cotangent());
     // Gathering clamps its indices, scattering drops what does not fit: the clamped ones serve both.
-    let places = Places::new(operand, indices, &gather.start_index_map, gather.index_vector_axis, &gather.slice_sizes);
+    let positions =
+        SlicePositions::new(operand, indices, &gather.start_index_map, gather.index_vector_axis, &gather.slice_sizes);
     let scatter = Scatter {
         update_window_axes: gather.offset_axes.clone(),
         inserted_window_axes: gather.collapsed_axes.clone(),
@@ -14,7 +15,7 @@ pub(crate) fn gather(gather: &Gather, step: &Step) -> Gradients {
         index_vector_axis: gather.index_vector_axis,
         kind: ScatterKind::Add,
     };
-    vec![Some(operand.zeros_like().scatter(&places.clamped(), ct, scatter)), None]
+    vec![Some(operand.zeros_like().scatter(&positions.clamped(), ct, scatter)), None]
 }
 
 pub(crate) fn scatter(scatter: &Scatter, step: &Step) -> Gradients {
@@ -22,9 +23,14 @@ pub(crate) fn scatter(scatter: &Scatter, step: &Step) -> Gradients {
     let ct = step.cotangent();
     let gather = reading_back(scatter, operand, updates);
     let fits = || {
-        let places =
-            Places::new(operand, indices, &gather.start_index_map, gather.index_vector_axis, &gather.slice_sizes);
-        places.fitting(updates, &scatter.update_window_axes)
+        let positions = SlicePositions::new(
+            operand,
+            indices,
+            &gather.start_index_map,
+            gather.index_vector_axis,
+            &gather.slice_sizes,
+        );
+        positions.fitting(updates, &scatter.update_window_axes)
     };
     let read_back = |from: &Tensor| from.gather(indices, gather.clone());
     let zero = ct.scalar_like(0.0);
@@ -73,23 +79,23 @@ fn numbered(like: &Tensor) -> Tensor {
 }
 
 /// Where windows start in an operand.
-struct Places<'a> {
+struct SlicePositions<'a> {
     indices: &'a Tensor,
     index_vector_axis: usize,
     /// The last start that fits, per component of an index vector.
     last: Vec<f64>,
 }
 
-impl Places<'_> {
+impl SlicePositions<'_> {
     fn new<'a>(
         operand: &Tensor,
         indices: &'a Tensor,
         map: &[usize],
         index_vector_axis: usize,
         sizes: &[usize],
-    ) -> Places<'a> {
+    ) -> SlicePositions<'a> {
         let last = map.iter().map(|&axis| (operand.dims()[axis] - sizes[axis]) as f64).collect();
-        Places { indices, index_vector_axis, last }
+        SlicePositions { indices, index_vector_axis, last }
     }
 
     /// One number per component, in the shape of the indices.

@@ -23,7 +23,7 @@ pub(crate) fn reduce(kind: Reduction, axes: &[usize], step: &Step) -> Gradients 
 }
 
 /// For every element the product of the others. Dividing the whole product would fail at zeros: one zero leaves
-/// only its own place different from 0, two leave none.
+/// only its own position different from 0, two leave none.
 fn product_of_others(x: &Tensor, axes: &[usize], spread: impl Fn(&Tensor) -> Tensor) -> Tensor {
     let (zero, one) = (x.scalar_like(0.0), x.scalar_like(1.0));
     let is_zero = x.equal(&zero);
@@ -34,22 +34,22 @@ fn product_of_others(x: &Tensor, axes: &[usize], spread: impl Fn(&Tensor) -> Ten
     other_zeros.equal(&other_zeros.scalar_like(0.0)).select(&(product / without_zeros), &zero)
 }
 
-/// The cotangent of the value goes to the place that was chosen.
+/// The cotangent of the value goes to the position that was chosen.
 pub(crate) fn arg_reduce(axis: usize, step: &Step) -> Gradients {
     let Some(ct) = &step.cotangents[0] else { return step.nothing() };
     let (x, index) = (&step.inputs[0], &step.outputs[1]);
     let kept: Vec<usize> = (0..x.rank()).filter(|&other| other != axis).collect();
     let spread = |value: &Tensor| value.broadcast_in_dim(x.dims(), &kept);
-    let places = x.trace().iota(x.shape().with_dtype(DType::I32), axis);
-    vec![Some(places.equal(&spread(index)).select(&spread(ct), &ct.scalar_like(0.0)))]
+    let positions = x.trace().iota(x.shape().with_dtype(DType::I32), axis);
+    vec![Some(positions.equal(&spread(index)).select(&spread(ct), &ct.scalar_like(0.0)))]
 }
 
 /// Sorting the positions along with the values tells where each element came from; sorting the cotangents by these
 /// positions puts them back.
 pub(crate) fn sort(axis: usize, descending: bool, step: &Step) -> Gradients {
     let key = &step.inputs[0];
-    let places = key.trace().iota(key.shape().with_dtype(DType::I32), axis);
-    let origins = Tensor::sort(&[key.clone(), places], axis, descending).swap_remove(1);
+    let positions = key.trace().iota(key.shape().with_dtype(DType::I32), axis);
+    let origins = Tensor::sort(&[key.clone(), positions], axis, descending).swap_remove(1);
     let connected: Vec<usize> =
         (0..step.inputs.len()).filter(|&operand| step.wanted[operand] && step.cotangents[operand].is_some()).collect();
     let cotangents = connected.iter().filter_map(|&operand| step.cotangents[operand].clone());

@@ -34,8 +34,8 @@ fn spread_over_tiles(ct: &Tensor, window: &Window, operand: &[usize]) -> Tensor 
     let axes = 0..ct.rank();
     let split: Vec<usize> = axes.clone().flat_map(|axis| [ct.dims()[axis], window.size[axis]]).collect();
     let merged: Vec<usize> = axes.clone().map(|axis| ct.dims()[axis] * window.size[axis]).collect();
-    let places: Vec<usize> = axes.clone().map(|axis| 2 * axis).collect();
-    let spread = ct.broadcast_in_dim(&split, &places).reshape(&merged);
+    let positions: Vec<usize> = axes.clone().map(|axis| 2 * axis).collect();
+    let spread = ct.broadcast_in_dim(&split, &positions).reshape(&merged);
     if merged == operand {
         return spread;
     }
@@ -104,7 +104,7 @@ pub(crate) fn gathered_from_windows(x: &Tensor, source: &Tensor, window: &Window
     taps.unpad(&sum).convert(source.dtype())
 }
 
-/// With respect to the source: each of its elements takes the cotangent at the place it was added to. Where it was
+/// With respect to the source: each of its elements takes the cotangent at the position it was added to. Where it was
 /// added does not change with the operand (almost everywhere), so the operand receives nothing.
 pub(crate) fn select_and_scatter(window: &Window, step: &Step) -> Gradients {
     let (operand, source, ct) = (&step.inputs[0], &step.inputs[1], step.cotangent());
@@ -176,7 +176,7 @@ impl<'a> Taps<'a> {
         padded.slice(&self.offsets[tap], &limits, &self.window.strides)
     }
 
-    /// One tap back in its place of the padded shape, zeros elsewhere.
+    /// One tap back in its position of the padded shape, zeros elsewhere.
     fn put_back(&self, tap: usize, value: &Tensor) -> Tensor {
         let strides = &self.window.strides;
         let low: Vec<i64> = self.offsets[tap].iter().map(|&offset| offset as i64).collect();

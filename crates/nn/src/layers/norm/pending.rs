@@ -8,7 +8,7 @@ use octant_graph::{Binary, DType, Graph, Op, Tensor, ValueId};
 
 /// Images and the batch norm that is still to be applied to them.
 ///
-/// A norm moves and stretches whole channels, so their means and maxima follow from those of the images, the means from
+/// A norm is an affine function of whole channels, so their means and maxima follow from those of the images, the means from
 /// the norm's own statistics; and weights per channel, which attention makes of these, become a part of the norm's factor.
 /// Backward the sums that weights, scale and shift need are then the same two.
 pub struct PendingNorm {
@@ -49,7 +49,7 @@ impl PendingNorm {
     pub fn weighted(&self, weights: &Tensor) -> Tensor {
         let weights = weights.convert(DType::F32).reshape(self.means.dims());
         let (factor, shift) = (&self.norm.factor * &weights, &self.norm.shift * &weights);
-        self.x.stretch(&self.norm.mean, &factor, &shift).reshape(&self.dims)
+        self.x.channel_affine(&self.norm.mean, &factor, &shift).reshape(&self.dims)
     }
 
     fn of_channels(&self, values: &Tensor) -> Tensor {

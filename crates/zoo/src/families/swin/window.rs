@@ -2,7 +2,7 @@
 
 use octant_graph::{AttentionOptions, DType, HostTensor, Shape, Tensor, Trace};
 use octant_nn::layers::Dense;
-use octant_nn::{Border, Scope, init};
+use octant_nn::{Scope, WeightLayout, init};
 
 /// How a map `[n, h, w, c]` falls into windows.
 pub(super) struct Windows {
@@ -56,7 +56,7 @@ impl Windows {
             "relative_position_bias_table",
             &[side * side, heads],
             init::Init::TruncatedNormal { deviation: 0.02, bound: 2.0 },
-            Border::Same,
+            WeightLayout::Same,
         );
         let index = HostTensor::new([area * area], &relative_positions(self.window));
         let index = cx.context().trace().constant(index.expect("one index per pair of pixels"));

@@ -3,7 +3,7 @@
 use super::{Mlp, VisionTransformer};
 use octant_graph::{AttentionOptions, Tensor};
 use octant_nn::layers::{Dense, SelfAttention, dropout, layer_norm, stochastic_depth};
-use octant_nn::{Border, Fans, Init, Scope, init};
+use octant_nn::{Fans, Init, Scope, WeightLayout, init};
 
 impl VisionTransformer {
     /// One layer: attention, then a network at every token, each on a residual branch behind its norm.
@@ -40,7 +40,7 @@ impl VisionTransformer {
     /// A residual branch times its learned scale, where the network has one.
     fn scaled(&self, cx: &Scope, branch: &Tensor) -> Tensor {
         let Some(first) = self.layer_scale else { return branch.clone() };
-        let scale = cx.param("gamma", &[self.width], Init::Constant(first), Border::Same);
+        let scale = cx.param("gamma", &[self.width], Init::Constant(first), WeightLayout::Same);
         branch * scale.convert(branch.dtype())
     }
 
@@ -50,7 +50,7 @@ impl VisionTransformer {
         let (batch, count, per_head) = (tokens.dim(0), tokens.dim(1), self.width / self.heads.max(1));
         let dense = |features| Dense::new(features).init(init::glorot_uniform, init::zeros);
         let bell = Init::TruncatedNormal { deviation: 1.0 / (self.width as f64).sqrt(), bound: 2.0 };
-        let latent = cx.param("latent", &[1, 1, self.width], bell, Border::Same);
+        let latent = cx.param("latent", &[1, 1, self.width], bell, WeightLayout::Same);
         let query = dense(self.width).apply(&cx.at("q"), &latent).reshape(&[1, 1, self.heads, per_head]);
         let query = query.broadcast_to(&[batch, 1, self.heads, per_head]);
         let joint = dense(2 * self.width).apply(&cx.at("kv"), tokens).reshape(&[batch, count, 2, self.heads, per_head]);

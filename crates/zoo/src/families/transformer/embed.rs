@@ -7,7 +7,7 @@
 use super::VisionTransformer;
 use octant_graph::{DType, HostTensor, Shape, Tensor};
 use octant_nn::layers::{Conv2d, Padding};
-use octant_nn::{Border, Fans, Init, Scope, init};
+use octant_nn::{Fans, Init, Scope, WeightLayout, init};
 
 const BELL: Init = Init::Normal { deviation: 0.02 };
 
@@ -22,7 +22,7 @@ impl VisionTransformer {
         let mut front = Vec::new();
         for (name, count) in self.prefix() {
             let init = if name == self.names.class_token { init::ZEROS } else { BELL };
-            let tokens = cx.param(name, &[1, count, self.width], init, Border::Same).convert(patches.dtype());
+            let tokens = cx.param(name, &[1, count, self.width], init, WeightLayout::Same).convert(patches.dtype());
             front.push(tokens.broadcast_to(&[batch, count, self.width]));
         }
         let joined = |patches: Tensor| match front.is_empty() {
@@ -44,7 +44,7 @@ impl VisionTransformer {
         };
         let [scope, name] = self.names.positions;
         let kept = [1, in_front + self.grid * self.grid, self.width];
-        let positions = cx.at(scope).param(name, &kept, BELL, Border::Same);
+        let positions = cx.at(scope).param(name, &kept, BELL, WeightLayout::Same);
         if (height, width) == (self.grid, self.grid) {
             return positions;
         }
@@ -107,6 +107,35 @@ fn patch_init(fans: Fans) -> Init {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use octant_graph::Trace;
+    use octant_graph::evaluate::evaluate;
+
+    /// Against figures of `golden/positions.py`.
+    #[test]
+    fn interpolated_positions_equal_those_of_timm() {
+        const FEATURES: usize = 3;
+        let lines: Vec<&str> = include_str!("../../../golden/figures/positions.txt").lines().collect();
+        assert_eq!(lines.len(), 5);
+        for line in lines {
+            let (sizes, expected): (Vec<&str>, Vec<&str>) = {
+                let words: Vec<&str> = line.split(' ').collect();
+                (words[..3].to_vec(), words[3..].to_vec())
+            };
+            let sizes: Vec<usize> = sizes.iter().map(|size| size.parse().unwrap()).collect();
+            let [grid, height, width] = [0, 1, 2].map(|index| sizes[index]);
+            let shape = Shape::new(DType::F32, [1, grid * grid, FEATURES]);
+            let given: Vec<f64> = (0..shape.elements()).map(|index| (1.0 + 0.37 * index as f64).sin()).collect();
+            let trace = Trace::new();
+            let made = resampled(&trace.input("x", shape.clone()), grid, [height, width]);
+            let graph = trace.finish(&[made]).unwrap();
+            let made = evaluate(&graph, &[HostTensor::from_f64s(shape, &given).unwrap()]).unwrap()[0].to_f64s();
+            assert_eq!(made.len(), height * width * FEATURES);
+            for (index, (found, expected)) in made.iter().step_by(7).zip(&expected).enumerate() {
+                let off = (found - expected.parse::<f64>().unwrap()).abs();
+                assert!(off < 1e-5, "{grid} to {height}×{width}, {index}: {off:.1e}");
+            }
+        }
+    }
 
     #[test]
     fn weights_of_an_interpolation_sum_to_one_and_keep_an_unchanged_axis() {

@@ -4,7 +4,7 @@ use super::STRIDES;
 use super::blocks::{conv, conv_norm, pointwise};
 use octant_graph::{DType, Tensor};
 use octant_nn::layers::Conv2d;
-use octant_nn::{Border, Init, Scope};
+use octant_nn::{Init, Scope, WeightLayout};
 
 /// How the tower of class scores is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,5 +104,5 @@ impl ClassTower {
 /// The last 1×1 convolution, whose bias starts at one value, in f32.
 pub(in super::super) fn output(cx: &Scope, x: &Tensor, features: usize, bias: f64) -> Tensor {
     let y = Conv2d::new(features, 1).bias(false).apply(cx, x).convert(DType::F32);
-    y + cx.param("bias", &[features], Init::Constant(bias), Border::Same)
+    y + cx.param("bias", &[features], Init::Constant(bias), WeightLayout::Same)
 }

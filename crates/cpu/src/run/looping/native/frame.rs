@@ -113,7 +113,7 @@ impl Compiler<'_> {
         for (index, store) in body.stores.iter().enumerate().filter(|&(index, _)| self.share.writes[index].is_some()) {
             let operand = body.loads.len() + index;
             match store.to.dtype {
-                DType::Bool => self.store_truths(store.from, operand),
+                DType::Bool => self.store_bools(store.from, operand),
                 DType::BF16 => self.store_halves(store.from, operand, self.streams(index)),
                 _ => {
                     let value = self.vector(store.from);
@@ -142,7 +142,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn store_truths(&mut self, from: Register, operand: usize) {
+    fn store_bools(&mut self, from: Register, operand: usize) {
         let (mask, bytes) = (self.mask(from).expect("it was computed or loaded"), self.temporary());
         self.machine.emit_or_zero(machine::BROADCAST, mask, bytes, 0, Operand::Constant(1));
         let memory = self.memory(operand, 1);

@@ -14,7 +14,7 @@ const LANES: usize = 16;
 /// Where every byte of a register comes from, counted from the first byte that is loaded.
 #[derive(Clone, PartialEq)]
 #[repr(align(64))]
-struct Places([u8; WIDTH]);
+struct LaneOrder([u8; WIDTH]);
 
 /// Four taps of one group of outputs.
 #[repr(C, align(64))]
@@ -31,12 +31,12 @@ struct Step {
 /// The weights of a whole axis, made ready once per image.
 pub(in super::super) struct HorizontalPass {
     steps: Vec<Step>,
-    positions: Vec<Places>,
+    positions: Vec<LaneOrder>,
     steps_per_group: usize,
     /// Bytes of the result that a group makes.
     group_bytes: usize,
     /// Where the bytes of a row come from in four rows' sums: closes the gap of three-channel pixels.
-    order: Places,
+    order: LaneOrder,
     source_stride: usize,
     target_stride: usize,
 }
@@ -174,8 +174,8 @@ impl HorizontalPass {
 
 /// Four rows of sums, packed, have the first four values of every row first, then the next four: rows are put together
 /// again, and pixels of three channels lose their fourth value.
-fn order(channels: usize) -> Places {
-    let mut order = Places([0; WIDTH]);
+fn order(channels: usize) -> LaneOrder {
+    let mut order = LaneOrder([0; WIDTH]);
     for row in 0..BLOCK {
         for position in 0..LANES {
             let value = if channels == 3 { position / 3 * 4 + position % 3 } else { position };
@@ -198,12 +198,12 @@ fn step(
     channels: usize,
     outputs: &[usize],
     begin: usize,
-    known: &mut Vec<Places>,
+    known: &mut Vec<LaneOrder>,
 ) -> Option<Step> {
     let taps = rows.taps();
     let first = outputs.iter().map(|&output| rows.start(output) + begin).min()?;
     let first = first.min(rows.input() - 1) * channels;
-    let mut positions = Places([0; WIDTH]);
+    let mut positions = LaneOrder([0; WIDTH]);
     let mut packed = [[0; WIDTH]; DIGITS];
     for (number, &output) in outputs.iter().enumerate() {
         for tap in begin..(begin + QUAD).min(taps) {

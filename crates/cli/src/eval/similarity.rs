@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Sums over all pairs of images.
 #[derive(Default)]
-struct Likeness {
+struct Similarity {
     squared: f64,
     absolute: f64,
     values: f64,
@@ -23,7 +23,7 @@ struct Likeness {
     pairs: f64,
 }
 
-impl Likeness {
+impl Similarity {
     fn observe(&mut self, made: &Values, wanted: &Values, range: f64) -> Result<()> {
         let errors = made.values.iter().zip(&wanted.values).map(|(made, wanted)| made - wanted);
         for error in errors {
@@ -116,7 +116,7 @@ pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bo
     let pairs = pairs(made, wanted)?;
     let dtype = read_image(&pairs[0].0, &DecodeOptions::default())?.dtype();
     let range = range.unwrap_or_else(|| usual_range(dtype));
-    let mut likeness = Likeness::default();
+    let mut similarity = Similarity::default();
     let (mut least, mut largest) = (f64::MAX, f64::MIN);
     for (made, wanted) in &pairs {
         let [first, second] = [read(made)?, read(wanted)?];
@@ -124,15 +124,15 @@ pub(super) fn run(made: &Path, wanted: &Path, range: Option<f64>, as_objects: bo
             let ([h, w, c], [height, width, channels]) = (first.dims, second.dims);
             bail!("{} is {h}×{w}×{c}, {} {height}×{width}×{channels}", made.display(), wanted.display());
         }
-        likeness.observe(&first, &second, range).with_context(|| made.display().to_string())?;
+        similarity.observe(&first, &second, range).with_context(|| made.display().to_string())?;
         for value in first.values.iter().chain(&second.values) {
             (least, largest) = (least.min(*value), largest.max(*value));
         }
     }
-    let metrics = likeness.metrics(range);
+    let metrics = similarity.metrics(range);
     let mut remarks: Vec<String> = images::range_warning(least, largest, range).into_iter().collect();
     remarks.extend(values::scale_warning(metrics[0].1, metrics[1].1));
-    if likeness.squared == 0.0 {
+    if similarity.squared == 0.0 {
         remarks.push("the images are the same: their PSNR is infinite, which JSON writes as null".to_string());
     }
     if as_objects {

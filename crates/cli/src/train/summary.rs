@@ -123,7 +123,7 @@ pub(super) fn finish(
     let kept = if progress.best.is_some() { "best" } else { "last" };
     let weights = path.join("checkpoints").join(kept).join("model.safetensors");
     let charts = plots::write(path, summary, data.valid.class_names(), &best)?;
-    let next = next(recipe, &arguments.recipe, path, summary);
+    let next = next(recipe, path, summary);
     if arguments.json {
         Json::line(json!({
             "event": event, "metrics": as_json(&progress.metrics), "run": path, "weights": weights,
@@ -167,7 +167,7 @@ fn mistakes(confusion: &Confusion, names: &[String]) -> String {
 }
 
 /// Commands that make sense now, each with its reason.
-fn next(recipe: &Recipe, typed: &str, path: &Path, summary: &Summary) -> Vec<(String, String)> {
+fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)> {
     let run = shell(path);
     let progress = &summary.progress;
     let mut next = Vec::new();
@@ -190,14 +190,12 @@ fn next(recipe: &Recipe, typed: &str, path: &Path, summary: &Summary) -> Vec<(St
             let longer = format!("octant train {run} --burn-epochs {}", 2 * burned);
             add(longer, "the last epoch was the best: it still learns");
         }
-        Some(best) if best.epoch * 3 < progress.epoch * 2 && ran > 0 => {
-            let data = recipe.data.dir.as_ref().map(|dir| format!(" --data {}", shell(dir))).unwrap_or_default();
-            // What was typed, unless that was the run itself: the recipe as it was finally used lies in it.
-            let is_run = Path::new(typed).join("config.toml").is_file();
-            let from =
-                if is_run { shell(&path.join("config.toml")) } else { format!("{}{data}", shell(Path::new(typed))) };
+        // A few epochs say nothing about learning by heart.
+        Some(best) if best.epoch * 3 < progress.epoch * 2 && ran > 5 => {
+            // The recipe as it was used, with everything that was typed.
+            let used = shell(&path.join("config.toml"));
             add(
-                format!("octant train {from} --weight-decay 1e-4 --patience {} --fresh", (ran / 5).max(3)),
+                format!("octant train {used} --weight-decay 1e-4 --patience {} --fresh", (ran / 5).max(3)),
                 "it was best long before the end: decay, more augmentation or an early stop may help",
             );
         }

@@ -29,7 +29,7 @@ pub fn element(tensor: &HostTensor, position: usize) -> &[u8] {
     &tensor.bytes()[position * size..][..size]
 }
 
-/// A tensor whose elements are still being put in place.
+/// A tensor whose elements are still being put in position.
 pub struct Canvas {
     shape: Shape,
     bytes: AlignedBytes,

@@ -57,7 +57,7 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
             }
         }
     }
-    let attention = GpuAttention::CuDnn { repeatable: true };
+    let attention = GpuAttention::CuDnn { repeatable: false };
     let target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
     let mut found = Vec::new();
     called(&prepare(graph, &[], &target), &mut found);

@@ -91,11 +91,31 @@ fn upright(image: &Image<u8>, back: &Projection, output: &mut Image<u8>, fill: u
     for row in 0..output.height() {
         let Some(y) = Tap::new(m[1][1] * row as f64 + m[1][2], image.height()) else { continue };
         let rows = y.index.map(|row| row.map(|row| image.row(row)));
+        let inside = match rows {
+            [Some(upper), Some(lower)] if channels == 3 => Some((upper, lower)),
+            _ => None,
+        };
         for (pixel, x) in output.row_mut(row).chunks_exact_mut(channels).zip(&columns) {
-            if let Some(x) = x {
+            let Some(x) = x else { continue };
+            if let (Some((upper, lower)), [Some(first), Some(_)]) = (inside, x.index) {
+                blend_inside(pixel, [&upper[3 * first..][..6], &lower[3 * first..][..6]], x.share, y.share);
+            } else {
                 blend(pixel, rows, *x, y.share, channels, fill);
             }
         }
+    }
+}
+
+/// The weighted mean of four pixels of three channels that all exist: two neighbors in each of two rows.
+#[inline]
+fn blend_inside(pixel: &mut [u8], [upper, lower]: [&[u8]; 2], share_x: f32, share_y: f32) {
+    for channel in 0..3 {
+        let along = |row: &[u8]| {
+            let (first, second) = (f32::from(row[channel]), f32::from(row[channel + 3]));
+            first + share_x * (second - first)
+        };
+        let (upper, lower) = (along(upper), along(lower));
+        pixel[channel] = (upper + share_y * (lower - upper) + 0.5) as u8;
     }
 }
 

@@ -171,7 +171,7 @@ fn attention_by_cudnn() -> Program {
     let loss = result.convert(DType::F32).square().sum_all();
     let gradients = trace.gradients(&loss, &[joint]);
     let graph = trace.finish(&gradients).unwrap();
-    let attention = GpuAttention::CuDnn { repeatable: true };
+    let attention = GpuAttention::CuDnn { repeatable: false };
     let target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
     Program::new("attention", octant_cuda::prepare(&graph, &[], &target))
 }
@@ -199,5 +199,5 @@ fn cudnn_is_called_in_the_words_of_xla() {
         assert_eq!(attention["intermediate_tensor_shape"]["dimensions"], serde_json::json!(["2", "12", "197", "197"]));
         assert_eq!(attention["mask_type"], "NO_MASK");
     }
-    assert!(calls[1].contains("force_deterministic\\22: true") && calls[1].contains("bmm2_grad_gemm2"), "{}", calls[1]);
+    assert!(calls[1].contains("bmm2_grad_gemm2"), "{}", calls[1]);
 }

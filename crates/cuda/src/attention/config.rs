@@ -31,14 +31,14 @@ const BACKWARD: [Product; 4] = [
 ];
 
 pub fn forward(kernel: &AttentionKernel) -> String {
-    config(kernel, &FORWARD, false)
+    config(kernel, &FORWARD)
 }
 
-pub fn backward(kernel: &AttentionKernel, repeatable: bool) -> String {
-    config(kernel, &BACKWARD, repeatable)
+pub fn backward(kernel: &AttentionKernel) -> String {
+    config(kernel, &BACKWARD)
 }
 
-fn config(kernel: &AttentionKernel, products: &[Product], repeatable: bool) -> String {
+fn config(kernel: &AttentionKernel, products: &[Product]) -> String {
     let element = if kernel.dtype == DType::F16 { "F16" } else { "BF16" };
     let mask = if kernel.causal { "CAUSAL" } else { "NO_MASK" };
     let scores = numbers(&[kernel.batch, kernel.heads, kernel.queries, kernel.keys]);
@@ -46,7 +46,7 @@ fn config(kernel: &AttentionKernel, products: &[Product], repeatable: bool) -> S
     let layout = r#"{"minor_to_major": ["3", "2", "1", "0"], "element_size_in_bits": "0", "memory_space": "0"}"#;
     let algorithm = r#"{"algo_id": "0", "math_type": "TENSOR_OP_MATH", "tuning_knobs": {"17": "1", "24": "0"}, "is_cudnn_frontend": true, "workspace_size": "0"}"#;
     format!(
-        r#"{{"operation_queue_id": "0", "cudnn_fmha_backend_config": {{"algorithm": {algorithm}, "fmha_scale": {scale}, "intermediate_tensor_shape": {{"element_type": "{element}", "dimensions": {scores}, "layout": {layout}, "is_dynamic_dimension": [false, false, false, false]}}, "is_flash_attention": true, "mask_type": "{mask}", "force_deterministic": {repeatable}, {products}"dropout_rate": 0.0, "seed": 42, "sliding_window_length": 0, "max_seg_per_batch": 1, "is_paged_attention": false}}}}"#,
+        r#"{{"operation_queue_id": "0", "cudnn_fmha_backend_config": {{"algorithm": {algorithm}, "fmha_scale": {scale}, "intermediate_tensor_shape": {{"element_type": "{element}", "dimensions": {scores}, "layout": {layout}, "is_dynamic_dimension": [false, false, false, false]}}, "is_flash_attention": true, "mask_type": "{mask}", {products}"dropout_rate": 0.0, "seed": 42, "sliding_window_length": 0, "max_seg_per_batch": 1, "is_paged_attention": false}}}}"#,
         scale = kernel.scale,
     )
 }

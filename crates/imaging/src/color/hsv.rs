@@ -8,34 +8,50 @@ pub fn shift_hsv(image: &mut Image<u8>, hue: f32, saturation: f32, value: f32) {
         image.values_mut().iter_mut().for_each(|level| *level = (f32::from(*level) * value).min(255.0) as u8);
         return;
     }
-    let turn = hue * 6.0;
-    for pixel in image.values_mut().as_chunks_mut::<3>().0 {
-        *pixel = shifted(*pixel, turn, saturation, value);
+    let turn = (hue * 6.0).rem_euclid(6.0);
+    for block in image.values_mut().as_chunks_mut::<3>().0.chunks_mut(BLOCK) {
+        let mut planes = [[0.0; BLOCK]; 3];
+        for (index, pixel) in block.iter().enumerate() {
+            planes.iter_mut().zip(pixel).for_each(|(plane, &level)| plane[index] = f32::from(level));
+        }
+        shift(&mut planes, turn, saturation, value);
+        for (index, pixel) in block.iter_mut().enumerate() {
+            // Between 0.5 and 255.5.
+            pixel.iter_mut().zip(&planes).for_each(|(level, plane)| *level = plane[index] as i32 as u8);
+        }
     }
 }
 
-/// `turn` is in sixths of the circle.
+/// Pixels that are computed together, channel by channel, so that the compiler can use vectors.
+const BLOCK: usize = 64;
+
+/// `turn` is in sixths of the circle, from 0 to 6. The results are half a level too large, to be cut off.
+fn shift([red, green, blue]: &mut [[f32; BLOCK]; 3], turn: f32, saturation: f32, value: f32) {
+    for ((r, g), b) in red.iter_mut().zip(green).zip(blue) {
+        let largest = r.max(*g).max(*b);
+        let range = largest - r.min(*g).min(*b);
+        let is_red = *r == largest;
+        let is_green = *g == largest;
+        let (start, difference) = if is_green { (2.0, *b - *r) } else { (4.0, *r - *g) };
+        let (start, difference) = if is_red { (0.0, *g - *b) } else { (start, difference) };
+        // From −1 to 11.
+        let hue = start + difference / range.max(1e-6) + turn;
+        let hue = wrapped(if hue < 0.0 { hue + 6.0 } else { hue });
+        let share = (range / largest.max(1e-6) * saturation).clamp(0.0, 1.0);
+        let bright = (largest * value).min(255.0);
+        // Each channel is bright less a part that depends on how far its own sector is away.
+        let channel = |start: f32| {
+            let k = wrapped(start + hue);
+            bright - bright * share * k.min(4.0 - k).clamp(0.0, 1.0) + 0.5
+        };
+        (*r, *g, *b) = (channel(5.0), channel(3.0), channel(1.0));
+    }
+}
+
+/// From 0 to 12 sixths of the circle to 0 to 6.
 #[inline]
-fn shifted(pixel: [u8; 3], turn: f32, saturation: f32, value: f32) -> [u8; 3] {
-    let [r, g, b] = pixel.map(f32::from);
-    let largest = r.max(g).max(b);
-    let range = largest - r.min(g).min(b);
-    let safe = range.max(1e-6);
-    let hue = match () {
-        () if r == largest => (g - b) / safe,
-        () if g == largest => 2.0 + (b - r) / safe,
-        () => 4.0 + (r - g) / safe,
-    };
-    let hue = (hue + turn).rem_euclid(6.0);
-    let share = (range / largest.max(1e-6) * saturation).clamp(0.0, 1.0);
-    let bright = (largest * value).min(255.0);
-    // Each channel is bright less a part that depends on how far its own sector is away.
-    let channel = |start: f32| {
-        let k = (start + hue).rem_euclid(6.0);
-        let part = k.min(4.0 - k).clamp(0.0, 1.0);
-        (bright - bright * share * part + 0.5) as u8
-    };
-    [channel(5.0), channel(3.0), channel(1.0)]
+fn wrapped(sixths: f32) -> f32 {
+    if sixths >= 6.0 { sixths - 6.0 } else { sixths }
 }
 
 #[cfg(test)]

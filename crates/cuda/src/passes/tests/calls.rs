@@ -12,7 +12,7 @@ pub const TARGET: Target = Target {
     gpu: GpuFacts::H200,
     kernels: true,
     fast_products: true,
-    attention: GpuAttention::CuDnn { repeatable: true },
+    attention: GpuAttention::CuDnn { repeatable: false },
 };
 /// A GPU that small layers fill, so that what they become can be evaluated here.
 pub const SMALL: Target = Target { gpu: GpuFacts { multiprocessors: 1, ..GpuFacts::H200 }, ..TARGET };

@@ -13,12 +13,12 @@
 mod blur;
 mod geometry;
 mod levels;
+mod mix;
 mod resize;
 
 pub use blur::blur;
 pub use geometry::{crop, crop_each, erase, flip_horizontally, flip_vertically, mirror_where};
-pub use levels::normalize;
-pub use levels::{cutmix, mixup};
+pub use mix::{cutmix, mixup, normalize};
 pub use resize::resize;
 
 /// How far results in bf16 may be from those in f32, as a share of the full range. A value is rounded to eight bits at

@@ -7,6 +7,7 @@
 
 mod board;
 mod estimate;
+mod kept;
 mod processes;
 pub(crate) mod search;
 mod steps;

@@ -96,7 +96,6 @@ fn attributes(op: &Op) -> String {
             scatter.scatter_axes,
             scatter.index_vector_axis
         ),
-        Op::Sort { axis, descending } => format!("axis={axis}{}", if *descending { " descending" } else { "" }),
         Op::While { bound, .. } => bound.map_or(String::new(), |bound| format!("bound={bound}")),
         Op::If { .. } => String::new(),
         Op::Call { recompute, kernel, .. } => {
@@ -104,7 +103,15 @@ fn attributes(op: &Op) -> String {
             let words = recompute.then(|| "recompute".to_string()).into_iter().chain(kernel);
             words.collect::<Vec<_>>().join(" ")
         }
+        op => fields(op),
     }
+}
+
+/// `axis: 1, descending: false`: the fields of an operation that has no shorter form.
+fn fields(op: &Op) -> String {
+    let text = format!("{op:?}");
+    let inner = text.split_once(['{', '(']).map_or("", |(_, rest)| rest);
+    inner.trim().trim_end_matches(['}', ')']).trim().to_string()
 }
 
 fn constant(tensor: &HostTensor) -> String {

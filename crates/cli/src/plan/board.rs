@@ -1,7 +1,7 @@
 //! What one board would do.
 
 use super::Arguments;
-use super::estimate::{command, keep};
+use super::kept::{command, keep};
 use super::search::{Search, Size};
 use super::steps::Steps;
 use super::turns::{Answer, Turns};

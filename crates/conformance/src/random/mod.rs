@@ -1,6 +1,6 @@
 //! Randomly generated graphs, compared with the reference evaluator and shrunk when they fail.
 //!
-//! A [`Recipe`] is a list of numbers. [`growth`] turns *any* list into a well-typed graph, so a recipe can be shrunk
+//! A `Recipe` is a list of numbers. `growth` turns *any* list into a well-typed graph, so a recipe can be shrunk
 //! number by number and step by step, and what is left is the smallest graph that still fails. While it grows a graph it
 //! keeps track of how far rounding can carry every value, so the comparison is as strict as the graph allows.
 

@@ -40,7 +40,7 @@ pub trait Vector: Copy + 'static {
     /// See the trait.
     unsafe fn store_first(self, to: *mut f32, count: usize);
     /// Writes `LANES` numbers past the caches, where the machine can: for what is read much later. `to` is a multiple of 64;
-    /// [`super::finish_streams`] comes before another thread reads them.
+    /// `finish_streams` comes before another thread reads them.
     ///
     /// # Safety
     /// See the trait.

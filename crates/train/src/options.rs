@@ -150,7 +150,7 @@ pub fn parsed(text: &str) -> Value {
     value.unwrap_or_else(|| Value::String(text.into()))
 }
 
-/// Declares a struct of options; see [`options`](crate::options). A key is written `name: Type = default, attribute(…);`,
+/// Declares a struct of options; see [`options`](mod@crate::options). A key is written `name: Type = default, attribute(…);`,
 /// where the attributes are methods of [`OptionSpec`]. Structs whose keys lie in the same table come first, in brackets.
 #[macro_export]
 macro_rules! options {

@@ -146,7 +146,7 @@ impl Tensor {
         self.trace().emit_one(Op::Bitcast(dtype), &[self])
     }
 
-    /// Uniform random words from this key (u32[2]).
+    /// Uniform random words from this key (`u32[2]`).
     pub fn random_bits(&self, dims: &[usize]) -> Tensor {
         self.trace().emit_one(Op::RandomBits { dims: dims.to_vec() }, &[self])
     }

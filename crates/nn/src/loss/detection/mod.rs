@@ -1,11 +1,11 @@
 //! Losses of detectors without anchor boxes: every cell of the feature maps may answer for one object.
 //!
 //! Which cell answers for which object is decided inside the graph from the network's own answers: the task-aligned
-//! assignment of TOOD (Feng et al., 2021) in [`aligned`], the simplified optimal transport of YOLOX (Ge et al., 2021) in
-//! [`transport`]. Shapes never depend on how many objects there are: their boxes are padded to the same number per image,
+//! assignment of TOOD (Feng et al., 2021) in `aligned`, the simplified optimal transport of YOLOX (Ge et al., 2021) in
+//! `transport`. Shapes never depend on how many objects there are: their boxes are padded to the same number per image,
 //! and a mask says which ones exist. Assignments have no gradient.
 //!
-//! Start reading at [`Cells`] and [`Truth`], then [`aligned`].
+//! Start reading at [`Cells`] and [`Truth`], then `aligned`.
 
 mod aligned;
 mod assign;

@@ -21,10 +21,10 @@ fn detect() -> Detect {
 fn batch(number: u64, boxes: usize) -> Batch {
     let (mut corners, mut classes) = (vec![0f32; 2 * 64 * 4], vec![-1i32; 2 * 64]);
     for row in 0..2 {
-        for place in 0..boxes {
-            let (x, y) = ((place * 7 % 40) as f32, (place * 5 % 36) as f32);
-            corners[(row * 64 + place) * 4..][..4].copy_from_slice(&[x, y, x + 20.0, y + 24.0]);
-            classes[row * 64 + place] = (place % 10) as i32;
+        for slot in 0..boxes {
+            let (x, y) = ((slot * 7 % 40) as f32, (slot * 5 % 36) as f32);
+            corners[(row * 64 + slot) * 4..][..4].copy_from_slice(&[x, y, x + 20.0, y + 24.0]);
+            classes[row * 64 + slot] = (slot % 10) as i32;
         }
     }
     let pixels: Vec<u8> = (0..2 * SIDE * SIDE * 3).map(|i| ((i as u64 * 2654435761) >> 7) as u8).collect();

@@ -88,7 +88,7 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
     Ok(())
 }
 
-/// How many classes are told apart; models without a head of their own get one.
+/// How many classes a model distinguishes; models without a head of their own get one.
 fn classes(entry: &Entry) -> usize {
     const WITHOUT_HEAD: usize = 1000;
     if entry.classes == 0 { WITHOUT_HEAD } else { entry.classes }
@@ -261,7 +261,7 @@ fn show(
 }
 
 /// Places for boxes, as detectors have them where no data set says otherwise.
-const PLACES: usize = 128;
+const SLOTS: usize = 128;
 
 /// A batch of noise with targets of the model's kind.
 fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry) -> Batch {
@@ -288,9 +288,9 @@ fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry)
         Task::Detect => {
             // A few boxes per image, which cover the left half.
             let corners = |place: usize| [0.0, 0.0, (width / 2) as f32 / (place + 1) as f32, height as f32];
-            let boxes: Vec<f32> = (0..count * PLACES).flat_map(|i| corners(i % PLACES)).collect();
-            let classes: Vec<i32> = (0..count * PLACES).map(|i| if i % PLACES < 8 { 0 } else { -1 }).collect();
-            let (corners, classes) = (tensor(&[count, PLACES, 4], &boxes), tensor(&[count, PLACES], &classes));
+            let boxes: Vec<f32> = (0..count * SLOTS).flat_map(|i| corners(i % SLOTS)).collect();
+            let classes: Vec<i32> = (0..count * SLOTS).map(|i| if i % SLOTS < 8 { 0 } else { -1 }).collect();
+            let (corners, classes) = (tensor(&[count, SLOTS, 4], &boxes), tensor(&[count, SLOTS], &classes));
             Targets::Boxes { corners, classes, judged: Vec::new() }
         }
     };

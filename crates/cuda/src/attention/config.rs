@@ -1,4 +1,4 @@
-//! What XLA is told about a call of cuDNN's attention: the JSON form of its `CudnnfMHABackendConfig`.
+//! The `backend_config` of a call to cuDNN's attention, the JSON form of its `CudnnfMHABackendConfig`.
 //!
 //! XLA builds cuDNN's graph from it when it compiles the program. Algorithm and workspace are placeholders that it fills in.
 

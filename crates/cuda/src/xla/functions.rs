@@ -9,7 +9,7 @@ use octant_graph::{Graph, GraphBuilder, Node, Op, Uses, ValueId};
 use std::collections::HashMap;
 
 /// What is smaller than this many bytes is left to the compiler.
-const LEAST_BYTES: usize = 1 << 20;
+const MIN_BYTES: usize = 1 << 20;
 
 /// The same graph, where element-wise operations that come after later products have functions computed again from the array
 /// in memory that these follow from.
@@ -73,7 +73,7 @@ impl Chains {
     }
 
     fn add(&mut self, graph: &Graph, node: &Node, output: ValueId) {
-        let is_large = graph.shape(output).bytes() >= LEAST_BYTES;
+        let is_large = graph.shape(output).bytes() >= MIN_BYTES;
         if !is_elementwise(&node.op) {
             self.roots[output.index()] = is_large.then_some(output);
             return;

@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// What is smaller than this many bytes is left to the compiler.
-const LEAST_BYTES: usize = 1 << 20;
+const MIN_BYTES: usize = 1 << 20;
 
 /// Reductions of one layer over operands of one shape, which become one kernel and read what they need once.
 type Layer = (Arc<str>, Vec<usize>);
@@ -75,7 +75,7 @@ impl<'g> Traffic<'g> {
         let Op::Reduce { axes, .. } = &node.op else { return None };
         let shape = self.graph.shape(node.inputs[0]);
         let keeps_channels = axes.iter().all(|axis| axis + 1 < shape.rank());
-        let fits = keeps_channels && shape.bytes() >= LEAST_BYTES && !self.is_stored(node.inputs[0]);
+        let fits = keeps_channels && shape.bytes() >= MIN_BYTES && !self.is_stored(node.inputs[0]);
         fits.then(|| (node.path.clone(), shape.dims().to_vec()))
     }
 
@@ -228,7 +228,7 @@ impl Copies<'_> {
         let graph = self.graph;
         let node = graph.producer(value);
         let is_parameter = matches!(node.op, Op::Parameter { .. });
-        let made = if is_parameter && graph.shape(value).bytes() < LEAST_BYTES {
+        let made = if is_parameter && graph.shape(value).bytes() < MIN_BYTES {
             self.hold(value)
         } else if leaves.contains(&value) {
             self.made[&value]

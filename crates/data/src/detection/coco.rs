@@ -127,7 +127,7 @@ fn object(
     Ok((*image, JudgedBox { class: *class, corners: [x, y, x + width, y + height], area, crowd }))
 }
 
-/// What is learned of an object: boxes may hang over the border by a part of a pixel.
+/// What is learned of an object: boxes may reach over the edge of the image by a part of a pixel.
 fn learned(object: &JudgedBox, image: &Described, classes: usize) -> Result<RelativeBox, String> {
     let sides = [image.width, image.height];
     let corners = std::array::from_fn(|index| (object.corners[index] / sides[index % 2]).clamp(0.0, 1.0));

@@ -50,7 +50,7 @@ pub fn dead_code(graph: &Graph) -> Graph {
 }
 
 /// Constants of more elements than this are not made: the program would grow more than the work shrinks.
-const GREATEST: usize = 1024;
+const MAX_ELEMENTS: usize = 1024;
 
 /// Computes small operations on constants now.
 pub fn fold_constants(graph: &Graph) -> Graph {
@@ -65,7 +65,7 @@ pub fn fold_constants(graph: &Graph) -> Graph {
 }
 
 fn fold(graph: &Graph, builder: &GraphBuilder, node: &Node, operands: &[ValueId]) -> Option<Vec<HostTensor>> {
-    let small = node.outputs.iter().all(|&output| graph.shape(output).elements() <= GREATEST);
+    let small = node.outputs.iter().all(|&output| graph.shape(output).elements() <= MAX_ELEMENTS);
     if !small || !foldable(&node.op) {
         return None;
     }
@@ -73,7 +73,7 @@ fn fold(graph: &Graph, builder: &GraphBuilder, node: &Node, operands: &[ValueId]
         .iter()
         .map(|&operand| {
             let Op::Constant(tensor) = &builder.graph().producer(operand).op else { return None };
-            (tensor.shape().elements() <= GREATEST).then(|| tensor.clone())
+            (tensor.shape().elements() <= MAX_ELEMENTS).then(|| tensor.clone())
         })
         .collect();
     let mut single = GraphBuilder::new();

@@ -36,28 +36,28 @@ vectorized! {
         });
         for strip in pixels.chunks_mut(STRIP) {
             let mut planes = [[0.0f32; STRIP]; 3];
-            for (place, pixel) in strip.iter().enumerate() {
-                (0..3).for_each(|channel| planes[channel][place] = pixel[channel] as f32);
+            for (lane, pixel) in strip.iter().enumerate() {
+                (0..3).for_each(|channel| planes[channel][lane] = pixel[channel] as f32);
             }
             let (mut hues, mut saturations, mut values) = ([0i32; STRIP], [0.0f32; STRIP], [0.0f32; STRIP]);
-            for place in 0..STRIP {
-                let rgb = [planes[0][place], planes[1][place], planes[2][place]];
-                (hues[place], saturations[place], values[place]) = to_hsv(rgb);
+            for lane in 0..STRIP {
+                let rgb = [planes[0][lane], planes[1][lane], planes[2][lane]];
+                (hues[lane], saturations[lane], values[lane]) = to_hsv(rgb);
             }
             let (mut sectors, mut parts) = ([0u8; STRIP], [0.0f32; STRIP]);
-            for place in 0..STRIP {
-                (sectors[place], parts[place]) = positions[(hues[place] as u8).wrapping_add(steps) as usize];
+            for lane in 0..STRIP {
+                (sectors[lane], parts[lane]) = positions[(hues[lane] as u8).wrapping_add(steps) as usize];
             }
             let mut levels = [[0u8; STRIP]; 4];
-            for place in 0..STRIP {
-                let (value, share) = (values[place], saturations[place]);
-                levels[0][place] = truncated(value as f64) as u8;
-                levels[1][place] = level(value, share);
-                levels[2][place] = level(value, share * parts[place]);
-                levels[3][place] = level(value, share * (1.0 - parts[place]));
+            for lane in 0..STRIP {
+                let (value, share) = (values[lane], saturations[lane]);
+                levels[0][lane] = truncated(value as f64) as u8;
+                levels[1][lane] = level(value, share);
+                levels[2][lane] = level(value, share * parts[lane]);
+                levels[3][lane] = level(value, share * (1.0 - parts[lane]));
             }
-            for (place, pixel) in strip.iter_mut().enumerate() {
-                *pixel = CHANNELS[sectors[place] as usize].map(|channel| levels[channel as usize & 3][place]);
+            for (lane, pixel) in strip.iter_mut().enumerate() {
+                *pixel = CHANNELS[sectors[lane] as usize].map(|channel| levels[channel as usize & 3][lane]);
             }
         }
     }

@@ -65,11 +65,11 @@ impl Observer for BoxWatcher {
                 self.observe_in_file(image, found, side);
                 continue;
             }
-            let objects = (row * listed..(row + 1) * listed).filter(|&place| classes[place] >= 0);
-            let truth = objects.map(|place| {
-                let corner = |index: usize| f64::from(corners[4 * place + index]);
+            let objects = (row * listed..(row + 1) * listed).filter(|&slot| classes[slot] >= 0);
+            let truth = objects.map(|slot| {
+                let corner = |index: usize| f64::from(corners[4 * slot + index]);
                 let rectangle = Rectangle::of_corners([corner(0), corner(1), corner(2), corner(3)]);
-                TrueBox::new(classes[place] as usize, rectangle)
+                TrueBox::new(classes[slot] as usize, rectangle)
             });
             self.scores.observe(truth.collect(), found);
         }

@@ -91,8 +91,8 @@ impl Runner<'_, '_> {
         const SHOWN: usize = 4;
         let per_epoch = train.batches_per_epoch().max(1);
         let next = self.progress.position.epoch * per_epoch + self.progress.position.batch;
-        let place = (next + step).saturating_sub(self.progress.step + 1);
-        let position = Position { epoch: place / per_epoch, batch: place % per_epoch };
+        let position = (next + step).saturating_sub(self.progress.step + 1);
+        let position = Position { epoch: position / per_epoch, batch: position % per_epoch };
         let samples: Vec<u64> = train.sampler().batch(position).into_iter().flatten().collect();
         let names = samples.iter().take(SHOWN).map(|&sample| train.dataset().location(sample as usize));
         let names: Vec<String> = names.collect();

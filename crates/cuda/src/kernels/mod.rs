@@ -7,6 +7,7 @@ pub mod block;
 pub mod conv;
 pub mod depthwise;
 pub mod few_channels;
+pub mod layer_norm;
 pub mod tensor_core;
 pub mod update;
 
@@ -35,7 +36,7 @@ pub struct Entry {
 }
 
 /// All kernels.
-pub const KERNELS: [Entry; 8] = [
+pub const KERNELS: [Entry; 10] = [
     entry::<depthwise::Forward>(),
     entry::<depthwise::Gradient>(),
     entry::<few_channels::Forward>(),
@@ -43,6 +44,8 @@ pub const KERNELS: [Entry; 8] = [
     entry::<tensor_core::Forward>(),
     entry::<tensor_core::Gradient>(),
     entry::<block::Block>(),
+    entry::<layer_norm::Forward>(),
+    entry::<layer_norm::Gradient>(),
     entry::<update::Update>(),
 ];
 

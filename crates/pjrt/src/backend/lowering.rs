@@ -60,7 +60,7 @@ impl Form {
 
     #[cfg(test)]
     pub fn with_fused_attention(self) -> Form {
-        Form { attention: GpuAttention::CuDnn, ..self }
+        Form { attention: GpuAttention::CuDnn { gradient: false }, ..self }
     }
 
     /// Whether attention is left to cuDNN where it takes it.
@@ -80,7 +80,7 @@ impl Form {
             return (form, Missing { kernels: Some(reason), ..Missing::default() });
         }
         let form = Form { kernels: octant_cuda::CALLED_NAMES, ..form };
-        match GpuAttention::available() {
+        match GpuAttention::available(!environment::is_repeatable()) {
             _ if environment::wants_plain_attention() => (form, Missing::default()),
             Ok(attention) => (Form { attention, ..form }, Missing::default()),
             Err(reason) => (form, Missing { attention: Some(reason), ..Missing::default() }),

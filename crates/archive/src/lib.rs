@@ -48,13 +48,13 @@ pub use torch::save_torch;
 
 use error::Fault;
 use octant_tensor::{Bytes, HostTensor};
-use pickle::{Globals, Limits, Pickle};
+use pickle::{Globals, Pickle, PickleLimits};
 use source::Source;
 use std::path::Path;
 
 /// The kinds of files that hold an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ArchiveFormat {
     /// A JSON header and raw elements.
     Safetensors,
     /// What `torch.save` writes since PyTorch 1.6.
@@ -67,7 +67,7 @@ pub enum Format {
 #[derive(Debug, Clone)]
 pub struct Archive {
     /// The kind of file this came from.
-    pub format: Format,
+    pub format: ArchiveFormat,
     /// The tensors; names are unique.
     pub tensors: Vec<(String, HostTensor)>,
     /// Everything that is not a tensor, as short text: the metadata of a safetensors file, the epoch of a checkpoint.
@@ -143,7 +143,7 @@ fn looks_like(start: &[u8]) -> &'static str {
 pub fn read_pickle(path: &Path, globals: &[Globals]) -> Result<Pickle, ArchiveError> {
     let read = || -> Result<Pickle, Fault> {
         let source = Source::map(path)?;
-        Ok(pickle::parse(source.bytes(), globals, Limits::default())?.0)
+        Ok(pickle::parse(source.bytes(), globals, PickleLimits::default())?.0)
     };
     read().map_err(|fault| fault.at("read", path))
 }

@@ -6,7 +6,7 @@ mod measured;
 
 use forge::{dictionary, integer, safetensors, tensor, tensor_of, text, torch_zip, zip, zip_with};
 use octant_archive::pickle::globals::CONTAINERS;
-use octant_archive::pickle::{self, Limits, Pickle, PickleError};
+use octant_archive::pickle::{self, Pickle, PickleError, PickleLimits};
 use octant_archive::{Archive, ArchiveError};
 use octant_tensor::{AlignedBytes, Bytes};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn assert_refused(file: &[u8], expected: &str) {
 }
 
 fn parse(code: &[u8]) -> Result<Pickle, PickleError> {
-    pickle::parse(&Bytes::new(code.to_vec()), CONTAINERS, Limits::default()).map(|(pickle, _)| pickle)
+    pickle::parse(&Bytes::new(code.to_vec()), CONTAINERS, PickleLimits::default()).map(|(pickle, _)| pickle)
 }
 
 // ---- code ----
@@ -185,7 +185,7 @@ fn one_long_text_is_not_copied_again_and_again() {
 
 #[test]
 fn too_many_values_and_too_many_instructions_are_refused() {
-    let limits = Limits { steps: 1000, values: 100 };
+    let limits = PickleLimits { steps: 1000, values: 100 };
     let read =
         |code: Vec<u8>| pickle::parse(&Bytes::new(code), CONTAINERS, limits).map(|_| ()).unwrap_err().to_string();
     assert!(read(b"N0".repeat(500)).contains("more than 100 values"));

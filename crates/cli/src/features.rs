@@ -15,7 +15,7 @@ use octant_metrics::features::{
 use octant_tensor::HostTensor;
 use octant_train::step::StepOptions;
 use octant_zoo::identity::identify;
-use octant_zoo::{Entry, Model};
+use octant_zoo::{Model, ModelEntry};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
 
 /// A network with its weights, and the recipe that prepares images for it.
 struct Asked {
-    entry: &'static Entry,
+    entry: &'static ModelEntry,
     model: Box<dyn Model>,
     values: Vec<HostTensor>,
     recipe: Recipe,

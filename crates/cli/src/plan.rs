@@ -20,7 +20,7 @@ use crate::{Ending, compiling};
 use anyhow::{Context, Result, bail};
 use octant_pjrt::boards::Board;
 use octant_train::options::Options;
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use std::path::PathBuf;
 use table::PlanTable;
 use toml::Table;
@@ -117,13 +117,13 @@ fn table(name: &str) -> Result<Table> {
 }
 
 /// A recipe that trains a model of the zoo on what it is made for.
-pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
+pub(crate) fn recipe_for(entry: &ModelEntry) -> Result<Recipe> {
     let base = match entry.task {
-        octant_zoo::Task::Classify => "imagenet-resnet50",
-        octant_zoo::Task::Segment => "mshnet-irstd",
-        octant_zoo::Task::Detect => "detect",
-        octant_zoo::Task::Translate if entry.family.ends_with("generator") => "pix2pix",
-        octant_zoo::Task::Translate => "restore",
+        octant_zoo::ModelTask::Classify => "imagenet-resnet50",
+        octant_zoo::ModelTask::Segment => "mshnet-irstd",
+        octant_zoo::ModelTask::Detect => "detect",
+        octant_zoo::ModelTask::Translate if entry.family.ends_with("generator") => "pix2pix",
+        octant_zoo::ModelTask::Translate => "restore",
     };
     let mut recipe = recipes::check(recipes::table(base)?)?;
     let factor = (entry.build)(entry.classes).enlarges();

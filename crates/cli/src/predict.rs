@@ -17,7 +17,7 @@ use octant_nn::VariableSpec;
 use octant_tensor::HostTensor;
 use octant_train::Values;
 use octant_zoo::identity::{Card, identify};
-use octant_zoo::{Entry, Model};
+use octant_zoo::{Model, ModelEntry};
 use std::path::PathBuf;
 
 /// Ask a run or a model about images, or a model about tensors
@@ -137,13 +137,13 @@ struct Asked {
 
 /// The network that was asked for, in the form and with the head that its weights have.
 struct Chosen {
-    entry: &'static Entry,
+    entry: &'static ModelEntry,
     classes: usize,
     archive: Option<Archive>,
     card: Card,
 }
 
-fn choose(arguments: &Arguments, entry: &'static Entry) -> Result<Chosen> {
+fn choose(arguments: &Arguments, entry: &'static ModelEntry) -> Result<Chosen> {
     if arguments.classes == Some(0) {
         bail!("--classes must be at least 1");
     }

@@ -2,7 +2,7 @@
 
 use crate::output::{Json, duration, line};
 use anyhow::{Context, Result};
-use octant_runtime::{Backend, Occupation, Part, Recording, Timeline};
+use octant_runtime::{Backend, Occupation, PartTiming, Recording, Timeline};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ impl Profile {
 
     /// Ends the recording, writes it as `trace.json` and prints what took the most time. All steps must be over; `parts`
     /// asks a backend that measures itself.
-    pub(crate) fn show(self, parts: impl FnOnce() -> Vec<Part>, as_json: bool) -> Result<()> {
+    pub(crate) fn show(self, parts: impl FnOnce() -> Vec<PartTiming>, as_json: bool) -> Result<()> {
         let timeline = match self.recording {
             Some(recording) => recording.finish()?,
             None => Timeline::of_parts("cpu", &parts()),
@@ -50,10 +50,10 @@ pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) -> Result<()
 }
 
 /// Prints the parts that take the most time, with their share.
-fn show(parts: &[Part]) {
+fn show(parts: &[PartTiming]) {
     const SHOWN: usize = 40;
     let total: f64 = parts.iter().map(|part| part.time.as_secs_f64()).sum();
-    let mut order: Vec<&Part> = parts.iter().collect();
+    let mut order: Vec<&PartTiming> = parts.iter().collect();
     order.sort_by_key(|part| std::cmp::Reverse(part.time));
     for part in order.iter().take(SHOWN) {
         let share = part.time.as_secs_f64() / total.max(f64::MIN_POSITIVE);

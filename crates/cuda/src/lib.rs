@@ -23,7 +23,7 @@ mod xla;
 pub use attention::{CUDNN_NAMES, GpuAttention, refused as refused_attentions};
 pub use facts::GpuFacts;
 pub use kernels::{CALLED_NAMES, NAMES, accepts};
-pub use passes::{Target, called_kernels, prepare};
+pub use passes::{GpuTarget, called_kernels, prepare};
 pub use repeatable::adds_atomically;
 pub use runtime::store::keep_in;
 

@@ -6,7 +6,7 @@ use crate::GpuFacts;
 use crate::attention::{GpuAttention, attend_by_cudnn};
 use crate::kernels::CALLED_NAMES;
 use crate::kernels::block::outline_regions;
-use crate::kernels::conv::task::Device;
+use crate::kernels::conv::task::GpuProfile;
 use crate::kernels::update::group_updates;
 use crate::xla;
 use convolutions::fuse_convolutions;
@@ -16,7 +16,7 @@ use octant_graph::{Graph, Op};
 
 /// What a graph is prepared for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Target {
+pub struct GpuTarget {
     /// The GPU.
     pub gpu: GpuFacts,
     /// Whether the program may call our kernels. Only programs for one device may: the compiler cannot partition a call that
@@ -30,15 +30,15 @@ pub struct Target {
 
 /// The graph in the form that XLA compiles best for an NVIDIA GPU, with calls of our kernels where the target has them. Some
 /// outputs are written over inputs: `(input, output)`. Inputs and outputs keep their number and order.
-pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &Target) -> Graph {
-    let Target { gpu, kernels, fast_products, attention } = *target;
+pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &GpuTarget) -> Graph {
+    let GpuTarget { gpu, kernels, fast_products, attention } = *target;
     let graph = &match attention {
         GpuAttention::Plain => graph.clone(),
         GpuAttention::CuDnn { repeatable } => checked("attend_by_cudnn", attend_by_cudnn(graph, repeatable)),
     };
     let graph = &checked("recompute_functions", xla::recompute_functions(graph));
     let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
-    let device = Device { gpu, fast_products };
+    let device = GpuProfile { gpu, fast_products };
     let mut graph = apply(|graph| prepare_level(graph, &device, kernels), &graph);
     if kernels {
         graph = checked("outline_regions", outline_regions(&graph, donated, &gpu));
@@ -58,14 +58,14 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
         }
     }
     let attention = GpuAttention::CuDnn { repeatable: false };
-    let target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
+    let target = GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
     let mut found = Vec::new();
     called(&prepare(graph, &[], &target), &mut found);
     found
 }
 
 /// One graph, whose bodies have been prepared already.
-fn prepare_level(graph: &Graph, device: &Device, kernels: bool) -> Graph {
+fn prepare_level(graph: &Graph, device: &GpuProfile, kernels: bool) -> Graph {
     let mut graph = graph.clone();
     if kernels {
         graph = checked("fuse_convolutions", fuse_convolutions(&graph, device));

@@ -1,7 +1,7 @@
 //! Decoders against Pillow's pixels, and against two thousand damaged files of every format.
 #![allow(clippy::unwrap_used)]
 
-use octant_data::decode::{Channels, DecodeOptions, Limits, decode, read_image};
+use octant_data::decode::{Channels, DecodeLimits, DecodeOptions, decode, read_image};
 use octant_data::{AnyImage, SampleRng};
 use octant_tensor::{DType, HostTensor, read_npz};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -117,7 +117,7 @@ fn damage(original: &[u8], rng: &mut SampleRng) -> Vec<u8> {
 }
 
 fn survive(extension: &str) {
-    let limits = Limits { side: 20_000, pixels: 1 << 20 };
+    let limits = DecodeLimits { side: 20_000, pixels: 1 << 20 };
     let options = DecodeOptions { limits, ..as_stored() };
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(golden().join("images")).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,11 +1,11 @@
 //! Downloads that are verified, resumed and kept, and folders that lie in object stores.
 //!
 //! This is the one crate that touches the network. It is blocking and small on purpose: a training run fetches a few
-//! large files before it begins, and then never again. A [`Store`] is a folder; a file appears in it under its name only
+//! large files before it begins, and then never again. A [`DownloadCache`] is a folder; a file appears in it under its name only
 //! when all of it is there and its checksum is right, so whoever finds a file may use it. What a broken connection left
 //! is kept aside and the next attempt goes on from there, in this process or a later one.
 //!
-//! - [`Store::get`] fetches one [`Item`] whose address and checksum are known.
+//! - [`DownloadCache::get`] fetches one [`Item`] whose address and checksum are known.
 //! - [`Location`] is what people type: a path, `https://…`, `s3://bucket/prefix` or `gs://bucket/prefix`;
 //!   [`Location::localise`] makes a path of it, and asks the server only for what has changed.
 //!
@@ -31,7 +31,7 @@
 //! # }
 //! ```
 //!
-//! Start reading at [`Store::get`], then `download.rs` for how an interrupted download goes on.
+//! Start reading at [`DownloadCache::get`], then `download.rs` for how an interrupted download goes on.
 
 mod authority;
 mod bucket;
@@ -47,8 +47,8 @@ mod web;
 
 pub use checksum::Checksum;
 pub use error::FetchError;
-pub use location::{Bucket, Location};
-pub use store::{Item, Store};
+pub use location::{Bucket, FetchLocation};
+pub use store::{DownloadCache, Item};
 
 /// Is told how many bytes are there, and of how many if that is known.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
+pub type ProgressCallback<'a> = &'a mut dyn FnMut(u64, Option<u64>);

@@ -2,7 +2,7 @@
 
 use crate::download::{Patience, Target, download};
 use crate::http::{self, Remote};
-use crate::{Checksum, FetchError, Location, Progress};
+use crate::{Checksum, FetchError, FetchLocation, ProgressCallback};
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
@@ -23,43 +23,43 @@ pub struct Item {
 }
 
 /// A folder of files that were fetched and verified.
-pub struct Store {
+pub struct DownloadCache {
     folder: PathBuf,
-    mirror: Option<Location>,
+    mirror: Option<FetchLocation>,
     pub(crate) agent: Agent,
     pub(crate) patience: Patience,
     log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for DownloadCache {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.debug_struct("Store").field("folder", &self.folder).field("mirror", &self.mirror).finish_non_exhaustive()
     }
 }
 
-impl Store {
+impl DownloadCache {
     /// The store in that folder, which is made if it is not there.
-    pub fn open(folder: impl Into<PathBuf>) -> Result<Store, FetchError> {
+    pub fn open(folder: impl Into<PathBuf>) -> Result<DownloadCache, FetchError> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(FetchError::disk(&folder))?;
         let log = Box::new(|_: &str| ());
-        Ok(Store { folder, mirror: None, agent: http::agent(), patience: Patience::NORMAL, log })
+        Ok(DownloadCache { folder, mirror: None, agent: http::agent(), patience: Patience::NORMAL, log })
     }
 
     /// Takes files from there instead of where they are published: a folder, or an address to which names are appended.
-    pub fn mirror(mut self, position: &str) -> Result<Store, FetchError> {
-        self.mirror = Some(Location::parse(position)?);
+    pub fn mirror(mut self, position: &str) -> Result<DownloadCache, FetchError> {
+        self.mirror = Some(FetchLocation::parse(position)?);
         Ok(self)
     }
 
     /// Says what happens to connections, one line at a time.
-    pub fn with_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Store {
+    pub fn with_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> DownloadCache {
         self.log = Box::new(log);
         self
     }
 
     /// How often an attempt is repeated that brought nothing new, and how long it waits first; the wait doubles.
-    pub fn with_patience(mut self, attempts: u32, first_wait: Duration) -> Store {
+    pub fn with_patience(mut self, attempts: u32, first_wait: Duration) -> DownloadCache {
         self.patience = Patience { attempts, first_wait };
         self
     }
@@ -83,13 +83,13 @@ impl Store {
     /// The file: from here if it has been fetched before, otherwise from the mirror or from where it is published.
     ///
     /// A mirror that is a folder is read in place: the path returned lies in it, and nothing is copied.
-    pub fn get(&self, item: &Item, progress: Progress) -> Result<PathBuf, FetchError> {
+    pub fn get(&self, item: &Item, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
         self.path(&item.name)?;
         if let Some(path) = self.cached(item) {
             return Ok(path);
         }
         match &self.mirror {
-            Some(Location::Path(folder)) => from_folder(folder, item),
+            Some(FetchLocation::Path(folder)) => from_folder(folder, item),
             Some(position) => self.fetch(&position.below(&item.name), item, None, progress),
             None => self.fetch(&Remote::public(&item.url), item, None, progress),
         }
@@ -101,7 +101,7 @@ impl Store {
         remote: &Remote,
         item: &Item,
         version: Option<&str>,
-        progress: Progress,
+        progress: ProgressCallback,
     ) -> Result<PathBuf, FetchError> {
         let path = self.path(&item.name)?;
         if self.is_here(item, version)? {
@@ -136,7 +136,7 @@ impl Store {
         remote: &Remote,
         item: &Item,
         [part, version]: [&Path; 2],
-        progress: Progress,
+        progress: ProgressCallback,
     ) -> Result<(), FetchError> {
         let target = Target { part, version, bytes: item.bytes, is_verified: item.checksum.is_some() };
         let was_begun = part.exists();

@@ -20,7 +20,7 @@ impl ValueId {
 
 /// What is known of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Value {
+pub struct ValueInfo {
     /// Element type and dimensions.
     pub shape: Shape,
     /// The node that makes it.
@@ -47,7 +47,7 @@ pub struct Node {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Graph {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<ValueInfo>,
     pub(crate) inputs: Vec<ValueId>,
     pub(crate) input_names: Vec<Arc<str>>,
     pub(crate) outputs: Vec<ValueId>,
@@ -60,7 +60,7 @@ impl Graph {
     }
 
     /// What is known of every value.
-    pub fn values(&self) -> &[Value] {
+    pub fn values(&self) -> &[ValueInfo] {
         &self.values
     }
 

@@ -29,7 +29,7 @@ pub mod verify;
 
 pub use builder::GraphBuilder;
 pub use composites::{AttentionKernel, AttentionOptions};
-pub use graph::{Graph, Node, NodeId, Value, ValueId};
+pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use kernel::KernelHint;
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use op::{

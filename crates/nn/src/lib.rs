@@ -45,5 +45,5 @@ pub use objective::Objective;
 pub use optimizer::Optimizer;
 pub use schedule::Schedule;
 pub use scope::Scope;
-pub use variable::{Kind, Variable, VariableSpec};
+pub use variable::{Variable, VariableKind, VariableSpec};
 pub use weight_layout::WeightLayout;

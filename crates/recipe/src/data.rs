@@ -6,7 +6,7 @@ mod made_up;
 use crate::error::{refusal, refuse};
 use crate::{Cache, DataSource, Recipe, Result, nearest};
 use octant_data::decode::DecodeOptions;
-use octant_data::detection::{self, Part};
+use octant_data::detection::{self, DetectionSplit};
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, ImagePairs, Split, TableDataset, open_irstd};
 use octant_data::{Cached, DataError, Dataset, Glyphs, Matched, Target, pack_once};
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
 }
 
 fn open_boxes(position: &Path, split: Split, source: &DataSource) -> Opened {
-    let part = if split == Split::Train { Part::Train } else { Part::Val };
+    let part = if split == Split::Train { DetectionSplit::Train } else { DetectionSplit::Val };
     let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
     Ok(Arc::new(detection::open(position, part)?.restricted(&only, source.single_class)))
 }

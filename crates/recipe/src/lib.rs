@@ -30,8 +30,8 @@ pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use recipe::{
-    AugmentOptions, Auto, BestMode, Cache, Cores, DataSource, DegradeOptions, GanOptions, NormKind, Normalization, Per,
-    PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
+    AugmentOptions, Auto, BestMode, Cache, Cores, DataSource, DegradeOptions, GanOptions, NormKind, NormalizationMode,
+    Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
 };
 pub use run::{mesh, plan, train};
 pub use start::{fix_paths, follow_weights, weights};

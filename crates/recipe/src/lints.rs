@@ -1,9 +1,9 @@
 //! What looks wrong before a run has begun. Each sentence says what to do about it.
 
 use crate::Result;
-use crate::{Data, Normalization, Recipe, image, model, table, transform};
+use crate::{Data, NormalizationMode, Recipe, image, model, table, transform};
 use octant_data::{Dataset, Target};
-use octant_train::options::Setting;
+use octant_train::options::OptionValue;
 use octant_train::{Phase, Trainable};
 use std::collections::{HashMap, HashSet};
 
@@ -56,7 +56,7 @@ fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
             continue;
         }
         let written = trainable.write().map(|value| value.to_string()).unwrap_or_default();
-        let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
+        let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::VariableKind::Parameter);
         let (learning, all) = parameters
             .fold((0, 0), |(learning, all), spec| (learning + usize::from(trainable.includes(spec, &head)), all + 1));
         if learning == 0 {
@@ -75,7 +75,7 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         return Ok(warnings);
     }
     let entry = octant_zoo::find(&recipe.model)?;
-    if recipe.normalize == Normalization::None && octant_train::normalize_of(&entry.preprocessing).is_some() {
+    if recipe.normalize == NormalizationMode::None && octant_train::normalize_of(&entry.preprocessing).is_some() {
         warnings.push(format!("the weights of {} expect normalized images; remove normalize = \"none\"", recipe.model));
     }
     let transform = transform(recipe, &recipe.eval_transform, false, entry)?;
@@ -156,7 +156,7 @@ fn metric_range(recipe: &Recipe, train: &dyn Dataset) -> Option<String> {
 /// How many parameters learn in a phase, of how many.
 pub fn learning(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> (usize, usize) {
     let head = phase.task.head_paths();
-    let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
+    let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::VariableKind::Parameter);
     parameters.fold((0, 0), |(learning, all), spec| {
         let count = spec.shape.elements();
         (learning + if phase.options.train.includes(spec, &head) { count } else { 0 }, all + count)

@@ -5,7 +5,7 @@
 use crate::transform::Transforms;
 use octant_data::TransformStep;
 use octant_data::detection::AugmentSettings;
-use octant_train::options::{OptionError, Options, Setting, one_of};
+use octant_train::options::{OptionError, OptionValue, Options, one_of};
 use octant_train::run::RunOptions;
 use octant_train::step::StepOptions;
 use octant_train::{PhaseOptions, choice, options};
@@ -59,7 +59,7 @@ options! {
         /// Segmentation: the size of training crops.
         crop_size: Option<usize>, within(1..), unset("`base_size`"), flag();
         /// Images are normalized as the model's published weights expect it, or not at all.
-        normalize: Normalization = Normalization::Model, was("normalise");
+        normalize: NormalizationMode = NormalizationMode::Model, was("normalise");
         /// What happens to images that are judged, as `transform` of a phase.
         eval_transform: Transforms = Transforms::default();
         /// The metric that tells the best epoch, such as `val_loss`.
@@ -364,7 +364,7 @@ choice! {
 
 choice! {
     /// How images are normalized.
-    pub enum Normalization {
+    pub enum NormalizationMode {
         /// As the model's published weights expect it.
         Model = "model",
         /// Not at all.
@@ -391,7 +391,7 @@ pub enum Cores {
     All,
 }
 
-impl Setting for Cores {
+impl OptionValue for Cores {
     fn expected() -> String {
         "a whole number or `all`".into()
     }

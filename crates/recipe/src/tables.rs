@@ -182,7 +182,7 @@ mod tests {
     fn the_former_spelling_of_normalize_is_understood() {
         let mut old = table("glyphs").unwrap();
         set_text(&mut old, "normalise=none").unwrap();
-        assert_eq!(check(old).unwrap().normalize, crate::Normalization::None);
+        assert_eq!(check(old).unwrap().normalize, crate::NormalizationMode::None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tasks that recipes name, with the network that learns them.
 
 use crate::error::refuse;
-use crate::{BestMode, GanOptions, NormKind, Normalization, PhaseRecipe, Recipe, Result};
+use crate::{BestMode, GanOptions, NormKind, NormalizationMode, PhaseRecipe, Recipe, Result};
 use octant_train::options::{OptionError, defaults, nearest, one_of};
 use octant_train::{
     Adversary, Classify, CycleGan, Detect, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix, Regress,
@@ -9,7 +9,7 @@ use octant_train::{
 };
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
-use octant_zoo::{Adapted, Entry, Model};
+use octant_zoo::{Adapted, Model, ModelEntry};
 
 /// A task that recipes may name.
 pub struct TaskEntry {
@@ -204,7 +204,7 @@ impl TaskEntry {
 }
 
 /// The network of a recipe with a head that fits the data.
-pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static Entry)> {
+pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static ModelEntry)> {
     let entry = octant_zoo::find(&recipe.model)?;
     let mut model = (entry.build)(recipe.classes.unwrap_or(outputs));
     if recipe.dropout.is_some() || recipe.stochastic_depth.is_some() {
@@ -258,7 +258,7 @@ fn built(
             refuse!("`image_size` must be a multiple of {stride} to detect, not {side}; {near} would do");
         }
     }
-    let makes_images = entry.task == octant_zoo::Task::Translate;
+    let makes_images = entry.task == octant_zoo::ModelTask::Translate;
     if ["pix2pix", "cyclegan", "restore", "autoencode"].contains(&task.name) != makes_images {
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
     }
@@ -272,8 +272,8 @@ fn built(
         refuse!("{} enlarges images by {factor}; set `degrade.shrink` to it (it is {shrinks})", entry.name);
     }
     let normalize = match recipe.normalize {
-        Normalization::Model => normalize_of(&entry.preprocessing),
-        Normalization::None => None,
+        NormalizationMode::Model => normalize_of(&entry.preprocessing),
+        NormalizationMode::None => None,
     };
     Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, slots, epochs, outputs }))
 }

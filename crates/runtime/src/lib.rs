@@ -17,8 +17,8 @@ pub use buffer::{Mesh, Sharding};
 pub use error::RuntimeError;
 pub use octant_graph::Graph;
 pub use octant_tensor::{DType, HostTensor, Shape};
-pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, Part, Program};
-pub use timeline::{Occupation, Recording, Span, Timeline};
+pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, PartTiming, Program};
+pub use timeline::{Occupation, Recording, Timeline, TimelineSpan};
 
 /// Result of everything that touches a device.
 pub type Result<T> = std::result::Result<T, RuntimeError>;

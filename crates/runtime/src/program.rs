@@ -62,14 +62,14 @@ pub trait Executable: Send + Sync {
     fn cost(&self) -> Cost;
 
     /// Where the time of all runs so far went, if it was measured and the backend can tell: parts in order of execution.
-    fn profile(&self) -> Vec<Part> {
+    fn profile(&self) -> Vec<PartTiming> {
         Vec::new()
     }
 }
 
 /// A part of a program and the time it took.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct PartTiming {
     /// What it is, such as `convolution f32[16,56,56,64]`.
     pub what: String,
     /// The layer it belongs to; empty where several meet.

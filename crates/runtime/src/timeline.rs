@@ -1,6 +1,6 @@
 //! What devices did, and when.
 
-use crate::{Part, Result};
+use crate::{PartTiming, Result};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ pub trait Recording {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
     /// Everything that took time, in no particular order.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimelineSpan>,
 }
 
 /// One thing that took time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Span {
+pub struct TimelineSpan {
     /// Who did it: a device, or the host.
     pub position: String,
     /// Where in that place: a stream of a GPU, a thread of the host.
@@ -50,24 +50,24 @@ const PROGRAM: &str = "program";
 
 impl Timeline {
     /// The parts of one run after another, as if they had run once: for backends that only keep sums.
-    pub fn of_parts(position: &str, parts: &[Part]) -> Timeline {
+    pub fn of_parts(position: &str, parts: &[PartTiming]) -> Timeline {
         let mut start = Duration::ZERO;
-        let span = |part: &Part| {
+        let span = |part: &PartTiming| {
             let (name, length) = (format!("{} {}", part.what, part.path).trim_end().to_string(), part.time);
             start += length;
-            Span { position: position.into(), lane: PROGRAM.into(), name, start: start - length, length }
+            TimelineSpan { position: position.into(), lane: PROGRAM.into(), name, start: start - length, length }
         };
         Timeline { spans: parts.iter().map(span).collect() }
     }
 
     /// The time of everything of one name on the devices, in order of first appearance.
-    pub fn parts(&self) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
+    pub fn parts(&self) -> Vec<PartTiming> {
+        let mut parts: Vec<PartTiming> = Vec::new();
         let mut positions: HashMap<&str, usize> = HashMap::new();
         for span in self.spans.iter().filter(|span| span.is_device_work()) {
             let position = *positions.entry(&span.name).or_insert_with(|| {
                 let (what, path) = (span.name.clone(), String::new());
-                parts.push(Part { what, path, time: Duration::ZERO, flops: 0.0 });
+                parts.push(PartTiming { what, path, time: Duration::ZERO, flops: 0.0 });
                 parts.len() - 1
             });
             parts[position].time += span.length;
@@ -102,7 +102,7 @@ fn covered(mut intervals: Vec<(Duration, Duration)>) -> (Duration, Duration, Dur
     (end - begin, busy, waiting)
 }
 
-impl Span {
+impl TimelineSpan {
     /// Summaries that profilers add (modules, scopes, steps) repeat the time of what they cover.
     fn is_device_work(&self) -> bool {
         let watched = self.position.starts_with("/device:") && (self.lane.contains("Stream") || self.lane == "XLA Ops");
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn parts_add_up_what_devices_did_and_leave_summaries_out() {
-        let span = |lane: &str, name: &str, milliseconds| Span {
+        let span = |lane: &str, name: &str, milliseconds| TimelineSpan {
             position: "/device:GPU:0".into(),
             lane: lane.into(),
             name: name.into(),
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn time_that_streams_share_counts_once_and_pauses_between_kernels_are_nobodys() {
-        let span = |lane: &str, start, microseconds| Span {
+        let span = |lane: &str, start, microseconds| TimelineSpan {
             position: "/device:GPU:0".into(),
             lane: lane.into(),
             name: "kernel".into(),

@@ -22,7 +22,7 @@ use octant_runtime::Program;
 
 /// How exactly products of floats are computed on devices that offer a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Precision {
+pub enum MatmulPrecision {
     /// The device's fastest algorithm for f32 operands: 11 bits on GPUs, as TF32 or scaled f16, and bf16 on TPUs.
     #[default]
     Fast,
@@ -34,9 +34,9 @@ pub enum Precision {
 
 /// Choices of the lowering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct LoweringOptions {
     /// How exactly products are computed.
-    pub precision: Precision,
+    pub precision: MatmulPrecision,
     /// Leaves out the paths of layers, for comparing programs and for cache keys.
     pub without_locations: bool,
     /// The kernels that the compiled program finds by name. A call with a hint for one of them is written as a custom call, and
@@ -97,6 +97,6 @@ pub enum LowerError {
 /// let text = octant_stablehlo::lower(&Program::new("double", graph), &Default::default()).unwrap();
 /// assert!(text.contains("stablehlo.add %arg0, %arg0 : tensor<2xf32>"));
 /// ```
-pub fn lower(program: &Program, options: &Options) -> Result<String, LowerError> {
+pub fn lower(program: &Program, options: &LoweringOptions) -> Result<String, LowerError> {
     program::lower_program(program, options)
 }

@@ -6,7 +6,7 @@ use crate::checkpoint::{Snapshot, averages};
 use crate::lazy::{Lazy, Usage};
 use crate::memory::Needs;
 use crate::state::{State, Values, full};
-use crate::step::{self, Entry, Role, StepPlan, TracedStep, WATCH};
+use crate::step::{self, Role, StateEntry, StepPlan, TracedStep, WATCH};
 use crate::{Metric, Observer, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
@@ -322,7 +322,7 @@ impl<'a> Session<'a> {
     }
 
     /// Everything that lives between steps.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[StateEntry] {
         &self.traced.entries
     }
 
@@ -359,7 +359,7 @@ impl<'a> Session<'a> {
     }
 
     /// Where the time of the training steps went, if it was measured.
-    pub fn profile(&self) -> Vec<octant_runtime::Part> {
+    pub fn profile(&self) -> Vec<octant_runtime::PartTiming> {
         self.train.profile()
     }
 

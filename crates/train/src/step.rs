@@ -11,7 +11,7 @@ mod update;
 
 pub use ending::WATCH;
 pub use inference::{evaluation, gradients, prediction};
-pub use layout::{Entry, Role};
+pub use layout::{Role, StateEntry};
 pub use options::{AdapterOptions, OnNan, StepOptions};
 pub use phase_options::{Clip, Group, MixOptions, PhaseOptions, WarmupOptions};
 pub use trainable::Trainable;
@@ -72,7 +72,7 @@ pub struct TracedStep {
     pub variables: Vec<VariableSpec>,
     /// Everything that lives between steps, in the order of the inputs; the variables come first, the sums last. A
     /// learning step has one more output after them: its loss.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StateEntry>,
     /// How many sums the task makes.
     pub sums: usize,
 }
@@ -101,7 +101,7 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let mut layout = Layout::default();
     for (index, variable) in variables.iter().enumerate() {
         let VariableSpec { path, shape, .. } = &variable.spec;
-        layout.entries.push(Entry {
+        layout.entries.push(StateEntry {
             name: path.clone(),
             role: Role::Variable(index),
             shape: shape.clone(),

@@ -1,7 +1,7 @@
 //! Networks with low-rank adapters, and what becomes of the adapters' weights: merged into the matrices beside which they
 //! learned, or kept apart in a file that peft reads.
 
-use crate::{DetectorHead, Model, Task};
+use crate::{DetectorHead, Model, ModelTask};
 use octant_archive::Archive;
 use octant_graph::Tensor;
 use octant_nn::{Adapters, Scope};
@@ -27,7 +27,7 @@ impl Adapted {
 }
 
 impl Model for Adapted {
-    fn task(&self) -> Task {
+    fn task(&self) -> ModelTask {
         self.model.task()
     }
 

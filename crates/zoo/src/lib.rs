@@ -30,5 +30,5 @@ pub mod registry;
 pub mod weights;
 
 pub use adapted::Adapted;
-pub use model::{BoxCode, DetectorHead, Model, Task, describe};
-pub use registry::{Entry, Interpolation, Preprocessing, ZooError, build, find, published};
+pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe};
+pub use registry::{Interpolation, ModelEntry, Preprocessing, ZooError, build, find, published};

@@ -4,7 +4,7 @@ mod objects;
 
 use super::code::{Code, raw_unicode, unquoted};
 use super::value::{Node, Pickle, Ref};
-use super::{Globals, Limits, PickleError};
+use super::{Globals, PickleError, PickleLimits};
 use octant_tensor::Bytes;
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Machine<'a> {
     globals: &'a [Globals],
     /// Names that are not listed become [`globals::FOREIGN`] instead of ending the reading.
     keep_foreign: bool,
-    limits: Limits,
+    limits: PickleLimits,
     nodes: Vec<Node>,
     stack: Vec<Ref>,
     /// Heights of the stack at which a mark was set.
@@ -27,7 +27,7 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(input: &'a Bytes, globals: &'a [Globals], keep_foreign: bool, limits: Limits) -> Machine<'a> {
+    pub fn new(input: &'a Bytes, globals: &'a [Globals], keep_foreign: bool, limits: PickleLimits) -> Machine<'a> {
         let code = Code::new(input);
         let copy_allowance = code.len();
         let (nodes, stack, marks, memo) = Default::default();

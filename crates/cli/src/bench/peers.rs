@@ -8,7 +8,7 @@ mod report;
 use super::Arguments;
 use crate::output::{Json, duration};
 use anyhow::{Context, Result, bail};
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use process::{Figures, Turn};
 use report::Side;
 use serde_json::json;
@@ -61,7 +61,7 @@ fn burn(folder: PathBuf) -> Result<Command> {
     Ok(Command::new(program))
 }
 
-pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()> {
+pub(super) fn run(entry: &ModelEntry, name: &str, arguments: &Arguments) -> Result<()> {
     let names = PEERS.map(|peer| peer.name).join(", ");
     let found = PEERS.iter().find(|peer| peer.name == name);
     let peer = found.with_context(|| format!("there is no peer \"{name}\"; there are {names}"))?;
@@ -97,7 +97,7 @@ pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()
 }
 
 /// What both sides do, as flags that both understand.
-fn work(entry: &Entry, arguments: &Arguments) -> Vec<String> {
+fn work(entry: &ModelEntry, arguments: &Arguments) -> Vec<String> {
     let size = arguments.size.unwrap_or(entry.preprocessing.input[0]);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.unwrap_or(cores);

@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail};
 use octant_data::{Batch, Position, Targets};
 use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
-use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Part, Sharding};
+use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Sharding};
 use octant_tensor::{Element, HostTensor};
 use octant_train::options::Options;
 use octant_train::step::{StepOptions, StepPlan, prediction};
 use octant_train::{Ahead, PhaseOptions, Session};
-use octant_zoo::{Entry, Task};
+use octant_zoo::{ModelEntry, ModelTask};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use toml::{Table, Value};
@@ -32,7 +32,7 @@ struct Measured {
     gemm_gflops: f64,
 }
 
-pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Result<()> {
+pub(super) fn run(entry: &ModelEntry, arguments: &Arguments, started: Instant) -> Result<()> {
     let [height, _, channels] = entry.preprocessing.input;
     let size = arguments.size.unwrap_or(height);
     let image = [size, size, channels];
@@ -89,13 +89,13 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
 }
 
 /// How many classes a model distinguishes; models without a head of their own get one.
-fn classes(entry: &Entry) -> usize {
+fn classes(entry: &ModelEntry) -> usize {
     const WITHOUT_HEAD: usize = 1000;
     if entry.classes == 0 { WITHOUT_HEAD } else { entry.classes }
 }
 
 /// The recipe that trains this very model, or one that trains its kind.
-fn recipe_of(entry: &Entry) -> Result<Recipe> {
+fn recipe_of(entry: &ModelEntry) -> Result<Recipe> {
     match recipes::built_in().find(|recipe| recipe.model == entry.name) {
         Some(recipe) => Ok(Recipe { classes: Some(classes(entry)), ..recipe }),
         None => plan::recipe_for(entry),
@@ -133,7 +133,7 @@ trait Steps {
     /// Waits for all of them.
     fn wait(&mut self) -> Result<()>;
     fn cost(&self) -> (MemoryPlan, Cost);
-    fn profile(&self) -> Vec<Part>;
+    fn profile(&self) -> Vec<PartTiming>;
 }
 
 struct Training<'a> {
@@ -166,7 +166,7 @@ impl Steps for Training<'_> {
         self.session.cost()
     }
 
-    fn profile(&self) -> Vec<Part> {
+    fn profile(&self) -> Vec<PartTiming> {
         self.session.profile()
     }
 }
@@ -202,13 +202,13 @@ impl Steps for Predicting {
         (self.executable.memory(), self.executable.cost())
     }
 
-    fn profile(&self) -> Vec<Part> {
+    fn profile(&self) -> Vec<PartTiming> {
         self.executable.profile()
     }
 }
 
 fn show(
-    entry: &Entry,
+    entry: &ModelEntry,
     size: usize,
     optimizer: &str,
     backend: &dyn Backend,
@@ -264,7 +264,7 @@ fn show(
 const SLOTS: usize = 128;
 
 /// A batch of noise with targets of the model's kind.
-fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry) -> Batch {
+fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &ModelEntry) -> Batch {
     let noise = |elements: usize| -> Vec<u8> {
         (0..elements as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
     };
@@ -272,20 +272,20 @@ fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry)
         HostTensor::new(dims, elements).expect("as many elements as the shape has")
     }
     let targets = match entry.task {
-        Task::Classify => {
+        ModelTask::Classify => {
             let labels: Vec<i32> = (0..count).map(|i| (i % classes(entry)) as i32).collect();
             Targets::Classes(tensor(&[count], &labels))
         }
-        Task::Segment => {
+        ModelTask::Segment => {
             let mask: Vec<u8> = (0..count * height * width).map(|i| (i % 97 == 0) as u8).collect();
             Targets::Masks(tensor(&[count, height, width, 1], &mask))
         }
-        Task::Translate => {
+        ModelTask::Translate => {
             let factor = (entry.build)(entry.classes).enlarges();
             let dims = [count, height * factor, width * factor, entry.classes];
             Targets::Images(tensor(&dims, &noise(dims.iter().product())))
         }
-        Task::Detect => {
+        ModelTask::Detect => {
             // A few boxes per image, which cover the left half.
             let corners = |place: usize| [0.0, 0.0, (width / 2) as f32 / (place + 1) as f32, height as f32];
             let boxes: Vec<f32> = (0..count * SLOTS).flat_map(|i| corners(i % SLOTS)).collect();

@@ -4,7 +4,7 @@ use crate::fetching;
 use crate::output::Bar;
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions};
-use octant_data::detection::Part;
+use octant_data::detection::DetectionSplit;
 use octant_data::readers::{self, Split};
 use octant_data::report::{Survey, survey};
 use octant_data::{DataError, Dataset, Joined, JudgedImage, Sample};
@@ -24,11 +24,11 @@ pub(crate) enum Which {
 }
 
 /// The parts of a data set of boxes that are meant.
-pub(crate) fn parts(which: Which) -> &'static [Part] {
+pub(crate) fn parts(which: Which) -> &'static [DetectionSplit] {
     match which {
-        Which::Train => &[Part::Train],
-        Which::Test => &[Part::Val],
-        Which::Both => &[Part::Train, Part::Val],
+        Which::Train => &[DetectionSplit::Train],
+        Which::Test => &[DetectionSplit::Val],
+        Which::Both => &[DetectionSplit::Train, DetectionSplit::Val],
     }
 }
 

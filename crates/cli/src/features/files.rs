@@ -6,12 +6,12 @@ use octant_data::Dataset;
 use octant_data::decode::{Channels, DecodeOptions};
 use octant_data::readers::{TableDataset, images_below};
 use octant_tensor::{HostTensor, write_npy};
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// All images in a folder and below it, in the order of their names, and their paths below it.
-pub(super) fn images(folder: &Path, entry: &Entry) -> Result<(Arc<dyn Dataset>, Vec<PathBuf>)> {
+pub(super) fn images(folder: &Path, entry: &ModelEntry) -> Result<(Arc<dyn Dataset>, Vec<PathBuf>)> {
     let channels = if entry.preprocessing.input[2] == 1 { Channels::Gray } else { Channels::Rgb };
     let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
     let dataset = TableDataset::unlabeled(folder, options)?;

@@ -10,7 +10,7 @@ use crate::output::Json;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use octant_data::{AnyImage, write_png_u8};
-use octant_imaging::compare::{Difference, compare, difference_image};
+use octant_imaging::compare::{ImageDifference, compare, difference_image};
 use octant_imaging::{Filter, Image, Semantics};
 use serde_json::json;
 use std::path::PathBuf;
@@ -110,8 +110,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn show(arguments: &Arguments, reference: &Results, other: &Results, difference: Difference) {
-    let Difference { values, equal, max, mean, median, p99, p999 } = difference;
+fn show(arguments: &Arguments, reference: &Results, other: &Results, difference: ImageDifference) {
+    let ImageDifference { values, equal, max, mean, median, p99, p999 } = difference;
     let [max, mean, median, p99, p999] = [max, mean, median, p99, p999].map(|level| level / 255.0 * arguments.white);
     match arguments.json {
         true => Json::line(json!({

@@ -12,13 +12,13 @@ use crate::Case;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use recipe::{Recipe, Step};
+use recipe::{GraphSpec, Step};
 
-fn recipes() -> impl Strategy<Value = Recipe> {
+fn recipes() -> impl Strategy<Value = GraphSpec> {
     let step =
         (any::<u8>(), any::<[u8; 2]>(), any::<u16>()).prop_map(|(kind, picks, choice)| Step { kind, picks, choice });
     let parts = (any::<u8>(), any::<[u8; 3]>(), prop::collection::vec(step, 1..16));
-    parts.prop_map(|(float, lengths, steps)| Recipe { float, lengths, steps })
+    parts.prop_map(|(float, lengths, steps)| GraphSpec { float, lengths, steps })
 }
 
 fn runner(count: u32) -> TestRunner {
@@ -41,7 +41,7 @@ pub fn search(count: u32, check: impl Fn(&Case) -> Result<(), String>) -> Result
 
 /// Leaves out steps and sets numbers to zero as long as the recipe still fails: the shrinking of proptest stops at the
 /// first obstacle, which in a graph is soon met.
-fn minimize(mut recipe: Recipe, fails: impl Fn(&Recipe) -> bool) -> Recipe {
+fn minimize(mut recipe: GraphSpec, fails: impl Fn(&GraphSpec) -> bool) -> GraphSpec {
     loop {
         match recipe.simpler().into_iter().find(&fails) {
             Some(simpler) => recipe = simpler,
@@ -50,9 +50,9 @@ fn minimize(mut recipe: Recipe, fails: impl Fn(&Recipe) -> bool) -> Recipe {
     }
 }
 
-impl Recipe {
+impl GraphSpec {
     /// Every recipe that is one change simpler.
-    fn simpler(&self) -> Vec<Recipe> {
+    fn simpler(&self) -> Vec<GraphSpec> {
         let mut all = Vec::new();
         for position in 0..self.steps.len() {
             let mut shorter = self.clone();
@@ -71,8 +71,8 @@ impl Recipe {
                 change(|step| step.choice = 0),
             ]);
         }
-        all.push(Recipe { float: 0, ..self.clone() });
-        all.push(Recipe { lengths: [0; 3], ..self.clone() });
+        all.push(GraphSpec { float: 0, ..self.clone() });
+        all.push(GraphSpec { lengths: [0; 3], ..self.clone() });
         all.retain(|other| other != self);
         all
     }

@@ -7,7 +7,7 @@ use octant_graph::{DType, Graph, HostTensor, Tensor, Trace};
 
 /// What a graph is grown from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recipe {
+pub struct GraphSpec {
     /// The float type that most values have.
     pub(super) float: u8,
     /// Lengths of axes.
@@ -26,7 +26,7 @@ pub(super) struct Step {
     pub choice: u16,
 }
 
-impl Recipe {
+impl GraphSpec {
     /// The graph of this recipe with inputs for it.
     pub fn grow(&self) -> Case {
         let float = [DType::F32, DType::F32, DType::BF16, DType::F16, DType::F64][self.float as usize % 5];

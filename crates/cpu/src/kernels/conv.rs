@@ -1,6 +1,6 @@
 //! Two-dimensional convolution, NHWC × HWIO, as an implicit matrix product: nothing is unfolded in memory.
 //!
-//! [`Conv2d`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
+//! [`ConvGeometry`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
 //! each pixel's window lies, `forward` runs the tiles over them, `gradient` sums the gradient of the weights, `pooled` joins a
 //! convolution and the pooling after it. `strategy` chooses between tiles, `depthwise`, `planar` and `winograd`.
 
@@ -21,14 +21,14 @@ pub(in crate::kernels) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use forward::{Convolution, conv2d};
+pub use forward::{ForwardConv, conv2d};
 pub use gradient::{WeightsGradient, conv2d_weights_gradient};
 
 /// A convolution: `y[n,o] = Σ x[n,i] · w[k]` over all `k`, `i` with `o·stride + k·kernel_dilation - pad_low = i·input_dilation`.
 ///
 /// Arrays hold the vertical axis first. The padding on the high side is implied by `output`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Conv2d {
+pub struct ConvGeometry {
     /// Images.
     pub batch: usize,
     /// Height and width of the input.
@@ -80,16 +80,16 @@ pub type Epilogue<'a> = dyn Fn(usize, &mut [f32]) + Sync + 'a;
 /// written it.
 pub type Finished<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
-impl Conv2d {
+impl ConvGeometry {
     /// Whether each channel is convolved with a kernel of its own.
     pub fn is_depthwise(&self) -> bool {
         self.groups > 1 && self.in_channels == self.groups && self.out_channels == self.groups
     }
 
     /// Plain convolution: no dilation, one group, not reversed.
-    pub fn new(batch: usize, input: [usize; 2], channels: [usize; 2], kernel: [usize; 2]) -> Conv2d {
+    pub fn new(batch: usize, input: [usize; 2], channels: [usize; 2], kernel: [usize; 2]) -> ConvGeometry {
         let output = [0, 1].map(|axis| (input[axis] + 1).saturating_sub(kernel[axis]));
-        Conv2d {
+        ConvGeometry {
             batch,
             input,
             in_channels: channels[0],
@@ -106,7 +106,7 @@ impl Conv2d {
     }
 
     /// The same with zero padding on all sides and a stride, as PyTorch's layers have it.
-    pub fn padded(mut self, padding: usize, stride: usize) -> Conv2d {
+    pub fn padded(mut self, padding: usize, stride: usize) -> ConvGeometry {
         self.pad_low = [padding as i64; 2];
         self.stride = [stride; 2];
         self.output = [0, 1].map(|axis| match self.input[axis] + 2 * padding >= self.kernel[axis] {
@@ -118,11 +118,11 @@ impl Conv2d {
 
     /// The convolution that maps the gradient of the output to the gradient of the input; run it with
     /// [`Weights::transposed`].
-    pub fn backward_data(&self) -> Conv2d {
+    pub fn backward_data(&self) -> ConvGeometry {
         let pad = |axis: usize| {
             (self.kernel_dilation[axis] * self.kernel[axis].saturating_sub(1)) as i64 - self.pad_low[axis]
         };
-        Conv2d {
+        ConvGeometry {
             batch: self.batch,
             input: self.output,
             in_channels: self.out_channels,
@@ -180,14 +180,14 @@ impl Conv2d {
 
 impl<'a, T> Weights<'a, T> {
     /// Weights stored as (row, column, input within the group, output), the graph's own order.
-    pub fn hwio(data: &'a [T], conv: &Conv2d) -> Self {
+    pub fn hwio(data: &'a [T], conv: &ConvGeometry) -> Self {
         let input = conv.out_channels;
         let column = input * conv.group_inputs();
         Weights { data, row: column * conv.kernel[1], column, input, output: 1, group: conv.group_outputs() }
     }
 
-    /// The same weights with inputs and outputs exchanged, for [`Conv2d::backward_data`] of `forward`.
-    pub fn transposed(data: &'a [T], forward: &Conv2d) -> Self {
+    /// The same weights with inputs and outputs exchanged, for [`ConvGeometry::backward_data`] of `forward`.
+    pub fn transposed(data: &'a [T], forward: &ConvGeometry) -> Self {
         let stored = Self::hwio(data, forward);
         Weights { input: stored.output, output: stored.input, ..stored }
     }
@@ -198,7 +198,7 @@ impl<'a, T> Weights<'a, T> {
         Weights { data, row, column, input, output, group }
     }
 
-    fn check(&self, conv: &Conv2d) {
+    fn check(&self, conv: &ConvGeometry) {
         let extents =
             [conv.kernel[0], conv.kernel[1], conv.group_inputs(), conv.group_outputs(), conv.groups].map(|n| n as u64);
         if extents.contains(&0) {

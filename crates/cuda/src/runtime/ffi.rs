@@ -85,12 +85,12 @@ struct Buffers {
     extension_start: *mut Extension,
     size: i64,
     types: *const c_int,
-    buffers: *const *const Buffer,
+    buffers: *const *const FfiBuffer,
 }
 
 /// A tensor on the device, its last axis fastest.
 #[repr(C)]
-pub struct Buffer {
+pub struct FfiBuffer {
     struct_size: usize,
     extension_start: *mut Extension,
     dtype: c_int,
@@ -100,7 +100,7 @@ pub struct Buffer {
     dims: *const i64,
 }
 
-impl Buffer {
+impl FfiBuffer {
     /// The lengths of its axes.
     pub fn dims(&self) -> &[i64] {
         // SAFETY: XLA says how many there are, and keeps them for as long as the call.
@@ -153,7 +153,7 @@ pub struct CallFrame {
 }
 
 /// What a handler has to do.
-pub enum Stage {
+pub enum ExecutionStage {
     /// Prepare: attributes are there, buffers are not.
     Instantiate,
     /// Do the work.
@@ -172,7 +172,7 @@ unsafe fn slice<'a, T>(start: *const T, length: i64) -> &'a [T] {
 
 impl CallFrame {
     /// The buffers of the operands, and of the results.
-    pub fn buffers(&self) -> [Vec<&Buffer>; 2] {
+    pub fn buffers(&self) -> [Vec<&FfiBuffer>; 2] {
         let of = |list: &Buffers| {
             // SAFETY: XLA's lists hold as many pointers as they say, to buffers that live as long as the call.
             unsafe { slice(list.buffers, list.size).iter().filter_map(|buffer| buffer.as_ref()).collect::<Vec<_>>() }
@@ -255,15 +255,18 @@ impl CallFrame {
 ///
 /// # Safety
 /// `frame` must come from XLA.
-pub unsafe fn handle(frame: *mut CallFrame, work: impl Fn(&CallFrame, Stage) -> Result<(), String>) -> *mut Error {
+pub unsafe fn handle(
+    frame: *mut CallFrame,
+    work: impl Fn(&CallFrame, ExecutionStage) -> Result<(), String>,
+) -> *mut Error {
     // SAFETY: passed on from the caller.
     let frame = unsafe { &mut *frame };
     if frame.answer_metadata() {
         return null_mut();
     }
     let stage = match frame.stage {
-        INSTANTIATE => Stage::Instantiate,
-        EXECUTE => Stage::Execute,
+        INSTANTIATE => ExecutionStage::Instantiate,
+        EXECUTE => ExecutionStage::Execute,
         _ => return null_mut(),
     };
     match work(frame, stage) {

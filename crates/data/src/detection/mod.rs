@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 /// Which part of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum DetectionSplit {
     /// To learn from.
     Train,
     /// To validate on.
@@ -189,7 +189,7 @@ impl RelativeBox {
 
 /// Opens a data set of boxes: a `.yaml` of Ultralytics' form, a COCO `.json` (images in `images/` beside it or where its
 /// file names say), a folder with `Annotations/*.xml`, or a folder with one of these.
-pub fn open(path: &Path, part: Part) -> Result<DetectionSet, DataError> {
+pub fn open(path: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
     match ending.as_str() {
         "yaml" | "yml" => yolo::open(path, part),
@@ -208,12 +208,12 @@ pub fn holds_boxes(path: &Path) -> bool {
     ["yaml", "yml", "json"].contains(&ending.as_str())
         || path.join("Annotations").is_dir()
         || yaml_in(path).is_some()
-        || coco_in(path, Part::Train).is_some()
+        || coco_in(path, DetectionSplit::Train).is_some()
 }
 
 /// The annotation file of a part in COCO's folder.
-fn coco_in(folder: &Path, part: Part) -> Option<PathBuf> {
-    let part_name = if part == Part::Train { "train" } else { "val" };
+fn coco_in(folder: &Path, part: DetectionSplit) -> Option<PathBuf> {
+    let part_name = if part == DetectionSplit::Train { "train" } else { "val" };
     let is_wanted = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && !name.contains("keypoint")
@@ -228,7 +228,7 @@ fn yaml_in(folder: &Path) -> Option<PathBuf> {
     found.next().filter(|_| found.next().is_none())
 }
 
-fn open_folder(folder: &Path, part: Part) -> Result<DetectionSet, DataError> {
+fn open_folder(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
     if let Some(file) = yaml_in(folder) {
         return yolo::open(&file, part);
     }

@@ -21,7 +21,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    fn table(self) -> &'static [[augment::Step; 2]; 25] {
+    fn table(self) -> &'static [[augment::PolicyStep; 2]; 25] {
         match self {
             Policy::Imagenet => &augment::IMAGENET,
             Policy::Cifar10 => &augment::CIFAR10,

@@ -1,7 +1,7 @@
 //! Places in object stores and on the web, against a server on this machine.
 
 use crate::server::{Answer, Request, Server};
-use octant_fetch::{FetchError, Location, Store};
+use octant_fetch::{DownloadCache, FetchError, FetchLocation};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,12 +51,12 @@ fn bucket(objects: &Objects, request: &Request) -> Answer {
     }
 }
 
-fn store(folder: &Path) -> Store {
-    Store::open(folder).unwrap().with_patience(2, Duration::from_millis(5))
+fn store(folder: &Path) -> DownloadCache {
+    DownloadCache::open(folder).unwrap().with_patience(2, Duration::from_millis(5))
 }
 
 fn localise(position: &str, folder: &Path) -> Result<std::path::PathBuf, FetchError> {
-    Location::parse(position)?.localise(&store(folder), &mut |_, _| ())
+    FetchLocation::parse(position)?.localise(&store(folder), &mut |_, _| ())
 }
 
 fn set(name: &str, value: &str) {
@@ -76,7 +76,7 @@ fn a_prefix_is_mirrored_page_by_page_and_then_only_what_changed() {
     set("AWS_ENDPOINT_URL", &server.address);
     let cache = tempfile::tempdir().unwrap();
     let mut last = (0, None);
-    let position = Location::parse("s3://bucket/data/train/").unwrap();
+    let position = FetchLocation::parse("s3://bucket/data/train/").unwrap();
     let path = position.localise(&store(cache.path()), &mut |done, total| last = (done, total)).unwrap();
     assert_eq!(last, (16, Some(16)));
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
@@ -184,12 +184,12 @@ fn a_folder_on_the_web_is_mirrored_by_its_listing() {
 
 #[test]
 fn places_are_told_apart() {
-    assert_eq!(Location::parse("some/folder").unwrap(), Location::Path("some/folder".into()));
-    assert_eq!(Location::parse("file:///x/y").unwrap(), Location::Path("/x/y".into()));
+    assert_eq!(FetchLocation::parse("some/folder").unwrap(), FetchLocation::Path("some/folder".into()));
+    assert_eq!(FetchLocation::parse("file:///x/y").unwrap(), FetchLocation::Path("/x/y".into()));
     for text in ["https://example.org/x.tar", "s3://bucket/x/y", "gs://bucket/x"] {
-        assert_eq!(Location::parse(text).unwrap().to_string(), text);
+        assert_eq!(FetchLocation::parse(text).unwrap().to_string(), text);
     }
     for text in ["ftp://example.org/x", "s3://", "gs:///x"] {
-        assert!(matches!(Location::parse(text), Err(FetchError::NoPlace { .. })), "{text}");
+        assert!(matches!(FetchLocation::parse(text), Err(FetchError::NoPlace { .. })), "{text}");
     }
 }

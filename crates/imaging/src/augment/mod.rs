@@ -6,7 +6,7 @@ mod policies;
 
 use crate::affine::{Motion, transform};
 use crate::{Filter, Image, Semantics, color};
-pub use policies::{CIFAR10, IMAGENET, SVHN, Step};
+pub use policies::{CIFAR10, IMAGENET, PolicyStep, SVHN};
 
 /// One operation. Magnitudes mean different things for each; see [`Space::magnitude`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

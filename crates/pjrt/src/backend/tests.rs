@@ -30,8 +30,9 @@ fn lower(program: &Program) -> runtime::Result<String> {
 
 fn backend() -> PjrtBackend {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
-    let lowering =
-        |program: &Program, _: &Form| Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false });
+    let lowering = |program: &Program, _: &LoweringTarget| {
+        Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false })
+    };
     PjrtBackend { lowering, ..backend }
 }
 
@@ -154,7 +155,7 @@ fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
     let said = Arc::new(Mutex::new(Vec::new()));
     let log = said.clone();
     let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(told(notice))));
-    let lowering = |program: &Program, form: &Form| {
+    let lowering = |program: &Program, form: &LoweringTarget| {
         let call = if form.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
         let calls_cudnn = form.fuses_attention();
         Ok(Lowered { text: lower(program)? + call, adds_atomically: false, calls_cudnn })

@@ -1,7 +1,7 @@
 //! The options of a phase.
 
 use super::trainable::{Trainable, is_under};
-use crate::options::{OptionError, OptionSpec, Options, Setting, defaults, join, nearest, one_of};
+use crate::options::{OptionError, OptionSpec, OptionValue, Options, defaults, join, nearest, one_of};
 use octant_data::Mix;
 use octant_nn::{Optimizer, VariableSpec};
 use toml::{Table, Value};
@@ -262,7 +262,7 @@ impl Options for Clip {
     }
 }
 
-impl Setting for Trainable {
+impl OptionValue for Trainable {
     fn expected() -> String {
         "`all`, `head`, `adapters`, or a list of paths".into()
     }

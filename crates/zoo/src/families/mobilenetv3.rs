@@ -3,7 +3,7 @@
 //! and whose last hidden layer is a 1×1 convolution.
 
 use super::mbconv::round_channels;
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, SqueezeExcite, dropout};
 use octant_nn::{Fans, Init, Scope, WeightLayout, init};
@@ -158,8 +158,8 @@ fn narrow(_: Fans) -> Init {
 }
 
 impl Model for MobileNetV3 {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {

@@ -3,7 +3,7 @@
 
 mod window;
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
 use octant_nn::{Scope, init};
@@ -105,8 +105,8 @@ fn merge(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for Swin {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {

@@ -4,7 +4,7 @@
 //! Every skip connection passes the ReLU of the layer that reads it, so only its positive part counts.
 
 use super::gan::{GanNorm, conv, doubling, is_unused_statistic};
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::dropout;
@@ -58,8 +58,8 @@ impl UNetGenerator {
 }
 
 impl Model for UNetGenerator {
-    fn task(&self) -> Task {
-        Task::Translate
+    fn task(&self) -> ModelTask {
+        ModelTask::Translate
     }
 
     fn classes(&self) -> usize {

@@ -6,7 +6,7 @@ use crate::figures::Figures;
 use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace};
 use octant_nn::loss::detection::{Aligned, Cells, TaskAligned, TransportLoss, Truth, transport};
 use octant_nn::optimizer::{Optimizer, Sgd, Update};
-use octant_nn::{Context, Kind, Mode, Precision, Training, Variable, VariableSpec};
+use octant_nn::{Context, Mode, Precision, Training, Variable, VariableKind, VariableSpec};
 use octant_zoo::{BoxCode, Model};
 
 const PLACES: usize = 16;
@@ -81,7 +81,8 @@ impl Case {
 
     pub fn check_training(&self, figures: &Figures, steps: usize) {
         let mut weights = self.weights();
-        let parameters: Vec<&VariableSpec> = self.specs.iter().filter(|spec| spec.kind == Kind::Parameter).collect();
+        let parameters: Vec<&VariableSpec> =
+            self.specs.iter().filter(|spec| spec.kind == VariableKind::Parameter).collect();
         let mut momenta: Vec<HostTensor> =
             parameters.iter().map(|spec| HostTensor::zeros(spec.shape.clone())).collect();
         let step = self.trace_step();
@@ -119,7 +120,7 @@ impl Case {
     fn trace_step(&self) -> Program {
         self.trace(Mode::Train(Training::without_randomness()), |trace, outputs, truth, variables| {
             let (loss, parts) = self.loss(trace, outputs, truth);
-            let learned: Vec<&Variable> = variables.iter().filter(|v| v.spec.kind == Kind::Parameter).collect();
+            let learned: Vec<&Variable> = variables.iter().filter(|v| v.spec.kind == VariableKind::Parameter).collect();
             let values: Vec<Tensor> = learned.iter().map(|variable| variable.value.clone()).collect();
             let gradients = trace.gradients(&loss, &values);
             let step = trace.input("step", Shape::scalar(DType::F32));
@@ -132,8 +133,8 @@ impl Case {
             let (mut after, mut momenta) = (Vec::new(), Vec::new());
             for variable in variables {
                 after.push(match variable.spec.kind {
-                    Kind::Statistic => variable.updated.clone().unwrap_or_else(|| variable.value.clone()),
-                    Kind::Parameter => {
+                    VariableKind::Statistic => variable.updated.clone().unwrap_or_else(|| variable.value.clone()),
+                    VariableKind::Parameter => {
                         let (parameter, slots) = updated.next().unwrap();
                         momenta.extend(slots);
                         parameter

@@ -4,7 +4,7 @@ use super::Arguments;
 use super::process::Figures;
 use crate::bench::statistics::Sample;
 use crate::output::{Json, bytes};
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use serde_json::{Value, json};
 
 /// One side of the comparison with a figure per round.
@@ -40,7 +40,7 @@ fn best_of<'a>(name: &str, theirs: &'a [Side]) -> (Side, Vec<&'a str>) {
     (best, names)
 }
 
-pub(super) fn show(entry: &Entry, name: &str, ours: &Side, theirs: &[Side], arguments: &Arguments) {
+pub(super) fn show(entry: &ModelEntry, name: &str, ours: &Side, theirs: &[Side], arguments: &Arguments) {
     let (best, names) = best_of(name, theirs);
     if !arguments.json {
         println!(
@@ -71,7 +71,7 @@ pub(super) fn show(entry: &Entry, name: &str, ours: &Side, theirs: &[Side], argu
     }
 }
 
-fn line(entry: &Entry, ours: &Side, side: &Side, arguments: &Arguments, more: Value) {
+fn line(entry: &ModelEntry, ours: &Side, side: &Side, arguments: &Arguments, more: Value) {
     let pairs = ours.rounds.iter().zip(&side.rounds);
     let ratio = Sample::new(pairs.map(|(ours, theirs)| ours.images_per_second / theirs.images_per_second).collect());
     let speed = side.median(|figures| figures.images_per_second);

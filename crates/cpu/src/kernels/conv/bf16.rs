@@ -22,7 +22,7 @@ mod transpose;
 use super::gradient::block::Gradients;
 use super::planar::{self, planar_gradient};
 use super::strategy::ConvStrategy;
-use super::{Convolution, Finished, Weights, WeightsGradient};
+use super::{Finished, ForwardConv, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen, widen_all};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Bf16Unit;
@@ -32,7 +32,7 @@ use half::bf16;
 pub(super) use gradient::TiledGradient;
 pub(super) use tiled::TiledPlan;
 
-impl Convolution {
+impl ForwardConv {
     /// [`Convolution::run`] for bf16 images and weights; `finished` is told of every part of the result once it is stored.
     ///
     /// # Panics

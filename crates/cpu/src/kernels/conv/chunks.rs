@@ -1,6 +1,6 @@
 //! How a convolution is cut into chunks of output rows.
 
-use super::Conv2d;
+use super::ConvGeometry;
 
 /// How output rows are cut into chunks: input and output of a chunk should stay in the second-level cache, a chunk
 /// should last long enough to be worth handing out, there should be many of them, and weights too large for the cache
@@ -17,7 +17,7 @@ pub(super) struct ChunkRule {
 }
 
 impl ChunkRule {
-    pub fn rows(&self, conv: &Conv2d) -> usize {
+    pub fn rows(&self, conv: &ConvGeometry) -> usize {
         const CACHE_BYTES: f64 = 512.0 * 1024.0;
         const MANY_CHUNKS: f64 = 64.0;
         let rows = (conv.batch * conv.output[0]).max(1) as f64;

@@ -9,7 +9,7 @@ mod short;
 #[cfg(test)]
 mod tests;
 
-use super::{Conv2d, Convolution, Finished, Weights, WeightsGradient};
+use super::{ConvGeometry, Finished, ForwardConv, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, Stored, narrow_all, widen_all};
 use crate::kernels::pool2d::tiling::{pool_row, unpool_row};
 use crate::kernels::{Machine, Pool2d, Shared, scratch};
@@ -67,7 +67,7 @@ impl<T: Stored> Target<'_, T> {
     }
 }
 
-impl Convolution {
+impl ForwardConv {
     /// Whether [`Convolution::run_pooled`] can follow with this pooling.
     pub fn can_pool(&self, pool: &Pool2d) -> bool {
         let conv = &self.conv;

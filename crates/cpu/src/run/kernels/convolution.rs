@@ -7,7 +7,7 @@ use super::kept::KeptWeights;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{Conv2d, Convolution as Kernel, Epilogue, Machine, Matrix, Weights, WeightsGradient};
+use crate::kernels::{ConvGeometry, Epilogue, ForwardConv as Kernel, Machine, MatrixStrides, Weights, WeightsGradient};
 use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
 
@@ -37,7 +37,7 @@ impl ConvAlgorithm {
         let pair = |list: &[usize]| [list[0], list[1]];
         let plain = ImageAxes::nhwc(2);
         if conv.input == plain && conv.output == plain && conv.batch_groups == 1 {
-            let description = Conv2d {
+            let description = ConvGeometry {
                 batch: input.dims()[0],
                 input: pair(&input.dims()[1..3]),
                 in_channels: input.dims()[3],
@@ -62,7 +62,7 @@ impl ConvAlgorithm {
         if !is_gradient {
             return ConvAlgorithm::General(conv.clone());
         }
-        let forward = Conv2d {
+        let forward = ConvGeometry {
             batch: input.dims()[0],
             input: pair(&input.dims()[1..3]),
             in_channels: input.dims()[3],
@@ -138,7 +138,7 @@ impl ConvAlgorithm {
 
 impl KernelStrides {
     /// Those of a matrix that maps input channels to output channels.
-    pub fn of_matrix(matrix: Matrix) -> KernelStrides {
+    pub fn of_matrix(matrix: MatrixStrides) -> KernelStrides {
         KernelStrides { row: 0, column: 0, input: matrix.row, output: matrix.column, group: 0 }
     }
 

@@ -3,7 +3,7 @@
 use super::super::memory::Memory;
 use super::Arguments;
 use super::numbers::{Number, advance, for_type, into_f32, with_f32};
-use crate::kernels::{Machine, Pool2d, Reduction as Pooling, max_pool2d_gradient, pool2d};
+use crate::kernels::{Machine, Pool2d, PoolReduction as Pooling, max_pool2d_gradient, pool2d};
 use octant_graph::{DType, Reduction, Shape, Window};
 use octant_tensor::bf16;
 use std::cmp::Ordering;

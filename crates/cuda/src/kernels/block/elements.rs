@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// The text of a block as far as it is written.
-pub struct Writer<'s> {
+pub struct BlockWriter<'s> {
     pub steps: &'s Steps<'s>,
     /// The offsets of values among the floats that threads share.
     pub kept: HashMap<ValueId, usize>,
@@ -24,7 +24,7 @@ pub struct Writer<'s> {
 
 /// Statements of one pass of a loop, with the variables of elements that are known in it.
 #[derive(Default)]
-pub struct Pass {
+pub struct LoopBody {
     pub text: String,
     /// The coordinates of element `i`, and of what.
     current: Option<(Vec<String>, Vec<usize>)>,
@@ -41,7 +41,7 @@ enum Origin<'s> {
     Input(usize),
 }
 
-impl<'s> Writer<'s> {
+impl<'s> BlockWriter<'s> {
     fn origin(&self, value: ValueId) -> Option<Origin<'s>> {
         if let Some(step) = self.steps.moved(value) {
             let dtype = self.steps.graph.shape(value).dtype();
@@ -58,7 +58,7 @@ impl<'s> Writer<'s> {
     }
 
     /// A variable or literal that is an element of a value.
-    pub fn element(&mut self, value: ValueId, at: &[String], pass: &mut Pass) -> Option<String> {
+    pub fn element(&mut self, value: ValueId, at: &[String], pass: &mut LoopBody) -> Option<String> {
         let text = match self.origin(value)? {
             Origin::Literal(literal) => return Some(literal),
             Origin::Moved(step) => {
@@ -79,7 +79,7 @@ impl<'s> Writer<'s> {
     }
 
     /// A variable that is an element of what a step makes from others.
-    pub fn made(&mut self, step: &Step, at: &[String], pass: &mut Pass) -> Option<String> {
+    pub fn made(&mut self, step: &Step, at: &[String], pass: &mut LoopBody) -> Option<String> {
         if let Some(known) = pass.known.get(&(step.result, at.to_vec())) {
             return Some(known.clone());
         }
@@ -133,10 +133,10 @@ impl<'s> Writer<'s> {
     }
 }
 
-impl Pass {
+impl LoopBody {
     /// One that makes element `i` of arrays, which is at these coordinates.
-    pub fn over(at: &[String], dims: &[usize]) -> Pass {
-        Pass { current: Some((at.to_vec(), dims.to_vec())), ..Pass::default() }
+    pub fn over(at: &[String], dims: &[usize]) -> LoopBody {
+        LoopBody { current: Some((at.to_vec(), dims.to_vec())), ..LoopBody::default() }
     }
 
     fn index(&self, at: &[String], dims: &[usize]) -> String {

@@ -13,7 +13,7 @@
 //! Nodes that only move elements belong to no region: each region that reads one has a copy, and one stays for all others.
 
 use super::plan::{MOST_ADDED, MOST_ELEMENTS};
-use super::program::Program;
+use super::program::BlockProgram;
 use super::step::Steps;
 use crate::GpuFacts;
 use octant_graph::passes::{Replacement, outline, replace_where_possible};
@@ -191,7 +191,7 @@ impl<'g> Flow<'g> {
         }
         outline(self.graph, &outputs, inside, |body, inputs| {
             let over = self.overwritten(inputs, &outputs, donated);
-            Program::of(body, &over, gpu).map(Program::into_hint)
+            BlockProgram::of(body, &over, gpu).map(BlockProgram::into_hint)
         })
     }
 

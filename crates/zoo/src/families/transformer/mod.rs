@@ -6,7 +6,7 @@ mod blocks;
 mod embed;
 mod names;
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use names::{Names, TIMM, TORCHVISION};
 use octant_graph::Tensor;
 use octant_nn::layers::{Dense, dropout, layer_norm};
@@ -128,8 +128,8 @@ const REGISTERS: &str = "reg_token";
 const ATTENTION_POOL: &str = "attn_pool";
 
 impl Model for VisionTransformer {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {

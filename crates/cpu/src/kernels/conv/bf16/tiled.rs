@@ -7,7 +7,7 @@ mod store;
 
 use super::super::chunks::ChunkRule;
 use super::super::windows::Sweep;
-use super::super::{Conv2d, Finished, Weights};
+use super::super::{ConvGeometry, Finished, Weights};
 use super::pack::pack_panels;
 use super::sweep::TiledSweep;
 use crate::kernels::amx::{COLUMNS, Tiles};
@@ -24,7 +24,7 @@ const PACKED_AT_ONCE: usize = 4;
 /// A convolution planned for AMX.
 #[derive(Debug, Clone)]
 pub(in crate::kernels::conv) struct TiledPlan {
-    conv: Conv2d,
+    conv: ConvGeometry,
     /// Picks the pixels out that `conv` reads one after the other.
     gather: Option<Gather>,
     sweeps: Vec<TiledSweep>,
@@ -34,7 +34,7 @@ pub(in crate::kernels::conv) struct TiledPlan {
 
 impl TiledPlan {
     /// The plan; none for several groups, whose products are too narrow for tiles.
-    pub fn new(conv: &Conv2d) -> Option<TiledPlan> {
+    pub fn new(conv: &ConvGeometry) -> Option<TiledPlan> {
         if conv.groups != 1 || conv.in_channels == 0 {
             return None;
         }
@@ -101,7 +101,7 @@ impl TiledPlan {
             return unsafe { self.run_spans(&self.conv, x, packed, rows, to) };
         };
         let size = [rows.len(), self.conv.output[1]];
-        let conv = Conv2d { input: size, output: size, ..self.conv.clone() };
+        let conv = ConvGeometry { input: size, output: size, ..self.conv.clone() };
         scratch::borrow(size[0] * size[1] * conv.in_channels, |dense: &mut [bf16]| {
             gather.rows(x, rows, dense);
             // SAFETY: the caller's promise.
@@ -113,7 +113,7 @@ impl TiledPlan {
     ///
     /// # Safety
     /// As [`TiledPlan::run_rows`].
-    unsafe fn run_spans(&self, conv: &Conv2d, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
+    unsafe fn run_spans(&self, conv: &ConvGeometry, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
         let row_len = conv.output[1] * conv.out_channels;
         if self.sweeps.iter().any(|sweep| sweep.sweep.segments == 0) {
             // SAFETY: the caller's promise.
@@ -141,6 +141,6 @@ impl TiledPlan {
 }
 
 /// Output rows per chunk: the unit is fast, so chunks are larger than for f32.
-fn chunk_rows(conv: &Conv2d) -> usize {
+fn chunk_rows(conv: &ConvGeometry) -> usize {
     ChunkRule { element_bytes: 2, min_flops: 2e7, min_pixels: 32, streaming_pixels: 192 }.rows(conv)
 }

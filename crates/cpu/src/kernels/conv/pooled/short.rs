@@ -7,7 +7,7 @@
 
 mod tiles;
 
-use super::{Conv2d, Pool2d, Target};
+use super::{ConvGeometry, Pool2d, Target};
 use crate::kernels::bf16::Stored;
 use crate::kernels::conv::Weights;
 use crate::kernels::scratch::{add_up, clear};
@@ -41,7 +41,7 @@ pub(super) struct Short {
 
 impl Short {
     /// None if the general way is better, or the only one.
-    pub fn of(conv: &Conv2d, pool: &Pool2d) -> Option<Short> {
+    pub fn of(conv: &ConvGeometry, pool: &Pool2d) -> Option<Short> {
         let [height, width] = conv.kernel;
         let numbers = height * width * conv.in_channels;
         let suits = conv.groups == 1
@@ -82,7 +82,7 @@ impl Short {
     /// Lends the input rows that a row of pooling windows (counted through all images) needs, with zeros around them.
     fn with_lines<R>(
         &self,
-        conv: &Conv2d,
+        conv: &ConvGeometry,
         pool: &Pool2d,
         x: &[f32],
         window_row: usize,
@@ -112,7 +112,7 @@ impl Short {
     }
 
     /// The weights, one row of output channels per number of a window.
-    fn with_weights(&self, conv: &Conv2d, w: Weights<'_>, body: impl FnOnce(&[f32])) {
+    fn with_weights(&self, conv: &ConvGeometry, w: Weights<'_>, body: impl FnOnce(&[f32])) {
         let (width, inputs) = (conv.kernel[1], conv.in_channels);
         scratch::borrow(self.numbers * conv.out_channels, |packed: &mut [f32]| {
             for (number, packed) in packed.chunks_exact_mut(conv.out_channels).enumerate() {
@@ -127,7 +127,14 @@ impl Short {
     }
 
     /// The pooled convolution into `target`.
-    pub fn run<T: Stored>(&self, machine: &Machine, conv: &Conv2d, x: &[f32], w: Weights<'_>, target: &Target<'_, T>) {
+    pub fn run<T: Stored>(
+        &self,
+        machine: &Machine,
+        conv: &ConvGeometry,
+        x: &[f32],
+        w: Weights<'_>,
+        target: &Target<'_, T>,
+    ) {
         let pool = target.pool;
         self.with_weights(conv, w, |weights| {
             each_row(machine, pool.batch * pool.output[0], |row| {
@@ -149,7 +156,7 @@ impl Short {
     pub fn gradient<T: Stored>(
         &self,
         machine: &Machine,
-        conv: &Conv2d,
+        conv: &ConvGeometry,
         pool: &Pool2d,
         x: &[f32],
         (pooled, selected): (&[T], &[u8]),

@@ -69,7 +69,7 @@ fn check(name: &str, inputs: &[&[usize]], write: impl Fn(&Trace, &[Tensor]) -> V
             HostTensor::from_f64s(shape, &values).unwrap()
         };
         let inputs: Vec<HostTensor> = body.input_shapes().into_iter().enumerate().map(values).collect();
-        let descriptor = Block::decode(&Encoded::of_hint(&hint)).unwrap();
+        let descriptor = BlockKernel::decode(&Encoded::of_hint(&hint)).unwrap();
         let (expected, actual) = (evaluate(&body, &inputs).unwrap(), computed(&descriptor, &body, &inputs));
         for (output, (expected, actual)) in expected.iter().zip(&actual).enumerate() {
             let expected = expected.to_f64s();

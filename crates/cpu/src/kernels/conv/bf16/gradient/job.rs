@@ -1,6 +1,6 @@
 //! One job of the gradient: both sides of a block of pixels brought into the order of the tiles.
 
-use super::super::super::Conv2d;
+use super::super::super::ConvGeometry;
 use super::shifted::ShiftedSweep;
 use crate::simd::Simd;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Some input and output channels of a slice.
 pub(super) struct Job<'a> {
     pub simd: Simd,
-    pub conv: &'a Conv2d,
+    pub conv: &'a ConvGeometry,
     pub inputs: Range<usize>,
     pub outputs: Range<usize>,
     /// Taps, and channels rounded up to whole tiles.

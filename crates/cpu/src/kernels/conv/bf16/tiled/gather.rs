@@ -3,7 +3,7 @@
 //! All their images are one: tiles need not end where a row or an image does. With strides, the pixels that are read are
 //! copied next to each other first, since tiles would compute those between them, too.
 
-use super::super::super::Conv2d;
+use super::super::super::ConvGeometry;
 use half::bf16;
 use std::ops::Range;
 
@@ -18,13 +18,13 @@ pub(super) struct Gather {
 }
 
 /// A convolution with single pixels as windows, as one of a single image without strides, and what that reads.
-pub(super) fn single_pixels(conv: &Conv2d) -> Option<(Option<Gather>, Conv2d)> {
+pub(super) fn single_pixels(conv: &ConvGeometry) -> Option<(Option<Gather>, ConvGeometry)> {
     let inside = |axis: usize| (conv.output[axis].max(1) - 1) * conv.stride[axis] < conv.input[axis];
     let is_plain =
         conv.kernel == [1, 1] && conv.input_dilation == [1, 1] && conv.pad_low == [0, 0] && inside(0) && inside(1);
-    let Conv2d { input, output, stride, in_channels: channels, .. } = *conv;
+    let ConvGeometry { input, output, stride, in_channels: channels, .. } = *conv;
     let size = [conv.batch * output[0], output[1]];
-    let dense = || Conv2d { batch: 1, input: size, output: size, stride: [1, 1], ..conv.clone() };
+    let dense = || ConvGeometry { batch: 1, input: size, output: size, stride: [1, 1], ..conv.clone() };
     let gather = (input != output).then_some(Gather { input, channels, stride, output });
     is_plain.then(|| (gather, dense()))
 }

@@ -1,6 +1,6 @@
 //! Some rows of one image: windows in an order in which they are equally far apart, tile after tile.
 
-use super::super::super::Conv2d;
+use super::super::super::ConvGeometry;
 use super::super::super::phases::Tap;
 use super::super::sweep::TiledSweep;
 use half::bf16;
@@ -19,7 +19,7 @@ pub(super) struct Stretch {
 
 /// The outputs of one sweep in some rows of one image.
 pub(super) struct Span<'a> {
-    pub conv: &'a Conv2d,
+    pub conv: &'a ConvGeometry,
     pub tiled: &'a TiledSweep,
     pub image: usize,
     /// The image's output rows of the chunk.
@@ -42,7 +42,7 @@ pub(super) struct Order {
 }
 
 impl<'a> Span<'a> {
-    pub fn new(conv: &'a Conv2d, tiled: &'a TiledSweep, image: usize, rows: Range<usize>) -> Span<'a> {
+    pub fn new(conv: &'a ConvGeometry, tiled: &'a TiledSweep, image: usize, rows: Range<usize>) -> Span<'a> {
         let (vertical, horizontal) = (&tiled.sweep.vertical, &tiled.sweep.horizontal);
         let index = |row: usize| row.saturating_sub(vertical.first).div_ceil(vertical.step).min(vertical.count);
         let indices = index(rows.start)..index(rows.end);

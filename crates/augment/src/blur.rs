@@ -41,7 +41,7 @@ fn convolve(values: &Tensor, axis: usize, kernel: &[f64], border: Border<f32>) -
     taps.reduce(|sum, part| sum + part).map_or_else(|| values.clone(), |sum| sum.convert(values.dtype()))
 }
 
-/// The images with a border on both sides of one axis.
+/// The images, padded on both sides of one axis.
 fn extend(values: &Tensor, axis: usize, reach: usize, border: Border<f32>) -> Tensor {
     let mut extended = values.clone();
     let mut left = reach;

@@ -2,7 +2,7 @@
 //! batch on whatever device the graph is compiled for.
 //!
 //! The numbers that define an operation (filter weights, kernels, windows) come from `octant-imaging`, so host and
-//! device cannot drift apart. Every function works in the element type of its input: f32 agrees with the host within
+//! device cannot differ. Every function works in the element type of its input: f32 agrees with the host within
 //! 1e-5 of the full range, bf16 within [`BF16_BOUND`] of it. Bytes are computed in f32 and rounded where the host
 //! rounds; only the host's fixed-point formats (Pillow's 22 and OpenCV's 11 bits) are not imitated, so bytes may differ
 //! by one level (two after Lanczos).

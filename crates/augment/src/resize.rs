@@ -103,6 +103,6 @@ fn pick(values: &Tensor, axis: usize, rows: &Rows) -> Tensor {
 
 /// Small tables as constants of a trace.
 pub(crate) fn table(like: &Tensor, dims: &[usize], values: &[f64], dtype: DType) -> Tensor {
-    let tensor = HostTensor::from_f64s(Shape::new(dtype, dims), values).expect("one value per place");
+    let tensor = HostTensor::from_f64s(Shape::new(dtype, dims), values).expect("one value per element");
     like.trace().constant(tensor)
 }

@@ -25,7 +25,7 @@ pub(crate) fn open(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend
     open_with(name, threads, MatmulPrecision::Fast)
 }
 
-/// The backend of that name, with products as exact as their operands: f32 is not cut to fewer bits on the way.
+/// The backend of that name, with products as exact as their operands: f32 is not rounded to fewer bits.
 pub(crate) fn open_exact(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend>> {
     open_with(name, threads, MatmulPrecision::Highest)
 }

@@ -1,4 +1,4 @@
-//! The `features` command: what a network sees in images, as numbers in a file, and how well they tell classes apart.
+//! The `features` command: writes image features to a file, or measures how well they separate classes.
 
 mod extract;
 mod files;
@@ -19,7 +19,7 @@ use octant_zoo::{Model, ModelEntry};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Write what a network sees in images as numbers, or judge how well they tell classes apart
+/// Write a network's image features, or measure how well they separate classes
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant features vit_small_patch14_dinov2 PHOTOS --weights pretrained --output photos.npy\n  \
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// Judge by a vote of this many nearest neighbors among the training images
     #[arg(long, value_name = "K")]
     knn: Option<usize>,
-    /// Judge by a linear layer that learns from the training images' features
+    /// Measure with a linear layer that is trained on the training images' features
     #[arg(long)]
     probe: bool,
     /// Compare with the images of this folder: the Fréchet distance (FID with Inception's features) and the kernel
@@ -170,7 +170,7 @@ fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<
     Ok(())
 }
 
-/// How far apart two folders of images are.
+/// The distance between two folders of images.
 fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result<()> {
     let summarized = |folder: &Path| {
         let (dataset, paths) = files::images(folder, extractor.asked.entry)?;

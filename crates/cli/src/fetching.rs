@@ -17,7 +17,7 @@ pub(crate) fn store(folder: &str, mirror: Option<&str>) -> Result<DownloadCache>
     })
 }
 
-/// A place that people typed as a path on this machine; what lies elsewhere is mirrored into the cache.
+/// A location as a local path; remote ones are mirrored into the cache.
 pub(crate) fn localise(position: &Path, folder: &str) -> Result<PathBuf> {
     match FetchLocation::parse(&position.to_string_lossy())? {
         FetchLocation::Path(path) => Ok(path),

@@ -1,9 +1,9 @@
-//! `octant`: the only place that names concrete backends, models and data sets together.
+//! `octant`: only here concrete backends, models and data sets are named together.
 //!
 //! Each command is one file that turns its flags into calls of the library. Every command prints for people, or with
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
-// First, because its macros take the place of the standard library's in all others.
+// First, because its macros replace the standard library's in all others.
 #[macro_use]
 mod output;
 
@@ -56,13 +56,13 @@ struct Cli {
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one, for the life of the process")]
 enum Command {
-    /// Train a network; without arguments, a small one on images that are drawn on the fly
+    /// Train a network; without arguments, a small one on generated images
     Train(train::Arguments),
     /// Judge a run or a file of weights on data
     Eval(eval::Arguments),
     /// Ask a run, or a model with weights, about images or tensors
     Predict(predict::Arguments),
-    /// Write what a network sees in images as numbers, or judge how well they tell classes apart
+    /// Write a network's image features, or measure how well they separate classes
     Features(features::Arguments),
     /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
@@ -166,7 +166,7 @@ fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
     Ok(Some(Cli::try_parse_from(words)?.command))
 }
 
-/// The command line. Negative numbers are values, so that a range can be told instead of an unknown flag.
+/// The command line. Negative numbers are values, so that the error names the range instead of an unknown flag.
 fn parsed() -> Command {
     fn with_numbers(command: clap::Command) -> clap::Command {
         let command =

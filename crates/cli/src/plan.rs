@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
 }
 
-/// The recipe with what the command line says. Boards compute in bf16 unless told otherwise.
+/// The recipe with what the command line says. Boards compute in bf16 by default.
 fn resolved(arguments: &Arguments) -> Result<Recipe> {
     let mut table = table(&arguments.name)?;
     recipes::set(&mut table, "precision", "bf16".into())?;

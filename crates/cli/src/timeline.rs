@@ -65,21 +65,19 @@ fn show(parts: &[PartTiming]) {
 /// Writes a trace that Perfetto and Chrome's `chrome://tracing` open.
 fn write(path: &Path, timeline: &Timeline) -> Result<()> {
     let lanes: BTreeSet<(&str, &str)> =
-        timeline.spans.iter().map(|span| (span.position.as_str(), span.lane.as_str())).collect();
-    let positions: BTreeSet<&str> = lanes.iter().map(|(position, _)| *position).collect();
-    let place_number = |position: &str| positions.iter().position(|known| *known == position);
+        timeline.spans.iter().map(|span| (span.plane.as_str(), span.lane.as_str())).collect();
+    let planes: BTreeSet<&str> = lanes.iter().map(|(plane, _)| *plane).collect();
+    let plane_number = |plane: &str| planes.iter().position(|known| *known == plane);
     let lane_number = |lane: (&str, &str)| lanes.iter().position(|known| *known == lane);
     let named = |what: &str, process: Option<usize>, thread: Option<usize>, name: &str| json!({ "ph": "M", "name": what, "pid": process, "tid": thread, "args": { "name": name } });
     let mut events: Vec<Value> =
-        positions.iter().map(|position| named("process_name", place_number(position), None, position)).collect();
+        planes.iter().map(|plane| named("process_name", plane_number(plane), None, plane)).collect();
     events.extend(
-        lanes
-            .iter()
-            .map(|&(position, lane)| named("thread_name", place_number(position), lane_number((position, lane)), lane)),
+        lanes.iter().map(|&(plane, lane)| named("thread_name", plane_number(plane), lane_number((plane, lane)), lane)),
     );
     events.extend(timeline.spans.iter().map(|span| {
         json!({
-            "ph": "X", "name": span.name, "pid": place_number(&span.position), "tid": lane_number((&span.position, &span.lane)),
+            "ph": "X", "name": span.name, "pid": plane_number(&span.plane), "tid": lane_number((&span.plane, &span.lane)),
             "ts": span.start.as_secs_f64() * 1e6, "dur": span.length.as_secs_f64() * 1e6,
         })
     }));

@@ -57,7 +57,7 @@ enum Command {
         from: PathBuf,
         /// What is written, .safetensors
         to: PathBuf,
-        /// A folder with an adapter that was saved apart, by `octant weights split` or by peft
+        /// A folder with an adapter that was saved separately, by `octant weights split` or by peft
         #[arg(long, value_name = "DIR")]
         adapter: Option<PathBuf>,
     },

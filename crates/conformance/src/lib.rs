@@ -2,7 +2,7 @@
 //!
 //! A [`Case`] is a graph, inputs for it and the results that the reference evaluator (or a formula) gives. The suite
 //! holds every primitive with every type it is defined for and the shapes that kernels get wrong, small networks,
-//! gradients against finite differences, the promises of the runtime, and graphs grown at random. A backend joins with
+//! gradients against finite differences, the promises of the runtime, and randomly generated graphs. A backend joins with
 //! one line in a test file:
 //!
 //! ```

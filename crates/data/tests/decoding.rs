@@ -92,7 +92,7 @@ fn channels_and_bits_come_as_asked_for() {
     );
 }
 
-/// A damaged copy: cut off, bits flipped, a stretch overwritten, or sizes made giant.
+/// A damaged copy: cut off, bits flipped, a range overwritten, or sizes made giant.
 fn damage(original: &[u8], rng: &mut SampleRng) -> Vec<u8> {
     let mut bytes = original.to_vec();
     match rng.below(4) {

@@ -46,7 +46,7 @@ fn labels_are_read_and_wrong_ones_are_listed_with_their_lines() {
     assert_eq!([outline[0].x0, outline[0].y0, outline[0].x1, outline[0].y1], [6.0, 4.0, 36.0, 36.0]);
     let reasons: Vec<(Option<usize>, &str)> =
         set.dropped().iter().map(|label| (label.line, label.reason.as_str())).collect();
-    let wanted = ["is not among", "beyond its border", "has 3 numbers", "not a number", "twice", "no area"];
+    let wanted = ["is not among", "outside of it", "has 3 numbers", "not a number", "twice", "no area"];
     assert_eq!(reasons.len(), wanted.len(), "{reasons:?}");
     for ((line, reason), (expected, number)) in reasons.iter().zip(wanted.iter().zip([2, 3, 4, 5, 6, 7])) {
         assert!(reason.contains(expected) && *line == Some(number), "{line:?}: {reason}");

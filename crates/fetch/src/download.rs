@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 use ureq::Agent;
 
-/// How often, and how far apart, attempts are made that bring nothing new.
+/// How often, and at which intervals, attempts without progress are repeated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub attempts: u32,

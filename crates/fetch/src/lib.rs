@@ -23,7 +23,7 @@
 //!     bytes: Some(5),
 //!     checksum: Some(Checksum::Md5("5d41402abc4b2a76b9719d911017c592".into())),
 //! };
-//! // A mirror takes the place of the published address: another server, or a folder as here.
+//! // A mirror replaces the published address: another server, or a folder as here.
 //! let store = Store::open(&cache)?.mirror(folder.to_str().ok_or("a strange path")?)?;
 //! let path = store.get(&item, &mut |done, total| println!("{done} of {total:?} bytes"))?;
 //! assert_eq!(std::fs::read_to_string(path)?, "hello");
@@ -50,5 +50,5 @@ pub use error::FetchError;
 pub use location::{Bucket, FetchLocation};
 pub use store::{DownloadCache, Item};
 
-/// Is told how many bytes are there, and of how many if that is known.
+/// Called with the bytes received so far, and the total if it is known.
 pub type ProgressCallback<'a> = &'a mut dyn FnMut(u64, Option<u64>);

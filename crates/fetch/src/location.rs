@@ -1,4 +1,4 @@
-//! Places that people type: paths, addresses and prefixes of buckets.
+//! Locations as users type them: paths, addresses and prefixes of buckets.
 
 use crate::bucket::{Endpoint, Provider};
 use crate::http::{Failure, Remote};
@@ -7,7 +7,7 @@ use crate::{DownloadCache, FetchError, Item, ProgressCallback, mirroring, web};
 use std::fmt;
 use std::path::PathBuf;
 
-/// A place to read from.
+/// A location to read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FetchLocation {
     /// On this machine.
@@ -58,7 +58,7 @@ impl FetchLocation {
         }
     }
 
-    /// Where a mirror at this place has the file of that name.
+    /// Where a mirror at this location has the file of that name.
     pub(crate) fn below(&self, name: &str) -> Remote {
         match self {
             FetchLocation::Path(path) => Remote::public(path.join(name).to_string_lossy()),

@@ -1,4 +1,4 @@
-//! Appending nodes to a graph: the one place where shapes are inferred and values are numbered.
+//! Appending nodes to a graph: only here shapes are inferred and values are numbered.
 
 use crate::{Graph, Node, NodeId, Op, Shape, ValueId, ValueInfo, ops};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl GraphBuilder {
         self.append(node.op.clone(), inputs, shapes, node.path.clone())
     }
 
-    /// Puts another operation in the place of a node. It reads the same values and makes the same results, followed by
+    /// Replaces a node's operation. The new one reads the same values and has the same results, followed by
     /// additional ones, which are returned. (Their ids are greater than those of later nodes' results.)
     pub(crate) fn replace(&mut self, node: NodeId, op: Op) -> Result<Vec<ValueId>, String> {
         let shapes: Vec<&Shape> = self.graph.nodes[node].inputs.iter().map(|&input| self.graph.shape(input)).collect();

@@ -4,7 +4,7 @@ use crate::Op;
 use octant_tensor::Shape;
 use std::sync::Arc;
 
-/// The place of a node in [`Graph::nodes`].
+/// The index of a node in [`Graph::nodes`].
 pub type NodeId = usize;
 
 /// One value of a graph; most nodes make one, some make several.
@@ -12,7 +12,7 @@ pub type NodeId = usize;
 pub struct ValueId(pub(crate) u32);
 
 impl ValueId {
-    /// The place of the value in [`Graph::values`].
+    /// The index of the value in [`Graph::values`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -64,7 +64,7 @@ impl Graph {
         &self.values
     }
 
-    /// The values handed in from outside, in order.
+    /// The graph's inputs, in order.
     pub fn inputs(&self) -> &[ValueId] {
         &self.inputs
     }
@@ -92,7 +92,7 @@ impl Graph {
     /// The same graph with its inputs in another order: the new input `i` is the old input `order[i]`. Tracing declares
     /// inputs as it meets them; a program wants them sorted by purpose.
     pub fn with_inputs_ordered(mut self, order: &[usize]) -> Graph {
-        debug_assert_eq!(order.len(), self.inputs.len(), "every input has a place in the new order");
+        debug_assert_eq!(order.len(), self.inputs.len(), "the new order names every input");
         self.inputs = order.iter().map(|&old| self.inputs[old]).collect();
         self.input_names = order.iter().map(|&old| self.input_names[old].clone()).collect();
         for (index, input) in self.inputs.iter().enumerate() {

@@ -33,7 +33,7 @@ pub fn blur_u8(image: &Image<u8>, blur: GaussianBlur) -> Result<Image<u8>, Unsup
     }
 }
 
-/// Blurs a float image. Pillow cannot; the others convolve with a sampled Gaussian, mirrored at the borders.
+/// Blurs a float image. Pillow cannot; the others convolve with a sampled Gaussian, mirrored at the edges.
 pub fn blur_f32(image: &Image<f32>, blur: GaussianBlur) -> Result<Image<f32>, Unsupported> {
     let weights: Vec<f32> = passes(blur, false)?.kernel.into_iter().map(|weight| weight as f32).collect();
     Ok(convolve(image, &weights))

@@ -1,4 +1,4 @@
-//! How far two images are apart, and where.
+//! Differences between two images.
 
 use crate::{Channel, Image};
 

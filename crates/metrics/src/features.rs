@@ -1,5 +1,5 @@
-//! What features say without training the network: how well they tell classes apart, by their neighbors and by a linear
-//! layer, and how far apart two sets of images are.
+//! Quality of features without training the network: how well they separate classes, by k nearest neighbors and by a linear
+//! probe, and the distance between two sets of images.
 
 mod distance;
 mod neighbors;

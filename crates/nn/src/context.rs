@@ -182,7 +182,7 @@ impl Context {
         *self.inner.minimizer.borrow_mut() = Some(Rc::new(minimizer));
     }
 
-    /// The value that a variable has from now on, by its place in [`variables`](Context::variables).
+    /// The value that a variable has from now on, by its index in [`variables`](Context::variables).
     pub fn set_parameter(&self, position: usize, value: Tensor) {
         self.inner.variables.borrow_mut()[position].updated = Some(value);
     }
@@ -268,7 +268,7 @@ impl Context {
         }
     }
 
-    /// The statistics followed so far, by place, with their values.
+    /// The statistics updated so far, by index, with their values.
     pub(crate) fn updates(&self) -> Vec<(String, Tensor)> {
         let variables = self.inner.variables.borrow();
         let updated = variables.iter().filter_map(|variable| Some((variable, variable.updated.clone()?)));

@@ -86,7 +86,7 @@ pub enum Schedule {
         cycle: u64,
         /// The length of the warm-up.
         warmup: u64,
-        /// Each cycle is this many times as long as the last, apart from the warm-up.
+        /// Each cycle without its warm-up is this many times as long as the last.
         stretch: f64,
         /// Each cycle's largest rate is this many times the last one's.
         decay: f64,

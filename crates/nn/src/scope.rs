@@ -1,10 +1,10 @@
-//! A layer's place in the network.
+//! The scope of a layer: its path in the network.
 
 use crate::{Context, Init, Mode, VariableKind, WeightLayout};
 use octant_graph::{DType, ScopeGuard, Tensor};
 use std::sync::Arc;
 
-/// The layer being built: its path, and the way to declare its variables. While a scope lives, whatever is recorded
+/// The layer being built: its path, and the context that declares its variables. While a scope lives, whatever is recorded
 /// belongs to its path in dumps and error messages.
 ///
 /// The temporary of `layer(&cx.at("conv1"), x)` lives to the end of the statement, longer than the call; layers that

@@ -114,8 +114,8 @@ fn groups_of_the_batch_are_what_separate_replicas_do() {
         let half = HostTensor::from_f64s(Shape::new(DType::F32, [2, 3, 2]), half).unwrap();
         run(&half, Mode::Train(train()), norm)
     });
-    let apart = [halves[0].0.to_f64s(), halves[1].0.to_f64s()].concat();
-    assert!(together.to_f64s().iter().zip(&apart).all(|(a, b)| (a - b).abs() < 1e-5));
+    let separate = [halves[0].0.to_f64s(), halves[1].0.to_f64s()].concat();
+    assert!(together.to_f64s().iter().zip(&separate).all(|(a, b)| (a - b).abs() < 1e-5));
     for (index, statistic) in statistics.iter().enumerate() {
         let [first, second] = [0, 1].map(|half: usize| halves[half].1[index].to_f64s());
         for (channel, value) in statistic.to_f64s().iter().enumerate() {
@@ -251,7 +251,7 @@ fn a_bias_before_a_norm_changes_the_running_mean_alone() {
     );
 }
 
-/// A value without positions and channels is a mistake that is told, not a panic.
+/// A value without positions and channels is an error, not a panic.
 #[test]
 fn a_pending_norm_of_too_few_axes_is_refused() {
     let trace = Trace::new();

@@ -4,7 +4,7 @@
 //! After one step of SGD with momentum from nothing, the momentum of a variable is its gradient. For every variable the
 //! largest difference is taken relative to the largest value of that gradient, or to a thousandth of the largest of
 //! all where that is more: the gradients of biases before a batch norm are nothing but rounding. Printed are the median
-//! and the worst, with the device's products as exact as it can and in its fast way.
+//! and the worst, with the device's products at the highest and at the fastest precision.
 
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::optimizer::{Optimizer, Sgd};

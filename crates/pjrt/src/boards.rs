@@ -70,7 +70,7 @@ impl Board {
     pub fn options(&self) -> NamedValues {
         let megacore = ("chip_config_name".to_string(), AttributeValue::Text("megacore".to_string()));
         let one_host = ("chips_per_host_bounds".to_string(), AttributeValue::Ints(EIGHT_CHIPS.to_vec()));
-        // Without being told, libtpu takes eight chips for two hosts of four.
+        // By default libtpu takes eight chips for two hosts of four.
         let is_eight = self.topology.ends_with(":2x4");
         [(self.megacore, megacore), (is_eight, one_host)]
             .into_iter()

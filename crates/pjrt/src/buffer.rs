@@ -1,4 +1,4 @@
-//! Buffers: tensors in a device's memory, and their way there and back.
+//! Buffers: tensors in a device's memory, and copies to and from the host.
 
 use crate::client::{Client, PjrtDevice};
 use crate::error::{PjrtError, Result};
@@ -143,7 +143,7 @@ impl PjrtBuffer {
     /// Gives the device's memory back now; the handle stays, but holds nothing.
     pub fn delete(&self) -> Result<()> {
         let mut args = sys::PJRT_Buffer_Delete_Args { buffer: self.buffer, ..Default::default() };
-        // SAFETY: the buffer is alive; work under way keeps the memory until it is done.
+        // SAFETY: the buffer is alive; running work keeps the memory until it is done.
         unsafe { call!(self.client.inner.plugin, PJRT_Buffer_Delete, args) }
     }
 
@@ -159,12 +159,12 @@ impl PjrtBuffer {
 impl Drop for PjrtBuffer {
     fn drop(&mut self) {
         let mut args = sys::PJRT_Buffer_Destroy_Args { buffer: self.buffer, ..Default::default() };
-        // SAFETY: the buffer is ours and not used again; work under way keeps what it needs.
+        // SAFETY: the buffer is ours and not used again; running work keeps what it needs.
         let _ = unsafe { call!(self.client.inner.plugin, PJRT_Buffer_Destroy, args) };
     }
 }
 
-/// A tensor on its way to the host.
+/// A copy to the host that may not be complete.
 pub struct PendingHostTensor {
     shape: Shape,
     /// Empty only after the copy is complete and the bytes have been returned.

@@ -28,14 +28,14 @@ pub struct XlaCompileOptions {
     pub device_ids: Vec<i64>,
     /// Compiler flags by name, without dashes: `xla_gpu_autotune_level`, `xla_tpu_enable_…`.
     pub flags: BTreeMap<String, CompilerFlag>,
-    /// Flags that make things faster where the plugin knows them, and that it may do without.
-    pub wishes: BTreeMap<String, CompilerFlag>,
+    /// Flags that are dropped when the plugin does not know them.
+    pub optional_flags: BTreeMap<String, CompilerFlag>,
 }
 
 impl Default for XlaCompileOptions {
     fn default() -> Self {
-        let (flags, wishes) = (BTreeMap::new(), BTreeMap::new());
-        XlaCompileOptions { partitions: 1, replicas: 1, device_ids: Vec::new(), flags, wishes }
+        let (flags, optional_flags) = (BTreeMap::new(), BTreeMap::new());
+        XlaCompileOptions { partitions: 1, replicas: 1, device_ids: Vec::new(), flags, optional_flags }
     }
 }
 
@@ -51,17 +51,17 @@ impl XlaCompileOptions {
         self
     }
 
-    /// The same with one more flag that the plugin may do without.
-    pub fn with_wish(mut self, name: &str, value: CompilerFlag) -> XlaCompileOptions {
-        self.wishes.insert(name.to_string(), value);
+    /// The same with one more optional flag.
+    pub fn with_optional_flag(mut self, name: &str, value: CompilerFlag) -> XlaCompileOptions {
+        self.optional_flags.insert(name.to_string(), value);
         self
     }
 
-    /// The same without wishes, if `refusal`, the compiler's words, is about one of them: plugins differ in the flags they
+    /// The same without optional flags, if `refusal`, the compiler's message, names one of them: plugins differ in the flags they
     /// know.
     pub(crate) fn after(&self, refusal: &str) -> Option<XlaCompileOptions> {
-        let is_a_wish = self.wishes.keys().any(|name| refusal.contains(name.as_str()));
-        is_a_wish.then(|| XlaCompileOptions { wishes: BTreeMap::new(), ..self.clone() })
+        let is_optional = self.optional_flags.keys().any(|name| refusal.contains(name.as_str()));
+        is_optional.then(|| XlaCompileOptions { optional_flags: BTreeMap::new(), ..self.clone() })
     }
 
     /// Adds what the plugin's surroundings ask for and the user did not set: where a CUDA plugin finds `libdevice`.
@@ -78,7 +78,7 @@ impl XlaCompileOptions {
     pub fn encode(&self) -> Vec<u8> {
         let mut options = Message::default();
         options.message(3, &self.build_options());
-        for (name, flag) in self.flags.iter().chain(&self.wishes) {
+        for (name, flag) in self.flags.iter().chain(&self.optional_flags) {
             let mut entry = Message::default();
             entry.bytes(1, name.as_bytes()).message(2, &flag.encode());
             options.message(7, &entry);

@@ -95,7 +95,7 @@ impl CompiledExecutable {
             program: &mut program,
             ..Default::default()
         };
-        // SAFETY: the executable is alive. The first call, without a place to write to, answers the size; the second
+        // SAFETY: the executable is alive. The first call, without a buffer, returns the size; the second
         // writes that many bytes into `code`, which is large enough.
         unsafe {
             call!(self.plugin, PJRT_Executable_OptimizedProgram, args)?;

@@ -126,7 +126,7 @@ impl LoadedExecutable {
 impl Drop for LoadedExecutable {
     fn drop(&mut self) {
         let mut args = sys::PJRT_LoadedExecutable_Destroy_Args { executable: self.loaded, ..Default::default() };
-        // SAFETY: the executable is ours and not used again; executions under way keep what they need.
+        // SAFETY: the executable is ours and not used again; running executions keep what they need.
         let _ = unsafe { call!(self.client.inner.plugin, PJRT_LoadedExecutable_Destroy, args) };
     }
 }

@@ -69,7 +69,7 @@ impl Plugin {
             reason: loader_reason(&reason),
         };
         // SAFETY: loading a library runs its initializers. That is what the caller asked for by naming it a plugin;
-        // there is no way to look inside first.
+        // it cannot be inspected first.
         let library = unsafe { libloading::Library::new(path) }.map_err(not_a_library)?;
         // SAFETY: the interface fixes the type of a symbol of this name.
         let get_api = unsafe { library.get::<sys::GetPjrtApi>(sys::GET_PJRT_API) }
@@ -173,7 +173,7 @@ impl Plugin {
         &self.inner.table
     }
 
-    /// Calls a function of the table; see [`call!`](crate::call) for the way it is meant to be used.
+    /// Calls a function of the table; see [`call!`](crate::call) for the intended use.
     ///
     /// # Safety
     /// Every pointer in `args` must be what the function expects, for as long as the function keeps it.
@@ -192,7 +192,7 @@ impl Plugin {
     }
 }
 
-/// Calls `plugin.table().$function` with `$args`, a mutable place; for use inside `unsafe` only.
+/// Calls `plugin.table().$function` with `$args`, a mutable variable; for use inside `unsafe` only.
 macro_rules! call {
     ($plugin:expr, $function:ident, $args:expr) => {
         $plugin.call(stringify!($function), $plugin.table().$function, &mut $args)

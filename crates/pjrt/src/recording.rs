@@ -31,15 +31,15 @@ fn timeline(space: &[u8]) -> Timeline {
 }
 
 fn plane(plane: &[u8]) -> Vec<TimelineSpan> {
-    let position = text(plane, 2);
+    let plane_name = text(plane, 2);
     let names: HashMap<u64, String> =
         messages(plane, 4).filter_map(|entry| Some((int(entry, 1), name(messages(entry, 2).next()?)))).collect();
     let spans = messages(plane, 3).flat_map(|line| {
         let lane = Some(text(line, 11)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(line, 2));
         let begin = Duration::from_nanos(int(line, 3));
-        let (position, names) = (&position, &names);
+        let (plane_name, names) = (&plane_name, &names);
         messages(line, 4).map(event).map(move |event| TimelineSpan {
-            position: position.clone(),
+            plane: plane_name.clone(),
             lane: lane.clone(),
             name: names.get(&event.name).cloned().unwrap_or_else(|| "unnamed".into()),
             start: begin + picoseconds(event.start_ps),
@@ -120,7 +120,7 @@ mod tests {
         .into_bytes();
         let spans = timeline(&space).spans;
         let first = TimelineSpan {
-            position: "/device:GPU:0".into(),
+            plane: "/device:GPU:0".into(),
             lane: "Stream #1".into(),
             name: "convolution".into(),
             start: Duration::from_nanos(10),

@@ -144,10 +144,10 @@ fn a_function_that_the_plugin_does_not_have_is_an_error() {
 }
 
 #[test]
-fn a_flag_that_the_compiler_does_not_know_is_an_error_unless_it_is_a_wish() {
+fn a_flag_that_the_compiler_does_not_know_is_an_error_unless_it_is_optional() {
     let _ledger = Ledger::open();
     let (client, flag) = (client(), CompilerFlag::Bool(true));
-    client.compile("outputs=1", &XlaCompileOptions::default().with_wish("unheard_of", flag.clone())).unwrap();
+    client.compile("outputs=1", &XlaCompileOptions::default().with_optional_flag("unheard_of", flag.clone())).unwrap();
     match client.compile("outputs=1", &XlaCompileOptions::default().with_flag("unheard_of", flag)) {
         Err(PjrtError::Status { message, .. }) => assert!(message.contains("unheard_of"), "{message}"),
         other => panic!("{:?}", other.err()),

@@ -35,7 +35,7 @@ fn collect(specs: Vec<OptionSpec>, position: &str, found: &mut Vec<FlaggedKey>) 
     }
 }
 
-/// Writes a value at a place; `*` reaches all phases. The learning rate of a burn-in is not that of the other phases.
+/// Writes a value at a dotted path; `*` reaches all phases. The learning rate of a burn-in is not that of the other phases.
 pub fn apply(table: &mut Table, position: &str, value: Value) -> Result<()> {
     let Some((list, rest)) = position.split_once(".*.") else { return set(table, position, value) };
     let is_burn_in = |item: &Value| item.get("name").and_then(Value::as_str) == Some(BURN_IN);
@@ -59,7 +59,7 @@ pub struct PhaseLengths {
     pub warm_epoch: Option<u64>,
 }
 
-/// Writes them into the phases. What warm-up takes away is missing in the last phase; burn-in is counted apart.
+/// Writes them into the phases. What warm-up takes away is missing in the last phase; burn-in is counted separately.
 pub fn apply_lengths(table: &mut Table, lengths: &PhaseLengths) -> Result<()> {
     let phases = table.get("phases").and_then(Value::as_array).cloned().unwrap_or_default();
     let is_burn_in = |phase: &Value| phase.get("name").and_then(Value::as_str) == Some(BURN_IN);

@@ -44,7 +44,7 @@ fn unscaled(recipe: &Recipe) -> Option<String> {
     })
 }
 
-/// Phases in which nothing learns, and a head-only phase that in truth frees everything.
+/// Phases without trainable parameters, and a head-only phase in which everything is trainable.
 fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let (network, entry) = model(recipe, data.outputs)?;
     let (specs, _) = octant_zoo::describe(&*network, entry.preprocessing.input)?;
@@ -60,7 +60,7 @@ fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         let (learning, all) = parameters
             .fold((0, 0), |(learning, all), spec| (learning + usize::from(trainable.includes(spec, &head)), all + 1));
         if learning == 0 {
-            warnings.push(format!("in phase {} nothing learns; check `train = {written}`", phase.name));
+            warnings.push(format!("phase {} has no trainable parameters; check `train = {written}`", phase.name));
         } else if learning == all && all > 2 {
             warnings.push(format!("in phase {} nothing is frozen although `train = {written}`", phase.name));
         }
@@ -81,7 +81,7 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let transform = transform(recipe, &recipe.eval_transform, false, entry)?;
     let [height, width, _] = image(&*data.valid, &transform)?;
     let [expected, ..] = entry.preprocessing.input;
-    // Detectors look at every place of an image alike; any size will do.
+    // Detectors are fully convolutional: any size works.
     if height.max(width) != expected && recipe.task != "detect" {
         warnings.push(format!(
             "the weights of {} are made for images of {expected}×{expected}, these are {height}×{width}; give \

@@ -76,7 +76,7 @@ options! {
         augment: Option<AugmentOptions>, unset("YOLO's usual values");
         /// Image to image: the discriminators and what losses count.
         gan: Option<GanOptions>, unset("the publications' values");
-        /// Restoration: how images are spoiled on their way to the network.
+        /// Restoration: how inputs are degraded.
         degrade: Option<DegradeOptions>, unset("not at all");
         /// Where samples come from.
         data: DataSource;
@@ -127,7 +127,7 @@ options! {
         mixup: f64 = 0.0, within(0.0..=1.0);
         /// The probability that a part of another image is pasted in.
         cutmix: f64 = 0.0, within(0.0..=1.0);
-        /// The probability that an object appears a second time at its mirror place, mirrored, where it hides little.
+        /// The probability that an object is pasted again at the mirrored position, flipped, where it covers little.
         copy_paste: f64 = 0.0, within(0.0..=1.0);
         /// Rotation by up to so many degrees.
         degrees: f64 = 0.0, within(0.0..=180.0);
@@ -168,7 +168,7 @@ options! {
         /// Generators are judged and asked with the statistics of every image by itself, as the published ones are
         /// (pix2pix).
         image_statistics: bool = false;
-        /// What the way there and back counts (cyclegan).
+        /// The weight of the cycle-consistency loss (cyclegan).
         cycle: f64 = 10.0, within(0.0..);
         /// What changing an image of the right domain counts, as a share of `cycle` (cyclegan).
         identity: f64 = 0.5, within(0.0..);

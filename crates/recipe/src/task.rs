@@ -1,4 +1,4 @@
-//! Tasks that recipes name, with the network that learns them.
+//! The tasks that recipes name, with their networks.
 
 use crate::error::refuse;
 use crate::{BestMode, GanOptions, NormKind, NormalizationMode, PhaseRecipe, Recipe, Result};
@@ -32,7 +32,7 @@ struct Parts<'a> {
     model: Box<dyn Model>,
     image: [usize; 3],
     normalize: Option<Normalize>,
-    /// The place of the loss in the task's list.
+    /// The index of the loss in the task's list.
     loss: usize,
     warm_up: bool,
     mixed: bool,
@@ -191,7 +191,7 @@ impl TaskEntry {
         }
     }
 
-    /// The place of the recipe's loss in the list.
+    /// The index of the recipe's loss in the list.
     fn loss(&self, recipe: &Recipe) -> Result<usize> {
         let Some(wanted) = &recipe.loss else { return Ok(0) };
         let found = self.losses.iter().position(|name| name == wanted);

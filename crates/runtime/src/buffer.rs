@@ -5,7 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// A tensor on the devices of a mesh. Clones are handles to the same memory. It may still be under way: only reading it
+/// A tensor on the devices of a mesh. Clones are handles to the same memory. It may not be computed yet: only reading it
 /// waits.
 #[derive(Clone)]
 pub struct Buffer(Arc<dyn DeviceBuffer>);

@@ -1,4 +1,4 @@
-//! What a backend is: the border between programs and the devices that run them.
+//! The backend interface: how programs are compiled, run and fed on devices.
 //!
 //! A [`Program`] is a graph with promises about its inputs: which ones are updated in place and how each is spread over
 //! a [`Mesh`] of devices. A [`Backend`] compiles it into an [`Executable`], holds [`Buffer`]s on its devices, and runs

@@ -51,7 +51,7 @@ impl CompileOptions {
 
 /// A program that can be run.
 pub trait Executable: Send + Sync {
-    /// Starts the program. Donated inputs are taken over, the others are only read. Returns at once: the outputs become
+    /// Starts the program. Donated inputs are consumed, the others are only read. Returns at once: the outputs become
     /// ready later, and a failure shows when one of them is read.
     fn execute(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>>;
 

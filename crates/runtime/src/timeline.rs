@@ -4,7 +4,7 @@ use crate::{PartTiming, Result};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A recording under way, of everything that a backend's devices do.
+/// A running recording of everything that a backend's devices do.
 pub trait Recording {
     /// Ends it.
     fn finish(self: Box<Self>) -> Result<Timeline>;
@@ -21,8 +21,8 @@ pub struct Timeline {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimelineSpan {
     /// Who did it: a device, or the host.
-    pub position: String,
-    /// Where in that place: a stream of a GPU, a thread of the host.
+    pub plane: String,
+    /// The lane inside it: a stream of a GPU, a thread of the host.
     pub lane: String,
     /// What it was, such as the name of a kernel.
     pub name: String,
@@ -50,12 +50,12 @@ const PROGRAM: &str = "program";
 
 impl Timeline {
     /// The parts of one run after another, as if they had run once: for backends that only keep sums.
-    pub fn of_parts(position: &str, parts: &[PartTiming]) -> Timeline {
+    pub fn of_parts(plane: &str, parts: &[PartTiming]) -> Timeline {
         let mut start = Duration::ZERO;
         let span = |part: &PartTiming| {
             let (name, length) = (format!("{} {}", part.what, part.path).trim_end().to_string(), part.time);
             start += length;
-            TimelineSpan { position: position.into(), lane: PROGRAM.into(), name, start: start - length, length }
+            TimelineSpan { plane: plane.into(), lane: PROGRAM.into(), name, start: start - length, length }
         };
         Timeline { spans: parts.iter().map(span).collect() }
     }
@@ -79,7 +79,7 @@ impl Timeline {
     pub fn occupation(&self) -> Option<Occupation> {
         let mut devices: HashMap<&str, Vec<(Duration, Duration)>> = HashMap::new();
         for span in self.spans.iter().filter(|span| span.is_device_work()) {
-            devices.entry(&span.position).or_default().push((span.start, span.start + span.length));
+            devices.entry(&span.plane).or_default().push((span.start, span.start + span.length));
         }
         let (all, busy, waiting) = devices.into_values().map(covered).max_by_key(|&(_, busy, _)| busy)?;
         let share = |part: Duration| part.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -105,7 +105,7 @@ fn covered(mut intervals: Vec<(Duration, Duration)>) -> (Duration, Duration, Dur
 impl TimelineSpan {
     /// Summaries that profilers add (modules, scopes, steps) repeat the time of what they cover.
     fn is_device_work(&self) -> bool {
-        let watched = self.position.starts_with("/device:") && (self.lane.contains("Stream") || self.lane == "XLA Ops");
+        let watched = self.plane.starts_with("/device:") && (self.lane.contains("Stream") || self.lane == "XLA Ops");
         watched || self.lane == PROGRAM
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn parts_add_up_what_devices_did_and_leave_summaries_out() {
         let span = |lane: &str, name: &str, milliseconds| TimelineSpan {
-            position: "/device:GPU:0".into(),
+            plane: "/device:GPU:0".into(),
             lane: lane.into(),
             name: name.into(),
             start: Duration::ZERO,
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn time_that_streams_share_counts_once_and_pauses_between_kernels_are_nobodys() {
         let span = |lane: &str, start, microseconds| TimelineSpan {
-            position: "/device:GPU:0".into(),
+            plane: "/device:GPU:0".into(),
             lane: lane.into(),
             name: "kernel".into(),
             start: Duration::from_micros(start),

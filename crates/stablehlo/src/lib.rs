@@ -58,7 +58,7 @@ pub enum LowerError {
         output: usize,
         /// Its shape.
         output_shape: String,
-        /// What is in the way.
+        /// What StableHLO cannot express.
         reason: &'static str,
     },
     /// A tensor that cannot be cut into equal parts.

@@ -267,7 +267,7 @@ impl CheckpointWriter {
         before
     }
 
-    /// Waits for the checkpoint that is under way.
+    /// Waits for the checkpoint that is being written.
     pub fn finish(&mut self) -> Result<(), TrainError> {
         match self.under_way.take().map(JoinHandle::join) {
             None | Some(Ok(Ok(_))) => Ok(()),

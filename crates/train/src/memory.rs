@@ -1,5 +1,5 @@
 //! Steps that do not fit into the memory of their devices: found before the first one where the compiler can tell, and
-//! told with the numbers and with what would fit.
+//! reported with the numbers and with what would fit.
 
 use crate::TrainError;
 use crate::step::{StateEntry, StepOptions, StepPlan, TracedStep};

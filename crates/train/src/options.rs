@@ -72,7 +72,7 @@ pub trait Options: Sized {
     /// All keys, those of the structs inside too.
     fn specs() -> Vec<OptionSpec>;
 
-    /// Takes the keys out of a table that lies at `place`. What is left there belongs to others.
+    /// Takes the keys out of a table at `position`. Keys that are left belong to other structs.
     fn take(table: &mut Table, position: &str) -> Result<Self, OptionError>;
 
     /// Puts all keys that have a value into a table.
@@ -131,7 +131,7 @@ pub fn take<T: OptionValue>(
     }
 }
 
-/// A key with the place that it lies at.
+/// A key with its path.
 pub fn join(position: &str, key: &str) -> String {
     if position.is_empty() { key.to_string() } else { format!("{position}.{key}") }
 }

@@ -62,7 +62,7 @@ pub fn run(
     runner.run(from)
 }
 
-/// A run under way.
+/// A running training.
 struct Runner<'p, 'w> {
     plan: &'p RunPlan<'p>,
     directory: RunDirectory,
@@ -76,7 +76,7 @@ struct Runner<'p, 'w> {
     bottleneck: Bottleneck,
     /// Nothing was done in this directory before.
     is_new: bool,
-    /// The one that learns, the one that counts.
+    /// The training loader and the validation loader.
     programs: [ProgramReport; 2],
     recorder: Option<Recorder>,
     skipped: u64,
@@ -212,19 +212,19 @@ impl<'p> Runner<'p, '_> {
         Ok(self.progress.finished.then_some(Ending::NoImprovement))
     }
 
-    fn loader(&self, learns: bool, phase: &Phase) -> Result<Loader, TrainError> {
-        let (dataset, transform, last) = match learns {
+    fn loader(&self, training: bool, phase: &Phase) -> Result<Loader, TrainError> {
+        let (dataset, transform, last) = match training {
             true => (&self.plan.train, &phase.transform, self.plan.run.last_batch),
             false => (&self.plan.valid, &self.plan.valid_transform, LastBatch::Pad),
         };
         let config = LoaderConfig {
             batch_size: self.plan.step.batch_size,
             seed: self.plan.run.seed,
-            shuffle: learns,
+            shuffle: training,
             last,
             workers: self.plan.run.workers,
             corrupt: self.plan.run.on_corrupt,
-            mix: phase.options.mix.as_ref().filter(|_| learns).map(Mix::from),
+            mix: phase.options.mix.as_ref().filter(|_| training).map(Mix::from),
             ..LoaderConfig::default()
         };
         Ok(Loader::new(dataset.clone(), transform.clone(), config)?)

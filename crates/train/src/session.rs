@@ -47,7 +47,7 @@ pub struct Session<'a> {
     ahead: Ahead,
 }
 
-/// Another form of the step that learns.
+/// Another form of the training step.
 struct Form<'a> {
     task: &'a dyn Task,
     train: Box<dyn Executable>,
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
         named.filter(|(entry, _)| matches!(entry.role, Role::Variable(_))).map(|(_, buffer)| buffer.clone()).collect()
     }
 
-    /// Queues one step of counting. What the task's observer asked for is handed to it, which waits for the device.
+    /// Queues one evaluation step. Outputs that the task's observer asked for are passed to it, which waits for the device.
     pub fn evaluate_with(&mut self, batch: &Batch, observer: Option<&mut dyn Observer>) -> Result<(), TrainError> {
         let uploaded = self.upload_batch(batch)?;
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
@@ -368,13 +368,13 @@ impl<'a> Session<'a> {
         self.backend.memory().ok()?.into_iter().max_by_key(|device| device.used)
     }
 
-    /// What became of the step that learns and the one that counts.
+    /// The compiled training and evaluation steps.
     pub fn usage(&self) -> [Usage; 2] {
         let program = self.traced.program.name.clone();
         [Usage { program, compiled: Some(self.train.cost()), executions: self.executions }, self.evaluation.usage()]
     }
 
-    /// What became of the other forms of the step that learns.
+    /// The compiled other forms of the training step.
     pub fn form_usage(&self) -> impl Iterator<Item = Usage> {
         let program = self.traced.program.name.clone();
         let usage = move |form: &Form| Usage {

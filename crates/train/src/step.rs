@@ -41,7 +41,7 @@ pub struct StepPlan<'a> {
 }
 
 impl<'a> StepPlan<'a> {
-    /// Everything learns by plain Adam in f32 on one device.
+    /// All parameters are trained by plain Adam in f32 on one device.
     pub fn new(task: &'a dyn Task, batch_size: usize) -> StepPlan<'a> {
         let step = StepOptions { batch_size, ..StepOptions::default() };
         StepPlan { task, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
@@ -82,7 +82,7 @@ pub struct TracedStep {
 const SCALARS: [(&str, DType, &[usize]); 4] =
     [("rate", DType::F32, &[]), ("update", DType::F32, &[]), ("applies", DType::F32, &[]), ("key", DType::U32, &[2])];
 
-/// Traces the step that learns. The task's updates move parameters while it is traced; the objectives it returns make the
+/// Traces the training step. The task's updates move parameters while it is traced; the objectives it returns make the
 /// last one.
 pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();

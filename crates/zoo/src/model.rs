@@ -8,7 +8,7 @@ use octant_nn::{Context, Mode, Precision, Scope, VariableSpec};
 pub enum ModelTask {
     /// Logits per class, `[n, classes]`.
     Classify,
-    /// Logits per place and class, `[n, h, w, classes]`.
+    /// Logits per pixel and class, `[n, h, w, classes]`.
     Segment,
     /// Boxes and class scores per cell, `[n, cells, …]`; [`Model::detector`] says how they are read.
     Detect,

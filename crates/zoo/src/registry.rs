@@ -7,7 +7,7 @@ mod entries;
 mod published;
 
 /// The same network as torchvision and as timm have it: other names in files, other epsilons of norms, other preparation
-/// of images. Where the keys of a file tell them apart, the file decides; a name with one of timm's tags is timm's.
+/// of images. Where the keys of a file differ, the file decides; a name with one of timm's tags is timm's.
 const COUNTERPARTS: &[(&str, &str)] = &[
     ("resnet18", "timm_resnet18"),
     ("resnet34", "timm_resnet34"),

@@ -20,7 +20,7 @@ fn channel_attention(cx: &Scope, x: &Tensor) -> Tensor {
     (weights * y + shortcut).relu()
 }
 
-/// The same, weighted per place.
+/// The same, weighted per pixel.
 fn spatial_attention(cx: &Scope, x: &Tensor) -> Tensor {
     let shortcut = BatchNorm::new().apply(&cx.at("shortcut"), &(x * x));
     let y = BatchNorm::new().apply(&cx.at("norm"), x);

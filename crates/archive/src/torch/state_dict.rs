@@ -71,7 +71,7 @@ pub(super) fn read(format: ArchiveFormat, root: PickleValue, storages: &mut Stor
     Ok(archive)
 }
 
-/// Descends as long as a usual key leads to another dictionary; what lies beside the way becomes metadata.
+/// Descends as long as a usual key leads to another dictionary; the other entries become metadata.
 fn innermost<'a>(
     root: PickleValue<'a>,
     metadata: &mut Vec<(String, String)>,

@@ -2,7 +2,7 @@
 //!
 //! Entries are looked up by name and never unpacked to disk, so names such as `../../x` lead nowhere. PyTorch stores
 //! entries uncompressed, which is what lets tensors share the mapped file; a compressed entry is refused. Checksums are
-//! not compared: PyTorch does not either, can be told not to write them, and comparing them would read all of the file.
+//! not compared: PyTorch does not either, can be configured not to write them, and comparing them would read all of the file.
 
 use super::state_dict;
 use super::storages::Storages;

@@ -102,7 +102,7 @@ fn recipe_of(entry: &ModelEntry) -> Result<Recipe> {
     }
 }
 
-/// The recipe with one phase in which everything is as usual, apart from what the command line says of steps.
+/// The recipe with one phase of defaults, except for the number of steps from the command line.
 fn given(recipe: &Recipe, arguments: &Arguments) -> Result<Recipe> {
     let phase = Table::from_iter([
         ("epochs".to_string(), Value::Integer(1)),
@@ -260,7 +260,7 @@ fn show(
     );
 }
 
-/// Places for boxes, as detectors have them where no data set says otherwise.
+/// Box slots per image: the default without a data set.
 const SLOTS: usize = 128;
 
 /// A batch of noise with targets of the model's kind.
@@ -287,7 +287,7 @@ fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &ModelE
         }
         ModelTask::Detect => {
             // A few boxes per image, which cover the left half.
-            let corners = |place: usize| [0.0, 0.0, (width / 2) as f32 / (place + 1) as f32, height as f32];
+            let corners = |slot: usize| [0.0, 0.0, (width / 2) as f32 / (slot + 1) as f32, height as f32];
             let boxes: Vec<f32> = (0..count * SLOTS).flat_map(|i| corners(i % SLOTS)).collect();
             let classes: Vec<i32> = (0..count * SLOTS).map(|i| if i % SLOTS < 8 { 0 } else { -1 }).collect();
             let (corners, classes) = (tensor(&[count, SLOTS, 4], &boxes), tensor(&[count, SLOTS], &classes));

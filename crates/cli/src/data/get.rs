@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Take the files from there instead: a folder, https://…, s3://… or gs://…
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "LOCATION")]
     mirror: Option<String>,
     /// Print one JSON object per file
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! `octant image compare`: how far apart results are.
+//! `octant image compare`: differences between results.
 
 use super::engine::Engine;
 use super::files;
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How far apart two images are, or what libraries, precisions and devices make of one
+/// Compare two images, or the results of libraries, precisions and devices for one
 ///
 /// With two images (or folders with the same names), their differences. With one and --size or --sigma, the results of
 /// several variants, each against the first. A variant is `SEMANTICS[:PRECISION[:DEVICE]]`, such as opencv,

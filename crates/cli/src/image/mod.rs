@@ -34,7 +34,7 @@ enum Command {
     Crop(process::Crop),
     /// Gaussian blur
     Blur(process::Blur),
-    /// How far apart two images are, or what libraries, precisions and devices make of one
+    /// Compare two images, or the results of libraries, precisions and devices for one
     Compare(compare::Arguments),
 }
 

@@ -93,7 +93,7 @@ impl Gemm {
 /// Computes `c = a · b` for every product of the batch.
 ///
 /// # Panics
-/// When a slice ends before the last element its strides reach, or C's elements overlap in the obvious way (a stride
+/// When a slice ends before the last element its strides reach, or C's elements overlap obviously (a stride
 /// of 0).
 pub fn gemm(machine: &Machine, shape: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]) {
     let Gemm { batch, m, n, .. } = *shape;

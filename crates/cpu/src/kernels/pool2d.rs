@@ -1,8 +1,8 @@
 //! Pooling: maximum, minimum or sum over windows of NHWC images, and their gradients.
 //!
 //! Vectors run across channels. Loops are plain Rust over slices of channels: compiled inside a [`Kernel`] they use the
-//! whole instruction set. Images are f32 or bf16, sums are f32. `gradient` is the way back for any windows; `tiling`
-//! has the faster ways for windows that lie side by side, as those of most networks do.
+//! whole instruction set. Images are f32 or bf16, sums are f32. `gradient` is the backward pass for any windows; `tiling`
+//! is the faster algorithm for windows that do not overlap, as those of most networks.
 
 mod gradient;
 pub(super) mod tiling;
@@ -174,7 +174,7 @@ impl Reduce for Sum {
 impl Reduce for Max {
     #[inline(always)]
     fn reduce(a: f32, b: f32) -> f32 {
-        // A NaN on either side wins: the comparison is false for it, and then it is handed on.
+        // A NaN on either side wins: the comparison is false for it, and then it is returned.
         if a > b || a.is_nan() { a } else { b }
     }
 }

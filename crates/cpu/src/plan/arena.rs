@@ -19,7 +19,7 @@ impl Lifetime {
 
 /// Offsets for all buffers and the size of the arena. Large buffers first, each at the lowest offset where nothing lies
 /// that lives at the same time.
-pub(crate) fn place(mut lifetimes: Vec<Lifetime>) -> (Vec<(BufferId, usize)>, usize) {
+pub(crate) fn assign_offsets(mut lifetimes: Vec<Lifetime>) -> (Vec<(BufferId, usize)>, usize) {
     lifetimes.sort_by_key(|lifetime| (std::cmp::Reverse(lifetime.bytes), lifetime.begin, lifetime.buffer));
     // In the order of their offsets, so that the lowest gap is found first.
     let mut placed: Vec<(usize, &Lifetime)> = Vec::with_capacity(lifetimes.len());

@@ -1,7 +1,7 @@
 //! Files to pixels: JPEG, PNG, BMP, WebP and TIFF, recognized by content.
 //!
 //! Sizes are checked against [`DecodeLimits`] before anything is allocated for them, so a file of a hundred bytes cannot ask
-//! for gigabytes. Images are turned upright as their EXIF data says.
+//! for gigabytes. Images are rotated upright according to their EXIF data.
 
 mod bmp;
 mod jpeg;
@@ -17,7 +17,7 @@ pub use orientation::Orientation;
 pub use size::announced_size;
 use std::path::Path;
 
-/// An image format, told by the first bytes of a file.
+/// An image format, detected from the first bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum ImageFileFormat {

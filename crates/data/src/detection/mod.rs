@@ -244,7 +244,7 @@ fn open_folder(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, Data
     }
 }
 
-/// A box from corners in shares of the image, or why it cannot be used. What hangs over the border is cut off there.
+/// A box from corners in shares of the image, or why it cannot be used. Boxes are clipped to the image.
 fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox, String> {
     if classes > 0 && class as usize >= classes {
         return Err(format!("class {class} is not among the {classes} that the data set names"));
@@ -254,7 +254,7 @@ fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox,
     }
     if let Some(outside) = corners.iter().find(|corner| !(-0.01..=1.01).contains(*corner)) {
         return Err(format!(
-            "a corner lies at {outside:.3} of the image, beyond its border; coordinates are shares of the image's sides"
+            "a corner lies at {outside:.3} of the image, outside of it; coordinates are shares of the image's sides"
         ));
     }
     let [x0, y0, x1, y1] = corners.map(|corner| corner.clamp(0.0, 1.0));

@@ -151,9 +151,9 @@ impl Assembly {
                 blocks.box_classes.resize(rows * max_boxes, -1);
                 target.fill(0);
                 let corners: &mut [[f32; 4]] = bytemuck::cast_slice_mut(target);
-                for (place, object) in boxes.iter().enumerate() {
-                    corners[place] = [object.x0, object.y0, object.x1, object.y1];
-                    blocks.box_classes[row * max_boxes + place] = object.class as i32;
+                for (slot, object) in boxes.iter().enumerate() {
+                    corners[slot] = [object.x0, object.y0, object.x1, object.y1];
+                    blocks.box_classes[row * max_boxes + slot] = object.class as i32;
                 }
             }
         }

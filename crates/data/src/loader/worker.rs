@@ -75,7 +75,7 @@ impl Shared {
         self.work_available.notify_all();
     }
 
-    /// A worker has ended in a way it should not have.
+    /// A worker thread panicked.
     pub fn worker_lost(&self, reason: String) {
         let mut state = lock(&self.state);
         state.workers -= 1;
@@ -136,9 +136,9 @@ impl State {
 }
 
 /// Reports the end of its worker however it ends, so that the consumer never waits for a thread that is gone.
-struct Attendance<'a>(&'a Shared);
+struct WorkerGuard<'a>(&'a Shared);
 
-impl Drop for Attendance<'_> {
+impl Drop for WorkerGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.worker_lost("it panicked outside of a sample".to_string());
@@ -151,7 +151,7 @@ impl Drop for Attendance<'_> {
 
 /// Prepares rows until there are no more.
 pub(super) fn worker(shared: &Shared, job: &Job) {
-    let _attendance = Attendance(shared);
+    let _guard = WorkerGuard(shared);
     while let Some(claim) = shared.claim(job) {
         let prepared = prepare(&claim, job);
         let mut assembly = lock(&claim.assembly);

@@ -70,7 +70,7 @@ fn open_file(path: &Path, split: Split, options: DecodeOptions) -> Result<Arc<dy
     })
 }
 
-/// Shards of one split, told by their names where both splits lie in one folder; else a folder per class.
+/// Shards of one split, selected by name where both splits are in one folder; else a folder per class.
 fn open_shards(
     path: &Path,
     entries: &[PathBuf],

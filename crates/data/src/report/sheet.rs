@@ -11,7 +11,7 @@ pub struct SheetOptions {
     pub rows: usize,
     /// Columns of samples.
     pub columns: usize,
-    /// Pixels per sample, each way.
+    /// Pixels per sample, height and width.
     pub cell: usize,
     /// Draw masks and boxes over the images.
     pub overlay: bool,
@@ -62,7 +62,7 @@ fn label(target: &Target, classes: &[String]) -> String {
     }
 }
 
-/// One sample at the size of a cell, in color, with what is to be predicted drawn over it.
+/// One sample at the size of a cell, in color, with its target drawn over it.
 fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
     let side = options.cell;
     let rgb = to_rgb(&sample.image.clone().to_u8());

@@ -37,12 +37,12 @@ pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleR
     match *step {
         TransformStep::RandAugment { count, magnitude, levels } => {
             for _ in 0..count {
-                let operation = Operation::DRAWN[rng.below(Operation::DRAWN.len())];
+                let operation = Operation::SAMPLED[rng.below(Operation::SAMPLED.len())];
                 perform(sample, operation, Space::Standard, magnitude.min(levels - 1), levels, rng)?;
             }
         }
         TransformStep::TrivialAugment { levels } => {
-            let operation = Operation::DRAWN[rng.below(Operation::DRAWN.len())];
+            let operation = Operation::SAMPLED[rng.below(Operation::SAMPLED.len())];
             let level = rng.below(levels);
             perform(sample, operation, Space::Wide, level, levels, rng)?;
         }

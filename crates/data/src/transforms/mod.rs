@@ -1,4 +1,4 @@
-//! What is done to a sample on its way into a batch: a list of steps that can be written down in a recipe.
+//! Transforms of samples before batching: a list of steps that a recipe can name.
 //!
 //! Steps that move pixels move masks and boxes with them. Every step draws from a random stream of its own, so that a
 //! step added or removed does not change what the others do.
@@ -196,7 +196,7 @@ pub enum TransformStep {
         #[serde(default = "half")]
         p: f32,
     },
-    /// Gaussian blur with a standard deviation drawn from `sigma`. `size` is the kernel's, which Pillow ignores.
+    /// Gaussian blur with a standard deviation sampled from `sigma`. `size` is the kernel's, which Pillow ignores.
     GaussianBlur {
         sigma: (f32, f32),
         #[serde(default)]
@@ -230,7 +230,7 @@ pub enum TransformStep {
         #[serde(default)]
         with: Eraser,
     },
-    /// Restoration: Gaussian noise whose deviation (of 255) is drawn from `sigma`. The target stays clean.
+    /// Restoration: Gaussian noise whose deviation (of 255) is sampled from `sigma`. The target stays clean.
     Noise {
         sigma: (f32, f32),
     },

@@ -1,4 +1,4 @@
-//! Places in object stores and on the web, against a server on this machine.
+//! Locations in object stores and on the web, against a local server.
 
 use crate::server::{Answer, Request, Server};
 use octant_fetch::{DownloadCache, FetchError, FetchLocation};

@@ -1,4 +1,4 @@
-//! Downloads that go wrong in the ways they do.
+//! Failing downloads: cut connections, wrong content, refused requests.
 
 use crate::server::{Answer, Server};
 use octant_fetch::{Checksum, DownloadCache, FetchError, Item};

@@ -55,8 +55,8 @@ pub fn transpose(operand: &HostTensor, permutation: &[usize], shape: &Shape) -> 
 pub fn reverse(operand: &HostTensor, axes: &[usize]) -> HostTensor {
     let (dims, strides) = (operand.dims(), operand.shape().strides());
     rearrange(operand, operand.shape(), |index| {
-        let turned = |axis: usize| if axes.contains(&axis) { dims[axis] - 1 - index[axis] } else { index[axis] };
-        (0..dims.len()).map(|axis| turned(axis) * strides[axis]).sum()
+        let reversed = |axis: usize| if axes.contains(&axis) { dims[axis] - 1 - index[axis] } else { index[axis] };
+        (0..dims.len()).map(|axis| reversed(axis) * strides[axis]).sum()
     })
 }
 

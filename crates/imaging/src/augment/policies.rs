@@ -1,5 +1,5 @@
 //! The policies that AutoAugment's search found (Cubuk et al., "AutoAugment: learning augmentation strategies from data",
-//! CVPR 2019): pairs of steps, one pair drawn per image.
+//! CVPR 2019): pairs of steps, one pair sampled per image.
 
 use super::Operation::{self, *};
 

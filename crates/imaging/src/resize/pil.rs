@@ -234,7 +234,7 @@ mod tests {
                 for filter in [Filter::Bilinear, Filter::Bicubic, Filter::Area, Filter::Lanczos] {
                     let (vertical, horizontal) = plan(from, to, filter, Semantics::Pil, true).unwrap();
                     let wide = plain(&image, &horizontal, to.1 != from.1);
-                    let expected = turned(&plain(&turned(&wide), &vertical, to.0 != from.0));
+                    let expected = transposed(&plain(&transposed(&wide), &vertical, to.0 != from.0));
                     // The order that `pillow_begins_vertically` changes is not looked at here.
                     if !pillow_begins_vertically(&vertical, &horizontal) || from.1 == to.1 {
                         assert_eq!(
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    fn turned(image: &Image<u8>) -> Image<u8> {
+    fn transposed(image: &Image<u8>) -> Image<u8> {
         crate::geometry::transpose(image)
     }
 

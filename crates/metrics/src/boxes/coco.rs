@@ -144,7 +144,7 @@ fn cell(images: &[Matched], most: usize, thresholds: usize) -> Option<Cell> {
     if wanted == 0 {
         return None;
     }
-    // Answers of all images: image and place, in order of score.
+    // Predictions of all images: image and index, in order of score.
     let answers: Vec<(usize, usize)> = images
         .iter()
         .enumerate()

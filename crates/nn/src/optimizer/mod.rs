@@ -35,7 +35,7 @@ pub enum Optimizer {
     Sgd(Sgd),
     /// Adam (Kingma and Ba, 2014); weight decay joins the gradient.
     Adam(Adam),
-    /// Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2017).
+    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2017).
     AdamW(Adam),
     /// Adagrad (Duchi et al., 2011).
     Adagrad(Adagrad),
@@ -88,7 +88,7 @@ impl Update<'_> {
         }
     }
 
-    /// The parameter after weight decay that is apart from the gradient.
+    /// The parameter after decoupled weight decay.
     pub(crate) fn decayed_parameter(&self) -> Tensor {
         match self.decay == 0.0 {
             true => self.parameter.clone(),

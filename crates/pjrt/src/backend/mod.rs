@@ -147,7 +147,7 @@ impl runtime::Backend for PjrtBackend {
                     let ending = format!("optimized.{}", optimized.format);
                     options.write_dump(program, &ending, || optimized.code)?;
                 }
-                // It is a wish, and the plugin's to grant.
+                // Plugins need not return the optimized program.
                 Err(error) => self.say(&format!("{}: no optimized program to dump ({error})", program.name)),
             }
         }

@@ -65,7 +65,7 @@ fn a_step_runs_on_all_devices_and_its_state_is_donated() {
     }
 }
 
-fn told(notice: Notice) -> String {
+fn logged(notice: Notice) -> String {
     match notice {
         Notice::Said(sentence) => sentence.to_string(),
         Notice::Compiling { program, reason, before: None } => format!("{program}: compiling, because {reason}"),
@@ -83,7 +83,7 @@ fn the_second_compilation_comes_from_the_cache() {
         let log = said.clone();
         let backend = backend()
             .with_cache(ExecutableCache::new(folder.path()))
-            .with_log(Box::new(move |notice| log.lock().unwrap().push(told(notice))));
+            .with_log(Box::new(move |notice| log.lock().unwrap().push(logged(notice))));
         backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
         let said = said.lock().unwrap().clone();
         said.join("\n")
@@ -154,7 +154,7 @@ fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let said = Arc::new(Mutex::new(Vec::new()));
     let log = said.clone();
-    let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(told(notice))));
+    let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(logged(notice))));
     let lowering = |program: &Program, form: &LoweringTarget| {
         let call = if form.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
         let calls_cudnn = form.fuses_attention();

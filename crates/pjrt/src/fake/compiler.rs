@@ -124,7 +124,7 @@ unsafe extern "C" fn deserialize(args: *mut PJRT_Executable_DeserializeAndLoad_A
 }
 
 unsafe extern "C" fn delete_serialized(owner: *mut PJRT_SerializedExecutable) {
-    // SAFETY: `serialize` handed it out.
+    // SAFETY: `serialize` returned it.
     drop(unsafe { take_back::<String, _>(owner) });
 }
 

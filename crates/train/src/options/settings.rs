@@ -11,7 +11,7 @@ pub trait OptionValue: Sized {
     /// What a value looks like, in words: `a whole number`.
     fn expected() -> String;
 
-    /// The value of the key at `place`.
+    /// The value of the key at `position`.
     fn read(value: &Value, position: &str) -> Result<Self, OptionError>;
 
     /// The value as TOML; none where there is none.

@@ -29,7 +29,7 @@ pub struct Summary {
     pub findings: Findings,
     /// Steps that were skipped because they were not finite.
     pub skipped: u64,
-    /// What the program that learns and the one that counts cost.
+    /// The costs of the training and the evaluation program.
     pub programs: [ProgramReport; 2],
 }
 

@@ -110,7 +110,7 @@ impl Updates {
         });
         let all = learned.iter().zip(gradients).map(|(&(objective, index), gradient)| {
             let VariableSpec { path, shape, .. } = &variables[index].spec;
-            // Several updates of the same parameters keep their gradients apart.
+            // Several updates of the same parameters have separate gradients.
             let name = match objectives[objective].turn.0 {
                 0 => format!("{path}#gradient"),
                 turn => format!("{path}#gradient{turn}"),

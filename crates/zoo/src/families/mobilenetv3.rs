@@ -78,7 +78,7 @@ impl MobileNetV3 {
         MobileNetV3 { form: Form::Timm, dropout: 0.0, ..self }
     }
 
-    /// A convolution and its norm; timm names both apart.
+    /// A convolution and its norm; timm names each of them.
     fn conv_norm(&self, cx: &Scope, torchvision: &str, timm: [&str; 2], x: &Tensor, conv: Conv2d) -> Tensor {
         let conv = conv.bias(false).init(init::kaiming_normal_fan_out, init::zeros);
         match self.form {

@@ -12,11 +12,11 @@ use octant_nn::{Scope, WeightLayout};
 pub struct NafNet {
     /// Channels at full size; they double at every halving.
     pub width: usize,
-    /// Blocks per size on the way down.
+    /// Blocks per size of the encoder.
     pub encoders: &'static [usize],
     /// Blocks at the smallest size.
     pub middle: usize,
-    /// Blocks per size on the way up.
+    /// Blocks per size of the decoder.
     pub decoders: &'static [usize],
 }
 

@@ -58,7 +58,7 @@ fn norm(cx: &Scope, x: &Tensor) -> Tensor {
     BatchNorm::new().apply(cx, x)
 }
 
-/// The way round a block: nothing, or a 1×1 convolution where the shape changes.
+/// The shortcut of a block: the identity, or a 1×1 convolution where the shape changes.
 fn shortcut(cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tensor {
     match stride != 1 || x.channels() != width {
         true => norm(&cx.at("downsample.1"), &conv(width, 1, stride).apply(&cx.at("downsample.0"), x)),

@@ -24,7 +24,7 @@ pub struct UNetGenerator {
     pub channels: usize,
 }
 
-const SLOPE: f64 = 0.2;
+const NEGATIVE_SLOPE: f64 = 0.2;
 
 impl UNetGenerator {
     /// The published network for images of 2^depth pixels.
@@ -40,7 +40,7 @@ impl UNetGenerator {
     /// The block at that depth: what it makes of `x`, behind `x` itself.
     fn block(&self, cx: &Scope, x: &Tensor, depth: usize) -> Tensor {
         let bias = self.norm.has_bias();
-        let down = conv(self.width(depth), 4, 2, 1).bias(bias).apply(&cx.at("model.1"), &x.leaky_relu(SLOPE));
+        let down = conv(self.width(depth), 4, 2, 1).bias(bias).apply(&cx.at("model.1"), &x.leaky_relu(NEGATIVE_SLOPE));
         let is_innermost = depth + 1 == self.depth;
         let (inner, names) = match is_innermost {
             true => (down, ["model.3", "model.4"]),

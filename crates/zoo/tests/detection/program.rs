@@ -9,7 +9,7 @@ use octant_nn::optimizer::{Optimizer, Sgd, Update};
 use octant_nn::{Context, Mode, Precision, Training, Variable, VariableKind, VariableSpec};
 use octant_zoo::{BoxCode, Model};
 
-const PLACES: usize = 16;
+const SLOTS: usize = 16;
 const BATCH: usize = 3;
 const RATE: f64 = 1e-4;
 const DECAY: f64 = 1e-4;
@@ -55,16 +55,16 @@ impl Case {
         let model = octant_zoo::build(name, None).unwrap();
         let side = figures.size("side");
         let images = deterministic::images_of("images", BATCH, side, 3);
-        let (mut corners, mut classes) = (vec![0f32; BATCH * PLACES * 4], vec![-1i32; BATCH * PLACES]);
+        let (mut corners, mut classes) = (vec![0f32; BATCH * SLOTS * 4], vec![-1i32; BATCH * SLOTS]);
         let mut used = [0; BATCH];
         for (image, pixels, class) in boxes(side) {
-            let position = image * PLACES + used[image];
+            let position = image * SLOTS + used[image];
             corners[position * 4..][..4].iter_mut().zip(pixels).for_each(|(to, from)| *to = from as f32);
             classes[position] = class;
             used[image] += 1;
         }
-        let corners = HostTensor::new([BATCH, PLACES, 4], &corners).unwrap();
-        let classes = HostTensor::new([BATCH, PLACES], &classes).unwrap();
+        let corners = HostTensor::new([BATCH, SLOTS, 4], &corners).unwrap();
+        let classes = HostTensor::new([BATCH, SLOTS], &classes).unwrap();
         let mut case = Case { engine, model, side, images, corners, classes, specs: vec![] };
         case.specs = case.trace(Mode::Evaluate, |_, outputs, _, _| outputs.to_vec()).specs();
         case

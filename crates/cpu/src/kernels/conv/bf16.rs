@@ -1,6 +1,6 @@
 //! Convolutions of bf16 images with f32 sums.
 //!
-//! With AMX the images are multiplied as they are. Its tiles want rows of A equally far apart, so a chunk's input rows
+//! With AMX the images are multiplied as they are. Its tiles need rows of A with a constant stride, so a chunk's input rows
 //! are copied once with the zeros of the padding around them (unless there is no padding), and the outputs are
 //! enumerated in an order in which windows are equally spaced: either row by row, or straight through the padded rows,
 //! computing a few positions that are no outputs. Without AMX everything is widened to f32 first.
@@ -33,7 +33,7 @@ pub(super) use gradient::TiledGradient;
 pub(super) use tiled::TiledPlan;
 
 impl ForwardConv {
-    /// [`Convolution::run`] for bf16 images and weights; `finished` is told of every part of the result once it is stored.
+    /// [`ForwardConv::run`] for bf16 images and weights; `finished` is called with every part of the result once it is stored.
     ///
     /// # Panics
     /// When a slice does not have the size that the description says.

@@ -66,7 +66,7 @@ pub(super) fn depthwise_rows(
 #[derive(Clone, Copy)]
 struct Taps {
     segments: usize,
-    /// Taps in a segment, `channels` numbers apart.
+    /// Taps in a segment, with a stride of `channels` numbers.
     columns: usize,
     channels: usize,
 }

@@ -204,8 +204,8 @@ impl ForwardConv {
     ) {
         let run_tile = |panel: Panel, tile: usize, positions: &[u32]| {
             let mut out = [std::ptr::null_mut(); 16];
-            for (out, &place) in out.iter_mut().zip(positions) {
-                *out = y.at(place as usize * self.conv.out_channels);
+            for (out, &pixel) in out.iter_mut().zip(positions) {
+                *out = y.at(pixel as usize * self.conv.out_channels);
             }
             // A 1×1 convolution reads every pixel for one tile only: the next tile's are fetched meanwhile.
             let next = windows.rows.get((tile + 1) * windows.height * sweep.segments).copied().unwrap_or(packed);

@@ -1,7 +1,7 @@
 //! A convolution and the maximum pooling after it in one go: the image between them never goes through memory.
 //!
 //! A few rows at a time are convolved into working memory that stays in the first-level cache and pooled from there. What
-//! the way back needs to know of them is one byte per window, the tap that was selected: from it the gradient of those few
+//! the backward pass needs of them is one byte per window, the tap that was selected: from it the gradient of those few
 //! rows is rebuilt when the gradient of the weights wants it. `short` keeps even the rows in registers where windows are
 //! small.
 

@@ -97,7 +97,7 @@ fn check_bf16(conv: &ConvGeometry) {
     }
 }
 
-/// One column is a whole phase of every second one, too: its pixels are still a row apart.
+/// One column is a whole phase of every second one, too: the stride between its pixels is still a row.
 #[test]
 fn an_image_of_one_column_between_the_pixels_of_a_dilated_one() {
     check_bf16(&ConvGeometry {

@@ -139,9 +139,9 @@ impl Filler<'_> {
         let mut pixel = 0;
         for (image, index) in sweep.own_rows(conv, rows) {
             let row = image * conv.output[0] + sweep.vertical.first + index * sweep.vertical.step;
-            let place = row * conv.output[1] + sweep.horizontal.first;
+            let first = row * conv.output[1] + sweep.horizontal.first;
             for column in 0..sweep.horizontal.count {
-                self.positions[pixel + column] = (place + column * sweep.horizontal.step) as u32;
+                self.positions[pixel + column] = (first + column * sweep.horizontal.step) as u32;
             }
             let per_row = if sweep.merged { 1 } else { sweep.horizontal.taps.len().max(1) };
             for segment in self.segments.clone() {

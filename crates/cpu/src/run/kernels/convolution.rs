@@ -176,13 +176,13 @@ fn general<T: Copy>(
     let batch_group = input.dims()[conv.input.batch] / conv.batch_groups;
     let window: Vec<usize> = conv.kernel.spatial.iter().map(|&axis| kernel.dims()[axis]).collect();
     let mut result = Vec::with_capacity(output.elements());
-    let mut place = vec![0; output.rank()];
+    let mut output_index = vec![0; output.rank()];
     if output.elements() == 0 {
         return result;
     }
     loop {
-        let feature = place[conv.output.feature];
-        let batch = place[conv.output.batch] + feature / batch_group_features.max(1) * batch_group;
+        let feature = output_index[conv.output.feature];
+        let batch = output_index[conv.output.batch] + feature / batch_group_features.max(1) * batch_group;
         let first_input = feature / group_features.max(1) * group_inputs;
         let mut sum = zero;
         let mut tap = vec![0; spatial];
@@ -190,7 +190,7 @@ fn general<T: Copy>(
             loop {
                 let source: Option<usize> = (0..spatial)
                     .map(|axis| {
-                        let at = place[conv.output.spatial[axis]] * conv.strides[axis]
+                        let at = output_index[conv.output.spatial[axis]] * conv.strides[axis]
                             + tap[axis] * conv.kernel_dilation[axis];
                         let at = at as i64 - conv.padding[axis].0;
                         let dilation = conv.input_dilation[axis] as i64;
@@ -220,7 +220,7 @@ fn general<T: Copy>(
             }
         }
         result.push(sum);
-        if !advance(&mut place, output.dims()) {
+        if !advance(&mut output_index, output.dims()) {
             return result;
         }
     }

@@ -136,9 +136,9 @@ fn general<T: Copy>(
     let right_free = free_axes(right, &dot.right_batch, &dot.right_contract);
     let summed: Vec<usize> = dot.left_contract.iter().map(|&axis| left.dims()[axis]).collect();
     let mut result = Vec::with_capacity(output.elements());
-    let mut place = vec![0; output.rank()];
+    let mut output_index = vec![0; output.rank()];
     while result.len() < output.elements() {
-        let (batch, free) = place.split_at(dot.left_batch.len());
+        let (batch, free) = output_index.split_at(dot.left_batch.len());
         let (rows, columns) = free.split_at(left_free.len());
         let at = |axes: &[usize], index: &[usize], strides: &[usize]| {
             axes.iter().zip(index).map(|(&axis, &i)| i * strides[axis]).sum::<usize>()
@@ -158,7 +158,7 @@ fn general<T: Copy>(
             }
         }
         result.push(sum);
-        advance(&mut place, output.dims());
+        advance(&mut output_index, output.dims());
     }
     result
 }

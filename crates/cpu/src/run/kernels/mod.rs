@@ -21,7 +21,7 @@ use octant_graph::{Op, Shape};
 /// An operation with everything decided that its shapes decide.
 pub(crate) struct PreparedKernel {
     op: Op,
-    how: How,
+    algorithm: Algorithm,
     arguments: Arguments,
     /// Runs over every finished part of a convolution, pooled or not.
     epilogue: Option<PreparedLoop>,
@@ -29,7 +29,7 @@ pub(crate) struct PreparedKernel {
     kept: Option<KeptWeights>,
 }
 
-enum How {
+enum Algorithm {
     Convolution(convolution::ConvAlgorithm),
     Dot(dot::DotAlgorithm),
     Attention(AttentionCall),
@@ -52,20 +52,20 @@ impl PreparedKernel {
             list.into_iter().map(|(buffer, shape)| (buffer.0 as usize, shape)).collect()
         };
         let arguments = Arguments { inputs: buffers(step.inputs), outputs: buffers(step.outputs) };
-        let how = if let Op::Convolution(conv) = &step.op {
+        let algorithm = if let Op::Convolution(conv) = &step.op {
             let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
-            How::Convolution(convolution::ConvAlgorithm::choose(conv, shapes))
+            Algorithm::Convolution(convolution::ConvAlgorithm::choose(conv, shapes))
         } else if let Op::Dot(dot) = &step.op {
-            let way = dot::DotAlgorithm::choose(dot, &arguments);
-            way.as_convolution(&arguments, simd).map_or(How::Dot(way), How::Convolution)
+            let algorithm = dot::DotAlgorithm::choose(dot, &arguments);
+            algorithm.as_convolution(&arguments, simd).map_or(Algorithm::Dot(algorithm), Algorithm::Convolution)
         } else if let Op::Call { kernel: Some(kernel), .. } = &step.op {
-            AttentionCall::of(kernel).map_or(How::Plain, How::Attention)
+            AttentionCall::of(kernel).map_or(Algorithm::Plain, Algorithm::Attention)
         } else {
-            How::Plain
+            Algorithm::Plain
         };
-        let how = pooled.map_or(how, How::Pooled);
+        let algorithm = pooled.map_or(algorithm, Algorithm::Pooled);
         let epilogue = step.epilogue.map(|epilogue| PreparedLoop::new(epilogue, simd));
-        PreparedKernel { op: step.op, how, arguments, epilogue, kept: None }
+        PreparedKernel { op: step.op, algorithm, arguments, epilogue, kept: None }
     }
 
     /// Keeps the weights from run to run as long as these inputs of the program stay the same.
@@ -80,17 +80,19 @@ impl PreparedKernel {
 
     pub fn run(&self, memory: &Memory, machine: &Machine) {
         let arguments = &self.arguments;
-        match &self.how {
-            How::Convolution(way) => way.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine),
-            How::Pooled(way) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
-            How::Dot(way) => {
-                way.run(arguments, memory, machine);
+        match &self.algorithm {
+            Algorithm::Convolution(algorithm) => {
+                algorithm.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine)
+            }
+            Algorithm::Pooled(algorithm) => algorithm.run(arguments, self.epilogue.as_ref(), memory, machine),
+            Algorithm::Dot(algorithm) => {
+                algorithm.run(arguments, memory, machine);
                 if let Some(epilogue) = &self.epilogue {
                     run_afterwards(epilogue, &arguments.outputs[0].1, memory, machine);
                 }
             }
-            How::Attention(call) => call.run(arguments, memory, machine),
-            How::Plain => run_plain(&self.op, arguments, memory, machine),
+            Algorithm::Attention(call) => call.run(arguments, memory, machine),
+            Algorithm::Plain => run_plain(&self.op, arguments, memory, machine),
         }
     }
 }

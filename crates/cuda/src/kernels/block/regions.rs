@@ -6,7 +6,7 @@
 //!
 //! Every node has a level, which never falls from what it reads to what it makes, and rises wherever a small operation
 //! reads something that is not small. Small operations of one level that read each other are a region. What leaves a region
-//! therefore never comes back into it: on the way it would pass a node that is not small and return at a higher level, or
+//! therefore never comes back into it: it would pass a node that is not small and return at a higher level, or
 //! only small ones of the same level, which belong to the region themselves. For the same reason two regions never wait for
 //! each other, and calls can replace them.
 //!

@@ -42,7 +42,7 @@ impl TiledSweep {
         self.sweep.segments * self.blocks * BLOCK_LEN
     }
 
-    /// What is added to a window's first number for each segment, in bytes, when rows are `width` pixels apart.
+    /// What is added to a window's first number for each segment, in bytes, for rows of `width` pixels.
     pub fn segment_offsets(&self, width: usize, offsets: &mut [usize]) {
         let (vertical, horizontal) = (&self.sweep.vertical.taps, &self.sweep.horizontal.taps);
         let per_row = if self.sweep.merged { 1 } else { horizontal.len() };

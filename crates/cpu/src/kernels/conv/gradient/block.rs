@@ -75,8 +75,8 @@ impl Block<'_> {
     fn copy_gradients(&self, windows: &Windows<'_>, gradients: &mut [f32], width: usize) {
         let first = self.group * self.conv.group_outputs() + self.columns.start;
         scratch::borrow(windows.pixels, |pixels: &mut [*const f32]| {
-            for (pixel, &place) in pixels.iter_mut().zip(windows.positions) {
-                *pixel = self.dy.wrapping_add(place as usize * self.conv.out_channels);
+            for (pixel, &position) in pixels.iter_mut().zip(windows.positions) {
+                *pixel = self.dy.wrapping_add(position as usize * self.conv.out_channels);
             }
             for panel in panels(self.simd, self.columns.len(), self.vectors()) {
                 let target = &mut gradients[panel.column * windows.pixels..][..width * windows.pixels];
@@ -166,7 +166,7 @@ struct Segment<'a> {
     first: usize,
 }
 
-/// From this many panels on, a copy of the windows pays: they are read once per panel, from pixels far apart.
+/// From this many panels on, a copy of the windows pays: they are read once per panel, from distant pixels.
 const COPY_PANELS: usize = 2;
 
 /// Where the gradient of the output comes from.

@@ -40,7 +40,7 @@ pub(super) struct Short {
 }
 
 impl Short {
-    /// None if the general way is better, or the only one.
+    /// None if the general algorithm is faster, or the only one.
     pub fn of(conv: &ConvGeometry, pool: &Pool2d) -> Option<Short> {
         let [height, width] = conv.kernel;
         let numbers = height * width * conv.in_channels;
@@ -58,21 +58,21 @@ impl Short {
             (pixels - 1) * conv.stride[axis] + (conv.kernel[axis] - 1) * conv.kernel_dilation[axis] + 1
         };
         let copied_width = extent(1, pool.output[1] * pool.stride[1]);
-        let place = |row: usize, column: usize| (row * copied_width + column) * conv.in_channels;
+        let offset = |row: usize, column: usize| (row * copied_width + column) * conv.in_channels;
         let offsets = from_fn(|number| {
             // Those beyond the last repeat the first, which may be read.
             let number = if number < numbers { number } else { 0 };
             let (tap, channel) = (number / conv.in_channels, number % conv.in_channels);
             let [row, column] = [tap / width * conv.kernel_dilation[0], tap % width * conv.kernel_dilation[1]];
-            place(row, column) + channel
+            offset(row, column) + channel
         });
         let pixels =
-            from_fn(|pixel| place(pixel / pool.window[1] * conv.stride[0], pixel % pool.window[1] * conv.stride[1]));
+            from_fn(|pixel| offset(pixel / pool.window[1] * conv.stride[0], pixel % pool.window[1] * conv.stride[1]));
         Some(Short {
             offsets,
             numbers,
             pixels,
-            window_step: place(0, pool.stride[1] * conv.stride[1]),
+            window_step: offset(0, pool.stride[1] * conv.stride[1]),
             lines: extent(0, pool.stride[0]),
             line_step: pool.stride[0] * conv.stride[0],
             width: copied_width,

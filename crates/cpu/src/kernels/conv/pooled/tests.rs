@@ -86,7 +86,7 @@ fn bf16_is_pooled_as_its_sums_are() {
             pool2d(&machine, &pool, PoolReduction::Max, f32::NEG_INFINITY, &between, &mut expected);
             let (mut y, mut selected) = (vec![bf16::ZERO; expected.len()], vec![0; expected.len()]);
             plan.run_pooled_bf16(&machine, &x, Weights::hwio(&w, &conv), &pool, &mut y, &mut selected, &|_, _| ());
-            // The order of the sums may be another: then a number may be rounded the other way.
+            // The order of the sums may differ, and with it the rounding.
             let close = |(a, b): (&bf16, &bf16)| (a.to_f32() - b.to_f32()).abs() <= b.to_f32().abs() / 128.0 + 1e-5;
             assert!(y.iter().zip(&expected).all(close), "{simd:?} {conv:?}");
         }

@@ -63,9 +63,9 @@ impl Job<'_> {
             for row in rows.start..rows.end + sweep.extra_rows {
                 let line = image * self.conv.output[0] + vertical.first + row * vertical.step;
                 for (column, slot) in (0..sweep.width).zip(&mut slots) {
-                    let place = line * self.conv.output[1] + horizontal.first + column * horizontal.step;
+                    let pixel = line * self.conv.output[1] + horizontal.first + column * horizontal.step;
                     *slot = match row < rows.end && column < horizontal.count {
-                        true => self.dy.wrapping_add(place * self.conv.out_channels),
+                        true => self.dy.wrapping_add(pixel * self.conv.out_channels),
                         false => zeros,
                     };
                 }

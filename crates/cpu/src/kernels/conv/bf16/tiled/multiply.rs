@@ -97,7 +97,7 @@ impl Multiply<'_> {
         unsafe {
             self.tiles.square(&products);
             for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * COLUMNS)) {
-                self.span.stretches(&self.order, tile, |stretch| target.store_wide(sums, stretch));
+                self.span.pixel_runs(&self.order, tile, |run| target.store_wide(sums, run));
             }
         }
     }
@@ -111,7 +111,7 @@ impl Multiply<'_> {
         unsafe {
             self.tiles.column(&products);
             for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * NARROW)) {
-                self.span.stretches(&self.order, tile, |stretch| target.store_narrow(sums, stretch));
+                self.span.pixel_runs(&self.order, tile, |run| target.store_narrow(sums, run));
             }
         }
     }

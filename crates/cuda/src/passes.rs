@@ -7,12 +7,13 @@ use crate::attention::{GpuAttention, attend_by_cudnn};
 use crate::kernels::CALLED_NAMES;
 use crate::kernels::block::outline_regions;
 use crate::kernels::conv::task::GpuProfile;
+use crate::kernels::layer_norm::normalize_by_kernels;
 use crate::kernels::update::group_updates;
 use crate::xla;
 use convolutions::fuse_convolutions;
-use octant_graph::passes::{apply, unpool_by_gathering};
+use octant_graph::passes::{apply, rewrite, unpool_by_gathering};
 use octant_graph::verify::verify;
-use octant_graph::{Graph, Op};
+use octant_graph::{AttentionKernel, Graph, LayerNormKernel, Node, Op};
 
 /// What a graph is prepared for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +33,10 @@ pub struct GpuTarget {
 /// outputs are written over inputs: `(input, output)`. Inputs and outputs keep their number and order.
 pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &GpuTarget) -> Graph {
     let GpuTarget { gpu, kernels, fast_products, attention } = *target;
+    let graph = &checked("inline_gradients", inline_gradients(graph));
     let graph = &match attention {
         GpuAttention::Plain => graph.clone(),
-        GpuAttention::CuDnn { repeatable } => checked("attend_by_cudnn", attend_by_cudnn(graph, repeatable)),
+        GpuAttention::CuDnn => checked("attend_by_cudnn", attend_by_cudnn(graph)),
     };
     let graph = &checked("recompute_functions", xla::recompute_functions(graph));
     let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
@@ -44,6 +46,20 @@ pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &GpuTarget) ->
         graph = checked("outline_regions", outline_regions(&graph, donated, &gpu));
     }
     graph
+}
+
+/// The gradient of a call with a kernel is a call around the kernel's gradient. Inlined, the inner one shows which cotangents
+/// are zero, and sums stand next to those that they may be fused with.
+pub fn inline_gradients(graph: &Graph) -> Graph {
+    const GRADIENTS: [&str; 2] = [AttentionKernel::BACKWARD, LayerNormKernel::BACKWARD];
+    let is_gradient = |node: &Node| matches!(&node.op, Op::Call { kernel: Some(hint), .. } if GRADIENTS.contains(&hint.name.as_str()));
+    let inline = |graph: &Graph| {
+        rewrite(graph, |node| match &node.op {
+            Op::Call { body, kernel: None, .. } if body.nodes().iter().any(is_gradient) => Some((**body).clone()),
+            _ => None,
+        })
+    };
+    apply(inline, graph)
 }
 
 /// The kernels that a program for an H200 calls, in the order of its graph.
@@ -57,7 +73,7 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
             }
         }
     }
-    let attention = GpuAttention::CuDnn { repeatable: false };
+    let attention = GpuAttention::CuDnn;
     let target = GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
     let mut found = Vec::new();
     called(&prepare(graph, &[], &target), &mut found);
@@ -68,6 +84,7 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
 fn prepare_level(graph: &Graph, device: &GpuProfile, kernels: bool) -> Graph {
     let mut graph = graph.clone();
     if kernels {
+        graph = checked("normalize_by_kernels", normalize_by_kernels(&graph, &device.gpu));
         graph = checked("fuse_convolutions", fuse_convolutions(&graph, device));
         graph = checked("group_updates", group_updates(&graph));
     }

@@ -28,7 +28,7 @@ mod uses;
 pub mod verify;
 
 pub use builder::GraphBuilder;
-pub use composites::{AttentionKernel, AttentionOptions};
+pub use composites::{AttentionKernel, AttentionOptions, LayerNormKernel};
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use kernel::KernelHint;
 pub use octant_tensor::{DType, HostTensor, Shape};

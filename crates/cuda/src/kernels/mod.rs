@@ -7,6 +7,7 @@ pub mod block;
 pub mod conv;
 pub mod depthwise;
 pub mod few_channels;
+pub mod layer_norm;
 pub mod tensor_core;
 pub mod update;
 
@@ -35,7 +36,7 @@ pub struct KernelEntry {
 }
 
 /// All kernels.
-pub const KERNELS: [KernelEntry; 8] = [
+pub const KERNELS: [KernelEntry; 10] = [
     entry::<depthwise::DepthwiseForward>(),
     entry::<depthwise::DepthwiseWeightGradient>(),
     entry::<few_channels::FewChannelsForward>(),
@@ -43,6 +44,8 @@ pub const KERNELS: [KernelEntry; 8] = [
     entry::<tensor_core::TensorCoreForward>(),
     entry::<tensor_core::TensorCoreWeightGradient>(),
     entry::<block::BlockKernel>(),
+    entry::<layer_norm::LayerNormForward>(),
+    entry::<layer_norm::LayerNormGradient>(),
     entry::<update::UpdateKernel>(),
 ];
 

@@ -60,7 +60,7 @@ impl LoweringTarget {
 
     #[cfg(test)]
     pub fn with_fused_attention(self) -> LoweringTarget {
-        LoweringTarget { attention: GpuAttention::CuDnn { repeatable: true }, ..self }
+        LoweringTarget { attention: GpuAttention::CuDnn, ..self }
     }
 
     /// Whether attention is left to cuDNN where it takes it.
@@ -80,14 +80,8 @@ impl LoweringTarget {
             return (form, Missing { kernels: Some(reason), ..Missing::default() });
         }
         let form = LoweringTarget { kernels: octant_cuda::CALLED_NAMES, ..form };
-        // cuDNN's forward kernel beside the plain gradient has not been run at full size on a GPU yet, and its repeatable
-        // gradient ended the process there: repeatable programs do without both.
-        match GpuAttention::available(environment::is_repeatable()) {
+        match GpuAttention::available() {
             _ if environment::wants_plain_attention() => (form, Missing::default()),
-            Ok(GpuAttention::CuDnn { repeatable: true }) => {
-                let reason = "cuDNN's gradient differs from run to run, and this one is to be repeatable".to_string();
-                (form, Missing { attention: Some(reason), ..Missing::default() })
-            }
             Ok(attention) => (LoweringTarget { attention, ..form }, Missing::default()),
             Err(reason) => (form, Missing { attention: Some(reason), ..Missing::default() }),
         }

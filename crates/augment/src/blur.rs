@@ -50,7 +50,7 @@ fn extend(values: &Tensor, axis: usize, reach: usize, border: Border<f32>) -> Te
         let first = extended.slice_axis(axis, 0, 1);
         let last = extended.slice_axis(axis, length - 1, length);
         let step = match border {
-            // Mirroring about an edge that lies a whole image away is the same as going on mirroring.
+            // Reflecting at the far edge continues the reflection at the near one.
             Border::Reflect if values.dim(axis as isize) > 1 => left.min(values.dim(axis as isize) - 1),
             _ => left,
         };

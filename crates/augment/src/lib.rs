@@ -1,5 +1,5 @@
-//! Image operations as graph composites: what `octant-imaging` does to one image on the host, done to a whole NHWC
-//! batch on whatever device the graph is compiled for.
+//! Image operations as graph composites: the operations of `octant-imaging` for whole NHWC
+//! batches, on any device that the graph is compiled for.
 //!
 //! The numbers that define an operation (filter weights, kernels, windows) come from `octant-imaging`, so host and
 //! device cannot differ. Every function works in the element type of its input: f32 agrees with the host within
@@ -7,8 +7,8 @@
 //! rounds; only the host's fixed-point formats (Pillow's 22 and OpenCV's 11 bits) are not imitated, so bytes may differ
 //! by one level (two after Lanczos).
 //!
-//! What differs between the images of a batch (windows, shares, which are mirrored) comes in as tensors; what is the
-//! same for all is a constant of the program. Start reading at [`resize`].
+//! Parameters that differ between the images of a batch (windows, shares, which are mirrored) are tensors; parameters that are
+//! the same for all are constants of the program. Start reading at [`resize`].
 
 mod blur;
 mod geometry;

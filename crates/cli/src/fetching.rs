@@ -18,12 +18,12 @@ pub(crate) fn store(folder: &str, mirror: Option<&str>) -> Result<DownloadCache>
 }
 
 /// A location as a local path; remote ones are mirrored into the cache.
-pub(crate) fn localise(position: &Path, folder: &str) -> Result<PathBuf> {
+pub(crate) fn localize(position: &Path, folder: &str) -> Result<PathBuf> {
     match FetchLocation::parse(&position.to_string_lossy())? {
         FetchLocation::Path(path) => Ok(path),
         elsewhere => {
             let store = store(folder, None)?;
-            showing(&elsewhere.to_string(), |progress| elsewhere.localise(&store, progress))
+            showing(&elsewhere.to_string(), |progress| elsewhere.localize(&store, progress))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The `plan` command: a recipe compiled for boards that are not here.
+//! The `plan` command: a recipe compiled for boards that are not attached.
 //!
 //! An estimate of our own is printed for every board at once. Compilers then refine it: every board is planned by a process
 //! of its own, so that a compiler that aborts costs one row of the table and says why, instead of ending the command. The
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use table::PlanTable;
 use toml::Table;
 
-/// Compile a recipe for boards that are not here: does it fit, how fast, how much
+/// Compile a recipe for boards that are not attached: memory, speed and cost
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A recipe, or a model of the zoo

@@ -20,7 +20,7 @@ use octant_zoo::identity::{Card, identify};
 use octant_zoo::{Model, ModelEntry};
 use std::path::PathBuf;
 
-/// Ask a run or a model about images, or a model about tensors
+/// Predict for images or tensors with a run, or with a model and weights
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  octant predict runs/fashion-mnist-1 IMAGES\n  octant predict --model resnet50 \
                         --weights pretrained cat.jpg\n  octant predict --model resnet50 --weights FILE --input x.npy \

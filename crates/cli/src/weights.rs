@@ -101,7 +101,7 @@ const PRETRAINED: &str = "pretrained";
 pub(crate) fn resolve(given: &Path, entry: &ModelEntry) -> Result<PathBuf> {
     let text = given.to_string_lossy();
     if given.exists() || text.contains("://") {
-        return fetching::localise(given, "weights");
+        return fetching::localize(given, "weights");
     }
     let name = if text == PRETRAINED { entry.name } else { &text };
     match published(name) {

@@ -4,8 +4,8 @@
 //! chunk indices from one counter until none are left. Workers spin for a few tens of microseconds after a job, because
 //! the next one usually follows at once, and then sleep until they are woken.
 //!
-//! Which thread computes a chunk is decided by chance; what a chunk computes must therefore depend on its index only.
-//! Kernels cut their work by shape and never by [`ThreadPool::threads`], which makes results bitwise independent of the
+//! Which thread computes a chunk is not deterministic, so the result of a chunk must depend on its index only.
+//! Kernels divide their work by shape and never by [`ThreadPool::threads`], which makes results bitwise independent of the
 //! number of threads.
 
 use std::any::Any;
@@ -40,7 +40,7 @@ struct Shared {
     open: AtomicU64,
     /// Jobs published so far.
     published: AtomicU64,
-    /// The next chunk nobody has claimed.
+    /// The next unclaimed chunk.
     next: AtomicUsize,
     /// Workers that are inside the current job, or finding out that there is none.
     active: AtomicUsize,
@@ -185,7 +185,7 @@ impl Shared {
         self.caller_waits.store(false, SeqCst);
     }
 
-    /// The life of a worker.
+    /// The main loop of a worker.
     fn work(&self) {
         let mut seen = 0;
         while !self.stop.load(SeqCst) {
@@ -202,7 +202,7 @@ impl Shared {
 
     /// Enters the open job, if there is one, and computes; `seen` becomes its number.
     fn join(&self, seen: &mut u64) {
-        // First counted, then looked: either this thread sees that the job was closed, or `close` sees this thread.
+        // Count first, then look: either this thread sees that the job was closed, or `close` sees this thread.
         self.active.fetch_add(1, SeqCst);
         let open = self.open.load(SeqCst);
         if open != 0 {
@@ -228,7 +228,7 @@ impl Shared {
     }
 }
 
-/// Watches `ready` for a short while; whether it came true.
+/// Polls `ready` for a short while; returns whether it became true.
 fn spin_until(ready: impl Fn() -> bool) -> bool {
     let mut deadline = None;
     loop {
@@ -238,7 +238,7 @@ fn spin_until(ready: impl Fn() -> bool) -> bool {
             }
             std::hint::spin_loop();
         }
-        // The clock is first read after the quick attempts: most waits end before it is worth asking.
+        // The clock is first read after the quick attempts: most waits end before.
         let now = Instant::now();
         if now >= *deadline.get_or_insert(now + SPIN) {
             return false;
@@ -246,7 +246,7 @@ fn spin_until(ready: impl Fn() -> bool) -> bool {
     }
 }
 
-/// The locks here guard no data that a panic could leave half-changed.
+/// Ignores poisoning: the locks guard no data that a panic could leave inconsistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -82,8 +82,8 @@ fn every_format_gives_pillows_pixels() {
 #[test]
 fn channels_and_bits_come_as_asked_for() {
     let open = |name: &str, options: DecodeOptions| read_image(golden().join("images").join(name), &options);
-    let grey = DecodeOptions { channels: Channels::Gray, ..DecodeOptions::default() };
-    assert_eq!(open("rgba.png", grey).unwrap().dims(), [29, 37, 1]);
+    let gray = DecodeOptions { channels: Channels::Gray, ..DecodeOptions::default() };
+    assert_eq!(open("rgba.png", gray).unwrap().dims(), [29, 37, 1]);
     assert_eq!(open("grey.jpg", DecodeOptions::default()).unwrap().dims(), [29, 37, 3]);
     let eight = DecodeOptions { eight_bits: true, ..as_stored() };
     assert!(matches!(open("grey16.png", eight).unwrap(), AnyImage::U8(_)));

@@ -50,11 +50,11 @@ impl FetchLocation {
     /// A path to the same content on this machine. What lies elsewhere is mirrored into the store: a file becomes a file,
     /// a prefix a folder. What has not changed since the last time is not fetched again; without a network, what was
     /// mirrored completely before is used as it is.
-    pub fn localise(&self, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
+    pub fn localize(&self, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
         match self {
             FetchLocation::Path(path) => Ok(path.clone()),
-            FetchLocation::Web(url) => web::localise(url, store, progress),
-            FetchLocation::Bucket(bucket) => bucket.localise(store, progress),
+            FetchLocation::Web(url) => web::localize(url, store, progress),
+            FetchLocation::Bucket(bucket) => bucket.localize(store, progress),
         }
     }
 
@@ -84,7 +84,7 @@ impl fmt::Display for FetchLocation {
 }
 
 impl Bucket {
-    fn localise(&self, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
+    fn localize(&self, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
         let endpoint = Endpoint::of(self.provider, &self.bucket);
         let base = format!("{}/{}", self.provider.scheme(), self.bucket);
         let name = format!("{base}/{}", self.prefix);

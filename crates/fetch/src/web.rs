@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const DEEPEST: usize = 8;
 
 /// The file or the folder at an address, mirrored into the store.
-pub(crate) fn localise(url: &str, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
+pub(crate) fn localize(url: &str, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
     let remote = Remote::public(url);
     let item = item(url);
     match store.patience.attempts(&|line| store.say(line), || remote.head(&store.agent)) {

@@ -1,4 +1,4 @@
-//! The typed tensor graph: a program that does not exist on any device yet.
+//! The typed tensor graph: a traced program, before it is compiled for a device.
 //!
 //! A model is ordinary Rust that calls methods of [`Tensor`], a cheap handle to a value of a [`Trace`]. Nothing is
 //! computed while tracing: every call appends a [`Node`] whose result shapes are inferred once, in [`ops`]. A mistake
@@ -9,7 +9,7 @@
 //! backends turn them into programs. The primitives follow StableHLO's semantics and are few; everything else is a
 //! composite in [`composites`], written with the same methods that models use.
 //!
-//! Start reading at [`op::Op`] for what can be said, at [`trace`] for how it is said.
+//! Start reading at [`op::Op`] for the primitives, then at [`trace`] for how they are recorded.
 
 pub mod builder;
 pub mod composites;

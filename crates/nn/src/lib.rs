@@ -1,4 +1,4 @@
-//! What models are made of: variables with the names of the reference implementation, layers, losses, optimizers,
+//! Building blocks of models: variables with the names of the reference implementation, layers, losses, optimizers,
 //! schedules.
 //!
 //! A model is a function that builds a graph. It receives a [`Scope`], which knows the path of the layer being built,

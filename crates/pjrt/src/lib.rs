@@ -1,11 +1,11 @@
 //! XLA devices through PJRT plugins.
 //!
 //! A plugin is a shared library that is loaded at run time: `libtpu.so` for TPUs, `xla_cuda_plugin.so` for NVIDIA GPUs,
-//! any other by path. The C interface lies in one private module, `sys`, written by hand so that no header, C compiler
+//! any other by path. The C API is declared in one private module, `sys`, written by hand so that no header, C compiler
 //! or XLA source is needed to build Octant; everything public is safe. A plugin is older or newer than the header that
-//! `sys` was written from, so functions it does not have are errors with a sentence, never crashes.
+//! `sys` was written from, so a missing function is a readable error, never a crash.
 //!
-//! Start reading at [`Plugin::load`], then [`Client`] (devices that are here) and [`Topology`] (boards that are not).
+//! Start reading at [`Plugin::load`], then [`Client`] (local devices) and [`Topology`] (ahead-of-time compilation for boards that are not attached).
 
 pub mod backend;
 pub mod boards;

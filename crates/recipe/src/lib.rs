@@ -1,11 +1,11 @@
-//! From a recipe to its run.
+//! Recipes: from a TOML table to a training run.
 //!
 //! A [`Recipe`] is a TOML table with everything a run needs to know: the task, the model, the data, and phases with their
 //! optimizers, schedules and transforms. [`table`] finds one, [`set`] and [`set_text`] override single keys, [`check`]
-//! makes a [`Recipe`] of the table. [`data`], [`phases`] and [`task`] turn it into the parts of a run, and [`lints`] looks
-//! for what seems wrong before it begins; [`plan`] puts the parts together, and [`train`] does all of it.
+//! validates the table and returns a [`Recipe`]. [`data`], [`phases`] and [`task`] turn it into the parts of a run, and [`lints`] warns
+//! about likely mistakes before it begins; [`plan`] combines the parts, and [`train`] does all of it.
 //!
-//! Nothing here knows a command line. Errors name keys of the recipe in backquotes.
+//! This crate is independent of the command line. Errors name keys of the recipe in backquotes.
 
 mod auto;
 mod data;

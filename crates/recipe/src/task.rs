@@ -11,17 +11,17 @@ use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
 use octant_zoo::{Adapted, Model, ModelEntry};
 
-/// A task that recipes may name.
+/// A task of recipes.
 pub struct TaskEntry {
     /// The value of `task`.
     pub name: &'static str,
-    /// What is learned.
+    /// A short description.
     pub about: &'static str,
-    /// The metric that tells the best epoch, if the recipe does not say.
+    /// The default metric that decides the best epoch.
     pub best: &'static str,
     /// The names of its losses, the usual one first; none if it has only one.
     pub losses: &'static [&'static str],
-    /// Keys that only some tasks look at, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`.
+    /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`.
     pub keys: &'static [&'static str],
     build: fn(Parts) -> Box<dyn Task>,
 }
@@ -36,10 +36,10 @@ struct Parts<'a> {
     loss: usize,
     warm_up: bool,
     mixed: bool,
-    /// How many objects an image may have, and fewer that nearly all batches do with.
+    /// Box slots per image, and a smaller number that suffices for nearly all batches.
     slots: Vec<usize>,
     epochs: u64,
-    /// How many classes, numbers or channels the data asks for.
+    /// The number of classes, values or channels of the data.
     outputs: usize,
 }
 
@@ -220,12 +220,12 @@ pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'stati
     Ok((Box::new(adapted), entry))
 }
 
-/// The task of a recipe, as it is judged and asked.
+/// The task of a recipe for evaluation and prediction.
 pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
     built(recipe, outputs, image, warm_up, false, (vec![1024.min(recipe.max_boxes)], 1))
 }
 
-/// The task of a recipe, as it is learned in a phase.
+/// The task of a recipe for training in a phase.
 pub(crate) fn build_task(
     recipe: &Recipe,
     outputs: usize,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_tasks_are_told_apart() {
+    fn task_names_are_unique() {
         TASKS.iter().enumerate().for_each(|(number, task)| {
             assert!(TASKS[..number].iter().all(|other| other.name != task.name), "{} is there twice", task.name);
         });

@@ -1,9 +1,9 @@
 //! The backend interface: how programs are compiled, run and fed on devices.
 //!
-//! A [`Program`] is a graph with promises about its inputs: which ones are updated in place and how each is spread over
+//! A [`Program`] is a graph with attributes of its inputs: which ones are donated and how each is sharded over
 //! a [`Mesh`] of devices. A [`Backend`] compiles it into an [`Executable`], holds [`Buffer`]s on its devices, and runs
 //! asynchronously: `execute` returns at once with buffers that become ready later, and only reading one waits. A
-//! backend that cannot do something says so with [`RuntimeError::Unsupported`]; nothing falls back in silence.
+//! backend that cannot do something returns [`RuntimeError::Unsupported`]; there is no silent fallback.
 //!
 //! Start reading at [`Backend`].
 

@@ -1,4 +1,4 @@
-//! What devices did, and when.
+//! Profiles: what devices did, and when.
 
 use crate::{PartTiming, Result};
 use std::collections::HashMap;
@@ -13,16 +13,16 @@ pub trait Recording {
 /// What happened during a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
-    /// Everything that took time, in no particular order.
+    /// The events, in no particular order.
     pub spans: Vec<TimelineSpan>,
 }
 
-/// One thing that took time.
+/// One event of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimelineSpan {
-    /// Who did it: a device, or the host.
+    /// The device or the host.
     pub plane: String,
-    /// The lane inside it: a stream of a GPU, a thread of the host.
+    /// A stream of the GPU, or a thread of the host.
     pub lane: String,
     /// What it was, such as the name of a kernel.
     pub name: String,
@@ -32,13 +32,13 @@ pub struct TimelineSpan {
     pub length: Duration,
 }
 
-/// What a device did with the time between its first and its last work, in shares of it. The rest are the moments between
-/// one kernel and the next.
+/// How a device spent the time between its first and its last event, as shares of it. The rest are short pauses between
+/// kernels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Occupation {
-    /// It worked.
+    /// Busy.
     pub busy: f64,
-    /// Nothing was there to do: it waited for the host.
+    /// Idle: nothing was queued, so it waited for the host.
     pub waiting: f64,
 }
 
@@ -49,7 +49,7 @@ const PAUSE: Duration = Duration::from_micros(10);
 const PROGRAM: &str = "program";
 
 impl Timeline {
-    /// The parts of one run after another, as if they had run once: for backends that only keep sums.
+    /// A profile from total times per part, one after the other: for backends that only keep sums.
     pub fn of_parts(plane: &str, parts: &[PartTiming]) -> Timeline {
         let mut start = Duration::ZERO;
         let span = |part: &PartTiming| {
@@ -60,7 +60,7 @@ impl Timeline {
         Timeline { spans: parts.iter().map(span).collect() }
     }
 
-    /// The time of everything of one name on the devices, in order of first appearance.
+    /// Device times summed by name, in order of first appearance.
     pub fn parts(&self) -> Vec<PartTiming> {
         let mut parts: Vec<PartTiming> = Vec::new();
         let mut positions: HashMap<&str, usize> = HashMap::new();
@@ -75,7 +75,7 @@ impl Timeline {
         parts
     }
 
-    /// How the device that worked most spent its time. `None` without any work.
+    /// The occupation of the busiest device. `None` without any work.
     pub fn occupation(&self) -> Option<Occupation> {
         let mut devices: HashMap<&str, Vec<(Duration, Duration)>> = HashMap::new();
         for span in self.spans.iter().filter(|span| span.is_device_work()) {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_streams_share_counts_once_and_pauses_between_kernels_are_nobodys() {
+    fn time_that_streams_share_counts_once_and_short_pauses_between_kernels_count_as_neither() {
         let span = |lane: &str, start, microseconds| TimelineSpan {
             plane: "/device:GPU:0".into(),
             lane: lane.into(),

@@ -2,12 +2,12 @@
 //!
 //! [`lower`] turns a program into one MLIR module. The text is the same for the same program, readable (every line
 //! carries the path of the layer that made it as its location) and small: bodies of calls become private functions, equal
-//! bodies one function, loops stay loops, constants are written as compactly as MLIR allows. Inputs that are updated in
-//! place and how tensors are spread over devices are attributes of the arguments of `@main`.
+//! bodies one function, loops stay loops, constants are written as compactly as MLIR allows. Donated
+//! inputs and shardings are attributes of the arguments of `@main`.
 //!
-//! Only operations of the `stablehlo` and `func` dialects are used (and `sdy` for sharding), in forms that every plugin
-//! of the last years parses. What StableHLO does not have, such as the error function or Threefry, is written out in
-//! arithmetic, so that it means the same on every plugin.
+//! Only operations of the `stablehlo` and `func` dialects are used (and `sdy` for sharding), in syntax that every plugin
+//! of the last years parses. Operations that StableHLO does not have, such as the error function or Threefry, are expanded into
+//! arithmetic, so that results are the same on every plugin.
 //!
 //! Start reading at [`lower`], then at `body` for graphs and `ops::lower_node` for the operations.
 
@@ -32,7 +32,7 @@ pub enum MatmulPrecision {
     Highest,
 }
 
-/// Choices of the lowering.
+/// Options of the lowering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoweringOptions {
     /// How exactly products are computed.

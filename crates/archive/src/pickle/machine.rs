@@ -13,7 +13,7 @@ type Done<T = ()> = Result<T, PickleError>;
 pub(super) struct Machine<'a> {
     code: Code<'a>,
     globals: &'a [Globals],
-    /// Names that are not listed become [`globals::FOREIGN`] instead of ending the reading.
+    /// Names that are not listed become [`globals::FOREIGN`] instead of being an error.
     keep_foreign: bool,
     limits: PickleLimits,
     nodes: Vec<Node>,
@@ -21,8 +21,8 @@ pub(super) struct Machine<'a> {
     /// Heights of the stack at which a mark was set.
     marks: Vec<usize>,
     memo: HashMap<u32, Ref>,
-    /// Few instructions copy what another one made. Honest pickles copy everything at most once, so what may be copied
-    /// in all is bounded by the size of the input; otherwise a short loop over one long string would fill the memory.
+    /// A few instructions copy values. Valid pickles copy every value at most once, so the total of copies
+    /// is limited to the size of the input; otherwise a short loop over one long string would fill the memory.
     copy_allowance: usize,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Machine<'a> {
             // The memo.
             b'g' | b'h' | b'j' => self.recall(opcode),
             b'p' | b'q' | b'r' | 0x94 => self.remember(opcode),
-            // Objects: recorded, never made.
+            // Objects: recorded, never constructed.
             b'c' | 0x93 => self.global(opcode),
             b'R' | 0x81 => self.object(),
             0x92 => self.object_with_keywords(),

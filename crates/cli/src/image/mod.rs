@@ -1,4 +1,4 @@
-//! The `image` command: resize, crop and blur files or folders of frames and masks, and compare whose results differ.
+//! The `image` command: resize, crop and blur files or folders of frames and masks, and compare results of libraries and devices.
 //!
 //! What is done is an [`Operation`](operation::Operation); where it is done is the host or a device, and both take the
 //! same definitions from `octant-imaging`.
@@ -14,7 +14,7 @@ mod times;
 use crate::Ending;
 use anyhow::Result;
 
-/// Resize, crop and blur images, and compare whose results differ
+/// Resize, crop and blur images, and compare results of libraries and devices
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant image resize IN OUT --size 512x384 --semantics opencv\n  octant image crop CLIP OUT \

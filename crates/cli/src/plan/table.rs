@@ -48,7 +48,11 @@ impl PlanTable {
         let live = !arguments.json && std::io::stderr().is_terminal();
         let table = PlanTable { json: arguments.json, live, boards, begun: Instant::now(), printed: 0 };
         if !table.json {
-            table.print(&format!("{} in {} for boards that are not here", recipe.name, recipe.step.precision.dtype()));
+            table.print(&format!(
+                "{} in {} for boards that are not attached",
+                recipe.name,
+                recipe.step.precision.dtype()
+            ));
             table.print(&format!(
                 "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>11} {:>12} {:>11}  {}",
                 "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled", "source"

@@ -35,7 +35,7 @@ fn gradient_case(name: &str, inputs: &[HostTensor], function: &dyn Fn(&[Tensor])
     case.with_known(finite_differences(inputs, function))
 }
 
-/// A scalar in which every element of the result counts differently.
+/// A scalar: the elements of the result, weighted differently.
 fn loss(function: &dyn Fn(&[Tensor]) -> Tensor, x: &[Tensor]) -> Tensor {
     let result = function(x);
     let weights = values::between(0.5, 1.5, DType::F32, result.dims());

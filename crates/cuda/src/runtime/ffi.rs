@@ -88,7 +88,7 @@ struct Buffers {
     buffers: *const *const FfiBuffer,
 }
 
-/// A tensor on the device, its last axis fastest.
+/// A row-major tensor on the device.
 #[repr(C)]
 pub struct FfiBuffer {
     struct_size: usize,
@@ -152,11 +152,11 @@ pub struct CallFrame {
     attributes: Attributes,
 }
 
-/// What a handler has to do.
+/// What XLA calls a handler for.
 pub enum ExecutionStage {
-    /// Prepare: attributes are there, buffers are not.
+    /// The program is loaded: attributes are given, buffers are not.
     Instantiate,
-    /// Do the work.
+    /// The program runs.
     Execute,
 }
 
@@ -236,13 +236,13 @@ impl CallFrame {
         unsafe { ((*self.api).error_create)(&mut args) }
     }
 
-    /// Answers XLA's question for the handler's version and traits, if that is what this call is.
+    /// Fills in the handler's version and traits, if this call asks for them.
     fn answer_metadata(&mut self) -> bool {
         // SAFETY: a link of this kind is the beginning of that extension, and XLA asks for its metadata to be filled in.
         unsafe {
             let Some(link) = self.extension_start.as_ref().filter(|link| link.kind == METADATA) else { return false };
             let metadata = &mut *(*(link as *const Extension).cast::<MetadataExtension>()).metadata;
-            // Only what every version has is used here, so the handler speaks XLA's own version, whichever that is.
+            // Only fields that every version has are used, so the handler reports XLA's own version.
             let version = &(*self.api).api_version;
             (metadata.api_version.major, metadata.api_version.minor) = (version.major, version.minor);
             metadata.traits = COMMAND_BUFFER_COMPATIBLE;
@@ -251,7 +251,7 @@ impl CallFrame {
     }
 }
 
-/// What every handler does around its own work.
+/// Runs a handler: answers metadata requests, decodes the stage and converts errors.
 ///
 /// # Safety
 /// `frame` must come from XLA.

@@ -1,4 +1,4 @@
-//! What worker threads and the consumer share, and the loop that a worker runs.
+//! The state that worker threads and the consumer share, and the worker's loop.
 
 use super::assembly::Assembly;
 use super::pool::lock;
@@ -69,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// Ends the workers; rows in preparation are finished and thrown away.
+    /// Ends the workers; rows in preparation are finished and discarded.
     pub fn stop(&self) {
         lock(&self.state).stopped = true;
         self.work_available.notify_all();
@@ -83,7 +83,7 @@ impl Shared {
         self.batch_ready.notify_all();
     }
 
-    /// Waits for a row that nobody has claimed; `None` when the worker should end.
+    /// Waits for an unclaimed row; `None` when the worker should end.
     fn claim(&self, job: &Job) -> Option<Claim> {
         let mut state = lock(&self.state);
         loop {
@@ -135,7 +135,7 @@ impl State {
     }
 }
 
-/// Reports the end of its worker however it ends, so that the consumer never waits for a thread that is gone.
+/// Reports the end of its worker, also after a panic, so that the consumer never waits for a thread that has ended.
 struct WorkerGuard<'a>(&'a Shared);
 
 impl Drop for WorkerGuard<'_> {

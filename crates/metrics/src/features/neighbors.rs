@@ -1,11 +1,11 @@
-//! The vote of the nearest neighbors, as DINO counts it.
+//! k-nearest-neighbor classification, weighted as in DINO.
 
 use super::{Labeled, dot, in_parts};
 
 /// What similarities are divided by before they become weights, in DINO's evaluation.
 pub const TEMPERATURE: f64 = 0.07;
 
-/// Queries that one thread answers at a time.
+/// Queries per chunk of a thread.
 const PART: usize = 64;
 
 /// The classes of queries by a vote of the `count` training samples with the largest cosine similarity, each with the

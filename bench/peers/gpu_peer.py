@@ -1,12 +1,10 @@
-"""PyTorch on an NVIDIA GPU on the work that `octant bench` does: one JSON line with the same keys and the memory it took.
+"""PyTorch on an NVIDIA GPU on the work that `octant bench` does: one JSON line with the same keys.
 
     python gpu_peer.py MODEL --batch-size N [--size H] [--precision f32|bf16] [--steps K] [--variant eager|compile]
 
 Models: vit_b_16, vit_l_16, dinov2_b14, swin_t, convnext_tiny. They are written here, so PyTorch alone is enough. Attention
 is PyTorch's `scaled_dot_product_attention`; bf16 is autocast with f32 parameters; the optimizer is SGD with momentum.
 """
-import json
-
 from measuring import flags, measure  # first: it starts the clock
 
 import torch  # noqa: E402
@@ -199,10 +197,8 @@ def main():
             optimizer.zero_grad(set_to_none=True)
             F.cross_entropy(outputs.float(), labels).backward()
             optimizer.step()
-        torch.cuda.synchronize()
 
-    measure(step, f"PyTorch {torch.__version__}", arguments)
-    print(json.dumps({"event": "memory", "model": arguments.model, "gpu_gib": torch.cuda.max_memory_allocated() / 2**30}))
+    measure(step, f"PyTorch {torch.__version__}", arguments, torch.cuda)
 
 
 if __name__ == "__main__":

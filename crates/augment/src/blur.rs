@@ -1,6 +1,6 @@
 //! Gaussian blur: shifted copies of the image, weighted and added up.
 
-use crate::levels::{Rounding, are_levels, round, to_float};
+use crate::{Rounding, are_levels, round, to_float};
 use octant_graph::{DType, Tensor};
 use octant_imaging::blur::{GaussianBlur, Passes, passes};
 use octant_imaging::geometry::Border;

@@ -1,6 +1,6 @@
 //! Resizing as two products with the filter weights, or as two gathers for nearest-neighbor filters.
 
-use crate::levels::{Rounding, are_levels, round, to_float};
+use crate::{Rounding, are_levels, round, to_float};
 use octant_graph::{DType, DotGeneral, Gather, HostTensor, Shape, Tensor};
 use octant_imaging::filters::{self, Rows};
 use octant_imaging::resize::Method;

@@ -13,18 +13,14 @@
 
 mod attention;
 mod c;
-mod facts;
 mod kernels;
 mod passes;
-mod repeatable;
 mod runtime;
 mod xla;
 
 pub use attention::{CUDNN_NAMES, GpuAttention, refused as refused_attentions};
-pub use facts::GpuFacts;
 pub use kernels::{CALLED_NAMES, NAMES, accepts};
-pub use passes::{GpuTarget, called_kernels, prepare};
-pub use repeatable::adds_atomically;
+pub use passes::{GpuTarget, adds_atomically, called_kernels, prepare};
 pub use runtime::store::keep_in;
 
 use runtime::{compiler, driver};
@@ -60,6 +56,25 @@ fn is_supported(architecture: i32) -> Result<(), String> {
             architecture / 10,
             architecture % 10
         )),
+    }
+}
+
+/// Facts of one GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuFacts {
+    /// Streaming multiprocessors.
+    pub multiprocessors: usize,
+    /// Bytes of shared memory that one block may ask for.
+    pub shared_memory: usize,
+}
+
+impl GpuFacts {
+    /// The facts of an H200: what a program for an absent GPU is compiled for.
+    pub const H200: GpuFacts = GpuFacts { multiprocessors: 132, shared_memory: 227 << 10 };
+
+    /// The facts of the first GPU of this machine, or the reason why they are not known.
+    pub fn of_device() -> Result<GpuFacts, String> {
+        driver::driver()?.facts()
     }
 }
 

@@ -15,10 +15,8 @@ pub mod builder;
 pub mod composites;
 mod dump;
 pub mod evaluate;
-mod flops;
 mod gradient;
 pub mod graph;
-mod kernel;
 pub mod op;
 pub mod ops;
 pub mod passes;
@@ -30,10 +28,10 @@ pub mod verify;
 pub use builder::GraphBuilder;
 pub use composites::{AttentionKernel, AttentionOptions, LayerNormKernel};
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
-pub use kernel::KernelHint;
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use op::{
-    Binary, Comparison, Convolution, DotGeneral, Gather, Op, OpClass, Reduction, Scatter, ScatterKind, Unary, Window,
+    Binary, Comparison, Convolution, DotGeneral, Gather, KernelHint, Op, OpClass, Reduction, Scatter, ScatterKind,
+    Unary, Window,
 };
 pub use tensor::Tensor;
 pub use trace::{GraphError, ScopeGuard, Trace};

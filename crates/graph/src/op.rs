@@ -3,10 +3,12 @@
 mod attributes;
 mod elementwise;
 
-pub use attributes::{Convolution, DotGeneral, Gather, ImageAxes, KernelAxes, Reduction, Scatter, ScatterKind, Window};
+pub use attributes::{
+    Convolution, DotGeneral, Gather, ImageAxes, KernelAxes, KernelHint, Reduction, Scatter, ScatterKind, Window,
+};
 pub use elementwise::{Accuracy, Binary, Comparison, Domain, Unary};
 
-use crate::{Graph, KernelHint};
+use crate::Graph;
 use octant_tensor::{DType, HostTensor, Shape};
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ mod tables;
 mod task;
 mod transform;
 
-pub use auto::settle;
+pub use auto::resolve_auto;
 pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
 pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open};
 pub use error::{RecipeError, Result};

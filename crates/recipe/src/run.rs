@@ -77,7 +77,7 @@ pub fn train(
 ) -> Result<Summary> {
     let data = data(recipe, &class_names(directory), surroundings)?;
     let mut recipe = recipe.clone();
-    let chosen = crate::settle(&mut recipe, data.train.len(), data.outputs);
+    let chosen = crate::resolve_auto(&mut recipe, data.train.len(), data.outputs);
     chosen.iter().for_each(|sentence| watcher.message(sentence));
     let recipe = &recipe;
     let initial = match &recipe.weights {

@@ -5,7 +5,6 @@
 //! convolution and the pooling after it. `strategy` chooses between tiles, `depthwise`, `planar` and `winograd`.
 
 mod bf16;
-mod chunks;
 mod depthwise;
 mod forward;
 mod gradient;
@@ -207,5 +206,37 @@ impl<'a, T> Weights<'a, T> {
         let strides = [self.row, self.column, self.input, self.output, self.group];
         let last: u64 = extents.iter().zip(strides).map(|(extent, stride)| (extent - 1) * stride as u64).sum();
         assert!(last < self.data.len() as u64, "the weights end before their last element: {conv:?}");
+    }
+}
+
+/// How output rows are cut into chunks: input and output of a chunk should stay in the second-level cache, a chunk
+/// should last long enough to be worth scheduling, there should be many of them, and weights too large for the cache
+/// should not be read for a few pixels only.
+struct ChunkRule {
+    /// Bytes of an input element.
+    pub element_bytes: usize,
+    /// Work of a chunk at least.
+    pub min_flops: f64,
+    /// Pixels of a chunk at least.
+    pub min_pixels: usize,
+    /// Pixels of a chunk at least if the weights do not stay in the cache.
+    pub streaming_pixels: usize,
+}
+
+impl ChunkRule {
+    pub fn rows(&self, conv: &ConvGeometry) -> usize {
+        const CACHE_BYTES: f64 = 512.0 * 1024.0;
+        const MANY_CHUNKS: f64 = 64.0;
+        let rows = (conv.batch * conv.output[0]).max(1) as f64;
+        let width = conv.output[1].max(1) as f64;
+        let bytes = (self.element_bytes * conv.input_len() + 4 * conv.output_len()) as f64 / rows;
+        let fits = CACHE_BYTES / bytes.max(1.0);
+        let many = (rows / MANY_CHUNKS).max(self.min_flops / (conv.flops() / rows).max(1.0));
+        let streaming = self.element_bytes * conv.weights_len() > CACHE_BYTES as usize;
+        let min_pixels = if streaming { self.streaming_pixels } else { self.min_pixels };
+        let wanted = fits.min(many).max(min_pixels as f64 / width).clamp(1.0, rows);
+        // A few chunks more make their number a multiple of four: so that two or four threads end together.
+        let chunks = ((rows / wanted).ceil() / 4.0).ceil() * 4.0;
+        (rows / chunks).ceil() as usize
     }
 }

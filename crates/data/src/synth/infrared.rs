@@ -1,6 +1,6 @@
 //! Infrared scenes: clouds, sea or ground, a sensor's noise, and a few dim targets of some pixels.
 
-use super::{noise::field, to_bytes};
+use super::{field, to_bytes};
 use crate::SampleRng;
 use octant_imaging::Image;
 

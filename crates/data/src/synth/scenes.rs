@@ -1,7 +1,7 @@
 //! Scenes of textured shapes that hide each other, for detection: objects of 8 to 300 pixels and things that only look
 //! like objects.
 
-use super::{noise::field, to_bytes};
+use super::{field, to_bytes};
 use crate::{LabeledBox, SampleRng};
 use octant_imaging::Image;
 

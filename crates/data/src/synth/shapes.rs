@@ -1,6 +1,6 @@
 //! Colored shapes on a textured ground.
 
-use super::{noise::field, to_bytes};
+use super::{field, to_bytes};
 use crate::{LabeledBox, SampleRng};
 use octant_imaging::Image;
 

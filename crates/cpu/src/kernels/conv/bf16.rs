@@ -8,6 +8,12 @@
 #[cfg(target_arch = "x86_64")]
 mod gradient;
 #[cfg(target_arch = "x86_64")]
+mod gradient_job;
+#[cfg(target_arch = "x86_64")]
+mod gradient_shifted;
+#[cfg(target_arch = "x86_64")]
+mod gradient_taps;
+#[cfg(target_arch = "x86_64")]
 mod pack;
 #[cfg(target_arch = "x86_64")]
 mod sweep;
@@ -16,6 +22,12 @@ mod tiled;
 #[cfg(not(target_arch = "x86_64"))]
 #[path = "bf16/untiled.rs"]
 mod tiled;
+#[cfg(target_arch = "x86_64")]
+mod tiled_multiply;
+#[cfg(target_arch = "x86_64")]
+mod tiled_span;
+#[cfg(target_arch = "x86_64")]
+mod tiled_store;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 

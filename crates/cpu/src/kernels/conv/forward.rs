@@ -1,6 +1,6 @@
 //! The convolution itself: weights packed into panels, then chunks of output rows in parallel.
 
-use super::chunks::ChunkRule;
+use super::ChunkRule;
 use super::depthwise::{depthwise_rows, merges_rows, pack_depthwise};
 use super::planar::{self, planar_rows};
 use super::strategy::ConvStrategy;

@@ -6,6 +6,7 @@
 //! small.
 
 mod short;
+mod short_tiles;
 #[cfg(test)]
 mod tests;
 

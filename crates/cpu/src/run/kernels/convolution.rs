@@ -3,7 +3,7 @@
 use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
 use super::Arguments;
-use super::kept::KeptWeights;
+use super::KeptWeights;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };

@@ -6,22 +6,17 @@
 //! strides, the input falls into classes of rows and columns (even and odd, say), and within a class a tap is a
 //! shift again.
 
-mod interleave;
-mod job;
-mod shifted;
-mod taps;
-
 use super::super::ConvGeometry;
 use super::super::windows::Sweep;
+use super::gradient_job::Job;
+use super::gradient_shifted::ShiftedSweep;
 use crate::kernels::amx::{COLUMNS, ROWS, Tiles};
 use crate::kernels::scratch::clear;
 use crate::kernels::{Machine, Shared, scratch};
 use half::bf16;
-use job::Job;
-use shifted::ShiftedSweep;
 
 /// Steps of the reduced axis in a tile.
-const STEPS: usize = 32;
+pub(super) const STEPS: usize = 32;
 /// Weights of a job: its sums stay in the second-level cache.
 const JOB_WEIGHTS: usize = 128 * 1024;
 /// Jobs that are wanted before the pixels are cut.

@@ -1,7 +1,7 @@
 //! One job of the gradient: both sides of a block of pixels brought into the order of the tiles.
 
-use super::super::super::ConvGeometry;
-use super::shifted::ShiftedSweep;
+use super::super::ConvGeometry;
+use super::gradient_shifted::ShiftedSweep;
 use crate::simd::Simd;
 use std::ops::Range;
 

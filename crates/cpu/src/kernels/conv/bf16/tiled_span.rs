@@ -1,8 +1,8 @@
 //! Some rows of one image: windows in an order with a constant stride, tile after tile.
 
-use super::super::super::ConvGeometry;
-use super::super::super::phases::Tap;
-use super::super::sweep::TiledSweep;
+use super::super::ConvGeometry;
+use super::super::phases::Tap;
+use super::sweep::TiledSweep;
 use half::bf16;
 use std::ops::Range;
 

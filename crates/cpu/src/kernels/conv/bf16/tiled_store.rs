@@ -2,7 +2,7 @@
 //!
 //! Machines with AMX have AVX512-BF16, which rounds 32 numbers in one instruction; masks cut off channels that do not exist.
 
-use super::span::PixelRun;
+use super::tiled_span::PixelRun;
 use crate::kernels::amx::{COLUMNS, NARROW};
 use crate::kernels::bf16::SharedOutput;
 use std::arch::x86_64::*;

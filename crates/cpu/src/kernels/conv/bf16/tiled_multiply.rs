@@ -1,7 +1,7 @@
 //! The products of one span, block of tiles by block of tiles, from the unit into the result.
 
-use super::span::{Order, Span, TILE};
-use super::store::Target;
+use super::tiled_span::{Order, Span, TILE};
+use super::tiled_store::Target;
 use crate::kernels::amx::{COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::scratch;

@@ -1,6 +1,6 @@
 //! One row of pooling windows, in registers.
 
-use super::{LANES, MOST_NUMBERS, PIXELS, Short};
+use super::short::{LANES, MOST_NUMBERS, PIXELS, Short};
 use crate::kernels::bf16::Stored;
 use crate::simd::{Kernel, Vector};
 use std::array::from_fn;

@@ -1,8 +1,8 @@
 //! Sweeps whose taps are shifts along the pixels.
 
-use super::super::super::ConvGeometry;
-use super::super::super::phases::Tap;
-use super::super::super::windows::Sweep;
+use super::super::ConvGeometry;
+use super::super::phases::Tap;
+use super::super::windows::Sweep;
 use std::ops::Range;
 
 /// Positions in a block: enough to make loading and storing the sums cheap.

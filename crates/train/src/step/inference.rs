@@ -44,7 +44,7 @@ pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new(), sums: 0 })
 }
 
-/// Traces the gradients of a step that learns, before they are accumulated and clipped. Its inputs are the variables, the
+/// Traces the gradients of a training step, before they are accumulated and clipped. Its inputs are the variables, the
 /// batch and the step's key. Its outputs are the gradients of the parameters that learn, whose numbers come with it. All of
 /// them are taken at the weights before the step, also where a step has several updates.
 pub fn gradients(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError> {

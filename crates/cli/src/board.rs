@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let serving = start(&folders, arguments.host, arguments.port, &arguments.name)?;
     line(format_args!("{}", serving.url()));
     if serving.needs_token() {
-        line("Others can reach this address: the token in it is needed, and what is sent can be read on the way.");
+        line("Others can reach this address: the token in it is needed, and the connection is not encrypted.");
     }
     line("Ctrl-C ends the board; runs are only read.");
     if arguments.open {

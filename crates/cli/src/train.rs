@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
             None => chosen.push(batch::fit(&mut recipe, &data, &*backend)?),
         }
     }
-    chosen.extend(octant_recipe::settle(&mut recipe, data.train.len(), data.outputs));
+    chosen.extend(octant_recipe::resolve_auto(&mut recipe, data.train.len(), data.outputs));
     let warnings = lints::check(&recipe, &data)?;
     if arguments.strict
         && let Some(first) = warnings.first()

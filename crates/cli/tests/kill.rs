@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Random enough to hit every place, the same every time.
+/// Pseudo-random stop times, the same in every run.
 struct Dice(u64);
 
 impl Dice {

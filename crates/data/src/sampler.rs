@@ -92,7 +92,7 @@ pub enum LastBatch {
     Pad,
 }
 
-/// A place in the stream of batches. A checkpoint stores it, and the stream goes on from there.
+/// A position in the stream of batches. Checkpoints store it to resume the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub struct Position {
     /// The epoch, from zero.
@@ -185,7 +185,7 @@ impl Sampler {
         let order = Permutation::new(self.len, self.seed, position.epoch);
         let first = position.skipped + position.batch * self.batch_size + self.shard.0 * self.rows() as u64;
         (first..first + self.rows() as u64)
-            .map(|place| (place < self.len).then(|| if self.shuffle { order.at(place) } else { place }))
+            .map(|at| (at < self.len).then(|| if self.shuffle { order.at(at) } else { at }))
             .collect()
     }
 
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Each item lands on each place about equally often, and neighbors do not stay together.
+    /// Each item lands at each position about equally often, and neighbors do not stay together.
     #[test]
     fn the_order_looks_random() {
         let (len, epochs) = (10u64, 20_000u64);
@@ -224,7 +224,7 @@ mod tests {
         for epoch in 0..epochs {
             let order = Permutation::new(len, 3, epoch);
             let items: Vec<u64> = (0..len).map(|position| order.at(position)).collect();
-            items.iter().enumerate().for_each(|(place, &item)| counts[place * len as usize + item as usize] += 1);
+            items.iter().enumerate().for_each(|(at, &item)| counts[at * len as usize + item as usize] += 1);
             neighbors += items.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() as u32;
         }
         let expected = (epochs / len) as f64;

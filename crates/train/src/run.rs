@@ -1,6 +1,6 @@
 //! The loop: phases of epochs of steps, with checkpoints in between, until the end or until somebody says stop.
 //!
-//! Everything that decides what happens next is in [`Progress`] and in the session's state, and both are in every
+//! Everything that decides what happens next is in [`RunProgress`] and in the session's state, and both are in every
 //! checkpoint, so [`run`] cannot tell whether it was ever interrupted. The caller watches through a [`Watcher`].
 
 mod epoch;
@@ -17,11 +17,11 @@ pub use plan::{RunPlan, Watched};
 pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
-use crate::checkpoint::{Checkpoint, Contents, Writer, averages};
+use crate::checkpoint::{Checkpoint, CheckpointWriter, Contents, averages};
 use crate::progress::PlateauState;
 use crate::state::Values;
 use crate::step::{self, Role, StepPlan};
-use crate::{Evaluator, Findings, Phase, Progress, Rate, Session, TrainError};
+use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError};
 use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
@@ -39,7 +39,7 @@ pub fn run(
 ) -> Result<Summary, TrainError> {
     plan.check()?;
     let is_new = from.is_none();
-    let writer = Writer::new(&directory.path().join("checkpoints"));
+    let writer = CheckpointWriter::new(&directory.path().join("checkpoints"));
     let progress = from.as_ref().map(|checkpoint| checkpoint.progress.clone()).unwrap_or_default();
     let (plateau, findings, times, programs) = Default::default();
     let runner = Runner {
@@ -72,13 +72,13 @@ struct Feed {
     batch_size: usize,
 }
 
-/// A run under way.
+/// A running training.
 struct Runner<'p, 'w> {
     plan: &'p RunPlan<'p>,
     directory: RunDirectory,
-    writer: Writer,
+    writer: CheckpointWriter,
     watcher: &'w mut dyn Watcher,
-    progress: Progress,
+    progress: RunProgress,
     plateau: Option<Plateau>,
     /// What the last validation found, and that of the best epoch.
     findings: [Option<Findings>; 2],
@@ -86,7 +86,7 @@ struct Runner<'p, 'w> {
     bottleneck: Bottleneck,
     /// Nothing was done in this directory before.
     is_new: bool,
-    /// The one that learns, the one that counts.
+    /// The training loader and the validation loader.
     programs: [ProgramReport; 2],
     recorder: Option<Recorder>,
     skipped: u64,
@@ -166,7 +166,7 @@ impl<'p> Runner<'p, '_> {
             session.watch_gradients(&step, &plan.compile)?;
         }
         self.watch_samples(&step, &mut session)?;
-        let Progress { step, optimizer_batches, tracked_batches, .. } = self.progress;
+        let RunProgress { step, optimizer_batches, tracked_batches, .. } = self.progress;
         session.set_counts(step, optimizer_batches, tracked_batches.unwrap_or(step));
         session.keep_losses();
         self.rehearse_evaluation(phase, &mut session)?;
@@ -234,19 +234,19 @@ impl<'p> Runner<'p, '_> {
         Ok(Feed { train, batches, steps, batch_size })
     }
 
-    fn loader(&self, learns: bool, phase: &Phase, batch_size: usize) -> Result<Loader, TrainError> {
-        let (dataset, transform, last) = match learns {
+    fn loader(&self, training: bool, phase: &Phase, batch_size: usize) -> Result<Loader, TrainError> {
+        let (dataset, transform, last) = match training {
             true => (&self.plan.train, &phase.transform, self.plan.run.last_batch),
             false => (&self.plan.valid, &self.plan.valid_transform, LastBatch::Pad),
         };
         let config = LoaderConfig {
             batch_size,
             seed: self.plan.run.seed,
-            shuffle: learns,
+            shuffle: training,
             last,
             workers: self.plan.run.workers,
             corrupt: self.plan.run.on_corrupt,
-            mix: phase.options.mix.as_ref().filter(|_| learns).map(Mix::from),
+            mix: phase.options.mix.as_ref().filter(|_| training).map(Mix::from),
             ..LoaderConfig::default()
         };
         Ok(Loader::new(dataset.clone(), transform.clone(), config)?)
@@ -264,12 +264,12 @@ impl<'p> Runner<'p, '_> {
     /// The rate of the step before, also where a resumed run has not done one yet.
     fn last_rate(&self, phase: &Phase) -> f64 {
         let phase_step = self.progress.phase_step.saturating_sub(1);
-        let before = Progress { phase_step, ..self.progress.clone() };
+        let before = RunProgress { phase_step, ..self.progress.clone() };
         self.plateau.as_ref().map_or_else(|| phase.rate.now(&before), |plateau| plateau.rate)
     }
 
     /// Begins to write a checkpoint under one or more names. A disk that is full must not end the run: the last good checkpoint is still there,
-    /// and the next one may succeed. The last one must, and [`Writer::finish`] sees to that.
+    /// and the next one may succeed. The last one must, and [`CheckpointWriter::finish`] sees to that.
     fn checkpoint(&mut self, session: &mut Session, names: &'static [&'static str]) -> Result<(), TrainError> {
         let begun = Instant::now();
         self.write_losses(session, true)?;

@@ -1,12 +1,14 @@
 //! A compiled step with its state: what the training loop drives.
 
+mod inspection;
+
 use crate::accumulation::Accumulation;
 use crate::ahead::Ahead;
 use crate::checkpoint::{Snapshot, averages};
 use crate::lazy::{Lazy, Usage};
 use crate::memory::Needs;
 use crate::state::{State, Values, full};
-use crate::step::{self, Entry, Role, StepOptions, StepPlan, TracedStep, WATCH};
+use crate::step::{self, Role, StateEntry, StepOptions, StepPlan, TracedStep, WATCH};
 use crate::{Metric, Observer, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
@@ -55,7 +57,7 @@ struct Samples {
     reads: Vec<usize>,
 }
 
-/// The step that learns, compiled for one form of the task and one batch size.
+/// The training step, compiled for one form of the task and one batch size.
 struct Form<'a> {
     task: &'a dyn Task,
     train: Box<dyn Executable>,
@@ -247,7 +249,7 @@ impl<'a> Session<'a> {
         named.filter(|(entry, _)| matches!(entry.role, Role::Variable(_))).map(|(_, buffer)| buffer.clone()).collect()
     }
 
-    /// Queues one step of counting. What the task's observer asked for is handed to it, which waits for the device.
+    /// Queues one evaluation step. Outputs that the task's observer asked for are passed to it, which waits for the device.
     pub fn evaluate_with(&mut self, batch: &Batch, observer: Option<&mut dyn Observer>) -> Result<(), TrainError> {
         let uploaded = self.upload_batch(batch)?;
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
@@ -334,113 +336,6 @@ impl<'a> Session<'a> {
     pub fn wait(&self) -> Result<(), TrainError> {
         self.state.buffers.last().expect("the state ends with the sums").wait()?;
         Ok(self.counts.wait()?)
-    }
-
-    /// What the metrics of a validation are called.
-    pub fn validated_names(&self) -> Vec<String> {
-        validated_names(self.task, self.counted)
-    }
-
-    /// Steps of learning so far.
-    pub fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    /// Batches that this optimizer has seen.
-    pub fn batches(&self) -> u64 {
-        self.accumulation.batches()
-    }
-
-    /// Batches that went into running statistics.
-    pub fn tracked(&self) -> u64 {
-        self.tracked
-    }
-
-    /// The model's variables.
-    pub fn variables(&self) -> &[VariableSpec] {
-        &self.traced.variables
-    }
-
-    /// Everything that lives between steps.
-    pub fn entries(&self) -> &[Entry] {
-        &self.traced.entries
-    }
-
-    /// Waits, and copies the model's variables to the host with the reference's names and layouts.
-    pub fn weights(&self) -> Result<Vec<(String, HostTensor)>, TrainError> {
-        let (specs, values) = self.model()?;
-        Ok(octant_zoo::weights::export(&specs, &values, self.tracked))
-    }
-
-    /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
-    pub fn snapshot(&self) -> Result<impl FnOnce() -> Snapshot + Send + use<>, TrainError> {
-        let averaged = averages(&self.traced);
-        let (specs, values) = self.model()?;
-        let tracked = self.tracked;
-        let mut state = Vec::new();
-        for (entry, buffer) in self.traced.entries.iter().zip(&self.state.buffers) {
-            // The model's file holds the evaluated variables; what it holds need not be kept twice.
-            let kept_there = match entry.role {
-                Role::Variable(index) => !averaged && !self.traced.variables[index].companion,
-                Role::Average(_) => true,
-                Role::Slot | Role::Gradient | Role::Sums => false,
-            };
-            if !kept_there {
-                state.push((entry.name.clone(), buffer.to_host()?));
-            }
-        }
-        Ok(move || Snapshot { model: octant_zoo::weights::export(&specs, &values, tracked), state })
-    }
-
-    /// Waits, and copies the state to the host by name, in the layout of the device.
-    pub fn values(&self) -> Result<Values, TrainError> {
-        let named = self.traced.entries.iter().zip(&self.state.buffers);
-        named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?))).collect()
-    }
-
-    /// Where the time of the training steps went, if it was measured.
-    pub fn profile(&self) -> Vec<octant_runtime::Part> {
-        self.first_form().profile()
-    }
-
-    /// Memory in use on the fullest device, where the backend can tell.
-    pub fn memory(&self) -> Option<MemoryUse> {
-        self.backend.memory().ok()?.into_iter().max_by_key(|device| device.used)
-    }
-
-    /// What became of the step that counts.
-    pub fn evaluation_usage(&self) -> Usage {
-        self.evaluation.usage()
-    }
-
-    /// What became of every form of the step that learns: those of the task for `batch_size`, then for the other sizes.
-    pub fn form_usage(&self) -> impl Iterator<Item = Usage> {
-        let program = self.traced.program.name.clone();
-        let usage = move |form: &Form| Usage {
-            program: program.clone(),
-            compiled: Some(form.train.cost()),
-            executions: form.executions,
-        };
-        self.forms.iter().map(usage)
-    }
-
-    fn first_form(&self) -> &dyn Executable {
-        &*self.forms[0].train
-    }
-
-    /// The same error, except that one about memory says what would need less of it.
-    pub fn explained(&self, error: TrainError) -> TrainError {
-        match error {
-            TrainError::Device(RuntimeError::OutOfMemory { asked, .. }) => {
-                self.needs.ran_out(asked, self.first_form().memory().peak())
-            }
-            other => other,
-        }
-    }
-
-    /// Memory and work of one training step.
-    pub fn cost(&self) -> (MemoryPlan, Cost) {
-        (self.first_form().memory(), self.first_form().cost())
     }
 }
 

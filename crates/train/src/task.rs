@@ -86,12 +86,12 @@ pub trait Task {
         false
     }
 
-    /// Other forms of the step that learns, compiled ahead with it: the same variables, other shapes.
+    /// Other forms of the training step, compiled ahead with it: the same variables, other shapes.
     fn forms(&self) -> Vec<&dyn Task> {
         Vec::new()
     }
 
-    /// Which form learns from a batch: 0 is the task itself, the others follow in the order of [`forms`](Task::forms). It
+    /// Which form a batch is trained with: 0 is the task itself, the others follow in the order of [`forms`](Task::forms). It
     /// depends on the batch and the run's seed alone.
     fn form_of(&self, batch: &Batch, seed: u64) -> usize {
         let _ = (batch, seed);
@@ -112,7 +112,7 @@ pub trait Observer {
     /// The metrics of everything seen.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// What can be drawn of everything seen.
+    /// What can be plotted of the evaluation.
     fn findings(&self) -> Findings {
         Findings::default()
     }

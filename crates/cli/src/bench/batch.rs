@@ -3,7 +3,7 @@
 use super::subject::Subject;
 use octant_data::{Batch, Position, Targets};
 use octant_tensor::{Element, HostTensor};
-use octant_zoo::Task;
+use octant_zoo::ModelTask;
 
 /// Slots for boxes, as detectors have them where no data set says otherwise.
 const SLOTS: usize = 128;
@@ -13,19 +13,19 @@ pub(super) fn synthetic(subject: &Subject) -> Batch {
     let (entry, count, [height, width]) = (subject.entry, subject.batch_size, [subject.size; 2]);
     let channels = entry.preprocessing.input[2];
     let targets = match entry.task {
-        Task::Classify => {
+        ModelTask::Classify => {
             let labels: Vec<i32> = (0..count).map(|i| (i % subject.classes()) as i32).collect();
             Targets::Classes(tensor(&[count], &labels))
         }
-        Task::Segment => {
+        ModelTask::Segment => {
             let mask: Vec<u8> = (0..count * height * width).map(|i| (i % 97 == 0) as u8).collect();
             Targets::Masks(tensor(&[count, height, width, 1], &mask))
         }
-        Task::Translate => {
+        ModelTask::Translate => {
             let factor = (entry.build)(entry.classes).enlarges();
             Targets::Images(noise(&[count, height * factor, width * factor, subject.classes()]))
         }
-        Task::Detect => {
+        ModelTask::Detect => {
             // A few boxes per image, which cover the left half.
             let corners = |slot: usize| [0.0, 0.0, (width / 2) as f32 / (slot + 1) as f32, height as f32];
             let boxes: Vec<f32> = (0..count * SLOTS).flat_map(|i| corners(i % SLOTS)).collect();

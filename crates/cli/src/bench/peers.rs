@@ -9,7 +9,7 @@ use super::Arguments;
 use super::subject::Subject;
 use crate::output::{Json, duration};
 use anyhow::{Context, Result, bail};
-use octant_zoo::Task;
+use octant_zoo::ModelTask;
 use process::{Figures, Turn};
 use report::Side;
 use serde_json::json;
@@ -21,7 +21,7 @@ use std::time::Duration;
 struct Peer {
     name: &'static str,
     variants: &'static [&'static str],
-    start: fn(&Path, Task) -> Result<Command>,
+    start: fn(&Path, ModelTask) -> Result<Command>,
 }
 
 const PEERS: [Peer; 3] = [
@@ -29,8 +29,8 @@ const PEERS: [Peer; 3] = [
         name: "pytorch",
         variants: &["eager", "channels-last", "compile"],
         start: |folder, task| match task {
-            Task::Classify | Task::Segment | Task::Detect => python(folder.join("pytorch_peer.py")),
-            Task::Translate => python(folder.join("translate_peer.py")),
+            ModelTask::Classify | ModelTask::Segment | ModelTask::Detect => python(folder.join("pytorch_peer.py")),
+            ModelTask::Translate => python(folder.join("translate_peer.py")),
         },
     },
     Peer { name: "jax", variants: &["jit"], start: |folder, _| python(folder.join("jax_peer.py")) },

@@ -10,7 +10,7 @@ use crate::timeline::Profile;
 use crate::{device, prepare};
 use anyhow::{Context, Result, bail};
 use octant_data::Batch;
-use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Part, Sharding};
+use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Sharding};
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan, prediction};
 use octant_train::{Ahead, Session};
@@ -90,7 +90,7 @@ trait Steps {
     /// Waits for all of them.
     fn wait(&mut self) -> Result<()>;
     fn cost(&self) -> (MemoryPlan, Cost);
-    fn profile(&self) -> Vec<Part>;
+    fn profile(&self) -> Vec<PartTiming>;
 }
 
 struct Training<'a> {
@@ -123,7 +123,7 @@ impl Steps for Training<'_> {
         self.session.cost()
     }
 
-    fn profile(&self) -> Vec<Part> {
+    fn profile(&self) -> Vec<PartTiming> {
         self.session.profile()
     }
 }
@@ -159,7 +159,7 @@ impl Steps for Predicting {
         (self.executable.memory(), self.executable.cost())
     }
 
-    fn profile(&self) -> Vec<Part> {
+    fn profile(&self) -> Vec<PartTiming> {
         self.executable.profile()
     }
 }

@@ -8,7 +8,7 @@ use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
 use octant_train::PhaseOptions;
 use octant_train::options::Options;
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use toml::{Table, Value};
 
 /// A step to be measured.
@@ -16,7 +16,7 @@ pub(super) struct Subject {
     /// What was asked for: a model or a recipe.
     pub name: String,
     /// Its model.
-    pub entry: &'static Entry,
+    pub entry: &'static ModelEntry,
     /// The recipe, with what the command line says of steps.
     pub recipe: Recipe,
     /// How parameters learn.
@@ -45,7 +45,7 @@ impl Subject {
     }
 
     /// A phase in which everything is as usual, so that peers can do the same work.
-    fn of_model(entry: &'static Entry, arguments: &Arguments) -> Result<Subject> {
+    fn of_model(entry: &'static ModelEntry, arguments: &Arguments) -> Result<Subject> {
         let recipe = Recipe { label_smoothing: 0.0, ..recipe_of(entry)? };
         let phase = Table::from_iter([
             ("epochs".to_string(), Value::Integer(1)),
@@ -83,13 +83,13 @@ impl Subject {
     }
 }
 
-fn classes(entry: &Entry) -> usize {
+fn classes(entry: &ModelEntry) -> usize {
     const WITHOUT_HEAD: usize = 1000;
     if entry.classes == 0 { WITHOUT_HEAD } else { entry.classes }
 }
 
 /// The recipe that trains this very model, or one that trains its kind.
-fn recipe_of(entry: &Entry) -> Result<Recipe> {
+fn recipe_of(entry: &ModelEntry) -> Result<Recipe> {
     match recipes::built_in().find(|recipe| recipe.model == entry.name) {
         Some(recipe) => Ok(Recipe { classes: Some(classes(entry)), ..recipe }),
         None => plan::recipe_for(entry),

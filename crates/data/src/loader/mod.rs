@@ -50,7 +50,7 @@ pub struct LoaderConfig {
     pub corrupt: Corrupt,
     /// Which shard of every batch to prepare, and of how many.
     pub shard: (usize, usize),
-    /// Places for boxes per image; further boxes are an error.
+    /// Slots for boxes per image; further boxes are an error.
     pub max_boxes: usize,
     /// Mixup and cutmix, for 8-bit images with classes.
     pub mix: Option<Mix>,

@@ -47,7 +47,7 @@ impl<'p> Runner<'p, '_> {
         };
         metrics.extend(validated);
         self.times = Times {
-            // What the checkpoint after the epoch before took is told here: its own row was already written then.
+            // The time of the previous epoch's checkpoint is logged here, since that epoch's row was already written.
             total: begun.elapsed() + before,
             training,
             input: feed.train.stats().waited.saturating_sub(waited),

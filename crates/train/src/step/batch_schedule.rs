@@ -1,7 +1,7 @@
 //! Batch sizes that change from epoch to epoch.
 
 use super::StepOptions;
-use crate::options::{OptionError, Setting};
+use crate::options::{OptionError, OptionValue};
 use toml::Value;
 
 /// From which epochs on steps take how many images. Every size is compiled before the first step; the order of samples does
@@ -67,7 +67,7 @@ impl StepOptions {
     }
 }
 
-impl Setting for BatchSchedule {
+impl OptionValue for BatchSchedule {
     fn expected() -> String {
         "a list of [epoch, images per step]".into()
     }

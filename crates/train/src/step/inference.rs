@@ -61,7 +61,7 @@ pub fn samples(plan: &StepPlan) -> Result<Option<(TracedStep, Vec<&'static str>)
     Ok(Some((TracedStep { program, variables, entries: Vec::new(), sums: 0 }, names)))
 }
 
-/// Traces the gradients of a step that learns, before they are accumulated and clipped. Its inputs are the variables, the
+/// Traces the gradients of a training step, before they are accumulated and clipped. Its inputs are the variables, the
 /// batch and the step's key. Its outputs are the gradients of the parameters that learn, whose numbers come with it. All of
 /// them are taken at the weights before the step, also where a step has several updates.
 pub fn gradients(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError> {

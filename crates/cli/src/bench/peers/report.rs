@@ -61,7 +61,7 @@ pub(super) fn show(subject: &Subject, name: &str, ours: &Side, theirs: &[Side], 
     for side in std::iter::once(ours).chain(measured) {
         line(subject, ours, side, arguments, json!({ "event": "side", "gave_up": side.gave_up }));
     }
-    // A single variant is its own best, which people see without being told.
+    // With a single variant, the best one needs no mark.
     let tell = theirs.len() > 1;
     if arguments.json || tell {
         line(subject, ours, &best, arguments, json!({ "event": "best", "fastest": names }));

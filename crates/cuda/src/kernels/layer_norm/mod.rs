@@ -3,8 +3,8 @@
 use crate::GpuFacts;
 use crate::runtime::compiler::{Header, Source, source, text};
 use crate::runtime::driver::Grid;
-use crate::runtime::ffi::Buffer;
-use crate::runtime::launch::{Dims, Encoded, Kernel, Parameter, enough};
+use crate::runtime::ffi::FfiBuffer;
+use crate::runtime::launch::{Dims, Encoded, GpuKernel, Parameter, enough};
 use octant_graph::passes::rewrite;
 use octant_graph::{DType, Graph, KernelHint, LayerNormKernel, Op, Tensor, Trace};
 use std::sync::Arc;
@@ -69,12 +69,12 @@ pub fn normalize_by_kernels(graph: &Graph, gpu: &GpuFacts) -> Graph {
 }
 
 fn forward(kernel: &LayerNormKernel, trace: &Trace, inputs: &[Tensor]) -> Vec<Tensor> {
-    let hint = Arc::new(KernelHint::new(Forward::NAME, kernel.encode()));
+    let hint = Arc::new(KernelHint::new(LayerNormForward::NAME, kernel.encode()));
     trace.call_kernel(inputs, false, Some(hint), |x| kernel.forward(x).into())
 }
 
 fn backward(kernel: &LayerNormKernel, trace: &Trace, inputs: &[Tensor], gpu: &GpuFacts) -> Vec<Tensor> {
-    let hint = Arc::new(KernelHint::new(Gradient::NAME, kernel.encode()));
+    let hint = Arc::new(KernelHint::new(LayerNormGradient::NAME, kernel.encode()));
     let blocks = kernel.rows.div_ceil(THREADS / Shares::of(kernel).lanes).min(RESIDENT * gpu.multiprocessors);
     // How the rows are divided among the blocks is up to the kernel, so here the first block has all.
     let first_of = |sums: &Tensor| {
@@ -114,15 +114,15 @@ fn grid(kernel: &LayerNormKernel, blocks: u32, arrays: &[(Dims, usize)]) -> Resu
     }
 }
 
-fn parameters(kernel: &LayerNormKernel, [operands, results]: [&[&Buffer]; 2]) -> Vec<Parameter> {
+fn parameters(kernel: &LayerNormKernel, [operands, results]: [&[&FfiBuffer]; 2]) -> Vec<Parameter> {
     let addresses = operands.iter().chain(results).map(|buffer| Parameter::Address(buffer.data));
     addresses.chain([Parameter::Count(kernel.rows as i32)]).collect()
 }
 
 /// `(x, scale, shift) -> (result, means, deviations)`
-pub struct Forward;
+pub struct LayerNormForward;
 
-impl Kernel for Forward {
+impl GpuKernel for LayerNormForward {
     const NAME: &'static str = "octant.layer_norm";
     const SOURCE: Source = source!("layer_norm.cu", c"octant_layer_norm", HEADERS);
     type Descriptor = LayerNormKernel;
@@ -149,15 +149,15 @@ impl Kernel for Forward {
         grid(kernel, blocks, &[&[(x, all), (scale, channels), (shift, channels), (result, all)][..], &of_rows].concat())
     }
 
-    fn parameters(kernel: &LayerNormKernel, buffers: [&[&Buffer]; 2]) -> Result<Vec<Parameter>, String> {
+    fn parameters(kernel: &LayerNormKernel, buffers: [&[&FfiBuffer]; 2]) -> Result<Vec<Parameter>, String> {
         Ok(parameters(kernel, buffers))
     }
 }
 
 /// `(x, scale, means, deviations, cotangent) -> (cotangent of x, sums for scale, sums for shift)`, the sums one per block.
-pub struct Gradient;
+pub struct LayerNormGradient;
 
-impl Kernel for Gradient {
+impl GpuKernel for LayerNormGradient {
     const NAME: &'static str = "octant.layer_norm_gradient";
     const SOURCE: Source = source!("layer_norm_gradient.cu", c"octant_layer_norm_gradient", HEADERS);
     type Descriptor = LayerNormKernel;
@@ -185,7 +185,7 @@ impl Kernel for Gradient {
         grid(kernel, blocks, &[&operands[..], &[(of_x, all), (of_scale, sums), (of_shift, sums)]].concat())
     }
 
-    fn parameters(kernel: &LayerNormKernel, buffers: [&[&Buffer]; 2]) -> Result<Vec<Parameter>, String> {
+    fn parameters(kernel: &LayerNormKernel, buffers: [&[&FfiBuffer]; 2]) -> Result<Vec<Parameter>, String> {
         Ok(parameters(kernel, buffers))
     }
 }

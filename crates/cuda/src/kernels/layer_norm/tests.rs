@@ -32,7 +32,7 @@ fn layer_norm_and_its_gradient_call_the_kernels_and_mean_the_same() {
     for (dtype, dims) in [(DType::F32, &[3, 5, 12][..]), (DType::BF16, &[2, 7, 64]), (DType::F16, &[600, 8])] {
         let graph = graph(dtype, dims);
         let made = normalize_by_kernels(&graph, &GpuFacts::H200);
-        assert_eq!(called(&made), [Forward::NAME, Gradient::NAME]);
+        assert_eq!(called(&made), [LayerNormForward::NAME, LayerNormGradient::NAME]);
         match dtype {
             DType::F32 => assert_same(&graph, &made),
             _ => assert_same_on(&graph, &made, &inputs(&graph), 1e-6),
@@ -73,7 +73,7 @@ fn the_kernels_compile_where_there_is_a_compiler() {
     for (channels, dtype) in
         [(768, DType::BF16), (96, DType::F32), (1536, DType::F16), (7, DType::BF16), (4096, DType::F32)]
     {
-        for source in [Forward::SOURCE, Gradient::SOURCE] {
+        for source in [LayerNormForward::SOURCE, LayerNormGradient::SOURCE] {
             let code = compiler.compile(&source, 80, &defines(&kernel(100, channels, dtype)));
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?} {channels}: {code:?}", source.name);
         }

@@ -1,14 +1,14 @@
 //! One job of the gradient: both sides of a block of pixels brought into the order of the tiles.
 
-use super::super::super::Conv2d;
-use super::shifted::ShiftedSweep;
+use super::super::ConvGeometry;
+use super::gradient_shifted::ShiftedSweep;
 use crate::simd::Simd;
 use std::ops::Range;
 
 /// Some input and output channels of a slice.
 pub(super) struct Job<'a> {
     pub simd: Simd,
-    pub conv: &'a Conv2d,
+    pub conv: &'a ConvGeometry,
     pub inputs: Range<usize>,
     pub outputs: Range<usize>,
     /// Taps, and channels rounded up to whole tiles.
@@ -63,9 +63,9 @@ impl Job<'_> {
             for row in rows.start..rows.end + sweep.extra_rows {
                 let line = image * self.conv.output[0] + vertical.first + row * vertical.step;
                 for (column, slot) in (0..sweep.width).zip(&mut slots) {
-                    let place = line * self.conv.output[1] + horizontal.first + column * horizontal.step;
+                    let pixel = line * self.conv.output[1] + horizontal.first + column * horizontal.step;
                     *slot = match row < rows.end && column < horizontal.count {
-                        true => self.dy.wrapping_add(place * self.conv.out_channels),
+                        true => self.dy.wrapping_add(pixel * self.conv.out_channels),
                         false => zeros,
                     };
                 }

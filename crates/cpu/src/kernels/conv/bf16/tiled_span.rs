@@ -1,8 +1,8 @@
-//! Some rows of one image: windows in an order in which they are equally far apart, tile after tile.
+//! Some rows of one image: windows in an order with a constant stride, tile after tile.
 
-use super::super::super::Conv2d;
-use super::super::super::phases::Tap;
-use super::super::sweep::TiledSweep;
+use super::super::ConvGeometry;
+use super::super::phases::Tap;
+use super::sweep::TiledSweep;
 use half::bf16;
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use std::ops::Range;
 pub(super) const TILE: usize = 16;
 
 /// Rows of a tile that are output pixels, at equal distances.
-pub(super) struct Stretch {
+pub(super) struct PixelRun {
     pub row: usize,
     pub count: usize,
     /// The first pixel.
-    pub place: usize,
+    pub first: usize,
 }
 
 /// The outputs of one sweep in some rows of one image.
 pub(super) struct Span<'a> {
-    pub conv: &'a Conv2d,
+    pub conv: &'a ConvGeometry,
     pub tiled: &'a TiledSweep,
     pub image: usize,
     /// The image's output rows of the chunk.
@@ -42,7 +42,7 @@ pub(super) struct Order {
 }
 
 impl<'a> Span<'a> {
-    pub fn new(conv: &'a Conv2d, tiled: &'a TiledSweep, image: usize, rows: Range<usize>) -> Span<'a> {
+    pub fn new(conv: &'a ConvGeometry, tiled: &'a TiledSweep, image: usize, rows: Range<usize>) -> Span<'a> {
         let (vertical, horizontal) = (&tiled.sweep.vertical, &tiled.sweep.horizontal);
         let index = |row: usize| row.saturating_sub(vertical.first).div_ceil(vertical.step).min(vertical.count);
         let indices = index(rows.start)..index(rows.end);
@@ -92,8 +92,8 @@ impl<'a> Span<'a> {
         pixel * self.tiled.channels
     }
 
-    /// Tells where a tile's rows belong, counted from the first of the span's rows; some may be no outputs.
-    pub fn stretches(&self, order: &Order, tile: usize, mut tell: impl FnMut(Stretch)) {
+    /// Visits the runs of output pixels in a tile, counted from the first of the span's rows; some rows may be no outputs.
+    pub fn pixel_runs(&self, order: &Order, tile: usize, mut visit: impl FnMut(PixelRun)) {
         let (vertical, horizontal) = (&self.tiled.sweep.vertical, &self.tiled.sweep.horizontal);
         let (per_row, width) = (horizontal.count.div_ceil(TILE), self.conv.output[1]);
         // Rows without anything between them are one long row.
@@ -113,8 +113,8 @@ impl<'a> Span<'a> {
             let count = columns.saturating_sub(column).min(TILE - row);
             if count > 0 {
                 let line = vertical.first + (self.indices.start + index) * vertical.step - self.rows.start;
-                let place = line * width + horizontal.first + column * horizontal.step;
-                tell(Stretch { row, count, place });
+                let first = line * width + horizontal.first + column * horizontal.step;
+                visit(PixelRun { row, count, first });
             }
             let Some(distance) = order.through.filter(|_| !one_row) else {
                 break;
@@ -152,7 +152,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// Copies pixels to positions `padded` numbers apart.
+/// Copies pixels to a buffer with `padded` numbers per pixel.
 #[inline(always)]
 fn spread<'a, P: AsRef<[u16]> + ?Sized + 'a>(pixels: impl Iterator<Item = &'a P>, copy: &mut [u16], padded: usize) {
     for (copy, pixel) in copy.chunks_exact_mut(padded).zip(pixels) {

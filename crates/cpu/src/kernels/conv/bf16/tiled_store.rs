@@ -2,7 +2,7 @@
 //!
 //! Machines with AMX have AVX512-BF16, which rounds 32 numbers in one instruction; masks cut off channels that do not exist.
 
-use super::span::Stretch;
+use super::tiled_span::PixelRun;
 use crate::kernels::amx::{COLUMNS, NARROW};
 use crate::kernels::bf16::SharedOutput;
 use std::arch::x86_64::*;
@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 pub(super) struct Target {
     /// The first of these channels of the span's first pixel.
     pub to: SharedOutput,
-    /// Numbers of a pixel, and from one pixel of a stretch to the next.
+    /// Numbers of a pixel, and from one pixel of a run to the next.
     pub pixel: usize,
     pub distance: usize,
     /// Channels of the block that exist.
@@ -19,14 +19,14 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Stores rows of [`COLUMNS`] sums as the pixels of a stretch.
+    /// Stores rows of [`COLUMNS`] sums as the pixels of a run.
     ///
     /// # Safety
-    /// The machine must have AVX512-BF16; the stretch must be pixels of the result that the caller owns.
+    /// The machine must have AVX512-BF16; the run must be pixels of the result that the caller owns.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    pub unsafe fn store_wide(&self, sums: &[f32], stretch: Stretch) {
+    pub unsafe fn store_wide(&self, sums: &[f32], run: PixelRun) {
         let mask = u32::MAX >> (32 - self.columns);
-        for (sums, first) in self.rows::<COLUMNS>(sums, stretch) {
+        for (sums, first) in self.rows::<COLUMNS>(sums, run) {
             // SAFETY: a row has 32 sums; only channels that exist are stored.
             unsafe {
                 let (low, high) = (_mm512_loadu_ps(sums.as_ptr()), _mm512_loadu_ps(sums[16..].as_ptr()));
@@ -49,9 +49,9 @@ impl Target {
     /// # Safety
     /// As [`Target::store_wide`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    pub unsafe fn store_narrow(&self, sums: &[f32], stretch: Stretch) {
+    pub unsafe fn store_narrow(&self, sums: &[f32], run: PixelRun) {
         let mask = u16::MAX >> (16 - self.columns);
-        for (sums, first) in self.rows::<NARROW>(sums, stretch) {
+        for (sums, first) in self.rows::<NARROW>(sums, run) {
             // SAFETY: a row has 16 sums; only channels that exist are stored.
             unsafe {
                 let sums = _mm512_loadu_ps(sums.as_ptr());
@@ -66,15 +66,15 @@ impl Target {
         }
     }
 
-    /// The rows of a stretch, with the first element of each.
+    /// The rows of a run, with the first element of each.
     #[inline(always)]
     fn rows<'a, const N: usize>(
         &self,
         sums: &'a [f32],
-        stretch: Stretch,
+        run: PixelRun,
     ) -> impl Iterator<Item = (&'a [f32], usize)> + use<'a, N> {
-        let (first, distance) = (stretch.place * self.pixel, self.distance);
-        let rows = sums[stretch.row * N..][..stretch.count * N].chunks_exact(N).enumerate();
+        let (first, distance) = (run.first * self.pixel, self.distance);
+        let rows = sums[run.row * N..][..run.count * N].chunks_exact(N).enumerate();
         rows.map(move |(row, sums)| (sums, first + row * distance))
     }
 }

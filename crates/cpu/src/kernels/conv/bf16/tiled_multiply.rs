@@ -1,7 +1,7 @@
 //! The products of one span, block of tiles by block of tiles, from the unit into the result.
 
-use super::span::{Order, Span, TILE};
-use super::store::Target;
+use super::tiled_span::{Order, Span, TILE};
+use super::tiled_store::Target;
 use crate::kernels::amx::{COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::scratch;
@@ -97,7 +97,7 @@ impl Multiply<'_> {
         unsafe {
             self.tiles.square(&products);
             for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * COLUMNS)) {
-                self.span.stretches(&self.order, tile, |stretch| target.store_wide(sums, stretch));
+                self.span.pixel_runs(&self.order, tile, |run| target.store_wide(sums, run));
             }
         }
     }
@@ -111,7 +111,7 @@ impl Multiply<'_> {
         unsafe {
             self.tiles.column(&products);
             for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * NARROW)) {
-                self.span.stretches(&self.order, tile, |stretch| target.store_narrow(sums, stretch));
+                self.span.pixel_runs(&self.order, tile, |run| target.store_narrow(sums, run));
             }
         }
     }

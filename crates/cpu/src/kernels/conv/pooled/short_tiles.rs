@@ -1,6 +1,6 @@
 //! One row of pooling windows, in registers.
 
-use super::{LANES, MOST_NUMBERS, PIXELS, Short};
+use super::short::{LANES, MOST_NUMBERS, PIXELS, Short};
 use crate::kernels::bf16::Stored;
 use crate::simd::{Kernel, Vector};
 use std::array::from_fn;
@@ -192,8 +192,8 @@ unsafe fn gradient_columns<V: Vector, T: Stored, const VECTORS: usize>(
                 let first = vector * V::LANES;
                 *own = unselect(V::load(wide.as_ptr().add(first)), V::load_bytes(selected.as_ptr().add(first)));
             }
-            for (pixel, &place) in short.pixels.iter().enumerate() {
-                let x = row.lines.as_ptr().add(window * short.window_step + place);
+            for (pixel, &offset) in short.pixels.iter().enumerate() {
+                let x = row.lines.as_ptr().add(window * short.window_step + offset);
                 for (sums, &offset) in sums.iter_mut().zip(&offsets) {
                     let x = V::splat(*x.add(offset));
                     for vector in 0..VECTORS {

@@ -1,8 +1,8 @@
 //! Sweeps whose taps are shifts along the pixels.
 
-use super::super::super::Conv2d;
-use super::super::super::phases::Tap;
-use super::super::super::windows::Sweep;
+use super::super::ConvGeometry;
+use super::super::phases::Tap;
+use super::super::windows::Sweep;
 use std::ops::Range;
 
 /// Positions in a block: enough to make loading and storing the sums cheap.
@@ -34,7 +34,7 @@ pub(super) struct ShiftedTap {
 }
 
 impl ShiftedSweep {
-    pub fn new(conv: &Conv2d, sweep: Sweep) -> ShiftedSweep {
+    pub fn new(conv: &ConvGeometry, sweep: Sweep) -> ShiftedSweep {
         let steps = [sweep.vertical.input_step as usize, sweep.horizontal.input_step as usize];
         let ahead = |taps: &[Tap], tap: usize| (taps[tap].input - taps[0].input) as usize;
         let reach = |taps: &[Tap], step: usize| match taps.len() {
@@ -67,7 +67,7 @@ impl ShiftedSweep {
     }
 
     /// Spans of all images.
-    pub fn spans(&self, conv: &Conv2d) -> usize {
+    pub fn spans(&self, conv: &ConvGeometry) -> usize {
         conv.batch * self.sweep.vertical.count.div_ceil(self.span_rows)
     }
 

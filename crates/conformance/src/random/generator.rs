@@ -1,9 +1,9 @@
-//! A graph that grows operation by operation, with a bound on the rounding error of every value.
+//! Appends operations to a graph and tracks a bound on the rounding error of every value.
 
 use crate::tolerance::epsilon;
 use octant_graph::{DType, Shape, Tensor, Trace};
 
-/// A value of the growing graph, and how far from the truth it may be.
+/// A value of the graph, and a bound on its rounding error.
 #[derive(Clone)]
 pub struct Tracked {
     /// The value.
@@ -47,7 +47,7 @@ impl Tracked {
 }
 
 /// A graph under construction.
-pub struct Garden {
+pub struct GraphGenerator {
     /// Where it is recorded.
     pub trace: Trace,
     /// Everything made so far.
@@ -59,7 +59,7 @@ pub struct Garden {
 /// Larger results are not worth their time.
 const MOST_ELEMENTS: usize = 2000;
 
-impl Garden {
+impl GraphGenerator {
     /// The value that a number picks among those with a property. The inputs make sure that there is one.
     pub fn pick(&self, number: u8, wanted: impl Fn(&Tracked) -> bool) -> Tracked {
         let fitting: Vec<&Tracked> = self.values.iter().filter(|value| wanted(value)).collect();

@@ -1,13 +1,13 @@
 //! A list of numbers, and the graph that it stands for.
 
-use super::growth::{Garden, Tracked};
+use super::generator::{GraphGenerator, Tracked};
 use super::steps;
 use crate::{Case, Tolerance, tolerance::epsilon, values};
 use octant_graph::{DType, Graph, HostTensor, Tensor, Trace};
 
-/// What a graph is grown from.
+/// The numbers that a random graph is generated from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recipe {
+pub struct GraphSpec {
     /// The float type that most values have.
     pub(super) float: u8,
     /// Lengths of axes.
@@ -26,20 +26,20 @@ pub(super) struct Step {
     pub choice: u16,
 }
 
-impl Recipe {
-    /// The graph of this recipe with inputs for it.
-    pub fn grow(&self) -> Case {
+impl GraphSpec {
+    /// The graph of this spec with inputs for it.
+    pub fn generate(&self) -> Case {
         let float = [DType::F32, DType::F32, DType::BF16, DType::F16, DType::F64][self.float as usize % 5];
         let inputs = self.inputs(float);
         let trace = Trace::new();
         let named = |(i, input): (usize, &HostTensor)| trace.input(&format!("x{i}"), input.shape().clone());
         let symbols: Vec<Tensor> = inputs.iter().enumerate().map(named).collect();
         let values = symbols.into_iter().map(Tracked::exact).collect();
-        let mut garden = Garden { trace: trace.clone(), values, float };
+        let mut generator = GraphGenerator { trace: trace.clone(), values, float };
         for Step { kind, picks, choice } in &self.steps {
-            steps::grow(&mut garden, *kind as usize, *picks, *choice as usize);
+            steps::apply(&mut generator, *kind as usize, *picks, *choice as usize);
         }
-        finish(garden, inputs)
+        finish(generator, inputs)
     }
 
     /// Numbers that every type holds exactly, so that decisions can be made on them.
@@ -61,11 +61,11 @@ impl Recipe {
 }
 
 /// The last few values are the outputs.
-fn finish(garden: Garden, inputs: Vec<HostTensor>) -> Case {
-    let outputs: Vec<Tracked> = garden.values.iter().rev().take(4).cloned().collect();
+fn finish(generator: GraphGenerator, inputs: Vec<HostTensor>) -> Case {
+    let outputs: Vec<Tracked> = generator.values.iter().rev().take(4).cloned().collect();
     let tensors: Vec<Tensor> = outputs.iter().map(|output| output.tensor.clone()).collect();
     let tolerances = outputs.iter().map(bound).collect();
-    let graph: Graph = garden.trace.finish(&tensors).expect("every step makes well-typed values");
+    let graph: Graph = generator.trace.finish(&tensors).expect("every step makes well-typed values");
     Case { name: "random".into(), graph, inputs, tolerances, known: None }
 }
 

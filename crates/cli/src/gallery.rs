@@ -1,5 +1,6 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
+mod progress;
 mod translated;
 
 use crate::boxes;
@@ -32,13 +33,14 @@ const INK: [u8; 3] = [40; 3];
 const RIGHT: [u8; 3] = [0, 120, 60];
 const WRONG: [u8; 3] = [200, 30, 30];
 
-/// Writes `plots/predictions.png` and the same image into the event file.
+/// Writes `plots/predictions.png` and the same image into the event file. Where the network makes images,
+/// `plots/progress.png` shows one of them over the epochs.
 pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Backend, epoch: u64) -> Result<()> {
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
     let count = data.valid.len().min(COLUMNS * ROWS);
     let prepared = (0..count).map(|index| -> Result<Sample> {
-        Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(0, 0, index as u64))?)
+        Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(recipe.run.seed, 0, index as u64))?)
     });
     let samples: Vec<Sample> = prepared.collect::<Result<_>>()?;
     let images: Vec<&Image<u8>> = samples
@@ -69,6 +71,10 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     };
     std::fs::create_dir_all(run.join("plots"))?;
     canvas.save(&run.join("plots/predictions.png"))?;
+    if let Some(strip) = progress::draw(run, images[0], Some(&samples[0].target).filter(|_| recipe.task != "cyclegan"))?
+    {
+        strip.save(&run.join("plots/progress.png"))?;
+    }
     let [width, height] = canvas.size();
     let mut events = EventWriter::append(run)?;
     Ok(events.values(epoch, vec![("predictions".into(), Value::Image { height, width, png: canvas.png() })])?)

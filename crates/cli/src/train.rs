@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let mut chosen = Vec::new();
     if fits_batch {
         match rundir::batch_size(&path).filter(|_| !arguments.fresh) {
-            Some(batch) => recipe.step.batch_size = batch,
+            Some(batch) => recipe.step.scale_batch(batch),
             None => chosen.push(batch::fit(&mut recipe, &data, &*backend)?),
         }
     }

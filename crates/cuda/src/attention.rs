@@ -15,12 +15,7 @@ use octant_graph::{AttentionKernel, DType, Graph, KernelHint, Node, Op, Tensor, 
 use std::sync::Arc;
 
 /// The kernels of cuDNN that programs may call.
-pub const CUDNN_NAMES: [&str; 2] = ["__cudnn$fmhaSoftmax", CUDNN_BACKWARD];
-
-/// cuDNN's gradient. Its fastest form adds atomically; XLA takes the other one, and plans its workspace for it, only where the
-/// whole program is compiled without nondeterministic operations. The call's own `force_deterministic` reaches the plan of the
-/// workspace alone, and the process then ends with a C++ exception.
-pub const CUDNN_BACKWARD: &str = "__cudnn$fmhaSoftmaxBackward";
+pub const CUDNN_NAMES: [&str; 2] = ["__cudnn$fmhaSoftmax", "__cudnn$fmhaSoftmaxBackward"];
 
 /// How attention is computed on an NVIDIA GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,17 +23,22 @@ pub enum GpuAttention {
     /// By the body of its call.
     Plain,
     /// By cuDNN's fused kernels where they take it.
-    CuDnn,
+    CuDnn {
+        /// Whether the gradient is cuDNN's, too. It adds atomically. Its deterministic form, which XLA takes where the whole
+        /// program is compiled without nondeterministic operations, ended the process with a C++ exception on an H200 with cuDNN
+        /// 9.19, whatever the batch and the number of tokens.
+        gradient: bool,
+    },
 }
 
 impl GpuAttention {
     /// cuDNN's kernels if the process has a cuDNN that is new enough, or why not.
-    pub fn available() -> Result<GpuAttention, String> {
+    pub fn available(gradient: bool) -> Result<GpuAttention, String> {
         /// From here on sequences may have any length.
         const OLDEST: usize = 90_000;
         match cudnn_version()? {
             version if version < OLDEST => Err(format!("cuDNN is {version}, and attention needs {OLDEST} or newer")),
-            _ => Ok(GpuAttention::CuDnn),
+            _ => Ok(GpuAttention::CuDnn { gradient }),
         }
     }
 }
@@ -55,8 +55,8 @@ fn cudnn_version() -> Result<usize, String> {
 }
 
 /// The same graph, where the attentions that cuDNN takes are calls of its kernels.
-pub fn attend_by_cudnn(graph: &Graph) -> Graph {
-    apply(call_cudnn, graph)
+pub fn attend_by_cudnn(graph: &Graph, gradient: bool) -> Graph {
+    apply(|graph| call_cudnn(graph, gradient), graph)
 }
 
 /// Why cuDNN does not take an attention; none if it does.
@@ -80,7 +80,7 @@ fn attention(node: &Node) -> Option<(&str, AttentionKernel)> {
     Some((hint.name.as_str(), AttentionKernel::decode(hint)?))
 }
 
-fn call_cudnn(graph: &Graph) -> Graph {
+fn call_cudnn(graph: &Graph, gradient: bool) -> Graph {
     rewrite(graph, |node| {
         let (name, kernel) = attention(node)?;
         if refusal(&kernel).is_some() {
@@ -91,6 +91,7 @@ fn call_cudnn(graph: &Graph) -> Graph {
         let inputs: Vec<Tensor> = shapes.map(|shape| trace.input("x", shape)).collect();
         let results = match name == AttentionKernel::FORWARD {
             true => forward(&kernel, &trace, &inputs),
+            false if !gradient => return None,
             // cuDNN has no operand for the cotangent of the log-sum-exp.
             false if !node.inputs.last().is_some_and(|&sums| is_zero(graph, sums)) => return None,
             false => backward(&kernel, &trace, &inputs),

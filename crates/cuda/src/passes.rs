@@ -3,7 +3,7 @@
 mod convolutions;
 
 use crate::GpuFacts;
-use crate::attention::{CUDNN_BACKWARD, GpuAttention, attend_by_cudnn};
+use crate::attention::{GpuAttention, attend_by_cudnn};
 use crate::kernels::block::outline_regions;
 use crate::kernels::conv::task::GpuProfile;
 use crate::kernels::layer_norm::normalize_by_kernels;
@@ -36,7 +36,7 @@ pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &GpuTarget) ->
     let graph = &checked("inline_gradients", inline_gradients(graph));
     let graph = &match attention {
         GpuAttention::Plain => graph.clone(),
-        GpuAttention::CuDnn => checked("attend_by_cudnn", attend_by_cudnn(graph)),
+        GpuAttention::CuDnn { gradient } => checked("attend_by_cudnn", attend_by_cudnn(graph, gradient)),
     };
     let graph = &checked("recompute_functions", xla::recompute_functions(graph));
     let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
@@ -73,7 +73,7 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
             }
         }
     }
-    let attention = GpuAttention::CuDnn;
+    let attention = GpuAttention::CuDnn { gradient: true };
     let target = GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
     let mut found = Vec::new();
     called(&prepare(graph, &[], &target), &mut found);
@@ -82,7 +82,7 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
 
 /// One graph, whose bodies have been prepared already.
 fn prepare_level(graph: &Graph, device: &GpuProfile, kernels: bool) -> Graph {
-    let mut graph = graph.clone();
+    let mut graph = checked("exchange_dilated", xla::exchange_dilated(graph));
     if kernels {
         graph = checked("normalize_by_kernels", normalize_by_kernels(&graph, &device.gpu));
         graph = checked("fuse_convolutions", fuse_convolutions(&graph, device));
@@ -113,7 +113,6 @@ pub fn adds_atomically(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| match &node.op {
         // The result is a kernel: its spatial axes come first.
         Op::Convolution(conv) => conv.dtype == DType::F32 && conv.output.spatial.first() == Some(&0),
-        Op::Call { kernel: Some(kernel), .. } if kernel.name == CUDNN_BACKWARD => true,
         Op::Call { kernel: Some(kernel), .. } if NAMES.contains(&kernel.name.as_str()) => false,
         op => op.bodies().into_iter().any(|(_, body)| adds_atomically(body)),
     })

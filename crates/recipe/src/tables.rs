@@ -109,7 +109,8 @@ pub fn built_in() -> impl Iterator<Item = Recipe> {
 
 /// Checks a table and makes a recipe of it.
 pub fn check(table: Table) -> Result<Recipe> {
-    let recipe = Recipe::from_table(table)?;
+    let mut recipe = Recipe::from_table(table)?;
+    recipe.step = recipe.step.with_largest_batch();
     if recipe.phases.is_empty() {
         refuse!("the recipe has no [[phases]]");
     }

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plan = StepPlan { step: StepOptions { precision, ..plan.step }, ..plan };
     let program = step::training(&plan)?.program;
     let fused = word(4, "cudnn") == "cudnn";
-    let attention = if fused { GpuAttention::CuDnn } else { GpuAttention::Plain };
+    let attention = if fused { GpuAttention::CuDnn { gradient: true } } else { GpuAttention::Plain };
     let target = GpuTarget { gpu: GpuFacts::H200, kernels: false, fast_products: true, attention };
     let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
     let options = LoweringOptions { kernels: &octant_cuda::CUDNN_NAMES, ..LoweringOptions::default() };

@@ -172,7 +172,7 @@ fn attention_by_cudnn() -> Program {
     let loss = result.convert(DType::F32).square().sum_all();
     let gradients = trace.gradients(&loss, &[joint]);
     let graph = trace.finish(&gradients).unwrap();
-    let attention = GpuAttention::CuDnn;
+    let attention = GpuAttention::CuDnn { gradient: true };
     let target = GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
     Program::new("attention", octant_cuda::prepare(&graph, &[], &target))
 }

@@ -236,7 +236,7 @@ impl Task for Detect {
         if self.forms.is_empty() {
             return 0;
         }
-        let Position { epoch, batch: number } = batch.position;
+        let Position { epoch, batch: number, .. } = batch.position;
         let side = SampleRng::new(seed, epoch, SIZE_STREAM).fork(number).below(self.sides.len());
         let listed = classes.dims()[1];
         let rows = classes.elements::<i32>().unwrap_or_default().chunks_exact(listed.max(1));

@@ -10,6 +10,7 @@ mod programs;
 mod recording;
 mod rehearsal;
 mod report;
+mod samples;
 
 pub use plan::RunOptions;
 pub use plan::{RunPlan, Watched};
@@ -21,7 +22,7 @@ use crate::progress::PlateauState;
 use crate::state::Values;
 use crate::step::{self, Role, StepPlan};
 use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError};
-use octant_data::{LastBatch, Loader, LoaderConfig, Mix};
+use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
 use octant_zoo::identity::Card;
@@ -60,6 +61,15 @@ pub fn run(
     };
     runner.rehearse_data()?;
     runner.run(from)
+}
+
+/// Batches to learn from, as long as their size stays the same.
+struct Feed {
+    train: Loader,
+    batches: Batches,
+    /// Of an epoch.
+    steps: u64,
+    batch_size: usize,
 }
 
 /// A running training.
@@ -136,7 +146,7 @@ impl<'p> Runner<'p, '_> {
                     let step = phase.step(&self.plan.step, &self.plan.mesh);
                     let values = checkpoint.values(&step::evaluation(&step)?.variables, false)?;
                     let evaluator = Evaluator::new(self.plan.backend, &step, &self.plan.compile, &values)?;
-                    Ok::<_, TrainError>(evaluator.run(self.loader(false, phase)?.epoch(0))?.1)
+                    Ok::<_, TrainError>(evaluator.run(self.validation_loader(phase)?.epoch(0))?.1)
                 })
                 .transpose()?,
             (None, _) => None,
@@ -155,10 +165,12 @@ impl<'p> Runner<'p, '_> {
         if plan.run.histograms.is_some() {
             session.watch_gradients(&step, &plan.compile)?;
         }
+        self.watch_samples(&step, &mut session)?;
         let RunProgress { step, optimizer_batches, tracked_batches, .. } = self.progress;
         session.set_counts(step, optimizer_batches, tracked_batches.unwrap_or(step));
         session.keep_losses();
         self.rehearse_evaluation(phase, &mut session)?;
+        self.samples(phase, &mut session)?;
         if std::mem::take(&mut self.is_new) {
             self.rehearse_checkpoint(&session)?;
         }
@@ -197,28 +209,38 @@ impl<'p> Runner<'p, '_> {
 
     /// All epochs of a phase; `Some` when the run ends in it.
     fn phase(&mut self, phase: &'p Phase, session: &mut Session<'p>) -> Result<Option<Ending>, TrainError> {
-        let train = self.loader(true, phase)?;
-        let steps = self.plan.run.steps_per_epoch.unwrap_or_else(|| train.batches_per_epoch()).max(1);
-        let mut batches = train.stream(self.progress.position, u64::MAX);
-        self.left_out = 0;
+        let mut feed = self.feed(phase)?;
         while self.progress.phase_epoch < phase.epochs {
             if self.progress.finished {
                 return Ok(Some(Ending::NoImprovement));
             }
-            if let Some(ending) = self.epoch(phase, session, &train, &mut batches, steps)? {
+            if feed.batch_size != self.plan.step.batch_at(self.progress.epoch) {
+                feed = self.feed(phase)?;
+            }
+            if let Some(ending) = self.epoch(phase, session, &mut feed)? {
                 return Ok(Some(ending));
             }
         }
         Ok(self.progress.finished.then_some(Ending::NoImprovement))
     }
 
-    fn loader(&self, training: bool, phase: &Phase) -> Result<Loader, TrainError> {
+    /// The batches from here on, in the size of this epoch.
+    fn feed(&mut self, phase: &Phase) -> Result<Feed, TrainError> {
+        let batch_size = self.plan.step.batch_at(self.progress.epoch);
+        let train = self.loader(true, phase, batch_size)?;
+        let steps = self.plan.run.steps_per_epoch.unwrap_or_else(|| train.batches_per_epoch()).max(1);
+        let batches = train.stream(self.progress.position, u64::MAX);
+        self.left_out = 0;
+        Ok(Feed { train, batches, steps, batch_size })
+    }
+
+    fn loader(&self, training: bool, phase: &Phase, batch_size: usize) -> Result<Loader, TrainError> {
         let (dataset, transform, last) = match training {
             true => (&self.plan.train, &phase.transform, self.plan.run.last_batch),
             false => (&self.plan.valid, &self.plan.valid_transform, LastBatch::Pad),
         };
         let config = LoaderConfig {
-            batch_size: self.plan.step.batch_size,
+            batch_size,
             seed: self.plan.run.seed,
             shuffle: training,
             last,
@@ -228,6 +250,10 @@ impl<'p> Runner<'p, '_> {
             ..LoaderConfig::default()
         };
         Ok(Loader::new(dataset.clone(), transform.clone(), config)?)
+    }
+
+    fn validation_loader(&self, phase: &Phase) -> Result<Loader, TrainError> {
+        self.loader(false, phase, self.plan.step.batch_size)
     }
 
     /// The rate of the next step.

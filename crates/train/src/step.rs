@@ -1,5 +1,6 @@
 //! The step: model, loss, gradients and optimizer traced into one program.
 
+mod batch_schedule;
 mod ending;
 mod inference;
 mod layout;
@@ -9,8 +10,9 @@ mod rules;
 mod trainable;
 mod update;
 
+pub use batch_schedule::BatchSchedule;
 pub use ending::WATCH;
-pub use inference::{evaluation, gradients, prediction};
+pub use inference::{evaluation, gradients, prediction, samples};
 pub use layout::{Role, StateEntry};
 pub use options::{AdapterOptions, OnNan, StepOptions};
 pub use phase_options::{Clip, Group, MixOptions, PhaseOptions, WarmupOptions};

@@ -50,6 +50,13 @@ pub trait Task {
     /// What is asked of images alone: class probabilities, masks, values.
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor;
 
+    /// Images that show what was learned so far, of a batch of these inputs: named columns of bytes, `[n, h, w, c]`. The run
+    /// draws them for a few validation images after every validation; the column `output` is also shown over time.
+    fn samples(&self, cx: &Context, batch: &[Tensor]) -> Vec<(&'static str, Tensor)> {
+        let _ = (cx, batch);
+        Vec::new()
+    }
+
     /// Paths below which the variables of the head lie, as in [`octant_zoo::Model::head_paths`]; for phases that train the
     /// head alone.
     fn head_paths(&self) -> Vec<String> {

@@ -35,7 +35,7 @@ pub(super) fn synthetic(subject: &Subject) -> Batch {
         }
     };
     Batch {
-        position: Position { epoch: 0, batch: 0 },
+        position: Position::default(),
         images: noise(&[count, height, width, channels]),
         targets,
         mask: tensor(&[count], &vec![1.0f32; count]),

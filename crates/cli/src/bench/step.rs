@@ -37,7 +37,12 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
     if mesh.devices() > 1 && arguments.mode == "infer" {
         bail!("predictions run on one device; leave --cores away");
     }
-    let step = StepOptions { batch_size: subject.batch_size, precision, ..subject.recipe.step.clone() };
+    let step = StepOptions {
+        batch_size: subject.batch_size,
+        batch_schedule: Default::default(),
+        precision,
+        ..subject.recipe.step.clone()
+    };
     let plan = StepPlan { task: &*task, mesh, step, phase: subject.phase.clone() };
     let batch = synthetic(subject);
     let mut work: Box<dyn Steps> = match arguments.mode.as_str() {

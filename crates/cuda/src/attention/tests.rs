@@ -43,7 +43,7 @@ fn attention_and_its_gradient_call_cudnn_and_mean_the_same() {
         graph(DType::F16, [1, 9, 2, 64], &causal, false),
         cross(DType::BF16),
     ] {
-        let made = attend_by_cudnn(&graph);
+        let made = attend_by_cudnn(&graph, true);
         assert_eq!(called(&made), CUDNN_NAMES);
         assert_same_on(&graph, &made, &inputs(&graph), 1e-6);
     }
@@ -52,16 +52,17 @@ fn attention_and_its_gradient_call_cudnn_and_mean_the_same() {
 #[test]
 fn a_gradient_through_the_log_sum_exp_is_left_to_the_body() {
     let graph = graph(DType::BF16, [2, 5, 3, 8], &AttentionOptions::default(), true);
-    let made = attend_by_cudnn(&graph);
+    let made = attend_by_cudnn(&graph, true);
     assert_eq!(called(&made), CUDNN_NAMES[..1]);
     assert_same_on(&graph, &made, &inputs(&graph), 1e-6);
 }
 
 #[test]
-fn a_program_with_cudnns_gradient_adds_atomically() {
+fn a_gradient_that_must_be_repeatable_is_left_to_the_body() {
     let graph = graph(DType::BF16, [2, 5, 3, 8], &AttentionOptions::default(), false);
-    assert!(!crate::adds_atomically(&graph));
-    assert!(crate::adds_atomically(&attend_by_cudnn(&graph)));
+    let made = attend_by_cudnn(&graph, false);
+    assert_eq!(called(&made), CUDNN_NAMES[..1]);
+    assert_same_on(&graph, &made, &inputs(&graph), 1e-6);
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn what_cudnn_refuses_stays_and_is_named() {
         (graph(DType::BF16, [2, 5, 3, 12], &plain, false), "multiple of 8"),
         (graph(DType::BF16, [2, 5, 3, 136], &plain, false), "at most 128"),
     ] {
-        assert!(called(&attend_by_cudnn(&graph)).is_empty());
+        assert!(called(&attend_by_cudnn(&graph, true)).is_empty());
         let refused = refused(&graph);
         assert!(refused.iter().all(|(_, why)| why.contains(reason)) && !refused.is_empty(), "{refused:?}");
     }
@@ -80,7 +81,7 @@ fn what_cudnn_refuses_stays_and_is_named() {
 
 #[test]
 fn the_body_of_a_cudnn_call_returns_what_cudnn_does() {
-    let made = attend_by_cudnn(&graph(DType::BF16, [2, 5, 3, 8], &AttentionOptions::default(), false));
+    let made = attend_by_cudnn(&graph(DType::BF16, [2, 5, 3, 8], &AttentionOptions::default(), false), true);
     let calls = made.nodes().iter().filter(|node| attention(node).is_none());
     let bodies: Vec<_> = calls.flat_map(|node| node.op.bodies()).map(|(_, body)| body).collect();
     let of_heads = Shape::new(DType::BF16, [2, 3, 5, 8]);

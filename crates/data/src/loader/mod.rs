@@ -200,7 +200,7 @@ impl Loader {
 
     /// The batches of one epoch.
     pub fn epoch(&self, epoch: u64) -> Batches {
-        self.stream(Position { epoch, batch: 0 }, epoch + 1)
+        self.stream(Position::new(epoch, 0), epoch + 1)
     }
 
     /// The batches from a position up to, but without, the epoch `end`. Preparation runs ahead over epoch boundaries.

@@ -60,7 +60,7 @@ impl LoweringTarget {
 
     #[cfg(test)]
     pub fn with_fused_attention(self) -> LoweringTarget {
-        LoweringTarget { attention: GpuAttention::CuDnn, ..self }
+        LoweringTarget { attention: GpuAttention::CuDnn { gradient: false }, ..self }
     }
 
     /// Whether attention is left to cuDNN where it takes it.
@@ -80,7 +80,7 @@ impl LoweringTarget {
             return (form, Missing { kernels: Some(reason), ..Missing::default() });
         }
         let form = LoweringTarget { kernels: octant_cuda::CALLED_NAMES, ..form };
-        match GpuAttention::available() {
+        match GpuAttention::available(!environment::is_repeatable()) {
             _ if environment::wants_plain_attention() => (form, Missing::default()),
             Ok(attention) => (LoweringTarget { attention, ..form }, Missing::default()),
             Err(reason) => (form, Missing { attention: Some(reason), ..Missing::default() }),

@@ -1,8 +1,7 @@
 //! What an epoch leaves behind in the run directory.
 
 use super::{EpochReport, Runner};
-use crate::{Metric, Session, TrainError};
-use octant_data::Loader;
+use crate::{Metric, Phase, Session, TrainError};
 use octant_events::{Histogram, Value};
 use octant_graph::HostTensor;
 
@@ -53,11 +52,12 @@ impl Runner<'_, '_> {
     /// How the values of every parameter are distributed, and their gradients over one batch.
     pub(super) fn write_histograms(
         &mut self,
+        phase: &Phase,
         session: &mut Session,
-        train: &Loader,
         epoch: u64,
     ) -> Result<(), TrainError> {
         // A batch that depends on the epoch alone: a resumed run writes the same histograms.
+        let train = self.loader(true, phase, self.plan.step.batch_size)?;
         let batch = train.epoch(epoch).next().ok_or_else(|| TrainError::Data("there are no batches".into()))??;
         let gradients = session.gradients(&batch)?;
         for (kind, tensors) in [("weights", session.weights()?), ("gradients", gradients)] {

@@ -20,7 +20,7 @@ impl<'p> Runner<'p, '_> {
     fn first_batch(&self, training: bool, phase: &Phase, inputs: &Inputs) -> Result<Batch, TrainError> {
         let split = if training { "training" } else { "validation" };
         let none = || TrainError::Data(format!("there is not one batch of {split} images"));
-        let batch = self.loader(training, phase)?.epoch(0).next().ok_or_else(none)??;
+        let batch = self.loader(training, phase, self.plan.step.batch_size)?.epoch(0).next().ok_or_else(none)??;
         let tensors = inputs.tensors(&batch)?;
         for ((name, shape), tensor) in inputs.shapes().zip(&tensors) {
             if tensor.shape() != shape {

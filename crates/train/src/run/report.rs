@@ -38,6 +38,8 @@ pub struct Summary {
 pub struct StepReport {
     /// Its steps so far.
     pub done: u64,
+    /// Images per step.
+    pub batch_size: usize,
     /// Its metrics so far.
     pub metrics: Vec<Metric>,
     /// The learning rate.

@@ -67,7 +67,7 @@ impl Session<'_> {
 
     /// Where the time of the training steps went, if it was measured.
     pub fn profile(&self) -> Vec<octant_runtime::PartTiming> {
-        self.train.profile()
+        self.first_form().profile()
     }
 
     /// Memory in use on the fullest device, where the backend can tell.
@@ -75,13 +75,12 @@ impl Session<'_> {
         self.backend.memory().ok()?.into_iter().max_by_key(|device| device.used)
     }
 
-    /// The compiled training and evaluation steps.
-    pub fn usage(&self) -> [Usage; 2] {
-        let program = self.traced.program.name.clone();
-        [Usage { program, compiled: Some(self.train.cost()), executions: self.executions }, self.evaluation.usage()]
+    /// The compiled evaluation step.
+    pub fn evaluation_usage(&self) -> Usage {
+        self.evaluation.usage()
     }
 
-    /// The compiled other forms of the training step.
+    /// The compiled forms of the training step: those of the task for `batch_size`, then for the other sizes.
     pub fn form_usage(&self) -> impl Iterator<Item = Usage> {
         let program = self.traced.program.name.clone();
         let usage = move |form: &Form| Usage {
@@ -92,11 +91,15 @@ impl Session<'_> {
         self.forms.iter().map(usage)
     }
 
+    fn first_form(&self) -> &dyn Executable {
+        &*self.forms[0].train
+    }
+
     /// The same error, except that one about memory says what would need less of it.
     pub fn explained(&self, error: TrainError) -> TrainError {
         match error {
             TrainError::Device(RuntimeError::OutOfMemory { asked, .. }) => {
-                self.needs.ran_out(asked, self.train.memory().peak())
+                self.needs.ran_out(asked, self.first_form().memory().peak())
             }
             other => other,
         }
@@ -104,6 +107,6 @@ impl Session<'_> {
 
     /// Memory and work of one training step.
     pub fn cost(&self) -> (MemoryPlan, Cost) {
-        (self.train.memory(), self.train.cost())
+        (self.first_form().memory(), self.first_form().cost())
     }
 }

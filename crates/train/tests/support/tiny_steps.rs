@@ -5,7 +5,7 @@ use octant_nn::Optimizer;
 use octant_runtime::{Mesh, Program};
 use octant_train::Role;
 use octant_train::step::{self, StepOptions, StepPlan};
-use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Segment, Task};
+use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Pix2Pix, Segment, Task};
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
 
@@ -87,8 +87,9 @@ fn task(model: &str) -> Box<dyn Task> {
         octant_zoo::ModelTask::Classify => [height, width, channels],
         octant_zoo::ModelTask::Segment => [32, 32, channels],
         octant_zoo::ModelTask::Detect => [64, 64, channels],
-        octant_zoo::ModelTask::Translate => [16, 16, channels],
+        octant_zoo::ModelTask::Translate => [height, width, channels],
     };
+    let format = ImageFormat { image, target: image, normalize: Some((vec![127.5; 3], vec![127.5; 3])) };
     match entry.task {
         octant_zoo::ModelTask::Classify => {
             Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
@@ -97,11 +98,19 @@ fn task(model: &str) -> Box<dyn Task> {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
         octant_zoo::ModelTask::Detect => Box::new(Detect::new(model, image, None, 8, 2)),
+        octant_zoo::ModelTask::Translate if entry.family == "unet_generator" => Box::new(Pix2Pix {
+            generator: model,
+            discriminator: Discriminator { layers: 2, width: 4, norm: GanNorm::Batch },
+            format,
+            adversary: Adversary::Vanilla,
+            l1: 100.0,
+            image_statistics: false,
+        }),
         // Four networks and two pools of images in one step.
         octant_zoo::ModelTask::Translate => Box::new(CycleGan {
             generator: model,
             discriminator: Discriminator { layers: 2, width: 4, norm: GanNorm::Instance },
-            format: ImageFormat { image, target: image, normalize: Some((vec![127.5; 3], vec![127.5; 3])) },
+            format,
             adversary: Adversary::LeastSquares,
             cycle: 10.0,
             identity: 0.5,

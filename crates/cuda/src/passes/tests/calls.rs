@@ -8,8 +8,12 @@ use crate::{GpuAttention, GpuFacts};
 use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Shape, Tensor, Trace};
 use std::sync::Arc;
 
-pub const TARGET: GpuTarget =
-    GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention: GpuAttention::CuDnn };
+pub const TARGET: GpuTarget = GpuTarget {
+    gpu: GpuFacts::H200,
+    kernels: true,
+    fast_products: true,
+    attention: GpuAttention::CuDnn { gradient: true },
+};
 /// A GPU that small layers fill, so that what they become can be evaluated here.
 pub const SMALL: GpuTarget = GpuTarget { gpu: GpuFacts { multiprocessors: 1, ..GpuFacts::H200 }, ..TARGET };
 

@@ -1,4 +1,4 @@
-//! Composites: everything that can be said with the primitives, as methods of [`Tensor`](crate::Tensor).
+//! Composites: functions built from the primitives, as methods of [`Tensor`](crate::Tensor).
 //!
 //! One small file per theme. Nothing here knows of backends: a composite is differentiated and lowered through the
 //! primitives it is made of; attention alone names a kernel and its gradient. Where several formulas mean the same, the one is chosen whose gradient equals

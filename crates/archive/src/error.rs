@@ -15,7 +15,7 @@ pub enum ArchiveError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The content is not a file of tensors, or is damaged.
@@ -34,7 +34,7 @@ pub enum ArchiveError {
         /// What is wrong with it.
         source: PickleError,
     },
-    /// The tensors are not the ones the model wants.
+    /// The tensors do not match the model.
     #[error("the weights do not fit the model: {0}")]
     Mismatch(String),
 }

@@ -1,4 +1,4 @@
-//! Comparing what a file has with what a model wants.
+//! Compares the tensors of a file with those of a model.
 
 use crate::{Archive, ArchiveError};
 use octant_tensor::Shape;
@@ -17,7 +17,7 @@ pub struct Matching {
     pub unexpected: Vec<(String, Shape)>,
     /// Same name, other dimensions.
     pub other_shape: Vec<OtherShape>,
-    /// The classifier of another number of classes: it keeps its fresh initial values, and that is said.
+    /// The classifier of another number of classes: it keeps its initial values, which is reported.
     pub other_head: Vec<OtherShape>,
     /// The classifier that the archive lacks, as files of features do.
     pub missing_head: Vec<(String, Shape)>,
@@ -46,7 +46,7 @@ pub struct OtherShape {
 }
 
 /// What PyTorch files hold beside weights: batch norm's step counter, and tables of windowed attention that follow from
-/// its size. Some files lack them, nobody needs them, so they are never a reason to complain.
+/// its size. Some files lack them and they are not needed, so they are never reported as missing.
 const BESIDE: [&str; 3] = ["num_batches_tracked", "relative_position_index", "attn_mask"];
 
 impl Matching {

@@ -41,7 +41,7 @@ impl Default for PickleLimits {
 /// A pickle could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PickleError {
-    /// The pickle wants something that is not a tensor or a container.
+    /// The pickle names something that is not a tensor or a container.
     #[error(
         "it asks for `{module}.{name}`, and Octant runs no code from files: load it in Python and save only the tensors, \
          as in torch.save(model.state_dict(), …)"
@@ -70,7 +70,7 @@ pub enum PickleError {
     },
 }
 
-/// Reads the pickle at the start of `input` and says how many bytes it took. Only the names in `globals` are accepted.
+/// Reads the pickle at the start of `input` and returns how many bytes it took. Only the names in `globals` are accepted.
 pub fn parse(input: &Bytes, globals: &[Globals], limits: PickleLimits) -> Result<(Pickle, usize), PickleError> {
     machine::Machine::new(input, globals, false, limits).run()
 }

@@ -30,7 +30,7 @@ impl fmt::Debug for Mapping {
 }
 
 impl Mapping {
-    /// Gives pages of the file back to the system; whoever reads them again gets them from the file.
+    /// Returns pages of the file to the system; later reads load them from the file again.
     pub(crate) fn release(&self, bytes: &[u8]) {
         #[cfg(unix)]
         if let Some(map) = &self.0 {

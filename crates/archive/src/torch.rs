@@ -2,7 +2,7 @@
 //!
 //! Two containers exist. Since PyTorch 1.6 it is a zip archive, `zip_file.rs`; before, the parts followed each other in
 //! one stream, `legacy.rs`. Both lead to the same pickle and the same storages: `storages.rs` turns the pickle's records
-//! into tensors and `state_dict.rs` finds the dictionary of tensors in what people put around it.
+//! into tensors and `state_dict.rs` finds the dictionary of tensors inside a checkpoint.
 
 mod legacy;
 mod modules;

@@ -46,7 +46,7 @@ struct Job {
     before: String,
 }
 
-/// Tells people what a backend does.
+/// Prints what a backend does.
 pub(crate) fn log() -> Log {
     let job: Arc<Mutex<Option<Job>>> = Arc::default();
     Box::new(move |notice| match notice {
@@ -79,7 +79,7 @@ fn describe(before: Before) -> String {
     }
 }
 
-/// Until the compilation is over: draws how long it has taken, and ends the process when somebody says stop.
+/// Until the compilation is over: shows the elapsed time, and ends the process on Ctrl-C.
 fn watch(job: &Mutex<Option<Job>>) {
     const GLANCE: Duration = Duration::from_millis(100);
     // On a terminal the line is overwritten; a log gets one now and then.

@@ -53,7 +53,7 @@ pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Back
     let Some(dims) = images.first().map(|image| image.dims()).filter(|_| images.len() == count) else {
         return Ok(());
     };
-    // What `octant eval` judges and people use: the best epoch, where there is one.
+    // The checkpoint that `octant eval` uses: the best epoch, where there is one.
     let [best, last] = ["best", "last"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
     let weights = if best.is_file() { best } else { last };
     let archive = Archive::open(&weights)?;
@@ -104,7 +104,7 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
     canvas
 }
 
-/// The boxes that people want to see, in pixels of the network's image.
+/// The boxes above the display threshold, in pixels of the network's image.
 fn found(answer: &[f64], names: &[String]) -> Vec<FoundBox> {
     let rows: Vec<f32> = answer.iter().map(|value| *value as f32).collect();
     suppress(&rows, names.len(), &Suppression { overlap: 0.5, ..Suppression::prediction() })

@@ -1,4 +1,4 @@
-//! Libraries name keys of recipes in backquotes; whoever sits at a terminal has flags for them.
+//! Libraries name keys of recipes in backquotes; the command line has flags for them.
 
 use octant_recipe::flags::flags;
 

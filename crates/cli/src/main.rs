@@ -1,7 +1,7 @@
 //! `octant`: only here concrete backends, models and data sets are named together.
 //!
-//! Each command is one file that turns its flags into calls of the library. Every command prints for people, or with
-//! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
+//! Each command is one file that turns its flags into calls of the library. Every command prints text, or with
+//! `--json` one object per line. Errors arrive here as one chain and are printed once.
 
 // First, because its macros replace the standard library's in all others.
 #[macro_use]

@@ -1,4 +1,4 @@
-//! What people and machines see.
+//! Text and JSON output.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ impl Json {
     }
 }
 
-/// Training goes on when nobody reads what it says; every other command has failed when its answer cannot be written.
+/// Training continues when its output is not read; every other command fails when its output cannot be written.
 static IS_TRAINING: AtomicBool = AtomicBool::new(false);
 
 /// What follows is said by a run that must not end for it.
@@ -88,7 +88,7 @@ pub(crate) fn count(number: u64, thing: &str) -> String {
 }
 
 /// `octant models | head` ends quietly when `head` has seen enough; Rust ignores that signal, and `println!` panics instead.
-/// Training does not ask for this: whoever stops its reader, perhaps with the same Ctrl-C, still wants the last checkpoint.
+/// Training does not use this: when its reader ends, perhaps by the same Ctrl-C, it must still write the last checkpoint.
 #[cfg(unix)]
 pub(crate) fn end_quietly_with_the_reader() {
     // SAFETY: the default action needs no handler, and no thread runs yet.
@@ -161,7 +161,7 @@ impl Bar {
         Bar { label, total, began: Instant::now(), drawn: None, visible: std::io::stderr().is_terminal() }
     }
 
-    /// Whether it is time to draw again; if not, nobody needs the numbers.
+    /// Whether it is time to redraw; if not, the numbers need not be computed.
     pub fn is_due(&self) -> bool {
         self.visible && self.drawn.is_none_or(|drawn| drawn.elapsed() >= Self::INTERVAL)
     }

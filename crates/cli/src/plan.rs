@@ -19,7 +19,7 @@ use crate::recipes::{self, Recipe};
 use crate::{Ending, compiling};
 use anyhow::{Context, Result, bail};
 use octant_pjrt::boards::Board;
-use octant_train::options::Options;
+use octant_train::options::OptionTable;
 use octant_zoo::ModelEntry;
 use std::path::PathBuf;
 use table::PlanTable;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         board::plan_in_turns(&arguments, &recipe, target);
         return Ok(Ending::Done);
     }
-    // A name that nobody knows is refused before anything is compiled for the others.
+    // Unknown names are refused before anything is compiled.
     for target in arguments.on.iter().filter(|target| !board::is_here(target)) {
         Board::named(target)?;
     }

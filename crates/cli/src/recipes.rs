@@ -5,7 +5,7 @@ use crate::output::Json;
 use anyhow::{Result, bail};
 use octant_recipe::{BUILT_IN, text};
 pub(crate) use octant_recipe::{Cores, Recipe, set, set_text, table};
-use octant_train::options::Options;
+use octant_train::options::OptionTable;
 use serde_json::json;
 
 pub(crate) use octant_recipe::{built_in, check};

@@ -1,4 +1,4 @@
-//! What people and machines see of a run.
+//! Text and JSON output of a run.
 
 use crate::output::{Bar, Json, bytes, count, duration, line};
 use crate::recipes::Recipe;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bars and lines for people, objects for machines.
+/// Bars and lines of text, or JSON objects.
 pub(crate) struct Display {
     stop: Arc<AtomicBool>,
     json: bool,

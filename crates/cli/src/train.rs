@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let begun = Instant::now();
     let stop = compiling::stop_flag();
     compiling::stop_at(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for signals")?;
-    // When nobody reads what the run says, it ends as if it had been asked to: with a checkpoint.
+    // When the output is closed, the run ends as on Ctrl-C: with a checkpoint.
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
     let Resolved { mut recipe, out, fits_batch } = resolve(&arguments)?;

@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 /// The word for a model's own published weights where a file of weights is expected.
 const PRETRAINED: &str = "pretrained";
 
-/// The file that people mean by what they gave as weights: a file, an address, `pretrained`, or the name of published
+/// The file that the `weights` argument names: a file, an address, `pretrained`, or the name of published
 /// weights.
 pub(crate) fn resolve(given: &Path, entry: &ModelEntry) -> Result<PathBuf> {
     let text = given.to_string_lossy();

@@ -136,7 +136,7 @@ fn a_mask_of_another_size_is_named() {
     refuses(&[&fixed[..], &sizes].concat(), "scene2.png: the mask is 20×20, its image 32×32");
 }
 
-/// Nothing can be written below /proc, whoever asks; permissions would not stop an administrator.
+/// Nothing can be written below /proc, also by root; permissions would not stop an administrator.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
@@ -145,7 +145,7 @@ fn a_directory_that_cannot_be_written_is_named() {
     assert_eq!(octant(&arguments).1.matches("os error").count(), 1, "a cause is printed once");
 }
 
-/// Whoever stops reading gets no panic, and a run that nobody listens to ends with a checkpoint.
+/// A closed output is no panic, and a run whose output is closed ends with a checkpoint.
 #[cfg(unix)]
 #[test]
 fn a_pipe_that_nobody_reads_is_no_reason_to_panic() {

@@ -1,4 +1,4 @@
-//! `octant features`, and adapters from training to merged weights, as people use them.
+//! `octant features`, and adapters from training to merged weights, end to end.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

@@ -1,4 +1,4 @@
-//! What somebody meets in the first hours: interrupted runs, own folders, wrong values, and commands that the program names.
+//! A new user's first hours: interrupted runs, own folders, wrong values, and commands that the program names.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -129,7 +129,7 @@ fn every_command_that_a_run_names_works() {
     assert!(idle.iter().any(|command| command.starts_with("octant train idle/config.toml")), "{idle:?}");
     commands.extend(idle);
     for command in &commands {
-        // A server runs until somebody ends it.
+        // A server runs until it is ended.
         let command = command.replace("octant board ", "timeout 3 octant board ");
         let (code, text) = shell(at, &command.replace("IMAGES", "shapes/images/00000.png"));
         assert!(code == Some(0) || command.contains(" board ") && code == Some(124), "{command}: {code:?} {text}");

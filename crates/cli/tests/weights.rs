@@ -1,4 +1,4 @@
-//! `octant weights` and `octant predict --model` as people call them.
+//! `octant weights` and `octant predict --model` from the command line.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use octant_tensor::{HostTensor, read_npy, write_npy};

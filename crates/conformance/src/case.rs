@@ -17,7 +17,7 @@ pub struct Case {
     pub inputs: Vec<HostTensor>,
     /// How near the results must be: one entry per output, the last for all that follow.
     pub tolerances: Vec<Tolerance>,
-    /// Results known from elsewhere; otherwise the reference evaluator says what is right.
+    /// Results known from elsewhere; otherwise those of the reference evaluator.
     pub known: Option<Vec<HostTensor>>,
 }
 

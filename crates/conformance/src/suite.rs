@@ -5,7 +5,7 @@ use octant_runtime::{Backend, CompileOptions, HostTensor, Mesh, Program, Runtime
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Something a backend does not do. The suite verifies that it says so instead of answering wrongly.
+/// Cases that a backend does not support. The suite verifies that it returns an error instead of wrong results.
 #[derive(Debug, Clone, Copy)]
 pub struct Exception {
     /// The beginning of the names of the cases, such as `dot/u64`.

@@ -141,7 +141,7 @@ impl Drop for ThreadPool {
 
 impl Shared {
     fn publish(&self, job: Job, workers: usize) {
-        // SAFETY: no job is open and no worker is active (`close` waited for that), so nobody reads this now.
+        // SAFETY: no job is open and no worker is active (`close` waited for that), so it is not read now.
         unsafe { *self.job.get() = Some(job) };
         self.next.store(0, SeqCst);
         self.open.store(self.published.fetch_add(1, SeqCst) + 1, SeqCst);
@@ -171,7 +171,7 @@ impl Shared {
         INSIDE.set(false);
     }
 
-    /// Ends the job: nobody can join it any more, and all who did have left.
+    /// Ends the job: no worker can join it any more, and all that did have left.
     fn close(&self) {
         self.open.store(0, SeqCst);
         if spin_until(|| self.active.load(SeqCst) == 0) {

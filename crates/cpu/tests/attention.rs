@@ -1,4 +1,4 @@
-//! Attention and its gradient over many shapes that nobody chose, against the formula in f64.
+//! Attention and its gradient over many random shapes, against the formula in f64.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

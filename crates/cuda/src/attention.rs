@@ -1,6 +1,6 @@
 //! Attention by cuDNN's fused kernels, which XLA's GPU compiler calls by name.
 //!
-//! A call with the hint of an attention becomes a call with the hint of cuDNN's kernel where cuDNN takes it; all others stay
+//! A call with the hint of an attention becomes a call with the hint of cuDNN's kernel where cuDNN supports it; all others stay
 //! as they are, and their bodies are compiled. cuDNN takes queries, keys and values as three operands `[batch, tokens, heads,
 //! features]`, and returns `[batch, heads, tokens, features]` that lie in memory as its operands do: the transposes around
 //! the call cost nothing. The body of the new call is the plain formula with the same operands and results, so the rewrite is

@@ -116,7 +116,7 @@ fn are_numbers(names: &[String]) -> bool {
 /// The file that names the classes of shards and arrays.
 pub const NAMES_FILE: &str = "classes.txt";
 
-/// Names as people read them; of long lists, the first ones.
+/// Names for messages; of long lists, the first ones.
 pub fn listed(names: &[String]) -> String {
     const SHOWN: usize = 40;
     let shown = names[..names.len().min(SHOWN)].join(", ");

@@ -10,7 +10,7 @@ pub enum DataError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The file is there but is not what it should be.

@@ -161,7 +161,7 @@ impl Packed {
     pub fn open(path: impl AsRef<Path>) -> Result<Packed, DataError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|error| DataError::io(path, error))?;
-        // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on nobody shortening
+        // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on no process shortening
         // the file while it is read.
         let map = unsafe { Mmap::map(&file) }.map_err(|error| DataError::io(path, error))?;
         let (positions, classes) = read_index(&map).map_err(|problem| DataError::malformed(path, problem))?;

@@ -167,7 +167,7 @@ pub trait Dataset: Send + Sync {
 }
 
 /// A transform of a sample before it is batched. All randomness comes from `rng`, so that a sample looks the
-/// same whoever prepares it.
+/// same on every worker.
 pub trait Transform: Send + Sync {
     /// The transformed sample.
     fn apply(&self, sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError>;

@@ -1,4 +1,4 @@
-//! In whose name a request is made: nobody's, a token's, or that of a key that signs (AWS Signature Version 4).
+//! Credentials of requests: none, a token, or a key that signs (AWS Signature Version 4).
 
 use crate::checksum::hexadecimal;
 use hmac::{Hmac, KeyInit, Mac};
@@ -35,7 +35,7 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// The headers that say so, for a request that is made now.
+    /// The authentication headers for a request that is made now.
     pub fn headers(&self, method: &str, url: &str) -> Vec<(&'static str, String)> {
         match self {
             Authority::Anonymous => Vec::new(),

@@ -148,7 +148,7 @@ fn range_start(response: &ureq::http::Response<ureq::Body>) -> Option<u64> {
 }
 
 impl Failure {
-    /// The error that people see.
+    /// The error message for users.
     pub fn at(self, url: &str, cache: &Path) -> FetchError {
         let (url, cache) = (url.to_string(), cache.to_path_buf());
         match self {

@@ -15,7 +15,7 @@ pub enum FetchError {
     Unreachable {
         /// The address.
         url: String,
-        /// What the system said.
+        /// The error of the operating system.
         reason: String,
         /// Where the file would have been found.
         cache: PathBuf,
@@ -80,7 +80,7 @@ pub enum FetchError {
     Disk {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

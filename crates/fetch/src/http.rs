@@ -19,7 +19,7 @@ pub(crate) enum Failure {
     Unreachable(String),
     /// The connection broke, or the server has a passing problem.
     Broken(String),
-    /// The server says no and will say so again.
+    /// The server refuses permanently.
     Status(u16),
     /// The bucket is served from another region.
     OtherRegion(String),

@@ -6,7 +6,7 @@
 //! is kept separately and resumed by the next attempt, in this process or a later one.
 //!
 //! - [`DownloadCache::get`] fetches one [`Item`] whose address and checksum are known.
-//! - [`FetchLocation`] is what people type: a path, `https://…`, `s3://bucket/prefix` or `gs://bucket/prefix`;
+//! - [`FetchLocation`] is what users type: a path, `https://…`, `s3://bucket/prefix` or `gs://bucket/prefix`;
 //!   [`FetchLocation::localize`] makes a path of it, and asks the server only for what has changed.
 //!
 //! ```

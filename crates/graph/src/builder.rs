@@ -1,4 +1,4 @@
-//! Appending nodes to a graph: only here shapes are inferred and values are numbered.
+//! Appends nodes to a graph: the only code that infers shapes and numbers values.
 
 use crate::{Graph, Node, NodeId, Op, Shape, ValueId, ValueInfo, ops};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl GraphBuilder {
         Ok(added)
     }
 
-    /// What is known of a value made so far.
+    /// The shape and producer of a value.
     pub fn shape(&self, value: ValueId) -> &Shape {
         self.graph.shape(value)
     }

@@ -90,7 +90,7 @@ impl Graph {
     }
 
     /// The same graph with its inputs in another order: the new input `i` is the old input `order[i]`. Tracing declares
-    /// inputs as it meets them; a program wants them sorted by purpose.
+    /// inputs as it meets them; a program sorts them by purpose.
     pub fn with_inputs_ordered(mut self, order: &[usize]) -> Graph {
         debug_assert_eq!(order.len(), self.inputs.len(), "the new order names every input");
         self.inputs = order.iter().map(|&old| self.inputs[old]).collect();

@@ -1,4 +1,4 @@
-//! The primitives. Their semantics are StableHLO's unless a comment says otherwise.
+//! The primitives. Their semantics are StableHLO's unless noted.
 
 mod attributes;
 mod elementwise;

@@ -1,4 +1,4 @@
-//! Passes: graphs into graphs that compute the same with less.
+//! Passes: rewrite graphs into equivalent, cheaper graphs.
 //!
 //! A pass sees one graph at a time and rebuilds it; [`apply`] takes it through all bodies first. Inputs and outputs keep
 //! their number and order, because donated buffers are named by them. Rewrites of floating-point arithmetic are exact,
@@ -26,7 +26,7 @@ use crate::{Graph, GraphBuilder, Node, Op, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A rewriting of one graph, whose bodies have been rewritten already.
+/// A rewrite of one graph; its bodies have been rewritten before.
 pub type Pass = fn(&Graph) -> Graph;
 
 /// The passes of [`optimize`] with their names, in order.
@@ -37,7 +37,7 @@ pub const PASSES: [(&str, Pass); 4] = [
     ("dead_code", dead_code),
 ];
 
-/// Rounds after which even an endless exchange of rewrites ends; two or three are usual.
+/// The maximum number of rounds, in case rewrites undo each other; two or three are usual.
 const ROUNDS: usize = 10;
 
 /// Runs all passes until nothing changes any more.

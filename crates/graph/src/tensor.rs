@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 /// A value of a graph being traced: cheap to clone, with overloaded operators that broadcast as NumPy does.
 ///
-/// After a mistake a value is invalid: whatever is computed from it is invalid too, and [`Trace::finish`] tells the
-/// mistake. An invalid value keeps a plausible shape so that code which looks at dimensions goes on.
+/// After a mistake a value is invalid: whatever is computed from it is invalid too, and [`Trace::finish`] returns the
+/// mistake. An invalid value keeps a plausible shape so that code that reads dimensions continues.
 #[derive(Clone)]
 pub struct Tensor {
     trace: Trace,
@@ -62,7 +62,7 @@ impl Tensor {
         self.dim(-1)
     }
 
-    /// Says what shape the code relies on; a different one is a mistake with both shapes.
+    /// Asserts a shape; another one is an error with both shapes.
     pub fn assert_dims(&self, dims: &[usize]) -> Tensor {
         match self.id.is_none() || self.dims() == dims {
             true => self.clone(),

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The first mistake of a trace: what was asked, with which shapes, by which layer.
+/// The first error of a trace: the operation, its shapes and its layer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", if .path.is_empty() { String::new() } else { format!("in {}: ", .path) })]
 pub struct GraphError {
@@ -100,7 +100,7 @@ impl Trace {
         self.body.session.scopes.borrow().last().map_or_else(|| "".into(), |(_, path)| path.clone())
     }
 
-    /// Records a mistake; only the first one counts. The value returned is invalid, of the shape that was hoped for.
+    /// Records a mistake; only the first one counts. The value returned is invalid, with the expected shape.
     pub fn fail(&self, message: impl Into<String>, hoped_for: Shape) -> Tensor {
         let mut error = self.body.session.error.borrow_mut();
         if error.is_none() {

@@ -132,7 +132,7 @@ mod tests {
         trace.finish(&y).unwrap()
     }
 
-    /// What the verifier says about a graph after something was done to it.
+    /// The verifier's error for a graph after a change.
     fn verdict(spoil: impl FnOnce(&mut Graph)) -> String {
         let mut graph = graph();
         spoil(&mut graph);

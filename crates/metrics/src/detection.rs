@@ -16,7 +16,7 @@ pub struct Detection {
     pub official_false_pixels: usize,
     /// Pixels of all predicted components that match no target.
     pub false_pixels: usize,
-    /// Pixels looked at.
+    /// Number of pixels.
     pub pixels: usize,
 }
 

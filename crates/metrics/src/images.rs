@@ -1,4 +1,4 @@
-//! How alike two images are, with the range of values always said.
+//! Similarity of two images (PSNR, SSIM), with an explicit range of values.
 
 use crate::{Metric, ratio, vector};
 use octant_graph::{DType, Tensor};

@@ -168,7 +168,7 @@ impl Context {
     }
 
     /// Moves parameters now, inside of the step: whatever reads them afterwards sees their new values, through which no
-    /// gradient flows. Objectives of one call are all taken at the same values. Nothing happens where nobody
+    /// gradient flows. Objectives of one call are all taken at the same values. Nothing happens where no step
     /// [minimizes](Context::on_minimize), as in evaluation.
     pub fn minimize(&self, objectives: &[Objective]) {
         let minimizer = self.inner.minimizer.borrow().clone();

@@ -1,6 +1,6 @@
 //! Learning-rate schedules: functions of time, evaluated on the host in double precision.
 //!
-//! Time is counted in whatever the recipe says (epochs or steps), from 0. [`Schedule`] holds those that depend on time
+//! Time is counted in epochs or steps, from 0. [`Schedule`] holds those that depend on time
 //! alone; [`Plateau`] watches a metric.
 
 use std::f64::consts::PI;

@@ -1,4 +1,4 @@
-//! What the compiler says about an executable before it ever runs.
+//! The compiler's analysis of an executable: memory and cost.
 
 use crate::named_value::{AttributeValue, NamedValues};
 use crate::sys;
@@ -52,7 +52,7 @@ pub struct XlaCost {
     pub bytes_accessed: Option<f64>,
     /// Seconds at the speed of light of the device: an estimate from below.
     pub optimal_seconds: Option<f64>,
-    /// Everything that the plugin said, by its own names.
+    /// All properties, by the plugin's names.
     pub properties: NamedValues,
 }
 

@@ -1,4 +1,4 @@
-//! Boards that people rent, by the names they rent them under.
+//! TPU boards, by the names of cloud providers.
 
 use crate::error::{PjrtError, Result};
 use crate::named_value::{AttributeValue, NamedValues};
@@ -6,11 +6,11 @@ use crate::named_value::{AttributeValue, NamedValues};
 /// A board of TPUs to compile for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Board {
-    /// The name that people use: `v3-8`.
+    /// The usual name: `v3-8`.
     pub name: &'static str,
     /// The name that libtpu uses: `v3:2x2x1`. It counts chips.
     pub topology: &'static str,
-    /// Whether the two cores of a chip act as one device, as they do on a v4 unless somebody asks otherwise.
+    /// Whether the two cores of a chip act as one device, as they do on a v4 by default.
     pub megacore: bool,
     /// How many devices a program sees.
     pub devices: usize,

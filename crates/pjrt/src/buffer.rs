@@ -24,7 +24,7 @@ unsafe impl Sync for PjrtBuffer {}
 
 impl PjrtBuffer {
     /// # Safety
-    /// `buffer` must be a live buffer of `client` that nobody else destroys.
+    /// `buffer` must be a live buffer of `client` that is destroyed only here.
     pub(crate) unsafe fn new(client: Client, buffer: *mut sys::PJRT_Buffer) -> PjrtBuffer {
         PjrtBuffer { client, buffer, shape: OnceLock::new() }
     }

@@ -118,7 +118,7 @@ impl ExecutableCache {
         written
     }
 
-    /// A process that was killed while it wrote an entry leaves a part of it under a name that nobody looks for.
+    /// A process that was killed while it wrote an entry leaves a part of it under a temporary name.
     fn clear_away_what_was_left_half_written(&self) {
         // Nobody takes longer than this to write one.
         const ABANDONED: Duration = Duration::from_secs(3600);

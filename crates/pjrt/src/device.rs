@@ -10,13 +10,13 @@ use crate::sys;
 pub struct DeviceDescription {
     /// Its number, unique among all devices of the platform; device assignments use it.
     pub id: i32,
-    /// Which of several hosts it hangs on, where the plugin says so.
+    /// The host it is attached to, where the plugin reports it.
     pub host: Option<i32>,
     /// The vendor's name for the kind of device, such as `TPU v3` or `NVIDIA H200`.
     pub kind: String,
     /// A long form for logs.
     pub debug: String,
-    /// What else the plugin says: `coords`, `core_on_chip`, `compute_capability`, …
+    /// Further attributes: `coords`, `core_on_chip`, `compute_capability`, …
     pub attributes: NamedValues,
 }
 

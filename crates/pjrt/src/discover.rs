@@ -25,7 +25,7 @@ pub enum PluginKind {
 }
 
 impl PluginKind {
-    /// The name that people type.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             PluginKind::Tpu => "tpu",

@@ -44,7 +44,7 @@ pub fn prepare(nondeterministic: bool) {
     let nondeterministic = nondeterministic.then_some(&NONDETERMINISTIC);
     for &(name, value) in for_libtpu.iter().chain([&QUIET]).chain(nondeterministic) {
         if std::env::var_os(name).is_none() {
-            // SAFETY: this is the only thread, so nobody reads the environment meanwhile.
+            // SAFETY: this is the only thread, so the environment is not read meanwhile.
             unsafe { std::env::set_var(name, value) };
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The result of anything that asks a plugin.
 pub type Result<T> = std::result::Result<T, PjrtError>;
 
-/// A plugin could not be loaded, or said no.
+/// A plugin could not be loaded, or returned an error.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PjrtError {
     /// No plugin of the kind was found anywhere.
@@ -140,14 +140,14 @@ impl PjrtError {
     /// Whether the device itself is the trouble, rather than what was asked of it: its driver reset it, its machine took
     /// it away, a program crashed it.
     pub fn says_that_the_device_is_gone(&self) -> bool {
-        // What the drivers of GPUs and TPUs say with the code of an internal error.
+        // Messages of GPU and TPU drivers with the code of an internal error.
         const WORDS: [&str; 4] = ["CUDA_ERROR_", "fallen off the bus", "halted unexpectedly", "device is lost"];
         let PjrtError::Status { code, message } = self else { return false };
         matches!(code, Code::Unavailable | Code::Aborted | Code::DataLoss)
             || *code == Code::Internal && WORDS.iter().any(|words| message.contains(words))
     }
 
-    /// The typed error for what a plugin said.
+    /// The typed error for a plugin's error.
     pub fn from_status(code: Code, message: String) -> PjrtError {
         let says = |words: &str| message.contains(words);
         if code == Code::ResourceExhausted {

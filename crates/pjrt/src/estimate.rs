@@ -123,7 +123,7 @@ fn is_fused(op: &Op) -> bool {
     }
 }
 
-/// Whether an operation wants its operands in memory.
+/// Whether an operation needs its operands in memory.
 fn reads_memory(op: &Op) -> bool {
     match op.class() {
         OpClass::Whole => !matches!(op, Op::ArgReduce { .. }),

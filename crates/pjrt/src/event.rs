@@ -18,7 +18,7 @@ unsafe impl Sync for PjrtEvent {}
 
 impl PjrtEvent {
     /// # Safety
-    /// `event` must be a live event of `plugin` that nobody else destroys.
+    /// `event` must be a live event of `plugin` that is destroyed only here.
     pub(crate) unsafe fn new(plugin: Plugin, event: *mut sys::PJRT_Event) -> PjrtEvent {
         PjrtEvent { plugin, event }
     }

@@ -19,7 +19,7 @@ unsafe impl Sync for CompiledExecutable {}
 
 impl CompiledExecutable {
     /// # Safety
-    /// `executable` must be null or a live executable of `plugin` that nobody else destroys.
+    /// `executable` must be null or a live executable of `plugin` that is destroyed only here.
     pub(crate) unsafe fn new(plugin: Plugin, executable: *mut sys::PJRT_Executable) -> Result<CompiledExecutable> {
         if executable.is_null() {
             return Err(PjrtError::Broken("compilation succeeded without an executable".into()));

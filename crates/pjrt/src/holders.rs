@@ -8,7 +8,7 @@ use std::path::Path;
 pub struct Holder {
     /// Its process id.
     pub pid: u32,
-    /// Its command line, shortened by nobody.
+    /// Its full command line.
     pub command: String,
     /// The device files that it holds.
     pub files: Vec<String>,

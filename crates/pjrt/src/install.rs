@@ -20,7 +20,7 @@ pub enum InstallError {
              the path of a plugin in OCTANT_PJRT_PLUGIN"
     )]
     NoPython(io::Error),
-    /// pip said no.
+    /// pip failed.
     #[error("pip could not install {package}: {reason}")]
     Pip {
         /// What was asked for.

@@ -35,7 +35,7 @@ pub struct Execution {
 
 impl LoadedExecutable {
     /// # Safety
-    /// `loaded` must be null or a live loaded executable of `client` that nobody else destroys.
+    /// `loaded` must be null or a live loaded executable of `client` that is destroyed only here.
     pub(crate) unsafe fn new(client: Client, loaded: *mut sys::PJRT_LoadedExecutable) -> Result<LoadedExecutable> {
         if loaded.is_null() {
             return Err(PjrtError::Broken("compilation succeeded without an executable".into()));
@@ -156,7 +156,7 @@ impl Client {
         }
     }
 
-    /// Loads an executable that [`Executable::serialize`] stored, on this or another machine with the same plugin.
+    /// Loads an executable that [`CompiledExecutable::serialize`] stored, on this or another machine with the same plugin.
     pub fn load_serialized(&self, bytes: &[u8]) -> Result<LoadedExecutable> {
         let mut args = sys::PJRT_Executable_DeserializeAndLoad_Args {
             client: self.inner.client,

@@ -1,4 +1,4 @@
-//! Out of memory: the numbers in what XLA's compilers and allocators say.
+//! Parses the numbers in out-of-memory messages of XLA's compilers and allocators.
 
 use std::fmt;
 

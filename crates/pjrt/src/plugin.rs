@@ -185,7 +185,7 @@ impl Plugin {
     /// Converts and frees an error of the plugin.
     ///
     /// # Safety
-    /// `error` must be null or an error of this plugin that nobody else frees.
+    /// `error` must be null or an error of this plugin that is freed only here.
     pub(crate) unsafe fn take_error(&self, error: *mut sys::PJRT_Error) -> Result<()> {
         // SAFETY: passed on from the caller.
         unsafe { self.inner.take_error(error) }

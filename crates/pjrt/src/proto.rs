@@ -88,7 +88,7 @@ pub(crate) enum Field<'a> {
     Int(u64),
     /// Text, bytes, or a message within the message.
     Bytes(&'a [u8]),
-    /// A number of fixed width, which nobody here reads.
+    /// A number of fixed width, which is skipped.
     Fixed,
 }
 

@@ -1,4 +1,4 @@
-//! A recording as spans of time: XLA's `XSpace`, the few fields of it that people look at.
+//! Converts XLA's `XSpace` profiles into timelines.
 //!
 //! A space holds planes (devices, the host), a plane holds lines (streams, threads) and the names of its events, a line
 //! holds events that refer to those names.

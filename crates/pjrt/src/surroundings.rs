@@ -1,4 +1,4 @@
-//! What the machine says about its accelerators before any plugin is loaded: whether there is one, whether its driver is
+//! What the system reports about its accelerators before any plugin is loaded: whether there is one, whether its driver is
 //! there, whether this user may use it.
 
 use crate::discover::PluginKind;

@@ -22,7 +22,7 @@ unsafe impl Send for Topology {}
 unsafe impl Sync for Topology {}
 
 impl Topology {
-    /// The board of that name in the plugin's own notation; see [`crate::boards`] for names that people use.
+    /// The board of that name in the plugin's own notation; see [`crate::boards`] for the usual names.
     pub fn new(plugin: &Plugin, name: &str, options: &NamedValues) -> Result<Topology> {
         let options = to_c(options);
         let mut args = sys::PJRT_TopologyDescription_Create_Args {
@@ -87,7 +87,7 @@ impl Topology {
         }
     }
 
-    /// What else the plugin says about the board.
+    /// Further attributes of the board.
     pub fn attributes(&self) -> Result<NamedValues> {
         let mut args = sys::PJRT_TopologyDescription_Attributes_Args { topology: self.topology, ..Default::default() };
         // SAFETY: the topology is alive, and so are its attributes, which are copied.

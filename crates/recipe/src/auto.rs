@@ -1,7 +1,7 @@
 //! Optimizers that follow from the length of a run, by the rule that users of YOLO know as `optimizer=auto`: AdamW with a
 //! rate for the number of classes where there are few updates, SGD where there are many.
 //!
-//! A recipe says so with `auto`; whoever gives an optimizer or a rate gets it. What was chosen is written into the recipe
+//! A recipe sets `auto`; an explicit optimizer or rate has precedence. The choice is written into the recipe
 //! before the first step, so that a run that goes on for longer keeps it.
 
 use crate::{Auto, Recipe};
@@ -28,7 +28,7 @@ pub(crate) fn choose_optimizer(phase: &mut Table, value: Value) {
         Some(Optimizer::Adagrad(_)) => &["epsilon"],
         Some(Optimizer::RmsProp(_)) => &["momentum", "epsilon"],
         Some(Optimizer::Lion(_)) => &["betas"],
-        // What it is will be said when the recipe is checked.
+        // The error is reported when the recipe is checked.
         None => &SETTINGS,
     };
     SETTINGS.iter().filter(|setting| !kept.contains(setting)).for_each(|setting| drop(phase.remove(*setting)));
@@ -50,7 +50,7 @@ pub(crate) fn keep_rate(table: &mut Table, phase: &str) {
 /// More updates than this are many.
 const MANY: u64 = 10_000;
 
-/// Writes what is to be chosen into the recipe, for so many samples and classes, and says it in a sentence per phase.
+/// Writes what is to be chosen into the recipe, for so many samples and classes, and returns a sentence per phase.
 pub fn resolve_auto(recipe: &mut Recipe, samples: usize, classes: usize) -> Vec<String> {
     let batch = recipe.step.batch_size;
     let mut sentences = Vec::new();

@@ -262,7 +262,7 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     Ok(Data { train, valid, outputs, classes, remarks })
 }
 
-/// Labels and files that nobody will learn from, said before the first step.
+/// Labels and files that are left out, reported before the first step.
 fn left_out(recipe: &Recipe, sets: &[&dyn Dataset]) -> Option<String> {
     let mut lines: Vec<String> = sets.iter().flat_map(|set| set.left_out()).collect();
     lines.sort();

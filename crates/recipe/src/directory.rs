@@ -44,7 +44,7 @@ pub fn choose(wanted: Option<&Path>, folder: &Path, recipe: &Recipe, fresh: bool
     before.into_iter().find(|path| is_unfinished(path, recipe)).unwrap_or_else(|| numbered(free))
 }
 
-/// Whether a directory holds a run of exactly this recipe that nobody works on and that has not come to its end.
+/// Whether a directory holds a run of exactly this recipe that is neither running nor finished.
 fn is_unfinished(path: &Path, recipe: &Recipe) -> bool {
     if RunDirectory::is_in_use(path) || !of_run(path).is_ok_and(|before| before == *recipe) {
         return false;

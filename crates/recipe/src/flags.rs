@@ -2,7 +2,7 @@
 
 use crate::error::refusal;
 use crate::{Recipe, Result, set};
-use octant_train::options::{OptionSpec, Options};
+use octant_train::options::{OptionSpec, OptionTable};
 use toml::{Table, Value};
 
 /// A key that has a flag.

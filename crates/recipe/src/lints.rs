@@ -1,4 +1,4 @@
-//! What looks wrong before a run has begun. Each sentence says what to do about it.
+//! Warnings about likely mistakes before a run. Each sentence says what to do.
 
 use crate::Result;
 use crate::{Data, NormalizationMode, Recipe, image, model, table, transform};

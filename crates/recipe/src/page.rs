@@ -3,7 +3,7 @@
 use crate::{
     AugmentOptions, DataSource, DegradeOptions, GanOptions, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS, steps,
 };
-use octant_train::options::{OptionSpec, Options};
+use octant_train::options::{OptionSpec, OptionTable};
 use octant_train::{MixOptions, WarmupOptions};
 
 /// How images are resized: written once on the page, above the table of steps.

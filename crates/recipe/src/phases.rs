@@ -175,7 +175,7 @@ fn augment(
     BoxAugment { images: RecentImages::new(dataset, image[0]), side: image[0], most_boxes, mosaic_until, settings }
 }
 
-/// Refuses keys that a schedule of this kind does not look at.
+/// Refuses keys that a schedule of this kind does not read.
 fn refuse_ignored(schedule: &ScheduleRecipe) -> Result<()> {
     use ScheduleKind::*;
     let given: [(&str, bool, &[ScheduleKind]); 13] = [
@@ -202,7 +202,7 @@ fn refuse_ignored(schedule: &ScheduleRecipe) -> Result<()> {
     }
 }
 
-/// Refuses sizes that no transform of the recipe looks at: whoever gave one would not get it.
+/// Refuses sizes that no transform of the recipe reads: they would have no effect.
 pub fn refuse_ignored_sizes(recipe: &Recipe) -> Result<()> {
     let entry = octant_zoo::find(&recipe.model)?;
     let pipelines = |recipe: &Recipe| -> Result<Vec<Pipeline>> {

@@ -9,7 +9,7 @@ pub use choices::{Auto, BestMode, Cache, Cores, NormKind, NormalizationMode, Per
 use crate::transform::Transforms;
 use octant_data::TransformStep;
 use octant_data::detection::AugmentSettings;
-use octant_train::options::Options;
+use octant_train::options::OptionTable;
 use octant_train::run::RunOptions;
 use octant_train::step::StepOptions;
 use octant_train::{PhaseOptions, options};

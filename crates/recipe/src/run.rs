@@ -29,7 +29,7 @@ pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
     }
 }
 
-/// Everything that a run is made of, as the recipe says. What `initial` names starts from there.
+/// All parts of a run, built from the recipe. Variables in `initial` start from those values.
 pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<RunPlan<'a>> {
     refuse_ignored_sizes(recipe)?;
     let phases = phases(recipe, data)?;
@@ -56,7 +56,7 @@ pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial:
     })
 }
 
-/// What files of the run's weights say about themselves.
+/// Metadata for files of the run's weights.
 fn metadata(recipe: &Recipe, entry: &ModelEntry, data: &Data) -> Result<Vec<(String, String)>> {
     let classes = recipe.classes.unwrap_or(data.outputs);
     let mut metadata = octant_zoo::identity::metadata(entry, classes, &data.classes);

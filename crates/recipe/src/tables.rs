@@ -5,7 +5,7 @@
 
 use crate::error::{refusal, refuse};
 use crate::{Recipe, Result, auto};
-use octant_train::options::{Options, nearest, parsed};
+use octant_train::options::{OptionTable, nearest, parsed};
 use toml::{Table, Value};
 
 /// The built-in recipes, the first run's first.

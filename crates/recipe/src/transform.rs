@@ -97,7 +97,7 @@ fn step(value: &Value, position: &str) -> Result<TransformStep, OptionError> {
         .map_err(|error: toml::de::Error| OptionError::value(position, explained(error.message(), value)))
 }
 
-/// What serde says about a step, without the names of Rust's types.
+/// serde's error about a step, without the names of Rust types.
 fn explained(message: &str, value: &Value) -> String {
     let op = value.get("op").and_then(Value::as_str).unwrap_or("step");
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();

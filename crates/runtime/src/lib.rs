@@ -25,7 +25,7 @@ pub type Result<T> = std::result::Result<T, RuntimeError>;
 
 /// A kind of device and how to use it: the embedded CPU engine, or XLA behind a PJRT plugin.
 pub trait Backend: Send + Sync {
-    /// The name people type: `cpu`, `cuda`, `tpu`.
+    /// The name on the command line: `cpu`, `cuda`, `tpu`.
     fn name(&self) -> &str;
 
     /// The devices of this process, in the order a mesh numbers them.

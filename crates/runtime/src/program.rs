@@ -126,7 +126,7 @@ pub struct MemoryUse {
     pub limit: Option<u64>,
 }
 
-/// One device as people see it.
+/// The description of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// Its number in the backend.

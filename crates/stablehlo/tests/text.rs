@@ -1,4 +1,4 @@
-//! The text itself: what people read in a dump and what plugins rely on.
+//! The lowered text: what dumps show and what plugins rely on.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

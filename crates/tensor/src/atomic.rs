@@ -6,7 +6,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Writes a file so that nobody ever sees half of it under its name: the content goes to a hidden neighbor, is forced
+/// Writes a file atomically: the content goes to a hidden neighbor, is forced
 /// to disk, and takes the name in one step. When `content` fails, the disk is full, or this process dies, whatever
 /// stood under `path` before is still there, untouched.
 pub fn write_atomically<E: From<io::Error>>(

@@ -23,7 +23,7 @@ pub enum NpyError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The content is not an array that Octant can hold.

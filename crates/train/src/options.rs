@@ -1,8 +1,8 @@
-//! Options: every key that people may set is declared once, and everything else follows from the declaration.
+//! Options: every key that users may set is declared once, and everything else follows from the declaration.
 //!
 //! [`options!`](crate::options!) makes a struct of a list of keys. The struct is what the code works with; its
-//! [`Options::specs`] say how the keys are documented, which values they take and which flags set them, and its
-//! [`Options::take`] reads them from a TOML table with errors that name the key. Structs may contain others, whose keys lie
+//! [`OptionTable::specs`] say how the keys are documented, which values they take and which flags set them, and its
+//! [`OptionTable::take`] reads them from a TOML table with errors that name the key. Structs may contain others, whose keys lie
 //! in the same table: so a recipe and the step that it leads to share one struct.
 //!
 //! ```
@@ -15,7 +15,7 @@
 //!         minutes: Option<u64>, unset("until it is done");
 //!     }
 //! }
-//! use octant_train::options::Options;
+//! use octant_train::options::OptionTable;
 //! let cake = Cake::from_table("heat = 200".parse().unwrap()).unwrap();
 //! assert_eq!((cake.heat, cake.minutes), (200.0, None));
 //! let error = Cake::from_table("heat = 900".parse().unwrap()).unwrap_err().to_string();
@@ -68,7 +68,7 @@ impl OptionError {
 }
 
 /// Keys of one table, as a struct.
-pub trait Options: Sized {
+pub trait OptionTable: Sized {
     /// All keys, those of the structs inside too.
     fn specs() -> Vec<OptionSpec>;
 
@@ -94,12 +94,12 @@ pub trait Options: Sized {
 }
 
 /// The options that an empty table gives. Only for structs whose keys all have a default.
-pub fn defaults<T: Options>() -> T {
+pub fn defaults<T: OptionTable>() -> T {
     T::take(&mut Table::new(), "").expect("every key has a default")
 }
 
 /// Refuses keys that nobody took, with the one that was probably meant.
-pub fn nothing_left<T: Options>(table: &Table, position: &str) -> Result<(), OptionError> {
+pub fn nothing_left<T: OptionTable>(table: &Table, position: &str) -> Result<(), OptionError> {
     let Some(key) = table.keys().next() else { return Ok(()) };
     let keys: Vec<&str> = T::specs().iter().map(|spec| spec.key).collect();
     let known = match nearest(key, keys.iter().copied()) {
@@ -184,11 +184,11 @@ macro_rules! options {
             }
         }
 
-        impl $crate::options::Options for $name {
+        impl $crate::options::OptionTable for $name {
             fn specs() -> Vec<$crate::options::OptionSpec> {
                 #[allow(unused_mut, reason = "not every struct contains others")]
                 let mut specs = $name::own_specs();
-                $($( specs.extend(<$part_type as $crate::options::Options>::specs()); )*)?
+                $($( specs.extend(<$part_type as $crate::options::OptionTable>::specs()); )*)?
                 specs
             }
 
@@ -204,7 +204,7 @@ macro_rules! options {
                         specs.next().expect("a specification per key"),
                         $crate::options!(@default $type $(= $default)?),
                     )?, )*
-                    $($( $part: <$part_type as $crate::options::Options>::take(table, position)?, )*)?
+                    $($( $part: <$part_type as $crate::options::OptionTable>::take(table, position)?, )*)?
                 })
             }
 
@@ -212,7 +212,7 @@ macro_rules! options {
                 $( if let Some(value) = $crate::options::OptionValue::write(&self.$key) {
                     table.insert(stringify!($key).into(), value);
                 } )*
-                $($( $crate::options::Options::put(&self.$part, table); )*)?
+                $($( $crate::options::OptionTable::put(&self.$part, table); )*)?
             }
         }
 
@@ -224,17 +224,17 @@ macro_rules! options {
             fn read(value: &$crate::options::toml::Value, position: &str) -> Result<$name, $crate::options::OptionError> {
                 let wrong = || $crate::options::OptionError::value(position, format!("must be a table, not {value}"));
                 let mut table = value.as_table().ok_or_else(wrong)?.clone();
-                let options = <$name as $crate::options::Options>::take(&mut table, position)?;
+                let options = <$name as $crate::options::OptionTable>::take(&mut table, position)?;
                 $crate::options::nothing_left::<$name>(&table, position)?;
                 Ok(options)
             }
 
             fn write(&self) -> Option<$crate::options::toml::Value> {
-                Some($crate::options::toml::Value::Table($crate::options::Options::to_table(self)))
+                Some($crate::options::toml::Value::Table($crate::options::OptionTable::to_table(self)))
             }
 
             fn inner() -> Vec<$crate::options::OptionSpec> {
-                <$name as $crate::options::Options>::specs()
+                <$name as $crate::options::OptionTable>::specs()
             }
         }
     };

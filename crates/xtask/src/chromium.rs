@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// A browser on this machine; on Debian, for the user who may, it is installed. `None` skips its tests, and says so.
+/// A browser on this machine; on Debian it is installed where permissions allow. `None` skips its tests with a message.
 pub fn find() -> Option<(&'static str, PathBuf)> {
     let found = installed().or_else(|| {
         install();

@@ -107,13 +107,13 @@ pub const METADATA: &str = "octant.adapters";
 /// What peft writes in front of every name.
 const PREFIX: &str = "base_model.model.";
 
-/// What a file says about the adapters in it.
+/// A file's metadata about its adapters.
 pub fn metadata(adapters: &Adapters) -> (String, String) {
     let Adapters { rank, alpha, targets, except } = adapters;
     (METADATA.into(), json!({ "rank": rank, "alpha": alpha, "targets": targets, "except": except }).to_string())
 }
 
-/// The adapters that a file says it has.
+/// The adapters in a file's metadata.
 pub fn of(archive: &Archive) -> Option<Adapters> {
     let (_, text) = archive.metadata.iter().find(|(key, _)| key == METADATA)?;
     let value: Value = serde_json::from_str(text).ok()?;

@@ -1,4 +1,4 @@
-//! What a file of weights is: what it says about itself, and what its keys and shapes tell.
+//! Identifies the model of a file of weights: by its metadata, else by its keys and shapes.
 
 use crate::converted::with_current_names;
 use crate::{ModelEntry, describe};
@@ -15,7 +15,7 @@ const WARM_UP: &str = "octant.warm_up";
 /// The names of ImageNet's 1000 classes, in the order of every published head.
 const IMAGENET: &str = include_str!("imagenet.txt");
 
-/// What a file of weights says about itself, as far as it does.
+/// The metadata of a file of weights.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Card {
     /// The name of the model.
@@ -41,7 +41,7 @@ impl Card {
     }
 }
 
-/// What a file of weights should say about itself.
+/// The metadata that a file of weights should have.
 pub fn metadata(entry: &ModelEntry, classes: usize, names: &[String]) -> Vec<(String, String)> {
     let preprocessing = &entry.preprocessing;
     let metadata = [
@@ -71,7 +71,7 @@ pub struct Identity {
 /// Finds out which reference's network of that name a file belongs to, and the size of its head.
 pub fn identify(archive: &Archive, entry: &'static ModelEntry) -> Result<Identity, GraphError> {
     let mut best: Option<(usize, &'static ModelEntry, Vec<VariableSpec>)> = None;
-    // Networks that come without a head are compared with one: files of people who trained them have it.
+    // Networks that come without a head are compared with one: files of trained networks have it.
     for candidate in std::iter::once(entry).chain(entry.counterpart()) {
         let (specs, _) = describe(&*(candidate.build)(candidate.classes.max(1)), candidate.preprocessing.input)?;
         let archive = with_current_names(archive, &specs);

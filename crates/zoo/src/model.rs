@@ -21,13 +21,13 @@ pub enum ModelTask {
 pub struct DetectorHead {
     /// The side of a cell in pixels, per feature map, fine to coarse. Cells of a map come row by row, maps one after another.
     pub strides: Vec<usize>,
-    /// How a cell's first numbers say where its box lies.
+    /// How a cell's first numbers encode its box.
     pub code: BoxCode,
     /// The last output was trained with one cell per box and needs no suppression; the one before it is for training only.
     pub one_to_one: bool,
 }
 
-/// How a cell's numbers say where its box lies.
+/// How a cell's numbers encode its box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BoxCode {
     /// Distances from the cell's center to left, top, right and bottom in cells, each as logits of `bins` numbers from 0
@@ -75,7 +75,7 @@ pub trait Model {
         self.head(cx, &features)
     }
 
-    /// All outputs that a loss may look at, the final one first. Networks with deep supervision have more than one
+    /// All outputs that a loss may use, the final one first. Networks with deep supervision have more than one
     /// after their warm-up. Whatever `warm_up` is, the same variables are declared in the same order.
     fn outputs(&self, cx: &Scope, images: &Tensor, warm_up: bool) -> Vec<Tensor> {
         let _ = warm_up;

@@ -1,5 +1,5 @@
 //! Whole networks: what `torch.save(model)` and the trainers that do so write. The pickle names the network's classes,
-//! which nobody here has and nobody needs: every module is a record whose state holds dictionaries of parameters, buffers
+//! which is not needed: every module is a record whose state holds dictionaries of parameters, buffers
 //! and further modules, and the names along the way are those of the state dict.
 
 use super::state_dict::{Allowance, describe, strip_prefixes};

@@ -9,7 +9,7 @@ use octant_tensor::HostTensor;
 use std::path::Path;
 
 /// Where training programs keep the weights of their checkpoints, the first found counts. Averages come last: they are
-/// another set of weights, and whoever wants them instead opens a file that has only them.
+/// another set of weights, and can be opened from a file that has only them.
 const USUAL_KEYS: [&str; 9] = [
     "state_dict",
     "model_state_dict",

@@ -111,7 +111,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// What a record says about a tensor.
+/// The record of a tensor.
 struct Description<'a> {
     stored: Stored<'a>,
     shape: Shape,

@@ -39,7 +39,7 @@ fn accepted_names_are_records_and_not_calls() {
     assert!(matches!(parse(b"K\x01)R."), Err(PickleError::Damaged { .. })));
 }
 
-/// Sixty lists, each holding the one before twice: 2^60 items for whoever walks it naively.
+/// Sixty lists, each holding the one before twice: 2^60 items for a naive traversal.
 fn billion_laughs() -> Vec<u8> {
     let mut code = b"]q\x000".to_vec();
     for level in 0..60u8 {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
 use octant_train::PhaseOptions;
-use octant_train::options::Options;
+use octant_train::options::OptionTable;
 use octant_zoo::ModelEntry;
 use toml::{Table, Value};
 
@@ -27,7 +27,7 @@ pub(super) struct Subject {
     pub size: usize,
 }
 
-/// Images per step of a model, where nobody says.
+/// The default number of images per step of a model.
 const BATCH: usize = 32;
 
 impl Subject {

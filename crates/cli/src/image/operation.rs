@@ -27,7 +27,7 @@ pub(super) enum Precision {
     Bf16,
 }
 
-/// A size as people write it: width, then height.
+/// A size in the usual order: width, then height.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
     pub width: usize,

@@ -35,7 +35,7 @@ struct Process {
 
 type Started = Mutex<Vec<Arc<Mutex<Child>>>>;
 
-/// Plans all targets and fills the table; false if somebody said stop before the end.
+/// Plans all targets and fills the table; false if it was interrupted.
 pub(super) fn plan(targets: &[String], stop: &AtomicBool, table: &mut PlanTable) -> bool {
     const GLANCE: Duration = Duration::from_millis(200);
     let boards = (0..targets.len()).map(|index| Board { index, next: "training step".into(), process: None });

@@ -10,7 +10,7 @@ use octant_runtime::{Mesh, Program};
 use octant_train::Phase;
 use octant_train::step::{self, StepOptions, StepPlan};
 
-/// Images of an epoch where nobody knows.
+/// Images of an epoch where the data set is unknown.
 const IMAGES: usize = 50_000;
 
 /// The recipe's phases, and what their steps have in common.

@@ -64,7 +64,7 @@ pub(crate) fn as_json(report: &BoxReport, names: &[String]) -> Value {
     })
 }
 
-/// The report for people: classes, sizes, the best threshold, and the other rule.
+/// The text report: classes, sizes, the best threshold, and the other rule.
 pub(crate) fn table(report: &BoxReport, names: &[String]) -> String {
     let share = |value: f64| if value < 0.0 { format!("{:>9}", "–") } else { format!("{value:>9.4}") };
     let mut rows = vec![format!("  {:<20} {:>8} {:>9} {:>9}", "class", "objects", "AP50-95", "AP50")];

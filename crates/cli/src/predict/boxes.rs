@@ -174,7 +174,7 @@ fn category(class: usize, names: &[String]) -> usize {
     }
 }
 
-/// What people and machines see of the boxes.
+/// Text and JSON output of the boxes.
 struct Output<'a> {
     folder: PathBuf,
     names: &'a [String],

@@ -73,7 +73,7 @@ impl Frames {
 
 impl Drop for Frames {
     fn drop(&mut self) {
-        // Frames that nobody wants any more; a child that has ended already is no problem.
+        // Further frames are not needed; a child that has already ended is no error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What people and machines see of predictions.
+//! Text and JSON output of predictions.
 
 use crate::output::Json;
 use anyhow::{Context, Result};

@@ -165,7 +165,7 @@ fn starts_of_type(dtype: DType) -> Case {
     })
 }
 
-/// Views of views: whoever computes with strides must get all of them right at once.
+/// Views of views: strides of several views must compose.
 fn moved_many_times() -> Case {
     exact("many-times", DType::F32, &[&[6, 8, 10]], |x| {
         let cut = x[0].slice(&[0, 1, 0], &[6, 8, 10], &[2, 1, 3]).transpose(&[2, 0, 1]).reverse(&[0, 2]);

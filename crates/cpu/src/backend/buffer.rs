@@ -45,7 +45,7 @@ impl Storage {
         }
     }
 
-    /// Memory with the same content that may be written: this one if nobody else holds it, a copy otherwise.
+    /// Memory with the same content that may be written: this one if there is no other handle, a copy otherwise.
     pub fn into_exclusive(self) -> Arc<AlignedBytes> {
         match self {
             Storage::Owned(mut bytes) => match Arc::get_mut(&mut bytes) {

@@ -157,7 +157,7 @@ impl Inner {
         let input_pointers: Vec<*mut u8> = storages.iter().flatten().map(Storage::pointer).collect();
         let output_pointers: Vec<*mut u8> = results.iter().map(|memory| memory.as_ptr().cast_mut()).collect();
         // SAFETY: storages and results live until the end of this function and have the sizes of their shapes; results
-        // and donated inputs are held by nobody else.
+        // and donated inputs have no other handle.
         let memory = unsafe { Memory::bind(plan, arena.reserve(plan.arena_bytes), &input_pointers, &output_pointers) };
         let memory = memory.with_identities(arguments.iter().map(CpuBuffer::identity).collect());
         run(&self.prepared, &memory, machine);

@@ -54,7 +54,7 @@ impl Worker {
         &self.machine
     }
 
-    /// Queues a run that makes `outputs`. If it fails or panics, they carry the error to whoever reads them.
+    /// Queues a run that computes `outputs`. If it fails or panics, reading them returns the error.
     pub fn submit(
         &self,
         outputs: Vec<CpuBuffer>,

@@ -144,7 +144,7 @@ pub(crate) trait AttentionElement: Stored {
     /// Computes a head.
     ///
     /// # Safety
-    /// The slices hold what the descriptor says, and the results are this head's alone.
+    /// The slices have the sizes of the descriptor, and the results are this head's alone.
     unsafe fn forward(head: &Head<'_, Self>, results: &ForwardResults<Self>);
     /// Computes the gradients of a head.
     ///

@@ -127,7 +127,7 @@ pub fn gemm(machine: &Machine, shape: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]
 }
 
 /// Computes `dense`, which is the product of `shape` or that product transposed, into working memory; then moves its
-/// elements to where `shape` wants them.
+/// elements to their positions in `shape`.
 fn through_a_copy(machine: &Machine, shape: &Gemm, dense: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]) {
     // Elements move in small squares, so that neither side is walked across its cache lines all the time.
     const SQUARE: usize = 16;

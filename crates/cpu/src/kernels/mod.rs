@@ -1,19 +1,19 @@
 //! The numeric loops: convolutions, matrix products and poolings over plain slices.
 //!
-//! Everything runs on a [`Machine`] (threads and instruction set). Kernels with a plan of their own ([`Convolution`])
+//! Everything runs on a [`Machine`] (threads and instruction set). Kernels with a plan of their own ([`ForwardConv`])
 //! are built once from shapes and run many times; they allocate nothing after the first run, since each thread keeps
 //! its working memory.
 //!
 //! | call | what it computes |
 //! |---|---|
-//! | [`Convolution::new`] then [`Convolution::run`] | y = conv(x, w), NHWC × HWIO, any strides, padding (also negative), both dilations, groups, reversal; an optional epilogue sees finished pixels |
-//! | [`Conv2d::backward_data`] with [`Weights::transposed`] | describes the gradient of the input as a convolution, to be run like any other |
+//! | [`ForwardConv::new`] then [`ForwardConv::run`] | y = conv(x, w), NHWC × HWIO, any strides, padding (also negative), both dilations, groups, reversal; an optional epilogue sees finished pixels |
+//! | [`ConvGeometry::backward_data`] with [`Weights::transposed`] | describes the gradient of the input as a convolution, to be run like any other |
 //! | [`WeightsGradient::new`] then [`WeightsGradient::run`] | dw = Σ x·dy for the same description |
-//! | [`Convolution::run_bf16`], [`WeightsGradient::run_bf16`] | the same for bf16 images, with f32 sums |
+//! | [`ForwardConv::run_bf16`], [`WeightsGradient::run_bf16`] | the same for bf16 images, with f32 sums |
 //! | [`gemm`], [`gemm_bf16`] | C = A·B with any strides and a batch |
 //! | [`pool2d`] | maximum, minimum or sum over windows |
 //! | [`max_pool2d_gradient`], [`sum_pool2d_gradient`] | their gradients (select-and-scatter, spreading) |
-//! | [`Convolution::run_pooled`], [`WeightsGradient::run_unpooled`] | a convolution and the maximum pooling after it, without the image between them |
+//! | [`ForwardConv::run_pooled`], [`WeightsGradient::run_unpooled`] | a convolution and the maximum pooling after it, without the image between them |
 //!
 //! How work is cut into chunks, and the order in which partial sums are added, depends on shapes only: results are
 //! bitwise the same for any number of threads.

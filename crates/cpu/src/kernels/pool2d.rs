@@ -116,7 +116,7 @@ impl Pool2d {
 /// Computes `y[o] = reduction(initial, x over the window at o)`.
 ///
 /// # Panics
-/// When a slice does not have the size that the description says.
+/// When a slice does not have the size of the geometry.
 pub fn pool2d<T: Stored>(
     machine: &Machine,
     pool: &Pool2d,

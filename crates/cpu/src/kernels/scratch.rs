@@ -24,7 +24,7 @@ unsafe impl Plain for half::bf16 {}
 unsafe impl Plain for u32 {}
 // SAFETY: every bit pattern is a number.
 unsafe impl Plain for usize {}
-// SAFETY: any address is a valid raw pointer as long as nobody follows it.
+// SAFETY: any address is a valid raw pointer as long as it is not dereferenced.
 unsafe impl Plain for *const f32 {}
 // SAFETY: as above.
 unsafe impl Plain for *const u16 {}

@@ -1,4 +1,4 @@
-//! Products that are added: one instruction instead of two.
+//! Contracts a product and an addition into one multiply-add instruction.
 //!
 //! Every instruction of a loop reads and writes blocks in the first-level cache, which costs more than its arithmetic. So a
 //! product that is only added to something, or only summed, is never written: the instruction after it multiplies, too.

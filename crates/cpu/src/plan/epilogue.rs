@@ -1,4 +1,4 @@
-//! Loops that run inside of the convolution or product before them.
+//! Epilogues: loops that are fused into the convolution or product before them.
 //!
 //! A loop that reads a convolution's result element by element, and is the only one to read it, need not wait until the
 //! whole result has gone through memory: the convolution runs it over every finished part, which still lies in the
@@ -47,7 +47,7 @@ pub(crate) fn attach(steps: Vec<Step>, graph: &Graph, values: &StoredValues) -> 
         }
         let Some(Step::Loop(mut follower)) = steps[reader].take() else { unreachable!("it was just looked at") };
         let Some(Step::Kernel(conv)) = &mut steps[at] else { unreachable!("it was just looked at") };
-        // The loop's result takes over the convolution's memory, under the loop's name.
+        // The loop's result is written to the convolution's buffer, under the loop's id.
         let kept = follower.body.stores[0].to.buffer;
         conv.outputs[0].0 = kept;
         for load in &mut follower.body.loads {
@@ -61,8 +61,8 @@ pub(crate) fn attach(steps: Vec<Step>, graph: &Graph, values: &StoredValues) -> 
     steps.into_iter().flatten().collect()
 }
 
-/// Puts small loops over the program's inputs before everything else, the factors of a norm from its variance for one: what a
-/// convolution's loop reads must be there when the convolution begins.
+/// Puts small loops over the program's inputs before everything else, such as the scale of a norm from its variance: what a
+/// convolution's epilogue reads must be computed before the convolution.
 fn small_ones_first(steps: Vec<Step>, values: &StoredValues) -> Vec<Step> {
     const FEW_BYTES: usize = 64 * 1024;
     // How many steps that are not first write every buffer.

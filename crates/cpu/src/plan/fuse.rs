@@ -1,7 +1,7 @@
-//! Which values are stored, and which exist only inside of loops.
+//! Fusion: which values are stored, and which exist only in registers of loops.
 //!
 //! Memory is slow and arithmetic is cheap: writing and reading one f32 costs as much as dozens of vector operations.
-//! So element-wise values and movements are computed again in every loop that needs them, unless that would be dear or
+//! So element-wise values and movements are computed again in every loop that needs them, unless that would cost much arithmetic or
 //! would read more than the stored value itself.
 
 mod traffic;
@@ -128,7 +128,7 @@ fn costs(graph: &Graph, stored: &HashSet<ValueId>) -> Vec<Cost> {
     costs
 }
 
-/// Walks from the end to the beginning, so that it is known in how many loops a value would be computed.
+/// Visits nodes in reverse order, so that it is known in how many loops a value would be computed.
 fn store_dear_values(graph: &Graph, costs: &[Cost], stored: &mut HashSet<ValueId>) {
     let mut loops: Vec<BTreeSet<ValueId>> = vec![BTreeSet::new(); graph.values().len()];
     for node in graph.nodes().iter().rev() {

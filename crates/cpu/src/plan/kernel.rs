@@ -1,4 +1,4 @@
-//! What a fused loop is: loads, instructions on block registers, stores and folds.
+//! Fused loops: loads, instructions on block registers, stores and folds.
 
 use octant_graph::{Binary, Comparison, DType, Reduction, Unary};
 
@@ -52,7 +52,7 @@ impl Lane {
     }
 }
 
-/// What an instruction does to its operands' lanes.
+/// The operation of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Code {
     Unary(Unary),
@@ -95,7 +95,7 @@ pub(crate) struct Operand {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
     Memory(Operand),
-    /// One value everywhere.
+    /// A splat constant.
     Immediate(f64),
     /// The element is its own affine index.
     Count {

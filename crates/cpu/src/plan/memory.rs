@@ -1,4 +1,4 @@
-//! Where every buffer lies, decided before the first run.
+//! Buffer assignment: donation, in-place reuse and arena offsets, before the first run.
 
 use super::arena::{self, Lifetime};
 use super::kernel::{BufferId, Lane, Loop, Operand, Source};
@@ -7,13 +7,13 @@ use super::{Plan, StoredValues};
 use octant_graph::{Graph, HostTensor, Op, ValueId};
 use std::collections::{HashMap, HashSet};
 
-/// Buffers begin at multiples of this: a cache line, and what vector loads like best.
+/// Buffers begin at multiples of this: a cache line, the alignment of the widest vector loads.
 const ALIGNMENT: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BufferLocation {
     Input(usize),
-    /// Memory of an output of its own, returned after the run.
+    /// A separate block that is returned as an output.
     Output(usize),
     Constant(usize),
     /// An offset into the arena.
@@ -98,7 +98,7 @@ impl Planner {
         }
     }
 
-    /// Decides for every output whether its value can be computed where it is wanted, or must be copied there.
+    /// Decides for every output whether its value can be computed in the output's buffer, or must be copied there.
     fn fix_outputs(&mut self, graph: &Graph, donated: &[(usize, usize)]) {
         let overwritten: HashSet<BufferId> =
             donated.iter().map(|&(input, _)| self.values.buffer(graph.inputs()[input])).collect();
@@ -188,11 +188,11 @@ impl Planner {
         touched.collect()
     }
 
-    /// A loop may write its result over an operand that nobody needs any more.
+    /// A loop may write its result over an operand without later uses.
     fn reuse_dying_operands(&mut self) {
         let mut last = self.last_uses();
         let writers = Uses::of(&self.steps).writes;
-        // The buffer whose memory each reusing buffer takes over.
+        // The buffer whose memory each reusing buffer gets.
         let mut homes: HashMap<BufferId, BufferId> = HashMap::new();
         for at in 0..self.steps.len() {
             let Step::Loop(step) = &self.steps[at] else { continue };
@@ -227,7 +227,7 @@ impl Planner {
         }
     }
 
-    /// The lifetimes of all buffers that lie in the arena.
+    /// The lifetimes of all buffers in the arena.
     fn lifetimes(&self) -> Vec<Lifetime> {
         let mut first: HashMap<BufferId, usize> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate().rev() {
@@ -253,7 +253,7 @@ fn stores_in_reading_order(body: &Loop, value: BufferId, operand: BufferId) -> b
         }
         _ => true,
     });
-    // Another store may hand the operand on as it is, from where it lies.
+    // Another store may copy the operand unchanged, from its old buffer.
     let handed_on = body.loads.iter().any(|load| match &load.source {
         Source::Memory(from) if from.buffer == operand => {
             body.stores.iter().any(|other| other.from == load.to && other.to.buffer != value)

@@ -1,9 +1,9 @@
-//! From a graph to a plan: a list of steps over memory whose every byte is placed before the first run.
+//! Compiles a graph into a plan: a list of steps over buffers whose offsets are fixed before the first run.
 //!
 //! 1. [`fuse`] decides which values are stored; the others exist only in the registers of loops.
 //! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data,
-//!    [`contract`] makes products and sums one instruction, [`pooled`] lets convolutions run the poolings that follow
-//!    them, [`epilogue`] the loops.
+//!    [`contract`] fuses products and sums into multiply-adds, [`pooled`] fuses convolutions with the poolings that follow
+//!    them, [`epilogue`] with the loops.
 //! 3. [`memory`] gives every stored value its buffer: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
 //! 4. [`steady`] finds weights that are the same in every run with the same inputs.
 
@@ -34,7 +34,7 @@ use std::collections::{HashMap, HashSet};
 /// A compiled graph.
 pub(crate) struct Plan {
     pub steps: Vec<Step>,
-    /// Where every buffer lies.
+    /// The location of every buffer.
     pub locations: Vec<BufferLocation>,
     pub arena_bytes: usize,
     /// The most bytes of the arena that live at once.

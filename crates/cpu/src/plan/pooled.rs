@@ -1,8 +1,8 @@
-//! Convolutions whose results are only pooled.
+//! Fuses convolutions with the max pooling that is their only use.
 //!
-//! The image between a convolution and a maximum pooling is the largest value of many small networks, and nobody needs
-//! it: the convolution pools its rows while they are in the cache, and keeps one byte per window, the tap that was
-//! selected. The pooling's gradient follows from that byte; if it is only wanted for the gradient of the kernel, it is made
+//! The image between a convolution and a maximum pooling is the largest value of many small networks, and it is not needed
+//! in memory: the convolution pools its rows while they are in the cache, and keeps one byte per window, the tap that was
+//! selected. The pooling's gradient follows from that byte; if it is only used by the gradient of the kernel, it is computed
 //! row by row there.
 
 use super::StoredValues;
@@ -13,7 +13,7 @@ use octant_graph::op::ImageAxes;
 use octant_graph::{DType, Graph, Op, Reduction, Shape, Window};
 use std::collections::{HashMap, HashSet};
 
-/// Joins convolutions with the poolings after them, and the gradients of both.
+/// Fuses convolutions with the poolings after them, and the gradients of both.
 pub(crate) fn join(steps: Vec<Step>, graph: &Graph, values: &mut StoredValues) -> Vec<Step> {
     let handed_out: HashSet<BufferId> = graph.outputs().iter().map(|&output| values.buffer(output)).collect();
     let mut uses = Uses { readers: HashMap::new(), writers: HashMap::new(), handed_out };

@@ -1,4 +1,4 @@
-//! What happens to a graph before it is planned: what the planner need not know is expressed in other operations.
+//! Rewrites before planning: operations that the planner does not handle are expressed by others.
 
 use super::steps::AttentionCall;
 use octant_graph::{Binary, Graph, GraphBuilder, KernelHint, Node, Op, Reduction, ValueId, Window, passes};
@@ -13,8 +13,8 @@ pub(crate) fn prepare(graph: &Graph) -> Graph {
 
 /// * Negative padding becomes slices.
 /// * Reductions of a few long rows become sums of them.
-/// * Sums over what a pooling's gradient scatters become sums over what it is given.
-/// * What is added to whole channels before a maximum pooling is added after it: there it is less, and the largest element
+/// * Sums of a pooling's input gradient become sums of its output gradient.
+/// * A per-channel bias before a max pooling is added after it: that is less work, and the largest element
 ///   stays the largest.
 fn rewritten(graph: &Graph) -> Graph {
     let users = users(graph);
@@ -34,7 +34,7 @@ fn rewritten(graph: &Graph) -> Graph {
     builder.finish(outputs)
 }
 
-/// What a node becomes, where it becomes something else.
+/// The replacement of a node, if it has one.
 fn rewrite(
     graph: &Graph,
     users: &[Vec<usize>],

@@ -1,4 +1,4 @@
-//! The order of steps, and loops that become one because they walk over the same data.
+//! The order of steps, and the fusion of loops over the same data.
 
 use super::kernel::{BufferId, Loop, Operand, Store};
 use super::looping::{self, Goal, MustStore, StoredBuffers};
@@ -8,7 +8,7 @@ use super::{StoredValues, contract, fuse};
 use octant_graph::{Graph, Node, Op, ValueId};
 use std::collections::HashMap;
 
-/// How far back a loop looks for one to join.
+/// How many loops back a loop to fuse with is searched.
 const REACH: usize = 12;
 
 impl StoredBuffers for (&Graph, &StoredValues) {
@@ -21,7 +21,7 @@ fn whole(graph: &Graph, value: ValueId, buffer: BufferId) -> Operand {
     Operand { buffer, dtype: graph.shape(value).dtype(), offset: 0, strides: Vec::new() }
 }
 
-/// A step before loops are cut.
+/// A step before loops are divided into tasks.
 #[allow(clippy::large_enum_variant, reason = "a plan has a few thousand at most, and they are never copied")]
 enum Draft {
     Loop { goals: Vec<Goal>, body: Loop },
@@ -168,7 +168,7 @@ impl Schedule<'_> {
         self.drafts.push(Draft::Done(step));
     }
 
-    /// Adds a loop, or joins it to an earlier one.
+    /// Adds a loop, or fuses it into an earlier one.
     fn add(&mut self, goal: Goal) -> Result<(), MustStore> {
         let body = self.build(std::slice::from_ref(&goal))?;
         let target =
@@ -184,7 +184,7 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// Adds a loop that fills a part of a value and never joins another.
+    /// Adds a loop that fills a part of a value and is never fused.
     fn add_apart(&mut self, goal: Goal) -> Result<(), MustStore> {
         let body = self.build(std::slice::from_ref(&goal))?;
         let buffer = body.stores[0].to.buffer;
@@ -203,8 +203,8 @@ impl Schedule<'_> {
         Ok(body)
     }
 
-    /// Joins a loop to an earlier one over the same dimensions that reads the same data, if everything it needs was
-    /// there by then. Returns where.
+    /// Fuses a loop into an earlier one over the same dimensions that reads the same data, if everything it needs was
+    /// computed by then. Returns the index.
     fn join(&mut self, goal: &Goal, alone: &Loop) -> Option<usize> {
         let reads: Vec<BufferId> = Step::reads_of(alone);
         let needs = reads.iter().filter_map(|buffer| self.ready.get(buffer)).copied().max();
@@ -242,7 +242,7 @@ impl Schedule<'_> {
     }
 }
 
-/// Whether joining two loops saves memory traffic: they load a common operand, or one stores what the other loads.
+/// Whether fusing two loops saves memory traffic: they load a common operand, or one stores what the other loads.
 fn shares_data(first: &Loop, second: &Loop) -> bool {
     let stored: Vec<BufferId> = first.stores.iter().map(|store| store.to.buffer).collect();
     Step::reads_of(second).into_iter().any(|buffer| first.loads_from(buffer) || stored.contains(&buffer))

@@ -20,7 +20,7 @@ pub(crate) struct SteadyWeights {
     pub producer: Option<usize>,
 }
 
-/// All of them in a plan whose buffers are placed.
+/// All of them in a plan whose buffers have locations.
 pub(super) fn steady_weights(
     steps: &[Step],
     locations: &[BufferLocation],
@@ -82,7 +82,7 @@ impl Steady<'_> {
         }
     }
 
-    /// Remembers what a loop makes, if all it reads is steady. Memory that other steps write too is not.
+    /// Records the result of a loop, if all its inputs are steady. Memory that other steps write too is not.
     fn note(&mut self, at: usize, step: &Step) {
         let sources: Option<Vec<_>> = step.reads().into_iter().map(|buffer| self.inputs_of(buffer)).collect();
         let Some(sources) = sources else { return };

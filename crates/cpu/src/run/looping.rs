@@ -69,7 +69,7 @@ struct PreparedStore {
     narrow: Option<Run>,
     /// Moves rows that do not lie in order.
     rows: Option<MoveRows>,
-    /// Copies past the caches: for results so large that nobody finds them there.
+    /// Streaming stores past the caches: for results that are too large to be found in them later.
     stream: Option<Stream>,
     /// The register is the memory itself.
     in_place: bool,

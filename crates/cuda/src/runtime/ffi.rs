@@ -1,6 +1,6 @@
 //! XLA's interface for foreign functions (`xla/ffi/api/c_api.h`, version 0.x), as far as a handler needs it.
 //!
-//! XLA calls a handler with a frame that says at which stage it is, and holds the buffers and attributes of the call.
+//! XLA calls a handler with a frame that holds the stage, the buffers and the attributes of the call.
 //! Structs only ever grow at their ends, so the fields here are valid for every version.
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -103,7 +103,7 @@ pub struct FfiBuffer {
 impl FfiBuffer {
     /// The lengths of its axes.
     pub fn dims(&self) -> &[i64] {
-        // SAFETY: XLA says how many there are, and keeps them for as long as the call.
+        // SAFETY: XLA gives their number, and keeps them for the duration of the call.
         unsafe { slice(self.dims, self.rank) }
     }
 }

@@ -16,7 +16,7 @@ pub const WORDS: usize = 500;
 /// The lengths of the axes of operands or results.
 pub type Dims<'a> = &'a [i64];
 
-/// An encoded descriptor: what a call of a kernel says about itself.
+/// The encoded descriptor of a kernel call.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoded<'a> {
     pub integers: &'a [i64],
@@ -39,7 +39,7 @@ impl<'a> Encoded<'a> {
 pub trait GpuKernel {
     const NAME: &'static str;
     const SOURCE: Source;
-    /// What a call says about itself. The graph passes encode it.
+    /// The decoded descriptor of a call. The graph passes encode it.
     type Descriptor;
 
     fn decode(encoded: &Encoded) -> Result<Self::Descriptor, String>;

@@ -73,7 +73,7 @@ fn product(input: &Shape, kernel: &Shape, conv: &Convolution, output: &Shape) ->
     Some(Product { dot, permutation })
 }
 
-/// The product's axes in the order in which the convolution's output wants them; those without a meaning come last.
+/// The product's axes in the order of the convolution's output; those without a meaning come last.
 fn order(meanings: &[Option<Meaning>], conv: &Convolution, rank: usize) -> Vec<usize> {
     let wanted = (0..rank).map(|axis| match axis {
         axis if axis == conv.output.batch => Meaning::Batch,

@@ -1,7 +1,7 @@
 //! Gradients of max-pooling by comparing positions.
 //!
 //! XLA's GPU compiler writes all windows' indices to memory, axis by axis, and scatters. Where windows do not overlap, every
-//! element can instead ask whether it is the first max of its window. The pooling itself then returns that position, which is
+//! element can instead test whether it is the first max of its window. The pooling itself then returns that position, which is
 //! one byte per window.
 
 use octant_graph::{DType, Graph, HostTensor, KernelHint, Op, Reduction, Shape, Tensor, Trace, Window, passes};

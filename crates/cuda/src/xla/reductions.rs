@@ -1,5 +1,5 @@
-//! Reductions in two steps, where XLA's GPU compiler would start too few threads, or divide them in a way that our kernel for
-//! one thread block cannot go on from.
+//! Reductions in two steps, where XLA's GPU compiler would start too few threads, or divide them into parts that our kernel for
+//! one thread block cannot read.
 
 use octant_graph::{DType, Graph, Op, Reduction, Shape, Trace, passes};
 

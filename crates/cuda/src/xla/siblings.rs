@@ -1,4 +1,4 @@
-//! Reductions of one array that meet in a concatenation.
+//! Reductions of one array whose results are concatenated.
 //!
 //! XLA's GPU compiler reads the array once for all of them unless it fuses each into the concatenation instead. A barrier keeps
 //! it from that.
@@ -6,7 +6,7 @@
 use octant_graph::passes::{Replacement, replace_where_possible};
 use octant_graph::{Graph, NodeId, Op, Tensor, Trace, ValueId};
 
-/// Puts a barrier behind reductions of one array over the same axes whose results are concatenated.
+/// Puts an optimization barrier after reductions of one array over the same axes whose results are concatenated.
 pub fn hold_sibling_reductions(graph: &Graph) -> Graph {
     let mut groups: Vec<Vec<NodeId>> = Vec::new();
     for node in graph.nodes().iter().filter(|node| matches!(node.op, Op::Concatenate { .. })) {

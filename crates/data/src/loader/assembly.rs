@@ -7,7 +7,7 @@ use crate::{AnyImage, DataError, Position, Sample, Target};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
 use std::fmt;
 
-/// What every row of every batch looks like.
+/// The layout of every row of every batch.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RowLayout {
     image: Shape,

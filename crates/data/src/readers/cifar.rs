@@ -141,7 +141,7 @@ fn files_in_folder(folder: &Path) -> Result<Vec<(String, Bytes)>, DataError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_file() && is_wanted(&name) {
             let file = File::open(&path).map_err(|error| DataError::io(&path, error))?;
-            // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on nobody
+            // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on no process
             // shortening the files while they are read.
             let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| DataError::io(&path, error))?;
             files.push((name, Bytes::new(map)));

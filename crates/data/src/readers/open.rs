@@ -48,7 +48,7 @@ pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Res
     open_shards(path, &entries, split, options)
 }
 
-/// True for what says itself what it holds: packed files, tar shards and TFRecord files, or a folder of them.
+/// True for self-describing data: packed files, tar shards and TFRecord files, or a folder of them.
 pub fn holds_shards(path: impl AsRef<Path>) -> bool {
     let path = path.as_ref();
     let is_shard = |path: &PathBuf| {

@@ -62,7 +62,7 @@ impl WebDataset {
 
     fn add_shard(&mut self, path: &Path) -> Result<(), DataError> {
         let file = File::open(path).map_err(|error| DataError::io(path, error))?;
-        // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on nobody shortening
+        // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on no process shortening
         // the files while they are read.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| DataError::io(path, error))?;
         let bytes = Bytes::new(map);

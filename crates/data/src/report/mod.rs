@@ -1,4 +1,4 @@
-//! Looking at a data set as a whole: is it sound, what is in it, what does it look like.
+//! Reports about a data set: problems, statistics and contact sheets.
 
 mod sheet;
 mod stats;

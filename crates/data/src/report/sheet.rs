@@ -4,7 +4,7 @@ use crate::{DataError, Dataset, LabeledBox, Sample, Target};
 use octant_imaging::resize::{Method, Resizable, resize_with_pad};
 use octant_imaging::{Filter, Image, Semantics, font};
 
-/// What the sheet looks like.
+/// The layout of the sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SheetOptions {
     /// Rows of samples.

@@ -225,7 +225,7 @@ pub struct KernelHint {
 
 impl KernelHint {
     /// The max of a tensor over several axes and its row-major position within them, the first of equals and NaN before all.
-    /// The integers are the axes. StableHLO says this with one reduction of pairs.
+    /// The integers are the axes. In StableHLO this is one variadic reduce.
     pub const ARG_MAX: &'static str = "arg_max";
 
     /// A kernel described by integers, whose gradient is that of the body.

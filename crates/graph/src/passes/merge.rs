@@ -1,4 +1,4 @@
-//! Equal nodes become one, constants are computed, and nodes that nothing uses disappear.
+//! Common subexpression elimination, constant folding and dead code elimination.
 
 use crate::evaluate::evaluate;
 use crate::gradient::body::extract;
@@ -49,10 +49,10 @@ pub fn dead_code(graph: &Graph) -> Graph {
     extract(graph, graph.inputs(), graph.outputs())
 }
 
-/// Constants of more elements than this are not made: the program would grow more than the work shrinks.
+/// Constants of more elements than this are not folded: the program would grow more than the work shrinks.
 const MAX_ELEMENTS: usize = 1024;
 
-/// Computes small operations on constants now.
+/// Folds small operations on constants.
 pub fn fold_constants(graph: &Graph) -> Graph {
     super::rebuild(graph, |builder, node, operands| match fold(graph, builder, node, &operands) {
         Some(results) => results
@@ -84,7 +84,7 @@ fn fold(graph: &Graph, builder: &GraphBuilder, node: &Node, operands: &[ValueId]
     evaluate(&single.finish(outputs), &[]).ok()
 }
 
-/// Broadcasts of constants stay what they are, since backends read them without memory. What has a body may run long.
+/// Broadcasts of constants stay what they are, since backends read them without memory. Operations with bodies may run long.
 fn foldable(op: &Op) -> bool {
     let has_no_work = matches!(op, Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::Barrier);
     !has_no_work && !matches!(op, Op::Broadcast { .. } | Op::RandomBits { .. }) && op.bodies().is_empty()

@@ -1,4 +1,4 @@
-//! Algebraic simplification: rewrites that look at one node and what its operands are made by.
+//! Algebraic simplification: rewrites that match one node and the producers of its operands.
 
 mod arithmetic;
 mod movement;
@@ -34,7 +34,7 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// The value that makes a node with one result superfluous; it has the same shape.
+    /// The value that replaces a node with one result; it has the same shape.
     fn simplify(&mut self, op: &Op, operands: &[ValueId], shape: &Shape) -> Option<ValueId> {
         let simpler = match op {
             Op::Unary(unary) => self.unary(*unary, operands[0]),
@@ -71,7 +71,7 @@ impl Site<'_> {
         self.builder.shape(value)
     }
 
-    /// What makes a value, with its operands.
+    /// The operation that produces a value, with its operands.
     fn producer(&self, value: ValueId) -> (&Op, &[ValueId]) {
         let node = self.graph().producer(value);
         (&node.op, &node.inputs)
@@ -110,7 +110,7 @@ impl Site<'_> {
     }
 }
 
-/// The number that all elements of a value are equal to, where its making shows that at a glance.
+/// The number that all elements of a value are equal to, where its producer shows that.
 fn splat(graph: &Graph, value: ValueId) -> Option<f64> {
     let node = graph.producer(value);
     if let Op::Broadcast { .. } | Op::Reshape { .. } = node.op {

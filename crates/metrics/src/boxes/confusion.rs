@@ -12,7 +12,7 @@ pub struct BoxConfusion {
 }
 
 impl BoxConfusion {
-    /// Answers less sure than this are not looked at.
+    /// Predictions with a lower score are ignored.
     pub const SCORE: f64 = 0.25;
     /// Boxes that overlap more than this belong together.
     pub const OVERLAP: f64 = 0.45;
@@ -21,7 +21,7 @@ impl BoxConfusion {
         BoxConfusion { classes, counts: vec![0; (classes + 1) * (classes + 1)] }
     }
 
-    /// How often `answered` was said where `truth` was.
+    /// How often `answered` was predicted for objects of class `truth`.
     pub fn count(&self, answered: usize, truth: usize) -> u64 {
         self.counts[answered * (self.classes + 1) + truth]
     }

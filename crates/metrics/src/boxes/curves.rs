@@ -31,7 +31,7 @@ pub struct OperatingPoint {
     pub f1: f64,
 }
 
-/// Thresholds looked at.
+/// Number of score thresholds.
 const STEPS: usize = 1000;
 
 impl BoxScores {

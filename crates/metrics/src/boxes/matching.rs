@@ -5,7 +5,7 @@ use super::{FoundBox, TrueBox, by_score};
 /// The objects and answers of one class in one image, with all overlaps.
 pub(super) struct ImageClass<'a> {
     truth: Vec<&'a TrueBox>,
-    /// By descending score, at most as many as are ever looked at.
+    /// By descending score, up to the largest limit.
     found: Vec<&'a FoundBox>,
     /// Per answer, the overlap with every object.
     overlaps: Vec<Vec<f64>>,

@@ -84,7 +84,7 @@ impl TrueBox {
 pub struct FoundBox {
     /// The class it names.
     pub class: usize,
-    /// Where it says the object is.
+    /// The predicted box.
     pub rectangle: Rectangle,
     /// How sure it is.
     pub score: f64,

@@ -1,4 +1,4 @@
-//! Everything that an evaluation of boxes says, computed once.
+//! All results of a detection evaluation, computed once.
 
 use super::{BoxConfusion, BoxScores, CocoSummary, Curves, OperatingPoint, SizeRange};
 use crate::Metric;

@@ -18,12 +18,12 @@ pub struct Suppression {
 }
 
 impl Suppression {
-    /// As evaluations do it: nearly everything is looked at.
+    /// For evaluation: nearly all predictions are kept.
     pub fn evaluation() -> Suppression {
         Suppression { score: 0.001, overlap: 0.7, most: 300, several_classes: true, only: vec![] }
     }
 
-    /// As people want to see it.
+    /// For display.
     pub fn prediction() -> Suppression {
         Suppression { score: 0.25, several_classes: false, ..Suppression::evaluation() }
     }

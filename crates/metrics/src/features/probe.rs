@@ -93,7 +93,7 @@ fn standardization(train: &Labeled) -> (Vec<f32>, Vec<f32>) {
     }
     let mean: Vec<f64> = sums.iter().map(|sum| sum / count).collect();
     let deviation = squares.iter().zip(&mean).map(|(square, mean)| (square / count - mean * mean).max(0.0).sqrt());
-    // A feature that never changes says nothing.
+    // Constant features have no weight.
     let sharpness = deviation.map(|deviation| if deviation > 1e-9 { (1.0 / deviation) as f32 } else { 0.0 }).collect();
     (mean.iter().map(|&mean| mean as f32).collect(), sharpness)
 }

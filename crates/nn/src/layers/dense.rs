@@ -62,7 +62,7 @@ impl Dense {
     }
 }
 
-/// Every token looks at every other: queries, keys and values come from one joint projection.
+/// Self-attention: queries, keys and values come from one joint projection.
 #[derive(Debug, Clone, Copy)]
 pub struct SelfAttention {
     heads: usize,

@@ -15,7 +15,7 @@ pub(super) struct PjrtExecutable {
     flops: f64,
     compile_time: Duration,
     from_cache: bool,
-    /// Asked for when somebody wants to know: the compiler walks through the whole program for it.
+    /// Computed on demand, since the compiler traverses the whole program for it.
     cost: OnceLock<Cost>,
 }
 

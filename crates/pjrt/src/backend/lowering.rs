@@ -26,7 +26,7 @@ pub struct Lowered {
 #[derive(Debug, Clone, Copy)]
 pub struct LoweringTarget {
     precision: MatmulPrecision,
-    /// The facts of an NVIDIA GPU, whose compiler wants some things written differently.
+    /// The facts of an NVIDIA GPU, whose compiler needs some graph rewrites.
     gpu: Option<GpuFacts>,
     /// Arrays lie in tiles, as on TPUs, which narrow images would fill to a small part.
     tiled: bool,
@@ -88,7 +88,7 @@ impl LoweringTarget {
     }
 }
 
-/// Makes our kernels known to a plugin, or says why programs have to do without them.
+/// Registers our kernels with a plugin, or returns why they cannot be used.
 fn register_kernels(plugin: &Plugin) -> Result<(), String> {
     let calls = octant_cuda::custom_calls()?;
     calls.iter().try_for_each(|call| plugin.register(call)).map_err(|error| error.to_string())

@@ -210,7 +210,7 @@ fn lowering_for_boards(topology: &Topology, program: &Program) -> runtime::Resul
     Ok(lower(program, &LoweringTarget::of(TPU, topology.plugin()).0)?.text)
 }
 
-/// The runtime's form of what a compiler said, for executables here and for those of boards elsewhere.
+/// A compiler's analysis as the runtime's types, for local executables and for planned ones.
 impl From<CompiledMemory> for runtime::MemoryPlan {
     fn from(memory: CompiledMemory) -> runtime::MemoryPlan {
         runtime::MemoryPlan {

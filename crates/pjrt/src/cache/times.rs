@@ -41,7 +41,7 @@ impl ExecutableCache {
         same.or_else(|| newest(&|line| line.name == name).map(|line| Before::Alike(time(line))))
     }
 
-    /// Remembers how long the compiler took. That it cannot be written is nobody's loss.
+    /// Stores how long the compiler took. Write errors are ignored.
     pub fn note_time(&self, key: &Key, name: &str, time: Duration) {
         let path = self.folder.join(FILE);
         let before = fs::read_to_string(&path).unwrap_or_default();

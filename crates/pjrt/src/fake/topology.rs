@@ -28,7 +28,7 @@ unsafe extern "C" fn destroy(args: *mut PJRT_TopologyDescription_Destroy_Args) -
 }
 
 unsafe extern "C" fn of_client(args: *mut PJRT_Client_TopologyDescription_Args) -> *mut PJRT_Error {
-    // SAFETY: the arguments are valid for the call; nobody writes through the pointer.
+    // SAFETY: the arguments are valid for the call; the pointer is only read.
     unsafe { (*args).topology = (&raw const OF_CLIENT).cast_mut().cast() };
     null_mut()
 }

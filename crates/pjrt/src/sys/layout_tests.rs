@@ -135,7 +135,7 @@ fn a_shorter_table_of_an_older_plugin_ends_in_functions_that_do_not_exist() {
     older.PJRT_Compile = Some(compile);
     older.struct_size = offset_of!(PJRT_Api, PJRT_Executable_OutputElementTypes);
     // What lies behind the end of an older table is anything but a function.
-    // SAFETY: a non-null address is a valid function pointer as long as nobody calls it, and nobody does.
+    // SAFETY: a non-null address is a valid function pointer as long as it is not called, and it is not.
     older.PJRT_Client_Load = Some(unsafe {
         std::mem::transmute::<usize, unsafe extern "C" fn(*mut PJRT_Client_Load_Args) -> *mut PJRT_Error>(1)
     });

@@ -1,7 +1,7 @@
 //! The options of a phase.
 
 use super::trainable::{Trainable, is_under};
-use crate::options::{OptionError, OptionSpec, OptionValue, Options, defaults, join, nearest, one_of};
+use crate::options::{OptionError, OptionSpec, OptionTable, OptionValue, defaults, join, nearest, one_of};
 use octant_data::Mix;
 use octant_nn::{Optimizer, VariableSpec};
 use toml::{Table, Value};
@@ -132,7 +132,7 @@ crate::options! {
 }
 
 /// Keys that lie beside those of the phase. One that the optimizer does not have is an error.
-impl Options for Optimizer {
+impl OptionTable for Optimizer {
     fn specs() -> Vec<OptionSpec> {
         OptimizerKeys::specs()
     }
@@ -236,7 +236,7 @@ crate::options! {
     }
 }
 
-impl Options for Clip {
+impl OptionTable for Clip {
     fn specs() -> Vec<OptionSpec> {
         ClipKeys::specs()
     }

@@ -3,7 +3,7 @@
 //! are those of the authors' code.
 //!
 //! During warm-up only the finest head is trained and is the output. Afterwards the four heads, enlarged to the
-//! image's size, are merged by one more convolution, and the loss looks at all five maps.
+//! image's size, are merged by one more convolution, and the loss uses all five maps.
 
 use crate::{Model, ModelTask};
 use octant_graph::{Tensor, composites::Pool};

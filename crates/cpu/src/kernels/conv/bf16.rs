@@ -48,7 +48,7 @@ impl ForwardConv {
     /// [`ForwardConv::run`] for bf16 images and weights; `finished` is called with every part of the result once it is stored.
     ///
     /// # Panics
-    /// When a slice does not have the size that the description says.
+    /// When a slice does not have the size of the geometry.
     pub fn run_bf16(
         &self,
         machine: &Machine,
@@ -74,7 +74,7 @@ impl ForwardConv {
         self.run_widened(machine, x, w, &mut y, finished);
     }
 
-    /// Numbers of the packed weights that [`Convolution::run_packed_bf16`] wants; none where weights are read as they are.
+    /// Numbers of the packed weights that [`ForwardConv::run_packed_bf16`] takes; none where weights are not packed.
     pub fn packed_bf16_len(&self, machine: &Machine) -> Option<usize> {
         self.tiles(machine).map(TiledPlan::packed_len)
     }
@@ -82,7 +82,7 @@ impl ForwardConv {
     /// Packs weights to be used again and again.
     ///
     /// # Panics
-    /// When a slice does not have the size that the description says.
+    /// When a slice does not have the size of the geometry.
     pub fn pack_bf16(&self, machine: &Machine, w: Weights<'_, bf16>, packed: &mut [u16]) {
         w.check(&self.conv);
         assert_eq!(Some(packed.len()), self.packed_bf16_len(machine), "the packed weights must have their size");
@@ -91,10 +91,10 @@ impl ForwardConv {
         }
     }
 
-    /// [`Convolution::run_bf16`] with weights that were packed for the same machine.
+    /// [`ForwardConv::run_bf16`] with weights that were packed for the same machine.
     ///
     /// # Panics
-    /// When a slice does not have the size that the description says.
+    /// When a slice does not have the size of the geometry.
     pub fn run_packed_bf16(
         &self,
         machine: &Machine,
@@ -186,7 +186,7 @@ impl WeightsGradient {
     /// [`WeightsGradient::run`] for bf16 images; the gradient stays f32.
     ///
     /// # Panics
-    /// When a slice does not have the size that the description says.
+    /// When a slice does not have the size of the geometry.
     pub fn run_bf16(&self, machine: &Machine, x: &[bf16], dy: &[bf16], dw: Output<'_>) {
         assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
         assert_eq!(dy.len(), self.conv.output_len(), "the output gradient's size must match {:?}", self.conv);

@@ -62,7 +62,7 @@ impl ForwardConv {
     /// Computes `y = conv(x, w)`, then `epilogue` on each finished block of pixels.
     ///
     /// # Panics
-    /// When a slice does not have the size that the description says.
+    /// When a slice does not have the size of the geometry.
     pub fn run(&self, machine: &Machine, x: &[f32], w: Weights<'_>, y: &mut [f32], epilogue: Option<&Epilogue<'_>>) {
         self.check(x, &w, y);
         if y.is_empty() {

@@ -73,7 +73,7 @@ impl WeightsGradient {
     /// Computes `dw`, stored as (row, column, input within the group, output).
     ///
     /// # Panics
-    /// When a slice does not have the size that the description says.
+    /// When a slice does not have the size of the geometry.
     pub fn run(&self, machine: &Machine, x: &[f32], dy: &[f32], dw: &mut [f32]) {
         assert_eq!(dy.len(), self.conv.output_len(), "the output gradient's size must match {:?}", self.conv);
         self.run_with(machine, x, &Gradients::Stored(dy), dw);

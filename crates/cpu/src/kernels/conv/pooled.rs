@@ -2,7 +2,7 @@
 //!
 //! A few rows at a time are convolved into working memory that stays in the first-level cache and pooled from there. What
 //! the backward pass needs of them is one byte per window, the tap that was selected: from it the gradient of those few
-//! rows is rebuilt when the gradient of the weights wants it. `short` keeps even the rows in registers where windows are
+//! rows is rebuilt when the gradient of the weights needs it. `short` keeps even the rows in registers where windows are
 //! small.
 
 mod short;
@@ -69,7 +69,7 @@ impl<T: Stored> Target<'_, T> {
 }
 
 impl ForwardConv {
-    /// Whether [`Convolution::run_pooled`] can follow with this pooling.
+    /// Whether [`ForwardConv::run_pooled`] can follow with this pooling.
     pub fn can_pool(&self, pool: &Pool2d) -> bool {
         let conv = &self.conv;
         pool.is_tiling()
@@ -82,7 +82,7 @@ impl ForwardConv {
     /// maximum. `finished` is called with every part of `y`, and may change it.
     ///
     /// # Panics
-    /// When a slice does not have the size that the descriptions say, or the pooling cannot follow.
+    /// When a slice does not have the size of the geometries, or the pooling cannot follow.
     pub fn run_pooled(
         &self,
         machine: &Machine,
@@ -110,10 +110,10 @@ impl ForwardConv {
         });
     }
 
-    /// [`Convolution::run_pooled`] for bf16 images; the tap is selected among the f32 sums.
+    /// [`ForwardConv::run_pooled`] for bf16 images; the tap is selected among the f32 sums.
     ///
     /// # Panics
-    /// As [`Convolution::run_pooled`].
+    /// As [`ForwardConv::run_pooled`].
     pub fn run_pooled_bf16(
         &self,
         machine: &Machine,
@@ -197,7 +197,7 @@ impl WeightsGradient {
     /// its window selected.
     ///
     /// # Panics
-    /// When a slice does not have the size that the descriptions say, or the pooling did not follow the convolution.
+    /// When a slice does not have the size of the geometries, or the pooling did not follow the convolution.
     pub fn run_unpooled<T: Stored>(
         &self,
         machine: &Machine,

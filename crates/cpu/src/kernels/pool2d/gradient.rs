@@ -12,7 +12,7 @@ use std::ops::Range;
 /// StableHLO's select-and-scatter with `GE` and addition; padding is never selected.
 ///
 /// # Panics
-/// When a slice does not have the size that the description says.
+/// When a slice does not have the size of the geometry.
 pub fn max_pool2d_gradient<T: Stored>(machine: &Machine, pool: &Pool2d, initial: f32, x: &[T], dy: &[T], dx: &mut [T]) {
     assert_eq!(x.len(), pool.input_len(), "the input's size must match {pool:?}");
     if pool.is_tiling() {
@@ -24,7 +24,7 @@ pub fn max_pool2d_gradient<T: Stored>(machine: &Machine, pool: &Pool2d, initial:
 /// The gradient of a sum pooling: `dx[i] = Σ dy[o]` over the windows that cover `i`.
 ///
 /// # Panics
-/// When a slice does not have the size that the description says.
+/// When a slice does not have the size of the geometry.
 pub fn sum_pool2d_gradient<T: Stored>(machine: &Machine, pool: &Pool2d, dy: &[T], dx: &mut [T]) {
     run_gradient::<T, false>(machine, pool, 0.0, &[], dy, dx);
 }

@@ -89,7 +89,7 @@ pub(super) fn select_and_scatter<T: Stored>(
 /// The gradient of a maximum pooling from the tap that every window selected: `dx = dy` there and 0 elsewhere.
 ///
 /// # Panics
-/// When a slice does not have the size that the description says, or windows do not lie side by side.
+/// When a slice does not have the size of the geometry, or windows do not lie side by side.
 pub fn scatter_selected<T: Stored>(machine: &Machine, pool: &Pool2d, selected: &[u8], dy: &[T], dx: &mut [T]) {
     assert!(pool.is_tiling(), "selections are known for windows that lie side by side: {pool:?}");
     assert_eq!(selected.len(), pool.output_len(), "there must be a selection for every window of {pool:?}");

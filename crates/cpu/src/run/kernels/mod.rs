@@ -73,7 +73,7 @@ impl PreparedKernel {
         self.kept = Some(KeptWeights::new(inputs));
     }
 
-    /// Whether the weights of this run are there, so that nobody need make them.
+    /// Whether the packed weights of this run are kept, so that they need not be computed.
     pub fn has_weights(&self, memory: &Memory) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.are_there(memory))
     }

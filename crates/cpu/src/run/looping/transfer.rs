@@ -1,4 +1,4 @@
-//! Operands that do not lie in memory as a register wants them.
+//! Loads and stores of operands that are not contiguous.
 
 use super::super::instructions::{self, BytesToStream, Operands, RowSteps, RowsToMove};
 use super::block::{Block, BlockRange};

@@ -1,4 +1,4 @@
-//! Calls of convolution kernels in a graph: the operands in the order of the kernels, and the body that says what they mean.
+//! Calls of convolution kernels in a graph: the operands in the order of the kernels, and the plain body.
 
 use super::descriptor::Pointwise;
 use super::task::{Choice, ConvTask, Fused};

@@ -1,4 +1,4 @@
-//! What a call of a convolution kernel says about itself, and what the kernel reads of that.
+//! The descriptor of a convolution kernel's call, and the part of it that the kernel reads.
 
 /// A convolution, or the gradient of a convolution's kernel, with what is fused into it. All numbers are those of the
 /// convolution, also for the gradient of its kernel.

@@ -6,7 +6,7 @@
 //! against 382; 96→32 123 against 230; the gradient at 64→64, 64² 49 against 108, at 128→128, 32² 50 against 73, at 256→256,
 //! 16² 53 against 71. Products alone, without any memory, would reach 603 TFLOP/s; the gradients reach 125 to 250.
 //!
-//! `choose` says where they pay, `tile` how work is divided. What surrounds a convolution is fused into its call where it can
+//! `choose` decides where they are faster, `tile` how work is divided. What surrounds a convolution is fused into its call where it can
 //! be: `pairs`, `norm_relu`, `moments`, `cotangents`.
 
 mod affine;

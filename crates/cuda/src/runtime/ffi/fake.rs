@@ -30,7 +30,7 @@ fn api() -> Api {
     }
 }
 
-/// A buffer at an address that nobody reads.
+/// A buffer at an address that is never read.
 pub fn buffer(address: usize, dims: &[i64]) -> FfiBuffer {
     FfiBuffer {
         struct_size: size_of::<FfiBuffer>(),

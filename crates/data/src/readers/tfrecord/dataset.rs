@@ -91,7 +91,7 @@ fn contents(path: &Path) -> Result<Bytes, DataError> {
     if file.metadata().map_err(problem)?.len() == 0 {
         return Ok(Bytes::new(Vec::new()));
     }
-    // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on nobody shortening the
+    // SAFETY: the mapping is private and read-only; like every reader of data sets we rely on no process shortening the
     // files while they are read.
     Ok(Bytes::new(unsafe { memmap2::Mmap::map(&file) }.map_err(problem)?))
 }

@@ -7,7 +7,7 @@ use super::values::Build;
 use crate::{Graph, GraphBuilder, Node, Op, ValueId};
 use std::collections::{HashMap, HashSet};
 
-/// The same graph, computed on packed values where `packed` says so.
+/// The same graph, computed on packed values for the values in `packed`.
 pub(super) fn build(graph: &Graph, packed: &HashSet<(ValueId, Form)>) -> Result<Graph, String> {
     let (builder, made, path) = (GraphBuilder::new(), HashMap::new(), "".into());
     let mut build = Build { graph, builder, made, path };

@@ -1,4 +1,4 @@
-//! Values of the new graph, in every form in which somebody reads them.
+//! Values of the new graph, in every form that has uses.
 
 use super::{Form, SIDE};
 use crate::{Graph, GraphBuilder, HostTensor, Op, Shape, ValueId};

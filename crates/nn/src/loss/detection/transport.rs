@@ -29,7 +29,7 @@ const RADIUS: f64 = 1.5;
 const MOST: usize = 10;
 /// The cost of a cell that is a candidate of other objects only.
 const OUTSIDE: f64 = 1e6;
-/// The cost of a cell that is nobody's candidate.
+/// The cost of a cell that is no object's candidate.
 const NEVER: f64 = 1e12;
 
 /// The raw output `[n, cells, 4 + 1 + classes]` of one head, taken to pieces.

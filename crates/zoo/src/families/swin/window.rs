@@ -124,7 +124,7 @@ impl Windows {
     }
 }
 
-/// For every pair of pixels of a window, the row of the table that their distance looks at.
+/// For every pair of pixels of a window, the row of the bias table for their distance.
 pub(crate) fn relative_positions(window: usize) -> Vec<i32> {
     let along = |query: usize, key: usize| query + window - 1 - key;
     let pair = |query: usize, key: usize| {

@@ -84,7 +84,7 @@ impl<'a> Kernel for WeightsAndCotangents<'a> {
 
     #[inline(always)]
     unsafe fn run<V: Vector>(arguments: *mut Arguments<'a>) {
-        // SAFETY: the caller's promise; nobody else has the arguments.
+        // SAFETY: the caller's promise; the arguments are not shared.
         unsafe {
             let arguments = &mut *arguments;
             let square = arguments.square;

@@ -1,6 +1,6 @@
 //! The gradient of the weights from bf16 images, on AMX tiles.
 //!
-//! The reduced axis is the pixels, so the tiles want each input channel's pixels side by side: a block of the input is
+//! The reduced axis is the pixels, so the tiles need each input channel's pixels next to each other: a block of the input is
 //! transposed once. Windows then differ only by where they begin: a tap is a shift along that axis, if the rows of
 //! all images follow each other with the same width. Positions that are no output have a gradient of zero. With
 //! strides, the input falls into classes of rows and columns (even and odd, say), and within a class a tap is a

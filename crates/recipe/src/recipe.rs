@@ -40,6 +40,10 @@ options! {
         device: String = "auto".into(), flag();
         /// Devices that work on every batch together, or `all`; batches of any size are spread over them.
         cores: Cores = Cores::Count(1), within(1..), alias("num-cores"), value("N|all");
+        /// The MLflow server that `octant train` mirrors metrics to, such as `http://localhost:5000`.
+        mlflow: Option<String>, unset("none"), flag(), value("URL");
+        /// The W&B project that `octant train` writes offline files for, into the run directory; `wandb sync` uploads them.
+        wandb: Option<String>, unset("none"), flag(), value("PROJECT");
         /// Decoded samples are not kept, kept in memory, or written to a file once.
         cache: Cache = Cache::Off, flag();
         /// Megabytes of decoded samples that `cache = "ram"` keeps per split.

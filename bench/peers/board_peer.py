@@ -3,7 +3,8 @@
     python board_peer.py OCTANT WORK [--rounds 7] [--images GB]
 
 OCTANT is the binary, WORK an empty folder for the event files. Python needs tensorboard (with its data server) and grpcio;
-with --images also google-crc32c. The servers take turns, every round starts each of them once, and medians are printed.
+with --images also google-crc32c. The servers take turns, every round starts each of them once, and medians are printed, in seconds and in seconds of processor time,
+which depends less on what else the machine does.
 
 - `data server`: from the start of the process until gRPC answers with the last step of every run, for Octant and for
   RustBoard, which compares checksums of data only with --checksum.
@@ -77,13 +78,14 @@ class Process:
         self.process.kill()
         self.process.wait()
 
-    def since(self):
-        return time.perf_counter() - self.begun
-
-    def peak(self):
-        """The most memory that was resident, in MiB."""
+    def spent(self):
+        """Seconds since the start, seconds of processor time, and the most memory that was resident in MiB."""
+        seconds = time.perf_counter() - self.begun
         with open('/proc/%d/status' % self.process.pid) as status:
-            return int(re.search(r'VmHWM:\s+(\d+)', status.read()).group(1)) / 1024
+            peak = int(re.search(r'VmHWM:\s+(\d+)', status.read()).group(1)) / 1024
+        with open('/proc/%d/stat' % self.process.pid) as stat:
+            ticks = stat.read().rsplit(')', 1)[1].split()[11:13]
+        return seconds, sum(map(int, ticks)) / os.sysconf('SC_CLK_TCK'), peak
 
 
 def data_server(command, folder, runs, last):
@@ -100,7 +102,7 @@ def data_server(command, folder, runs, last):
                 answer = stub.ListScalars(request)
                 ends = [tag.metadata.max_step for run in answer.runs for tag in run.tags]
                 if len(ends) == runs and all(end >= last for end in ends):
-                    return process.since(), process.peak()
+                    return process.spent()
                 time.sleep(0.002)
 
 
@@ -113,13 +115,13 @@ def board(octant, folder, is_whole=True):
             if (listed['ready'] or not is_whole) and any(tag['name'] == 'loss' for tag in listed['tags']):
                 points = urllib.request.urlopen(url + 'api/points?' + urllib.parse.urlencode({'tag': 'loss', 'axis': 'step', 'width': 600})).read()
                 if len(points) > 64:
-                    first = process.since()
+                    first = process.spent()
                     break
             time.sleep(0.002)
         while not listed['ready']:
             time.sleep(0.05)
             listed = json.load(urllib.request.urlopen(url + 'api/runs'))
-        return first, process.since(), process.peak()
+        return first, process.spent()
 
 
 def tensorboard(binary, folder, run):
@@ -131,7 +133,7 @@ def tensorboard(binary, folder, run):
             while True:
                 try:
                     if len(json.load(urllib.request.urlopen(url))) > 900:
-                        return process.since()
+                        return process.spent()[:1]
                 except (OSError, ValueError):
                     pass
                 time.sleep(0.01)
@@ -156,9 +158,11 @@ def compared(name, rounds, ways):
         for way, measure in ways.items():
             times[way].append(measure())
     for way, found in times.items():
-        seconds = [value[0] if isinstance(value, tuple) else value for value in found]
-        memory = ', %.0f MiB at most' % max(value[-1] for value in found) if isinstance(found[0], tuple) else ''
-        print('%-28s %-26s median %.3f s, %.3f to %.3f%s' % (name, way, statistics.median(seconds), min(seconds), max(seconds), memory), flush=True)
+        seconds = [value[0] for value in found]
+        more = ''
+        if len(found[0]) > 1:
+            more = ', %.3f s of processor time, %.0f MiB at most' % (statistics.median(value[1] for value in found), max(value[2] for value in found))
+        print('%-28s %-26s median %.3f s, %.3f to %.3f%s' % (name, way, statistics.median(seconds), min(seconds), max(seconds), more), flush=True)
 
 
 def main():
@@ -173,8 +177,8 @@ def main():
         try:
             write_images(os.path.join(folder, 'run'), options.images)
             for _ in range(3):
-                first, whole, peak = board(options.octant, folder, is_whole=False)
-                print('%.1f GB with images: first chart after %.3f s, everything after %.1f s, %.0f MiB at most' % (options.images, first, whole, peak), flush=True)
+                first, whole = board(options.octant, folder, is_whole=False)
+                print('%.1f GB with images: first chart after %.3f s, everything after %.1f s, %.0f MiB at most' % (options.images, first[0], whole[0], whole[2]), flush=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return
@@ -183,7 +187,7 @@ def main():
         write_scalars(options.octant, folder, runs, steps)
         name = '1,000,000 scalars, %d run%s' % (runs, '' if runs == 1 else 's')
         compared(name, options.rounds, {
-            'octant board': lambda: board(options.octant, folder)[::2],
+            'octant board': lambda: board(options.octant, folder)[0],
             'octant data server': lambda: data_server([options.octant], folder, runs, steps - 1),
             'RustBoard --checksum': lambda: data_server([RUSTBOARD, '--checksum'], folder, runs, steps - 1),
             'RustBoard': lambda: data_server([RUSTBOARD], folder, runs, steps - 1),

@@ -301,7 +301,7 @@ fn tags_and_notes_are_written_where_the_board_allows_it() {
     assert_eq!(browser.eval("document.querySelectorAll('[aria-label^=\"Tags and notes\"]').length"), json!(0));
     check(&mut browser, &serving);
     // A page that is left does not miss its server.
-    browser.open("about:blank");
+    browser.call("Page.navigate", json!({ "url": "about:blank" }));
     drop(serving);
     let serving = start_editable(folder.path());
     browser.requests.clear();

@@ -1,7 +1,7 @@
 //! The targets that read data sets and images. What is read from files is written to a scratch folder first, which is
 //! in memory where there is `/dev/shm`.
 
-use octant_data::decode::{Channels, DecodeOptions, Limits, Orientation, decode};
+use octant_data::decode::{Channels, DecodeOptions, DecodeLimits, Orientation, decode};
 use octant_data::readers::tfrecord::{Example, RecordReader};
 use octant_data::readers::{Cifar, Split, TableDataset, WebDataset, open_irstd, read_idx};
 use octant_data::{Dataset, Packed};
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Small limits: the fuzzer watches memory, and real files are not the point here.
-const LIMITS: Limits = Limits { side: 4096, pixels: 1 << 20 };
+const LIMITS: DecodeLimits = DecodeLimits { side: 4096, pixels: 1 << 20 };
 
 pub(crate) fn scratch(name: &str) -> PathBuf {
     let memory = Path::new("/dev/shm");

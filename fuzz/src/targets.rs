@@ -2,7 +2,7 @@
 //! a panic, an endless loop, or memory out of proportion.
 
 use octant_archive::pickle::globals::{CONTAINERS, NUMPY, TORCH};
-use octant_archive::pickle::{self, Limits, Value};
+use octant_archive::pickle::{self, PickleLimits, PickleValue};
 use octant_archive::{Archive, numpy_array};
 use octant_tensor::{AlignedBytes, Bytes, read_npy_from};
 use std::path::Path;
@@ -16,7 +16,7 @@ fn aligned(data: &[u8]) -> Bytes {
 /// Any bytes as a pickle; every value of the result is looked at.
 pub fn pickle(data: &[u8]) {
     let globals = [CONTAINERS, NUMPY, TORCH].concat();
-    let limits = Limits { steps: 1 << 20, values: 1 << 18 };
+    let limits = PickleLimits { steps: 1 << 20, values: 1 << 18 };
     if let Ok((pickle, len)) = pickle::parse(&aligned(data), &globals, limits) {
         assert!(len <= data.len());
         pickle.values().for_each(look_at);
@@ -24,7 +24,7 @@ pub fn pickle(data: &[u8]) {
     }
 }
 
-fn look_at(value: Value) {
+fn look_at(value: PickleValue) {
     assert!(value.to_string().len() < 2_000);
     let _ = (value.as_bool(), value.as_int(), value.as_f64(), value.as_str(), value.get("state_dict"));
     let _ = (value.as_object().map(|object| object.args), value.as_persistent(), value.item(1));

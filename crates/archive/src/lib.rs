@@ -1,13 +1,13 @@
 //! Files of named tensors: safetensors and PyTorch's zip files (read and written), PyTorch's legacy files (read).
 //!
-//! Weights come from strangers, so every reader treats its file as hostile: nothing in a file is ever executed, every
-//! size is compared with the bytes that are really there before memory is asked for, and whatever is wrong ends in one
+//! Weights come from untrusted sources, so every reader treats its file as hostile: nothing in a file is ever executed, every
+//! size is compared with the bytes that are present before memory is allocated, and every error is one
 //! sentence. Files are memory-mapped and tensors share the mapped bytes wherever they lie in row-major order, so
-//! opening a file costs little more memory than the tensors that are looked at.
+//! opening a file costs little more memory than the tensors that are read.
 //!
 //! - [`Archive::open`] recognizes the format by content and returns names, tensors and metadata.
 //! - [`save_safetensors`] and [`save_torch`] write.
-//! - [`Matching`] compares an archive with what a model wants.
+//! - [`Matching`] compares an archive with the tensors that a model needs.
 //! - [`pickle`] is the safe pickle reader underneath, also for NumPy pickles such as CIFAR's batches (with
 //!   [`read_pickle`] and [`numpy_array`]).
 //!
@@ -48,13 +48,13 @@ pub use torch::save_torch;
 
 use error::Fault;
 use octant_tensor::{Bytes, HostTensor};
-use pickle::{Globals, Limits, Pickle};
+use pickle::{Globals, Pickle, PickleLimits};
 use source::Source;
 use std::path::Path;
 
 /// The kinds of files that hold an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ArchiveFormat {
     /// A JSON header and raw elements.
     Safetensors,
     /// What `torch.save` writes since PyTorch 1.6.
@@ -63,11 +63,11 @@ pub enum Format {
     TorchLegacy,
 }
 
-/// Named tensors in the order of their file, and what else the file says.
+/// Named tensors in the order of their file, and the file's metadata.
 #[derive(Debug, Clone)]
 pub struct Archive {
     /// The kind of file this came from.
-    pub format: Format,
+    pub format: ArchiveFormat,
     /// The tensors; names are unique.
     pub tensors: Vec<(String, HostTensor)>,
     /// Everything that is not a tensor, as short text: the metadata of a safetensors file, the epoch of a checkpoint.
@@ -75,14 +75,14 @@ pub struct Archive {
     /// The dictionary inside a checkpoint that the tensors were taken from, such as `state_dict`; empty when the file
     /// is the dictionary itself.
     pub found_under: String,
-    /// What every name began with and lost: `module.` of DataParallel, `_orig_mod.` of compiled models.
+    /// The common prefix that was removed from all names: `module.` of DataParallel, `_orig_mod.` of compiled models.
     pub stripped_prefix: String,
     /// The file that the tensors share.
     pub mapping: Mapping,
 }
 
 impl Archive {
-    /// Opens a file of tensors, whatever its ending: the content tells the format.
+    /// Opens a file of tensors, the format is detected from the content.
     pub fn open(path: &Path) -> Result<Archive, ArchiveError> {
         Source::map(path).and_then(Archive::read).map_err(|fault| fault.at("read", path))
     }
@@ -112,8 +112,8 @@ impl Archive {
         }
     }
 
-    /// Gives the memory of one of the tensors back to the system, for those who have copied it: a page of a mapped file
-    /// counts as memory of this process once it was looked at. Whoever looks again reads the file again.
+    /// Returns the pages of a tensor to the system, for callers that have copied it: a page of a mapped file
+    /// counts as memory of this process once it was read. Reading it again reads the file again.
     pub fn release(&self, tensor: &HostTensor) {
         self.mapping.release(tensor.bytes());
     }
@@ -124,7 +124,7 @@ impl Archive {
     }
 }
 
-/// Says what a file is that holds no tensors; people often save the error page instead of the weights.
+/// Describes a file without tensors: users often save the error page instead of the weights.
 fn looks_like(start: &[u8]) -> &'static str {
     match start {
         [b'<', ..] => "it is a web page and not a file of weights",
@@ -143,7 +143,7 @@ fn looks_like(start: &[u8]) -> &'static str {
 pub fn read_pickle(path: &Path, globals: &[Globals]) -> Result<Pickle, ArchiveError> {
     let read = || -> Result<Pickle, Fault> {
         let source = Source::map(path)?;
-        Ok(pickle::parse(source.bytes(), globals, Limits::default())?.0)
+        Ok(pickle::parse(source.bytes(), globals, PickleLimits::default())?.0)
     };
     read().map_err(|fault| fault.at("read", path))
 }

@@ -1,18 +1,18 @@
 //! NumPy arrays inside pickles: CIFAR's batches, scalars in checkpoints.
 
 use crate::error::Fault;
-use crate::pickle::{Object, Value};
+use crate::pickle::{Object, PickleValue};
 use crate::{ArchiveError, Bytes};
 use octant_tensor::{AlignedBytes, DType, HostTensor, Shape, swap_byte_order};
 use std::path::Path;
 
 /// The tensor that a pickled NumPy array or scalar stands for. It shares the pickle's bytes when they are in row-major
 /// order and aligned. `path` is for error messages only.
-pub fn numpy_array(value: Value, path: &Path) -> Result<HostTensor, ArchiveError> {
+pub fn numpy_array(value: PickleValue, path: &Path) -> Result<HostTensor, ArchiveError> {
     read(value).map_err(|fault| fault.at("read", path))
 }
 
-fn read(value: Value) -> Result<HostTensor, Fault> {
+fn read(value: PickleValue) -> Result<HostTensor, Fault> {
     let object = value.as_object().ok_or_else(|| Fault::Damaged(format!("{value} is not a NumPy array")))?;
     match object.name {
         "_reconstruct" => reconstructed(object),
@@ -26,7 +26,7 @@ fn read(value: Value) -> Result<HostTensor, Fault> {
 /// What NumPy stores of an array.
 struct Array<'a> {
     dims: Vec<usize>,
-    dtype: Value<'a>,
+    dtype: PickleValue<'a>,
     fortran_order: bool,
     elements: &'a Bytes,
 }
@@ -60,17 +60,17 @@ fn incomplete() -> Fault {
 }
 
 /// Python 2 stored bools as integers.
-fn truth(value: Value) -> Option<bool> {
+fn truth(value: PickleValue) -> Option<bool> {
     value.as_bool().or_else(|| value.as_int().map(|number| number != 0))
 }
 
-pub(crate) fn dims(value: Value) -> Result<Vec<usize>, Fault> {
+pub(crate) fn dims(value: PickleValue) -> Result<Vec<usize>, Fault> {
     const MOST_AXES: usize = 64;
     let items = value.items().ok_or_else(|| Fault::damaged("a shape is not a tuple"))?;
     if items.len() > MOST_AXES {
         return Err(Fault::Damaged(format!("a shape has {} axes; at most {MOST_AXES} make sense", items.len())));
     }
-    let dims: Option<Vec<usize>> = items.map(Value::as_usize).collect();
+    let dims: Option<Vec<usize>> = items.map(PickleValue::as_usize).collect();
     dims.ok_or_else(|| Fault::damaged("a shape has an axis that is not a length"))
 }
 
@@ -99,9 +99,9 @@ impl Array<'_> {
 }
 
 /// A dtype is `numpy.dtype('u1', …)` with the state (version, byte order, …).
-fn element_type(value: Value) -> Result<(DType, bool), Fault> {
+fn element_type(value: PickleValue) -> Result<(DType, bool), Fault> {
     let object = value.as_object().filter(|object| object.name == "dtype").ok_or_else(incomplete)?;
-    let code = object.args.item(0).and_then(Value::as_str).ok_or_else(incomplete)?;
+    let code = object.args.item(0).and_then(PickleValue::as_str).ok_or_else(incomplete)?;
     let dtype = match code {
         "b1" => DType::Bool,
         "i1" => DType::I8,
@@ -119,7 +119,7 @@ fn element_type(value: Value) -> Result<(DType, bool), Fault> {
             return Err(Fault::Damaged(format!("a NumPy array has elements of type {code:?}, which is not supported")));
         }
     };
-    let order = object.state.and_then(|state| state.item(1)).and_then(Value::as_str);
+    let order = object.state.and_then(|state| state.item(1)).and_then(PickleValue::as_str);
     let foreign = if cfg!(target_endian = "big") { "<" } else { ">" };
     Ok((dtype, order == Some(foreign)))
 }

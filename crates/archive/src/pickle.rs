@@ -8,7 +8,7 @@
 //!
 //! All values live in one flat arena and refer to each other by index. Sharing and cycles therefore cost nothing, and
 //! neither reading nor dropping ever recurses, however deep the structure. Every instruction adds a bounded amount, so
-//! memory stays proportional to the input, with [`Limits`] on top.
+//! memory stays proportional to the input, with [`PickleLimits`] on top.
 //!
 //! Start reading at [`parse`], then `machine.rs` (what every instruction does) and `value.rs` (how results are read).
 
@@ -18,23 +18,23 @@ mod machine;
 mod value;
 
 pub use globals::Globals;
-pub use value::{Object, Pickle, Value};
+pub use value::{Object, Pickle, PickleValue};
 
 use octant_tensor::Bytes;
 
 /// How much a pickle may ask for, whatever its size.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct PickleLimits {
     /// Instructions executed.
     pub steps: usize,
     /// Values created; each takes some 40 to 80 bytes.
     pub values: usize,
 }
 
-impl Default for Limits {
+impl Default for PickleLimits {
     /// Ten times what large checkpoints and the pickled data sets need.
-    fn default() -> Limits {
-        Limits { steps: 16_000_000, values: 4_000_000 }
+    fn default() -> PickleLimits {
+        PickleLimits { steps: 16_000_000, values: 4_000_000 }
     }
 }
 
@@ -71,12 +71,16 @@ pub enum PickleError {
 }
 
 /// Reads the pickle at the start of `input` and says how many bytes it took. Only the names in `globals` are accepted.
-pub fn parse(input: &Bytes, globals: &[Globals], limits: Limits) -> Result<(Pickle, usize), PickleError> {
+pub fn parse(input: &Bytes, globals: &[Globals], limits: PickleLimits) -> Result<(Pickle, usize), PickleError> {
     machine::Machine::new(input, globals, false, limits).run()
 }
 
 /// As [`parse`], but a name that is not in `globals` becomes the label [`globals::FOREIGN`]: a whole network that was
 /// pickled with its classes can be searched for tensors. Still nothing is called or looked up.
-pub fn parse_with_foreign(input: &Bytes, globals: &[Globals], limits: Limits) -> Result<(Pickle, usize), PickleError> {
+pub fn parse_with_foreign(
+    input: &Bytes,
+    globals: &[Globals],
+    limits: PickleLimits,
+) -> Result<(Pickle, usize), PickleError> {
     machine::Machine::new(input, globals, true, limits).run()
 }

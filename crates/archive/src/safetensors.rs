@@ -11,7 +11,7 @@ pub use write::save_safetensors;
 
 use crate::error::Fault;
 use crate::source::Source;
-use crate::{Archive, Format};
+use crate::{Archive, ArchiveFormat};
 use header::{Entry, Header};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape, swap_byte_order};
 
@@ -43,7 +43,7 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
     }
     let (found_under, stripped_prefix, mapping) = Default::default();
     let metadata = header.metadata;
-    Ok(Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping })
+    Ok(Archive { format: ArchiveFormat::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping })
 }
 
 /// The tensors must fill the rest of the file exactly: no byte twice, none unused. A file that hides other data between

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use octant_archive::pickle::globals::{CONTAINERS, NUMPY};
-use octant_archive::{Archive, ArchiveError, Format, numpy_array, read_pickle};
+use octant_archive::{Archive, ArchiveError, ArchiveFormat, numpy_array, read_pickle};
 use octant_tensor::{DType, HostTensor};
 use std::path::{Path, PathBuf};
 
@@ -72,11 +72,11 @@ const TYPES: [(&str, DType); 13] = [
 #[test]
 fn every_element_type_in_every_container() {
     let files = [
-        ("types.pt", Format::TorchZip, 10),
-        ("types.legacy.pt", Format::TorchLegacy, 10),
-        ("protocol5.pt", Format::TorchZip, 10),
-        ("new_types.pt", Format::TorchZip, 13),
-        ("types.safetensors", Format::Safetensors, 13),
+        ("types.pt", ArchiveFormat::TorchZip, 10),
+        ("types.legacy.pt", ArchiveFormat::TorchLegacy, 10),
+        ("protocol5.pt", ArchiveFormat::TorchZip, 10),
+        ("new_types.pt", ArchiveFormat::TorchZip, 13),
+        ("types.safetensors", ArchiveFormat::Safetensors, 13),
     ];
     for (file, format, count) in files {
         let archive = open(file);
@@ -86,7 +86,7 @@ fn every_element_type_in_every_container() {
             assert_eq!(tensor.dtype(), *dtype);
             assert_pattern(name, tensor, &[3, 5]);
         }
-        if format != Format::Safetensors {
+        if format != ArchiveFormat::Safetensors {
             assert_eq!(names(&archive), TYPES[..count].iter().map(|(name, _)| *name).collect::<Vec<_>>());
         }
     }
@@ -248,7 +248,7 @@ fn whole_modules_are_searched_for_tensors() {
 #[test]
 fn a_trainers_file_gives_its_average_and_its_license() {
     let archive = open("trainer.pt");
-    assert_eq!((archive.found_under.as_str(), archive.format), ("ema", Format::TorchZip));
+    assert_eq!((archive.found_under.as_str(), archive.format), ("ema", ArchiveFormat::TorchZip));
     assert_eq!(archive.tensors.len(), 6);
     let (name, weight) = &archive.tensors[0];
     assert_eq!((name.as_str(), weight.dtype()), ("body.0.weight", DType::F16));

@@ -1,12 +1,12 @@
 //! The report on how a file fits a model.
 
-use octant_archive::{Archive, ArchiveError, Fit, Format, Matching};
+use octant_archive::{Archive, ArchiveError, ArchiveFormat, Fit, Matching};
 use octant_tensor::{DType, HostTensor, Shape};
 
 fn archive(tensors: &[(&str, &[usize])]) -> Archive {
     let tensor = |dims: &[usize]| HostTensor::zeros(Shape::new(DType::F16, dims));
     Archive {
-        format: Format::Safetensors,
+        format: ArchiveFormat::Safetensors,
         tensors: tensors.iter().map(|(name, dims)| (name.to_string(), tensor(dims))).collect(),
         metadata: vec![],
         found_under: String::new(),

@@ -34,7 +34,7 @@ fn assert_modest(path: &Path) {
 }
 
 /// Memory that a process has used and freed hides what it uses next, so every file is measured in a fresh one: this
-/// test again, told which file by the environment.
+/// test again, with the file's name in the environment.
 fn assert_modest_in_fresh_process(path: &Path) {
     let mut fresh = Command::new(std::env::current_exe().unwrap());
     let status = fresh.args(["--exact", TEST, "--nocapture"]).env(FILE, path).status().unwrap();

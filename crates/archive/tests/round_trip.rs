@@ -1,7 +1,7 @@
 //! What is written is read back, by the same names, in the same order, with the same bits.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_archive::{Archive, Format, save_safetensors, save_torch};
+use octant_archive::{Archive, ArchiveFormat, save_safetensors, save_torch};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
 use proptest::prelude::*;
 use std::path::Path;
@@ -34,7 +34,7 @@ proptest! {
         let (tensors, metadata): (Vec<_>, Vec<_>) = (tensors.into_iter().rev().collect(), metadata.into_iter().collect());
         save(&path, &tensors, &metadata);
         let archive = Archive::open(&path).unwrap();
-        prop_assert_eq!(archive.format, Format::Safetensors);
+        prop_assert_eq!(archive.format, ArchiveFormat::Safetensors);
         prop_assert_eq!(archive.tensors, tensors);
         prop_assert_eq!(archive.metadata, metadata);
     }
@@ -49,7 +49,7 @@ proptest! {
         let tensors: Vec<_> = tensors.into_iter().rev().map(|(name, tensor)| (format!("layer.{name}"), tensor)).collect();
         save_torch(&path, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))).unwrap();
         let archive = Archive::open(&path).unwrap();
-        prop_assert_eq!(archive.format, Format::TorchZip);
+        prop_assert_eq!(archive.format, ArchiveFormat::TorchZip);
         prop_assert_eq!(archive.tensors, tensors);
     }
 }

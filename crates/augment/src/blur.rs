@@ -1,6 +1,6 @@
 //! Gaussian blur: shifted copies of the image, weighted and added up.
 
-use crate::levels::{Rounding, are_levels, round, to_float};
+use crate::{Rounding, are_levels, round, to_float};
 use octant_graph::{DType, Tensor};
 use octant_imaging::blur::{GaussianBlur, Passes, passes};
 use octant_imaging::geometry::Border;
@@ -41,7 +41,7 @@ fn convolve(values: &Tensor, axis: usize, kernel: &[f64], border: Border<f32>) -
     taps.reduce(|sum, part| sum + part).map_or_else(|| values.clone(), |sum| sum.convert(values.dtype()))
 }
 
-/// The images with a border on both sides of one axis.
+/// The images, padded on both sides of one axis.
 fn extend(values: &Tensor, axis: usize, reach: usize, border: Border<f32>) -> Tensor {
     let mut extended = values.clone();
     let mut left = reach;
@@ -50,7 +50,7 @@ fn extend(values: &Tensor, axis: usize, reach: usize, border: Border<f32>) -> Te
         let first = extended.slice_axis(axis, 0, 1);
         let last = extended.slice_axis(axis, length - 1, length);
         let step = match border {
-            // Mirroring about an edge that lies a whole image away is the same as going on mirroring.
+            // Reflecting at the far edge continues the reflection at the near one.
             Border::Reflect if values.dim(axis as isize) > 1 => left.min(values.dim(axis as isize) - 1),
             _ => left,
         };

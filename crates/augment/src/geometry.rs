@@ -3,7 +3,7 @@
 use octant_graph::{DType, Gather, Shape, Tensor};
 use octant_imaging::geometry::PixelWindow;
 
-/// The same part of every image. Parts beyond the border are cut off; at least one pixel is returned.
+/// The same part of every image. Crops are clipped to the image; at least one pixel is returned.
 pub fn crop(images: &Tensor, window: PixelWindow) -> Tensor {
     let [rows, columns] = [images.dim(1), images.dim(2)];
     let (top, left) = (window.top.min(rows - 1), window.left.min(columns - 1));
@@ -11,8 +11,8 @@ pub fn crop(images: &Tensor, window: PixelWindow) -> Tensor {
     images.slice_axis(1, top, top + height).slice_axis(2, left, left + width)
 }
 
-/// A part of `height` × `width` of every image, each at its own place: `positions` holds (top, left) as integers,
-/// `[n, 2]`. Places are moved inwards until the part lies inside.
+/// A crop of `height` × `width` of every image, each at its own position: `positions` holds (top, left) as integers,
+/// `[n, 2]`. Positions are clamped so that the crop lies inside.
 pub fn crop_each(images: &Tensor, positions: &Tensor, height: usize, width: usize) -> Tensor {
     let [count, channels] = [images.dim(0), images.dim(3)];
     let number = images.trace().iota(Shape::new(DType::I32, [count, 1]), 0);

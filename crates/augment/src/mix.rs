@@ -1,8 +1,8 @@
 //! Values of images: normalization; two images into one, where mixup blends and cutmix pastes.
 
 use crate::geometry::inside;
-use crate::levels::{Rounding, are_levels, round, to_float};
 use crate::resize::table;
+use crate::{Rounding, are_levels, round, to_float};
 use octant_graph::{DType, Tensor};
 use octant_imaging::Normalization;
 

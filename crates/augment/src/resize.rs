@@ -1,6 +1,6 @@
-//! Resizing as two products with the filter weights, or as two gathers when pixels are only picked.
+//! Resizing as two products with the filter weights, or as two gathers for nearest-neighbor filters.
 
-use crate::levels::{Rounding, are_levels, round, to_float};
+use crate::{Rounding, are_levels, round, to_float};
 use octant_graph::{DType, DotGeneral, Gather, HostTensor, Shape, Tensor};
 use octant_imaging::filters::{self, Rows};
 use octant_imaging::resize::Method;
@@ -24,7 +24,7 @@ pub fn resize(images: &Tensor, height: usize, width: usize, method: Method) -> R
         return Ok(pick(&pick(images, 1, &vertical), 2, &horizontal));
     }
     let dtype = images.dtype();
-    // Pillow stores bytes between the passes; everybody else keeps what has been computed.
+    // Pillow rounds to bytes between the passes; the other libraries do not.
     let between_rounds = are_levels(images) && semantics == Semantics::Pil;
     let between = |values: Tensor| match between_rounds {
         true => round(&values, Rounding::HalfUp, dtype),
@@ -64,7 +64,7 @@ pub(crate) fn multiply(values: &Tensor, axis: usize, rows: &Rows) -> Tensor {
     let weights = HostTensor::new([rows.output(), rows.input()], &rows.to_matrix()).expect("a row for every output");
     let weights = values.trace().constant(weights).convert(values.dtype());
     let dims = values.dims().to_vec();
-    // The matrix stands on the left, so that what lies behind the axis stays in place: rows of pixels for the vertical
+    // The matrix is the left operand, so that the axes behind stay in place: rows of pixels for the vertical
     // pass, pixels for the horizontal one.
     let behind: usize = dims[axis + 1..].iter().product();
     let before: usize = dims[..axis].iter().product();
@@ -103,6 +103,6 @@ fn pick(values: &Tensor, axis: usize, rows: &Rows) -> Tensor {
 
 /// Small tables as constants of a trace.
 pub(crate) fn table(like: &Tensor, dims: &[usize], values: &[f64], dtype: DType) -> Tensor {
-    let tensor = HostTensor::from_f64s(Shape::new(dtype, dims), values).expect("one value per place");
+    let tensor = HostTensor::from_f64s(Shape::new(dtype, dims), values).expect("one value per element");
     like.trace().constant(tensor)
 }

@@ -1,10 +1,12 @@
 //! The `bench` command: steps of a model, single operations, and both beside a peer, on data in memory.
 
+mod batch;
 mod ops;
 mod peaks;
 mod peers;
 mod statistics;
 mod step;
+mod subject;
 
 use crate::Ending;
 use crate::flags::{RecipeFlags, Selection};
@@ -13,26 +15,27 @@ use anyhow::{Result, bail};
 use octant_recipe::flags::FlaggedKey;
 use std::path::PathBuf;
 use std::time::Instant;
+use subject::Subject;
 
 /// Measure the speed of training steps, predictions or single operations
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant bench resnet50 --batch-size 16\n  octant bench resnet50 --mode infer --precision \
-                        bf16\n  octant bench --ops convolution\n  octant bench mshnet --batch-size 4 --peer pytorch\n\nA \
+                        bf16\n  octant bench --ops convolution\n  octant bench mshnet --batch-size 4 --peer pytorch\n  octant bench pix2pix --batch-size 2\n\nA \
                         share of the peak compares with the fastest matrix product that the same device reached in the \
                         same run. Machines are noisy: trust ratios of an interleaved run (--peer), not two figures of \
                         two days."
 )]
 pub(crate) struct Arguments {
-    /// The model; `octant models` lists them. With --ops: only operations whose name contains this
+    /// A model (`octant models` lists them) or a recipe. With --ops: only operations whose name contains this
     model: Option<String>,
     /// Measure single convolutions, matrix products, norms and poolings instead of a model
     #[arg(long)]
     ops: bool,
-    /// Images per step
-    #[arg(long, default_value_t = 32)]
-    batch_size: usize,
-    /// Height and width of the images; the model's own size if not given
+    /// Images per step; 32, or what the recipe says, if not given
+    #[arg(long)]
+    batch_size: Option<usize>,
+    /// Height and width of the images; the recipe's or the model's own size if not given
     #[arg(long)]
     size: Option<usize>,
     /// What is measured: train or infer
@@ -92,14 +95,16 @@ impl Selection for StepKeys {
 }
 
 pub(crate) fn run(arguments: Arguments, started: Instant) -> Result<Ending> {
-    if arguments.batch_size == 0 || arguments.steps == 0 || arguments.size == Some(0) || arguments.rounds == 0 {
+    if arguments.batch_size == Some(0) || arguments.steps == 0 || arguments.size == Some(0) || arguments.rounds == 0 {
         bail!("--batch-size, --size, --steps and --rounds must be at least 1");
     }
     match (&arguments.model, &arguments.peer) {
         _ if arguments.ops => ops::run(&arguments)?,
-        (None, _) => bail!("name a model (`octant models` lists them), or measure single operations with --ops"),
-        (Some(model), Some(peer)) => peers::run(octant_zoo::find(model)?, peer, &arguments)?,
-        (Some(model), None) => step::run(octant_zoo::find(model)?, &arguments, started)?,
+        (None, _) => {
+            bail!("name a model (`octant models` lists them) or a recipe, or measure single operations with --ops")
+        }
+        (Some(name), Some(peer)) => peers::run(&Subject::named(name, &arguments)?, peer, &arguments)?,
+        (Some(name), None) => step::run(&Subject::named(name, &arguments)?, &arguments, started)?,
     }
     Ok(Ending::Done)
 }

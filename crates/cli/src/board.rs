@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let serving = start(&folders, arguments.host, arguments.port, &arguments.name, arguments.edit)?;
     line(format_args!("{}", serving.url()));
     if serving.needs_token() {
-        line("Others can reach this address: the token in it is needed, and what is sent can be read on the way.");
+        line("Others can reach this address: the token in it is needed, and the connection is not encrypted.");
     }
     line(match arguments.edit {
         true => "Ctrl-C ends the board; notes and tags can be changed, all else is only read.",

@@ -4,7 +4,7 @@ use octant_data::LabeledBox;
 use octant_imaging::{Image, font};
 use octant_metrics::boxes::FoundBox;
 
-/// Colors that are easily told apart, by class.
+/// Distinct colors, by class.
 const COLORS: [[u8; 3]; 8] = [
     [230, 60, 50],
     [60, 120, 240],

@@ -1,4 +1,4 @@
-//! Waiting for a compiler: what it is at, how long so far, how long last time; and a way out.
+//! Waiting for a compiler: what it compiles, for how long so far and last time; and how to cancel.
 //!
 //! A plugin's compiler cannot be interrupted, and it may take minutes. Whoever says stop meanwhile is not made to wait:
 //! nothing is being trained, so the process ends at once.
@@ -39,7 +39,7 @@ pub(crate) fn signal() -> i32 {
     }
 }
 
-/// The compilation under way.
+/// The current compilation.
 struct Job {
     program: String,
     begun: Instant,
@@ -82,7 +82,7 @@ fn describe(before: Before) -> String {
 /// Until the compilation is over: draws how long it has taken, and ends the process when somebody says stop.
 fn watch(job: &Mutex<Option<Job>>) {
     const GLANCE: Duration = Duration::from_millis(100);
-    // On a terminal a line is drawn over; a log gets one now and then.
+    // On a terminal the line is overwritten; a log gets one now and then.
     let is_terminal = std::io::stderr().is_terminal();
     let interval = Duration::from_secs(if is_terminal { 1 } else { 60 });
     let mut due = interval;

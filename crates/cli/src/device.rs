@@ -8,8 +8,8 @@ use octant_pjrt::cache::ExecutableCache;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, surroundings};
 use octant_runtime::{Backend, Mesh};
-use octant_stablehlo::Precision;
-use octant_train::options::Setting;
+use octant_stablehlo::MatmulPrecision;
+use octant_train::options::OptionValue;
 use std::path::Path;
 
 /// The plugins that can serve a device of that name, best first.
@@ -22,15 +22,15 @@ pub(crate) fn kinds(name: &str) -> &'static [PluginKind] {
 
 /// The backend of that name; `auto` takes a TPU, then a GPU, then the processor, and says which and why.
 pub(crate) fn open(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend>> {
-    open_with(name, threads, Precision::Fast)
+    open_with(name, threads, MatmulPrecision::Fast)
 }
 
-/// The backend of that name, with products as exact as their operands: f32 is not cut to fewer bits on the way.
+/// The backend of that name, with products as exact as their operands: f32 is not rounded to fewer bits.
 pub(crate) fn open_exact(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend>> {
-    open_with(name, threads, Precision::Highest)
+    open_with(name, threads, MatmulPrecision::Highest)
 }
 
-fn open_with(name: &str, threads: Option<usize>, precision: Precision) -> Result<Box<dyn Backend>> {
+fn open_with(name: &str, threads: Option<usize>, precision: MatmulPrecision) -> Result<Box<dyn Backend>> {
     match name {
         "cpu" => cpu(threads),
         "tpu" | "cuda" | "gpu" => {
@@ -61,7 +61,7 @@ fn cpu(threads: Option<usize>) -> Result<Box<dyn Backend>> {
 }
 
 /// Accelerators are only looked for where their device files are: loading a plugin in vain takes seconds.
-fn automatic(threads: Option<usize>, precision: Precision) -> Result<Box<dyn Backend>> {
+fn automatic(threads: Option<usize>, precision: MatmulPrecision) -> Result<Box<dyn Backend>> {
     for (name, kind) in [("tpu", PluginKind::Tpu), ("cuda", PluginKind::Cuda13)] {
         if surroundings::what_is_missing(kind).is_some() {
             continue;
@@ -78,7 +78,7 @@ fn automatic(threads: Option<usize>, precision: Precision) -> Result<Box<dyn Bac
 }
 
 /// A plugin's devices, with compiled programs kept on disk.
-fn plugin(path: &Path, precision: Precision) -> Result<Box<dyn Backend>> {
+fn plugin(path: &Path, precision: MatmulPrecision) -> Result<Box<dyn Backend>> {
     let plugin = Plugin::load(path)?;
     let client = Client::new(&plugin, &NamedValues::default())?;
     let cache = ExecutableCache::new(discover::cache_folder().join("executables"));
@@ -87,7 +87,7 @@ fn plugin(path: &Path, precision: Precision) -> Result<Box<dyn Backend>> {
 
 /// The precision of that name.
 pub(crate) fn precision(name: &str) -> Result<octant_nn::Precision> {
-    Ok(Setting::read(&toml::Value::String(name.into()), "precision")?)
+    Ok(OptionValue::read(&toml::Value::String(name.into()), "precision")?)
 }
 
 /// The devices that work together.

@@ -1,4 +1,4 @@
-//! The `devices` command: what is here, who holds it, and what to do about what is wrong.
+//! The `devices` command: the local devices, the processes that hold them, and how to solve problems.
 
 use crate::output::{Json, bytes};
 use crate::{Ending, device};
@@ -76,7 +76,7 @@ fn cannot_be_used(name: &str, reason: &str, as_json: bool) {
     }
 }
 
-/// A process that holds a device, and how it lets go.
+/// A process that holds a device, and how to end it.
 fn held(Holder { pid, command, files }: &Holder, as_json: bool) {
     match as_json {
         true => Json::line(json!({ "event": "holder", "pid": pid, "command": command, "files": files })),
@@ -89,7 +89,7 @@ fn held(Holder { pid, command, files }: &Holder, as_json: bool) {
 }
 
 fn report(name: &str, backend: &dyn Backend, as_json: bool) {
-    // A device that does not tell is still a device.
+    // Devices without memory statistics are listed too.
     let memory = backend.memory().unwrap_or_default();
     for (position, device) in backend.devices().iter().enumerate() {
         let memory = memory.get(position).copied().unwrap_or_default();

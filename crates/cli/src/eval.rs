@@ -16,7 +16,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Judge a run or a file of weights on data
+/// Evaluate a run or a file of weights on a data set
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant eval runs/fashion-mnist-1\n  octant eval runs/mshnet-irstd-1 --data OTHER --plots \

@@ -1,25 +1,28 @@
-//! The `features` command: what a network sees in images, as numbers in a file, and how well they tell classes apart.
+//! The `features` command: writes image features to a file, or measures how well they separate classes.
 
 mod extract;
-mod files;
 
 use crate::output::{Json, line};
 use crate::recipes::Recipe;
 use crate::{Ending, device, judged, plan, prepare, weights};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use extract::Extractor;
-use octant_archive::{Archive, Fit};
+use octant_archive::{Archive, Fit, save_safetensors};
+use octant_data::Dataset;
+use octant_data::decode::{Channels, DecodeOptions};
+use octant_data::readers::{TableDataset, images_below};
 use octant_metrics::features::{
     LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance, nearest_neighbors,
 };
-use octant_tensor::HostTensor;
+use octant_tensor::{HostTensor, write_npy};
 use octant_train::step::StepOptions;
 use octant_zoo::identity::identify;
-use octant_zoo::{Entry, Model};
+use octant_zoo::{Model, ModelEntry};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Write what a network sees in images as numbers, or judge how well they tell classes apart
+/// Write a network's image features, or measure how well they separate classes
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant features vit_small_patch14_dinov2 PHOTOS --weights pretrained --output photos.npy\n  \
@@ -44,7 +47,7 @@ pub(crate) struct Arguments {
     /// Judge by a vote of this many nearest neighbors among the training images
     #[arg(long, value_name = "K")]
     knn: Option<usize>,
-    /// Judge by a linear layer that learns from the training images' features
+    /// Measure with a linear layer that is trained on the training images' features
     #[arg(long)]
     probe: bool,
     /// Compare with the images of this folder: the Fréchet distance (FID with Inception's features) and the kernel
@@ -76,7 +79,7 @@ pub(crate) struct Arguments {
 
 /// A network with its weights, and the recipe that prepares images for it.
 struct Asked {
-    entry: &'static Entry,
+    entry: &'static ModelEntry,
     model: Box<dyn Model>,
     values: Vec<HostTensor>,
     recipe: Recipe,
@@ -158,9 +161,9 @@ fn with_precision(recipe: Recipe, arguments: &Arguments) -> Result<Recipe> {
 }
 
 fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<()> {
-    let (dataset, paths) = files::images(&arguments.data, extractor.asked.entry)?;
+    let (dataset, paths) = images_of(&arguments.data, extractor.asked.entry)?;
     let features = extractor.features(dataset, "looking")?;
-    files::write(output, &features, &paths)?;
+    write_features(output, &features, &paths)?;
     match arguments.json {
         true => {
             Json::line(json!({ "event": "done", "images": paths.len(), "shape": features.dims(), "output": output }))
@@ -170,10 +173,10 @@ fn write(extractor: &Extractor, arguments: &Arguments, output: &Path) -> Result<
     Ok(())
 }
 
-/// How far apart two folders of images are.
+/// The distance between two folders of images.
 fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result<()> {
     let summarized = |folder: &Path| {
-        let (dataset, paths) = files::images(folder, extractor.asked.entry)?;
+        let (dataset, paths) = images_of(folder, extractor.asked.entry)?;
         if paths.len() < 2 {
             bail!("{} has {} images; a distribution needs two at least", folder.display(), paths.len());
         }
@@ -221,5 +224,35 @@ fn judge(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
     }
     line(format!("{} features of {learned} images, judged on {judged}", train.width));
     metrics.iter().for_each(|(name, value)| line(format!("  {name:<8} accuracy {:.4}", value)));
+    Ok(())
+}
+
+/// All images in a folder and below it, in the order of their names, and their paths below it.
+fn images_of(folder: &Path, entry: &ModelEntry) -> Result<(Arc<dyn Dataset>, Vec<PathBuf>)> {
+    let channels = if entry.preprocessing.input[2] == 1 { Channels::Gray } else { Channels::Rgb };
+    let options = DecodeOptions { channels, eight_bits: true, ..DecodeOptions::default() };
+    let dataset = TableDataset::unlabeled(folder, options)?;
+    let below = |path: PathBuf| path.strip_prefix(folder).map(Path::to_path_buf).unwrap_or(path);
+    let paths = images_below(folder)?.into_iter().map(below).collect();
+    Ok((Arc::new(dataset), paths))
+}
+
+/// Writes features, and which image each row belongs to.
+fn write_features(output: &Path, features: &HostTensor, paths: &[PathBuf]) -> Result<()> {
+    let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    match output.extension().and_then(|ending| ending.to_str()) {
+        Some("npy") => {
+            write_npy(output, features)?;
+            let quoted = |name: &String| format!("\"{}\"\n", name.replace('"', "\"\""));
+            let table = output.with_extension("csv");
+            let text = std::iter::once("path\n".to_string()).chain(names.iter().map(quoted)).collect::<String>();
+            std::fs::write(&table, text).with_context(|| format!("cannot write {}", table.display()))?;
+        }
+        Some("safetensors") => {
+            let metadata = [("paths".to_string(), serde_json::to_string(&names)?)];
+            save_safetensors(output, [("features", features)], &metadata)?;
+        }
+        _ => bail!("{} must end in .npy or .safetensors", output.display()),
+    }
     Ok(())
 }

@@ -2,34 +2,37 @@
 
 use crate::output::{bytes, duration};
 use anyhow::Result;
-use octant_fetch::{Location, Progress, Store};
+use octant_fetch::{DownloadCache, FetchLocation, ProgressCallback};
 use octant_pjrt::discover::cache_folder;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The store in a folder of Octant's cache, such as `weights`; files come from the mirror, if one is given.
-pub(crate) fn store(folder: &str, mirror: Option<&str>) -> Result<Store> {
-    let store = Store::open(cache_folder().join(folder))?.with_log(|line| eprintln!("{line}"));
+pub(crate) fn store(folder: &str, mirror: Option<&str>) -> Result<DownloadCache> {
+    let store = DownloadCache::open(cache_folder().join(folder))?.with_log(|line| eprintln!("{line}"));
     Ok(match mirror {
         Some(position) => store.mirror(position)?,
         None => store,
     })
 }
 
-/// A place that people typed as a path on this machine; what lies elsewhere is mirrored into the cache.
-pub(crate) fn localise(position: &Path, folder: &str) -> Result<PathBuf> {
-    match Location::parse(&position.to_string_lossy())? {
-        Location::Path(path) => Ok(path),
+/// A location as a local path; remote ones are mirrored into the cache.
+pub(crate) fn localize(position: &Path, folder: &str) -> Result<PathBuf> {
+    match FetchLocation::parse(&position.to_string_lossy())? {
+        FetchLocation::Path(path) => Ok(path),
         elsewhere => {
             let store = store(folder, None)?;
-            showing(&elsewhere.to_string(), |progress| elsewhere.localise(&store, progress))
+            showing(&elsewhere.to_string(), |progress| elsewhere.localize(&store, progress))
         }
     }
 }
 
 /// Does something that takes a while, with a line on the terminal that shows how far it is.
-pub(crate) fn showing<T>(label: &str, work: impl FnOnce(Progress) -> Result<T, octant_fetch::FetchError>) -> Result<T> {
+pub(crate) fn showing<T>(
+    label: &str,
+    work: impl FnOnce(ProgressCallback) -> Result<T, octant_fetch::FetchError>,
+) -> Result<T> {
     let mut line = Line { label, begun: Instant::now(), begun_at: None, drawn: None };
     let result = work(&mut |done, total| line.advance(done, total));
     line.clear();

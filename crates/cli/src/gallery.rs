@@ -1,5 +1,6 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
+mod progress;
 mod translated;
 
 use crate::boxes;
@@ -64,7 +65,7 @@ impl<'a> Gallery<'a> {
         let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
         let count = data.valid.len().min(COLUMNS * ROWS);
         let prepared = (0..count).map(|index| -> Result<Sample> {
-            Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(0, 0, index as u64))?)
+            Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(recipe.run.seed, 0, index as u64))?)
         });
         Ok(Gallery { backend, recipe, data, samples: prepared.collect::<Result<_>>()? })
     }
@@ -108,7 +109,8 @@ impl<'a> Gallery<'a> {
         Ok(drawn.map(|drawn| drawn.values()).unwrap_or_default())
     }
 
-    /// The gallery of a run that is over: `plots/predictions.png`, and the same image in the event file.
+    /// The gallery of a run that is over: `plots/predictions.png`, and the same image in the event file. Where the network
+    /// makes images, `plots/progress.png` shows one of them over the epochs.
     pub fn write(&self, run: &Path, epoch: u64) -> Result<()> {
         let Some(dims) = self.dims() else { return Ok(()) };
         // What `octant eval` judges and people use: the best epoch, where there is one.
@@ -120,6 +122,10 @@ impl<'a> Gallery<'a> {
         let Some(drawn) = self.draw(&*task, &judged.values(self.data.outputs)?)? else { return Ok(()) };
         std::fs::create_dir_all(run.join("plots"))?;
         drawn.marked.save(&run.join("plots/predictions.png"))?;
+        let target = self.samples.first().map(|sample| &sample.target).filter(|_| self.recipe.task != "cyclegan");
+        if let Some(strip) = progress::draw(run, self.images()[0], target)? {
+            strip.save(&run.join("plots/progress.png"))?;
+        }
         Ok(EventWriter::append(run)?.values(epoch, drawn.values())?)
     }
 }

@@ -2,7 +2,7 @@
 
 use octant_recipe::flags::flags;
 
-/// Keys that several phases share have flags without a place in the recipe.
+/// Keys that several phases share have flags without a path in the recipe.
 const LENGTHS: [&str; 4] = ["epochs", "burn_epochs", "burn_lr", "warm_epoch"];
 
 /// The same for a sentence about what was given: a value out of a file keeps the name that it has there.
@@ -12,12 +12,12 @@ pub(crate) fn with_flags_given(sentence: &str, arguments: impl Iterator<Item = S
     spelled(sentence, |flag, rest| is_given(flag) || !rest.starts_with(" must be"))
 }
 
-/// The sentence with flags in the place of keys: `` `batch_size = 8` `` becomes `--batch-size 8`.
+/// The sentence with flags instead of keys: `` `batch_size = 8` `` becomes `--batch-size 8`.
 pub(crate) fn with_flags(sentence: &str) -> String {
     spelled(sentence, |_, _| true)
 }
 
-/// `as_flag` says, from a flag and the text after its key, whether the flag takes the key's place.
+/// `as_flag` says, from a flag and the text after its key, whether the flag replaces the key.
 fn spelled(sentence: &str, as_flag: impl Fn(&str, &str) -> bool) -> String {
     let known = flags();
     let flag = |key: &str| -> Option<String> {

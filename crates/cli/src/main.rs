@@ -1,9 +1,9 @@
-//! `octant`: the only place that names concrete backends, models and data sets together.
+//! `octant`: only here concrete backends, models and data sets are named together.
 //!
 //! Each command is one file that turns its flags into calls of the library. Every command prints for people, or with
 //! `--json` one object per line for machines. Errors arrive here as one chain and are printed once.
 
-// First, because its macros take the place of the standard library's in all others.
+// First, because its macros replace the standard library's in all others.
 #[macro_use]
 mod output;
 
@@ -57,13 +57,13 @@ struct Cli {
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one, for the life of the process")]
 enum Command {
-    /// Train a network; without arguments, a small one on images that are drawn on the fly
+    /// Train a network; without arguments, a small one on generated images
     Train(train::Arguments),
-    /// Judge a run or a file of weights on data
+    /// Evaluate a run or a file of weights on a data set
     Eval(eval::Arguments),
-    /// Ask a run, or a model with weights, about images or tensors
+    /// Predict for images or tensors with a run, or with a model and weights
     Predict(predict::Arguments),
-    /// Write what a network sees in images as numbers, or judge how well they tell classes apart
+    /// Write a network's image features, or measure how well they separate classes
     Features(features::Arguments),
     /// Show, filter, merge, rewrite and export event files
     Events(events::Arguments),
@@ -71,9 +71,9 @@ enum Command {
     Board(board::Arguments),
     /// List the recipes, or show one
     Recipes(recipes::Arguments),
-    /// Get, make up, look at, check, measure and pack data sets
+    /// Download, generate, show, verify, measure and pack data sets
     Data(data::Arguments),
-    /// Resize, crop and blur images, and compare whose results differ
+    /// Resize, crop and blur images, and compare results of libraries and devices
     Image(image::Arguments),
     /// Measure the speed of training steps or predictions on data in memory
     Bench(bench::Arguments),
@@ -83,17 +83,17 @@ enum Command {
     Weights(weights::Arguments),
     /// List the devices that can be used
     Devices(devices::Arguments),
-    /// Compile a recipe for boards that are not here: does it fit, how fast, how much
+    /// Compile a recipe for boards that are not attached: memory, speed and cost
     Plan(plan::Arguments),
-    /// Understand Ultralytics' command line
+    /// Translate Ultralytics' command line
     Yolo(yolo::Arguments),
     /// Find or install the plugins for TPUs and GPUs
     Plugin(plugin::Arguments),
-    /// Check that a device of this machine computes what it should
+    /// Check that a device of this machine computes correctly
     Selftest(selftest::Arguments),
 }
 
-/// What a command that did not fail wants the shell to know.
+/// How a command that did not fail ended, for the exit code.
 pub(crate) enum Ending {
     /// All was done.
     Done,
@@ -154,7 +154,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What a command of Ultralytics means here; nothing when it was only to be printed.
+/// Ultralytics' command as one of ours; `None` when it was only to be printed.
 fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
     let translation = arguments.translation()?;
     let quoted = |word: &String| if word.contains([' ', '[', '"']) { format!("'{word}'") } else { word.clone() };
@@ -167,7 +167,7 @@ fn translated(arguments: &yolo::Arguments) -> anyhow::Result<Option<Command>> {
     Ok(Some(Cli::try_parse_from(words)?.command))
 }
 
-/// The command line. Negative numbers are values, so that a range can be told instead of an unknown flag.
+/// The command line. Negative numbers are values, so that the error names the range instead of an unknown flag.
 fn parsed() -> Command {
     fn with_numbers(command: clap::Command) -> clap::Command {
         let command =

@@ -3,9 +3,9 @@
 use crate::Ending;
 use crate::output::Json;
 use anyhow::Result;
-use octant_nn::Kind;
+use octant_nn::VariableKind;
 use octant_zoo::registry::ENTRIES;
-use octant_zoo::{Entry, Task, describe, find};
+use octant_zoo::{ModelEntry, ModelTask, describe, find};
 use serde_json::json;
 
 /// List the models that can be trained
@@ -24,10 +24,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let pattern = arguments.pattern.unwrap_or_default().to_lowercase().replace('-', "_");
-    let is_wanted = |entry: &&Entry| {
+    let is_wanted = |entry: &&ModelEntry| {
         entry.names().chain([entry.family]).any(|name| name.to_lowercase().replace('-', "_").contains(&pattern))
     };
-    let mut wanted: Vec<&Entry> = ENTRIES.iter().filter(is_wanted).collect();
+    let mut wanted: Vec<&ModelEntry> = ENTRIES.iter().filter(is_wanted).collect();
     if wanted.is_empty() {
         // An alias with a tag, or an error that names near ones.
         wanted.push(find(&pattern)?);
@@ -56,20 +56,20 @@ struct Size {
 }
 
 impl Size {
-    fn of(entry: &Entry) -> Result<Size> {
+    fn of(entry: &ModelEntry) -> Result<Size> {
         let (specs, multiply_adds) = describe(&*(entry.build)(entry.classes), entry.preprocessing.input)?;
-        let parameters = specs.iter().filter(|spec| spec.kind == Kind::Parameter);
+        let parameters = specs.iter().filter(|spec| spec.kind == VariableKind::Parameter);
         Ok(Size { parameters: parameters.map(|spec| spec.shape.elements()).sum(), multiply_adds })
     }
 }
 
-fn as_json(entry: &Entry, size: &Size) -> serde_json::Value {
+fn as_json(entry: &ModelEntry, size: &Size) -> serde_json::Value {
     let preprocessing = &entry.preprocessing;
     let task = match entry.task {
-        Task::Classify => "classify",
-        Task::Segment => "segment",
-        Task::Detect => "detect",
-        Task::Translate => "image-to-image",
+        ModelTask::Classify => "classify",
+        ModelTask::Segment => "segment",
+        ModelTask::Detect => "detect",
+        ModelTask::Translate => "image-to-image",
     };
     json!({
         "event": "model", "name": entry.name, "aliases": entry.aliases, "family": entry.family, "task": task,
@@ -80,7 +80,7 @@ fn as_json(entry: &Entry, size: &Size) -> serde_json::Value {
     })
 }
 
-fn line(entry: &Entry, size: &Size) -> String {
+fn line(entry: &ModelEntry, size: &Size) -> String {
     let preprocessing = &entry.preprocessing;
     let [height, width, channels] = preprocessing.input;
     let triple = |values: [f64; 3]| match values {

@@ -21,7 +21,7 @@ pub(crate) fn training_begins() {
     IS_TRAINING.store(true, Ordering::Relaxed);
 }
 
-/// Writes to standard output. A disk that is full is told in a sentence, not in a panic.
+/// Writes to standard output. A full disk is reported as an error, not as a panic.
 pub(crate) fn write(text: std::fmt::Arguments) {
     let written = std::io::stdout().lock().write_fmt(text);
     if let Err(error) = written
@@ -47,7 +47,7 @@ fn cannot_be_written(error: &std::io::Error) -> ! {
     std::process::exit(1)
 }
 
-/// The standard library's macros panic where the output cannot be written; these take their place in this crate.
+/// The standard library's macros panic where the output cannot be written; these replace them in this crate.
 macro_rules! println {
     () => { $crate::output::write(format_args!("\n")) };
     ($($text:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($text)*))) };
@@ -114,7 +114,7 @@ fn columns() -> Option<usize> {
     None
 }
 
-/// A line for the terminal behind standard error, cut where it would wrap: such a line could not be drawn over.
+/// A line for the terminal behind standard error, cut where it would wrap: a wrapped line could not be overwritten.
 pub(crate) fn shortened(line: &str) -> String {
     line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect()
 }
@@ -153,7 +153,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// Redraws are this far apart at least: reading numbers makes the host wait for the device.
+    /// The shortest time between redraws: reading numbers makes the host wait for the device.
     const INTERVAL: Duration = Duration::from_millis(200);
     const WIDTH: u64 = 24;
 
@@ -170,7 +170,7 @@ impl Bar {
         self.draw_over(done, self.total, text);
     }
 
-    /// The same for a part of the work that is counted apart.
+    /// The same for a part of the work that is counted separately.
     pub fn draw_over(&mut self, done: u64, total: u64, text: &str) {
         self.drawn = Some(Instant::now());
         let shown = Self::fitting(&self.label, done, total, text, columns().unwrap_or(usize::MAX));
@@ -178,7 +178,7 @@ impl Bar {
         let _ = std::io::stderr().flush();
     }
 
-    /// A line that wraps could not be drawn over: on a narrow terminal the bar gets shorter, then the last words are left
+    /// A line that wraps could not be overwritten: on a narrow terminal the bar gets shorter, then the last words are left
     /// out, whole ones.
     fn fitting(label: &str, done: u64, total: u64, text: &str, columns: usize) -> String {
         let room = columns.saturating_sub(1);
@@ -210,7 +210,7 @@ impl Bar {
         self.wipe();
     }
 
-    /// Removes the bar and leaves a finished line in its place.
+    /// Removes the bar and prints a finished line instead.
     pub fn finish(self, line: &str) {
         self.clear();
         self::line(line);

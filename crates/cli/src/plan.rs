@@ -1,4 +1,4 @@
-//! The `plan` command: a recipe compiled for boards that are not here.
+//! The `plan` command: a recipe compiled for boards that are not attached.
 //!
 //! An estimate of our own is printed for every board at once. Compilers then refine it: every board is planned by a process
 //! of its own, so that a compiler that aborts costs one row of the table and says why, instead of ending the command. The
@@ -20,12 +20,12 @@ use crate::{Ending, compiling};
 use anyhow::{Context, Result, bail};
 use octant_pjrt::boards::Board;
 use octant_train::options::Options;
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use std::path::PathBuf;
 use table::PlanTable;
 use toml::Table;
 
-/// Compile a recipe for boards that are not here: does it fit, how fast, how much
+/// Compile a recipe for boards that are not attached: memory, speed and cost
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A recipe, or a model of the zoo
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
 }
 
-/// The recipe with what the command line says. Boards compute in bf16 unless told otherwise.
+/// The recipe with what the command line says. Boards compute in bf16 by default.
 fn resolved(arguments: &Arguments) -> Result<Recipe> {
     let mut table = table(&arguments.name)?;
     recipes::set(&mut table, "precision", "bf16".into())?;
@@ -117,13 +117,13 @@ fn table(name: &str) -> Result<Table> {
 }
 
 /// A recipe that trains a model of the zoo on what it is made for.
-pub(crate) fn recipe_for(entry: &Entry) -> Result<Recipe> {
+pub(crate) fn recipe_for(entry: &ModelEntry) -> Result<Recipe> {
     let base = match entry.task {
-        octant_zoo::Task::Classify => "imagenet-resnet50",
-        octant_zoo::Task::Segment => "mshnet-irstd",
-        octant_zoo::Task::Detect => "detect",
-        octant_zoo::Task::Translate if entry.family.ends_with("generator") => "pix2pix",
-        octant_zoo::Task::Translate => "restore",
+        octant_zoo::ModelTask::Classify => "imagenet-resnet50",
+        octant_zoo::ModelTask::Segment => "mshnet-irstd",
+        octant_zoo::ModelTask::Detect => "detect",
+        octant_zoo::ModelTask::Translate if entry.family.ends_with("generator") => "pix2pix",
+        octant_zoo::ModelTask::Translate => "restore",
     };
     let mut recipe = recipes::check(recipes::table(base)?)?;
     let factor = (entry.build)(entry.classes).enlarges();

@@ -100,7 +100,7 @@ pub(crate) fn confused_names(confusion: &Confusion, names: &[String]) -> Vec<Str
     (0..confusion.classes).map(name).collect()
 }
 
-/// The points of a curve that can be told apart in a drawing.
+/// The points of a curve that are distinct at the plot's resolution.
 fn thinned(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     const STEP: f64 = 1.0 / 2000.0;
     let last = points.last().copied();

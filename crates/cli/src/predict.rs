@@ -17,10 +17,10 @@ use octant_nn::VariableSpec;
 use octant_tensor::HostTensor;
 use octant_train::Values;
 use octant_zoo::identity::{Card, identify};
-use octant_zoo::{Entry, Model};
+use octant_zoo::{Model, ModelEntry};
 use std::path::PathBuf;
 
-/// Ask a run or a model about images, or a model about tensors
+/// Predict for images or tensors with a run, or with a model and weights
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  octant predict runs/fashion-mnist-1 IMAGES\n  octant predict --model resnet50 \
                         --weights pretrained cat.jpg\n  octant predict --model resnet50 --weights FILE --input x.npy \
@@ -137,13 +137,13 @@ struct Asked {
 
 /// The network that was asked for, in the form and with the head that its weights have.
 struct Chosen {
-    entry: &'static Entry,
+    entry: &'static ModelEntry,
     classes: usize,
     archive: Option<Archive>,
     card: Card,
 }
 
-fn choose(arguments: &Arguments, entry: &'static Entry) -> Result<Chosen> {
+fn choose(arguments: &Arguments, entry: &'static ModelEntry) -> Result<Chosen> {
     if arguments.classes == Some(0) {
         bail!("--classes must be at least 1");
     }

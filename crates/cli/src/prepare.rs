@@ -1,4 +1,4 @@
-//! The library's way from recipes to runs, with what the binary adds: positions that are fetched, and bars.
+//! Recipes to runs with what the binary adds to the library: downloads and progress bars.
 
 use crate::data::Ticking;
 use crate::{fetching, weights};
@@ -20,8 +20,8 @@ impl Surroundings for Terminal {
         cache_folder()
     }
 
-    fn local(&self, position: &Path) -> octant_recipe::Result<PathBuf> {
-        fetching::localise(position, "data").map_err(|error| RecipeError::Refused(format!("{error:#}")))
+    fn local(&self, location: &Path) -> octant_recipe::Result<PathBuf> {
+        fetching::localize(location, "data").map_err(|error| RecipeError::Refused(format!("{error:#}")))
     }
 
     fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {

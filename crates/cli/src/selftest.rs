@@ -115,7 +115,7 @@ fn own_kernels(device: &str, progress: &mut Progress) -> Result<()> {
     Ok(())
 }
 
-fn judged(difference: layers::Difference) -> Result<(), String> {
+fn judged(difference: layers::LayerDifference) -> Result<(), String> {
     match difference.is_right() {
         true => Ok(()),
         false => Err(format!(

@@ -21,7 +21,6 @@ pub(crate) struct Display<'a> {
     stop: Arc<AtomicBool>,
     json: bool,
     bar: Option<Bar>,
-    batch_size: usize,
     /// The run directory.
     run: PathBuf,
     /// Steps of the epoch that were done before this process began.
@@ -56,7 +55,6 @@ impl<'a> Display<'a> {
             stop,
             json,
             bar: None,
-            batch_size: 0,
             run: PathBuf::new(),
             before: 0,
             begun: None,
@@ -65,7 +63,6 @@ impl<'a> Display<'a> {
     }
 
     pub fn start(&mut self, recipe: &Recipe, text: &str, run: &Path, resumed: Option<u64>) {
-        self.batch_size = recipe.step.batch_size;
         self.run = run.to_path_buf();
         match self.json {
             true => Json::line(
@@ -117,7 +114,7 @@ impl Watcher for Display<'_> {
         let left = self.begun.and_then(|begun| self.progress.left(report.done, begun.elapsed()));
         let left = left.map(|left| format!("  {} left", duration(left))).unwrap_or_default();
         let Some(bar) = &mut self.bar else { return };
-        let images = (report.done - self.before) as f64 * self.batch_size as f64;
+        let images = (report.done - self.before) as f64 * report.batch_size as f64;
         let speed = images / bar.elapsed().as_secs_f64().max(1e-9);
         let memory = report.memory.map(|memory| format!("  {} memory", bytes(memory.used))).unwrap_or_default();
         bar.draw(

@@ -2,7 +2,7 @@
 
 use crate::output::{Json, duration, line};
 use anyhow::{Context, Result};
-use octant_runtime::{Backend, Occupation, Part, Recording, Timeline};
+use octant_runtime::{Backend, Occupation, PartTiming, Recording, Timeline};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ impl Profile {
 
     /// Ends the recording, writes it as `trace.json` and prints what took the most time. All steps must be over; `parts`
     /// asks a backend that measures itself.
-    pub(crate) fn show(self, parts: impl FnOnce() -> Vec<Part>, as_json: bool) -> Result<()> {
+    pub(crate) fn show(self, parts: impl FnOnce() -> Vec<PartTiming>, as_json: bool) -> Result<()> {
         let timeline = match self.recording {
             Some(recording) => recording.finish()?,
             None => Timeline::of_parts("cpu", &parts()),
@@ -50,10 +50,10 @@ pub(crate) fn tell(timeline: &Timeline, path: &Path, as_json: bool) -> Result<()
 }
 
 /// Prints the parts that take the most time, with their share.
-fn show(parts: &[Part]) {
+fn show(parts: &[PartTiming]) {
     const SHOWN: usize = 40;
     let total: f64 = parts.iter().map(|part| part.time.as_secs_f64()).sum();
-    let mut order: Vec<&Part> = parts.iter().collect();
+    let mut order: Vec<&PartTiming> = parts.iter().collect();
     order.sort_by_key(|part| std::cmp::Reverse(part.time));
     for part in order.iter().take(SHOWN) {
         let share = part.time.as_secs_f64() / total.max(f64::MIN_POSITIVE);
@@ -65,21 +65,19 @@ fn show(parts: &[Part]) {
 /// Writes a trace that Perfetto and Chrome's `chrome://tracing` open.
 fn write(path: &Path, timeline: &Timeline) -> Result<()> {
     let lanes: BTreeSet<(&str, &str)> =
-        timeline.spans.iter().map(|span| (span.position.as_str(), span.lane.as_str())).collect();
-    let positions: BTreeSet<&str> = lanes.iter().map(|(position, _)| *position).collect();
-    let place_number = |position: &str| positions.iter().position(|known| *known == position);
+        timeline.spans.iter().map(|span| (span.plane.as_str(), span.lane.as_str())).collect();
+    let planes: BTreeSet<&str> = lanes.iter().map(|(plane, _)| *plane).collect();
+    let plane_number = |plane: &str| planes.iter().position(|known| *known == plane);
     let lane_number = |lane: (&str, &str)| lanes.iter().position(|known| *known == lane);
     let named = |what: &str, process: Option<usize>, thread: Option<usize>, name: &str| json!({ "ph": "M", "name": what, "pid": process, "tid": thread, "args": { "name": name } });
     let mut events: Vec<Value> =
-        positions.iter().map(|position| named("process_name", place_number(position), None, position)).collect();
+        planes.iter().map(|plane| named("process_name", plane_number(plane), None, plane)).collect();
     events.extend(
-        lanes
-            .iter()
-            .map(|&(position, lane)| named("thread_name", place_number(position), lane_number((position, lane)), lane)),
+        lanes.iter().map(|&(plane, lane)| named("thread_name", plane_number(plane), lane_number((plane, lane)), lane)),
     );
     events.extend(timeline.spans.iter().map(|span| {
         json!({
-            "ph": "X", "name": span.name, "pid": place_number(&span.position), "tid": lane_number((&span.position, &span.lane)),
+            "ph": "X", "name": span.name, "pid": plane_number(&span.plane), "tid": lane_number((&span.plane, &span.lane)),
             "ts": span.start.as_secs_f64() * 1e6, "dur": span.length.as_secs_f64() * 1e6,
         })
     }));

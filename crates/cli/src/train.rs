@@ -42,11 +42,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let mut chosen = Vec::new();
     if fits_batch {
         match rundir::batch_size(&path).filter(|_| !arguments.fresh) {
-            Some(batch) => recipe.step.batch_size = batch,
+            Some(batch) => recipe.step.scale_batch(batch),
             None => chosen.push(batch::fit(&mut recipe, &data, &*backend)?),
         }
     }
-    chosen.extend(octant_recipe::settle(&mut recipe, data.train.len(), data.outputs));
+    chosen.extend(octant_recipe::resolve_auto(&mut recipe, data.train.len(), data.outputs));
     let warnings = lints::check(&recipe, &data)?;
     if arguments.strict
         && let Some(first) = warnings.first()

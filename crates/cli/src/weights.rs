@@ -5,11 +5,11 @@ mod adapters;
 use crate::output::{Json, bytes};
 use crate::{Ending, fetching};
 use anyhow::{Context, Result, bail};
-use octant_archive::{Archive, Fit, Format, Matching, save_safetensors, save_torch};
+use octant_archive::{Archive, ArchiveFormat, Fit, Matching, save_safetensors, save_torch};
 use octant_fetch::{Checksum, Item};
 use octant_zoo::identity::{Card, Identity, identify, published_names};
 use octant_zoo::registry::Published;
-use octant_zoo::{Entry, describe, find, published};
+use octant_zoo::{ModelEntry, describe, find, published};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ enum Command {
         from: PathBuf,
         /// What is written, .safetensors
         to: PathBuf,
-        /// A folder with an adapter that was saved apart, by `octant weights split` or by peft
+        /// A folder with an adapter that was saved separately, by `octant weights split` or by peft
         #[arg(long, value_name = "DIR")]
         adapter: Option<PathBuf>,
     },
@@ -98,10 +98,10 @@ const PRETRAINED: &str = "pretrained";
 
 /// The file that people mean by what they gave as weights: a file, an address, `pretrained`, or the name of published
 /// weights.
-pub(crate) fn resolve(given: &Path, entry: &Entry) -> Result<PathBuf> {
+pub(crate) fn resolve(given: &Path, entry: &ModelEntry) -> Result<PathBuf> {
     let text = given.to_string_lossy();
     if given.exists() || text.contains("://") {
-        return fetching::localise(given, "weights");
+        return fetching::localize(given, "weights");
     }
     let name = if text == PRETRAINED { entry.name } else { &text };
     match published(name) {
@@ -147,7 +147,7 @@ fn get(name: &str, mirror: Option<&str>, to: Option<&Path>, as_json: bool) -> Re
 }
 
 /// How a file fits the model, in the form and with the head that the file has.
-fn matching(archive: &Archive, entry: &'static Entry) -> Result<(Matching, Identity)> {
+fn matching(archive: &Archive, entry: &'static ModelEntry) -> Result<(Matching, Identity)> {
     let identity = identify(archive, entry)?;
     let Identity { entry, classes } = identity;
     let model = (entry.build)(classes.unwrap_or(entry.classes));
@@ -156,12 +156,12 @@ fn matching(archive: &Archive, entry: &'static Entry) -> Result<(Matching, Ident
 }
 
 /// Names and layouts stay as they are: both formats hold the reference's state dict.
-fn convert(from: &Path, to: &Path, entry: Option<&'static Entry>) -> Result<()> {
+fn convert(from: &Path, to: &Path, entry: Option<&'static ModelEntry>) -> Result<()> {
     let archive = Archive::open(from)?;
     let tensors = || archive.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
     let mut metadata = match archive.format {
-        Format::Safetensors => archive.metadata.clone(),
-        Format::TorchZip | Format::TorchLegacy => Vec::new(),
+        ArchiveFormat::Safetensors => archive.metadata.clone(),
+        ArchiveFormat::TorchZip | ArchiveFormat::TorchLegacy => Vec::new(),
     };
     if let Some(entry) = entry {
         let (matching, Identity { entry, classes }) = matching(&archive, entry)?;
@@ -186,9 +186,9 @@ fn convert(from: &Path, to: &Path, entry: Option<&'static Entry>) -> Result<()> 
 fn show(file: &Path, as_json: bool) -> Result<()> {
     let archive = Archive::open(file)?;
     let format = match archive.format {
-        Format::Safetensors => "safetensors",
-        Format::TorchZip => "torch",
-        Format::TorchLegacy => "torch (legacy)",
+        ArchiveFormat::Safetensors => "safetensors",
+        ArchiveFormat::TorchZip => "torch",
+        ArchiveFormat::TorchLegacy => "torch (legacy)",
     };
     let elements: usize = archive.tensors.iter().map(|(_, tensor)| tensor.shape().elements()).sum();
     let size: usize = archive.tensors.iter().map(|(_, tensor)| tensor.bytes().len()).sum();

@@ -1,18 +1,18 @@
-//! The `yolo` command: Ultralytics' command line in Octant's words.
+//! The `yolo` command: translates Ultralytics' command line.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
-/// What one of their commands means here.
+/// An Octant command with the meaning of one of theirs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Translation {
     /// The command, without `octant` before it.
     pub command: Vec<String>,
-    /// What has no counterpart, or another one than its name says.
+    /// Notes about arguments without a counterpart, or with a differently named one.
     pub notes: Vec<String>,
 }
 
-/// Understand Ultralytics' command line: prints the Octant command that it means, and runs it
+/// Translate Ultralytics' command line: prints the Octant command, and runs it
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant yolo detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640\n  octant \
@@ -206,7 +206,7 @@ impl Translation {
                 self.add(&["--cache", if value == "disk" { "packed" } else { "ram" }]);
             }
             ("freeze", "train") => self.freeze(value),
-            // Older versions knew yes and no, where yes meant a half.
+            // Older versions took a bool, where true meant 0.5.
             ("multi_scale", "train") => {
                 let share = if truth { "0.5" } else { value };
                 let share = if value.eq_ignore_ascii_case("false") { "0.0" } else { share };

@@ -1,5 +1,5 @@
 //! `octant data` and `octant image` as a person meets them: made-up data is sound, damage is found and named, images
-//! come out in the size asked for, and a run copes with what it is told to cope with.
+//! come out in the size asked for, and a run tolerates the errors it is configured to tolerate.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

@@ -73,8 +73,8 @@ fn patience_and_plateau_end_what_does_not_improve() {
     ]);
     command.args(["--image-size", "32", "--batch-size", "8", "--epochs", "5", "--steps-per-epoch", "2"]);
     command.args(["--set", "phases.0.schedule.threshold=0.999", "--set", "phases.0.schedule.patience=0"]);
-    let told = events(&finish(command));
-    assert!(says(&told, "val_loss no longer improves: learning rate 1e-3"), "{told:?}");
+    let logged = events(&finish(command));
+    assert!(says(&logged, "val_loss no longer improves: learning rate 1e-3"), "{logged:?}");
     let rates = column(&run, "lr");
     let expected = [1e-3, 1e-3, 1e-4, 1e-5, 1e-6];
     assert!(
@@ -90,10 +90,10 @@ fn patience_and_plateau_end_what_does_not_improve() {
     let mut command = train(&run);
     // At a rate of 0 no epoch is better than the first.
     command.args(["--lr", "0", "--patience", "2", "--epochs", "9"]);
-    let told = events(&finish(command));
-    assert!(says(&told, "no better val_accuracy for 2 epochs: stopping early"), "{told:?}");
+    let logged = events(&finish(command));
+    assert!(says(&logged, "no better val_accuracy for 2 epochs: stopping early"), "{logged:?}");
     assert_eq!(column(&run, "epoch"), [1.0, 2.0, 3.0]);
-    assert_eq!(told.last().unwrap()["best"]["epoch"], 1);
+    assert_eq!(logged.last().unwrap()["best"]["epoch"], 1);
 }
 
 #[test]
@@ -103,11 +103,11 @@ fn the_best_epoch_can_be_told_by_any_metric() {
         let run = folder.path().join(metric);
         let mut command = train(&run);
         command.args(["--set", &format!("best=\"{metric}\""), "--set", &format!("best_mode=\"{mode}\"")]);
-        let told = events(&finish(command));
-        assert!(says(&told, &format!("{metric} ")) && says(&told, "kept as best"), "{told:?}");
+        let logged = events(&finish(command));
+        assert!(says(&logged, &format!("{metric} ")) && says(&logged, "kept as best"), "{logged:?}");
         let values = column(&run, metric);
         let expected = values.iter().copied().reduce(better).unwrap();
-        assert_eq!(told.last().unwrap()["best"]["value"].as_f64().unwrap(), expected);
+        assert_eq!(logged.last().unwrap()["best"]["value"].as_f64().unwrap(), expected);
     }
     let output = recipe("glyphs", &folder.path().join("none"), &["--set", "best=val_acuracy"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -150,10 +150,10 @@ fn the_linear_scaling_rule_is_told_when_it_applies() {
     let mut command = train(&run);
     command.args(["--set", "reference_batch=4", "--scale-lr", "--weight-decay", "0.001", "--lr", "0.0005"]);
     command.args(["--set", "phases.0.schedule.kind=\"timm-cosine\"", "--set", "phases.0.schedule.warmup=1"]);
-    let told = events(&finish(command));
+    let logged = events(&finish(command));
     let sentence = "× 4 for 16 images per update instead of 4: learning rate 5e-4 → 2e-3, weight decay 1e-3 → 4e-3, \
                     warm-up 1 → 2";
-    assert!(says(&told, sentence), "{told:?}");
+    assert!(says(&logged, sentence), "{logged:?}");
 }
 
 #[test]
@@ -162,10 +162,10 @@ fn a_profile_is_a_trace_in_the_run_directory_and_the_end_tells_what_programs_cos
     let run = folder.path().join("run");
     let mut command = train(&run);
     command.args(["--epochs", "1", "--profile"]);
-    let told = events(&finish(command));
-    assert!(told.iter().any(|event| event["event"] == "trace"), "{told:?}");
+    let logged = events(&finish(command));
+    assert!(logged.iter().any(|event| event["event"] == "trace"), "{logged:?}");
     let trace: Value = serde_json::from_slice(&std::fs::read(run.join("trace.json")).unwrap()).unwrap();
     assert!(trace["traceEvents"].as_array().unwrap().len() > 10);
-    let training = &told.last().unwrap()["programs"][0];
+    let training = &logged.last().unwrap()["programs"][0];
     assert_eq!((training["name"].as_str(), training["runs"].as_u64()), (Some("training step"), Some(32)));
 }

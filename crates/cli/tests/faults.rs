@@ -142,7 +142,7 @@ fn a_mask_of_another_size_is_named() {
 fn a_directory_that_cannot_be_written_is_named() {
     let arguments = ["train", "glyphs", "--epochs", "1", "--out", "/proc/octant/run"];
     refuses(&arguments, "cannot write /proc/octant/run");
-    assert_eq!(octant(&arguments).1.matches("os error").count(), 1, "a cause is told once");
+    assert_eq!(octant(&arguments).1.matches("os error").count(), 1, "a cause is printed once");
 }
 
 /// Whoever stops reading gets no panic, and a run that nobody listens to ends with a checkpoint.

@@ -154,7 +154,7 @@ fn a_run_goes_on_from_another_folder() {
     refused(at, &["train", "run", "--epochs", "3"], &["the run: amber, blue", "the training data: amber, blue, cyan"]);
 }
 
-/// A head that was learned for other classes is not taken over, though it has the same size.
+/// A head that was trained for other classes is not loaded, though it has the same size.
 #[test]
 fn a_head_for_other_classes_starts_afresh() {
     let folder = tempfile::tempdir().unwrap();

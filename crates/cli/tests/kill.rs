@@ -8,12 +8,12 @@
 
 mod runs;
 
-use runs::{finish, traces, train_adapters, train_detector, train_with};
+use runs::{finish, traces, train_adapters, train_cyclegan, train_detector, train_pix2pix, train_with};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Random enough to hit every place, the same every time.
+/// Pseudo-random stop times, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -73,6 +73,16 @@ fn a_detector_ended_at_random_moments_ends_the_same() {
 #[test]
 fn a_run_with_adapters_ended_at_random_moments_ends_the_same() {
     ends_the_same(train_adapters, 3);
+}
+
+#[test]
+fn a_pix2pix_ended_at_random_moments_ends_the_same() {
+    ends_the_same(train_pix2pix, 3);
+}
+
+#[test]
+fn a_cyclegan_and_its_pools_ended_at_random_moments_end_the_same() {
+    ends_the_same(train_cyclegan, 3);
 }
 
 fn ends_the_same(train: fn(&Path, usize) -> Command, usual: u32) {

@@ -123,7 +123,7 @@ fn every_command_that_a_run_names_works() {
     let stopped = hints(&done(at, &format!("{tiny} --out 'a run' --time 0s")));
     assert_eq!(stopped, ["octant train 'a run'"]);
     let mut commands = hints(&done(at, &format!("{} --json", stopped[0])));
-    assert!(commands.iter().any(|command| command.ends_with("--epochs 2")), "it still learns: {commands:?}");
+    assert!(commands.iter().any(|command| command.ends_with("--epochs 2")), "it is still improving: {commands:?}");
     // Without a rate nothing improves, so that the first epoch stays the best one.
     let idle = hints(&done(at, &format!("{tiny} --out idle --epochs 6 --lr 0")));
     assert!(idle.iter().any(|command| command.starts_with("octant train idle/config.toml")), "{idle:?}");

@@ -1,4 +1,4 @@
-//! `octant plan`: the table of a tiny network on boards that are not here, and what goes wrong in words.
+//! `octant plan`: the table of a tiny network on boards that are not attached, and what goes wrong in words.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

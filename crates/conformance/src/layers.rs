@@ -83,14 +83,14 @@ pub const LAYERS: [Layer; 32] = [
 
 /// How far a layer's results are from the reference's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Difference {
+pub struct LayerDifference {
     /// The largest difference relative to the largest value.
     pub found: f64,
     /// What the element type and products of 11 bits explain.
     pub allowed: f64,
 }
 
-impl Difference {
+impl LayerDifference {
     /// Whether the results are right.
     pub fn is_right(&self) -> bool {
         self.found <= self.allowed
@@ -117,13 +117,13 @@ impl Layer {
     }
 
     /// Runs the layer on both backends.
-    pub fn check(&self, device: &dyn Backend, reference: &dyn Backend) -> Result<Difference, RuntimeError> {
+    pub fn check(&self, device: &dyn Backend, reference: &dyn Backend) -> Result<LayerDifference, RuntimeError> {
         let (program, inputs) = self.program()?;
         let (given, expected) = (run(device, &program, &inputs)?, run(reference, &program, &inputs)?);
         let found =
             given.iter().zip(&expected).map(|(given, expected)| difference(given, expected)).fold(0.0, f64::max);
         let allowed = if self.dtype == DType::BF16 { OF_8_BITS } else { OF_11_BITS };
-        Ok(Difference { found, allowed })
+        Ok(LayerDifference { found, allowed })
     }
 
     /// The layer and the gradients of a weighted sum of its outputs, with random operands: the images, the kernel, the
@@ -186,7 +186,7 @@ impl Layer {
 
 /// Whether numbers that grow from 2^-32 to 2^31 down an image, and weights of 1e-9, are as precise as others: tensor cores
 /// hold them as f16 numbers, whose scale must follow. Results are compared within their rows.
-pub fn check_magnitudes(device: &dyn Backend, reference: &dyn Backend) -> Result<Difference, RuntimeError> {
+pub fn check_magnitudes(device: &dyn Backend, reference: &dyn Backend) -> Result<LayerDifference, RuntimeError> {
     const ROWS: usize = 256;
     let (program, mut operands) = plain([2, ROWS, 256], 32, 32, 3).program()?;
     let size = |row: usize| (row as f64 / 4.0 - 32.0).floor().exp2();
@@ -204,7 +204,7 @@ pub fn check_magnitudes(device: &dyn Backend, reference: &dyn Backend) -> Result
         let level = |tensor: &HostTensor| by_row(tensor, &|row| 1.0 / size(row));
         found = found.max(difference(&level(&given[image])?, &level(&expected[image])?));
     }
-    Ok(Difference { found, allowed: OF_11_BITS })
+    Ok(LayerDifference { found, allowed: OF_11_BITS })
 }
 
 /// Whether the number that NVIDIA's arithmetic means by NaN, all bits of which are set, survives being rounded: how many
@@ -282,6 +282,6 @@ mod tests {
         let layer = plain([1, 20, 20], 2, 2, 5);
         let difference = layer.check(&ReferenceBackend, &ReferenceBackend).unwrap();
         assert!(difference.is_right() && difference.found == 0.0);
-        assert!(!Difference { found: f64::INFINITY, allowed: 1.0 }.is_right());
+        assert!(!LayerDifference { found: f64::INFINITY, allowed: 1.0 }.is_right());
     }
 }

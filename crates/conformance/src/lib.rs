@@ -1,15 +1,15 @@
 //! One suite of cases that every backend must pass.
 //!
 //! A [`Case`] is a graph, inputs for it and the results that the reference evaluator (or a formula) gives. The suite
-//! holds every primitive with every type it is defined for and the shapes that kernels get wrong, small networks,
-//! gradients against finite differences, the promises of the runtime, and graphs grown at random. A backend joins with
+//! holds every primitive with every type it is defined for and shapes that kernels often get wrong, small networks,
+//! gradients against finite differences, the runtime's contract, and randomly generated graphs. A backend joins with
 //! one line in a test file:
 //!
 //! ```
 //! octant_conformance::conformance!(octant_conformance::ReferenceBackend);
 //! ```
 //!
-//! What it does not support is listed with reasons, and the suite verifies that it really says so there:
+//! Unsupported cases are listed with reasons, and the suite verifies that the backend returns an error for them:
 //!
 //! ```
 //! use octant_conformance::{Exception, ReferenceBackend, Suite};

@@ -54,7 +54,7 @@ impl Tolerance {
             () if !given.is_finite() || !expected.is_finite() => f64::INFINITY,
             () => (given - expected).abs() - self.allowed(dtype, expected),
         };
-        let wrong: Vec<usize> = (0..pairs.len()).filter(|&place| excess(&pairs[place]) > 0.0).collect();
+        let wrong: Vec<usize> = (0..pairs.len()).filter(|&index| excess(&pairs[index]) > 0.0).collect();
         let Some(&worst) = wrong.iter().max_by(|&&x, &&y| excess(&pairs[x]).total_cmp(&excess(&pairs[y]))) else {
             return Ok(());
         };
@@ -73,10 +73,10 @@ impl Tolerance {
 fn check_exactly(given: &HostTensor, expected: &HostTensor) -> Result<(), String> {
     let size = given.dtype().size();
     let mut elements = given.bytes().chunks(size).zip(expected.bytes().chunks(size));
-    let Some(place) = elements.position(|(given, expected)| given != expected) else { return Ok(()) };
+    let Some(position) = elements.position(|(given, expected)| given != expected) else { return Ok(()) };
     // 64-bit integers beyond 2^53 print rounded; the bytes decide.
-    let (given_value, expected_value) = (given.to_f64s()[place], expected.to_f64s()[place]);
-    let index = index_of(place, expected);
+    let (given_value, expected_value) = (given.to_f64s()[position], expected.to_f64s()[position]);
+    let index = index_of(position, expected);
     Err(format!("{} at {index:?} is {given_value} instead of {expected_value}", expected.shape()))
 }
 

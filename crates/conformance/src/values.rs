@@ -3,12 +3,12 @@
 use octant_tensor::{DType, HostTensor, Shape};
 
 /// A small generator of uniform numbers (SplitMix64).
-pub struct Numbers(u64);
+pub struct UniformRng(u64);
 
-impl Numbers {
+impl UniformRng {
     /// The sequence of a seed.
-    pub fn new(seed: u64) -> Numbers {
-        Numbers(seed)
+    pub fn new(seed: u64) -> UniformRng {
+        UniformRng(seed)
     }
 
     /// 64 random bits.
@@ -28,7 +28,7 @@ impl Numbers {
 /// Uniform in `low..high`: reals for float types, whole numbers for integers, a fair coin for bools.
 pub fn between(low: f64, high: f64, dtype: DType, dims: &[usize]) -> HostTensor {
     let shape = Shape::new(dtype, dims);
-    let mut numbers = Numbers::new(dims.iter().fold(7, |seed, &dim| seed * 31 + dim as u64));
+    let mut numbers = UniformRng::new(dims.iter().fold(7, |seed, &dim| seed * 31 + dim as u64));
     let mut draw = |_| match dtype {
         DType::Bool => (numbers.bits() & 1) as f64,
         _ if dtype.is_integer() => numbers.uniform(low, high + 1.0).floor().min(high),

@@ -5,10 +5,10 @@
 
 use half::bf16;
 use octant_cpu::kernels::{
-    Conv2d, Convolution, Gemm, Machine, Matrix, Output, Pool2d, Reduction, Weights, WeightsGradient, gemm,
-    max_pool2d_gradient, pool2d,
+    ConvGeometry, ForwardConv, Gemm, Machine, MatrixStrides, Output, Pool2d, PoolReduction, Weights, WeightsGradient,
+    gemm, max_pool2d_gradient, pool2d,
 };
-use octant_cpu::pool::Pool;
+use octant_cpu::pool::ThreadPool;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ static SWEEP: OnceLock<Vec<f32>> = OnceLock::new();
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let threads = arguments.next().and_then(|text| text.parse().ok()).unwrap_or_else(Pool::available);
+    let threads = arguments.next().and_then(|text| text.parse().ok()).unwrap_or_else(ThreadPool::available);
     let filter = arguments.next().unwrap_or_default();
     if arguments.next().is_some_and(|mode| mode == "cold") {
         SWEEP.get_or_init(|| numbers(64 << 20));
@@ -65,7 +65,7 @@ fn pooling_times(machine: &Machine) -> Vec<(String, f64, usize)> {
         let (x, mut y) = (numbers(size(pool.input)), numbers(size(pool.output)));
         let mut dx = vec![0.0; x.len()];
         let bytes = 4 * (x.len() + y.len());
-        let seconds = 1e-9 / best(1.0, || pool2d(machine, &pool, Reduction::Max, f32::MIN, &x, &mut y));
+        let seconds = 1e-9 / best(1.0, || pool2d(machine, &pool, PoolReduction::Max, f32::MIN, &x, &mut y));
         times.push((format!("{name} max"), seconds, bytes));
         let seconds = 1e-9 / best(1.0, || max_pool2d_gradient(machine, &pool, 0.0, &x, &y, &mut dx));
         times.push((format!("{name} gradient"), seconds, bytes + 4 * x.len()));
@@ -105,16 +105,16 @@ fn gemm_speed(machine: &Machine, shape: &Gemm) -> f64 {
     best(2.0 * (shape.batch * shape.m * shape.n * shape.k) as f64, || gemm(machine, shape, &a, &b, &mut c))
 }
 
-fn elements(conv: &Conv2d) -> [usize; 3] {
+fn elements(conv: &ConvGeometry) -> [usize; 3] {
     let x = conv.batch * conv.input[0] * conv.input[1] * conv.in_channels;
     let w = conv.kernel[0] * conv.kernel[1] * conv.group_inputs() * conv.out_channels;
     [x, w, conv.batch * conv.output[0] * conv.output[1] * conv.out_channels]
 }
 
-fn conv_speeds(machine: &Machine, conv: &Conv2d) -> [(&'static str, f64); 3] {
+fn conv_speeds(machine: &Machine, conv: &ConvGeometry) -> [(&'static str, f64); 3] {
     let [mut x, mut w, mut y] = elements(conv).map(numbers);
-    let forward = Convolution::new(conv);
-    let data = Convolution::new(&conv.backward_data());
+    let forward = ForwardConv::new(conv);
+    let data = ForwardConv::new(&conv.backward_data());
     let weights = WeightsGradient::new(conv);
     let flops = conv.flops();
     [
@@ -124,11 +124,11 @@ fn conv_speeds(machine: &Machine, conv: &Conv2d) -> [(&'static str, f64); 3] {
     ]
 }
 
-fn bf16_speeds(machine: &Machine, conv: &Conv2d) -> [(&'static str, f64); 3] {
+fn bf16_speeds(machine: &Machine, conv: &ConvGeometry) -> [(&'static str, f64); 3] {
     let [mut x, w, mut y] = elements(conv).map(|len| numbers(len).into_iter().map(bf16::from_f32).collect::<Vec<_>>());
     let mut dw = numbers(w.len());
-    let forward = Convolution::new(conv);
-    let data = Convolution::new(&conv.backward_data());
+    let forward = ForwardConv::new(conv);
+    let data = ForwardConv::new(&conv.backward_data());
     let weights = WeightsGradient::new(conv);
     let flops = conv.flops();
     [
@@ -143,35 +143,41 @@ fn bf16_speeds(machine: &Machine, conv: &Conv2d) -> [(&'static str, f64); 3] {
 
 fn products() -> Vec<(&'static str, Gemm)> {
     vec![
-        ("gemm 2048³ Aᵀ", Gemm { a: Matrix::row_major(2048, 2048).transposed(), ..Gemm::row_major(2048, 2048, 2048) }),
-        ("gemm 2048³ Bᵀ", Gemm { b: Matrix::row_major(2048, 2048).transposed(), ..Gemm::row_major(2048, 2048, 2048) }),
+        (
+            "gemm 2048³ Aᵀ",
+            Gemm { a: MatrixStrides::row_major(2048, 2048).transposed(), ..Gemm::row_major(2048, 2048, 2048) },
+        ),
+        (
+            "gemm 2048³ Bᵀ",
+            Gemm { b: MatrixStrides::row_major(2048, 2048).transposed(), ..Gemm::row_major(2048, 2048, 2048) },
+        ),
         ("gemm 512³", Gemm::row_major(512, 512, 512)),
         ("gemm 128×10816 · 10816×10", Gemm::row_major(128, 10, 10816)),
         (
             "gemm (128×10816)ᵀ · 128×10",
-            Gemm { a: Matrix::row_major(128, 10816).transposed(), ..Gemm::row_major(10816, 10, 128) },
+            Gemm { a: MatrixStrides::row_major(128, 10816).transposed(), ..Gemm::row_major(10816, 10, 128) },
         ),
         (
             "gemm 128×10 · (10816×10)ᵀ",
-            Gemm { b: Matrix::row_major(10816, 10).transposed(), ..Gemm::row_major(128, 10816, 10) },
+            Gemm { b: MatrixStrides::row_major(10816, 10).transposed(), ..Gemm::row_major(128, 10816, 10) },
         ),
         ("gemm 16×2048 · 2048×1000", Gemm::row_major(16, 1000, 2048)),
         (
             "gemm 16×1000 · (2048×1000)ᵀ",
-            Gemm { b: Matrix::row_major(2048, 1000).transposed(), ..Gemm::row_major(16, 2048, 1000) },
+            Gemm { b: MatrixStrides::row_major(2048, 1000).transposed(), ..Gemm::row_major(16, 2048, 1000) },
         ),
         (
             "gemm (16×2048)ᵀ · 16×1000",
-            Gemm { a: Matrix::row_major(16, 2048).transposed(), ..Gemm::row_major(2048, 1000, 16) },
+            Gemm { a: MatrixStrides::row_major(16, 2048).transposed(), ..Gemm::row_major(2048, 1000, 16) },
         ),
     ]
 }
 
-fn convolutions() -> Vec<(&'static str, Conv2d)> {
+fn convolutions() -> Vec<(&'static str, ConvGeometry)> {
     let square = |batch, size, from, to, kernel: usize, stride| {
-        Conv2d::new(batch, [size; 2], [from, to], [kernel; 2]).padded(kernel / 2, stride)
+        ConvGeometry::new(batch, [size; 2], [from, to], [kernel; 2]).padded(kernel / 2, stride)
     };
-    let depthwise = |batch, size, channels, kernel, stride| Conv2d {
+    let depthwise = |batch, size, channels, kernel, stride| ConvGeometry {
         groups: channels,
         ..square(batch, size, channels, channels, kernel, stride)
     };
@@ -203,7 +209,7 @@ fn convolutions() -> Vec<(&'static str, Conv2d)> {
         ("1×1 192→48 56² b8", square(8, 56, 192, 48, 1, 1)),
         ("1×1 1536→256 7² b8", square(8, 7, 1536, 256, 1, 1)),
         ("1×1 256→1536 7² b8", square(8, 7, 256, 1536, 1, 1)),
-        ("3×3 1→64 28² b128", Conv2d::new(128, [28, 28], [1, 64], [3, 3])),
+        ("3×3 1→64 28² b128", ConvGeometry::new(128, [28, 28], [1, 64], [3, 3])),
         ("3×3 3→16 256² b4", square(4, 256, 3, 16, 3, 1)),
         ("1×1 16→1 256² b4", square(4, 256, 16, 1, 1, 1)),
         ("dw 3×3 256 28² b8", depthwise(8, 28, 256, 3, 1)),

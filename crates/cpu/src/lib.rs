@@ -1,9 +1,9 @@
-//! The embedded CPU engine: always there, nothing to install.
+//! The embedded CPU backend: built in, no plugin needed.
 //!
-//! A graph is compiled into a plan (`plan`): element-wise values and reductions fused into loops, convolutions and
-//! products given to their kernels, every byte placed in one arena before the first run. `run` executes plans;
+//! A graph is compiled into a plan (`plan`): elementwise operations and reductions are fused into loops, convolutions and
+//! products call kernels, and all buffers get offsets in one arena before the first run. `run` executes plans;
 //! [`kernels`] holds the numeric loops of the heavy operations, [`simd`] chooses the instruction set, [`pool`] the
-//! threads. [`CpuBackend`] is the engine as the runtime sees it: one device that works through a queue on a thread of
+//! threads. [`CpuBackend`] implements the runtime's `Backend`: one device that executes a queue on a thread of
 //! its own.
 //!
 //! Start reading at `plan/mod.rs`.

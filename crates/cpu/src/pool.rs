@@ -1,11 +1,11 @@
 //! A persistent thread pool for loops that last microseconds to milliseconds.
 //!
-//! One job runs at a time: [`Pool::run`] publishes a closure and a number of chunks, the caller and the workers claim
+//! One job runs at a time: [`ThreadPool::run`] publishes a closure and a number of chunks, the caller and the workers claim
 //! chunk indices from one counter until none are left. Workers spin for a few tens of microseconds after a job, because
 //! the next one usually follows at once, and then sleep until they are woken.
 //!
-//! Which thread computes a chunk is decided by chance; what a chunk computes must therefore depend on its index only.
-//! Kernels cut their work by shape and never by [`Pool::threads`], which makes results bitwise independent of the
+//! Which thread computes a chunk is not deterministic, so the result of a chunk must depend on its index only.
+//! Kernels divide their work by shape and never by [`ThreadPool::threads`], which makes results bitwise independent of the
 //! number of threads.
 
 use std::any::Any;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const SPIN: Duration = Duration::from_micros(40);
 
 /// Worker threads that live as long as the pool.
-pub struct Pool {
+pub struct ThreadPool {
     shared: Arc<Shared>,
     /// Held while a job runs: a second caller waits for its turn.
     turn: Mutex<()>,
@@ -40,7 +40,7 @@ struct Shared {
     open: AtomicU64,
     /// Jobs published so far.
     published: AtomicU64,
-    /// The next chunk nobody has claimed.
+    /// The next unclaimed chunk.
     next: AtomicUsize,
     /// Workers that are inside the current job, or finding out that there is none.
     active: AtomicUsize,
@@ -66,8 +66,8 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Pool {
-    /// Starts a pool in which `threads` threads compute: the caller of [`Pool::run`] and `threads - 1` workers.
+impl ThreadPool {
+    /// Starts a pool in which `threads` threads compute: the caller of [`ThreadPool::run`] and `threads - 1` workers.
     pub fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared {
             job: UnsafeCell::new(None),
@@ -127,7 +127,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
         drop(locked(&self.shared.lock));
@@ -185,7 +185,7 @@ impl Shared {
         self.caller_waits.store(false, SeqCst);
     }
 
-    /// The life of a worker.
+    /// The main loop of a worker.
     fn work(&self) {
         let mut seen = 0;
         while !self.stop.load(SeqCst) {
@@ -202,7 +202,7 @@ impl Shared {
 
     /// Enters the open job, if there is one, and computes; `seen` becomes its number.
     fn join(&self, seen: &mut u64) {
-        // First counted, then looked: either this thread sees that the job was closed, or `close` sees this thread.
+        // Count first, then look: either this thread sees that the job was closed, or `close` sees this thread.
         self.active.fetch_add(1, SeqCst);
         let open = self.open.load(SeqCst);
         if open != 0 {
@@ -228,7 +228,7 @@ impl Shared {
     }
 }
 
-/// Watches `ready` for a short while; whether it came true.
+/// Polls `ready` for a short while; returns whether it became true.
 fn spin_until(ready: impl Fn() -> bool) -> bool {
     let mut deadline = None;
     loop {
@@ -238,7 +238,7 @@ fn spin_until(ready: impl Fn() -> bool) -> bool {
             }
             std::hint::spin_loop();
         }
-        // The clock is first read after the quick attempts: most waits end before it is worth asking.
+        // The clock is first read after the quick attempts: most waits end before.
         let now = Instant::now();
         if now >= *deadline.get_or_insert(now + SPIN) {
             return false;
@@ -246,7 +246,7 @@ fn spin_until(ready: impl Fn() -> bool) -> bool {
     }
 }
 
-/// The locks here guard no data that a panic could leave half-changed.
+/// Ignores poisoning: the locks guard no data that a panic could leave inconsistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -255,7 +255,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn counts(pool: &Pool, chunks: usize) -> Vec<usize> {
+    fn counts(pool: &ThreadPool, chunks: usize) -> Vec<usize> {
         let counts: Vec<AtomicUsize> = (0..chunks).map(|_| AtomicUsize::new(0)).collect();
         pool.run(chunks, &|chunk| {
             counts[chunk].fetch_add(1, SeqCst);
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn every_chunk_runs_exactly_once() {
         for threads in [1, 2, 3, 8] {
-            let pool = Pool::new(threads);
+            let pool = ThreadPool::new(threads);
             for chunks in (0..40).chain([1000]) {
                 assert_eq!(counts(&pool, chunks), vec![1; chunks], "{threads} threads");
             }
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn jobs_work_after_the_workers_fell_asleep() {
-        let pool = Pool::new(4);
+        let pool = ThreadPool::new(4);
         for _ in 0..5 {
             std::thread::sleep(SPIN * 20);
             assert_eq!(counts(&pool, 16), vec![1; 16]);
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn nested_runs_go_inline() {
-        let pool = Pool::new(3);
+        let pool = ThreadPool::new(3);
         let total = AtomicUsize::new(0);
         pool.run(8, &|_| {
             pool.run(8, &|_| {
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_panic_reaches_the_caller_and_the_pool_survives() {
-        let pool = Pool::new(3);
+        let pool = ThreadPool::new(3);
         for _ in 0..20 {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 pool.run(10, &|chunk| assert_ne!(chunk, 7, "chunk seven"));
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn callers_on_several_threads_take_turns() {
-        let pool = Pool::new(2);
+        let pool = ThreadPool::new(2);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..200).for_each(|_| assert_eq!(counts(&pool, 5), vec![1; 5])));

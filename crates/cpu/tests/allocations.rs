@@ -20,7 +20,7 @@ struct Counting;
 static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
 static ALL_BLOCKS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is handed on to the system's allocator.
+// SAFETY: everything is passed to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGE_BLOCKS.fetch_add(usize::from(layout.size() >= LARGE), Ordering::Relaxed);
@@ -58,7 +58,7 @@ fn step(dtype: DType) -> Program {
     let logits = x.convert(DType::F32).mean(&[1, 2]).matmul(&parameters[2]);
     let loss = logits.exp().sum_all().log();
     let gradients = trace.gradients(&loss, &parameters);
-    let updated = parameters.iter().zip(&gradients).map(|(old, slope)| old - &(slope * 1e-3));
+    let updated = parameters.iter().zip(&gradients).map(|(old, gradient)| old - &(gradient * 1e-3));
     let outputs: Vec<Tensor> = updated.chain([loss]).collect();
     Program { donated: vec![(0, 0), (1, 1), (2, 2)], ..Program::new("step", trace.finish(&outputs).unwrap()) }
 }

@@ -24,20 +24,21 @@ pub enum GpuAttention {
     Plain,
     /// By cuDNN's fused kernels where they take it.
     CuDnn {
-        /// Whether results must be the same in every run. cuDNN's gradient adds atomically, so it is then left to the body; its
-        /// deterministic form ended the process on an H200 with cuDNN 9.19.
-        repeatable: bool,
+        /// Whether the gradient is cuDNN's, too. It adds atomically. Its deterministic form, which XLA takes where the whole
+        /// program is compiled without nondeterministic operations, ended the process with a C++ exception on an H200 with cuDNN
+        /// 9.19, whatever the batch and the number of tokens.
+        gradient: bool,
     },
 }
 
 impl GpuAttention {
     /// cuDNN's kernels if the process has a cuDNN that is new enough, or why not.
-    pub fn available(repeatable: bool) -> Result<GpuAttention, String> {
+    pub fn available(gradient: bool) -> Result<GpuAttention, String> {
         /// From here on sequences may have any length.
         const OLDEST: usize = 90_000;
         match cudnn_version()? {
             version if version < OLDEST => Err(format!("cuDNN is {version}, and attention needs {OLDEST} or newer")),
-            _ => Ok(GpuAttention::CuDnn { repeatable }),
+            _ => Ok(GpuAttention::CuDnn { gradient }),
         }
     }
 }
@@ -54,8 +55,8 @@ fn cudnn_version() -> Result<usize, String> {
 }
 
 /// The same graph, where the attentions that cuDNN takes are calls of its kernels.
-pub fn attend_by_cudnn(graph: &Graph, repeatable: bool) -> Graph {
-    apply(|graph| call_cudnn(&unwrap_gradients(graph), repeatable), graph)
+pub fn attend_by_cudnn(graph: &Graph, gradient: bool) -> Graph {
+    apply(|graph| call_cudnn(graph, gradient), graph)
 }
 
 /// Why cuDNN does not take an attention; none if it does.
@@ -73,22 +74,13 @@ pub fn refusal(kernel: &AttentionKernel) -> Option<&'static str> {
     }
 }
 
-/// The gradient of an attention is a call around a call. Inlined, the inner one shows which cotangents are zero.
-fn unwrap_gradients(graph: &Graph) -> Graph {
-    let is_gradient = |node: &Node| matches!(attention(node), Some((name, _)) if name == AttentionKernel::BACKWARD);
-    rewrite(graph, |node| match &node.op {
-        Op::Call { body, kernel: None, .. } if body.nodes().iter().any(is_gradient) => Some((**body).clone()),
-        _ => None,
-    })
-}
-
 /// The name and descriptor of an attention's call.
 fn attention(node: &Node) -> Option<(&str, AttentionKernel)> {
     let Op::Call { kernel: Some(hint), .. } = &node.op else { return None };
     Some((hint.name.as_str(), AttentionKernel::decode(hint)?))
 }
 
-fn call_cudnn(graph: &Graph, repeatable: bool) -> Graph {
+fn call_cudnn(graph: &Graph, gradient: bool) -> Graph {
     rewrite(graph, |node| {
         let (name, kernel) = attention(node)?;
         if refusal(&kernel).is_some() {
@@ -99,7 +91,7 @@ fn call_cudnn(graph: &Graph, repeatable: bool) -> Graph {
         let inputs: Vec<Tensor> = shapes.map(|shape| trace.input("x", shape)).collect();
         let results = match name == AttentionKernel::FORWARD {
             true => forward(&kernel, &trace, &inputs),
-            false if repeatable => return None,
+            false if !gradient => return None,
             // cuDNN has no operand for the cotangent of the log-sum-exp.
             false if !node.inputs.last().is_some_and(|&sums| is_zero(graph, sums)) => return None,
             false => backward(&kernel, &trace, &inputs),

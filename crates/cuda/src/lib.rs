@@ -1,30 +1,26 @@
-//! NVIDIA GPUs: graph passes for XLA's GPU compiler, and kernels of our own where XLA's and cuDNN's fall short.
+//! NVIDIA GPUs: graph passes for XLA's GPU compiler, and our own kernels where XLA's and cuDNN's are slower.
 //!
 //! [`prepare`] turns a graph into the form that XLA compiles best for a GPU. Where one of our kernels is faster, a part of the
-//! graph becomes a call: its body is the meaning, its hint names the kernel. A backend that does not know the kernel runs the
+//! graph becomes a call: its body is the plain computation, its hint names the kernel. A backend that does not know the kernel runs the
 //! body, so every pass is checked without a GPU.
 //!
-//! A compiled program calls our kernels through XLA's interface for foreign functions. Their sources are CUDA C++ beside the
-//! code that launches them; NVIDIA's run-time compiler, which comes with every CUDA plugin, compiles what a program needs
+//! A compiled program calls our kernels through XLA's FFI. Their sources are CUDA C++ beside the
+//! code that launches them; NVIDIA's run-time compiler, which comes with every CUDA plugin, compiles the kernels that a program calls
 //! when the program is loaded. Nothing of CUDA is needed to build Octant.
 //!
-//! One folder per kernel in `kernels`: what it can do in a graph, its descriptor, its launch, its source. `xla` holds rewrites
+//! One folder per kernel in `kernels`: its graph pass, its descriptor, its launch, its source. `xla` holds rewrites
 //! that only help XLA's own compiler. Start reading at [`prepare`], then at one of the kernels, such as `kernels::depthwise`.
 
 mod attention;
 mod c;
-mod facts;
 mod kernels;
 mod passes;
-mod repeatable;
 mod runtime;
 mod xla;
 
 pub use attention::{CUDNN_NAMES, GpuAttention, refused as refused_attentions};
-pub use facts::GpuFacts;
 pub use kernels::{CALLED_NAMES, NAMES, accepts};
-pub use passes::{Target, called_kernels, prepare};
-pub use repeatable::adds_atomically;
+pub use passes::{GpuTarget, adds_atomically, called_kernels, prepare};
 pub use runtime::store::keep_in;
 
 use runtime::{compiler, driver};
@@ -42,7 +38,7 @@ pub struct CustomCall {
 pub fn custom_calls() -> Result<Vec<CustomCall>, String> {
     let driver = driver::driver()?;
     compiler::compiler()?;
-    // A driver that cannot say what it drives is asked again when a kernel is compiled.
+    // If the driver cannot report the architecture, the check is repeated when a kernel is compiled.
     driver.architecture().map_or(Ok(()), is_supported)?;
     Ok(kernels::KERNELS
         .iter()
@@ -50,7 +46,7 @@ pub fn custom_calls() -> Result<Vec<CustomCall>, String> {
         .collect())
 }
 
-/// Whether a GPU has what the kernels are written for: asynchronous copies, products of f16, and bf16.
+/// Whether a GPU has the instructions that the kernels use: asynchronous copies, products of f16, and bf16.
 fn is_supported(architecture: i32) -> Result<(), String> {
     const AMPERE: i32 = 80;
     match architecture >= AMPERE {
@@ -60,6 +56,25 @@ fn is_supported(architecture: i32) -> Result<(), String> {
             architecture / 10,
             architecture % 10
         )),
+    }
+}
+
+/// Facts of one GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuFacts {
+    /// Streaming multiprocessors.
+    pub multiprocessors: usize,
+    /// Bytes of shared memory that one block may ask for.
+    pub shared_memory: usize,
+}
+
+impl GpuFacts {
+    /// The facts of an H200: what a program for an absent GPU is compiled for.
+    pub const H200: GpuFacts = GpuFacts { multiprocessors: 132, shared_memory: 227 << 10 };
+
+    /// The facts of the first GPU of this machine, or the reason why they are not known.
+    pub fn of_device() -> Result<GpuFacts, String> {
+        driver::driver()?.facts()
     }
 }
 

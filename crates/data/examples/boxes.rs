@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p octant-data --example boxes -- data.yaml [SIDE] [WORKERS]`
 
-use octant_data::detection::{AugmentSettings, BoxAugment, Part, RecentImages, open};
+use octant_data::detection::{AugmentSettings, BoxAugment, DetectionSplit, RecentImages, open};
 use octant_data::{Dataset, Loader, LoaderConfig};
 use std::error::Error;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = PathBuf::from(words.next().ok_or("give a data set of boxes")?);
     let side = words.next().map_or(Ok(640), |word| word.parse())?;
     let workers = words.next().map_or(Ok(1), |word| word.parse())?;
-    let dataset: Arc<dyn Dataset> = Arc::new(open(&path, Part::Train)?);
+    let dataset: Arc<dyn Dataset> = Arc::new(open(&path, DetectionSplit::Train)?);
     let settings = AugmentSettings::default();
     let augment = BoxAugment {
         images: RecentImages::new(dataset.clone(), side),

@@ -14,7 +14,7 @@ const NAMES: [&str; 10] = ["ring", "plus", "triangle", "square", "star", "arch",
 
 type Point = [f32; 2];
 
-/// The built-in data set. Samples are drawn when asked for.
+/// The built-in data set. Samples are rendered when they are read.
 pub struct Glyphs {
     len: usize,
     seed: u64,
@@ -99,12 +99,12 @@ fn draw(class: usize, rng: &mut SampleRng) -> Image<u8> {
     };
     let mut segments = clutter(sign * strength, rng);
     segments.extend(glyph(class, sign * strength, rng));
-    let slope = [rng.between(-0.1, 0.1), rng.between(-0.1, 0.1)];
+    let ramp = [rng.between(-0.1, 0.1), rng.between(-0.1, 0.1)];
     let noise = rng.between(0.01, 0.09);
     Image::from_fn(SIDE, SIDE, 1, |row, column, _| {
         let point = [column as f32 + 0.5, row as f32 + 0.5];
         let middle = SIDE as f32 / 2.0;
-        let mut value = background + (slope[0] * (point[0] - middle) + slope[1] * (point[1] - middle)) / middle;
+        let mut value = background + (ramp[0] * (point[0] - middle) + ramp[1] * (point[1] - middle)) / middle;
         let (mut light, mut dark) = (0.0f32, 0.0f32);
         for segment in &segments {
             let change = segment.contrast * segment.coverage(point);
@@ -116,7 +116,7 @@ fn draw(class: usize, rng: &mut SampleRng) -> Image<u8> {
     })
 }
 
-/// The strokes of the class, moved, scaled, turned and slanted at random.
+/// The strokes of the class, shifted, scaled, rotated and sheared at random.
 fn glyph(class: usize, contrast: f32, rng: &mut SampleRng) -> Vec<Segment> {
     let size = rng.between(6.0, 10.5);
     let [width, height] = [size * rng.between(0.8, 1.1), size * rng.between(0.8, 1.1)];

@@ -1,6 +1,6 @@
 //! From files to batches: data sets, decoding, transforms, the order of samples, and the loader.
 //!
-//! One rule shapes everything here: what a sample looks like depends only on (seed, epoch, index), never on how many
+//! A sample depends only on (seed, epoch, index), never on how many
 //! workers prepared it, how many cores consume it, or whether the run was stopped in between. Randomness is therefore
 //! counter-based ([`SampleRng`]), the order of an epoch is a keyed permutation ([`Permutation`]), and the [`Loader`]
 //! delivers batches in order however its workers are scheduled. This crate knows nothing of graphs or devices.

@@ -1,6 +1,6 @@
 //! Packed data sets: decoded images in one file that is mapped into memory, so that an epoch costs no decoding.
 //!
-//! Layout, little-endian: eight bytes of magic, the place of the index; the records (element type, size, target,
+//! Layout, little-endian: eight bytes of magic, the offset of the index; the records (element type, size, target,
 //! pixels); the index (number of records, their positions, the class names).
 
 use crate::{AnyImage, DataError, Dataset, LabeledBox, Sample, Target};

@@ -41,7 +41,7 @@ impl SampleRng {
     /// An independent stream, identified by a number, that takes nothing from this one.
     pub fn fork(&self, stream: u64) -> SampleRng {
         let [low, high] = words(stream);
-        // Drawing uses small counters; the high bit keeps forks apart from draws.
+        // Sampling uses small counters; the high bit separates forks from samples.
         SampleRng { key: threefry2x32(self.key, [low, high | 1 << 31]), counter: 0, spare: None, ..*self }
     }
 

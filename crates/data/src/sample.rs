@@ -166,7 +166,7 @@ pub trait Dataset: Send + Sync {
     }
 }
 
-/// Something done to a sample on its way into a batch. All randomness comes from `rng`, so that a sample looks the
+/// A transform of a sample before it is batched. All randomness comes from `rng`, so that a sample looks the
 /// same whoever prepares it.
 pub trait Transform: Send + Sync {
     /// The transformed sample.

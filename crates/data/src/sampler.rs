@@ -92,13 +92,23 @@ pub enum LastBatch {
     Pad,
 }
 
-/// A place in the stream of batches. A checkpoint stores it, and the stream goes on from there.
+/// A position in the stream of batches. Checkpoints store it to resume the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub struct Position {
     /// The epoch, from zero.
     pub epoch: u64,
     /// The batch in that epoch, from zero.
     pub batch: u64,
+    /// Samples of the epoch that batches of another size took before batch 0.
+    #[serde(default)]
+    pub skipped: u64,
+}
+
+impl Position {
+    /// A batch of an epoch whose batches all have one size.
+    pub const fn new(epoch: u64, batch: u64) -> Position {
+        Position { epoch, batch, skipped: 0 }
+    }
 }
 
 /// Says which samples are in which batch. It holds no state: everything follows from the position.
@@ -143,9 +153,25 @@ impl Sampler {
 
     /// Batches per epoch.
     pub fn batches(&self) -> u64 {
+        self.batches_after(0)
+    }
+
+    /// Batches of an epoch once some of its samples were taken.
+    fn batches_after(&self, skipped: u64) -> u64 {
+        let left = self.len.saturating_sub(skipped);
         match self.last {
-            LastBatch::Drop => self.len / self.batch_size,
-            LastBatch::Pad => self.len.div_ceil(self.batch_size),
+            LastBatch::Drop => left / self.batch_size,
+            LastBatch::Pad => left.div_ceil(self.batch_size),
+        }
+    }
+
+    /// Where batches of another size go on: with the sample that the batch at `position` would begin with.
+    pub fn resized(&self, position: Position, batch_size: usize) -> Position {
+        let other = Sampler { batch_size: batch_size.max(1) as u64, ..self.clone() };
+        let skipped = position.skipped + position.batch * self.batch_size;
+        match other.batches_after(skipped) {
+            0 => Position::new(position.epoch + 1, 0),
+            _ => Position { skipped, ..Position::new(position.epoch, 0) },
         }
     }
 
@@ -157,18 +183,18 @@ impl Sampler {
     /// The sample in every row of a batch; `None` for the rows that only fill up the last one.
     pub fn batch(&self, position: Position) -> Vec<Option<u64>> {
         let order = Permutation::new(self.len, self.seed, position.epoch);
-        let first = position.batch * self.batch_size + self.shard.0 * self.rows() as u64;
+        let first = position.skipped + position.batch * self.batch_size + self.shard.0 * self.rows() as u64;
         (first..first + self.rows() as u64)
-            .map(|place| (place < self.len).then(|| if self.shuffle { order.at(place) } else { place }))
+            .map(|at| (at < self.len).then(|| if self.shuffle { order.at(at) } else { at }))
             .collect()
     }
 
     /// The position after this one.
     pub fn next(&self, position: Position) -> Position {
-        if position.batch + 1 < self.batches() {
+        if position.batch + 1 < self.batches_after(position.skipped) {
             Position { batch: position.batch + 1, ..position }
         } else {
-            Position { epoch: position.epoch + 1, batch: 0 }
+            Position::new(position.epoch + 1, 0)
         }
     }
 }
@@ -189,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Each item lands on each place about equally often, and neighbors do not stay together.
+    /// Each item lands at each position about equally often, and neighbors do not stay together.
     #[test]
     fn the_order_looks_random() {
         let (len, epochs) = (10u64, 20_000u64);
@@ -198,7 +224,7 @@ mod tests {
         for epoch in 0..epochs {
             let order = Permutation::new(len, 3, epoch);
             let items: Vec<u64> = (0..len).map(|position| order.at(position)).collect();
-            items.iter().enumerate().for_each(|(place, &item)| counts[place * len as usize + item as usize] += 1);
+            items.iter().enumerate().for_each(|(at, &item)| counts[at * len as usize + item as usize] += 1);
             neighbors += items.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() as u32;
         }
         let expected = (epochs / len) as f64;
@@ -212,15 +238,40 @@ mod tests {
     fn padding_marks_the_rows_that_do_not_count() {
         let sampler = Sampler::new(10, 4, 0, false, LastBatch::Pad).unwrap();
         assert_eq!(sampler.batches(), 3);
-        assert_eq!(sampler.batch(Position { epoch: 0, batch: 2 }), [Some(8), Some(9), None, None]);
+        assert_eq!(sampler.batch(Position::new(0, 2)), [Some(8), Some(9), None, None]);
         assert_eq!(Sampler::new(10, 4, 0, false, LastBatch::Drop).unwrap().batches(), 2);
+    }
+
+    #[test]
+    fn the_order_of_samples_does_not_depend_on_batch_sizes() {
+        let sampler = |size: usize| Sampler::new(53, size, 9, true, LastBatch::Drop).unwrap();
+        let taken = |changes: &[(usize, u64)]| {
+            let (mut position, mut samples) = (Position::default(), Vec::new());
+            for (number, &(size, batches)) in changes.iter().enumerate() {
+                let sampler = sampler(size);
+                for _ in 0..batches {
+                    samples.extend(sampler.batch(position).into_iter().flatten());
+                    position = sampler.next(position);
+                }
+                let next = changes.get(number + 1).map_or(1, |(size, _)| *size);
+                position = sampler.resized(position, next);
+            }
+            samples
+        };
+        let singly = taken(&[(1, 53)]);
+        assert_eq!(taken(&[(4, 3), (10, 2), (1, 21)]), singly);
+        assert_eq!(taken(&[(5, 7), (3, 6)]), singly);
+        // Two samples are left where seven are wanted: the next epoch begins, as at the end of any epoch.
+        let rest = taken(&[(3, 17), (7, 1)]);
+        assert_eq!(rest[..51], singly[..51]);
+        assert_eq!(rest[51..], taken(&[(53, 1), (7, 1)])[53..]);
     }
 
     #[test]
     fn shards_together_are_the_whole_batch() {
         let whole = Sampler::new(103, 8, 9, true, LastBatch::Pad).unwrap();
         for batch in 0..whole.batches() {
-            let position = Position { epoch: 2, batch };
+            let position = Position::new(2, batch);
             let parts: Vec<_> =
                 (0..4).flat_map(|index| whole.clone().shard(index, 4).unwrap().batch(position)).collect();
             assert_eq!(parts, whole.batch(position));

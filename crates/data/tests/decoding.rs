@@ -1,7 +1,7 @@
 //! Decoders against Pillow's pixels, and against two thousand damaged files of every format.
 #![allow(clippy::unwrap_used)]
 
-use octant_data::decode::{Channels, DecodeOptions, Limits, decode, read_image};
+use octant_data::decode::{Channels, DecodeLimits, DecodeOptions, decode, read_image};
 use octant_data::{AnyImage, SampleRng};
 use octant_tensor::{DType, HostTensor, read_npz};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -82,8 +82,8 @@ fn every_format_gives_pillows_pixels() {
 #[test]
 fn channels_and_bits_come_as_asked_for() {
     let open = |name: &str, options: DecodeOptions| read_image(golden().join("images").join(name), &options);
-    let grey = DecodeOptions { channels: Channels::Gray, ..DecodeOptions::default() };
-    assert_eq!(open("rgba.png", grey).unwrap().dims(), [29, 37, 1]);
+    let gray = DecodeOptions { channels: Channels::Gray, ..DecodeOptions::default() };
+    assert_eq!(open("rgba.png", gray).unwrap().dims(), [29, 37, 1]);
     assert_eq!(open("grey.jpg", DecodeOptions::default()).unwrap().dims(), [29, 37, 3]);
     let eight = DecodeOptions { eight_bits: true, ..as_stored() };
     assert!(matches!(open("grey16.png", eight).unwrap(), AnyImage::U8(_)));
@@ -92,7 +92,7 @@ fn channels_and_bits_come_as_asked_for() {
     );
 }
 
-/// A damaged copy: cut off, bits flipped, a stretch overwritten, or sizes made giant.
+/// A damaged copy: cut off, bits flipped, a range overwritten, or sizes made giant.
 fn damage(original: &[u8], rng: &mut SampleRng) -> Vec<u8> {
     let mut bytes = original.to_vec();
     match rng.below(4) {
@@ -117,7 +117,7 @@ fn damage(original: &[u8], rng: &mut SampleRng) -> Vec<u8> {
 }
 
 fn survive(extension: &str) {
-    let limits = Limits { side: 20_000, pixels: 1 << 20 };
+    let limits = DecodeLimits { side: 20_000, pixels: 1 << 20 };
     let options = DecodeOptions { limits, ..as_stored() };
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(golden().join("images")).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_data::detection::{AugmentSettings, BoxAugment, Part, RecentImages, box_slots, open, survey};
+use octant_data::detection::{AugmentSettings, BoxAugment, DetectionSplit, RecentImages, box_slots, open, survey};
 use octant_data::{
     AnyImage, Dataset, LastBatch, Loader, LoaderConfig, SampleRng, Target, Targets, Transform, synth, write_png_u8,
 };
@@ -36,7 +36,7 @@ fn yolo_set(folder: &Path) -> PathBuf {
 #[test]
 fn labels_are_read_and_wrong_ones_are_listed_with_their_lines() {
     let folder = tempfile::tempdir().unwrap();
-    let set = open(&yolo_set(folder.path()), Part::Train).unwrap();
+    let set = open(&yolo_set(folder.path()), DetectionSplit::Train).unwrap();
     assert_eq!(set.class_names(), ["cat", "dog"]);
     let counts: Vec<usize> = set.images().iter().map(|image| image.boxes.len()).collect();
     assert_eq!(counts, [2, 1, 0, 1]);
@@ -46,7 +46,7 @@ fn labels_are_read_and_wrong_ones_are_listed_with_their_lines() {
     assert_eq!([outline[0].x0, outline[0].y0, outline[0].x1, outline[0].y1], [6.0, 4.0, 36.0, 36.0]);
     let reasons: Vec<(Option<usize>, &str)> =
         set.dropped().iter().map(|label| (label.line, label.reason.as_str())).collect();
-    let wanted = ["is not among", "beyond its border", "has 3 numbers", "not a number", "twice", "no area"];
+    let wanted = ["is not among", "outside of it", "has 3 numbers", "not a number", "twice", "no area"];
     assert_eq!(reasons.len(), wanted.len(), "{reasons:?}");
     for ((line, reason), (expected, number)) in reasons.iter().zip(wanted.iter().zip([2, 3, 4, 5, 6, 7])) {
         assert!(reason.contains(expected) && *line == Some(number), "{line:?}: {reason}");
@@ -57,11 +57,11 @@ fn labels_are_read_and_wrong_ones_are_listed_with_their_lines() {
 fn labels_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let yaml = yolo_set(folder.path());
-    let mut found = survey(&open(&yaml, Part::Train).unwrap());
+    let mut found = survey(&open(&yaml, DetectionSplit::Train).unwrap());
     assert_eq!((found.images, found.empty, found.objects, found.most, found.dropped), (4, 1, 4, 2, 6));
     assert_eq!(found.per_class, [("cat".to_string(), 2), ("dog".to_string(), 2)]);
     assert_eq!(found.sizes, [0, 0, 1, 0, 3]);
-    found.add(&survey(&open(&yaml, Part::Val).unwrap()));
+    found.add(&survey(&open(&yaml, DetectionSplit::Val).unwrap()));
     assert_eq!((found.images, found.objects, found.per_class[1].1), (5, 5, 3));
 }
 
@@ -78,7 +78,7 @@ fn coco_and_voc_files_give_the_same_boxes() {
                         {"id": 2, "image_id": 7, "category_id": 3, "bbox": [0, 0, 50, 50], "iscrowd": 1},
                         {"id": 3, "image_id": 7, "category_id": 3, "bbox": [0, 0, 0, 5]}]}"#;
     std::fs::write(root.join("labels.json"), json).unwrap();
-    let coco = open(&root.join("labels.json"), Part::Train).unwrap();
+    let coco = open(&root.join("labels.json"), DetectionSplit::Train).unwrap();
     assert_eq!(coco.class_names(), ["cat", "dog"]);
     assert_eq!(coco.images()[0].boxes.len(), 1, "groups and boxes without area are not learned");
     assert_eq!((coco.images()[0].id, coco.dropped().len()), (Some(7), 1));
@@ -101,8 +101,8 @@ fn coco_and_voc_files_give_the_same_boxes() {
         );
         std::fs::write(root.join(format!("Annotations/{number}.xml")), text).unwrap();
     }
-    let voc = open(root, Part::Train).unwrap();
-    assert_eq!((voc.len(), open(root, Part::Val).unwrap().len()), (4, 1));
+    let voc = open(root, DetectionSplit::Train).unwrap();
+    assert_eq!((voc.len(), open(root, DetectionSplit::Val).unwrap().len()), (4, 1));
     assert_eq!(voc.images()[0].boxes[0], coco.images()[0].boxes[0]);
 }
 
@@ -188,7 +188,7 @@ fn mosaics_end_with_their_last_epoch() {
 #[test]
 fn slots_are_powers_of_two_that_hold_a_mosaic() {
     let folder = tempfile::tempdir().unwrap();
-    let set = open(&yolo_set(folder.path()), Part::Train).unwrap();
+    let set = open(&yolo_set(folder.path()), DetectionSplit::Train).unwrap();
     let usual = AugmentSettings::default();
     assert_eq!(box_slots(&set, &usual, true, 1024), [8]);
     assert_eq!(box_slots(&set, &usual, true, 4), [4]);

@@ -85,6 +85,27 @@ fn an_empty_domain_is_said_before_anything_is_learned() {
 }
 
 #[test]
+fn gray_and_transparent_images_among_colored_ones_are_read_as_color() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, channels) in [3, 1, 4].into_iter().enumerate() {
+        for (domain, other) in [("trainA", 3), ("trainB", channels)] {
+            let channels = if number == 2 { channels } else { other };
+            let level =
+                |row: usize, column: usize, channel: usize| if channel == 3 { 90 } else { (row * column) as u8 };
+            put(folder.path(), &format!("{domain}/{number}.png"), &Image::from_fn(5, 7, channels, level));
+        }
+    }
+    for pairs in [ImagePairs::open, ImagePairs::open_unpaired].map(|open| open(folder.path(), Split::Train, false)) {
+        let pairs = pairs.unwrap();
+        for index in 0..pairs.len() {
+            let (a, b) = parts(pairs.get(index).unwrap());
+            assert_eq!((a.dims(), b.dims()), ([5, 7, 3], [5, 7, 3]), "{index}");
+            assert_eq!((a.pixel(3, 4), b.pixel(3, 4)), (&[12; 3][..], &[12; 3][..]), "{index}");
+        }
+    }
+}
+
+#[test]
 fn domains_without_pairs_meet_at_random_and_are_transformed_apart() {
     let folder = tempfile::tempdir().unwrap();
     (0..2).for_each(|n| put(folder.path(), &format!("trainA/{n}.png"), &image(9, 9, n)));

@@ -26,9 +26,9 @@ fn check_cifar(set: &Cifar, labels: &[u32], starts: &[usize]) {
         let sample = set.get(index).unwrap();
         assert_eq!(sample.target, Target::Class(label));
         let AnyImage::U8(image) = sample.image else { panic!("CIFAR has 8 bits") };
-        let place = index % 2;
+        let image_in_batch = index % 2;
         for (row, column, channel) in [(0, 0, 0), (3, 17, 1), (31, 31, 2)] {
-            let position = place * 3072 + channel * 1024 + row * 32 + column;
+            let position = image_in_batch * 3072 + channel * 1024 + row * 32 + column;
             assert_eq!(image.pixel(row, column)[channel], (position / 7 + start) as u8);
         }
     }
@@ -204,8 +204,8 @@ fn damaged_files_are_survived() {
             match rng.below(3) {
                 0 => bytes.truncate(rng.below(bytes.len())),
                 1 => (0..1 + rng.below(6)).for_each(|_| {
-                    let place = rng.below(bytes.len());
-                    bytes[place] ^= 1 << rng.below(8);
+                    let position = rng.below(bytes.len());
+                    bytes[position] ^= 1 << rng.below(8);
                 }),
                 _ => {
                     let start = rng.below(bytes.len().min(600));

@@ -59,10 +59,10 @@ fn any_number_of_workers_gives_the_same_stream() {
 #[test]
 fn resuming_in_the_middle_goes_on_as_if_nothing_had_happened() {
     let reference = hashes(&loader(150, config(2)), Position::default(), 3);
-    let position = Position { epoch: 1, batch: 4 };
+    let position = Position::new(1, 4);
     let rest = hashes(&loader(150, config(3)), position, 3);
-    let place = reference.iter().position(|(place, _)| *place == position).unwrap();
-    assert_eq!(rest, reference[place..]);
+    let start = reference.iter().position(|(at, _)| *at == position).unwrap();
+    assert_eq!(rest, reference[start..]);
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn eight_shards_are_the_batch_of_one_core() {
         // Padding repeats a row of its own shard, so only the rows that count are compared.
         let row = batch.images.bytes().len() / 16;
         let images: Vec<u8> = shards.iter().flat_map(|shard| shard[number].images.bytes().to_vec()).collect();
-        for place in (0..16).filter(|&place| batch.indices[place] != u64::MAX) {
-            assert_eq!(images[place * row..][..row], batch.images.bytes()[place * row..][..row]);
+        for slot in (0..16).filter(|&slot| batch.indices[slot] != u64::MAX) {
+            assert_eq!(images[slot * row..][..row], batch.images.bytes()[slot * row..][..row]);
         }
     }
 }
@@ -96,7 +96,7 @@ fn the_last_batch_is_padded_and_masked() {
     assert_eq!(last.indices[6..], [u64::MAX; 10]);
 }
 
-/// Fails in a different way for some samples.
+/// Fails differently for some samples.
 struct Faulty(&'static str);
 
 impl Dataset for Faulty {

@@ -1,7 +1,7 @@
 //! A small canvas: lines, boxes and text into a PNG, with soft edges.
 
 use crate::EventsError;
-use octant_imaging::font;
+use octant_imaging::{Image, font};
 use std::path::Path;
 
 /// Red, green and blue.
@@ -85,6 +85,17 @@ impl Canvas {
         for (row, line) in pixels.chunks_exact(width.max(1) * 3).enumerate() {
             for (column, pixel) in line.chunks_exact(3).enumerate() {
                 self.blend((x + column) as isize, (y + row) as isize, [pixel[0], pixel[1], pixel[2]], 1.0);
+            }
+        }
+    }
+
+    /// An image of any size in a rectangle of `[width, height]`, by its nearest pixels. One channel is shown as gray.
+    pub fn scaled_image(&mut self, [x, y]: [usize; 2], [width, height]: [usize; 2], image: &Image<u8>) {
+        for row in 0..height {
+            for column in 0..width {
+                let pixel = image.pixel(row * image.height() / height, column * image.width() / width);
+                let color = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);
+                self.blend((x + column) as isize, (y + row) as isize, color, 1.0);
             }
         }
     }

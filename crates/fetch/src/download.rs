@@ -1,14 +1,14 @@
 //! One file from one address, going on where an earlier attempt stopped.
 
 use crate::http::{Failure, Remote, header, version};
-use crate::{FetchError, Progress};
+use crate::{FetchError, ProgressCallback};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 use ureq::Agent;
 
-/// How often, and how far apart, attempts are made that bring nothing new.
+/// How often, and at which intervals, attempts without progress are repeated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub attempts: u32,
@@ -70,13 +70,13 @@ pub(crate) fn download(
     target: &Target,
     patience: Patience,
     log: &dyn Fn(&str),
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> Result<(), Failure> {
     let reached = || target.part.metadata().map_or(0, |metadata| metadata.len());
     patience.attempts_that_advance(log, reached, || attempt(agent, remote, target, progress))
 }
 
-fn attempt(agent: &Agent, remote: &Remote, target: &Target, progress: Progress) -> Result<(), Failure> {
+fn attempt(agent: &Agent, remote: &Remote, target: &Target, progress: ProgressCallback) -> Result<(), Failure> {
     let mut file = open(target.part).map_err(Failure::Disk)?;
     let known_version = std::fs::read_to_string(target.version).ok();
     let mut have = file.metadata().map_err(Failure::Disk)?.len();

@@ -1,4 +1,4 @@
-//! What can go wrong on the way from a server to the disk.
+//! Errors of downloads.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,8 +75,8 @@ pub enum FetchError {
     /// A web page that does not list files.
     #[error("{0} is a web page that lists no files; name a file, or a folder that the server lists")]
     NoFolder(String),
-    /// The text is not a place.
-    #[error("{text:?} is no place to read from: {problem}")]
+    /// The text is neither a path nor an address.
+    #[error("{text:?} cannot be read from: {problem}")]
     NoPlace {
         /// What was given.
         text: String,

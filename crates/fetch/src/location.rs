@@ -1,15 +1,15 @@
-//! Places that people type: paths, addresses and prefixes of buckets.
+//! Locations as users type them: paths, addresses and prefixes of buckets.
 
 use crate::bucket::{Endpoint, Provider};
 use crate::http::{Failure, Remote};
 use crate::listing::{self, Object};
-use crate::{FetchError, Item, Progress, Store, mirroring, web};
+use crate::{DownloadCache, FetchError, Item, ProgressCallback, mirroring, web};
 use std::fmt;
 use std::path::PathBuf;
 
-/// A place to read from.
+/// A location to read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
+pub enum FetchLocation {
     /// On this machine.
     Path(PathBuf),
     /// A file on a web server, or a folder that the server lists.
@@ -26,42 +26,44 @@ pub struct Bucket {
     prefix: String,
 }
 
-impl Location {
+impl FetchLocation {
     /// `s3://bucket/prefix`, `gs://bucket/prefix`, `http://…`, `https://…`, or a path.
-    pub fn parse(text: &str) -> Result<Location, FetchError> {
-        let Some((scheme, rest)) = text.split_once("://") else { return Ok(Location::Path(text.into())) };
+    pub fn parse(text: &str) -> Result<FetchLocation, FetchError> {
+        let Some((scheme, rest)) = text.split_once("://") else { return Ok(FetchLocation::Path(text.into())) };
         let rest = rest.trim_end_matches('/');
         let wrong = |problem| Err(FetchError::NoPlace { text: text.into(), problem });
         let provider = match scheme {
-            "file" => return Ok(Location::Path(rest.into())),
-            "http" | "https" if !rest.is_empty() => return Ok(Location::Web(format!("{scheme}://{rest}"))),
+            "file" => return Ok(FetchLocation::Path(rest.into())),
+            "http" | "https" if !rest.is_empty() => return Ok(FetchLocation::Web(format!("{scheme}://{rest}"))),
             "s3" => Provider::S3,
             "gs" => Provider::Google,
             _ => return wrong("there are s3://bucket/prefix, gs://bucket/prefix, https://host/file and paths"),
         };
         match rest.split_once('/').unwrap_or((rest, "")) {
             ("", _) => wrong("it names no bucket"),
-            (bucket, prefix) => Ok(Location::Bucket(Bucket { provider, bucket: bucket.into(), prefix: prefix.into() })),
+            (bucket, prefix) => {
+                Ok(FetchLocation::Bucket(Bucket { provider, bucket: bucket.into(), prefix: prefix.into() }))
+            }
         }
     }
 
     /// A path to the same content on this machine. What lies elsewhere is mirrored into the store: a file becomes a file,
     /// a prefix a folder. What has not changed since the last time is not fetched again; without a network, what was
     /// mirrored completely before is used as it is.
-    pub fn localise(&self, store: &Store, progress: Progress) -> Result<PathBuf, FetchError> {
+    pub fn localize(&self, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
         match self {
-            Location::Path(path) => Ok(path.clone()),
-            Location::Web(url) => web::localise(url, store, progress),
-            Location::Bucket(bucket) => bucket.localise(store, progress),
+            FetchLocation::Path(path) => Ok(path.clone()),
+            FetchLocation::Web(url) => web::localize(url, store, progress),
+            FetchLocation::Bucket(bucket) => bucket.localize(store, progress),
         }
     }
 
-    /// Where a mirror at this place has the file of that name.
+    /// Where a mirror at this location has the file of that name.
     pub(crate) fn below(&self, name: &str) -> Remote {
         match self {
-            Location::Path(path) => Remote::public(path.join(name).to_string_lossy()),
-            Location::Web(url) => Remote::public(format!("{url}/{name}")),
-            Location::Bucket(Bucket { provider, bucket, prefix }) => {
+            FetchLocation::Path(path) => Remote::public(path.join(name).to_string_lossy()),
+            FetchLocation::Web(url) => Remote::public(format!("{url}/{name}")),
+            FetchLocation::Bucket(Bucket { provider, bucket, prefix }) => {
                 let key = if prefix.is_empty() { name.to_string() } else { format!("{prefix}/{name}") };
                 Endpoint::of(*provider, bucket).object(&key)
             }
@@ -69,12 +71,12 @@ impl Location {
     }
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for FetchLocation {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Location::Path(path) => write!(f, "{}", path.display()),
-            Location::Web(url) => f.write_str(url),
-            Location::Bucket(Bucket { provider, bucket, prefix }) => {
+            FetchLocation::Path(path) => write!(f, "{}", path.display()),
+            FetchLocation::Web(url) => f.write_str(url),
+            FetchLocation::Bucket(Bucket { provider, bucket, prefix }) => {
                 write!(f, "{}://{bucket}/{prefix}", provider.scheme())
             }
         }
@@ -82,12 +84,12 @@ impl fmt::Display for Location {
 }
 
 impl Bucket {
-    fn localise(&self, store: &Store, progress: Progress) -> Result<PathBuf, FetchError> {
+    fn localize(&self, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
         let endpoint = Endpoint::of(self.provider, &self.bucket);
         let base = format!("{}/{}", self.provider.scheme(), self.bucket);
         let name = format!("{base}/{}", self.prefix);
         let name = name.trim_end_matches('/');
-        let whole = Location::Bucket(self.clone()).to_string();
+        let whole = FetchLocation::Bucket(self.clone()).to_string();
         let list = || listing::objects(&store.agent, &endpoint, &self.prefix);
         let listed = match store.patience.attempts(&|line| store.say(line), list) {
             Ok(listed) => listed,

@@ -1,6 +1,6 @@
-//! Folders that lie elsewhere, brought here file by file.
+//! Mirrors remote folders, file by file.
 
-use crate::{FetchError, Progress, Store};
+use crate::{DownloadCache, FetchError, ProgressCallback};
 use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use std::thread;
 /// Small files are mostly waiting, so several are fetched at once.
 const AT_ONCE: usize = 8;
 
-/// True when everything in a folder was mirrored the last time.
-pub(crate) fn is_complete(store: &Store, folder: &str) -> Result<bool, FetchError> {
+/// Whether the last mirroring of a folder was complete.
+pub(crate) fn is_complete(store: &DownloadCache, folder: &str) -> Result<bool, FetchError> {
     Ok(store.aside("complete", folder)?.exists())
 }
 
-/// Mirrors a folder by `fetch`, after which it holds exactly `names`, and remembers that it is complete.
+/// Mirrors a folder by `fetch`, after which it holds exactly `names`, and records that it is complete.
 pub(crate) fn complete(
-    store: &Store,
+    store: &DownloadCache,
     folder: &str,
     names: &[String],
     fetch: impl FnOnce() -> Result<(), FetchError>,
@@ -32,17 +32,17 @@ pub(crate) fn complete(
 }
 
 enum Message {
-    /// So many bytes more, or fewer if an attempt began anew.
+    /// Bytes received; negative if an attempt was restarted.
     Bytes(i64),
     Failed(FetchError),
 }
 
-/// Fetches all of `files`, several at once. After a failure nothing new is begun.
+/// Fetches all of `files`, several at once. After a failure no further file is started.
 pub(crate) fn fetch_all<T: Sync>(
     files: &[T],
     total: Option<u64>,
-    progress: Progress,
-    fetch: impl Fn(&T, Progress) -> Result<(), FetchError> + Sync,
+    progress: ProgressCallback,
+    fetch: impl Fn(&T, ProgressCallback) -> Result<(), FetchError> + Sync,
 ) -> Result<(), FetchError> {
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
@@ -79,8 +79,8 @@ pub(crate) fn fetch_all<T: Sync>(
     })
 }
 
-/// Removes what was mirrored before and is not there any more, so that a folder holds what its origin holds.
-fn forget_others(store: &Store, folder: &str, names: &[String]) -> Result<(), FetchError> {
+/// Removes mirrored files that the origin no longer has.
+fn forget_others(store: &DownloadCache, folder: &str, names: &[String]) -> Result<(), FetchError> {
     let wanted: HashSet<PathBuf> = names.iter().filter_map(|name| store.path(name).ok()).collect();
     let mut folders = vec![store.path(folder)?];
     while let Some(folder) = folders.pop() {

@@ -2,7 +2,7 @@
 
 use crate::download::{Patience, Target, download};
 use crate::http::{self, Remote};
-use crate::{Checksum, FetchError, Location, Progress};
+use crate::{Checksum, FetchError, FetchLocation, ProgressCallback};
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
@@ -18,48 +18,48 @@ pub struct Item {
     pub url: String,
     /// Its size, if it is known beforehand.
     pub bytes: Option<u64>,
-    /// What its content must add up to. Without one, any file of that size will do.
+    /// The expected checksum. Without one, only the size is checked.
     pub checksum: Option<Checksum>,
 }
 
 /// A folder of files that were fetched and verified.
-pub struct Store {
+pub struct DownloadCache {
     folder: PathBuf,
-    mirror: Option<Location>,
+    mirror: Option<FetchLocation>,
     pub(crate) agent: Agent,
     pub(crate) patience: Patience,
     log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for DownloadCache {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.debug_struct("Store").field("folder", &self.folder).field("mirror", &self.mirror).finish_non_exhaustive()
     }
 }
 
-impl Store {
-    /// The store in that folder, which is made if it is not there.
-    pub fn open(folder: impl Into<PathBuf>) -> Result<Store, FetchError> {
+impl DownloadCache {
+    /// The cache in that folder, which is created if necessary.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<DownloadCache, FetchError> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(FetchError::disk(&folder))?;
         let log = Box::new(|_: &str| ());
-        Ok(Store { folder, mirror: None, agent: http::agent(), patience: Patience::NORMAL, log })
+        Ok(DownloadCache { folder, mirror: None, agent: http::agent(), patience: Patience::NORMAL, log })
     }
 
-    /// Takes files from there instead of where they are published: a folder, or an address to which names are appended.
-    pub fn mirror(mut self, position: &str) -> Result<Store, FetchError> {
-        self.mirror = Some(Location::parse(position)?);
+    /// Downloads from a mirror instead of the published address: a folder, or an address to which names are appended.
+    pub fn mirror(mut self, location: &str) -> Result<DownloadCache, FetchError> {
+        self.mirror = Some(FetchLocation::parse(location)?);
         Ok(self)
     }
 
-    /// Says what happens to connections, one line at a time.
-    pub fn with_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> Store {
+    /// Logs what happens to connections, one line at a time.
+    pub fn with_log(mut self, log: impl Fn(&str) + Send + Sync + 'static) -> DownloadCache {
         self.log = Box::new(log);
         self
     }
 
-    /// How often an attempt is repeated that brought nothing new, and how long it waits first; the wait doubles.
-    pub fn with_patience(mut self, attempts: u32, first_wait: Duration) -> Store {
+    /// How often an attempt without progress is repeated, and the first wait; the wait doubles.
+    pub fn with_patience(mut self, attempts: u32, first_wait: Duration) -> DownloadCache {
         self.patience = Patience { attempts, first_wait };
         self
     }
@@ -68,7 +68,7 @@ impl Store {
         (self.log)(line);
     }
 
-    /// Where the files lie.
+    /// The folder of the files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -80,35 +80,35 @@ impl Store {
         item.bytes.is_none_or(|bytes| bytes == length).then_some(path)
     }
 
-    /// The file: from here if it has been fetched before, otherwise from the mirror or from where it is published.
+    /// The file: from the cache, otherwise from the mirror or the published address.
     ///
     /// A mirror that is a folder is read in place: the path returned lies in it, and nothing is copied.
-    pub fn get(&self, item: &Item, progress: Progress) -> Result<PathBuf, FetchError> {
+    pub fn get(&self, item: &Item, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
         self.path(&item.name)?;
         if let Some(path) = self.cached(item) {
             return Ok(path);
         }
         match &self.mirror {
-            Some(Location::Path(folder)) => from_folder(folder, item),
+            Some(FetchLocation::Path(folder)) => from_folder(folder, item),
             Some(position) => self.fetch(&position.below(&item.name), item, None, progress),
             None => self.fetch(&Remote::public(&item.url), item, None, progress),
         }
     }
 
-    /// The file from exactly there, unless it is here already in that version.
+    /// Downloads the file from that address, unless that version is cached.
     pub(crate) fn fetch(
         &self,
         remote: &Remote,
         item: &Item,
         version: Option<&str>,
-        progress: Progress,
+        progress: ProgressCallback,
     ) -> Result<PathBuf, FetchError> {
         let path = self.path(&item.name)?;
         if self.is_here(item, version)? {
             return Ok(path);
         }
         let part = self.aside("unfinished", &item.name)?;
-        // Two processes may want the same file; the second one waits and then finds it.
+        // Two processes may fetch the same file; the second one waits and then finds it.
         let lock_file = self.aside("locks", &item.name)?;
         let lock = File::create(&lock_file).map_err(FetchError::disk(&lock_file))?;
         lock.lock().map_err(FetchError::disk(&lock_file))?;
@@ -130,13 +130,13 @@ impl Store {
         Ok(self.cached(item).is_some() && kept.is_ok_and(|kept| kept == wanted))
     }
 
-    /// Makes the part whole and verifies it.
+    /// Completes a partial download and verifies it.
     fn complete(
         &self,
         remote: &Remote,
         item: &Item,
         [part, version]: [&Path; 2],
-        progress: Progress,
+        progress: ProgressCallback,
     ) -> Result<(), FetchError> {
         let target = Target { part, version, bytes: item.bytes, is_verified: item.checksum.is_some() };
         let was_begun = part.exists();
@@ -147,7 +147,7 @@ impl Store {
             verified.inspect_err(|_| drop(fs::remove_file(part)))
         };
         match once() {
-            // What an earlier process left may have been the beginning of another version: once more, from nothing.
+            // The partial download may belong to another version: start again from the beginning.
             Err(FetchError::WrongChecksum { .. }) if was_begun => once(),
             other => other,
         }
@@ -162,7 +162,7 @@ impl Store {
         }
     }
 
-    /// A file about a file. These lie in hidden folders of their own, so that whoever reads a folder of data sees only data.
+    /// A bookkeeping file. These are in hidden folders, so that readers of a data folder see only data.
     pub(crate) fn aside(&self, what: &str, name: &str) -> Result<PathBuf, FetchError> {
         for folder in [self.path(name)?, self.folder.join(format!(".{what}")).join(name)] {
             let folder = folder.parent().unwrap_or(&self.folder);
@@ -172,7 +172,7 @@ impl Store {
     }
 }
 
-/// People fill mirror folders by hand, so the published name of the file is as good as ours.
+/// Mirror folders are filled by hand, so the published file name is accepted, too.
 fn from_folder(folder: &Path, item: &Item) -> Result<PathBuf, FetchError> {
     let published = item.url.rsplit('/').next().unwrap_or_default();
     let names = [item.name.as_str(), item.name.rsplit('/').next().unwrap_or_default(), published];

@@ -2,14 +2,14 @@
 //! links to what they hold.
 
 use crate::http::{Failure, Remote, header, version};
-use crate::{FetchError, Item, Progress, Store, listing, mirroring};
+use crate::{DownloadCache, FetchError, Item, ProgressCallback, listing, mirroring};
 use std::path::PathBuf;
 
 /// Folders in folders are followed so far; deeper ones are likely to be a page that links to itself.
 const DEEPEST: usize = 8;
 
 /// The file or the folder at an address, mirrored into the store.
-pub(crate) fn localise(url: &str, store: &Store, progress: Progress) -> Result<PathBuf, FetchError> {
+pub(crate) fn localize(url: &str, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
     let remote = Remote::public(url);
     let item = item(url);
     match store.patience.attempts(&|line| store.say(line), || remote.head(&store.agent)) {
@@ -36,7 +36,7 @@ fn item(url: &str) -> Item {
     Item { name, url: url.into(), bytes: None, checksum: None }
 }
 
-fn localise_folder(url: &str, store: &Store, progress: Progress) -> Result<PathBuf, FetchError> {
+fn localise_folder(url: &str, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
     let mut files = Vec::new();
     list(url, store, DEEPEST, &mut files)?;
     if files.is_empty() {
@@ -54,7 +54,7 @@ fn localise_folder(url: &str, store: &Store, progress: Progress) -> Result<PathB
 }
 
 /// Adds the addresses of all files below a folder.
-fn list(folder: &str, store: &Store, deepest: usize, files: &mut Vec<String>) -> Result<(), FetchError> {
+fn list(folder: &str, store: &DownloadCache, deepest: usize, files: &mut Vec<String>) -> Result<(), FetchError> {
     let remote = Remote::public(format!("{folder}/"));
     let read = || -> Result<String, Failure> {
         let mut page = remote.get(&store.agent, &[])?;

@@ -1,6 +1,6 @@
-//! Appending nodes to a graph: the one place where shapes are inferred and values are numbered.
+//! Appending nodes to a graph: only here shapes are inferred and values are numbered.
 
-use crate::{Graph, Node, NodeId, Op, Shape, Value, ValueId, ops};
+use crate::{Graph, Node, NodeId, Op, Shape, ValueId, ValueInfo, ops};
 use std::sync::Arc;
 
 /// A graph under construction. Tracing, gradients and passes all build through it.
@@ -38,7 +38,7 @@ impl GraphBuilder {
         self.append(node.op.clone(), inputs, shapes, node.path.clone())
     }
 
-    /// Puts another operation in the place of a node. It reads the same values and makes the same results, followed by
+    /// Replaces a node's operation. The new one reads the same values and has the same results, followed by
     /// additional ones, which are returned. (Their ids are greater than those of later nodes' results.)
     pub(crate) fn replace(&mut self, node: NodeId, op: Op) -> Result<Vec<ValueId>, String> {
         let shapes: Vec<&Shape> = self.graph.nodes[node].inputs.iter().map(|&input| self.graph.shape(input)).collect();
@@ -49,7 +49,7 @@ impl GraphBuilder {
         }
         let first = self.graph.values.len() as u32;
         let added: Vec<ValueId> = (first..first + (results.len() - kept.len()) as u32).map(ValueId).collect();
-        self.graph.values.extend(results.into_iter().skip(kept.len()).map(|shape| Value { shape, producer: node }));
+        self.graph.values.extend(results.into_iter().skip(kept.len()).map(|shape| ValueInfo { shape, producer: node }));
         self.graph.nodes[node].op = op;
         self.graph.nodes[node].outputs.extend(&added);
         Ok(added)
@@ -75,7 +75,7 @@ impl GraphBuilder {
         let producer = self.graph.nodes.len();
         let first = self.graph.values.len() as u32;
         let outputs: Vec<ValueId> = (first..first + shapes.len() as u32).map(ValueId).collect();
-        self.graph.values.extend(shapes.into_iter().map(|shape| Value { shape, producer }));
+        self.graph.values.extend(shapes.into_iter().map(|shape| ValueInfo { shape, producer }));
         self.graph.nodes.push(Node { op, inputs, outputs: outputs.clone(), path });
         outputs
     }

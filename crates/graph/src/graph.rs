@@ -4,7 +4,7 @@ use crate::Op;
 use octant_tensor::Shape;
 use std::sync::Arc;
 
-/// The place of a node in [`Graph::nodes`].
+/// The index of a node in [`Graph::nodes`].
 pub type NodeId = usize;
 
 /// One value of a graph; most nodes make one, some make several.
@@ -12,7 +12,7 @@ pub type NodeId = usize;
 pub struct ValueId(pub(crate) u32);
 
 impl ValueId {
-    /// The place of the value in [`Graph::values`].
+    /// The index of the value in [`Graph::values`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -20,7 +20,7 @@ impl ValueId {
 
 /// What is known of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Value {
+pub struct ValueInfo {
     /// Element type and dimensions.
     pub shape: Shape,
     /// The node that makes it.
@@ -47,7 +47,7 @@ pub struct Node {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Graph {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<ValueInfo>,
     pub(crate) inputs: Vec<ValueId>,
     pub(crate) input_names: Vec<Arc<str>>,
     pub(crate) outputs: Vec<ValueId>,
@@ -60,11 +60,11 @@ impl Graph {
     }
 
     /// What is known of every value.
-    pub fn values(&self) -> &[Value] {
+    pub fn values(&self) -> &[ValueInfo] {
         &self.values
     }
 
-    /// The values handed in from outside, in order.
+    /// The graph's inputs, in order.
     pub fn inputs(&self) -> &[ValueId] {
         &self.inputs
     }
@@ -92,7 +92,7 @@ impl Graph {
     /// The same graph with its inputs in another order: the new input `i` is the old input `order[i]`. Tracing declares
     /// inputs as it meets them; a program wants them sorted by purpose.
     pub fn with_inputs_ordered(mut self, order: &[usize]) -> Graph {
-        debug_assert_eq!(order.len(), self.inputs.len(), "every input has a place in the new order");
+        debug_assert_eq!(order.len(), self.inputs.len(), "the new order names every input");
         self.inputs = order.iter().map(|&old| self.inputs[old]).collect();
         self.input_names = order.iter().map(|&old| self.input_names[old].clone()).collect();
         for (index, input) in self.inputs.iter().enumerate() {
@@ -110,5 +110,50 @@ impl Graph {
     /// The shapes of the outputs.
     pub fn output_shapes(&self) -> Vec<Shape> {
         self.outputs.iter().map(|&output| self.shape(output).clone()).collect()
+    }
+}
+
+impl Op {
+    /// Floating-point operations of a product or convolution of these operands, a multiply–add counted as two; all else
+    /// counts nothing. Bodies of loops, whose length is known only at run time, count once.
+    pub fn flops(&self, inputs: &[&Shape], output: &Shape) -> f64 {
+        if let Op::Convolution(conv) = self {
+            let features = inputs[1].dims()[conv.kernel.output].max(1);
+            2.0 * output.elements() as f64 * (inputs[1].elements() / features) as f64
+        } else if let Op::Dot(dot) = self {
+            let summed: usize = dot.left_contract.iter().map(|&axis| inputs[0].dims()[axis]).product();
+            2.0 * output.elements() as f64 * summed as f64
+        } else if let Op::If { then, otherwise } = self {
+            then.flops().max(otherwise.flops())
+        } else {
+            self.bodies().iter().map(|(_, body)| body.flops()).sum()
+        }
+    }
+}
+
+impl Graph {
+    /// The floating-point operations of all its products and convolutions; see [`Op::flops`].
+    pub fn flops(&self) -> f64 {
+        let shape = |value: &ValueId| &self.values[value.index()].shape;
+        let of_node = |node: &Node| {
+            let inputs: Vec<&Shape> = node.inputs.iter().map(shape).collect();
+            node.outputs.first().map_or(0.0, |output| node.op.flops(&inputs, shape(output)))
+        };
+        self.nodes.iter().map(of_node).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Convolution, DType, Shape, Trace};
+
+    #[test]
+    fn a_convolution_counts_its_taps_and_a_product_its_sums() {
+        let trace = Trace::new();
+        let x = trace.input("x", Shape::new(DType::F32, [2, 5, 5, 3]));
+        let k = trace.input("k", Shape::new(DType::F32, [3, 3, 3, 8]));
+        let y = x.convolution(&k, Convolution::nhwc(2, DType::F32));
+        let graph = trace.finish(&[y]).unwrap();
+        assert_eq!(graph.flops(), 2.0 * (2 * 3 * 3 * 8) as f64 * (3 * 3 * 3) as f64);
     }
 }

@@ -1,4 +1,4 @@
-//! The typed tensor graph: a program that does not exist on any device yet.
+//! The typed tensor graph: a traced program, before it is compiled for a device.
 //!
 //! A model is ordinary Rust that calls methods of [`Tensor`], a cheap handle to a value of a [`Trace`]. Nothing is
 //! computed while tracing: every call appends a [`Node`] whose result shapes are inferred once, in [`ops`]. A mistake
@@ -9,16 +9,14 @@
 //! backends turn them into programs. The primitives follow StableHLO's semantics and are few; everything else is a
 //! composite in [`composites`], written with the same methods that models use.
 //!
-//! Start reading at [`op::Op`] for what can be said, at [`trace`] for how it is said.
+//! Start reading at [`op::Op`] for the primitives, then at [`trace`] for how they are recorded.
 
 pub mod builder;
 pub mod composites;
 mod dump;
 pub mod evaluate;
-mod flops;
 mod gradient;
 pub mod graph;
-mod kernel;
 pub mod op;
 pub mod ops;
 pub mod passes;
@@ -28,12 +26,12 @@ mod uses;
 pub mod verify;
 
 pub use builder::GraphBuilder;
-pub use composites::{AttentionKernel, AttentionOptions};
-pub use graph::{Graph, Node, NodeId, Value, ValueId};
-pub use kernel::KernelHint;
+pub use composites::{AttentionKernel, AttentionOptions, LayerNormKernel};
+pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use op::{
-    Binary, Comparison, Convolution, DotGeneral, Gather, Op, OpClass, Reduction, Scatter, ScatterKind, Unary, Window,
+    Binary, Comparison, Convolution, DotGeneral, Gather, KernelHint, Op, OpClass, Reduction, Scatter, ScatterKind,
+    Unary, Window,
 };
 pub use tensor::Tensor;
 pub use trace::{GraphError, ScopeGuard, Trace};

@@ -90,7 +90,7 @@ fn apply_to(pass: &dyn Fn(&Graph) -> Graph, graph: &Graph, rewritten: &mut Rewri
 }
 
 /// Builds a graph anew, node by node: `make` is given a node and its operands in the new graph and returns the values
-/// that take the place of its results.
+/// that replace its results.
 fn rebuild<'g>(
     graph: &'g Graph,
     mut make: impl FnMut(&mut GraphBuilder, &'g Node, Vec<ValueId>) -> Vec<ValueId>,
@@ -109,7 +109,7 @@ fn rebuild<'g>(
     builder.finish(graph.outputs().iter().map(|output| renamed[output.index()]).collect())
 }
 
-/// The same graph with some nodes computed in another way: `make` returns a graph from a node's operands to its results.
+/// The same graph with some nodes replaced: `make` returns a graph from a node's operands to its results.
 /// Nodes without a path get that of the node.
 pub fn rewrite(graph: &Graph, mut make: impl FnMut(&Node) -> Option<Graph>) -> Graph {
     rebuild(graph, |builder, node, operands| match make(node) {

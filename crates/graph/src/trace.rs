@@ -61,7 +61,7 @@ impl Trace {
         }
     }
 
-    /// A value handed in from outside when the program runs.
+    /// An input of the program.
     pub fn input(&self, name: &str, shape: Shape) -> Tensor {
         let id = self.body.builder.borrow_mut().input(name, shape.clone());
         Tensor::new(self.clone(), Some(id), shape)
@@ -153,7 +153,7 @@ impl Trace {
         graph.outputs().iter().map(|output| renamed[output].clone()).collect()
     }
 
-    /// Puts another operation in the place of a recorded one. It reads the same values and makes the same results,
+    /// Replaces a recorded operation. The new one reads the same values and has the same results,
     /// followed by additional ones, which are returned.
     pub(crate) fn replace(&self, node: NodeId, op: Op) -> Vec<Tensor> {
         let added = self.body.builder.borrow_mut().replace(node, op);

@@ -2,7 +2,7 @@
 
 use crate::{Filter, Image};
 
-/// Maps a pixel of the new image to its place in the old one: x' = a·x + b·y + c, y' = d·x + e·y + f.
+/// Maps a pixel of the new image to its position in the old one: x' = a·x + b·y + c, y' = d·x + e·y + f.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Affine(pub [f64; 6]);
 

@@ -2,12 +2,10 @@
 //! torchvision in floats.
 
 mod boxes;
-mod kernel;
 
 use crate::geometry::{Border, mirrored};
 use crate::simd::vectorized;
 use crate::{Channel, Image, Semantics, Unsupported};
-pub use kernel::{gaussian_kernel, opencv_kernel_size};
 
 /// How wide a Gaussian blur is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,15 +23,15 @@ pub fn blur_u8(image: &Image<u8>, blur: GaussianBlur) -> Result<Image<u8>, Unsup
     match blur.semantics {
         Semantics::Pil => Ok(boxes::gaussian(image, blur.sigma)),
         Semantics::OpenCv => {
-            let size = kernel::size_or_derived(blur.size, blur.sigma, 3.0);
-            Ok(blur_fixed_point(image, &kernel::opencv_fixed_kernel(size, blur.sigma)))
+            let size = size_or_derived(blur.size, blur.sigma, 3.0);
+            Ok(blur_fixed_point(image, &opencv_fixed_kernel(size, blur.sigma)))
         }
         Semantics::Torchvision => Ok(blur_f32(&image.to_f32(), blur)?.map(u8::from_f32)),
         Semantics::TensorFlow => Err(no_blur()),
     }
 }
 
-/// Blurs a float image. Pillow cannot; the others convolve with a sampled Gaussian, mirrored at the borders.
+/// Blurs a float image. Pillow cannot; the others convolve with a sampled Gaussian, mirrored at the edges.
 pub fn blur_f32(image: &Image<f32>, blur: GaussianBlur) -> Result<Image<f32>, Unsupported> {
     let weights: Vec<f32> = passes(blur, false)?.kernel.into_iter().map(|weight| weight as f32).collect();
     Ok(convolve(image, &weights))
@@ -55,14 +53,12 @@ pub fn passes(blur: GaussianBlur, bytes: bool) -> Result<Passes, Unsupported> {
     let reflected = |kernel: Vec<f64>| Ok(Passes { kernel, times: 1, border: Border::Reflect });
     match blur.semantics {
         Semantics::OpenCv if bytes => {
-            let size = kernel::size_or_derived(blur.size, blur.sigma, 3.0);
-            reflected(
-                kernel::opencv_fixed_kernel(size, blur.sigma).iter().map(|&weight| weight as f64 / 256.0).collect(),
-            )
+            let size = size_or_derived(blur.size, blur.sigma, 3.0);
+            reflected(opencv_fixed_kernel(size, blur.sigma).iter().map(|&weight| weight as f64 / 256.0).collect())
         }
         Semantics::OpenCv => {
-            let size = kernel::size_or_derived(blur.size, blur.sigma, 4.0);
-            reflected(kernel::opencv_kernel(size, blur.sigma))
+            let size = size_or_derived(blur.size, blur.sigma, 4.0);
+            reflected(opencv_kernel(size, blur.sigma))
         }
         Semantics::Torchvision => reflected(gaussian_kernel(blur.size.max(1) | 1, blur.sigma)),
         Semantics::Pil if bytes => {
@@ -146,4 +142,59 @@ vectorized! {
     fn add_scaled_integers(sums: &mut [u32], values: &[u32], weight: u32) {
         sums.iter_mut().zip(values).for_each(|(sum, &value)| *sum += weight * value);
     }
+}
+
+/// A Gaussian of `size` samples that sum to one, as torchvision samples it.
+pub fn gaussian_kernel(size: usize, sigma: f32) -> Vec<f64> {
+    let middle = (size as f64 - 1.0) / 2.0;
+    let sigma = sigma.max(f32::MIN_POSITIVE) as f64;
+    let samples: Vec<f64> =
+        (0..size).map(|position| (-0.5 * ((position as f64 - middle) / sigma).powi(2)).exp()).collect();
+    let sum: f64 = samples.iter().sum();
+    samples.into_iter().map(|sample| sample / sum).collect()
+}
+
+/// The size OpenCV chooses for a sigma: three standard deviations to each side for bytes, four for floats.
+pub fn opencv_kernel_size(sigma: f32, deviations: f64) -> usize {
+    (sigma as f64 * deviations * 2.0 + 1.0).round_ties_even() as usize | 1
+}
+
+fn size_or_derived(size: usize, sigma: f32, deviations: f64) -> usize {
+    if size == 0 && sigma > 0.0 { opencv_kernel_size(sigma, deviations) } else { size.max(1) | 1 }
+}
+
+/// OpenCV's Gaussian: for small sizes without a sigma it has kernels of its own, made of binary fractions.
+fn opencv_kernel(size: usize, sigma: f32) -> Vec<f64> {
+    if sigma > 0.0 {
+        return gaussian_kernel(size, sigma);
+    }
+    let table: &[f64] = match size {
+        1 => &[1.0],
+        3 => &[0.25, 0.5, 0.25],
+        5 => &[0.0625, 0.25, 0.375, 0.25, 0.0625],
+        7 => &[0.03125, 0.109375, 0.21875, 0.28125, 0.21875, 0.109375, 0.03125],
+        9 => &[4.0, 13.0, 30.0, 51.0, 60.0, 51.0, 30.0, 13.0, 4.0],
+        _ => return gaussian_kernel(size, (0.15 * size as f64 + 0.35) as f32),
+    };
+    let sum: f64 = table.iter().sum();
+    table.iter().map(|weight| weight / sum).collect()
+}
+
+/// The same in 8 fractional bits. The rounding error of each weight is carried to the next, and the middle takes what is
+/// left, so that the weights sum to exactly one.
+fn opencv_fixed_kernel(size: usize, sigma: f32) -> Vec<u32> {
+    let exact = opencv_kernel(size, sigma);
+    let mut fixed = vec![0; size];
+    let mut error = 0.0;
+    let mut sum = 0;
+    for position in 0..size / 2 {
+        let wanted = exact[position] * 256.0 + error;
+        let rounded = wanted.round_ties_even();
+        error = wanted - rounded;
+        fixed[position] = rounded as u32;
+        fixed[size - 1 - position] = rounded as u32;
+        sum += 2 * rounded as u32;
+    }
+    fixed[size / 2] = 256u32.saturating_sub(sum);
+    fixed
 }

@@ -1,10 +1,10 @@
-//! How far two images are apart, and where.
+//! Differences between two images.
 
 use crate::{Channel, Image};
 
 /// Absolute differences of all values of two images.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Difference {
+pub struct ImageDifference {
     /// Values compared.
     pub values: usize,
     /// Share of values that are equal, 0–1.
@@ -22,7 +22,7 @@ pub struct Difference {
 }
 
 /// Compares two images; `None` when their sizes differ.
-pub fn compare<T: Channel, U: Channel>(first: &Image<T>, second: &Image<U>) -> Option<Difference> {
+pub fn compare<T: Channel, U: Channel>(first: &Image<T>, second: &Image<U>) -> Option<ImageDifference> {
     if first.dims() != second.dims() {
         return None;
     }
@@ -30,7 +30,7 @@ pub fn compare<T: Channel, U: Channel>(first: &Image<T>, second: &Image<U>) -> O
     let mut all: Vec<f64> = pairs.map(|(a, b)| (a.to_f32() as f64 - b.to_f32() as f64).abs()).collect();
     all.sort_by(f64::total_cmp);
     let at = |share: f64| all[((all.len() - 1) as f64 * share).round() as usize];
-    Some(Difference {
+    Some(ImageDifference {
         values: all.len(),
         equal: all.iter().filter(|&&difference| difference == 0.0).count() as f64 / all.len() as f64,
         max: at(1.0),

@@ -29,7 +29,7 @@ fn font_of(letter: char) -> Option<FontArc> {
     if let Some(known) = others.get(&letter) {
         return Some(known.as_ref().unwrap_or(embedded).clone());
     }
-    // Names are mostly of one script: a font that was read for another letter is asked before files are.
+    // Names are mostly of one script: fonts that were loaded for other letters are tried before further files.
     let found = others.values().flatten().find(|font| has(font)).cloned();
     let found = found.or_else(|| system_fonts().iter().filter_map(read).find(has));
     others.insert(letter, found.clone());
@@ -89,7 +89,7 @@ pub fn fitted(text: &str, size: f32, room: f32) -> String {
     format!("{}{ELLIPSIS}", kept.trim_end())
 }
 
-/// Calls `pixel` for every pixel that a line of text touches, with the share of it that is covered: column and row from
+/// Calls `pixel` for every pixel that a line of text touches, with its coverage: column and row from
 /// the upper left corner of the line.
 pub fn draw(text: &str, size: f32, mut pixel: impl FnMut(i32, i32, f32)) {
     let Some(baseline) = embedded().map(|font| font.as_scaled(PxScale::from(size)).ascent()) else { return };

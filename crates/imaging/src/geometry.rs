@@ -26,7 +26,7 @@ pub enum Border<T> {
     Repeat,
 }
 
-/// A part of the image. Parts beyond the border are cut off; at least one pixel is returned.
+/// A part of the image. The crop is clipped to the image; at least one pixel is returned.
 pub fn crop<T: Channel>(image: &Image<T>, window: PixelWindow) -> Image<T> {
     let top = window.top.min(image.height() - 1);
     let left = window.left.min(image.width() - 1);
@@ -46,7 +46,7 @@ pub fn center_window<T: Channel>(image: &Image<T>, height: usize, width: usize) 
     PixelWindow { top: offset(image.height(), height), left: offset(image.width(), width), height, width }
 }
 
-/// The image with a border around it: pixels to add above, left, below and right.
+/// The padded image: pixels to add above, left, below and right.
 pub fn pad<T: Channel>(image: &Image<T>, [top, left, bottom, right]: [usize; 4], border: Border<T>) -> Image<T> {
     let (height, width) = (image.height() + top + bottom, image.width() + left + right);
     let channels = image.channels();
@@ -57,16 +57,16 @@ pub fn pad<T: Channel>(image: &Image<T>, [top, left, bottom, right]: [usize; 4],
         }
         return output;
     }
-    let source = |place: isize, len: usize| match border {
-        Border::Reflect => mirrored(place, len),
-        _ => place.clamp(0, len as isize - 1) as usize,
+    let source = |position: isize, len: usize| match border {
+        Border::Reflect => mirrored(position, len),
+        _ => position.clamp(0, len as isize - 1) as usize,
     };
     let mut values = Vec::with_capacity(height * width * channels);
     for row in 0..height {
         let line = image.row(source(row as isize - top as isize, image.height()));
         for column in 0..width {
-            let place = source(column as isize - left as isize, image.width());
-            values.extend_from_slice(&line[place * channels..][..channels]);
+            let from = source(column as isize - left as isize, image.width());
+            values.extend_from_slice(&line[from * channels..][..channels]);
         }
     }
     Image::new(height, width, channels, values).expect("one value per channel was pushed for every pixel")

@@ -1,9 +1,9 @@
-//! Image operations whose results are *named*: each says whose semantics it follows (Pillow, torchvision, OpenCV,
-//! TensorFlow) and gives what that library gives.
+//! Image operations with *named* semantics: each follows one library (Pillow, torchvision, OpenCV,
+//! TensorFlow) and gives the same results.
 //!
 //! Nothing here is random and nothing here starts a thread: functions take images and numbers and return images.
-//! Randomness (which crop, how much jitter) is drawn by the data crate from a counter-based generator, and parallelism
-//! is the loader's, which runs one image per worker. Filter weights are computed in one place ([`filters`]) so that
+//! Randomness (which crop, how much jitter) is sampled by the data crate from a counter-based generator, and parallelism
+//! is the loader's, which runs one image per worker. Filter weights are computed once ([`filters`]) so that
 //! host kernels and device programs use the same numbers.
 //!
 //! Start reading at [`Image`], then [`resize`].

@@ -53,7 +53,7 @@ named_enum! {
 }
 
 impl Semantics {
-    /// Whether the library antialiases when it is not told.
+    /// Whether the library antialiases by default.
     pub const fn default_antialias(self) -> bool {
         matches!(self, Semantics::Pil | Semantics::Torchvision)
     }

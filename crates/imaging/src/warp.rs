@@ -155,8 +155,8 @@ mod tests {
         let image = Image::from_fn(9, 9, 1, |row, column, _| (row * 20 + column * 3) as u8);
         let upright = Projection([[1.5, 0.0, -1.0], [0.0, 0.75, 0.5], [0.0, 0.0, 1.0]]);
         // A rotation that rounding does not let see.
-        let turned = Projection([[1.5, 1e-9, -1.0], [1e-9, 0.75, 0.5], [0.0, 0.0, 1.0]]);
-        let (a, b) = (warp(&image, &upright, 8, 12, 0), warp(&image, &turned, 8, 12, 0));
+        let slanted = Projection([[1.5, 1e-9, -1.0], [1e-9, 0.75, 0.5], [0.0, 0.0, 1.0]]);
+        let (a, b) = (warp(&image, &upright, 8, 12, 0), warp(&image, &slanted, 8, 12, 0));
         let difference = a.values().iter().zip(b.values()).map(|(a, b)| a.abs_diff(*b)).max();
         assert!(difference.is_some_and(|difference| difference <= 1), "{difference:?}");
     }

@@ -124,7 +124,7 @@ fn blur_gives_what_the_libraries_give() {
     report.check();
 }
 
-fn recolour(image: &mut Image<u8>, operation: &str, amount: f64, semantics: Semantics) {
+fn recolor(image: &mut Image<u8>, operation: &str, amount: f64, semantics: Semantics) {
     match operation {
         "brightness" => color::adjust_brightness(image, amount, semantics).unwrap(),
         "contrast" => color::adjust_contrast(image, amount, semantics).unwrap(),
@@ -149,7 +149,7 @@ fn colour_gives_what_the_libraries_give() {
         let parts: Vec<&str> = key.split('|').collect();
         let [operation, semantics, amount, name] = parts[..].try_into().unwrap();
         let mut ours = inputs[name].clone();
-        recolour(&mut ours, operation, amount.parse().unwrap(), semantics.parse().unwrap());
+        recolor(&mut ours, operation, amount.parse().unwrap(), semantics.parse().unwrap());
         report.compare(format!("u8 {operation} {semantics}"), &key, &ours, &image::<u8>(&tensor));
     }
     report.check();

@@ -20,7 +20,7 @@ pub struct Detection {
     pub pixels: usize,
 }
 
-/// Centers this far apart no longer belong to each other.
+/// Centers at this distance or more are not matched.
 const REACH: f64 = 3.0;
 
 impl Detection {

@@ -1,12 +1,10 @@
-//! What features say without training the network: how well they tell classes apart, by their neighbors and by a linear
-//! layer, and how far apart two sets of images are.
+//! Quality of features without training the network: how well they separate classes, by k nearest neighbors and by a linear
+//! probe, and the distance between two sets of images.
 
 mod distance;
-mod neighbors;
 mod probe;
 
 pub use distance::{FeatureSet, frechet_distance, kernel_distance};
-pub use neighbors::{TEMPERATURE, nearest_neighbors};
 pub use probe::{LinearProbe, ProbeSettings};
 
 use crate::ratio;
@@ -62,6 +60,55 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
         (0..16).for_each(|lane| sums[lane] += a[lane] * b[lane]);
     }
     sums.iter().sum::<f32>() + rest
+}
+
+/// What similarities are divided by before they become weights, in DINO's evaluation.
+pub const TEMPERATURE: f64 = 0.07;
+
+/// Queries per chunk of a thread.
+const PART: usize = 64;
+
+/// The classes of queries by a vote of the `count` training samples with the largest cosine similarity, each with the
+/// weight `exp(similarity / temperature)`.
+pub fn nearest_neighbors(
+    train: &Labeled,
+    queries: &[f32],
+    classes: usize,
+    count: usize,
+    temperature: f64,
+) -> Vec<usize> {
+    let width = train.width.max(1);
+    let known: Vec<f32> = train.rows().flat_map(normalized).collect();
+    let answers = in_parts(queries.len() / width, PART, |part| {
+        part.map(|query| {
+            let query = normalized(&queries[query * width..(query + 1) * width]);
+            let similar = known.chunks(width).map(|row| dot(row, &query));
+            vote(similar.zip(train.classes.iter().copied()).collect(), classes, count, temperature)
+        })
+        .collect::<Vec<usize>>()
+    });
+    answers.concat()
+}
+
+fn vote(mut similar: Vec<(f32, usize)>, classes: usize, count: usize, temperature: f64) -> usize {
+    let count = count.min(similar.len());
+    if count == 0 {
+        return 0;
+    }
+    similar.select_nth_unstable_by(count - 1, |a, b| b.0.total_cmp(&a.0));
+    let mut votes = vec![0f64; classes.max(1)];
+    for &(similarity, class) in &similar[..count] {
+        if let Some(vote) = votes.get_mut(class) {
+            *vote += ((f64::from(similarity) - 1.0) / temperature).exp();
+        }
+    }
+    // The first of equals.
+    (0..votes.len()).rev().max_by(|&a, &b| votes[a].total_cmp(&votes[b])).unwrap_or(0)
+}
+
+fn normalized(row: &[f32]) -> Vec<f32> {
+    let norm = dot(row, row).sqrt().max(1e-12);
+    row.iter().map(|value| value / norm).collect()
 }
 
 #[cfg(test)]

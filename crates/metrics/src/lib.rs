@@ -1,14 +1,14 @@
-//! Metrics in two halves: statistics that a step adds up on the device, and the host's arithmetic on the sums.
+//! Metrics in two parts: statistics that a step sums on the device, and the host's computation from the sums.
 //!
 //! Each statistic is a function of the graph that returns a flat f32 vector for one batch, with a matching function (or
 //! struct) on the host that turns sums over any number of batches into numbers. Sums can be added over batches, epochs
-//! and devices in any order, so nothing has to be fetched per step. f32 counts exactly up to 2²⁴, so what is counted is
+//! and devices in any order, so nothing has to be fetched per step. f32 counts exactly up to 2²⁴, so counts are
 //! chosen to stay small: marked pixels, never all pixels.
 //!
-//! Two metrics cannot be summed and look at every prediction on the host: detection of components ([`Detection`]) and of
+//! Two metrics cannot be summed and need every prediction on the host: detection of components ([`Detection`]) and of
 //! boxes ([`boxes`]).
 //!
-//! [`features`] judges features by their neighbors and by a linear layer.
+//! [`features`] evaluates features by their neighbors and by a linear probe.
 //!
 //! Start reading at [`classes`], then [`masks`].
 
@@ -29,16 +29,16 @@ pub use values::Regression;
 
 use octant_graph::Tensor;
 
-/// A number that people watch, such as `("accuracy", 0.91)`.
+/// A named value, such as `("accuracy", 0.91)`.
 pub type Metric = (String, f64);
 
-/// Scalars side by side, as one vector.
+/// Scalars stacked into one vector.
 pub fn vector(scalars: &[Tensor]) -> Tensor {
     let parts: Vec<Tensor> = scalars.iter().map(|scalar| scalar.reshape(&[1])).collect();
     Tensor::concatenate(&parts, 0)
 }
 
-/// `a / b`, or 0 where there is nothing to divide by.
+/// `a / b`, or 0 where `b` is 0.
 pub(crate) fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }

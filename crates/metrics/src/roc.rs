@@ -74,7 +74,7 @@ impl Roc {
         }
     }
 
-    /// Whether both the true and the false occur; without both there is nothing to tell apart.
+    /// Whether positives and negatives both occur; the curve is undefined otherwise.
     pub fn is_defined(&self) -> bool {
         [0, 1].iter().all(|&truth| self.counts.values().any(|counts| counts[truth] > 0.0))
     }

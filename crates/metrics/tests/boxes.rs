@@ -100,7 +100,7 @@ fn the_background_takes_what_is_left_over() {
     scores.observe(
         vec![truth(0, [0.0, 0.0, 10.0, 10.0]), truth(1, [50.0, 50.0, 60.0, 60.0])],
         vec![
-            // The right place, the wrong class; a place where nothing is; and one too unsure to be looked at.
+            // The right box with the wrong class; a box without an object; and one below the score threshold.
             found(1, [0.0, 0.0, 10.0, 9.0], 0.9),
             found(0, [80.0, 80.0, 90.0, 90.0], 0.8),
             found(1, [50.0, 50.0, 60.0, 60.0], 0.2),

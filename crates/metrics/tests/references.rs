@@ -121,7 +121,7 @@ fn unit(seed: u64, index: u64) -> f64 {
     ((z ^ (z >> 31)) >> 40) as f64 / (1u64 << 24) as f64
 }
 
-/// More scores than are kept apart: well separated, saturated, nearly equal. The old area had 128 equal intervals and was
+/// More scores than bins: well separated, saturated, nearly equal. The old area had 128 equal intervals and was
 /// 0.009 off on ordinary networks.
 #[test]
 fn the_area_under_the_curve_was_wrong() {

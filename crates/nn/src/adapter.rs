@@ -16,7 +16,7 @@ pub struct Adapters {
     pub alpha: f64,
     /// The last steps of the paths of layers, such as `qkv` or `attn.proj`; [`Adapters::ALL`] stands for every one.
     pub targets: Vec<String>,
-    /// Paths below which nothing is adapted: the head, which learns anyway.
+    /// Paths below which nothing is adapted: the head, which is trained itself.
     pub except: Vec<String>,
 }
 

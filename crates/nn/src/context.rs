@@ -1,6 +1,8 @@
 //! The context of one traced network: its mode, its precision, and the variables it has declared.
 
-use crate::{Adapters, Init, Kind, Objective, Scope, Variable, VariableSpec, WeightLayout, threefry::path_hash};
+use crate::{
+    Adapters, Init, Objective, Scope, Variable, VariableKind, VariableSpec, WeightLayout, threefry::path_hash,
+};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -180,7 +182,7 @@ impl Context {
         *self.inner.minimizer.borrow_mut() = Some(Rc::new(minimizer));
     }
 
-    /// The value that a variable has from now on, by its place in [`variables`](Context::variables).
+    /// The value that a variable has from now on, by its index in [`variables`](Context::variables).
     pub fn set_parameter(&self, position: usize, value: Tensor) {
         self.inner.variables.borrow_mut()[position].updated = Some(value);
     }
@@ -212,7 +214,14 @@ impl Context {
 
     /// The variable of that path as it is now: an input of the graph, or what updates and forward passes so far have made
     /// of it. Declaring it again must repeat the same dimensions.
-    pub(crate) fn declare(&self, path: String, dims: &[usize], kind: Kind, init: Init, layout: WeightLayout) -> Tensor {
+    pub(crate) fn declare(
+        &self,
+        path: String,
+        dims: &[usize],
+        kind: VariableKind,
+        init: Init,
+        layout: WeightLayout,
+    ) -> Tensor {
         if let Some(&position) = self.inner.positions.borrow().get(&path) {
             return self.inner.variables.borrow()[position].current().assert_dims(dims);
         }
@@ -259,7 +268,7 @@ impl Context {
         }
     }
 
-    /// The statistics followed so far, by place, with their values.
+    /// The statistics updated so far, by index, with their values.
     pub(crate) fn updates(&self) -> Vec<(String, Tensor)> {
         let variables = self.inner.variables.borrow();
         let updated = variables.iter().filter_map(|variable| Some((variable, variable.updated.clone()?)));

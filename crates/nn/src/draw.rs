@@ -1,17 +1,16 @@
-//! Many random numbers at once: loops without a branch over Threefry's counters, which compilers turn into the widest
-//! vectors there are.
+//! Fills arrays with random numbers: branch-free loops over Threefry's counters, which the compiler vectorizes.
 //!
-//! Only sums, products, quotients and square roots are used, which every processor rounds alike. The logarithm and the
-//! circle of Box and Muller are series of our own, since those of C libraries differ from machine to machine.
+//! Only additions, products, divisions and square roots are used, which IEEE 754 rounds exactly, so results are the same
+//! on every machine. The logarithm, sine and cosine of Box–Muller are polynomials here, since those of C libraries differ.
 
 use crate::threefry::threefry;
 
-/// What numbers are drawn from.
+/// The distribution that numbers are sampled from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Distribution {
-    /// Every value of `[-bound, bound)` alike.
+    /// Uniform in `[-bound, bound)`.
     Uniform { bound: f64 },
-    /// A bell around 0.
+    /// Normal around 0.
     Normal { deviation: f32 },
 }
 
@@ -61,7 +60,7 @@ fn fill_portable(values: &mut [f32], key: [u32; 2], distribution: Distribution) 
     }
 }
 
-/// A block of normal numbers takes this many counters and makes two of each: they lie half a block apart, so that both
+/// A block of normal numbers takes this many counters and makes two of each: half a block lies between them, so that both
 /// are stored whole vectors at a time.
 const COUNTERS: usize = 512;
 
@@ -112,8 +111,8 @@ fn on_circle(word: u32) -> [f32; 2] {
     let sin = square * (-1.0 / 6.0 + square * (1.0 / 120.0 + square * (-1.0 / 5_040.0 + square * (1.0 / 362_880.0))));
     let cos = square * (-0.5 + square * (1.0 / 24.0 + square * (-1.0 / 720.0 + square * (1.0 / 40_320.0))));
     let (sin, cos) = (x + x * sin, 1.0 + cos);
-    let turned = quarter & 1 != 0;
-    let (cos, sin) = if turned { (sin, cos) } else { (cos, sin) };
+    let swapped = quarter & 1 != 0;
+    let (cos, sin) = if swapped { (sin, cos) } else { (cos, sin) };
     let sign = |quarter: u32| (quarter & 2) << 30;
     [f32::from_bits(cos.to_bits() ^ sign(quarter + 1)), f32::from_bits(sin.to_bits() ^ sign(quarter))]
 }

@@ -1,4 +1,4 @@
-//! Initializers: the references' distributions, drawn by counter from (seed, path), so that a variable's first value
+//! Initializers: the references' distributions, sampled with a counter-based generator from (seed, path), so that a variable's first value
 //! depends on nothing else.
 
 use crate::draw::{Distribution, fill, normal_pair};
@@ -29,7 +29,7 @@ pub enum Init {
         /// The standard deviation.
         deviation: f64,
     },
-    /// A bell around 0, drawn again when the value leaves `[-bound, bound]`.
+    /// A truncated normal distribution: sampled again when the value leaves `[-bound, bound]`.
     TruncatedNormal {
         /// The standard deviation before truncation.
         deviation: f64,

@@ -1,4 +1,4 @@
-//! What models are made of: variables with the names of the reference implementation, layers, losses, optimizers,
+//! Building blocks of models: variables with the names of the reference implementation, layers, losses, optimizers,
 //! schedules.
 //!
 //! A model is a function that builds a graph. It receives a [`Scope`], which knows the path of the layer being built,
@@ -45,5 +45,5 @@ pub use objective::Objective;
 pub use optimizer::Optimizer;
 pub use schedule::Schedule;
 pub use scope::Scope;
-pub use variable::{Kind, Variable, VariableSpec};
+pub use variable::{Variable, VariableKind, VariableSpec};
 pub use weight_layout::WeightLayout;

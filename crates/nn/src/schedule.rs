@@ -8,7 +8,7 @@ use std::f64::consts::PI;
 /// A learning rate as a function of time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Schedule {
-    /// The same for ever.
+    /// Constant.
     Constant {
         /// The rate.
         rate: f64,
@@ -37,11 +37,11 @@ pub enum Schedule {
         rate: f64,
         /// When the rate is 0.
         total: u64,
-        /// 1 is a straight line.
+        /// 1 is linear.
         power: f64,
     },
-    /// A straight line from `rate` to `min` at `total`, held for `hold` units of time at a time, and underneath a rise in a
-    /// straight line from 0 during the warm-up.
+    /// Linear from `rate` to `min` at `total`, updated every `hold` units of time, times a linear factor from 0 to 1 during
+    /// the warm-up.
     Linear {
         /// The first rate.
         rate: f64,
@@ -69,14 +69,14 @@ pub enum Schedule {
         largest: f64,
         /// The number of steps.
         total: u64,
-        /// The part of the cycle that rises (0.3 by custom).
+        /// The part of the cycle that rises (usually 0.3).
         rising: f64,
-        /// The first rate is `largest / divisor` (25 by custom).
+        /// The first rate is `largest / divisor` (usually 25).
         divisor: f64,
-        /// The last rate is the first one divided by this (10⁴ by custom).
+        /// The last rate is the first one divided by this (usually 10⁴).
         final_divisor: f64,
     },
-    /// Cycles of a straight warm-up from `min` and half a cosine down to `min` again.
+    /// Cycles of a linear warm-up from `min` and half a cosine down to `min`.
     WarmupCosine {
         /// The largest rate of the first cycle.
         max: f64,
@@ -86,12 +86,12 @@ pub enum Schedule {
         cycle: u64,
         /// The length of the warm-up.
         warmup: u64,
-        /// Each cycle is this many times as long as the last, apart from the warm-up.
+        /// Each cycle without its warm-up is this many times as long as the last.
         stretch: f64,
         /// Each cycle's largest rate is this many times the last one's.
         decay: f64,
     },
-    /// timm's cosine: warm-up in a straight line from `start`, during which the cosine goes on underneath; then half a
+    /// timm's cosine: linear warm-up from `start`, whose time counts for the cosine too; then half a
     /// cosine from `rate` to `min` at `total`.
     TimmCosine {
         /// The rate at the top of the cosine.
@@ -104,7 +104,7 @@ pub enum Schedule {
         warmup: u64,
         /// The rate before the warm-up.
         start: f64,
-        /// The cosine starts after the warm-up instead of underneath it.
+        /// The cosine's time starts after the warm-up.
         prefix: bool,
     },
 }
@@ -147,7 +147,7 @@ impl Schedule {
         }
     }
 
-    /// The same schedule with every rate multiplied, as the linear scaling rule asks for larger batches.
+    /// The same schedule with every rate multiplied, as in the linear scaling rule for larger batches.
     pub fn scaled(&self, by: f64) -> Schedule {
         let mut schedule = self.clone();
         match &mut schedule {
@@ -198,7 +198,7 @@ fn locate_cycle(time: u64, cycle: u64, warmup: u64, stretch: f64) -> (i32, f64, 
     (index, (time - start) as f64, length as f64)
 }
 
-/// How settings follow the batch size by the linear scaling rule: learning rates and weight decay in proportion to
+/// The linear scaling rule for batch sizes: learning rates and weight decay in proportion to
 /// `batch / reference`. Larger rates need a longer warm-up, by the square root of the same factor: four times the batch,
 /// twice the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -227,9 +227,9 @@ pub struct Plateau {
     pub rate: f64,
     /// What it is multiplied by.
     pub factor: f64,
-    /// How many observations without improvement are borne.
+    /// Observations without improvement before the rate is reduced.
     pub patience: u64,
-    /// The relative improvement that counts (10⁻⁴ by custom).
+    /// The relative improvement that counts (usually 10⁻⁴).
     pub threshold: f64,
     /// Observations after a reduction during which none are counted.
     pub cooldown: u64,
@@ -262,7 +262,7 @@ impl Plateau {
         }
     }
 
-    /// Takes the metric of another epoch and returns the rate for the next.
+    /// Records the metric of an epoch and returns the rate for the next.
     pub fn observe(&mut self, metric: f64) -> f64 {
         let better = self.best.is_none_or(|best| match self.smaller_is_better {
             true => metric < best * (1.0 - self.threshold),

@@ -1,10 +1,10 @@
-//! A layer's place in the network.
+//! The scope of a layer: its path in the network.
 
-use crate::{Context, Init, Kind, Mode, WeightLayout};
+use crate::{Context, Init, Mode, VariableKind, WeightLayout};
 use octant_graph::{DType, ScopeGuard, Tensor};
 use std::sync::Arc;
 
-/// The layer being built: its path, and the way to declare its variables. While a scope lives, whatever is recorded
+/// The layer being built: its path, and the context that declares its variables. While a scope lives, whatever is recorded
 /// belongs to its path in dumps and error messages.
 ///
 /// The temporary of `layer(&cx.at("conv1"), x)` lives to the end of the statement, longer than the call; layers that
@@ -53,12 +53,12 @@ impl Scope {
 
     /// A learned variable of that name below this path, f32. Layers cast it where they use it.
     pub fn param(&self, name: &str, dims: &[usize], init: Init, layout: WeightLayout) -> Tensor {
-        self.context.declare(self.join(name), dims, Kind::Parameter, init, layout)
+        self.context.declare(self.join(name), dims, VariableKind::Parameter, init, layout)
     }
 
     /// A variable that the forward pass follows.
     pub fn statistic(&self, name: &str, dims: &[usize], init: Init) -> Tensor {
-        self.context.declare(self.join(name), dims, Kind::Statistic, init, WeightLayout::Same)
+        self.context.declare(self.join(name), dims, VariableKind::Statistic, init, WeightLayout::Same)
     }
 
     /// The value that a statistic has after this step.

@@ -18,7 +18,7 @@ pub fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
     [left, right]
 }
 
-/// A number that stands for a path wherever randomness is told apart by name: FNV-1a, 64 bits. Stable for ever.
+/// A hash of a path that separates the random streams of layers: FNV-1a, 64 bits. Must never change.
 pub fn path_hash(path: &str) -> u64 {
     path.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01B3))
 }

@@ -5,7 +5,7 @@ use octant_graph::{HostTensor, Shape, Tensor};
 
 /// What a variable is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum VariableKind {
     /// Learned through gradients.
     Parameter,
     /// Followed by the forward pass in training, such as the running mean of a batch norm; never differentiated.
@@ -20,7 +20,7 @@ pub struct VariableSpec {
     /// Element type and dimensions in Octant's layout (NHWC, HWIO, rows × columns).
     pub shape: Shape,
     /// Learned or followed.
-    pub kind: Kind,
+    pub kind: VariableKind,
     /// Where its first value comes from.
     pub init: Init,
     /// How the reference lays it out in files.
@@ -46,7 +46,7 @@ impl VariableSpec {
     /// Whether this is a matrix or kernel; biases and the scales of norms, which common recipes exempt from weight
     /// decay, are not.
     pub fn is_matrix(&self) -> bool {
-        self.kind == Kind::Parameter && self.shape.rank() > 1
+        self.kind == VariableKind::Parameter && self.shape.rank() > 1
     }
 }
 

@@ -5,7 +5,7 @@
 use octant_graph::evaluate::evaluate;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, Padding, dropout, stochastic_depth};
-use octant_nn::{Context, Kind, Mode, Precision, Scope, Training};
+use octant_nn::{Context, Mode, Precision, Scope, Training, VariableKind};
 
 fn numbers(dims: &[usize]) -> HostTensor {
     let values: Vec<f64> = (0..dims.iter().product::<usize>()).map(|i| (i as f64 * 0.7).sin() * 2.0 + 0.5).collect();
@@ -114,8 +114,8 @@ fn groups_of_the_batch_are_what_separate_replicas_do() {
         let half = HostTensor::from_f64s(Shape::new(DType::F32, [2, 3, 2]), half).unwrap();
         run(&half, Mode::Train(train()), norm)
     });
-    let apart = [halves[0].0.to_f64s(), halves[1].0.to_f64s()].concat();
-    assert!(together.to_f64s().iter().zip(&apart).all(|(a, b)| (a - b).abs() < 1e-5));
+    let separate = [halves[0].0.to_f64s(), halves[1].0.to_f64s()].concat();
+    assert!(together.to_f64s().iter().zip(&separate).all(|(a, b)| (a - b).abs() < 1e-5));
     for (index, statistic) in statistics.iter().enumerate() {
         let [first, second] = [0, 1].map(|half: usize| halves[half].1[index].to_f64s());
         for (channel, value) in statistic.to_f64s().iter().enumerate() {
@@ -145,16 +145,16 @@ fn outcome(inputs: &[HostTensor], mode: Mode, network: impl Fn(&Scope, &[Tensor]
     let weighted = ys.iter().map(|y| (y * trace.constant(numbers(y.dims()))).sum_all());
     let loss = weighted.reduce(|sum, y| sum + y).unwrap();
     let variables = context.variables();
-    let parameters = variables.iter().filter(|variable| variable.spec.kind == Kind::Parameter);
+    let parameters = variables.iter().filter(|variable| variable.spec.kind == VariableKind::Parameter);
     let roots: Vec<Tensor> = xs.iter().cloned().chain(parameters.map(|variable| variable.value.clone())).collect();
     let gradients = trace.gradients(&loss, &roots);
     let updated = variables.iter().filter_map(|variable| variable.updated.clone());
     let outputs: Vec<Tensor> = ys.into_iter().chain(gradients).chain(updated).collect();
     let graph = trace.finish(&outputs).unwrap();
     let initial = variables.iter().map(|variable| match variable.spec.kind {
-        Kind::Parameter => numbers(variable.value.dims()),
+        VariableKind::Parameter => numbers(variable.value.dims()),
         // Variances are positive.
-        Kind::Statistic => positive(variable.value.dims()),
+        VariableKind::Statistic => positive(variable.value.dims()),
     });
     let inputs: Vec<HostTensor> = inputs.iter().cloned().chain(initial).collect();
     evaluate(&graph, &inputs).unwrap()
@@ -251,7 +251,7 @@ fn a_bias_before_a_norm_changes_the_running_mean_alone() {
     );
 }
 
-/// A value without positions and channels is a mistake that is told, not a panic.
+/// A value without positions and channels is an error, not a panic.
 #[test]
 fn a_pending_norm_of_too_few_axes_is_refused() {
     let trace = Trace::new();

@@ -19,8 +19,8 @@
 //! let trace = Trace::new();
 //! let x = trace.input("x", Shape::new(DType::F32, [2, 3]));
 //! let y = (&x * 2.0).relu().sum_all();
-//! let slope = trace.gradients(&y, &[x.clone()]);
-//! let graph = trace.finish(&[y, slope[0].clone()])?;
+//! let gradient = trace.gradients(&y, &[x.clone()]);
+//! let graph = trace.finish(&[y, gradient[0].clone()])?;
 //! assert_eq!(graph.input_shapes().len(), 1);
 //! # Ok::<(), octant::graph::GraphError>(())
 //! ```

@@ -6,7 +6,7 @@
 use octant_conformance::Suite;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
-use octant_stablehlo::Precision;
+use octant_stablehlo::MatmulPrecision;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     environment::prepare(false);
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => discover::plugin(&PluginKind::KNOWN)?.path,
     };
     let client = Client::new(&Plugin::load(&path)?, &NamedValues::default())?;
-    let backend = PjrtBackend::new(client)?.with_precision(Precision::Highest);
+    let backend = PjrtBackend::new(client)?.with_precision(MatmulPrecision::Highest);
     let suite = Suite::new(backend).with_random_graphs(40);
     for (group, _) in octant_conformance::cases::GROUPS {
         if wanted.is_empty() || wanted.iter().any(|name| name == group) {

@@ -4,14 +4,14 @@
 //! After one step of SGD with momentum from nothing, the momentum of a variable is its gradient. For every variable the
 //! largest difference is taken relative to the largest value of that gradient, or to a thousandth of the largest of
 //! all where that is more: the gradients of biases before a batch norm are nothing but rounding. Printed are the median
-//! and the worst, with the device's products as exact as it can and in its fast way.
+//! and the worst, with the device's products at the highest and at the fastest precision.
 
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::optimizer::{Optimizer, Sgd};
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, environment};
 use octant_runtime::{Backend, CompileOptions, Mesh, Sharding};
-use octant_stablehlo::Precision;
+use octant_stablehlo::MatmulPrecision;
 use octant_train::step::{self, StepPlan, TracedStep};
 use octant_train::{Classify, Detect, ImageFormat, ImageLoss, MaskLoss, Restore, Role, Segment, Task};
 use std::error::Error;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in named {
         let (traced, inputs) = training_step(name)?;
         let expected = gradients(&octant_cpu::CpuBackend::new()?, &traced, &inputs)?;
-        for precision in [Precision::Highest, Precision::Fast] {
+        for precision in [MatmulPrecision::Highest, MatmulPrecision::Fast] {
             let differences = compare(&gradients(&device(precision)?, &traced, &inputs)?, &expected);
             let (median, worst) = (&differences[differences.len() / 2], &differences[differences.len() - 1]);
             println!(
@@ -57,14 +57,14 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
     let model = (entry.build)(entry.classes);
     let image = [side, side, entry.preprocessing.input[2]];
     let task: Box<dyn Task> = match entry.task {
-        octant_zoo::Task::Classify => {
+        octant_zoo::ModelTask::Classify => {
             Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
-        octant_zoo::Task::Segment => {
+        octant_zoo::ModelTask::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => Box::new(Detect::new(model, image, None, 32, 1)),
-        octant_zoo::Task::Translate => {
+        octant_zoo::ModelTask::Detect => Box::new(Detect::new(model, image, None, 32, 1)),
+        octant_zoo::ModelTask::Translate => {
             let format = ImageFormat { image, target: image, normalize: None };
             Box::new(Restore { model, format, loss: ImageLoss::L1 })
         }

@@ -1,6 +1,6 @@
 //! What the compiler says about an executable before it ever runs.
 
-use crate::named_value::{NamedValues, Value};
+use crate::named_value::{AttributeValue, NamedValues};
 use crate::sys;
 
 /// The memory that every device needs for an executable, in bytes.
@@ -45,7 +45,7 @@ impl CompiledMemory {
 
 /// What the compiler thinks one run costs every device.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Cost {
+pub struct XlaCost {
     /// Floating-point operations.
     pub flops: Option<f64>,
     /// Bytes moved between memory and the compute units.
@@ -56,10 +56,10 @@ pub struct Cost {
     pub properties: NamedValues,
 }
 
-impl Cost {
-    pub(crate) fn new(properties: NamedValues) -> Cost {
-        let number = |name: &str| properties.get(name).and_then(Value::as_f64).filter(|number| *number >= 0.0);
-        Cost {
+impl XlaCost {
+    pub(crate) fn new(properties: NamedValues) -> XlaCost {
+        let number = |name: &str| properties.get(name).and_then(AttributeValue::as_f64).filter(|number| *number >= 0.0);
+        XlaCost {
             flops: number("flops"),
             bytes_accessed: number("bytes accessed"),
             optimal_seconds: number("optimal_seconds"),
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn negative_costs_mean_unknown() {
-        let cost = Cost::new(NamedValues::from([
-            ("flops".to_string(), Value::Float(128.0)),
-            ("optimal_seconds".to_string(), Value::Float(-1.0)),
+        let cost = XlaCost::new(NamedValues::from([
+            ("flops".to_string(), AttributeValue::Float(128.0)),
+            ("optimal_seconds".to_string(), AttributeValue::Float(-1.0)),
         ]));
         assert_eq!((cost.flops, cost.bytes_accessed, cost.optimal_seconds), (Some(128.0), None, None));
     }

@@ -1,7 +1,7 @@
 //! Boards that people rent, by the names they rent them under.
 
 use crate::error::{PjrtError, Result};
-use crate::named_value::{NamedValues, Value};
+use crate::named_value::{AttributeValue, NamedValues};
 
 /// A board of TPUs to compile for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,9 +68,9 @@ impl Board {
 
     /// What [`Topology::new`](crate::Topology::new) needs besides the name.
     pub fn options(&self) -> NamedValues {
-        let megacore = ("chip_config_name".to_string(), Value::Text("megacore".to_string()));
-        let one_host = ("chips_per_host_bounds".to_string(), Value::Ints(EIGHT_CHIPS.to_vec()));
-        // Without being told, libtpu takes eight chips for two hosts of four.
+        let megacore = ("chip_config_name".to_string(), AttributeValue::Text("megacore".to_string()));
+        let one_host = ("chips_per_host_bounds".to_string(), AttributeValue::Ints(EIGHT_CHIPS.to_vec()));
+        // By default libtpu takes eight chips for two hosts of four.
         let is_eight = self.topology.ends_with(":2x4");
         [(self.megacore, megacore), (is_eight, one_host)]
             .into_iter()
@@ -96,7 +96,7 @@ mod tests {
     fn boards_of_eight_chips_are_one_host() {
         let hosts = |name: &str| Board::named(name).unwrap().options().get("chips_per_host_bounds").cloned();
         for name in ["v5e-8", "v6e-8"] {
-            assert_eq!(hosts(name), Some(Value::Ints(vec![2, 4, 1])), "{name}");
+            assert_eq!(hosts(name), Some(AttributeValue::Ints(vec![2, 4, 1])), "{name}");
         }
         assert_eq!((hosts("v3-8"), hosts("v5e-4")), (None, None));
     }

@@ -1,8 +1,8 @@
-//! Buffers: tensors in a device's memory, and their way there and back.
+//! Buffers: tensors in a device's memory, and copies to and from the host.
 
-use crate::client::{Client, Device};
+use crate::client::{Client, PjrtDevice};
 use crate::error::{PjrtError, Result};
-use crate::event::Event;
+use crate::event::PjrtEvent;
 use crate::named_value::slice;
 use crate::plugin::call;
 use crate::sys;
@@ -11,22 +11,22 @@ use std::sync::OnceLock;
 
 /// A tensor in the memory of one device, perhaps not yet computed. Dropping it frees the memory as soon as the work
 /// that uses it is done.
-pub struct Buffer {
+pub struct PjrtBuffer {
     client: Client,
     buffer: *mut sys::PJRT_Buffer,
     shape: OnceLock<Shape>,
 }
 
 // SAFETY: the interface allows buffers to be used from any thread.
-unsafe impl Send for Buffer {}
+unsafe impl Send for PjrtBuffer {}
 // SAFETY: as above.
-unsafe impl Sync for Buffer {}
+unsafe impl Sync for PjrtBuffer {}
 
-impl Buffer {
+impl PjrtBuffer {
     /// # Safety
     /// `buffer` must be a live buffer of `client` that nobody else destroys.
-    pub(crate) unsafe fn new(client: Client, buffer: *mut sys::PJRT_Buffer) -> Buffer {
-        Buffer { client, buffer, shape: OnceLock::new() }
+    pub(crate) unsafe fn new(client: Client, buffer: *mut sys::PJRT_Buffer) -> PjrtBuffer {
+        PjrtBuffer { client, buffer, shape: OnceLock::new() }
     }
 
     pub(crate) fn raw(&self) -> *mut sys::PJRT_Buffer {
@@ -35,7 +35,7 @@ impl Buffer {
 
     /// Starts a copy of `tensor` to `device` and returns at once. The tensor's bytes are shared and stay alive until
     /// the plugin has read them, whatever the caller does with its own handle.
-    pub fn from_host(device: &Device, tensor: &HostTensor) -> Result<Buffer> {
+    pub fn from_host(device: &PjrtDevice, tensor: &HostTensor) -> Result<PjrtBuffer> {
         let client = device.client().clone();
         let plugin = client.plugin().clone();
         let bytes: Bytes = tensor.bytes().clone();
@@ -56,7 +56,7 @@ impl Buffer {
         // reports that it is done with them. Without strides or a layout the data are dense and row-major.
         let (buffer, done) = unsafe {
             call!(plugin, PJRT_Client_BufferFromHostBuffer, args)?;
-            (Buffer::new(client, args.buffer), Event::new(plugin, args.done_with_host_buffer))
+            (PjrtBuffer::new(client, args.buffer), PjrtEvent::new(plugin, args.done_with_host_buffer))
         };
         // A failed transfer shows when the buffer is used; here only the lifetime of the bytes matters.
         if done
@@ -98,7 +98,7 @@ impl Buffer {
         // before the event says that the copy is complete (see `PendingHostTensor`).
         let done = unsafe {
             call!(plugin, PJRT_Buffer_ToHostBuffer, args)?;
-            Event::new(plugin.clone(), args.event)
+            PjrtEvent::new(plugin.clone(), args.event)
         };
         Ok(PendingHostTensor { shape, bytes: Some(bytes), done })
     }
@@ -130,20 +130,20 @@ impl Buffer {
     }
 
     /// When the contents are there, or have failed to be computed.
-    pub fn ready(&self) -> Result<Event> {
+    pub fn ready(&self) -> Result<PjrtEvent> {
         let mut args = sys::PJRT_Buffer_ReadyEvent_Args { buffer: self.buffer, ..Default::default() };
         let plugin = self.client.plugin();
         // SAFETY: the buffer is alive, and the event is ours to free.
         unsafe {
             call!(plugin, PJRT_Buffer_ReadyEvent, args)?;
-            Ok(Event::new(plugin.clone(), args.event))
+            Ok(PjrtEvent::new(plugin.clone(), args.event))
         }
     }
 
     /// Gives the device's memory back now; the handle stays, but holds nothing.
     pub fn delete(&self) -> Result<()> {
         let mut args = sys::PJRT_Buffer_Delete_Args { buffer: self.buffer, ..Default::default() };
-        // SAFETY: the buffer is alive; work under way keeps the memory until it is done.
+        // SAFETY: the buffer is alive; running work keeps the memory until it is done.
         unsafe { call!(self.client.inner.plugin, PJRT_Buffer_Delete, args) }
     }
 
@@ -156,20 +156,20 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for PjrtBuffer {
     fn drop(&mut self) {
         let mut args = sys::PJRT_Buffer_Destroy_Args { buffer: self.buffer, ..Default::default() };
-        // SAFETY: the buffer is ours and not used again; work under way keeps what it needs.
+        // SAFETY: the buffer is ours and not used again; running work keeps what it needs.
         let _ = unsafe { call!(self.client.inner.plugin, PJRT_Buffer_Destroy, args) };
     }
 }
 
-/// A tensor on its way to the host.
+/// A copy to the host that may not be complete.
 pub struct PendingHostTensor {
     shape: Shape,
     /// Empty only after the copy is complete and the bytes have been returned.
     bytes: Option<AlignedBytes>,
-    done: Event,
+    done: PjrtEvent,
 }
 
 impl PendingHostTensor {

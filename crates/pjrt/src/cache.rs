@@ -8,7 +8,7 @@ mod times;
 
 pub use times::Before;
 
-use crate::{CompileOptions, Plugin};
+use crate::{Plugin, XlaCompileOptions};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ impl Key {
     /// The key of a program's text, compiled with `options` by a plugin whose compiler calls itself `compiler`, for a board
     /// of devices of these kinds. The devices' numbers are no part of it: a board that was compiled for before it was
     /// rented has the same key as the one that runs the program.
-    pub fn of(program: &str, options: &CompileOptions, plugin: &Plugin, compiler: &str, kinds: &[&str]) -> Key {
-        let options = CompileOptions { device_ids: Vec::new(), ..options.clone() }.encode();
+    pub fn of(program: &str, options: &XlaCompileOptions, plugin: &Plugin, compiler: &str, kinds: &[&str]) -> Key {
+        let options = XlaCompileOptions { device_ids: Vec::new(), ..options.clone() }.encode();
         // What a user sets for the compiler by hand makes another program.
         let by_hand = std::env::var("XLA_FLAGS").unwrap_or_default();
         let version = format!("{compiler} PJRT {}{by_hand}", plugin.version());

@@ -90,32 +90,32 @@ impl Client {
     }
 
     /// The devices that this process can use.
-    pub fn devices(&self) -> Result<Vec<Device>> {
+    pub fn devices(&self) -> Result<Vec<PjrtDevice>> {
         let mut args = sys::PJRT_Client_AddressableDevices_Args { client: self.inner.client, ..Default::default() };
         // SAFETY: the client is alive, and so is its list of devices.
         let devices = unsafe {
             call!(self.inner.plugin, PJRT_Client_AddressableDevices, args)?;
             slice(args.addressable_devices, args.num_addressable_devices)
         };
-        devices.iter().map(|&device| Device::read(self.clone(), device)).collect()
+        devices.iter().map(|&device| PjrtDevice::read(self.clone(), device)).collect()
     }
 }
 
 /// A device of a client.
 #[derive(Clone)]
-pub struct Device {
+pub struct PjrtDevice {
     pub(crate) client: Client,
     pub(crate) device: *mut sys::PJRT_Device,
     description: Arc<DeviceDescription>,
 }
 
 // SAFETY: the interface allows devices to be used from any thread; they live as long as their client.
-unsafe impl Send for Device {}
+unsafe impl Send for PjrtDevice {}
 // SAFETY: as above.
-unsafe impl Sync for Device {}
+unsafe impl Sync for PjrtDevice {}
 
-impl Device {
-    fn read(client: Client, device: *mut sys::PJRT_Device) -> Result<Device> {
+impl PjrtDevice {
+    fn read(client: Client, device: *mut sys::PJRT_Device) -> Result<PjrtDevice> {
         let plugin = client.plugin();
         let mut args = sys::PJRT_Device_GetDescription_Args { device, ..Default::default() };
         // SAFETY: the device belongs to the living client, and the description to the device.
@@ -123,7 +123,7 @@ impl Device {
             call!(plugin, PJRT_Device_GetDescription, args)?;
             DeviceDescription::read(plugin, args.device_description)?
         };
-        Ok(Device { client, device, description: Arc::new(description) })
+        Ok(PjrtDevice { client, device, description: Arc::new(description) })
     }
 
     /// What the device is.
@@ -151,7 +151,7 @@ impl Device {
     }
 }
 
-impl std::fmt::Debug for Device {
+impl std::fmt::Debug for PjrtDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         write!(f, "Device({}, {})", self.description.id, self.description.kind)
     }

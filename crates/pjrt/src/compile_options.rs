@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The value of a compiler flag.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Flag {
+pub enum CompilerFlag {
     /// Text; XLA also parses numbers and bools from text.
     Text(String),
     /// A bool.
@@ -19,7 +19,7 @@ pub enum Flag {
 
 /// How to compile a program.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CompileOptions {
+pub struct XlaCompileOptions {
     /// How many devices one copy of the program is partitioned over (SPMD).
     pub partitions: usize,
     /// How many copies run side by side. Octant expresses data parallelism by partitions, so this is 1.
@@ -27,48 +27,48 @@ pub struct CompileOptions {
     /// The ids of the devices, replica by replica; empty leaves the choice to the plugin.
     pub device_ids: Vec<i64>,
     /// Compiler flags by name, without dashes: `xla_gpu_autotune_level`, `xla_tpu_enable_…`.
-    pub flags: BTreeMap<String, Flag>,
-    /// Flags that make things faster where the plugin knows them, and that it may do without.
-    pub wishes: BTreeMap<String, Flag>,
+    pub flags: BTreeMap<String, CompilerFlag>,
+    /// Flags that are dropped when the plugin does not know them.
+    pub optional_flags: BTreeMap<String, CompilerFlag>,
 }
 
-impl Default for CompileOptions {
+impl Default for XlaCompileOptions {
     fn default() -> Self {
-        let (flags, wishes) = (BTreeMap::new(), BTreeMap::new());
-        CompileOptions { partitions: 1, replicas: 1, device_ids: Vec::new(), flags, wishes }
+        let (flags, optional_flags) = (BTreeMap::new(), BTreeMap::new());
+        XlaCompileOptions { partitions: 1, replicas: 1, device_ids: Vec::new(), flags, optional_flags }
     }
 }
 
-impl CompileOptions {
+impl XlaCompileOptions {
     /// One program partitioned over `partitions` devices.
-    pub fn spmd(partitions: usize) -> CompileOptions {
-        CompileOptions { partitions, ..Default::default() }
+    pub fn spmd(partitions: usize) -> XlaCompileOptions {
+        XlaCompileOptions { partitions, ..Default::default() }
     }
 
     /// The same with one more compiler flag.
-    pub fn with_flag(mut self, name: &str, value: Flag) -> CompileOptions {
+    pub fn with_flag(mut self, name: &str, value: CompilerFlag) -> XlaCompileOptions {
         self.flags.insert(name.to_string(), value);
         self
     }
 
-    /// The same with one more flag that the plugin may do without.
-    pub fn with_wish(mut self, name: &str, value: Flag) -> CompileOptions {
-        self.wishes.insert(name.to_string(), value);
+    /// The same with one more optional flag.
+    pub fn with_optional_flag(mut self, name: &str, value: CompilerFlag) -> XlaCompileOptions {
+        self.optional_flags.insert(name.to_string(), value);
         self
     }
 
-    /// The same without wishes, if `refusal`, the compiler's words, is about one of them: plugins differ in the flags they
+    /// The same without optional flags, if `refusal`, the compiler's message, names one of them: plugins differ in the flags they
     /// know.
-    pub(crate) fn after(&self, refusal: &str) -> Option<CompileOptions> {
-        let is_a_wish = self.wishes.keys().any(|name| refusal.contains(name.as_str()));
-        is_a_wish.then(|| CompileOptions { wishes: BTreeMap::new(), ..self.clone() })
+    pub(crate) fn after(&self, refusal: &str) -> Option<XlaCompileOptions> {
+        let is_optional = self.optional_flags.keys().any(|name| refusal.contains(name.as_str()));
+        is_optional.then(|| XlaCompileOptions { optional_flags: BTreeMap::new(), ..self.clone() })
     }
 
     /// Adds what the plugin's surroundings ask for and the user did not set: where a CUDA plugin finds `libdevice`.
-    pub(crate) fn with_plugin_defaults(&self, plugin: &Plugin) -> CompileOptions {
+    pub(crate) fn with_plugin_defaults(&self, plugin: &Plugin) -> XlaCompileOptions {
         let mut options = self.clone();
         if let Some(root) = plugin.cuda_root() {
-            let root = Flag::Text(root.to_string_lossy().into_owned());
+            let root = CompilerFlag::Text(root.to_string_lossy().into_owned());
             options.flags.entry("xla_gpu_cuda_data_dir".to_string()).or_insert(root);
         }
         options
@@ -78,7 +78,7 @@ impl CompileOptions {
     pub fn encode(&self) -> Vec<u8> {
         let mut options = Message::default();
         options.message(3, &self.build_options());
-        for (name, flag) in self.flags.iter().chain(&self.wishes) {
+        for (name, flag) in self.flags.iter().chain(&self.optional_flags) {
             let mut entry = Message::default();
             entry.bytes(1, name.as_bytes()).message(2, &flag.encode());
             options.message(7, &entry);
@@ -112,15 +112,15 @@ impl CompileOptions {
     }
 }
 
-impl Flag {
+impl CompilerFlag {
     /// `OptionOverrideProto`.
     fn encode(&self) -> Message {
         let mut value = Message::default();
         match self {
-            Flag::Text(text) => value.bytes(1, text.as_bytes()),
-            Flag::Bool(truth) => value.chosen_int(2, *truth as i64),
-            Flag::Int(number) => value.chosen_int(3, *number),
-            Flag::Double(number) => value.chosen_double(4, *number),
+            CompilerFlag::Text(text) => value.bytes(1, text.as_bytes()),
+            CompilerFlag::Bool(truth) => value.chosen_int(2, *truth as i64),
+            CompilerFlag::Int(number) => value.chosen_int(3, *number),
+            CompilerFlag::Double(number) => value.chosen_double(4, *number),
         };
         value
     }
@@ -138,24 +138,28 @@ mod tests {
 
     #[test]
     fn one_device_equals_the_golden_bytes() {
-        assert_eq!(hex(&CompileOptions::default().encode()), "1a1408ffffffffffffffffff01200128013001980101");
+        assert_eq!(hex(&XlaCompileOptions::default().encode()), "1a1408ffffffffffffffffff01200128013001980101");
     }
 
     #[test]
     fn a_device_assignment_equals_the_golden_bytes() {
-        let options =
-            CompileOptions { partitions: 3, replicas: 2, device_ids: vec![0, 1, 2, 300, 4, 5], ..Default::default() };
+        let options = XlaCompileOptions {
+            partitions: 3,
+            replicas: 2,
+            device_ids: vec![0, 1, 2, 300, 4, 5],
+            ..Default::default()
+        };
         let golden = "1a2d08ffffffffffffffffff012002280330014a17080210031a050a0300ac021a040a0201041a040a020205980101";
         assert_eq!(hex(&options.encode()), golden);
     }
 
     #[test]
     fn flags_equal_the_golden_bytes() {
-        let options = CompileOptions::spmd(8)
-            .with_flag("an_int", Flag::Int(-2))
-            .with_flag("a_text", Flag::Text("x".into()))
-            .with_flag("a_bool", Flag::Bool(false))
-            .with_flag("a_double", Flag::Double(0.5));
+        let options = XlaCompileOptions::spmd(8)
+            .with_flag("an_int", CompilerFlag::Int(-2))
+            .with_flag("a_text", CompilerFlag::Text("x".into()))
+            .with_flag("a_bool", CompilerFlag::Bool(false))
+            .with_flag("a_double", CompilerFlag::Double(0.5));
         let golden = concat!(
             "1a1408ffffffffffffffffff01200128083001980101",
             "3a0c0a06615f626f6f6c12021000",

@@ -1,7 +1,7 @@
 //! Devices: those of a client, and the descriptions of those of a board that is elsewhere.
 
 use crate::error::{Code, PjrtError, Result};
-use crate::named_value::{NamedValues, Value, from_c, text};
+use crate::named_value::{AttributeValue, NamedValues, from_c, text};
 use crate::plugin::{Plugin, call};
 use crate::sys;
 
@@ -24,7 +24,7 @@ impl DeviceDescription {
     /// Where the device's chip lies on the board, for platforms that have such a thing.
     pub fn coords(&self) -> Option<&[i64]> {
         match self.attributes.get("coords") {
-            Some(Value::Ints(coords)) => Some(coords),
+            Some(AttributeValue::Ints(coords)) => Some(coords),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Finding plugins that are already on this machine.
 //!
 //! People have them in many positions: named in the environment, in Octant's own cache (see [`crate::install`]), in the
-//! packages of the Python they use, or where the makers of TPU machines and notebooks put them. The first place wins,
+//! packages of the Python they use, or where the images of TPU machines and notebooks have them. The first match wins,
 //! and every find says where it came from.
 
 use crate::error::{PjrtError, Result};

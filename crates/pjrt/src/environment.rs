@@ -1,6 +1,6 @@
 //! Environment variables that plugins read when they are loaded.
 //!
-//! Plugins cannot be told these things in any other way. Writing to the environment is only sound while no other thread
+//! Plugins accept these settings only as environment variables. Writing to the environment is only sound while no other thread
 //! can read it, so [`prepare`] acts while the process has one thread and does nothing later; a binary calls it first
 //! thing in `main`. Most of this is for machines without a TPU, where libtpu serves as a compiler only; on a TPU machine
 //! libtpu's variables are left as they are.
@@ -20,7 +20,7 @@ const NONDETERMINISTIC: (&str, &str) = ("OCTANT_NONDETERMINISTIC", "1");
 /// Programs compute attention by plain products, for comparisons with cuDNN's fused kernels.
 const PLAIN_ATTENTION: (&str, &str) = ("OCTANT_GPU_ATTENTION", "plain");
 
-/// What libtpu is told on a machine without a TPU.
+/// Settings for libtpu on a machine without a TPU.
 const WITHOUT_TPU: [(&str, &str); 5] = [
     SKIP_METADATA,
     // libtpu lets one process in at a time, because several would fight for the chips. Without chips there is nothing to

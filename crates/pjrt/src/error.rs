@@ -131,7 +131,7 @@ pub enum PjrtError {
     /// The plugin answered something that the interface does not allow.
     #[error("the plugin broke the PJRT interface: {0}")]
     Broken(String),
-    /// The caller handed over buffers or shapes that do not belong together.
+    /// The caller passed buffers or shapes that do not match.
     #[error("{0}")]
     Misuse(String),
 }

@@ -1,4 +1,4 @@
-//! What a program would need on a board, told without a compiler: seconds of work instead of minutes.
+//! An estimate of a program's memory and time on a board without compiling it: seconds instead of minutes.
 //!
 //! The model is XLA's habits in a few rules. Element-wise operations are fused into whatever reads them, so only results of
 //! products, convolutions, windows and the like are stored, and what these read; every stored value lives until the last
@@ -15,7 +15,7 @@ use octant_runtime::Program;
 const LANES: usize = 128;
 /// Elements of one tile along the axis before.
 const SUBLANES: usize = 8;
-/// A last axis of at most this many elements is laid out with another axis in its place.
+/// A last axis of at most this many elements is laid out with another axis as the minor one.
 const FEW: usize = 4;
 
 /// What one device would need.
@@ -53,7 +53,7 @@ pub fn estimate(program: &Program, board: &Board) -> Estimate {
 struct Stored {
     /// Nodes whose results are stored.
     ends_fusion: Vec<bool>,
-    /// Stored values that each of them reads, by way of fused operations.
+    /// Stored values that each of them reads, through fused operations.
     reads: Vec<Vec<ValueId>>,
     /// The last node that reads a value, by the value's index.
     last_use: Vec<usize>,
@@ -92,8 +92,8 @@ impl Stored {
         Stored { ends_fusion, reads, last_use }
     }
 
-    /// Most bytes of stored results at one time. Arguments are counted elsewhere, and results that are returned take the
-    /// place of donated arguments.
+    /// Most bytes of stored results at one time. Arguments are counted elsewhere, and outputs reuse
+    /// the buffers of donated arguments.
     fn peak(&self, graph: &Graph) -> f64 {
         let mut freed = vec![0.0; graph.nodes().len() + 1];
         let (mut live, mut peak) = (0.0, 0.0_f64);

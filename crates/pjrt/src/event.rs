@@ -6,21 +6,21 @@ use crate::sys;
 use std::ffi::c_void;
 
 /// Something that happens on a device later. Dropping an event does not cancel the work.
-pub struct Event {
+pub struct PjrtEvent {
     plugin: Plugin,
     event: *mut sys::PJRT_Event,
 }
 
 // SAFETY: the interface allows events to be used from any thread.
-unsafe impl Send for Event {}
+unsafe impl Send for PjrtEvent {}
 // SAFETY: as above.
-unsafe impl Sync for Event {}
+unsafe impl Sync for PjrtEvent {}
 
-impl Event {
+impl PjrtEvent {
     /// # Safety
     /// `event` must be a live event of `plugin` that nobody else destroys.
-    pub(crate) unsafe fn new(plugin: Plugin, event: *mut sys::PJRT_Event) -> Event {
-        Event { plugin, event }
+    pub(crate) unsafe fn new(plugin: Plugin, event: *mut sys::PJRT_Event) -> PjrtEvent {
+        PjrtEvent { plugin, event }
     }
 
     /// Waits until the work is done and answers how it went.
@@ -65,7 +65,7 @@ struct Pending {
 }
 
 /// # Safety
-/// Called by the plugin exactly once, with the `user_arg` that [`Event::on_ready`] gave it and an error to take over.
+/// Called by the plugin exactly once, with the `user_arg` that [`PjrtEvent::on_ready`] gave it and an error to take over.
 unsafe extern "C" fn run_pending(error: *mut sys::PJRT_Error, user_arg: *mut c_void) {
     // SAFETY: `user_arg` is the box that `on_ready` let go of, and this is the only call with it.
     let pending = unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
@@ -76,7 +76,7 @@ unsafe extern "C" fn run_pending(error: *mut sys::PJRT_Error, user_arg: *mut c_v
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| then(outcome)));
 }
 
-impl Drop for Event {
+impl Drop for PjrtEvent {
     fn drop(&mut self) {
         let mut args = sys::PJRT_Event_Destroy_Args { event: self.event, ..Default::default() };
         // SAFETY: the event is ours and not used again. A failure to free it leaves nothing to be done.

@@ -1,30 +1,30 @@
 //! Executables: what the compiler made of a program, and what it costs.
 
-use crate::analysis::{CompiledMemory, Cost};
+use crate::analysis::{CompiledMemory, XlaCost};
 use crate::error::{PjrtError, Result};
 use crate::named_value::{from_c, slice, text};
 use crate::plugin::{Plugin, call};
 use crate::sys;
 
 /// A compiled program, not yet on any device: it can be examined and stored.
-pub struct Executable {
+pub struct CompiledExecutable {
     plugin: Plugin,
     executable: *mut sys::PJRT_Executable,
 }
 
 // SAFETY: the interface allows executables to be used from any thread.
-unsafe impl Send for Executable {}
+unsafe impl Send for CompiledExecutable {}
 // SAFETY: as above.
-unsafe impl Sync for Executable {}
+unsafe impl Sync for CompiledExecutable {}
 
-impl Executable {
+impl CompiledExecutable {
     /// # Safety
     /// `executable` must be null or a live executable of `plugin` that nobody else destroys.
-    pub(crate) unsafe fn new(plugin: Plugin, executable: *mut sys::PJRT_Executable) -> Result<Executable> {
+    pub(crate) unsafe fn new(plugin: Plugin, executable: *mut sys::PJRT_Executable) -> Result<CompiledExecutable> {
         if executable.is_null() {
             return Err(PjrtError::Broken("compilation succeeded without an executable".into()));
         }
-        Ok(Executable { plugin, executable })
+        Ok(CompiledExecutable { plugin, executable })
     }
 
     pub(crate) fn raw(&self) -> *mut sys::PJRT_Executable {
@@ -77,12 +77,12 @@ impl Executable {
     }
 
     /// What the compiler thinks the program costs on every device.
-    pub fn cost(&self) -> Result<Cost> {
+    pub fn cost(&self) -> Result<XlaCost> {
         let mut args = sys::PJRT_Executable_GetCostAnalysis_Args { executable: self.executable, ..Default::default() };
         // SAFETY: the executable is alive, and the properties that it owns are copied.
         unsafe {
             call!(self.plugin, PJRT_Executable_GetCostAnalysis, args)?;
-            Ok(Cost::new(from_c(args.properties, args.num_properties)))
+            Ok(XlaCost::new(from_c(args.properties, args.num_properties)))
         }
     }
 
@@ -95,7 +95,7 @@ impl Executable {
             program: &mut program,
             ..Default::default()
         };
-        // SAFETY: the executable is alive. The first call, without a place to write to, answers the size; the second
+        // SAFETY: the executable is alive. The first call, without a buffer, returns the size; the second
         // writes that many bytes into `code`, which is large enough.
         unsafe {
             call!(self.plugin, PJRT_Executable_OptimizedProgram, args)?;
@@ -122,7 +122,7 @@ impl Executable {
     }
 }
 
-impl Drop for Executable {
+impl Drop for CompiledExecutable {
     fn drop(&mut self) {
         let mut args = sys::PJRT_Executable_Destroy_Args { executable: self.executable, ..Default::default() };
         // SAFETY: the executable is ours and not used again.
@@ -130,7 +130,7 @@ impl Drop for Executable {
     }
 }
 
-/// What [`Executable::optimized_program`] answers.
+/// What [`CompiledExecutable::optimized_program`] answers.
 pub struct OptimizedProgram {
     /// `hlo_with_config`, `hlo` or `mlir`.
     pub format: String,

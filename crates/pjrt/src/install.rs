@@ -1,4 +1,4 @@
-//! Installing plugins: pip fetches the makers' packages into Octant's own cache, away from the user's Python.
+//! Installing plugins: pip installs the vendors' packages into Octant's own cache, away from the user's Python.
 
 use crate::discover::{Found, PluginKind, cache_folder};
 use crate::error::PjrtError;
@@ -68,7 +68,7 @@ pub fn install(kind: PluginKind, wheels: Option<&Path>, version: Option<&str>) -
     Ok(Installed { found: Found { kind, path: library, origin: "installed by Octant".into(), version }, api })
 }
 
-/// Fills `folder`, all or nothing: pip writes beside it, and only what is complete takes its place. Should `check` then
+/// Fills `folder`, atomically: pip writes to a temporary folder, which replaces `folder` when complete. Should `check` then
 /// refuse the library, the previous folder comes back.
 fn install_into(
     folder: &Path,
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// A wheel of the right name with a text file in the place of the library; `false` when there is no Python.
+    /// A wheel of the right name with a text file instead of the library; `false` when there is no Python.
     fn write_wheel(folder: &Path, version: &str) -> bool {
         let program = "
 import sys, zipfile

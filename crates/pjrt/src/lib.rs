@@ -1,11 +1,11 @@
 //! XLA devices through PJRT plugins.
 //!
 //! A plugin is a shared library that is loaded at run time: `libtpu.so` for TPUs, `xla_cuda_plugin.so` for NVIDIA GPUs,
-//! any other by path. The C interface lies in one private module, `sys`, written by hand so that no header, C compiler
+//! any other by path. The C API is declared in one private module, `sys`, written by hand so that no header, C compiler
 //! or XLA source is needed to build Octant; everything public is safe. A plugin is older or newer than the header that
-//! `sys` was written from, so functions it does not have are errors with a sentence, never crashes.
+//! `sys` was written from, so a missing function is a readable error, never a crash.
 //!
-//! Start reading at [`Plugin::load`], then [`Client`] (devices that are here) and [`Topology`] (boards that are not).
+//! Start reading at [`Plugin::load`], then [`Client`] (local devices) and [`Topology`] (ahead-of-time compilation for boards that are not attached).
 
 pub mod backend;
 pub mod boards;
@@ -37,19 +37,19 @@ mod recording;
 mod sys;
 mod topology;
 
-pub use analysis::{CompiledMemory, Cost};
+pub use analysis::{CompiledMemory, XlaCost};
 pub use backend::PjrtBackend;
-pub use buffer::{Buffer, PendingHostTensor};
-pub use client::{Client, Device};
-pub use compile_options::{CompileOptions, Flag};
+pub use buffer::{PendingHostTensor, PjrtBuffer};
+pub use client::{Client, PjrtDevice};
+pub use compile_options::{CompilerFlag, XlaCompileOptions};
 pub use device::{DeviceDescription, MemoryStats};
 pub use error::{Code, PjrtError, Result};
-pub use event::Event;
-pub use executable::{Executable, OptimizedProgram};
+pub use event::PjrtEvent;
+pub use executable::{CompiledExecutable, OptimizedProgram};
 pub use holders::{Holder, holders};
 pub use loaded::{Execution, LoadedExecutable};
 pub use memory_text::OutOfMemory;
-pub use named_value::{NamedValues, Value};
+pub use named_value::{AttributeValue, NamedValues};
 pub use plugin::{ApiVersion, Plugin};
 pub use profiler::Profiler;
 pub use topology::Topology;

@@ -1,11 +1,11 @@
 //! Running an executable on its devices.
 
-use crate::buffer::Buffer;
+use crate::buffer::PjrtBuffer;
 use crate::client::Client;
-use crate::compile_options::CompileOptions;
+use crate::compile_options::XlaCompileOptions;
 use crate::error::{PjrtError, Result};
-use crate::event::Event;
-use crate::executable::Executable;
+use crate::event::PjrtEvent;
+use crate::executable::CompiledExecutable;
 use crate::plugin::call;
 use crate::program::Program;
 use crate::sys;
@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 pub struct LoadedExecutable {
     client: Client,
     loaded: *mut sys::PJRT_LoadedExecutable,
-    executable: Executable,
+    executable: CompiledExecutable,
     outputs: usize,
     devices: usize,
 }
@@ -28,9 +28,9 @@ unsafe impl Sync for LoadedExecutable {}
 /// What [`LoadedExecutable::execute`] started.
 pub struct Execution {
     /// The outputs of every device. They can be used at once as arguments of the next execution.
-    pub outputs: Vec<Vec<Buffer>>,
+    pub outputs: Vec<Vec<PjrtBuffer>>,
     /// When each device is done.
-    pub done: Vec<Event>,
+    pub done: Vec<PjrtEvent>,
 }
 
 impl LoadedExecutable {
@@ -47,14 +47,14 @@ impl LoadedExecutable {
         let executable = unsafe {
             call!(plugin, PJRT_LoadedExecutable_GetExecutable, get)?;
             call!(plugin, PJRT_LoadedExecutable_AddressableDevices, list)?;
-            Executable::new(plugin, get.executable)?
+            CompiledExecutable::new(plugin, get.executable)?
         };
         let outputs = executable.outputs()?;
         Ok(LoadedExecutable { client, loaded, executable, outputs, devices: list.num_addressable_devices })
     }
 
     /// What the compiler made of the program.
-    pub fn executable(&self) -> &Executable {
+    pub fn executable(&self) -> &CompiledExecutable {
         &self.executable
     }
 
@@ -73,9 +73,9 @@ impl LoadedExecutable {
     /// `arguments[d]` are the buffers of device `d`, in the order of the program's parameters. Where the program says
     /// that a parameter may become an output (`tf.aliasing_output`, `jax.buffer_donor`), its buffers are donated: they
     /// are deleted by this call. Parameters listed in `keep` are not donated, whatever the program says.
-    pub fn execute(&self, arguments: &[Vec<&Buffer>], keep: &[i64]) -> Result<Execution> {
+    pub fn execute(&self, arguments: &[Vec<&PjrtBuffer>], keep: &[i64]) -> Result<Execution> {
         let parameters = self.check(arguments)?;
-        let raw = |list: &Vec<&Buffer>| list.iter().map(|buffer| buffer.raw()).collect::<Vec<_>>();
+        let raw = |list: &Vec<&PjrtBuffer>| list.iter().map(|buffer| buffer.raw()).collect::<Vec<_>>();
         let arguments: Vec<Vec<*mut sys::PJRT_Buffer>> = arguments.iter().map(raw).collect();
         let argument_lists: Vec<_> = arguments.iter().map(|list| list.as_ptr()).collect();
         let mut outputs = vec![vec![null_mut::<sys::PJRT_Buffer>(); self.outputs]; self.devices];
@@ -100,16 +100,16 @@ impl LoadedExecutable {
         // live for the call, which writes `self.outputs` buffers per device and one event per device.
         unsafe { call!(self.client.inner.plugin, PJRT_LoadedExecutable_Execute, args)? };
         // SAFETY: buffers and events of a successful execution are new and ours to free.
-        let own_buffer = |raw| unsafe { Buffer::new(self.client.clone(), raw) };
+        let own_buffer = |raw| unsafe { PjrtBuffer::new(self.client.clone(), raw) };
         // SAFETY: as above.
-        let own_event = |raw| unsafe { Event::new(self.client.inner.plugin.clone(), raw) };
+        let own_event = |raw| unsafe { PjrtEvent::new(self.client.inner.plugin.clone(), raw) };
         Ok(Execution {
             outputs: outputs.into_iter().map(|list| list.into_iter().map(own_buffer).collect()).collect(),
             done: done.into_iter().map(own_event).collect(),
         })
     }
 
-    fn check(&self, arguments: &[Vec<&Buffer>]) -> Result<usize> {
+    fn check(&self, arguments: &[Vec<&PjrtBuffer>]) -> Result<usize> {
         if arguments.len() != self.devices {
             let (devices, given) = (self.devices, arguments.len());
             let text = format!("the program runs on {devices} devices, but arguments for {given} came");
@@ -126,20 +126,20 @@ impl LoadedExecutable {
 impl Drop for LoadedExecutable {
     fn drop(&mut self) {
         let mut args = sys::PJRT_LoadedExecutable_Destroy_Args { executable: self.loaded, ..Default::default() };
-        // SAFETY: the executable is ours and not used again; executions under way keep what they need.
+        // SAFETY: the executable is ours and not used again; running executions keep what they need.
         let _ = unsafe { call!(self.client.inner.plugin, PJRT_LoadedExecutable_Destroy, args) };
     }
 }
 
 impl Client {
     /// Compiles `program`, StableHLO as MLIR text, for the devices of this client. Blocks until it is done.
-    pub fn compile(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
+    pub fn compile(&self, program: &str, options: &XlaCompileOptions) -> Result<LoadedExecutable> {
         let compiled = self.compile_with(program, options);
         let Err(PjrtError::Status { message, .. }) = &compiled else { return compiled };
         options.after(message).map_or(compiled, |options| self.compile_with(program, &options))
     }
 
-    fn compile_with(&self, program: &str, options: &CompileOptions) -> Result<LoadedExecutable> {
+    fn compile_with(&self, program: &str, options: &XlaCompileOptions) -> Result<LoadedExecutable> {
         let program = Program::mlir(program);
         let options = options.with_plugin_defaults(&self.inner.plugin).encode();
         let mut args = sys::PJRT_Client_Compile_Args {
@@ -172,7 +172,7 @@ impl Client {
     }
 
     /// Loads an executable that was compiled for a topology equal to this client's.
-    pub fn load(&self, executable: &Executable) -> Result<LoadedExecutable> {
+    pub fn load(&self, executable: &CompiledExecutable) -> Result<LoadedExecutable> {
         let mut args = sys::PJRT_Client_Load_Args {
             client: self.inner.client,
             executable: executable.raw(),

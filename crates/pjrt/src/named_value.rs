@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The value of an option or an attribute.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum AttributeValue {
     /// Text.
     Text(String),
     /// A whole number.
@@ -20,27 +20,27 @@ pub enum Value {
 }
 
 /// Options or attributes by name, in alphabetical order.
-pub type NamedValues = BTreeMap<String, Value>;
+pub type NamedValues = BTreeMap<String, AttributeValue>;
 
-impl fmt::Display for Value {
+impl fmt::Display for AttributeValue {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Value::Text(text) => f.write_str(text),
-            Value::Int(number) => write!(f, "{number}"),
-            Value::Ints(numbers) => write!(f, "{numbers:?}"),
-            Value::Float(number) => write!(f, "{number}"),
-            Value::Bool(truth) => write!(f, "{truth}"),
+            AttributeValue::Text(text) => f.write_str(text),
+            AttributeValue::Int(number) => write!(f, "{number}"),
+            AttributeValue::Ints(numbers) => write!(f, "{numbers:?}"),
+            AttributeValue::Float(number) => write!(f, "{number}"),
+            AttributeValue::Bool(truth) => write!(f, "{truth}"),
         }
     }
 }
 
-impl Value {
+impl AttributeValue {
     /// The number, when it is one (rounded to double precision).
     pub fn as_f64(&self) -> Option<f64> {
         match self {
-            Value::Int(number) => Some(*number as f64),
-            Value::Float(number) => Some(*number as f64),
-            Value::Text(_) | Value::Ints(_) | Value::Bool(_) => None,
+            AttributeValue::Int(number) => Some(*number as f64),
+            AttributeValue::Float(number) => Some(*number as f64),
+            AttributeValue::Text(_) | AttributeValue::Ints(_) | AttributeValue::Bool(_) => None,
         }
     }
 }
@@ -50,16 +50,18 @@ pub(crate) fn to_c(values: &NamedValues) -> Vec<sys::PJRT_NamedValue> {
     values.iter().map(|(name, value)| one_to_c(name, value)).collect()
 }
 
-fn one_to_c(name: &str, value: &Value) -> sys::PJRT_NamedValue {
+fn one_to_c(name: &str, value: &AttributeValue) -> sys::PJRT_NamedValue {
     use sys::PJRT_NamedValue_Union as Union;
     let (type_, value, value_size) = match value {
-        Value::Text(text) => (sys::PJRT_NamedValue_kString, Union { string_value: text.as_ptr().cast() }, text.len()),
-        Value::Int(number) => (sys::PJRT_NamedValue_kInt64, Union { int64_value: *number }, 1),
-        Value::Ints(numbers) => {
+        AttributeValue::Text(text) => {
+            (sys::PJRT_NamedValue_kString, Union { string_value: text.as_ptr().cast() }, text.len())
+        }
+        AttributeValue::Int(number) => (sys::PJRT_NamedValue_kInt64, Union { int64_value: *number }, 1),
+        AttributeValue::Ints(numbers) => {
             (sys::PJRT_NamedValue_kInt64List, Union { int64_array_value: numbers.as_ptr() }, numbers.len())
         }
-        Value::Float(number) => (sys::PJRT_NamedValue_kFloat, Union { float_value: *number }, 1),
-        Value::Bool(truth) => (sys::PJRT_NamedValue_kBool, Union { bool_value: *truth }, 1),
+        AttributeValue::Float(number) => (sys::PJRT_NamedValue_kFloat, Union { float_value: *number }, 1),
+        AttributeValue::Bool(truth) => (sys::PJRT_NamedValue_kBool, Union { bool_value: *truth }, 1),
     };
     sys::PJRT_NamedValue {
         name: name.as_ptr().cast(),
@@ -84,18 +86,18 @@ pub(crate) unsafe fn from_c(first: *const sys::PJRT_NamedValue, count: usize) ->
 
 /// # Safety
 /// `named` must be a valid value: its pointers lead to as many characters or numbers as its sizes say.
-unsafe fn one_from_c(named: &sys::PJRT_NamedValue) -> Option<(String, Value)> {
+unsafe fn one_from_c(named: &sys::PJRT_NamedValue) -> Option<(String, AttributeValue)> {
     // SAFETY: the caller guarantees that the pointers and sizes belong together, and `type_` that the field read from
     // the union is the one that was written.
     unsafe {
         let value = match named.type_ {
-            sys::PJRT_NamedValue_kString => Value::Text(text(named.value.string_value, named.value_size)),
-            sys::PJRT_NamedValue_kInt64 => Value::Int(named.value.int64_value),
+            sys::PJRT_NamedValue_kString => AttributeValue::Text(text(named.value.string_value, named.value_size)),
+            sys::PJRT_NamedValue_kInt64 => AttributeValue::Int(named.value.int64_value),
             sys::PJRT_NamedValue_kInt64List => {
-                Value::Ints(slice(named.value.int64_array_value, named.value_size).to_vec())
+                AttributeValue::Ints(slice(named.value.int64_array_value, named.value_size).to_vec())
             }
-            sys::PJRT_NamedValue_kFloat => Value::Float(named.value.float_value),
-            sys::PJRT_NamedValue_kBool => Value::Bool(named.value.bool_value),
+            sys::PJRT_NamedValue_kFloat => AttributeValue::Float(named.value.float_value),
+            sys::PJRT_NamedValue_kBool => AttributeValue::Bool(named.value.bool_value),
             _ => return None,
         };
         Some((text(named.name, named.name_size), value))
@@ -130,12 +132,12 @@ mod tests {
     #[test]
     fn values_survive_the_way_to_c_and_back() {
         let values = NamedValues::from([
-            ("allocator".to_string(), Value::Text("bfc".into())),
-            ("visible_devices".to_string(), Value::Ints(vec![3, -1, 7])),
-            ("memory_fraction".to_string(), Value::Float(0.75)),
-            ("node_id".to_string(), Value::Int(-5)),
-            ("preallocate".to_string(), Value::Bool(true)),
-            ("empty".to_string(), Value::Ints(vec![])),
+            ("allocator".to_string(), AttributeValue::Text("bfc".into())),
+            ("visible_devices".to_string(), AttributeValue::Ints(vec![3, -1, 7])),
+            ("memory_fraction".to_string(), AttributeValue::Float(0.75)),
+            ("node_id".to_string(), AttributeValue::Int(-5)),
+            ("preallocate".to_string(), AttributeValue::Bool(true)),
+            ("empty".to_string(), AttributeValue::Ints(vec![])),
         ]);
         let c = to_c(&values);
         // SAFETY: `c` was made from `values`, which are still alive.

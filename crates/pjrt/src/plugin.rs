@@ -30,9 +30,9 @@ unsafe impl Sync for Inner {}
 /// The version of the interface that a plugin speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApiVersion {
-    /// Incompatible versions differ here.
+    /// Incompatible versions differ in this number.
     pub major: i32,
-    /// Additions count up here.
+    /// Increased by compatible additions.
     pub minor: i32,
 }
 
@@ -43,8 +43,8 @@ impl fmt::Display for ApiVersion {
 }
 
 impl Plugin {
-    /// Loads the plugin at `path`, checks that both sides understand each other, and initializes it. Loading a path
-    /// again answers the plugin that is already there.
+    /// Loads the plugin at `path`, checks the API version, and initializes it. Loading a path
+    /// again returns the plugin that is already loaded.
     pub fn load(path: impl AsRef<Path>) -> Result<Plugin> {
         static LOADED: Mutex<Option<HashMap<PathBuf, Plugin>>> = Mutex::new(None);
         let path = path.as_ref();
@@ -69,7 +69,7 @@ impl Plugin {
             reason: loader_reason(&reason),
         };
         // SAFETY: loading a library runs its initializers. That is what the caller asked for by naming it a plugin;
-        // there is no way to look inside first.
+        // it cannot be inspected first.
         let library = unsafe { libloading::Library::new(path) }.map_err(not_a_library)?;
         // SAFETY: the interface fixes the type of a symbol of this name.
         let get_api = unsafe { library.get::<sys::GetPjrtApi>(sys::GET_PJRT_API) }
@@ -81,7 +81,7 @@ impl Plugin {
         if table.is_null() {
             return Err(PjrtError::Broken(format!("GetPjrtApi of {} answered nothing", path.display())));
         }
-        // SAFETY: a plugin answers a table that lives as long as the process and states its own size.
+        // SAFETY: a plugin returns a table that lives as long as the process and states its own size.
         unsafe { Plugin::from_table(table, path.to_path_buf(), cuda_root) }
     }
 
@@ -143,7 +143,7 @@ impl Plugin {
         (!api.is_null()).then_some(api)
     }
 
-    /// Makes a function known to programs, where the plugin has the extension for it.
+    /// Registers a custom call, where the plugin has the extension for it.
     pub(crate) fn register(&self, call: &octant_cuda::CustomCall) -> Result<()> {
         let missing = PjrtError::NoFunction { function: "extension for custom calls" };
         let extension = self.extension(sys::PJRT_Extension_Type_Gpu_Custom_Call).ok_or(missing)?;
@@ -173,7 +173,7 @@ impl Plugin {
         &self.inner.table
     }
 
-    /// Calls a function of the table; see [`call!`](crate::call) for the way it is meant to be used.
+    /// Calls a function of the table; see [`call!`](crate::call) for the intended use.
     ///
     /// # Safety
     /// Every pointer in `args` must be what the function expects, for as long as the function keeps it.
@@ -182,7 +182,7 @@ impl Plugin {
         unsafe { self.inner.call(name, function, args) }
     }
 
-    /// Takes an error over from the plugin: reads and frees it.
+    /// Converts and frees an error of the plugin.
     ///
     /// # Safety
     /// `error` must be null or an error of this plugin that nobody else frees.
@@ -192,7 +192,7 @@ impl Plugin {
     }
 }
 
-/// Calls `plugin.table().$function` with `$args`, a mutable place; for use inside `unsafe` only.
+/// Calls `plugin.table().$function` with `$args`, a mutable variable; for use inside `unsafe` only.
 macro_rules! call {
     ($plugin:expr, $function:ident, $args:expr) => {
         $plugin.call(stringify!($function), $plugin.table().$function, &mut $args)
@@ -217,7 +217,7 @@ impl Inner {
         // SAFETY: `error` is alive until it is destroyed at the end, and the message is copied before.
         unsafe {
             if let Some(get_code) = self.table.PJRT_Error_GetCode {
-                // An error about asking for the code of an error tells nobody anything; the code stays "unknown".
+                // If reading the code fails as well, the code stays "unknown".
                 let _ = get_code(&mut code);
             }
             if let Some(get_message) = self.table.PJRT_Error_Message {
@@ -256,7 +256,7 @@ impl fmt::Debug for Plugin {
     }
 }
 
-/// Whether both sides can talk: the same major version, and a minor version that is not too old. A newer minor version
+/// Checks compatibility: the same major version, and a minor version that is not too old. A newer minor version
 /// is fine, because the interface only ever appends.
 fn negotiate(path: &Path, version: ApiVersion) -> Result<()> {
     let ApiVersion { major, minor } = version;
@@ -270,7 +270,7 @@ fn negotiate(path: &Path, version: ApiVersion) -> Result<()> {
     Ok(())
 }
 
-/// The dynamic loader's words, which libloading keeps as the source of its own error.
+/// The dynamic loader's message, which libloading keeps as the source of its own error.
 fn loader_reason(error: &libloading::Error) -> String {
     let source = std::error::Error::source(error).map(|source| source.to_string());
     source.unwrap_or_else(|| error.to_string())

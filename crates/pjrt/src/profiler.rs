@@ -7,7 +7,7 @@ use crate::proto::Message;
 use crate::sys;
 use std::ptr::null_mut;
 
-/// A recording under way. It covers everything that the plugin does between [`start`](Profiler::start) and
+/// A running recording. It covers everything that the plugin does between [`start`](Profiler::start) and
 /// [`finish`](Profiler::finish).
 pub struct Profiler {
     api: *const sys::PLUGIN_Profiler_Api,

@@ -1,4 +1,4 @@
-//! A program on its way to a compiler.
+//! A program as text for a PJRT compiler.
 
 use crate::sys;
 use std::marker::PhantomData;

@@ -5,7 +5,7 @@
 
 use crate::profiler::Profiler;
 use crate::proto::{Field, fields};
-use octant_runtime::{Recording, Result, RuntimeError, Span, Timeline};
+use octant_runtime::{Recording, Result, RuntimeError, Timeline, TimelineSpan};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -24,22 +24,22 @@ struct Event {
 }
 
 fn timeline(space: &[u8]) -> Timeline {
-    let mut spans: Vec<Span> = messages(space, 1).flat_map(plane).collect();
+    let mut spans: Vec<TimelineSpan> = messages(space, 1).flat_map(plane).collect();
     let first = spans.iter().map(|span| span.start).min().unwrap_or_default();
     spans.iter_mut().for_each(|span| span.start -= first);
     Timeline { spans }
 }
 
-fn plane(plane: &[u8]) -> Vec<Span> {
-    let position = text(plane, 2);
+fn plane(plane: &[u8]) -> Vec<TimelineSpan> {
+    let plane_name = text(plane, 2);
     let names: HashMap<u64, String> =
         messages(plane, 4).filter_map(|entry| Some((int(entry, 1), name(messages(entry, 2).next()?)))).collect();
     let spans = messages(plane, 3).flat_map(|line| {
         let lane = Some(text(line, 11)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(line, 2));
         let begin = Duration::from_nanos(int(line, 3));
-        let (position, names) = (&position, &names);
-        messages(line, 4).map(event).map(move |event| Span {
-            position: position.clone(),
+        let (plane_name, names) = (&plane_name, &names);
+        messages(line, 4).map(event).map(move |event| TimelineSpan {
+            plane: plane_name.clone(),
             lane: lane.clone(),
             name: names.get(&event.name).cloned().unwrap_or_else(|| "unnamed".into()),
             start: begin + picoseconds(event.start_ps),
@@ -119,13 +119,13 @@ mod tests {
         })
         .into_bytes();
         let spans = timeline(&space).spans;
-        let first = Span {
-            position: "/device:GPU:0".into(),
+        let first = TimelineSpan {
+            plane: "/device:GPU:0".into(),
             lane: "Stream #1".into(),
             name: "convolution".into(),
             start: Duration::from_nanos(10),
             length: Duration::from_micros(2),
         };
-        assert_eq!(spans, [first.clone(), Span { lane: "Stream #2".into(), start: Duration::ZERO, ..first }]);
+        assert_eq!(spans, [first.clone(), TimelineSpan { lane: "Stream #2".into(), start: Duration::ZERO, ..first }]);
     }
 }

@@ -1,7 +1,7 @@
 //! Clients, copies and executions against the [fake](crate::fake) plugin.
 
 use crate::fake::{ONE_AT_A_TIME, alive, plugin};
-use crate::{Buffer, Client, CompileOptions, Flag, NamedValues, PjrtError, Value};
+use crate::{AttributeValue, Client, CompilerFlag, NamedValues, PjrtBuffer, PjrtError, XlaCompileOptions};
 use octant_tensor::HostTensor;
 use std::sync::{MutexGuard, PoisonError, mpsc};
 
@@ -32,7 +32,7 @@ fn tensor(values: &[f32]) -> HostTensor {
     HostTensor::new([values.len()], values).unwrap()
 }
 
-fn values(buffer: &Buffer) -> Vec<f32> {
+fn values(buffer: &PjrtBuffer) -> Vec<f32> {
     buffer.to_host().unwrap().wait().unwrap().elements::<f32>().unwrap().to_vec()
 }
 
@@ -51,7 +51,7 @@ fn devices_are_described() {
 #[test]
 fn an_option_that_the_plugin_refuses_is_its_error() {
     let _ledger = Ledger::open();
-    let options = NamedValues::from([("allocator".to_string(), Value::Text("bfc".into()))]);
+    let options = NamedValues::from([("allocator".to_string(), AttributeValue::Text("bfc".into()))]);
     let error = Client::new(&plugin(), &options).err().unwrap();
     assert_eq!(error.to_string(), "invalid argument: Unexpected option.");
 }
@@ -63,7 +63,7 @@ fn host_bytes_live_until_the_slow_copy_has_read_them() {
     let device = &client.devices().unwrap()[0];
     let buffer = {
         let tensor = tensor(&[1.0, 2.0, 3.0]);
-        Buffer::from_host(device, &tensor).unwrap()
+        PjrtBuffer::from_host(device, &tensor).unwrap()
         // The tensor is dropped here, long before the fake reads its bytes.
     };
     assert_eq!(buffer.shape().unwrap().dims(), [3]);
@@ -74,7 +74,7 @@ fn host_bytes_live_until_the_slow_copy_has_read_them() {
 fn a_copy_to_the_host_that_nobody_waits_for_does_no_harm() {
     let _ledger = Ledger::open();
     let client = client();
-    let buffer = Buffer::from_host(&client.devices().unwrap()[0], &tensor(&[5.0; 1000])).unwrap();
+    let buffer = PjrtBuffer::from_host(&client.devices().unwrap()[0], &tensor(&[5.0; 1000])).unwrap();
     drop(buffer.to_host().unwrap());
 }
 
@@ -82,18 +82,18 @@ fn a_copy_to_the_host_that_nobody_waits_for_does_no_harm() {
 fn execution_runs_on_every_device_and_takes_donated_buffers() {
     let _ledger = Ledger::open();
     let client = client();
-    let executable = client.compile("outputs=2 donates=0", &CompileOptions::spmd(2)).unwrap();
+    let executable = client.compile("outputs=2 donates=0", &XlaCompileOptions::spmd(2)).unwrap();
     let devices = client.devices().unwrap();
-    let arguments: Vec<Vec<Buffer>> = devices
+    let arguments: Vec<Vec<PjrtBuffer>> = devices
         .iter()
         .zip([0.0f32, 100.0])
         .map(|(device, base)| {
-            let state = Buffer::from_host(device, &tensor(&[base + 1.0])).unwrap();
-            let batch = Buffer::from_host(device, &tensor(&[base + 2.0, base + 3.0])).unwrap();
+            let state = PjrtBuffer::from_host(device, &tensor(&[base + 1.0])).unwrap();
+            let batch = PjrtBuffer::from_host(device, &tensor(&[base + 2.0, base + 3.0])).unwrap();
             vec![state, batch]
         })
         .collect();
-    let lists: Vec<Vec<&Buffer>> = arguments.iter().map(|list| list.iter().collect()).collect();
+    let lists: Vec<Vec<&PjrtBuffer>> = arguments.iter().map(|list| list.iter().collect()).collect();
 
     let kept = executable.execute(&lists, &[0]).unwrap();
     assert_eq!(values(&kept.outputs[0][0]), [2.0]);
@@ -108,7 +108,7 @@ fn execution_runs_on_every_device_and_takes_donated_buffers() {
     assert!(executable.execute(&lists, &[]).is_err(), "a donated buffer cannot be used again");
 
     // Outputs go straight into the next run, before they are computed.
-    let next: Vec<Vec<&Buffer>> = kept.outputs.iter().map(|list| list.iter().collect()).collect();
+    let next: Vec<Vec<&PjrtBuffer>> = kept.outputs.iter().map(|list| list.iter().collect()).collect();
     let next = executable.execute(&next, &[]).unwrap();
     assert_eq!(values(&next.outputs[1][0]), [103.0]);
 }
@@ -117,7 +117,7 @@ fn execution_runs_on_every_device_and_takes_donated_buffers() {
 fn arguments_for_the_wrong_number_of_devices_are_refused() {
     let _ledger = Ledger::open();
     let client = client();
-    let executable = client.compile("outputs=1", &CompileOptions::spmd(2)).unwrap();
+    let executable = client.compile("outputs=1", &XlaCompileOptions::spmd(2)).unwrap();
     let error = executable.execute(&[vec![]], &[]).err().unwrap();
     assert_eq!(error.to_string(), "the program runs on 2 devices, but arguments for 1 came");
 }
@@ -126,7 +126,7 @@ fn arguments_for_the_wrong_number_of_devices_are_refused() {
 fn executables_are_stored_and_loaded() {
     let _ledger = Ledger::open();
     let client = client();
-    let stored = client.compile("outputs=1", &CompileOptions::default()).unwrap().executable().serialize().unwrap();
+    let stored = client.compile("outputs=1", &XlaCompileOptions::default()).unwrap().executable().serialize().unwrap();
     let loaded = client.load_serialized(&stored).unwrap();
     assert_eq!(loaded.executable().outputs().unwrap(), 1);
     assert_eq!(loaded.executable().memory().unwrap().needed(), 120);
@@ -138,17 +138,17 @@ fn executables_are_stored_and_loaded() {
 fn a_function_that_the_plugin_does_not_have_is_an_error() {
     let _ledger = Ledger::open();
     let client = client();
-    let executable = client.compile("outputs=1", &CompileOptions::default()).unwrap();
+    let executable = client.compile("outputs=1", &XlaCompileOptions::default()).unwrap();
     let error = executable.executable().fingerprint().unwrap_err();
     assert_eq!(error, PjrtError::NoFunction { function: "PJRT_Executable_Fingerprint" });
 }
 
 #[test]
-fn a_flag_that_the_compiler_does_not_know_is_an_error_unless_it_is_a_wish() {
+fn a_flag_that_the_compiler_does_not_know_is_an_error_unless_it_is_optional() {
     let _ledger = Ledger::open();
-    let (client, flag) = (client(), Flag::Bool(true));
-    client.compile("outputs=1", &CompileOptions::default().with_wish("unheard_of", flag.clone())).unwrap();
-    match client.compile("outputs=1", &CompileOptions::default().with_flag("unheard_of", flag)) {
+    let (client, flag) = (client(), CompilerFlag::Bool(true));
+    client.compile("outputs=1", &XlaCompileOptions::default().with_optional_flag("unheard_of", flag.clone())).unwrap();
+    match client.compile("outputs=1", &XlaCompileOptions::default().with_flag("unheard_of", flag)) {
         Err(PjrtError::Status { message, .. }) => assert!(message.contains("unheard_of"), "{message}"),
         other => panic!("{:?}", other.err()),
     }
@@ -157,7 +157,7 @@ fn a_flag_that_the_compiler_does_not_know_is_an_error_unless_it_is_a_wish() {
 #[test]
 fn a_compiler_that_runs_out_of_memory_gives_the_numbers() {
     let _ledger = Ledger::open();
-    match client().compile("nonsense", &CompileOptions::default()) {
+    match client().compile("nonsense", &XlaCompileOptions::default()) {
         Err(PjrtError::OutOfMemory(error)) => assert_eq!(error.needed, Some(9 << 30)),
         other => panic!("{:?}", other.err()),
     }
@@ -167,7 +167,7 @@ fn a_compiler_that_runs_out_of_memory_gives_the_numbers() {
 fn callbacks_run_once_the_work_is_done() {
     let _ledger = Ledger::open();
     let client = client();
-    let buffer = Buffer::from_host(&client.devices().unwrap()[0], &tensor(&[1.0])).unwrap();
+    let buffer = PjrtBuffer::from_host(&client.devices().unwrap()[0], &tensor(&[1.0])).unwrap();
     let (sender, receiver) = mpsc::channel();
     buffer.ready().unwrap().on_ready(move |outcome| sender.send(outcome.is_ok()).unwrap()).unwrap();
     assert!(receiver.recv().unwrap());

@@ -1,11 +1,11 @@
 //! Topologies: boards that need not be here. The compiler can be run for them all the same.
 
 use crate::boards::Board;
-use crate::compile_options::CompileOptions;
+use crate::compile_options::XlaCompileOptions;
 use crate::device::DeviceDescription;
 use crate::error::{PjrtError, Result};
-use crate::executable::Executable;
-use crate::named_value::{NamedValues, Value, from_c, slice, text, to_c};
+use crate::executable::CompiledExecutable;
+use crate::named_value::{AttributeValue, NamedValues, from_c, slice, text, to_c};
 use crate::plugin::{Plugin, call};
 use crate::program::Program;
 use crate::sys;
@@ -48,7 +48,7 @@ impl Topology {
     /// Bytes of memory that a program may use on every device, where the plugin says so.
     pub fn memory_limit(&self) -> Result<Option<u64>> {
         match self.attributes()?.get("device_memory_bytes_limit") {
-            Some(Value::Int(bytes)) => Ok(u64::try_from(*bytes).ok()),
+            Some(AttributeValue::Int(bytes)) => Ok(u64::try_from(*bytes).ok()),
             _ => Ok(None),
         }
     }
@@ -98,7 +98,7 @@ impl Topology {
     }
 
     /// Compiles `program`, StableHLO as MLIR text, for this board. Blocks until it is done.
-    pub fn compile(&self, program: &str, options: &CompileOptions) -> Result<Executable> {
+    pub fn compile(&self, program: &str, options: &XlaCompileOptions) -> Result<CompiledExecutable> {
         let program = Program::mlir(program);
         let options = options.with_plugin_defaults(&self.plugin).encode();
         let mut args = sys::PJRT_Compile_Args {
@@ -112,7 +112,7 @@ impl Topology {
         // there is none to measure kernels on.
         unsafe {
             call!(self.plugin, PJRT_Compile, args)?;
-            Executable::new(self.plugin.clone(), args.executable)
+            CompiledExecutable::new(self.plugin.clone(), args.executable)
         }
     }
 }

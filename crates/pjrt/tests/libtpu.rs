@@ -8,7 +8,7 @@ use octant_graph::{DType, Shape, Trace};
 use octant_pjrt::backend::plan;
 use octant_pjrt::boards::{BOARDS, Board};
 use octant_pjrt::discover::{self, PluginKind};
-use octant_pjrt::{Client, CompileOptions, NamedValues, PjrtError, Plugin, Profiler, Topology, environment};
+use octant_pjrt::{Client, NamedValues, PjrtError, Plugin, Profiler, Topology, XlaCompileOptions, environment};
 use octant_runtime::{Mesh, Program, Sharding};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -120,7 +120,7 @@ fn what_the_compiler_says_is_needed_is_what_it_refuses(plugin: &Plugin) {
     let board = Board::named("v2-8").expect("a known board");
     let topology = Topology::for_board(plugin, &board).expect("topology");
     let limit = topology.memory_limit().expect("attributes").expect("a limit");
-    let compile = |gib| topology.compile(&transpose_of(gib), &CompileOptions::default());
+    let compile = |gib| topology.compile(&transpose_of(gib), &XlaCompileOptions::default());
     let fits = compile(3.5).expect("7 GiB fit").memory().expect("memory");
     println!("7 GiB: {fits:?}, needed {} of {limit}", fits.needed());
     assert!((7 << 30..7 << 30 | 1 << 28).contains(&fits.needed()) && fits.needed() < limit, "{fits:?}");
@@ -137,7 +137,7 @@ fn what_the_compiler_says_is_needed_is_what_it_refuses(plugin: &Plugin) {
 fn a_program_that_does_not_fit_says_by_how_much(plugin: &Plugin) {
     let board = Board::named("v2-8").expect("a known board");
     let topology = Topology::for_board(plugin, &board).expect("topology");
-    match topology.compile(&transpose_of(16.0), &CompileOptions::default()) {
+    match topology.compile(&transpose_of(16.0), &XlaCompileOptions::default()) {
         Err(PjrtError::OutOfMemory(error)) => {
             println!("32 GiB: {error}");
             assert!(error.at_compile_time);
@@ -153,7 +153,8 @@ fn a_program_that_does_not_fit_says_by_how_much(plugin: &Plugin) {
 fn a_broken_program_is_an_error_and_not_a_crash(plugin: &Plugin) {
     let board = Board::named("v3-8").expect("a known board");
     let topology = Topology::for_board(plugin, &board).expect("topology");
-    let error = topology.compile("module { this is no program }", &CompileOptions::default()).err().expect("refused");
+    let error =
+        topology.compile("module { this is no program }", &XlaCompileOptions::default()).err().expect("refused");
     println!("{error}");
     assert!(matches!(error, PjrtError::Status { .. }), "{error:?}");
 }
@@ -208,6 +209,6 @@ fn program_for(devices: usize) -> String {
         .replace("\"batch\"=8", &format!("\"batch\"={devices}"))
 }
 
-fn options(board: &Board) -> CompileOptions {
-    CompileOptions::spmd(board.devices)
+fn options(board: &Board) -> XlaCompileOptions {
+    XlaCompileOptions::spmd(board.devices)
 }

@@ -13,7 +13,7 @@ use toml::{Table, Value};
 const SETTINGS: [&str; 4] = ["momentum", "nesterov", "betas", "epsilon"];
 
 /// Writes an optimizer into the table of a phase. Settings that were written for another one and that this one lacks go;
-/// `auto` leaves the choice to [`settle`].
+/// `auto` leaves the choice to [`resolve_auto`].
 pub(crate) fn choose_optimizer(phase: &mut Table, value: Value) {
     if value.as_str() == Some("auto") {
         phase.insert("auto".into(), Value::String(Auto::Rate.name().into()));
@@ -51,7 +51,7 @@ pub(crate) fn keep_rate(table: &mut Table, phase: &str) {
 const MANY: u64 = 10_000;
 
 /// Writes what is to be chosen into the recipe, for so many samples and classes, and says it in a sentence per phase.
-pub fn settle(recipe: &mut Recipe, samples: usize, classes: usize) -> Vec<String> {
+pub fn resolve_auto(recipe: &mut Recipe, samples: usize, classes: usize) -> Vec<String> {
     let batch = recipe.step.batch_size;
     let mut sentences = Vec::new();
     for phase in recipe.phases.iter_mut().filter(|phase| phase.auto != Auto::Off) {
@@ -97,7 +97,7 @@ mod tests {
         let mut table = table("detect").unwrap();
         changes.iter().for_each(|change| set_text(&mut table, change).unwrap());
         let mut recipe = check(table).unwrap();
-        let sentences = settle(&mut recipe, samples, 80);
+        let sentences = resolve_auto(&mut recipe, samples, 80);
         (recipe, sentences)
     }
 
@@ -109,7 +109,7 @@ mod tests {
         let (long, said) = settled(&[], 118_287);
         assert_eq!((long.phases[0].options.optimizer.name(), long.phases[0].schedule.lr), ("sgd", 0.01));
         assert!(said[0].contains("SGD"), "{said:?}");
-        assert!(settle(&mut short.clone(), 1 << 20, 80).is_empty(), "what was chosen stays");
+        assert!(resolve_auto(&mut short.clone(), 1 << 20, 80).is_empty(), "what was chosen stays");
     }
 
     #[test]

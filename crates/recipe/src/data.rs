@@ -6,7 +6,7 @@ mod made_up;
 use crate::error::{refusal, refuse};
 use crate::{Cache, DataSource, Recipe, Result, nearest};
 use octant_data::decode::DecodeOptions;
-use octant_data::detection::{self, Part};
+use octant_data::detection::{self, DetectionSplit};
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, ImagePairs, Split, TableDataset, open_irstd};
 use octant_data::{Cached, DataError, Dataset, Glyphs, Matched, Target, pack_once};
 use std::path::{Path, PathBuf};
@@ -31,9 +31,9 @@ pub trait Surroundings {
     /// The folder for what is kept between runs.
     fn cache(&self) -> PathBuf;
 
-    /// A place as a path on this machine; what lies elsewhere may be fetched.
-    fn local(&self, position: &Path) -> Result<PathBuf> {
-        Ok(position.to_path_buf())
+    /// A location as a local path; remote ones may be fetched.
+    fn local(&self, location: &Path) -> Result<PathBuf> {
+        Ok(location.to_path_buf())
     }
 
     /// Does work that reads every sample of a data set, and may show how far it is.
@@ -59,7 +59,7 @@ impl Surroundings for LocalFiles {
 pub struct SourceEntry {
     /// The value of `data.kind`.
     pub kind: &'static str,
-    /// What is drawn, or what the folder holds.
+    /// What is generated, or what the folder holds.
     pub about: &'static str,
     open: Open,
 }
@@ -67,7 +67,7 @@ pub struct SourceEntry {
 type Opened = Result<Arc<dyn Dataset>, DataError>;
 
 enum Open {
-    /// Drawn from a seed. How many samples each split has and how large they are, if the recipe does not say.
+    /// Generated from a seed. How many samples each split has and how large they are, if the recipe does not say.
     MadeUp { train: usize, test: usize, open: fn(usize, usize, u64) -> Arc<dyn Dataset> },
     /// One split of a folder. Where there is only one, both splits are the same samples, and some are held out.
     Files(fn(&Path, Split, &DataSource) -> Opened),
@@ -170,7 +170,7 @@ fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
 }
 
 fn open_boxes(position: &Path, split: Split, source: &DataSource) -> Opened {
-    let part = if split == Split::Train { Part::Train } else { Part::Val };
+    let part = if split == Split::Train { DetectionSplit::Train } else { DetectionSplit::Val };
     let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
     Ok(Arc::new(detection::open(position, part)?.restricted(&only, source.single_class)))
 }
@@ -204,7 +204,7 @@ impl SourceEntry {
         }
     }
 
-    /// Samples are drawn on the fly and take no files.
+    /// Samples are generated on the fly; there are no files.
     pub fn is_made_up(&self) -> bool {
         matches!(self.open, Open::MadeUp { .. })
     }

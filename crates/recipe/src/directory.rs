@@ -52,7 +52,7 @@ fn is_unfinished(path: &Path, recipe: &Recipe) -> bool {
     let epochs: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum();
     match Checkpoint::newest(&path.join("checkpoints"), "last") {
         Ok(Some((checkpoint, _))) => !checkpoint.progress.finished && checkpoint.progress.epoch < epochs,
-        // Stopped before its first checkpoint: nothing is lost when it begins anew in the same place.
+        // Stopped before its first checkpoint: nothing is lost when it starts again in the same folder.
         Ok(None) => true,
         Err(_) => false,
     }

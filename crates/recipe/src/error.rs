@@ -7,8 +7,8 @@ use octant_train::TrainError;
 use octant_train::options::OptionError;
 use octant_zoo::ZooError;
 
-/// A failure in one sentence. Sentences name keys of the recipe in backquotes; a program that has flags for them may put
-/// those in their place.
+/// A failure in one sentence. Sentences name keys of the recipe in backquotes; a program that has flags for them may
+/// name those instead.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The recipe cannot be used as it is.

@@ -35,7 +35,7 @@ fn collect(specs: Vec<OptionSpec>, position: &str, found: &mut Vec<FlaggedKey>) 
     }
 }
 
-/// Writes a value at a place; `*` reaches all phases. The learning rate of a burn-in is not that of the other phases.
+/// Writes a value at a dotted path; `*` reaches all phases. The learning rate of a burn-in is not that of the other phases.
 pub fn apply(table: &mut Table, position: &str, value: Value) -> Result<()> {
     let Some((list, rest)) = position.split_once(".*.") else { return set(table, position, value) };
     let is_burn_in = |item: &Value| item.get("name").and_then(Value::as_str) == Some(BURN_IN);
@@ -48,7 +48,7 @@ pub fn apply(table: &mut Table, position: &str, value: Value) -> Result<()> {
 
 /// Lengths and rates that reach several phases at once.
 #[derive(Debug, Clone, Default)]
-pub struct Lengths {
+pub struct PhaseLengths {
     /// Epochs of all phases but the burn-in.
     pub epochs: Option<u64>,
     /// Epochs of the burn-in.
@@ -59,8 +59,8 @@ pub struct Lengths {
     pub warm_epoch: Option<u64>,
 }
 
-/// Writes them into the phases. What warm-up takes away is missing in the last phase; burn-in is counted apart.
-pub fn apply_lengths(table: &mut Table, lengths: &Lengths) -> Result<()> {
+/// Writes them into the phases. What warm-up takes away is missing in the last phase; burn-in is counted separately.
+pub fn apply_lengths(table: &mut Table, lengths: &PhaseLengths) -> Result<()> {
     let phases = table.get("phases").and_then(Value::as_array).cloned().unwrap_or_default();
     let is_burn_in = |phase: &Value| phase.get("name").and_then(Value::as_str) == Some(BURN_IN);
     let is_warm_up = |phase: &Value| phase.get("warm_up").and_then(Value::as_bool) == Some(true);
@@ -118,7 +118,8 @@ mod tests {
         let mut recipe = table("cifar100-efficientnetv2").unwrap();
         apply(&mut recipe, "phases.*.schedule.lr", Value::Float(0.5)).unwrap();
         apply(&mut recipe, "phases.*.accumulate", Value::Integer(2)).unwrap();
-        apply_lengths(&mut recipe, &Lengths { epochs: Some(7), burn_lr: Some(0.25), ..Lengths::default() }).unwrap();
+        apply_lengths(&mut recipe, &PhaseLengths { epochs: Some(7), burn_lr: Some(0.25), ..PhaseLengths::default() })
+            .unwrap();
         let phases = check(recipe).unwrap().phases;
         let found = phases.iter().map(|phase| (phase.epochs, phase.schedule.lr, phase.options.accumulate));
         assert_eq!(found.collect::<Vec<_>>(), [(10, 0.25, 2), (7, 0.5, 2)]);
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn what_warm_up_takes_away_is_missing_in_the_last_phase() {
         let mut recipe = table("mshnet-irstd").unwrap();
-        let lengths = Lengths { epochs: Some(10), warm_epoch: Some(2), ..Lengths::default() };
+        let lengths = PhaseLengths { epochs: Some(10), warm_epoch: Some(2), ..PhaseLengths::default() };
         apply_lengths(&mut recipe, &lengths).unwrap();
         let epochs: Vec<u64> = check(recipe).unwrap().phases.iter().map(|phase| phase.epochs).collect();
         assert_eq!(epochs, [3, 7]);
@@ -136,9 +137,9 @@ mod tests {
     #[test]
     fn flags_for_phases_that_a_recipe_lacks_are_refused() {
         for (lengths, key) in [
-            (Lengths { burn_epochs: Some(1), ..Lengths::default() }, "burn_epochs"),
-            (Lengths { burn_lr: Some(0.1), ..Lengths::default() }, "burn_lr"),
-            (Lengths { warm_epoch: Some(1), ..Lengths::default() }, "warm_epoch"),
+            (PhaseLengths { burn_epochs: Some(1), ..PhaseLengths::default() }, "burn_epochs"),
+            (PhaseLengths { burn_lr: Some(0.1), ..PhaseLengths::default() }, "burn_lr"),
+            (PhaseLengths { warm_epoch: Some(1), ..PhaseLengths::default() }, "warm_epoch"),
         ] {
             let error = apply_lengths(&mut table("glyphs").unwrap(), &lengths).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");

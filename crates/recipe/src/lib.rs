@@ -1,11 +1,11 @@
-//! From a recipe to its run.
+//! Recipes: from a TOML table to a training run.
 //!
 //! A [`Recipe`] is a TOML table with everything a run needs to know: the task, the model, the data, and phases with their
 //! optimizers, schedules and transforms. [`table`] finds one, [`set`] and [`set_text`] override single keys, [`check`]
-//! makes a [`Recipe`] of the table. [`data`], [`phases`] and [`task`] turn it into the parts of a run, and [`lints`] looks
-//! for what seems wrong before it begins; [`plan`] puts the parts together, and [`train`] does all of it.
+//! validates the table and returns a [`Recipe`]. [`data`], [`phases`] and [`task`] turn it into the parts of a run, and [`lints`] warns
+//! about likely mistakes before it begins; [`plan`] combines the parts, and [`train`] does all of it.
 //!
-//! Nothing here knows a command line. Errors name keys of the recipe in backquotes.
+//! This crate is independent of the command line. Errors name keys of the recipe in backquotes.
 
 mod auto;
 mod data;
@@ -23,15 +23,15 @@ mod tables;
 mod task;
 mod transform;
 
-pub use auto::settle;
+pub use auto::resolve_auto;
 pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
 pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use recipe::{
-    AugmentOptions, Auto, BestMode, Cache, Cores, DataSource, DegradeOptions, GanOptions, NormKind, Normalization, Per,
-    PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
+    AugmentOptions, Auto, BestMode, Cache, Cores, DataSource, DegradeOptions, GanOptions, NormKind, NormalizationMode,
+    Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
 };
 pub use run::{mesh, plan, train};
 pub use start::{fix_paths, follow_weights, weights};

@@ -1,9 +1,9 @@
 //! What looks wrong before a run has begun. Each sentence says what to do about it.
 
 use crate::Result;
-use crate::{Data, Normalization, Recipe, image, model, table, transform};
+use crate::{Data, NormalizationMode, Recipe, image, model, table, transform};
 use octant_data::{Dataset, Target};
-use octant_train::options::Setting;
+use octant_train::options::OptionValue;
 use octant_train::{Phase, Trainable};
 use std::collections::{HashMap, HashSet};
 
@@ -44,7 +44,7 @@ fn unscaled(recipe: &Recipe) -> Option<String> {
     })
 }
 
-/// Phases in which nothing learns, and a head-only phase that in truth frees everything.
+/// Phases without trainable parameters, and a head-only phase in which everything is trainable.
 fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
     let (network, entry) = model(recipe, data.outputs)?;
     let (specs, _) = octant_zoo::describe(&*network, entry.preprocessing.input)?;
@@ -56,11 +56,11 @@ fn frozen(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
             continue;
         }
         let written = trainable.write().map(|value| value.to_string()).unwrap_or_default();
-        let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
+        let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::VariableKind::Parameter);
         let (learning, all) = parameters
             .fold((0, 0), |(learning, all), spec| (learning + usize::from(trainable.includes(spec, &head)), all + 1));
         if learning == 0 {
-            warnings.push(format!("in phase {} nothing learns; check `train = {written}`", phase.name));
+            warnings.push(format!("phase {} has no trainable parameters; check `train = {written}`", phase.name));
         } else if learning == all && all > 2 {
             warnings.push(format!("in phase {} nothing is frozen although `train = {written}`", phase.name));
         }
@@ -75,13 +75,13 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
         return Ok(warnings);
     }
     let entry = octant_zoo::find(&recipe.model)?;
-    if recipe.normalize == Normalization::None && octant_train::normalize_of(&entry.preprocessing).is_some() {
+    if recipe.normalize == NormalizationMode::None && octant_train::normalize_of(&entry.preprocessing).is_some() {
         warnings.push(format!("the weights of {} expect normalized images; remove normalize = \"none\"", recipe.model));
     }
     let transform = transform(recipe, &recipe.eval_transform, false, entry)?;
     let [height, width, _] = image(&*data.valid, &transform)?;
     let [expected, ..] = entry.preprocessing.input;
-    // Detectors look at every place of an image alike; any size will do.
+    // Detectors are fully convolutional: any size works.
     if height.max(width) != expected && recipe.task != "detect" {
         warnings.push(format!(
             "the weights of {} are made for images of {expected}×{expected}, these are {height}×{width}; give \
@@ -156,7 +156,7 @@ fn metric_range(recipe: &Recipe, train: &dyn Dataset) -> Option<String> {
 /// How many parameters learn in a phase, of how many.
 pub fn learning(phase: &Phase, specs: &[octant_nn::VariableSpec]) -> (usize, usize) {
     let head = phase.task.head_paths();
-    let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::Kind::Parameter);
+    let parameters = specs.iter().filter(|spec| spec.kind == octant_nn::VariableKind::Parameter);
     parameters.fold((0, 0), |(learning, all), spec| {
         let count = spec.shape.elements();
         (learning + if phase.options.train.includes(spec, &head) { count } else { 0 }, all + count)

@@ -36,12 +36,48 @@ pub fn phases(recipe: &Recipe, data: &Data) -> Result<Vec<Phase>> {
 
 /// The same for data that need not be here.
 pub fn phases_on(recipe: &Recipe, data: &Facts) -> Result<Vec<Phase>> {
-    let batch = recipe.step.batch_size;
-    let batches =
-        if recipe.run.last_batch == LastBatch::Pad { data.samples.div_ceil(batch) } else { data.samples / batch };
-    let steps = recipe.run.steps_per_epoch.unwrap_or(batches as u64).max(1);
-    let lasting = recipe.phases.iter().filter(|phase| phase.epochs > 0);
-    lasting.map(|phase| one_phase(recipe, data, phase, steps)).collect()
+    refuse_several_sizes(recipe)?;
+    let mut begun = 0;
+    let mut phases = Vec::new();
+    for phase in recipe.phases.iter().filter(|phase| phase.epochs > 0) {
+        let length = Length::of(recipe, data.samples, begun, phase.epochs);
+        phases.push(one_phase(recipe, data, phase, length)?);
+        begun += phase.epochs;
+    }
+    Ok(phases)
+}
+
+/// How long a phase is.
+#[derive(Debug, Clone, Copy)]
+struct Length {
+    epochs: u64,
+    /// Of all its epochs.
+    steps: u64,
+    /// Of its first epoch.
+    per_epoch: u64,
+}
+
+impl Length {
+    /// A phase that begins after so many epochs of the run.
+    fn of(recipe: &Recipe, samples: usize, begun: u64, epochs: u64) -> Length {
+        let steps = |epoch: u64| {
+            let batch = recipe.step.batch_at(epoch);
+            let batches =
+                if recipe.run.last_batch == LastBatch::Pad { samples.div_ceil(batch) } else { samples / batch };
+            recipe.run.steps_per_epoch.unwrap_or(batches as u64).max(1)
+        };
+        Length { epochs, steps: (begun..begun + epochs).map(steps).sum(), per_epoch: steps(begun) }
+    }
+}
+
+/// Refuses keys whose meaning is one batch size.
+fn refuse_several_sizes(recipe: &Recipe) -> Result<()> {
+    let accumulates = recipe.phases.iter().any(|phase| phase.options.update_images.is_some());
+    match (recipe.step.batch_schedule.is_empty(), recipe.scale_lr, accumulates) {
+        (false, true, _) => refuse!("`scale_lr` is for one batch size; give the rates that suit `batch_schedule`"),
+        (false, _, true) => refuse!("`update_images` is for one batch size; remove it or `batch_schedule`"),
+        _ => Ok(()),
+    }
 }
 
 /// What the linear scaling rule makes of a phase, where it was asked for and changes anything.
@@ -55,7 +91,7 @@ pub fn scaling(recipe: &Recipe, phase: &PhaseRecipe) -> Result<Option<LinearScal
     Ok((scaling.factor != 1.0).then_some(scaling))
 }
 
-fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> Result<Phase> {
+fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length) -> Result<Phase> {
     let scaling = scaling(recipe, phase)?;
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = transform(recipe, &phase.transform, true, entry)?;
@@ -71,6 +107,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
         options.weight_decay *= (batch as u64 * options.accumulate) as f64 / images as f64;
     }
+    let steps = length.per_epoch;
     options.warmup = options.warmup.and_then(|warmup| settled_warmup(warmup, steps));
     let mut schedule = phase.schedule.clone();
     if let (None, Some(warmup)) = (schedule.warmup, &options.warmup)
@@ -85,7 +122,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, steps: u64) -> 
         epochs: phase.epochs,
         task: build_task(recipe, data.outputs, image, phase, slots.clone())?,
         options,
-        rate: rate(&schedule, phase.epochs, steps, scaling, recipe)?,
+        rate: rate(&schedule, length, scaling, recipe)?,
         transform: match (&data.train, recipe.task.as_str()) {
             (Some(train), "detect") => Arc::new(augment(recipe, phase, train.clone(), image, slots[0])),
             (Some(train), "cyclegan") => Arc::new(Unpaired { dataset: train.clone(), pipeline: transform }),
@@ -194,8 +231,7 @@ pub fn refuse_ignored_sizes(recipe: &Recipe) -> Result<()> {
 
 fn rate(
     schedule: &ScheduleRecipe,
-    epochs: u64,
-    steps: u64,
+    Length { epochs, steps, per_epoch }: Length,
     scaling: Option<LinearScaling>,
     recipe: &Recipe,
 ) -> Result<Rate> {
@@ -204,7 +240,7 @@ fn rate(
         Some(per) => per == Per::Step,
     };
     refuse_ignored(schedule)?;
-    let (pace, length) = if per_step { (Pace::Step, epochs * steps) } else { (Pace::Epoch, epochs) };
+    let (pace, length) = if per_step { (Pace::Step, steps) } else { (Pace::Epoch, epochs) };
     let total = schedule.total.unwrap_or(length);
     let share = schedule.min_share.map(|share| share * schedule.lr);
     let (rate, min) = (schedule.lr, schedule.min_lr.or(share).unwrap_or(0.0));
@@ -230,7 +266,7 @@ fn rate(
         }
         ScheduleKind::Polynomial => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
         ScheduleKind::Linear => {
-            let hold = if per_step { steps } else { 1 };
+            let hold = if per_step { per_epoch } else { 1 };
             Schedule::Linear { rate, min, total, warmup, hold }
         }
         ScheduleKind::Cosine => Schedule::Cosine { rate, min, total },
@@ -259,13 +295,15 @@ fn rate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{check, table};
+    use crate::{check, set_text, table};
 
     #[test]
     fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {
         let recipe = check(table("cifar100-efficientnetv2").unwrap()).unwrap();
         let [burn_in, train] = &recipe.phases[..] else { panic!("two phases") };
-        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, phase.epochs, 98, None, &recipe).unwrap()
+        let length = |epochs: u64| Length { epochs, steps: 98 * epochs, per_epoch: 98 };
+        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, length(phase.epochs), None, &recipe)
+            .unwrap()
         {
             Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(epoch),
             other => panic!("{other:?}"),
@@ -277,6 +315,22 @@ mod tests {
         );
     }
 
+    #[test]
+    fn steps_of_a_phase_are_counted_by_the_batch_size_of_every_epoch() {
+        let recipe = |changes: &[&str]| {
+            let mut table = table("glyphs").unwrap();
+            changes.iter().for_each(|change| set_text(&mut table, change).unwrap());
+            check(table).unwrap()
+        };
+        let scheduled = recipe(&["batch_size=10", "batch_schedule=[[2, 20], [4, 50]]"]);
+        assert_eq!(scheduled.step.batch_size, 50, "what memory is planned for");
+        let length = Length::of(&scheduled, 100, 1, 4);
+        assert_eq!((length.per_epoch, length.steps), (10, 10 + 5 + 5 + 2));
+        assert!(refuse_several_sizes(&scheduled).is_ok());
+        let scaled = recipe(&["batch_schedule=[[1, 20]]", "scale_lr=true", "reference_batch=8"]);
+        assert!(refuse_several_sizes(&scaled).unwrap_err().to_string().contains("`batch_schedule`"));
+    }
+
     /// Ultralytics 8.4.190 logged 0.003, 0.00633333 and 0.00966667 at the ends of the first epochs of ten steps each, with
     /// lr0=0.01, lrf=1 and three epochs of warm-up; the rate of biases was 0.073, 0.043 and 0.013.
     #[test]
@@ -286,7 +340,9 @@ mod tests {
         let warmup = settled_warmup(phase.options.warmup.clone().unwrap(), 10).unwrap();
         assert_eq!(warmup.steps, Some(30));
         let schedule = ScheduleRecipe { warmup: warmup.steps, min_share: Some(1.0), ..phase.schedule.clone() };
-        let Rate::Scheduled(rate, Pace::Step) = rate(&schedule, 12, 10, None, &recipe).unwrap() else {
+        let Rate::Scheduled(rate, Pace::Step) =
+            rate(&schedule, Length { epochs: 12, steps: 120, per_epoch: 10 }, None, &recipe).unwrap()
+        else {
             panic!("a rate per step")
         };
         for (step, logged, of_biases) in [(9, 0.003, 0.073), (19, 0.00633333, 0.043), (29, 0.00966667, 0.013)] {

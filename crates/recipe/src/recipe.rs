@@ -2,53 +2,55 @@
 //!
 //! Keys that reach the step, the loop or a phase are declared where they are used, in `octant_train`; the rest is here.
 
+mod choices;
+
+pub use choices::{Auto, BestMode, Cache, Cores, NormKind, NormalizationMode, Per, ScheduleKind};
+
 use crate::transform::Transforms;
 use octant_data::TransformStep;
 use octant_data::detection::AugmentSettings;
-use octant_train::options::{OptionError, Options, Setting, one_of};
+use octant_train::options::Options;
 use octant_train::run::RunOptions;
 use octant_train::step::StepOptions;
-use octant_train::{PhaseOptions, choice, options};
+use octant_train::{PhaseOptions, options};
 use std::path::PathBuf;
-use std::str::FromStr;
-use toml::Value;
 
 options! {
-    /// Everything a run needs to know.
+    /// All settings of a run.
     pub struct Recipe [
-        /// What the steps of all phases share.
+        /// Settings of the step, shared by all phases.
         step: StepOptions,
-        /// What the loop does around them.
+        /// Settings of the training loop.
         run: RunOptions,
     ] {
-        /// What the recipe is called.
+        /// The name of the recipe.
         name: String;
-        /// A sentence about it.
+        /// A short description.
         about: String = String::new();
-        /// What is learned.
+        /// The task.
         task: String;
         /// A model of the zoo; `octant models` lists them.
         model: String, flag();
         /// The size of the head.
         classes: Option<usize>, within(1..), unset("what the data says"), flag();
         /// Weights to start from: a file, an address, `pretrained`, or a name that `octant weights get` knows. A head for
-        /// other classes is left as it was initialized.
+        /// other classes stays as initialized.
         weights: Option<PathBuf>, unset("random"), alias("weight-path"), value("FILE");
-        /// Weights of which only a part fits the network will do; the rest is left as it was initialized.
+        /// Accept weights of which only a part fits the network; the rest stays as initialized.
         partial_weights: bool = false, flag();
         /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin.
         device: String = "auto".into(), flag();
-        /// Devices that work on every batch together, or `all`; batches of any size are spread over them.
+        /// Devices that share every batch, or `all`; batches of any size are split over them.
         cores: Cores = Cores::Count(1), within(1..), alias("num-cores"), value("N|all");
         /// The MLflow server that `octant train` mirrors metrics to, such as `http://localhost:5000`.
         mlflow: Option<String>, unset("none"), flag(), value("URL");
         /// The W&B project that `octant train` writes offline files for, into the run directory; `wandb sync` uploads them.
         wandb: Option<String>, unset("none"), flag(), value("PROJECT");
-        /// Decoded samples are not kept, kept in memory, or written to a file once.
+        /// Whether decoded samples are cached: not at all, in memory, or in a file.
         cache: Cache = Cache::Off, flag();
         /// Megabytes of decoded samples that `cache = "ram"` keeps per split.
         cache_mb: usize = 4096;
-        /// The loss; which there are depends on the task.
+        /// The loss; the choices depend on the task.
         loss: Option<String>, unset("the task's first one"), flag();
         /// Label smoothing of the cross-entropy.
         label_smoothing: f64 = 0.0, within(0.0..1.0);
@@ -63,10 +65,10 @@ options! {
         /// Segmentation: the size of training crops.
         crop_size: Option<usize>, within(1..), unset("`base_size`"), flag();
         /// Images are normalized as the model's published weights expect it, or not at all.
-        normalize: Normalization = Normalization::Model, was("normalise");
-        /// What happens to images that are judged, as `transform` of a phase.
+        normalize: NormalizationMode = NormalizationMode::Model, was("normalise");
+        /// The transform of validation images, as `transform` of a phase.
         eval_transform: Transforms = Transforms::default();
-        /// The metric that tells the best epoch, such as `val_loss`.
+        /// The metric that decides the best epoch, such as `val_loss`.
         best: Option<String>, unset("what suits the task");
         /// Whether smaller or larger values of it are better.
         best_mode: Option<BestMode>, unset("what suits the metric");
@@ -76,15 +78,15 @@ options! {
         scale_lr: bool = false, flag();
         /// Detection: the most objects that an image may have; the largest stay.
         max_boxes: usize = 1024, within(1..=1024);
-        /// Detection: how training images are changed.
+        /// Detection: augmentation of training images.
         augment: Option<AugmentOptions>, unset("YOLO's usual values");
-        /// Image to image: the discriminators and what losses count.
+        /// Image to image: the discriminators and the weights of losses.
         gan: Option<GanOptions>, unset("the publications' values");
-        /// Restoration: how images are spoiled on their way to the network.
+        /// Restoration: how inputs are degraded.
         degrade: Option<DegradeOptions>, unset("not at all");
-        /// Where samples come from.
+        /// The data set.
         data: DataSource;
-        /// What happens, in order.
+        /// The phases, in order.
         phases: Vec<PhaseRecipe>;
     }
 }
@@ -97,17 +99,17 @@ impl Recipe {
 }
 
 options! {
-    /// Where samples come from.
+    /// The data set of a run.
     pub struct DataSource {
         /// The kind of data.
         kind: String;
         /// The data set: a folder, packed data, or either of them at s3://…, gs://… or https://….
         dir: Option<PathBuf>, unset("–"), flag_named("data"), alias("dataset-dir"), value("DIR");
-        /// How many samples to learn from are made up.
+        /// The number of generated training samples.
         train: Option<usize>, within(1..), unset("the kind's");
-        /// How many samples to be judged on are made up.
+        /// The number of generated validation samples.
         test: Option<usize>, within(1..), unset("the kind's");
-        /// Height and width of samples that are made up.
+        /// Height and width of generated samples.
         side: Option<usize>, within(8..), unset("64");
         /// Boxes: only objects of these classes; their numbers stay.
         only_classes: Vec<usize> = Vec::new(), unset("all");
@@ -121,7 +123,7 @@ options! {
 }
 
 options! {
-    /// How training images of a detector are changed. Probabilities are per image.
+    /// Augmentation of a detector's training images. Probabilities are per image.
     pub struct AugmentOptions {
         /// The probability of a mosaic of four images.
         mosaic: f64 = 1.0, within(0.0..=1.0);
@@ -131,25 +133,25 @@ options! {
         mixup: f64 = 0.0, within(0.0..=1.0);
         /// The probability that a part of another image is pasted in.
         cutmix: f64 = 0.0, within(0.0..=1.0);
-        /// The probability that an object appears a second time at its mirror place, mirrored, where it hides little.
+        /// The probability that an object is pasted again at the mirrored position, flipped, where it covers little.
         copy_paste: f64 = 0.0, within(0.0..=1.0);
-        /// Rotation by up to so many degrees.
+        /// Rotation by up to this many degrees.
         degrees: f64 = 0.0, within(0.0..=180.0);
         /// Shift by up to this share of the side.
         translate: f64 = 0.1, within(0.0..=1.0);
         /// Scaling by 1 ± this.
         scale: f64 = 0.5, within(0.0..1.0);
-        /// Learn at sizes from 1 − this to 1 + this times `image_size`, one per batch: at most five, all compiled ahead.
+        /// Train at sizes from 1 − this to 1 + this times `image_size`, one per batch: at most five, all compiled ahead.
         multi_scale: f64 = 0.0, within(0.0..1.0);
-        /// Shear by up to so many degrees.
+        /// Shear by up to this many degrees.
         shear: f64 = 0.0, within(0.0..=89.0);
         /// Perspective, up to this.
         perspective: f64 = 0.0, within(0.0..=0.001);
-        /// Hue, as a share of the circle.
+        /// Hue shift, as a share of the full circle.
         hsv_h: f64 = 0.015, within(0.0..=1.0);
-        /// Saturation, as a share.
+        /// Saturation change, as a share.
         hsv_s: f64 = 0.7, within(0.0..=1.0);
-        /// Brightness, as a share.
+        /// Brightness change, as a share.
         hsv_v: f64 = 0.4, within(0.0..=1.0);
         /// The probability of a flip upside down.
         flipud: f64 = 0.0, within(0.0..=1.0);
@@ -159,36 +161,36 @@ options! {
 }
 
 options! {
-    /// Discriminators, and what the parts of a generator's loss count.
+    /// Discriminators, and the weights of a generator's losses.
     pub struct GanOptions {
         /// Strided convolutions of a discriminator: 3 judge patches of 70 × 70 pixels, 0 judges single pixels.
         layers: usize = 3, within(0..=6);
         /// Channels after a discriminator's first convolution.
         width: usize = 64, within(1..);
-        /// What discriminators are normalized by.
+        /// The norm layers of discriminators.
         norm: Option<NormKind>, unset("pix2pix: `batch`; cyclegan, or with a gradient penalty: `instance`");
-        /// What the absolute difference from the target counts (pix2pix).
+        /// The weight of the L1 loss (pix2pix).
         l1: f64 = 100.0, within(0.0..);
-        /// Generators are judged and asked with the statistics of every image by itself, as the published ones are
+        /// Evaluate generators with the batch-norm statistics of each image, as the published ones are
         /// (pix2pix).
         image_statistics: bool = false;
-        /// What the way there and back counts (cyclegan).
+        /// The weight of the cycle-consistency loss (cyclegan).
         cycle: f64 = 10.0, within(0.0..);
-        /// What changing an image of the right domain counts, as a share of `cycle` (cyclegan).
+        /// The weight of the identity loss, as a share of `cycle` (cyclegan).
         identity: f64 = 0.5, within(0.0..);
-        /// Images made earlier that discriminators learn from (cyclegan).
+        /// The size of the pool of generated images that discriminators are trained on (cyclegan).
         pool: usize = 50;
     }
 }
 
 options! {
-    /// How images are spoiled; what is to be restored is the image before. Everything follows from the seed.
+    /// How inputs are degraded; the target is the original image. All randomness depends on the seed.
     pub struct DegradeOptions {
-        /// Gaussian noise with a deviation from this range, of 255.
+        /// Gaussian noise with a standard deviation from this range, of 255.
         noise: Option<[f64; 2]>, within(0.0..), unset("none");
-        /// How many times smaller images become; the model enlarges them by as much.
+        /// The factor by which inputs are downscaled; the model upscales by the same factor.
         shrink: Option<usize>, within(1..=8), unset("1");
-        /// How many squares are cut out.
+        /// The number of squares that are cut out.
         holes: Option<usize>, unset("0");
     }
 }
@@ -203,18 +205,8 @@ impl DegradeOptions {
     }
 }
 
-choice! {
-    /// What activations are normalized by.
-    pub enum NormKind {
-        /// The statistics of the batch.
-        Batch = "batch",
-        /// Those of every image by itself.
-        Instance = "instance",
-    }
-}
-
 impl AugmentOptions {
-    /// The sides that are learned at for images of that side: up to five multiples of 32, evenly spaced, and the side itself.
+    /// The training sizes for images of that side: up to five multiples of 32, evenly spaced, and the side itself.
     pub fn sides(&self, side: usize) -> Vec<usize> {
         const STRIDE: f64 = 32.0;
         let at = |share: f64| (side as f64 * (1.0 + share * self.multi_scale) / STRIDE).round().max(1.0) * STRIDE;
@@ -223,7 +215,7 @@ impl AugmentOptions {
         if self.multi_scale == 0.0 { vec![side] } else { sides }
     }
 
-    /// As the data crate wants them.
+    /// The settings of the data crate.
     pub fn settings(&self) -> AugmentSettings {
         AugmentSettings {
             mosaic: self.mosaic as f32,
@@ -246,22 +238,22 @@ impl AugmentOptions {
 }
 
 options! {
-    /// A part of a run with a learning rate and a transform of its own.
+    /// Epochs of a run with the same options.
     pub struct PhaseRecipe [
-        /// How parameters learn.
+        /// Which parameters are trained, and how.
         options: PhaseOptions,
     ] {
-        /// What it is called. A phase called `burn-in` has flags of its own: --burn-lr and --burn-epochs.
+        /// The name. A phase called `burn-in` has flags of its own: --burn-lr and --burn-epochs.
         name: String = "train".into();
-        /// How many epochs it lasts.
+        /// The number of epochs.
         epochs: u64;
         /// The warm-up of networks and losses that have one (MSHNet).
         warm_up: bool = false;
-        /// What the number of updates decides; `optimizer = "auto"` sets it, and an optimizer or a rate of yours ends it.
+        /// What is chosen from the number of updates; `optimizer = "auto"` sets it, an explicit optimizer or rate unsets it.
         auto: Auto = Auto::Off;
-        /// What happens to training images: a name, or a list of steps.
+        /// The transform of training images: a name, or a list of steps.
         transform: Transforms = Transforms::default();
-        /// The learning rate.
+        /// The learning-rate schedule.
         schedule: ScheduleRecipe;
     }
 }
@@ -279,155 +271,29 @@ options! {
         min_share: Option<f64>, within(0.0..=1.0), unset("as `min_lr` says");
         /// How often it changes.
         per: Option<Per>, unset("`epoch`; `one-cycle`: `step`");
-        /// How long it rises.
+        /// The length of the warm-up.
         warmup: Option<u64>, unset("as long as the phase's `warmup`, else 0");
-        /// From where it rises.
+        /// The learning rate at the start of the warm-up.
         warmup_lr: Option<f64>, within(0.0..), unset("`min_lr`");
-        /// Its length.
+        /// The length of the schedule.
         total: Option<u64>, within(1..), unset("the phase's");
-        /// The time between two falls of `step`.
+        /// The time between two reductions of `step`.
         every: Option<u64>, within(1..), unset("–");
-        /// When `multi-step` falls.
+        /// The times of `multi-step`'s reductions.
         milestones: Option<Vec<u64>>, unset("–");
         /// What `step`, `multi-step` and `plateau` multiply the rate by.
         factor: Option<f64>, within(0.0..=1.0), unset("0.1");
         /// The power of `polynomial`.
         power: Option<f64>, positive(), unset("1");
-        /// Epochs without a better one after which `plateau` falls.
+        /// Epochs without improvement after which `plateau` reduces the rate.
         patience: Option<u64>, unset("10");
-        /// How much better counts as better for `plateau`.
+        /// The smallest improvement that counts for `plateau`.
         threshold: Option<f64>, within(0.0..), unset("PyTorch's");
-        /// Epochs after a fall in which `plateau` does not count.
+        /// Epochs after a reduction that `plateau` ignores.
         cooldown: Option<u64>, unset("0");
         /// How much longer every cycle of `warmup-cosine` is than the one before.
         stretch: Option<f64>, positive(), unset("1");
         /// How much lower every cycle of `warmup-cosine` is than the one before.
         decay: Option<f64>, positive(), unset("1");
-    }
-}
-
-choice! {
-    /// The shape of a learning rate over time.
-    pub enum ScheduleKind {
-        /// Always the same.
-        Constant = "constant",
-        /// Falls at equal distances.
-        Step = "step",
-        /// Falls at given times.
-        MultiStep = "multi-step",
-        /// A power of what is left.
-        Polynomial = "polynomial",
-        /// A straight line to `min_lr`, below a rise from 0 during `warmup`.
-        Linear = "linear",
-        /// Half a cosine.
-        Cosine = "cosine",
-        /// PyTorch's one-cycle policy.
-        OneCycle = "one-cycle",
-        /// Cycles of a warm-up and half a cosine.
-        WarmupCosine = "warmup-cosine",
-        /// timm's cosine.
-        TimmCosine = "timm-cosine",
-        /// Falls when the watched metric no longer improves.
-        Plateau = "plateau",
-    }
-}
-
-choice! {
-    /// What follows from the length of a phase, by the rule that users of YOLO know as `auto`.
-    pub enum Auto {
-        /// Nothing: all is as the recipe says.
-        Off = "off",
-        /// The optimizer; the learning rate is given.
-        Optimizer = "optimizer",
-        /// The optimizer and the learning rate.
-        Rate = "optimizer-and-rate",
-    }
-}
-
-choice! {
-    /// How often a learning rate changes.
-    pub enum Per {
-        /// At every epoch.
-        Epoch = "epoch",
-        /// At every step.
-        Step = "step",
-    }
-}
-
-choice! {
-    /// Where decoded samples are kept.
-    pub enum Cache {
-        /// Nowhere: they are decoded every time.
-        Off = "off",
-        /// In memory.
-        Ram = "ram",
-        /// In a file.
-        Packed = "packed",
-    }
-}
-
-choice! {
-    /// How images are normalized.
-    pub enum Normalization {
-        /// As the model's published weights expect it.
-        Model = "model",
-        /// Not at all.
-        None = "none",
-    }
-}
-
-choice! {
-    /// Which values of a metric are better.
-    pub enum BestMode {
-        /// Smaller ones.
-        Min = "min",
-        /// Larger ones.
-        Max = "max",
-    }
-}
-
-/// How many devices work together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cores {
-    /// That many.
-    Count(usize),
-    /// All there are.
-    All,
-}
-
-impl Setting for Cores {
-    fn expected() -> String {
-        "a whole number or `all`".into()
-    }
-
-    fn read(value: &Value, position: &str) -> Result<Cores, OptionError> {
-        match value {
-            Value::String(word) if word == "all" => Ok(Cores::All),
-            Value::Integer(_) => usize::read(value, position).map(Cores::Count),
-            _ => Err(OptionError::value(
-                position,
-                format!("must be {}, not {value}", one_of(&["a whole number", "all"])),
-            )),
-        }
-    }
-
-    fn write(&self) -> Option<Value> {
-        match self {
-            Cores::Count(count) => count.write(),
-            Cores::All => Some(Value::String("all".into())),
-        }
-    }
-}
-
-impl FromStr for Cores {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Cores, String> {
-        match text.parse() {
-            Ok(0) => Err("a program needs one core at least".into()),
-            Ok(count) => Ok(Cores::Count(count)),
-            Err(_) if text == "all" => Ok(Cores::All),
-            Err(_) => Err(format!("\"{text}\" is neither a number nor all")),
-        }
     }
 }

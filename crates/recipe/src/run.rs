@@ -9,7 +9,7 @@ use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
 use octant_train::Values;
 use octant_train::run::{RunPlan, Summary, Watched, Watcher, run};
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial:
 }
 
 /// What files of the run's weights say about themselves.
-fn metadata(recipe: &Recipe, entry: &Entry, data: &Data) -> Result<Vec<(String, String)>> {
+fn metadata(recipe: &Recipe, entry: &ModelEntry, data: &Data) -> Result<Vec<(String, String)>> {
     let classes = recipe.classes.unwrap_or(data.outputs);
     let mut metadata = octant_zoo::identity::metadata(entry, classes, &data.classes);
     if let Some(options) = &recipe.step.adapters {
@@ -77,7 +77,7 @@ pub fn train(
 ) -> Result<Summary> {
     let data = data(recipe, &class_names(directory), surroundings)?;
     let mut recipe = recipe.clone();
-    let chosen = crate::settle(&mut recipe, data.train.len(), data.outputs);
+    let chosen = crate::resolve_auto(&mut recipe, data.train.len(), data.outputs);
     chosen.iter().for_each(|sentence| watcher.message(sentence));
     let recipe = &recipe;
     let initial = match &recipe.weights {

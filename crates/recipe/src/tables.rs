@@ -61,7 +61,7 @@ pub fn text(name: &str) -> Option<&'static str> {
     BUILT_IN.into_iter().find(|text| text.lines().any(|line| line == format!("name = {name:?}")))
 }
 
-/// Writes a value at a dotted place, such as `phases.0.schedule.lr`.
+/// Writes a value at a dotted path, such as `phases.0.schedule.lr`.
 pub fn set(table: &mut Table, position: &str, value: Value) -> Result<()> {
     let (last, path) = position
         .split('.')
@@ -84,7 +84,7 @@ pub fn set(table: &mut Table, position: &str, value: Value) -> Result<()> {
     match inside {
         Value::Table(inner) if last == "optimizer" => auto::choose_optimizer(inner, value),
         Value::Table(inner) => drop(inner.insert(last.clone(), value)),
-        _ => refuse!("{position} is not a place in a recipe"),
+        _ => refuse!("{position} is not a key of a recipe"),
     }
     *table = match root {
         Value::Table(table) => table,
@@ -109,7 +109,8 @@ pub fn built_in() -> impl Iterator<Item = Recipe> {
 
 /// Checks a table and makes a recipe of it.
 pub fn check(table: Table) -> Result<Recipe> {
-    let recipe = Recipe::from_table(table)?;
+    let mut recipe = Recipe::from_table(table)?;
+    recipe.step = recipe.step.with_largest_batch();
     if recipe.phases.is_empty() {
         refuse!("the recipe has no [[phases]]");
     }
@@ -182,7 +183,7 @@ mod tests {
     fn the_former_spelling_of_normalize_is_understood() {
         let mut old = table("glyphs").unwrap();
         set_text(&mut old, "normalise=none").unwrap();
-        assert_eq!(check(old).unwrap().normalize, crate::Normalization::None);
+        assert_eq!(check(old).unwrap().normalize, crate::NormalizationMode::None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Tasks that recipes name, with the network that learns them.
+//! The tasks that recipes name, with their networks.
 
 use crate::error::refuse;
-use crate::{BestMode, GanOptions, NormKind, Normalization, PhaseRecipe, Recipe, Result};
+use crate::{BestMode, GanOptions, NormKind, NormalizationMode, PhaseRecipe, Recipe, Result};
 use octant_train::options::{OptionError, defaults, nearest, one_of};
 use octant_train::{
     Adversary, Classify, CycleGan, Detect, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix, Regress,
@@ -9,19 +9,19 @@ use octant_train::{
 };
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
-use octant_zoo::{Adapted, Entry, Model};
+use octant_zoo::{Adapted, Model, ModelEntry};
 
-/// A task that recipes may name.
+/// A task of recipes.
 pub struct TaskEntry {
     /// The value of `task`.
     pub name: &'static str,
-    /// What is learned.
+    /// A short description.
     pub about: &'static str,
-    /// The metric that tells the best epoch, if the recipe does not say.
+    /// The default metric that decides the best epoch.
     pub best: &'static str,
     /// The names of its losses, the usual one first; none if it has only one.
     pub losses: &'static [&'static str],
-    /// Keys that only some tasks look at, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`.
+    /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`.
     pub keys: &'static [&'static str],
     build: fn(Parts) -> Box<dyn Task>,
 }
@@ -32,14 +32,14 @@ struct Parts<'a> {
     model: Box<dyn Model>,
     image: [usize; 3],
     normalize: Option<Normalize>,
-    /// The place of the loss in the task's list.
+    /// The index of the loss in the task's list.
     loss: usize,
     warm_up: bool,
     mixed: bool,
-    /// How many objects an image may have, and fewer that nearly all batches do with.
+    /// Box slots per image, and a smaller number that suffices for nearly all batches.
     slots: Vec<usize>,
     epochs: u64,
-    /// How many classes, numbers or channels the data asks for.
+    /// The number of classes, values or channels of the data.
     outputs: usize,
 }
 
@@ -191,7 +191,7 @@ impl TaskEntry {
         }
     }
 
-    /// The place of the recipe's loss in the list.
+    /// The index of the recipe's loss in the list.
     fn loss(&self, recipe: &Recipe) -> Result<usize> {
         let Some(wanted) = &recipe.loss else { return Ok(0) };
         let found = self.losses.iter().position(|name| name == wanted);
@@ -204,7 +204,7 @@ impl TaskEntry {
 }
 
 /// The network of a recipe with a head that fits the data.
-pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static Entry)> {
+pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'static ModelEntry)> {
     let entry = octant_zoo::find(&recipe.model)?;
     let mut model = (entry.build)(recipe.classes.unwrap_or(outputs));
     if recipe.dropout.is_some() || recipe.stochastic_depth.is_some() {
@@ -220,12 +220,12 @@ pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'stati
     Ok((Box::new(adapted), entry))
 }
 
-/// The task of a recipe, as it is judged and asked.
+/// The task of a recipe for evaluation and prediction.
 pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
     built(recipe, outputs, image, warm_up, false, (vec![1024.min(recipe.max_boxes)], 1))
 }
 
-/// The task of a recipe, as it is learned in a phase.
+/// The task of a recipe for training in a phase.
 pub(crate) fn build_task(
     recipe: &Recipe,
     outputs: usize,
@@ -258,7 +258,7 @@ fn built(
             refuse!("`image_size` must be a multiple of {stride} to detect, not {side}; {near} would do");
         }
     }
-    let makes_images = entry.task == octant_zoo::Task::Translate;
+    let makes_images = entry.task == octant_zoo::ModelTask::Translate;
     if ["pix2pix", "cyclegan", "restore", "autoencode"].contains(&task.name) != makes_images {
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
     }
@@ -272,8 +272,8 @@ fn built(
         refuse!("{} enlarges images by {factor}; set `degrade.shrink` to it (it is {shrinks})", entry.name);
     }
     let normalize = match recipe.normalize {
-        Normalization::Model => normalize_of(&entry.preprocessing),
-        Normalization::None => None,
+        NormalizationMode::Model => normalize_of(&entry.preprocessing),
+        NormalizationMode::None => None,
     };
     Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, slots, epochs, outputs }))
 }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_tasks_are_told_apart() {
+    fn task_names_are_unique() {
         TASKS.iter().enumerate().for_each(|(number, task)| {
             assert!(TASKS[..number].iter().all(|other| other.name != task.name), "{} is there twice", task.name);
         });

@@ -1,4 +1,4 @@
-//! What happens to images on their way to the network: named pipelines, or lists of steps.
+//! Image transforms of a recipe: named pipelines, or lists of steps.
 
 use crate::error::refuse;
 use crate::{Recipe, Result};
@@ -6,8 +6,8 @@ use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Transform, TransformSt
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
 use octant_train::choice;
-use octant_train::options::{OptionError, Setting, defaults, nearest, not_a_choice, one_of};
-use octant_zoo::{Entry, Interpolation};
+use octant_train::options::{OptionError, OptionValue, defaults, nearest, not_a_choice, one_of};
+use octant_zoo::{Interpolation, ModelEntry};
 use toml::Value;
 
 choice! {
@@ -51,7 +51,7 @@ impl Default for Transforms {
     }
 }
 
-impl Setting for Transforms {
+impl OptionValue for Transforms {
     fn expected() -> String {
         format!("{}, or a list of steps", NamedTransform::expected())
     }
@@ -143,7 +143,7 @@ fn in_words(message: &str) -> String {
 }
 
 /// The steps that a recipe's choice stands for, for images to learn from or to be judged on.
-pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Entry) -> Result<Pipeline> {
+pub fn transform(recipe: &Recipe, choice: &Transforms, training: bool, entry: &ModelEntry) -> Result<Pipeline> {
     let side = recipe.image_size.unwrap_or(entry.preprocessing.input[0]);
     let base = recipe.base_size.unwrap_or(side);
     let filter = match entry.preprocessing.interpolation {
@@ -156,10 +156,10 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
         Transforms::Steps(pipeline) => return Ok(pipeline.clone()),
         Transforms::Named(name) => name,
     };
-    Ok(match (name, learns) {
+    Ok(match (name, training) {
         (NamedTransform::None, _) => Pipeline::default(),
         // Pixels of a mask stay with their image; what is classified keeps its proportions, as its reference does it.
-        (NamedTransform::Model, _) if crop >= 1.0 && entry.task != octant_zoo::Task::Classify => {
+        (NamedTransform::Model, _) if crop >= 1.0 && entry.task != octant_zoo::ModelTask::Classify => {
             Pipeline::new([TransformStep::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
         }
         (NamedTransform::Model, _) | (NamedTransform::Finetune, false) => Pipeline::imagenet_eval(side, crop, filter),
@@ -182,11 +182,11 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, learns: bool, entry: &Ent
         (NamedTransform::Translate, false) => {
             Pipeline::new([TransformStep::Resize { size: (side, side), method: Method::new(filter, Semantics::Pil) }])
         }
-        (NamedTransform::Restore, learns) => {
+        (NamedTransform::Restore, training) => {
             // What is restored has the model's size after it was made smaller.
             let degrade = recipe.degrade.clone().unwrap_or_else(defaults);
             let side = side * degrade.shrink.unwrap_or(1);
-            let crop = match learns {
+            let crop = match training {
                 true => vec![
                     TransformStep::RandomCrop { size: (side, side), padding: 0, fill: 0 },
                     TransformStep::FlipHorizontally { p: 0.5 },

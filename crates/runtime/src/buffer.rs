@@ -1,11 +1,11 @@
-//! Meshes of devices, and memory on them.
+//! Buffers on the devices of a mesh, and shardings.
 
 use crate::{HostTensor, Result, Shape};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// A tensor on the devices of a mesh. Clones are handles to the same memory. It may still be under way: only reading it
+/// A tensor on the devices of a mesh. Clones are handles to the same memory. It may not be computed yet: only reading it
 /// waits.
 #[derive(Clone)]
 pub struct Buffer(Arc<dyn DeviceBuffer>);
@@ -23,7 +23,7 @@ pub trait DeviceBuffer: Send + Sync + Any {
 }
 
 impl Buffer {
-    /// A handle to what a backend made.
+    /// Wraps a backend's buffer.
     pub fn new(buffer: impl DeviceBuffer) -> Buffer {
         Buffer(Arc::new(buffer))
     }
@@ -55,7 +55,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Devices side by side along one axis. One program runs on all of them.
+/// A one-dimensional mesh of devices. One program runs on all of them (SPMD).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mesh {
     devices: usize,
@@ -78,7 +78,7 @@ impl Mesh {
     }
 }
 
-/// How one tensor is spread over a mesh.
+/// How one tensor is sharded over a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sharding {
     /// A full copy on every device.

@@ -1,8 +1,8 @@
-//! What can go wrong at the border to a device.
+//! Errors of backends.
 
 use octant_tensor::Shape;
 
-/// A failure at the border to a device, in a sentence that says what to do.
+/// A failure of a backend, in a sentence that says what to do.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RuntimeError {
     /// The backend does not know how to do this.

@@ -1,9 +1,9 @@
-//! What a backend is: the border between programs and the devices that run them.
+//! The backend interface: how programs are compiled, run and fed on devices.
 //!
-//! A [`Program`] is a graph with promises about its inputs: which ones are updated in place and how each is spread over
+//! A [`Program`] is a graph with attributes of its inputs: which ones are donated and how each is sharded over
 //! a [`Mesh`] of devices. A [`Backend`] compiles it into an [`Executable`], holds [`Buffer`]s on its devices, and runs
 //! asynchronously: `execute` returns at once with buffers that become ready later, and only reading one waits. A
-//! backend that cannot do something says so with [`RuntimeError::Unsupported`]; nothing falls back in silence.
+//! backend that cannot do something returns [`RuntimeError::Unsupported`]; there is no silent fallback.
 //!
 //! Start reading at [`Backend`].
 
@@ -17,8 +17,8 @@ pub use buffer::{Mesh, Sharding};
 pub use error::RuntimeError;
 pub use octant_graph::Graph;
 pub use octant_tensor::{DType, HostTensor, Shape};
-pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, Part, Program};
-pub use timeline::{Occupation, Recording, Span, Timeline};
+pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, PartTiming, Program};
+pub use timeline::{Occupation, Recording, Timeline, TimelineSpan};
 
 /// Result of everything that touches a device.
 pub type Result<T> = std::result::Result<T, RuntimeError>;

@@ -51,7 +51,7 @@ impl CompileOptions {
 
 /// A program that can be run.
 pub trait Executable: Send + Sync {
-    /// Starts the program. Donated inputs are taken over, the others are only read. Returns at once: the outputs become
+    /// Starts the program. Donated inputs are consumed, the others are only read. Returns at once: the outputs become
     /// ready later, and a failure shows when one of them is read.
     fn execute(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>>;
 
@@ -62,14 +62,14 @@ pub trait Executable: Send + Sync {
     fn cost(&self) -> Cost;
 
     /// Where the time of all runs so far went, if it was measured and the backend can tell: parts in order of execution.
-    fn profile(&self) -> Vec<Part> {
+    fn profile(&self) -> Vec<PartTiming> {
         Vec::new()
     }
 }
 
 /// A part of a program and the time it took.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct PartTiming {
     /// What it is, such as `convolution f32[16,56,56,64]`.
     pub what: String,
     /// The layer it belongs to; empty where several meet.

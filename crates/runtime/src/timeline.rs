@@ -1,10 +1,10 @@
-//! What devices did, and when.
+//! Profiles: what devices did, and when.
 
-use crate::{Part, Result};
+use crate::{PartTiming, Result};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A recording under way, of everything that a backend's devices do.
+/// A running recording of everything that a backend's devices do.
 pub trait Recording {
     /// Ends it.
     fn finish(self: Box<Self>) -> Result<Timeline>;
@@ -13,16 +13,16 @@ pub trait Recording {
 /// What happened during a recording.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
-    /// Everything that took time, in no particular order.
-    pub spans: Vec<Span>,
+    /// The events, in no particular order.
+    pub spans: Vec<TimelineSpan>,
 }
 
-/// One thing that took time.
+/// One event of a profile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Span {
-    /// Who did it: a device, or the host.
-    pub position: String,
-    /// Where in that place: a stream of a GPU, a thread of the host.
+pub struct TimelineSpan {
+    /// The device or the host.
+    pub plane: String,
+    /// A stream of the GPU, or a thread of the host.
     pub lane: String,
     /// What it was, such as the name of a kernel.
     pub name: String,
@@ -32,13 +32,13 @@ pub struct Span {
     pub length: Duration,
 }
 
-/// What a device did with the time between its first and its last work, in shares of it. The rest are the moments between
-/// one kernel and the next.
+/// How a device spent the time between its first and its last event, as shares of it. The rest are short pauses between
+/// kernels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Occupation {
-    /// It worked.
+    /// Busy.
     pub busy: f64,
-    /// Nothing was there to do: it waited for the host.
+    /// Idle: nothing was queued, so it waited for the host.
     pub waiting: f64,
 }
 
@@ -49,25 +49,25 @@ const PAUSE: Duration = Duration::from_micros(10);
 const PROGRAM: &str = "program";
 
 impl Timeline {
-    /// The parts of one run after another, as if they had run once: for backends that only keep sums.
-    pub fn of_parts(position: &str, parts: &[Part]) -> Timeline {
+    /// A profile from total times per part, one after the other: for backends that only keep sums.
+    pub fn of_parts(plane: &str, parts: &[PartTiming]) -> Timeline {
         let mut start = Duration::ZERO;
-        let span = |part: &Part| {
+        let span = |part: &PartTiming| {
             let (name, length) = (format!("{} {}", part.what, part.path).trim_end().to_string(), part.time);
             start += length;
-            Span { position: position.into(), lane: PROGRAM.into(), name, start: start - length, length }
+            TimelineSpan { plane: plane.into(), lane: PROGRAM.into(), name, start: start - length, length }
         };
         Timeline { spans: parts.iter().map(span).collect() }
     }
 
-    /// The time of everything of one name on the devices, in order of first appearance.
-    pub fn parts(&self) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
+    /// Device times summed by name, in order of first appearance.
+    pub fn parts(&self) -> Vec<PartTiming> {
+        let mut parts: Vec<PartTiming> = Vec::new();
         let mut positions: HashMap<&str, usize> = HashMap::new();
         for span in self.spans.iter().filter(|span| span.is_device_work()) {
             let position = *positions.entry(&span.name).or_insert_with(|| {
                 let (what, path) = (span.name.clone(), String::new());
-                parts.push(Part { what, path, time: Duration::ZERO, flops: 0.0 });
+                parts.push(PartTiming { what, path, time: Duration::ZERO, flops: 0.0 });
                 parts.len() - 1
             });
             parts[position].time += span.length;
@@ -75,11 +75,11 @@ impl Timeline {
         parts
     }
 
-    /// How the device that worked most spent its time. `None` without any work.
+    /// The occupation of the busiest device. `None` without any work.
     pub fn occupation(&self) -> Option<Occupation> {
         let mut devices: HashMap<&str, Vec<(Duration, Duration)>> = HashMap::new();
         for span in self.spans.iter().filter(|span| span.is_device_work()) {
-            devices.entry(&span.position).or_default().push((span.start, span.start + span.length));
+            devices.entry(&span.plane).or_default().push((span.start, span.start + span.length));
         }
         let (all, busy, waiting) = devices.into_values().map(covered).max_by_key(|&(_, busy, _)| busy)?;
         let share = |part: Duration| part.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -102,10 +102,10 @@ fn covered(mut intervals: Vec<(Duration, Duration)>) -> (Duration, Duration, Dur
     (end - begin, busy, waiting)
 }
 
-impl Span {
+impl TimelineSpan {
     /// Summaries that profilers add (modules, scopes, steps) repeat the time of what they cover.
     fn is_device_work(&self) -> bool {
-        let watched = self.position.starts_with("/device:") && (self.lane.contains("Stream") || self.lane == "XLA Ops");
+        let watched = self.plane.starts_with("/device:") && (self.lane.contains("Stream") || self.lane == "XLA Ops");
         watched || self.lane == PROGRAM
     }
 }
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn parts_add_up_what_devices_did_and_leave_summaries_out() {
-        let span = |lane: &str, name: &str, milliseconds| Span {
-            position: "/device:GPU:0".into(),
+        let span = |lane: &str, name: &str, milliseconds| TimelineSpan {
+            plane: "/device:GPU:0".into(),
             lane: lane.into(),
             name: name.into(),
             start: Duration::ZERO,
@@ -135,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn time_that_streams_share_counts_once_and_pauses_between_kernels_are_nobodys() {
-        let span = |lane: &str, start, microseconds| Span {
-            position: "/device:GPU:0".into(),
+    fn time_that_streams_share_counts_once_and_short_pauses_between_kernels_count_as_neither() {
+        let span = |lane: &str, start, microseconds| TimelineSpan {
+            plane: "/device:GPU:0".into(),
             lane: lane.into(),
             name: "kernel".into(),
             start: Duration::from_micros(start),

@@ -1,9 +1,9 @@
 //! Prints a training step as XLA's GPU compiler is given it:
 //! `cargo run --release -p octant-stablehlo --example lowered MODEL [SIDE] [BATCH] [f32|bf16] [cudnn|plain]`.
 
-use octant_cuda::{GpuAttention, GpuFacts, Target};
+use octant_cuda::{GpuAttention, GpuFacts, GpuTarget};
 use octant_runtime::Program;
-use octant_stablehlo::{Options, lower};
+use octant_stablehlo::{LoweringOptions, lower};
 use octant_train::Classify;
 use octant_train::step::{self, StepOptions, StepPlan};
 use std::error::Error;
@@ -21,10 +21,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plan = StepPlan { step: StepOptions { precision, ..plan.step }, ..plan };
     let program = step::training(&plan)?.program;
     let fused = word(4, "cudnn") == "cudnn";
-    let attention = if fused { GpuAttention::CuDnn { repeatable: false } } else { GpuAttention::Plain };
-    let target = Target { gpu: GpuFacts::H200, kernels: false, fast_products: true, attention };
+    let attention = if fused { GpuAttention::CuDnn { gradient: true } } else { GpuAttention::Plain };
+    let target = GpuTarget { gpu: GpuFacts::H200, kernels: false, fast_products: true, attention };
     let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
-    let options = Options { kernels: &octant_cuda::CUDNN_NAMES, ..Options::default() };
+    let options = LoweringOptions { kernels: &octant_cuda::CUDNN_NAMES, ..LoweringOptions::default() };
     println!("{}", lower(&Program { graph, ..program }, &options)?);
     Ok(())
 }

@@ -80,12 +80,12 @@ impl<'m> Function<'m> {
         }
     }
 
-    /// What follows belongs to that layer. Returns the one before.
+    /// Sets the layer path of the following lines. Returns the previous one.
     pub fn set_path(&mut self, path: &Arc<str>) -> Arc<str> {
         std::mem::replace(&mut self.path, path.clone())
     }
 
-    /// A name that nothing has yet.
+    /// A fresh SSA name.
     pub fn fresh(&mut self) -> String {
         self.next += 1;
         format!("%{}", self.next - 1)
@@ -140,7 +140,7 @@ impl<'m> Function<'m> {
         self.constant(&constant::scalar(dtype, value))
     }
 
-    /// One value everywhere; the compact form of a constant needs no broadcast.
+    /// A splat constant.
     pub fn full(&mut self, shape: &Shape, value: f64) -> Named {
         let literal = constant::dense(&constant::scalar(shape.dtype(), value));
         let literal = if shape.elements() == 0 { "dense<>".to_string() } else { literal };
@@ -154,7 +154,7 @@ impl<'m> Function<'m> {
         self.typed("convert", &[operand], "", &operand.shape.with_dtype(dtype))
     }
 
-    /// The same value, which the compiler must not fuse with what it is made from.
+    /// An optimization barrier: the compiler must not fuse the value with its producer.
     pub fn barrier(&mut self, x: &Named) -> Named {
         self.op(&x.shape, format!("stablehlo.optimization_barrier {x} : {}", x.ty()))
     }

@@ -2,12 +2,12 @@
 //!
 //! [`lower`] turns a program into one MLIR module. The text is the same for the same program, readable (every line
 //! carries the path of the layer that made it as its location) and small: bodies of calls become private functions, equal
-//! bodies one function, loops stay loops, constants are written as compactly as MLIR allows. Inputs that are updated in
-//! place and how tensors are spread over devices are attributes of the arguments of `@main`.
+//! bodies one function, loops stay loops, constants are written as compactly as MLIR allows. Donated
+//! inputs and shardings are attributes of the arguments of `@main`.
 //!
-//! Only operations of the `stablehlo` and `func` dialects are used (and `sdy` for sharding), in forms that every plugin
-//! of the last years parses. What StableHLO does not have, such as the error function or Threefry, is written out in
-//! arithmetic, so that it means the same on every plugin.
+//! Only operations of the `stablehlo` and `func` dialects are used (and `sdy` for sharding), in syntax that every plugin
+//! of the last years parses. Operations that StableHLO does not have, such as the error function or Threefry, are expanded into
+//! arithmetic, so that results are the same on every plugin.
 //!
 //! Start reading at [`lower`], then at `body` for graphs and `ops::lower_node` for the operations.
 
@@ -22,7 +22,7 @@ use octant_runtime::Program;
 
 /// How exactly products of floats are computed on devices that offer a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Precision {
+pub enum MatmulPrecision {
     /// The device's fastest algorithm for f32 operands: 11 bits on GPUs, as TF32 or scaled f16, and bf16 on TPUs.
     #[default]
     Fast,
@@ -32,11 +32,11 @@ pub enum Precision {
     Highest,
 }
 
-/// Choices of the lowering.
+/// Options of the lowering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct LoweringOptions {
     /// How exactly products are computed.
-    pub precision: Precision,
+    pub precision: MatmulPrecision,
     /// Leaves out the paths of layers, for comparing programs and for cache keys.
     pub without_locations: bool,
     /// The kernels that the compiled program finds by name. A call with a hint for one of them is written as a custom call, and
@@ -58,7 +58,7 @@ pub enum LowerError {
         output: usize,
         /// Its shape.
         output_shape: String,
-        /// What is in the way.
+        /// What StableHLO cannot express.
         reason: &'static str,
     },
     /// A tensor that cannot be cut into equal parts.
@@ -97,6 +97,6 @@ pub enum LowerError {
 /// let text = octant_stablehlo::lower(&Program::new("double", graph), &Default::default()).unwrap();
 /// assert!(text.contains("stablehlo.add %arg0, %arg0 : tensor<2xf32>"));
 /// ```
-pub fn lower(program: &Program, options: &Options) -> Result<String, LowerError> {
+pub fn lower(program: &Program, options: &LoweringOptions) -> Result<String, LowerError> {
     program::lower_program(program, options)
 }

@@ -1,6 +1,6 @@
 //! What the functions of one module share: options, the private functions so far, and their names.
 
-use crate::Options;
+use crate::LoweringOptions;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct Line {
 
 /// The functions of a module as they are written.
 pub struct Module {
-    pub options: Options,
+    pub options: LoweringOptions,
     /// Signatures and lines of the private functions.
     pub functions: Vec<(String, Vec<Line>)>,
     /// From the text of a function without name and layer paths to its name.
@@ -22,7 +22,7 @@ pub struct Module {
 }
 
 impl Module {
-    pub fn new(options: Options) -> Module {
+    pub fn new(options: LoweringOptions) -> Module {
         let names = HashSet::from(["main".to_string()]);
         Module { options, functions: Vec::new(), known: HashMap::new(), names }
     }

@@ -2,17 +2,17 @@
 
 use crate::function::{Function, argument_names};
 use crate::module::{Line, Module, symbol};
-use crate::{LowerError, Options, types};
+use crate::{LowerError, LoweringOptions, types};
 use octant_graph::Shape;
 use octant_runtime::{Program, Sharding};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
-pub fn lower_program(program: &Program, options: &Options) -> Result<String, LowerError> {
+pub fn lower_program(program: &Program, options: &LoweringOptions) -> Result<String, LowerError> {
     check(program)?;
     let kernels = if program.mesh.devices() == 1 { options.kernels } else { &[] };
-    let options = &Options { kernels, ..*options };
+    let options = &LoweringOptions { kernels, ..*options };
     let mut module = Module::new(*options);
     let graph = &program.graph;
     let mut main = Function::new(&mut module);
@@ -109,7 +109,7 @@ fn sharding(program: &Program, shape: &Shape, sharding: &Sharding) -> Option<Str
     (program.mesh.devices() > 1).then(|| format!("sdy.sharding = #sdy.sharding<@mesh, {axes}>"))
 }
 
-fn print(program: &Program, functions: &[(String, Vec<Line>)], options: &Options) -> String {
+fn print(program: &Program, functions: &[(String, Vec<Line>)], options: &LoweringOptions) -> String {
     let devices = program.mesh.devices();
     let mut locations = Locations::default();
     let mut text = format!(

@@ -41,7 +41,7 @@ pub fn results(shapes: &[&Shape]) -> String {
     }
 }
 
-/// The layouts whose last axes are fastest. Without stated layouts the compiler may hand over arrays in an order of its own.
+/// Row-major layouts of custom calls. Without them the compiler may choose other layouts for the operands.
 pub fn row_major(shapes: &[&Shape]) -> String {
     let layout = |shape: &&Shape| {
         let rank = shape.rank();

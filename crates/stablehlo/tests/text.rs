@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use octant_cuda::{GpuAttention, GpuFacts, Target};
+use octant_cuda::{GpuAttention, GpuFacts, GpuTarget};
 use octant_graph::{AttentionOptions, DType, KernelHint, Shape, Tensor, Trace};
 use octant_runtime::{Mesh, Program, Sharding};
-use octant_stablehlo::{LowerError, Options, lower};
+use octant_stablehlo::{LowerError, LoweringOptions, lower};
 use std::sync::Arc;
 
 fn text(program: &Program) -> String {
-    lower(program, &Options::default()).unwrap()
+    lower(program, &LoweringOptions::default()).unwrap()
 }
 
 fn lines_with<'a>(text: &'a str, part: &str) -> Vec<&'a str> {
@@ -42,7 +42,8 @@ fn equal_bodies_become_one_function() {
 fn lines_carry_the_paths_of_their_layers() {
     let text = text(&repeated_blocks(2));
     assert!(text.contains("#loc0 = loc(\"layer1.0\")") && text.contains("#loc1 = loc(\"layer1.1\")"), "{text}");
-    let bare = lower(&repeated_blocks(2), &Options { without_locations: true, ..Options::default() }).unwrap();
+    let bare =
+        lower(&repeated_blocks(2), &LoweringOptions { without_locations: true, ..LoweringOptions::default() }).unwrap();
     assert!(!bare.contains("loc("), "{bare}");
 }
 
@@ -82,7 +83,7 @@ fn impossible_promises_are_refused() {
     let program = |change: fn(&mut Program)| {
         let mut program = repeated_blocks(1);
         change(&mut program);
-        lower(&program, &Options::default()).unwrap_err()
+        lower(&program, &LoweringOptions::default()).unwrap_err()
     };
     let differ = program(|program| program.donated = vec![(1, 0)]);
     assert!(matches!(differ, LowerError::Donation { reason: "their shapes differ", .. }), "{differ}");
@@ -124,7 +125,7 @@ fn hinted() -> Program {
 
 #[test]
 fn a_call_with_a_known_kernel_is_a_custom_call_with_layouts() {
-    let known = Options { kernels: &["octant.test"], without_locations: true, ..Options::default() };
+    let known = LoweringOptions { kernels: &["octant.test"], without_locations: true, ..LoweringOptions::default() };
     let text = lower(&hinted(), &known).unwrap();
     let expected = "    %0:2 = stablehlo.custom_call @octant.test(%arg0, %arg1) {api_version = 4 : i32, backend_config = \
          {integers = array<i64: 3, -1>, source = \"say \\22x\\22;\"}, \
@@ -143,7 +144,7 @@ fn any_other_call_is_a_function() {
     assert!(!unknown.contains("custom_call") && unknown.contains("func.func private"), "{unknown}");
     let mut on_two = hinted();
     on_two.mesh = Mesh::new(2);
-    let known = Options { kernels: &["octant.test"], ..Options::default() };
+    let known = LoweringOptions { kernels: &["octant.test"], ..LoweringOptions::default() };
     let text = lower(&on_two, &known).unwrap();
     assert!(!text.contains("custom_call"), "XLA cannot partition a call: {text}");
 }
@@ -171,14 +172,14 @@ fn attention_by_cudnn() -> Program {
     let loss = result.convert(DType::F32).square().sum_all();
     let gradients = trace.gradients(&loss, &[joint]);
     let graph = trace.finish(&gradients).unwrap();
-    let attention = GpuAttention::CuDnn { repeatable: false };
-    let target = Target { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
+    let attention = GpuAttention::CuDnn { gradient: true };
+    let target = GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
     Program::new("attention", octant_cuda::prepare(&graph, &[], &target))
 }
 
 #[test]
 fn cudnn_is_called_in_the_words_of_xla() {
-    let known = Options { kernels: octant_cuda::CALLED_NAMES, ..Options::default() };
+    let known = LoweringOptions { kernels: octant_cuda::CALLED_NAMES, ..LoweringOptions::default() };
     let text = lower(&attention_by_cudnn(), &known).unwrap();
     let calls = lines_with(&text, "custom_call @__cudnn$fmha");
     assert_eq!(calls.len(), 2, "{text}");

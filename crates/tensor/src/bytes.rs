@@ -1,4 +1,4 @@
-//! Memory that tensors lie in: aligned for the widest vector registers, shared without copying.
+//! Memory of host tensors: aligned for the widest vector registers, shared without copying.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
@@ -18,11 +18,11 @@ impl AlignedBytes {
     /// The alignment of the first byte.
     pub const ALIGNMENT: usize = 64;
 
-    /// What allocators align to without being asked. With it they take large blocks as zero pages from the system;
-    /// asked for more, they would touch every byte to clear it.
+    /// The alignment that allocators guarantee. With it they take large blocks as zero pages from the system;
+    /// with a larger one they would write every byte to clear it.
     const GIVEN_ALIGNMENT: usize = 16;
 
-    /// `len` zero bytes. Large blocks cost nothing until they are touched, and lie in huge pages where the system offers
+    /// `len` zero bytes. Large blocks cost nothing until they are touched, and are backed by huge pages where the system offers
     /// them: those save most page faults of the first use and most address translation later.
     pub fn zeroed(len: usize) -> AlignedBytes {
         if len == 0 {
@@ -101,7 +101,7 @@ unsafe impl Send for AlignedBytes {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for AlignedBytes {}
 
-/// What bytes can lie in.
+/// An owner of bytes: a heap block or a memory-mapped file.
 trait Owner: Deref<Target = [u8]> + Any + Send + Sync {}
 
 impl<T: Deref<Target = [u8]> + Any + Send + Sync> Owner for T {}
@@ -129,7 +129,7 @@ impl Bytes {
         })
     }
 
-    /// A block with this content that nobody else holds: the owner itself if it is one, a copy otherwise.
+    /// A block with this content and no other handle: the owner itself if this is its only handle, a copy otherwise.
     pub fn into_block(mut self) -> Arc<AlignedBytes> {
         let is_alone = Arc::get_mut(&mut self.owner).is_some();
         let owner: Arc<dyn Any + Send + Sync> = self.owner.clone();

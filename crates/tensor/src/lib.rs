@@ -1,4 +1,4 @@
-//! What a tensor is while it lies on the host: its element type, its shape and its bytes.
+//! Host tensors: element types, shapes and bytes.
 //!
 //! Four things are four types throughout Octant and are never mixed: [`Shape`] is metadata, [`HostTensor`] is bytes in
 //! this process's memory, `runtime::Buffer` is bytes on a device, `graph::Tensor` is a value in a program that has not

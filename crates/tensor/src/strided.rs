@@ -1,4 +1,4 @@
-//! From elements that lie apart, or in another machine's byte order, to the row-major order of host tensors.
+//! Copies strided elements, or elements in another byte order, into row-major host tensors.
 
 use crate::{AlignedBytes, Bytes, HostTensor, Shape};
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl HostTensor {
     ) -> Result<HostTensor, StrideError> {
         let window = window(&shape, storage.len(), offset, strides)?;
         let bytes = Bytes::new(gather(&storage[window], &shape, strides));
-        Ok(HostTensor::from_bytes(shape, bytes).expect("as many bytes were gathered as the shape has"))
+        Ok(HostTensor::from_bytes(shape, bytes).expect("as many bytes were copied as the shape has"))
     }
 }
 

@@ -175,14 +175,14 @@ proptest! {
 #[test]
 fn a_block_is_taken_over_only_from_its_last_holder() {
     let bytes = Bytes::new(AlignedBytes::copy_of(&[1, 2, 3]));
-    let (place, other) = (bytes.as_ptr(), bytes.clone());
-    assert_ne!(bytes.into_block().as_ptr(), place, "someone else still reads it");
+    let (address, other) = (bytes.as_ptr(), bytes.clone());
+    assert_ne!(bytes.into_block().as_ptr(), address, "another owner still reads it");
     let part = other.slice(1..3).unwrap();
     let block = other.into_block();
     assert_eq!((&block[..], &part[..]), (&[1, 2, 3][..], &[2, 3][..]));
     drop(part);
     let whole = Bytes::new(AlignedBytes::copy_of(&[4, 5]));
-    let place = whole.as_ptr();
-    assert_eq!(whole.into_block().as_ptr(), place);
+    let address = whole.as_ptr();
+    assert_eq!(whole.into_block().as_ptr(), address);
     assert_eq!(Bytes::new(vec![6, 7]).into_block()[..], [6, 7], "it lies in no block");
 }

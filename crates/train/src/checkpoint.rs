@@ -7,7 +7,7 @@
 use crate::state::Values;
 use crate::step::Role;
 use crate::step::TracedStep;
-use crate::{Progress, TrainError, import};
+use crate::{RunProgress, TrainError, import};
 use octant_archive::{Archive, save_safetensors};
 use octant_events::crc32c;
 use octant_graph::HostTensor;
@@ -33,7 +33,7 @@ pub struct Checkpoint {
     /// The rest of the state.
     pub state: Archive,
     /// How far the run had come.
-    pub progress: Progress,
+    pub progress: RunProgress,
 }
 
 const MODEL: &str = "model.safetensors";
@@ -140,7 +140,7 @@ pub struct Contents {
     /// The tensors.
     pub snapshot: Snapshot,
     /// How far the run has come.
-    pub progress: Progress,
+    pub progress: RunProgress,
     /// The resolved configuration.
     pub config: String,
     /// What `model.safetensors` says about itself.
@@ -238,15 +238,15 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Writes checkpoints while training goes on; at most one at a time.
-pub struct Writer {
+pub struct CheckpointWriter {
     folder: PathBuf,
     under_way: Option<JoinHandle<Result<(), TrainError>>>,
 }
 
-impl Writer {
+impl CheckpointWriter {
     /// A writer into that folder.
-    pub fn new(folder: &Path) -> Writer {
-        Writer { folder: folder.to_path_buf(), under_way: None }
+    pub fn new(folder: &Path) -> CheckpointWriter {
+        CheckpointWriter { folder: folder.to_path_buf(), under_way: None }
     }
 
     /// Begins to write a checkpoint under one or more names, after the one before is done; the error is that one's.
@@ -267,7 +267,7 @@ impl Writer {
         before
     }
 
-    /// Waits for the checkpoint that is under way.
+    /// Waits for the checkpoint that is being written.
     pub fn finish(&mut self) -> Result<(), TrainError> {
         match self.under_way.take().map(JoinHandle::join) {
             None | Some(Ok(Ok(_))) => Ok(()),
@@ -277,7 +277,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for CheckpointWriter {
     fn drop(&mut self) {
         // An error was reported by whoever called `finish`; here the run is already failing for another reason.
         let _ = self.finish();

@@ -151,7 +151,7 @@ impl Classify {
         self.model.forward(&cx.root(), &images).convert(DType::F32)
     }
 
-    /// Whether an evaluation's confusions and curves are drawn.
+    /// Whether an evaluation's confusion matrix and curves are plotted.
     fn is_drawn(&self) -> bool {
         (1..=LARGEST_CONFUSION).contains(&self.model.classes())
     }

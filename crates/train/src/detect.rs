@@ -60,7 +60,7 @@ impl Detect {
         Detect { model, image, normalize, slots, epochs, scaled_to: None, forms: vec![], sides, slot_counts }
     }
 
-    /// Learns at several sides, one per batch at random, and with the fewest slots that hold a batch. `sides` are for square
+    /// Trains at several image sizes, one per batch at random, and with the fewest slots that hold a batch. `sides` are for square
     /// images and may name their own; `slots` come in descending order, the first is the number that there already is.
     pub fn with_forms(mut self, sides: &[usize], slots: &[usize]) -> Detect {
         let native = self.image[0];
@@ -75,7 +75,7 @@ impl Detect {
         self
     }
 
-    /// Images and corners at the side that this form learns at.
+    /// Images and corners at the side of this form.
     fn scaled(&self, cx: &Context, images: Tensor, corners: &Tensor) -> (Tensor, Tensor) {
         match self.scaled_to {
             Some(side) if matches!(cx.mode(), Mode::Train(_)) => {
@@ -236,7 +236,7 @@ impl Task for Detect {
         if self.forms.is_empty() {
             return 0;
         }
-        let Position { epoch, batch: number } = batch.position;
+        let Position { epoch, batch: number, .. } = batch.position;
         let side = SampleRng::new(seed, epoch, SIZE_STREAM).fork(number).below(self.sides.len());
         let listed = classes.dims()[1];
         let rows = classes.elements::<i32>().unwrap_or_default().chunks_exact(listed.max(1));

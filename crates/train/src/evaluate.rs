@@ -32,7 +32,7 @@ impl<'a> Evaluator<'a> {
         Ok(Evaluator { backend, task: plan.task, mesh: plan.mesh.clone(), program, variables, sums: traced.sums })
     }
 
-    /// The metrics over all batches, and what can be drawn of them.
+    /// The metrics over all batches, and what can be plotted of them.
     pub fn run(
         &self,
         batches: impl Iterator<Item = Result<Batch, DataError>>,

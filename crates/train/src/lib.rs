@@ -7,7 +7,7 @@
 //! feeds batches and reads the sums when somebody wants to see them.
 //!
 //! A run is a list of [`Phase`]s. Between any two steps, all there is to know is the [`Session`]'s state and a small
-//! [`Progress`]; a [`checkpoint`] is both, so a run goes on from it as if nothing had happened, bit for bit.
+//! [`RunProgress`]; a [`checkpoint`] is both, so a run goes on from it as if nothing had happened, bit for bit.
 //!
 //! Start reading at [`Task`], then [`step`], then [`run`].
 
@@ -44,11 +44,11 @@ pub use inputs::Inputs;
 pub use inputs::{Normalize, normalized, of_model as normalize_of};
 pub use lazy::Usage;
 pub use phase::{Pace, Phase, Rate};
-pub use progress::{Best, Progress};
+pub use progress::{Best, RunProgress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment};
 pub use session::Session;
 pub use state::{State, Values, import};
-pub use step::{Entry, Group, MixOptions, PhaseOptions, Role, Trainable, WarmupOptions};
+pub use step::{Group, MixOptions, PhaseOptions, Role, StateEntry, Trainable, WarmupOptions};
 pub use task::{Findings, Metric, Objective, Observer, Outcome, Task};
 pub use translate::{Adversary, CycleGan, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore};

@@ -1,8 +1,8 @@
 //! Steps that do not fit into the memory of their devices: found before the first one where the compiler can tell, and
-//! told with the numbers and with what would fit.
+//! reported with the numbers and with what would fit.
 
 use crate::TrainError;
-use crate::step::{Entry, StepOptions, StepPlan, TracedStep};
+use crate::step::{StateEntry, StepOptions, StepPlan, TracedStep};
 use octant_nn::Precision;
 use octant_runtime::{Backend, CompileOptions, Executable, RuntimeError, Sharding};
 
@@ -19,7 +19,7 @@ pub(crate) struct Needs {
 impl Needs {
     pub fn of(plan: &StepPlan, traced: &TracedStep) -> Needs {
         let devices = plan.mesh.devices();
-        let part = |(entry, sharding): (&Entry, &Sharding)| match sharding {
+        let part = |(entry, sharding): (&StateEntry, &Sharding)| match sharding {
             Sharding::Replicated => entry.shape.bytes() as u64,
             Sharding::Split { .. } => (entry.shape.bytes() / devices) as u64,
         };

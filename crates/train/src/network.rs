@@ -3,7 +3,7 @@
 use crate::TrainError;
 use crate::step::{self, StepPlan};
 use octant_graph::Shape;
-use octant_nn::Kind;
+use octant_nn::VariableKind;
 use std::collections::HashMap;
 
 /// A scope of a network: a layer, or the layers below a common path.
@@ -42,7 +42,7 @@ pub fn blocks(plan: &StepPlan) -> Result<Vec<Block>, TrainError> {
             blocks[index].flops += flops;
         }
     }
-    for spec in traced.variables.iter().filter(|spec| spec.kind == Kind::Parameter) {
+    for spec in traced.variables.iter().filter(|spec| spec.kind == VariableKind::Parameter) {
         for index in prefixes(&spec.path).filter_map(|path| known.get(path)) {
             blocks[*index].parameters += spec.shape.elements();
         }

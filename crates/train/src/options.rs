@@ -25,7 +25,7 @@
 mod settings;
 mod spec;
 
-pub use settings::{Setting, number};
+pub use settings::{OptionValue, number};
 pub use spec::{Flag, OptionSpec};
 pub use toml;
 
@@ -72,7 +72,7 @@ pub trait Options: Sized {
     /// All keys, those of the structs inside too.
     fn specs() -> Vec<OptionSpec>;
 
-    /// Takes the keys out of a table that lies at `place`. What is left there belongs to others.
+    /// Takes the keys out of a table at `position`. Keys that are left belong to other structs.
     fn take(table: &mut Table, position: &str) -> Result<Self, OptionError>;
 
     /// Puts all keys that have a value into a table.
@@ -110,7 +110,7 @@ pub fn nothing_left<T: Options>(table: &Table, position: &str) -> Result<(), Opt
 }
 
 /// One key of a table, its default where the table lacks it.
-pub fn take<T: Setting>(
+pub fn take<T: OptionValue>(
     table: &mut Table,
     position: &str,
     spec: OptionSpec,
@@ -131,7 +131,7 @@ pub fn take<T: Setting>(
     }
 }
 
-/// A key with the place that it lies at.
+/// A key with its path.
 pub fn join(position: &str, key: &str) -> String {
     if position.is_empty() { key.to_string() } else { format!("{position}.{key}") }
 }
@@ -209,14 +209,14 @@ macro_rules! options {
             }
 
             fn put(&self, table: &mut $crate::options::toml::Table) {
-                $( if let Some(value) = $crate::options::Setting::write(&self.$key) {
+                $( if let Some(value) = $crate::options::OptionValue::write(&self.$key) {
                     table.insert(stringify!($key).into(), value);
                 } )*
                 $($( $crate::options::Options::put(&self.$part, table); )*)?
             }
         }
 
-        impl $crate::options::Setting for $name {
+        impl $crate::options::OptionValue for $name {
             fn expected() -> String {
                 "a table".into()
             }
@@ -272,7 +272,7 @@ macro_rules! choice {
         }
     };
     (impl $type:ty { $( $variant:ident = $text:literal ),* $(,)? }) => {
-        impl $crate::options::Setting for $type {
+        impl $crate::options::OptionValue for $type {
             fn expected() -> String {
                 [$(concat!("`", $text, "`")),*].join(", ")
             }

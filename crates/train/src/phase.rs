@@ -1,7 +1,7 @@
 //! Phases: epochs of a run with the same options.
 
 use crate::step::{PhaseOptions, StepOptions, StepPlan};
-use crate::{Progress, Task};
+use crate::{RunProgress, Task};
 use octant_data::Transform;
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_runtime::Mesh;
@@ -28,7 +28,7 @@ pub enum Rate {
 
 impl Rate {
     /// The rate of the next step.
-    pub fn now(&self, progress: &Progress) -> f64 {
+    pub fn now(&self, progress: &RunProgress) -> f64 {
         match self {
             Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(progress.phase_epoch),
             Rate::Scheduled(schedule, Pace::Step) => schedule.rate(progress.phase_step),

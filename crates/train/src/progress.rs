@@ -16,7 +16,7 @@ pub struct Best {
 
 /// How far a run has come.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Progress {
+pub struct RunProgress {
     /// Steps since the run began.
     pub step: u64,
     /// Whole epochs since the run began.
@@ -68,7 +68,7 @@ impl PlateauState {
     }
 }
 
-impl Progress {
+impl RunProgress {
     /// The lengths of the run's files.
     pub fn file_lengths(&self) -> Lengths {
         let [metrics, timing, events] = self.lengths;

@@ -1,6 +1,6 @@
 //! The loop: phases of epochs of steps, with checkpoints in between, until the end or until somebody says stop.
 //!
-//! Everything that decides what happens next is in [`Progress`] and in the session's state, and both are in every
+//! Everything that decides what happens next is in [`RunProgress`] and in the session's state, and both are in every
 //! checkpoint, so [`run`] cannot tell whether it was ever interrupted. The caller watches through a [`Watcher`].
 
 mod epoch;
@@ -10,18 +10,19 @@ mod programs;
 mod recording;
 mod rehearsal;
 mod report;
+mod samples;
 
 pub use plan::RunOptions;
 pub use plan::{RunPlan, Watched};
 pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
-use crate::checkpoint::{Checkpoint, Contents, Writer, averages};
+use crate::checkpoint::{Checkpoint, CheckpointWriter, Contents, averages};
 use crate::progress::PlateauState;
 use crate::state::Values;
 use crate::step::{self, Role, StepPlan};
-use crate::{Evaluator, Findings, Phase, Progress, Rate, Session, TrainError};
-use octant_data::{LastBatch, Loader, LoaderConfig, Mix};
+use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError};
+use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
 use octant_zoo::identity::Card;
@@ -38,7 +39,7 @@ pub fn run(
 ) -> Result<Summary, TrainError> {
     plan.check()?;
     let is_new = from.is_none();
-    let writer = Writer::new(&directory.path().join("checkpoints"));
+    let writer = CheckpointWriter::new(&directory.path().join("checkpoints"));
     let progress = from.as_ref().map(|checkpoint| checkpoint.progress.clone()).unwrap_or_default();
     let (plateau, findings, times, programs) = Default::default();
     let runner = Runner {
@@ -62,13 +63,22 @@ pub fn run(
     runner.run(from)
 }
 
-/// A run under way.
+/// Batches to learn from, as long as their size stays the same.
+struct Feed {
+    train: Loader,
+    batches: Batches,
+    /// Of an epoch.
+    steps: u64,
+    batch_size: usize,
+}
+
+/// A running training.
 struct Runner<'p, 'w> {
     plan: &'p RunPlan<'p>,
     directory: RunDirectory,
-    writer: Writer,
+    writer: CheckpointWriter,
     watcher: &'w mut dyn Watcher,
-    progress: Progress,
+    progress: RunProgress,
     plateau: Option<Plateau>,
     /// What the last validation found, and that of the best epoch.
     findings: [Option<Findings>; 2],
@@ -76,7 +86,7 @@ struct Runner<'p, 'w> {
     bottleneck: Bottleneck,
     /// Nothing was done in this directory before.
     is_new: bool,
-    /// The one that learns, the one that counts.
+    /// The training loader and the validation loader.
     programs: [ProgramReport; 2],
     recorder: Option<Recorder>,
     skipped: u64,
@@ -136,7 +146,7 @@ impl<'p> Runner<'p, '_> {
                     let step = phase.step(&self.plan.step, &self.plan.mesh);
                     let values = checkpoint.values(&step::evaluation(&step)?.variables, false)?;
                     let evaluator = Evaluator::new(self.plan.backend, &step, &self.plan.compile, &values)?;
-                    Ok::<_, TrainError>(evaluator.run(self.loader(false, phase)?.epoch(0))?.1)
+                    Ok::<_, TrainError>(evaluator.run(self.validation_loader(phase)?.epoch(0))?.1)
                 })
                 .transpose()?,
             (None, _) => None,
@@ -155,10 +165,12 @@ impl<'p> Runner<'p, '_> {
         if plan.run.histograms.is_some() {
             session.watch_gradients(&step, &plan.compile)?;
         }
-        let Progress { step, optimizer_batches, tracked_batches, .. } = self.progress;
+        self.watch_samples(&step, &mut session)?;
+        let RunProgress { step, optimizer_batches, tracked_batches, .. } = self.progress;
         session.set_counts(step, optimizer_batches, tracked_batches.unwrap_or(step));
         session.keep_losses();
         self.rehearse_evaluation(phase, &mut session)?;
+        self.samples(phase, &mut session)?;
         if std::mem::take(&mut self.is_new) {
             self.rehearse_checkpoint(&session)?;
         }
@@ -198,37 +210,51 @@ impl<'p> Runner<'p, '_> {
 
     /// All epochs of a phase; `Some` when the run ends in it.
     fn phase(&mut self, phase: &'p Phase, session: &mut Session<'p>) -> Result<Option<Ending>, TrainError> {
-        let train = self.loader(true, phase)?;
-        let steps = self.plan.run.steps_per_epoch.unwrap_or_else(|| train.batches_per_epoch()).max(1);
-        let mut batches = train.stream(self.progress.position, u64::MAX);
-        self.left_out = 0;
+        let mut feed = self.feed(phase)?;
         while self.progress.phase_epoch < phase.epochs {
             if self.progress.finished {
                 return Ok(Some(Ending::NoImprovement));
             }
-            if let Some(ending) = self.epoch(phase, session, &train, &mut batches, steps)? {
+            if feed.batch_size != self.plan.step.batch_at(self.progress.epoch) {
+                feed = self.feed(phase)?;
+            }
+            if let Some(ending) = self.epoch(phase, session, &mut feed)? {
                 return Ok(Some(ending));
             }
         }
         Ok(self.progress.finished.then_some(Ending::NoImprovement))
     }
 
-    fn loader(&self, learns: bool, phase: &Phase) -> Result<Loader, TrainError> {
-        let (dataset, transform, last) = match learns {
+    /// The batches from here on, in the size of this epoch.
+    fn feed(&mut self, phase: &Phase) -> Result<Feed, TrainError> {
+        let batch_size = self.plan.step.batch_at(self.progress.epoch);
+        let train = self.loader(true, phase, batch_size)?;
+        let steps = self.plan.run.steps_per_epoch.unwrap_or_else(|| train.batches_per_epoch()).max(1);
+        let batches = train.stream(self.progress.position, u64::MAX);
+        self.left_out = 0;
+        Ok(Feed { train, batches, steps, batch_size })
+    }
+
+    fn loader(&self, training: bool, phase: &Phase, batch_size: usize) -> Result<Loader, TrainError> {
+        let (dataset, transform, last) = match training {
             true => (&self.plan.train, &phase.transform, self.plan.run.last_batch),
             false => (&self.plan.valid, &self.plan.valid_transform, LastBatch::Pad),
         };
         let config = LoaderConfig {
-            batch_size: self.plan.step.batch_size,
+            batch_size,
             seed: self.plan.run.seed,
-            shuffle: learns,
+            shuffle: training,
             last,
             workers: self.plan.run.workers,
             corrupt: self.plan.run.on_corrupt,
-            mix: phase.options.mix.as_ref().filter(|_| learns).map(Mix::from),
+            mix: phase.options.mix.as_ref().filter(|_| training).map(Mix::from),
             ..LoaderConfig::default()
         };
         Ok(Loader::new(dataset.clone(), transform.clone(), config)?)
+    }
+
+    fn validation_loader(&self, phase: &Phase) -> Result<Loader, TrainError> {
+        self.loader(false, phase, self.plan.step.batch_size)
     }
 
     /// The rate of the next step.
@@ -239,12 +265,12 @@ impl<'p> Runner<'p, '_> {
     /// The rate of the step before, also where a resumed run has not done one yet.
     fn last_rate(&self, phase: &Phase) -> f64 {
         let phase_step = self.progress.phase_step.saturating_sub(1);
-        let before = Progress { phase_step, ..self.progress.clone() };
+        let before = RunProgress { phase_step, ..self.progress.clone() };
         self.plateau.as_ref().map_or_else(|| phase.rate.now(&before), |plateau| plateau.rate)
     }
 
     /// Begins to write a checkpoint under one or more names. A disk that is full must not end the run: the last good checkpoint is still there,
-    /// and the next one may succeed. The last one must, and [`Writer::finish`] sees to that.
+    /// and the next one may succeed. The last one must, and [`CheckpointWriter::finish`] sees to that.
     fn checkpoint(&mut self, session: &mut Session, names: &'static [&'static str]) -> Result<(), TrainError> {
         let begun = Instant::now();
         self.write_losses(session, true)?;

@@ -45,7 +45,7 @@ pub struct Segment {
     pub normalize: Option<Normalize>,
     /// What is minimized.
     pub loss: MaskLoss,
-    /// The network's and the loss's warm-up: only the finest head learns.
+    /// The network's and the loss's warm-up: only the finest head is trained.
     pub warm_up: bool,
 }
 

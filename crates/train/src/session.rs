@@ -1,12 +1,14 @@
 //! A compiled step with its state: what the training loop drives.
 
+mod inspection;
+
 use crate::accumulation::Accumulation;
 use crate::ahead::Ahead;
 use crate::checkpoint::{Snapshot, averages};
 use crate::lazy::{Lazy, Usage};
 use crate::memory::Needs;
 use crate::state::{State, Values, full};
-use crate::step::{self, Entry, Role, StepPlan, TracedStep, WATCH};
+use crate::step::{self, Role, StateEntry, StepOptions, StepPlan, TracedStep, WATCH};
 use crate::{Metric, Observer, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
@@ -25,11 +27,13 @@ pub struct Session<'a> {
     accumulation: Accumulation,
     traced: TracedStep,
     needs: Needs,
-    train: Box<dyn Executable>,
+    /// The step that learns, for every batch size in every form of the task. The first one is that of `traced`.
     forms: Vec<Form<'a>>,
+    batch_sizes: Vec<usize>,
     evaluation: Lazy,
     /// The gradients alone and whose they are, where somebody wants to look at them.
     gradients: Option<(Lazy, Vec<usize>)>,
+    samples: Option<Samples>,
     state: State,
     counts: Buffer,
     /// How many sums an evaluation has.
@@ -40,17 +44,24 @@ pub struct Session<'a> {
     /// Batches that norms have taken into their running statistics.
     tracked: u64,
     tracks: bool,
-    /// Steps that this session queued.
-    executions: u64,
     /// The loss of every step is wanted.
     keeps_losses: bool,
     ahead: Ahead,
 }
 
-/// Another form of the step that learns.
+/// Images that show what was learned.
+struct Samples {
+    program: Lazy,
+    names: Vec<&'static str>,
+    /// The entries that it reads.
+    reads: Vec<usize>,
+}
+
+/// The training step, compiled for one form of the task and one batch size.
 struct Form<'a> {
     task: &'a dyn Task,
     train: Box<dyn Executable>,
+    /// Steps that were queued.
     executions: u64,
 }
 
@@ -83,8 +94,12 @@ impl<'a> Session<'a> {
         });
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
-        let compile_form = |task| compile_form(backend, &StepPlan { task, ..plan.clone() }, options, &traced);
-        let forms = plan.task.forms().into_iter().map(compile_form).collect::<Result<_, _>>()?;
+        let mut forms = vec![Form { task: plan.task, train, executions: 0 }];
+        let batch_sizes = plan.step.batch_sizes();
+        for (task, batch_size) in forms_of(plan).skip(1) {
+            let step = StepOptions { batch_size, ..plan.step.clone() };
+            forms.push(compile_form(backend, &StepPlan { task, step, ..plan.clone() }, options, &traced)?);
+        }
         let counting = step::evaluation(plan)?;
         let evaluated = evaluated(&traced, &counting.variables)?;
         let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
@@ -99,10 +114,11 @@ impl<'a> Session<'a> {
             accumulation,
             traced,
             needs,
-            train,
             forms,
+            batch_sizes,
             evaluation,
             gradients: None,
+            samples: None,
             state,
             counts,
             counted,
@@ -110,7 +126,6 @@ impl<'a> Session<'a> {
             steps: 0,
             tracked: 0,
             tracks: !plan.phase.frozen_statistics,
-            executions: 0,
             keeps_losses: false,
             ahead: Ahead::default(),
         })
@@ -140,18 +155,24 @@ impl<'a> Session<'a> {
 
     /// Queues one step of learning; returns before it has run, but not before all but a few of the queued ones have.
     pub fn train(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
-        let form = self.task.form_of(batch, self.seed).checked_sub(1);
-        let task = form.map_or(self.task, |form| self.forms[form].task);
-        let batch = spread::upload(self.backend, task, &self.mesh, batch)?;
+        let form = self.form_of(batch);
+        let batch = spread::upload(self.backend, self.forms[form].task, &self.mesh, batch)?;
         self.train_form(form, batch, rate)
+    }
+
+    /// The form that learns from a batch. One of a size that nothing was compiled for is refused when the first one runs.
+    fn form_of(&self, batch: &Batch) -> usize {
+        let of_task = self.task.form_of(batch, self.seed);
+        let size = self.batch_sizes.iter().position(|&size| size == batch.indices.len()).unwrap_or(0);
+        size * (self.forms.len() / self.batch_sizes.len()) + of_task
     }
 
     /// The same for a batch that is already on the device, as benchmarks have it.
     pub fn train_on(&mut self, batch: Vec<Buffer>, rate: f64) -> Result<(), TrainError> {
-        self.train_form(None, batch, rate)
+        self.train_form(0, batch, rate)
     }
 
-    fn train_form(&mut self, form: Option<usize>, batch: Vec<Buffer>, rate: f64) -> Result<(), TrainError> {
+    fn train_form(&mut self, form: usize, batch: Vec<Buffer>, rate: f64) -> Result<(), TrainError> {
         self.steps += 1;
         let (update, applies) = self.accumulation.next();
         // The step's key: dropout differs at every step and is the same after a resume.
@@ -167,12 +188,9 @@ impl<'a> Session<'a> {
         for scalar in &scalars {
             inputs.push(self.backend.upload(scalar, &self.mesh, &Sharding::Replicated)?);
         }
-        let (program, executions) = match form.map(|form| &mut self.forms[form]) {
-            Some(form) => (&form.train, &mut form.executions),
-            None => (&self.train, &mut self.executions),
-        };
-        self.state.buffers = program.execute(&inputs).map_err(changed_shape)?;
-        *executions += 1;
+        let form = &mut self.forms[form];
+        self.state.buffers = form.train.execute(&inputs).map_err(changed_shape)?;
+        form.executions += 1;
         self.tracked += u64::from(self.tracks);
         let loss = self.state.buffers.pop().expect("the last output is the loss");
         match self.keeps_losses {
@@ -201,13 +219,37 @@ impl<'a> Session<'a> {
         learned.iter().map(path).zip(outputs).map(|(path, buffer)| Ok((path, buffer.to_host()?))).collect()
     }
 
+    /// Makes [`samples`](Session::samples) answer, for batches of the plan's size.
+    pub fn watch_samples(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
+        let Some((traced, names)) = step::samples(plan)? else { return Ok(()) };
+        let reads = evaluated(&self.traced, &traced.variables)?;
+        self.samples = Some(Samples { program: Lazy::new(traced.program, options), names, reads });
+        Ok(())
+    }
+
+    /// Whether there is anything to show.
+    pub fn shows_samples(&self) -> bool {
+        self.samples.is_some()
+    }
+
+    /// Waits, and returns the task's images that show what was learned, by name. Empty unless they are
+    /// [watched](Session::watch_samples).
+    pub fn samples(&mut self, batch: &Batch) -> Result<Vec<(&'static str, HostTensor)>, TrainError> {
+        let uploaded = self.upload_batch(batch)?;
+        let Some(Samples { program, names, reads }) = &mut self.samples else { return Ok(Vec::new()) };
+        let variables = reads.iter().map(|&position| self.state.buffers[position].clone());
+        let inputs: Vec<Buffer> = variables.chain(uploaded).collect();
+        let columns = program.execute(self.backend, &inputs).map_err(changed_shape)?;
+        names.iter().zip(columns).map(|(name, column)| Ok((*name, column.to_host()?))).collect()
+    }
+
     /// The variables themselves, not their averages.
     fn variable_buffers(&self) -> Vec<Buffer> {
         let named = self.traced.entries.iter().zip(&self.state.buffers);
         named.filter(|(entry, _)| matches!(entry.role, Role::Variable(_))).map(|(_, buffer)| buffer.clone()).collect()
     }
 
-    /// Queues one step of counting. What the task's observer asked for is handed to it, which waits for the device.
+    /// Queues one evaluation step. Outputs that the task's observer asked for are passed to it, which waits for the device.
     pub fn evaluate_with(&mut self, batch: &Batch, observer: Option<&mut dyn Observer>) -> Result<(), TrainError> {
         let uploaded = self.upload_batch(batch)?;
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
@@ -302,110 +344,14 @@ impl<'a> Session<'a> {
         self.state.buffers.last().expect("the state ends with the sums").wait()?;
         Ok(self.counts.wait()?)
     }
+}
 
-    /// What the metrics of a validation are called.
-    pub fn validated_names(&self) -> Vec<String> {
-        validated_names(self.task, self.counted)
-    }
-
-    /// Steps of learning so far.
-    pub fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    /// Batches that this optimizer has seen.
-    pub fn batches(&self) -> u64 {
-        self.accumulation.batches()
-    }
-
-    /// Batches that went into running statistics.
-    pub fn tracked(&self) -> u64 {
-        self.tracked
-    }
-
-    /// The model's variables.
-    pub fn variables(&self) -> &[VariableSpec] {
-        &self.traced.variables
-    }
-
-    /// Everything that lives between steps.
-    pub fn entries(&self) -> &[Entry] {
-        &self.traced.entries
-    }
-
-    /// Waits, and copies the model's variables to the host with the reference's names and layouts.
-    pub fn weights(&self) -> Result<Vec<(String, HostTensor)>, TrainError> {
-        let (specs, values) = self.model()?;
-        Ok(octant_zoo::weights::export(&specs, &values, self.tracked))
-    }
-
-    /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
-    pub fn snapshot(&self) -> Result<impl FnOnce() -> Snapshot + Send + use<>, TrainError> {
-        let averaged = averages(&self.traced);
-        let (specs, values) = self.model()?;
-        let tracked = self.tracked;
-        let mut state = Vec::new();
-        for (entry, buffer) in self.traced.entries.iter().zip(&self.state.buffers) {
-            // The model's file holds the evaluated variables; what it holds need not be kept twice.
-            let kept_there = match entry.role {
-                Role::Variable(index) => !averaged && !self.traced.variables[index].companion,
-                Role::Average(_) => true,
-                Role::Slot | Role::Gradient | Role::Sums => false,
-            };
-            if !kept_there {
-                state.push((entry.name.clone(), buffer.to_host()?));
-            }
-        }
-        Ok(move || Snapshot { model: octant_zoo::weights::export(&specs, &values, tracked), state })
-    }
-
-    /// Waits, and copies the state to the host by name, in the layout of the device.
-    pub fn values(&self) -> Result<Values, TrainError> {
-        let named = self.traced.entries.iter().zip(&self.state.buffers);
-        named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?))).collect()
-    }
-
-    /// Where the time of the training steps went, if it was measured.
-    pub fn profile(&self) -> Vec<octant_runtime::Part> {
-        self.train.profile()
-    }
-
-    /// Memory in use on the fullest device, where the backend can tell.
-    pub fn memory(&self) -> Option<MemoryUse> {
-        self.backend.memory().ok()?.into_iter().max_by_key(|device| device.used)
-    }
-
-    /// What became of the step that learns and the one that counts.
-    pub fn usage(&self) -> [Usage; 2] {
-        let program = self.traced.program.name.clone();
-        [Usage { program, compiled: Some(self.train.cost()), executions: self.executions }, self.evaluation.usage()]
-    }
-
-    /// What became of the other forms of the step that learns.
-    pub fn form_usage(&self) -> impl Iterator<Item = Usage> {
-        let program = self.traced.program.name.clone();
-        let usage = move |form: &Form| Usage {
-            program: program.clone(),
-            compiled: Some(form.train.cost()),
-            executions: form.executions,
-        };
-        self.forms.iter().map(usage)
-    }
-
-    /// The same error, except that one about memory says what would need less of it.
-    pub fn explained(&self, error: TrainError) -> TrainError {
-        match error {
-            TrainError::Device(RuntimeError::OutOfMemory { asked, .. }) => {
-                self.needs.ran_out(asked, self.train.memory().peak())
-            }
-            other => other,
-        }
-    }
-
-    /// Memory and work of one training step.
-    pub fn cost(&self) -> (MemoryPlan, Cost) {
-        (self.train.memory(), self.train.cost())
-    }
+/// What the step that learns is compiled for: every form of the task for `batch_size`, then for the other sizes.
+fn forms_of<'a>(plan: &StepPlan<'a>) -> impl Iterator<Item = (&'a dyn Task, usize)> + use<'a> {
+    let mut tasks = vec![plan.task];
+    tasks.extend(plan.task.forms());
+    let sizes = plan.step.batch_sizes().into_iter();
+    sizes.flat_map(move |size| tasks.clone().into_iter().map(move |task| (task, size)))
 }
 
 /// Compiles another form of a step, which must have the same state.

@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// The values of all variables, drawn on all cores: a large network has a hundred million numbers.
+/// The initial values of all variables, computed on all cores: a large network has a hundred million numbers.
 fn first_values(variables: &[VariableSpec], value: impl Fn(&VariableSpec) -> HostTensor + Sync) -> Vec<HostTensor> {
     let next = AtomicUsize::new(0);
     let draw = || {
@@ -50,12 +50,12 @@ fn first_values(variables: &[VariableSpec], value: impl Fn(&VariableSpec) -> Hos
         mine.collect::<Vec<_>>()
     };
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let mut drawn: Vec<(usize, HostTensor)> = std::thread::scope(|scope| {
+    let mut initialized: Vec<(usize, HostTensor)> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(draw)).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("drawing numbers does not fail")).collect()
     });
-    drawn.sort_by_key(|(index, _)| *index);
-    drawn.into_iter().map(|(_, value)| value).collect()
+    initialized.sort_by_key(|(index, _)| *index);
+    initialized.into_iter().map(|(_, value)| value).collect()
 }
 
 /// A tensor of one value.

@@ -1,5 +1,6 @@
 //! The step: model, loss, gradients and optimizer traced into one program.
 
+mod batch_schedule;
 mod ending;
 mod inference;
 mod layout;
@@ -9,9 +10,10 @@ mod rules;
 mod trainable;
 mod update;
 
+pub use batch_schedule::BatchSchedule;
 pub use ending::WATCH;
-pub use inference::{evaluation, gradients, prediction};
-pub use layout::{Entry, Role};
+pub use inference::{evaluation, gradients, prediction, samples};
+pub use layout::{Role, StateEntry};
 pub use options::{AdapterOptions, OnNan, StepOptions};
 pub use phase_options::{Clip, Group, MixOptions, PhaseOptions, WarmupOptions};
 pub use trainable::Trainable;
@@ -41,7 +43,7 @@ pub struct StepPlan<'a> {
 }
 
 impl<'a> StepPlan<'a> {
-    /// Everything learns by plain Adam in f32 on one device.
+    /// All parameters are trained by plain Adam in f32 on one device.
     pub fn new(task: &'a dyn Task, batch_size: usize) -> StepPlan<'a> {
         let step = StepOptions { batch_size, ..StepOptions::default() };
         StepPlan { task, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
@@ -72,7 +74,7 @@ pub struct TracedStep {
     pub variables: Vec<VariableSpec>,
     /// Everything that lives between steps, in the order of the inputs; the variables come first, the sums last. A
     /// learning step has one more output after them: its loss.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StateEntry>,
     /// How many sums the task makes.
     pub sums: usize,
 }
@@ -82,7 +84,7 @@ pub struct TracedStep {
 const SCALARS: [(&str, DType, &[usize]); 4] =
     [("rate", DType::F32, &[]), ("update", DType::F32, &[]), ("applies", DType::F32, &[]), ("key", DType::U32, &[2])];
 
-/// Traces the step that learns. The task's updates move parameters while it is traced; the objectives it returns make the
+/// Traces the training step. The task's updates move parameters while it is traced; the objectives it returns make the
 /// last one.
 pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
@@ -101,7 +103,7 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let mut layout = Layout::default();
     for (index, variable) in variables.iter().enumerate() {
         let VariableSpec { path, shape, .. } = &variable.spec;
-        layout.entries.push(Entry {
+        layout.entries.push(StateEntry {
             name: path.clone(),
             role: Role::Variable(index),
             shape: shape.clone(),

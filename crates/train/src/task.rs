@@ -51,6 +51,13 @@ pub trait Task {
     /// What is asked of images alone: class probabilities, masks, values.
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor;
 
+    /// Images that show what was learned so far, of a batch of these inputs: named columns of bytes, `[n, h, w, c]`. The run
+    /// draws them for a few validation images after every validation; the column `output` is also shown over time.
+    fn samples(&self, cx: &Context, batch: &[Tensor]) -> Vec<(&'static str, Tensor)> {
+        let _ = (cx, batch);
+        Vec::new()
+    }
+
     /// Paths below which the variables of the head lie, as in [`octant_zoo::Model::head_paths`]; for phases that train the
     /// head alone.
     fn head_paths(&self) -> Vec<String> {
@@ -80,12 +87,12 @@ pub trait Task {
         false
     }
 
-    /// Other forms of the step that learns, compiled ahead with it: the same variables, other shapes.
+    /// Other forms of the training step, compiled ahead with it: the same variables, other shapes.
     fn forms(&self) -> Vec<&dyn Task> {
         Vec::new()
     }
 
-    /// Which form learns from a batch: 0 is the task itself, the others follow in the order of [`forms`](Task::forms). It
+    /// Which form a batch is trained with: 0 is the task itself, the others follow in the order of [`forms`](Task::forms). It
     /// depends on the batch and the run's seed alone.
     fn form_of(&self, batch: &Batch, seed: u64) -> usize {
         let _ = (batch, seed);
@@ -106,7 +113,7 @@ pub trait Observer {
     /// The metrics of everything seen.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// What can be drawn of everything seen.
+    /// What can be plotted of the evaluation.
     fn findings(&self) -> Findings {
         Findings::default()
     }

@@ -1,4 +1,4 @@
-//! Low-rank adapters: what learns, and that merging them changes no answer.
+//! Low-rank adapters: what is trainable, and that merging them changes no answer.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -58,9 +58,9 @@ fn adapters_and_the_head_learn_and_nothing_else() {
     let (mut adapters, mut others) = (0, 0);
     for spec in specs(&model) {
         let now = octant_train::import(&spec, &checkpoint.model).unwrap();
-        let learns = spec.is_adapter() || spec.path.starts_with("head.");
-        assert_eq!(now != spec.initial(3), learns, "{}", spec.path);
-        assert_eq!(checkpoint.state.get(&format!("{}#exp_avg", spec.path)).is_some(), learns, "{}", spec.path);
+        let is_trainable = spec.is_adapter() || spec.path.starts_with("head.");
+        assert_eq!(now != spec.initial(3), is_trainable, "{}", spec.path);
+        assert_eq!(checkpoint.state.get(&format!("{}#exp_avg", spec.path)).is_some(), is_trainable, "{}", spec.path);
         *(if spec.is_adapter() { &mut adapters } else { &mut others }) += 1;
     }
     // Two layers of two blocks, two factors each.

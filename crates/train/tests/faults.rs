@@ -78,8 +78,8 @@ fn a_disk_that_fills_up_keeps_the_last_good_checkpoint_and_says_so() {
         error.contains("the checkpoint could not be written") && error.contains(&format!("step {saved}")),
         "{error}"
     );
-    let told = watcher.messages.iter().filter(|text| text.contains("the last good one is")).count();
-    assert!(told >= 2, "{:?}", watcher.messages);
+    let logged = watcher.messages.iter().filter(|text| text.contains("the last good one is")).count();
+    assert!(logged >= 2, "{:?}", watcher.messages);
     assert!(watcher.epochs == 5, "the run went on to its end: {}", watcher.epochs);
 }
 

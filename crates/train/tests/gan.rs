@@ -109,7 +109,7 @@ fn check(case: &str, task: &dyn Task, wide_tolerance: f64, tolerance: f64) {
 }
 
 fn run(case: &str, task: &dyn Task, traced: &TracedStep, engine: &Engine, tolerance: f64) {
-    let initial = |entry: &octant_train::Entry| match entry.role {
+    let initial = |entry: &octant_train::StateEntry| match entry.role {
         Role::Variable(index) if !entry.name.starts_with("pool") => deterministic::weight(&traced.variables[index]),
         _ => HostTensor::zeros(entry.shape.clone()),
     };

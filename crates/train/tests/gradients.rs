@@ -31,11 +31,14 @@ fn a_step_of_plain_descent_moves_the_weights_by_the_gradients() {
     session.train(&batch, RATE).unwrap();
     let after = session.values().unwrap();
     let names: Vec<&str> = gradients.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["fc.weight", "fc.bias"], "only what learns has gradients");
+    assert_eq!(names, ["fc.weight", "fc.bias"], "only trainable variables have gradients");
     for (name, gradient) in &gradients {
         let moves = before[name].to_f64s().into_iter().zip(after[name].to_f64s());
-        for ((old, new), slope) in moves.zip(gradient.to_f64s()) {
-            assert!((old - new - RATE * slope).abs() < 1e-5 * slope.abs().max(1.0), "{name}: {old} {new} {slope}");
+        for ((old, new), gradient) in moves.zip(gradient.to_f64s()) {
+            assert!(
+                (old - new - RATE * gradient).abs() < 1e-5 * gradient.abs().max(1.0),
+                "{name}: {old} {new} {gradient}"
+            );
         }
     }
 }

@@ -33,9 +33,9 @@ fn figures(words: &str) -> Vec<f64> {
 fn images(step: usize, batch: usize, channels: usize, side: usize) -> HostTensor {
     let hash = path_hash(&format!("pictures {step}"));
     let byte = |index: usize| {
-        let (channel, place) = (index % channels, index / channels);
-        let (image, place) = (place / (side * side), place % (side * side));
-        let index = (image * channels + channel) * side * side + place;
+        let (channel, pixel) = (index % channels, index / channels);
+        let (image, pixel) = (pixel / (side * side), pixel % (side * side));
+        let index = (image * channels + channel) * side * side + pixel;
         let z = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(hash);
         (deterministic::mix(z) >> 56) as u8
     };
@@ -111,7 +111,7 @@ fn compare(case: &str, losses: &[f64], rates: &[f64], session: &Session, slack: 
         if is_noise(words[0]) {
             continue;
         }
-        let [sum, norm] = [1, 2].map(|place| words[place].parse::<f64>().unwrap());
+        let [sum, norm] = [1, 2].map(|word| words[word].parse::<f64>().unwrap());
         let values = learned[words[0]].to_f64s();
         let found_norm = values.iter().map(|value| value * value).sum::<f64>().sqrt();
         // A sum may cancel to nothing; the norm says how large its terms are.

@@ -85,7 +85,7 @@ fn stopping_anywhere_changes_nothing() {
     let expected = traces(&whole);
     let table = String::from_utf8(expected.0[4].clone()).unwrap();
     assert_eq!(table.lines().count(), 6, "{table}");
-    // Fifteen steps and three validations of three batches, with a look after each: stop at every kind of place once,
+    // Fifteen steps and three validations of three batches, with a look after each: stop at every kind of position once,
     // and in many small pieces (three looks are what a validation takes, so fewer would never come forward).
     let once = [0, 1, 2, 4, 6, 7, 8, 11, 13, 17, 20, 22].map(|first| (first, u64::MAX, 1));
     for (first, looks, workers) in once.into_iter().chain([(3, 3, 3), (5, 4, 2)]) {

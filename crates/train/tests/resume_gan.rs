@@ -9,7 +9,7 @@ use octant_graph::HostTensor;
 use octant_runtime::CompileOptions;
 use octant_train::checkpoint::{self, Checkpoint, Contents};
 use octant_train::step::StepPlan;
-use octant_train::{Adversary, CycleGan, ImageFormat, ImagePool, Progress, Session, Values};
+use octant_train::{Adversary, CycleGan, ImageFormat, ImagePool, RunProgress, Session, Values};
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
 
@@ -60,7 +60,7 @@ fn pools_and_companions_survive_a_stop() {
         session.train(&batch(step), 1e-3).unwrap();
         let contents = Contents {
             snapshot: session.snapshot().unwrap()(),
-            progress: Progress::default(),
+            progress: RunProgress::default(),
             config: String::new(),
             metadata: Vec::new(),
             mentioned: Vec::new(),

@@ -83,8 +83,8 @@ impl Task for Turns {
             |made: &Tensor| made * cx.companion("critic").param("factor", &[], Init::Constant(0.5), WeightLayout::Same);
         let made = &image * &generator;
         for turn in 0..2 {
-            let told = (verdict(&made.stop_gradient()) - 1.0).square();
-            cx.minimize(&[Objective { rate_scale: 2.0, turn: (turn, 2), ..Objective::of("critic", told) }]);
+            let critic = (verdict(&made.stop_gradient()) - 1.0).square();
+            cx.minimize(&[Objective { rate_scale: 2.0, turn: (turn, 2), ..Objective::of("critic", critic) }]);
         }
         // Not finite where the image is 255: only the second loss notices.
         let spoiled = (254.5 - &image).sqrt() * 0.0;

@@ -1,9 +1,9 @@
-//! `cargo xtask test`: everything that is checked, with its own set-up.
+//! `cargo xtask test`: runs all checks, and installs what they need.
 //!
-//! The tests of the XLA rooms need a Python with jaxlib (which executes what we lower) and libtpu (which compiles it for
-//! boards that are not here), those of event files TensorBoard, those of the model zoo PyTorch, which must accept the files
+//! The tests of `stablehlo` and `pjrt` need a Python with jaxlib (which executes what we lower) and libtpu (which compiles it for
+//! boards that are not attached), those of event files TensorBoard, those of the model zoo PyTorch, which must accept the files
 //! we save. All are installed with pip into a folder under `target/`, once. Without a network, `--without-oracles` skips
-//! those tests, and says so; `--without-pytorch` spares the gigabytes of PyTorch alone. The board is driven in Chromium,
+//! those tests and logs it; `--without-pytorch` skips only the download of PyTorch. The board is driven in Chromium,
 //! which is installed with apt-get where that is possible; `--without-browser` skips that.
 
 mod chromium;

@@ -44,11 +44,11 @@ class UnetBlock(nn.Module):
 
 
 class UnetGenerator(nn.Module):
-    def __init__(self, depth, width, kind='batch', inputs=3, outputs=3):
+    def __init__(self, depth, width, kind='batch', inputs=3, outputs=3, drop=0.0):
         super().__init__()
         block = UnetBlock(8 * width, 8 * width, kind=kind)
         for _ in range(depth - 5):
-            block = UnetBlock(8 * width, 8 * width, block, kind=kind)
+            block = UnetBlock(8 * width, 8 * width, block, kind=kind, drop=drop)
         for factor in (4, 2, 1):
             block = UnetBlock(factor * width, 2 * factor * width, block, kind=kind)
         self.model = UnetBlock(outputs, width, block, outermost=True, kind=kind, channels=inputs)

@@ -1,7 +1,7 @@
 //! Networks with low-rank adapters, and what becomes of the adapters' weights: merged into the matrices beside which they
-//! learned, or kept apart in a file that peft reads.
+//! trained, or written to a separate file that peft reads.
 
-use crate::{DetectorHead, Model, Task};
+use crate::{DetectorHead, Model, ModelTask};
 use octant_archive::Archive;
 use octant_graph::Tensor;
 use octant_nn::{Adapters, Scope};
@@ -15,7 +15,7 @@ pub struct Adapted {
 }
 
 impl Adapted {
-    /// The head is never adapted: it learns itself.
+    /// The head is never adapted: it is trained itself.
     pub fn new(model: Box<dyn Model>, adapters: Adapters) -> Adapted {
         Adapted { adapters: Adapters { except: model.head_paths(), ..adapters }, model }
     }
@@ -27,7 +27,7 @@ impl Adapted {
 }
 
 impl Model for Adapted {
-    fn task(&self) -> Task {
+    fn task(&self) -> ModelTask {
         self.model.task()
     }
 
@@ -165,8 +165,8 @@ pub fn split(tensors: &Tensors, adapters: &Adapters) -> Result<Tensors, AdapterE
 }
 
 /// Weights with the tensors of an adapter's file put beside them; what both have, such as the head, is the adapter's.
-pub fn beside(mut tensors: Tensors, apart: &[(String, HostTensor)]) -> Tensors {
-    for (name, tensor) in apart {
+pub fn beside(mut tensors: Tensors, separate: &[(String, HostTensor)]) -> Tensors {
+    for (name, tensor) in separate {
         let name = name.strip_prefix(PREFIX).unwrap_or(name);
         match tensors.iter_mut().find(|(own, _)| own == name) {
             Some((_, own)) => *own = tensor.clone(),

@@ -55,12 +55,12 @@ fn move_class_position(archive: &mut Archive, specs: &[VariableSpec]) -> Option<
 mod tests {
     use crate::weights::{export, load};
     use crate::{build, describe};
-    use octant_archive::{Archive, Format};
+    use octant_archive::{Archive, ArchiveFormat};
     use octant_tensor::HostTensor;
 
     fn archive(tensors: Vec<(String, HostTensor)>) -> Archive {
         let (metadata, found_under, stripped_prefix, mapping) = Default::default();
-        Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
+        Archive { format: ArchiveFormat::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
     }
 
     #[test]

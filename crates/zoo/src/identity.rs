@@ -1,7 +1,7 @@
 //! What a file of weights is: what it says about itself, and what its keys and shapes tell.
 
 use crate::converted::with_current_names;
-use crate::{Entry, describe};
+use crate::{ModelEntry, describe};
 use octant_archive::Archive;
 use octant_graph::GraphError;
 use octant_nn::VariableSpec;
@@ -42,7 +42,7 @@ impl Card {
 }
 
 /// What a file of weights should say about itself.
-pub fn metadata(entry: &Entry, classes: usize, names: &[String]) -> Vec<(String, String)> {
+pub fn metadata(entry: &ModelEntry, classes: usize, names: &[String]) -> Vec<(String, String)> {
     let preprocessing = &entry.preprocessing;
     let metadata = [
         (MODEL, entry.name.into()),
@@ -63,14 +63,14 @@ pub fn metadata(entry: &Entry, classes: usize, names: &[String]) -> Vec<(String,
 #[derive(Debug, Clone, Copy)]
 pub struct Identity {
     /// The model asked for, or the same network as another reference has it, whichever the keys belong to.
-    pub entry: &'static Entry,
+    pub entry: &'static ModelEntry,
     /// How many classes the head has; none where the file has no head.
     pub classes: Option<usize>,
 }
 
 /// Finds out which reference's network of that name a file belongs to, and the size of its head.
-pub fn identify(archive: &Archive, entry: &'static Entry) -> Result<Identity, GraphError> {
-    let mut best: Option<(usize, &'static Entry, Vec<VariableSpec>)> = None;
+pub fn identify(archive: &Archive, entry: &'static ModelEntry) -> Result<Identity, GraphError> {
+    let mut best: Option<(usize, &'static ModelEntry, Vec<VariableSpec>)> = None;
     // Networks that come without a head are compared with one: files of people who trained them have it.
     for candidate in std::iter::once(entry).chain(entry.counterpart()) {
         let (specs, _) = describe(&*(candidate.build)(candidate.classes.max(1)), candidate.preprocessing.input)?;
@@ -110,7 +110,7 @@ pub fn identify(archive: &Archive, entry: &'static Entry) -> Result<Identity, Gr
 }
 
 /// The names of the classes that published weights with a head of that size answer.
-pub fn published_names(entry: &Entry, classes: usize) -> Vec<String> {
+pub fn published_names(entry: &ModelEntry, classes: usize) -> Vec<String> {
     let names: Vec<String> = IMAGENET.lines().map(str::to_string).collect();
     if entry.published().is_some() && classes == names.len() { names } else { Vec::new() }
 }
@@ -119,7 +119,7 @@ pub fn published_names(entry: &Entry, classes: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::weights::export;
-    use octant_archive::Format;
+    use octant_archive::ArchiveFormat;
     use octant_tensor::HostTensor;
 
     fn archive(name: &str, classes: usize, metadata: Vec<(String, String)>) -> Archive {
@@ -128,7 +128,7 @@ mod tests {
         let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
         let (found_under, stripped_prefix, mapping) = Default::default();
         let tensors = export(&specs, &values, 0);
-        Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
+        Archive { format: ArchiveFormat::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
     }
 
     #[test]

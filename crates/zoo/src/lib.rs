@@ -1,9 +1,9 @@
-//! The model zoo: the networks of the references, with their names, their numbers and their preprocessing.
+//! The model zoo: networks with the parameter names, the results and the preprocessing of timm and torchvision.
 //!
 //! One file per family in [`families`], all with the same surface, [`Model`]. The [`registry`] is an explicit list: a
 //! name, its aliases in timm and torchvision, what its weights expect of an image, and how to build it.
-//! [`weights`] moves variables between an archive of the reference's layout and Octant's; [`identity`] tells what an
-//! archive is.
+//! [`weights`] converts variables between the reference's layout and Octant's; [`identity`] identifies the model of an
+//! archive.
 //!
 //! ```
 //! use octant_graph::{DType, Shape, Trace};
@@ -30,5 +30,5 @@ pub mod registry;
 pub mod weights;
 
 pub use adapted::Adapted;
-pub use model::{BoxCode, DetectorHead, Model, Task, describe};
-pub use registry::{Entry, Interpolation, Preprocessing, ZooError, build, find, published};
+pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe};
+pub use registry::{Interpolation, ModelEntry, Preprocessing, ZooError, build, find, published};

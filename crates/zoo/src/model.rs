@@ -5,10 +5,10 @@ use octant_nn::{Context, Mode, Precision, Scope, VariableSpec};
 
 /// What a model's output means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Task {
+pub enum ModelTask {
     /// Logits per class, `[n, classes]`.
     Classify,
-    /// Logits per place and class, `[n, h, w, classes]`.
+    /// Logits per pixel and class, `[n, h, w, classes]`.
     Segment,
     /// Boxes and class scores per cell, `[n, cells, …]`; [`Model::detector`] says how they are read.
     Detect,
@@ -43,7 +43,7 @@ pub enum BoxCode {
 /// A network: a description from which graphs are built. Its variables have the names of the reference's state dict.
 pub trait Model {
     /// What the output means.
-    fn task(&self) -> Task;
+    fn task(&self) -> ModelTask;
 
     /// How many classes (or maps) the head makes.
     fn classes(&self) -> usize;

@@ -1,13 +1,13 @@
 //! The list of models: names, aliases, preprocessing, and how to build each.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
 
 mod entries;
 mod published;
 
 /// The same network as torchvision and as timm have it: other names in files, other epsilons of norms, other preparation
-/// of images. Where the keys of a file tell them apart, the file decides; a name with one of timm's tags is timm's.
+/// of images. Where the keys of a file differ, the file decides; a name with one of timm's tags is timm's.
 const COUNTERPARTS: &[(&str, &str)] = &[
     ("resnet18", "timm_resnet18"),
     ("resnet34", "timm_resnet34"),
@@ -103,7 +103,7 @@ impl Preprocessing {
 
 /// One model of the zoo.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct ModelEntry {
     /// The name here.
     pub name: &'static str,
     /// The file in [`families`](crate::families).
@@ -111,7 +111,7 @@ pub struct Entry {
     /// The names in timm and torchvision, if they differ.
     pub aliases: &'static [&'static str],
     /// What the output means.
-    pub task: Task,
+    pub task: ModelTask,
     /// The head of the reference weights.
     pub classes: usize,
     /// What the reference weights expect.
@@ -153,7 +153,7 @@ pub use published::{Published, published};
 /// The entry of that name or alias; case and `-`/`_` do not matter. timm's names end in a tag after a dot that chooses
 /// weights, not a network (`resnet50.a1_in1k`), so a tag that is not known is no hindrance: it stands for timm's own form
 /// of the network. Its hub writes `timm/` in front.
-pub fn find(name: &str) -> Result<&'static Entry, ZooError> {
+pub fn find(name: &str) -> Result<&'static ModelEntry, ZooError> {
     let wanted = normal(name);
     let named = |wanted: &str| ENTRIES.iter().find(|entry| entry.names().any(|known| normal(known) == wanted));
     let without_tag = || {
@@ -167,14 +167,14 @@ pub fn find(name: &str) -> Result<&'static Entry, ZooError> {
     found.ok_or_else(|| ZooError::Unknown { name: name.to_string(), near: near(&wanted) })
 }
 
-impl Entry {
+impl ModelEntry {
     /// The name here and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
     /// The same network as the other reference has it, where both have it.
-    pub fn counterpart(&self) -> Option<&'static Entry> {
+    pub fn counterpart(&self) -> Option<&'static ModelEntry> {
         let other = COUNTERPARTS.iter().find_map(|&(torchvision, timm)| match self.name {
             name if name == torchvision => Some(timm),
             name if name == timm => Some(torchvision),
@@ -206,7 +206,7 @@ fn normal(name: &str) -> String {
 
 /// Up to three names within a few edits of the one asked for, nearest first.
 fn near(wanted: &str) -> Vec<&'static str> {
-    let distance = |entry: &Entry| entry.names().map(|name| edits(wanted, &normal(name))).min();
+    let distance = |entry: &ModelEntry| entry.names().map(|name| edits(wanted, &normal(name))).min();
     let mut ranked: Vec<(usize, &str)> =
         ENTRIES.iter().filter_map(|entry| Some((distance(entry)?, entry.name))).collect();
     ranked.retain(|(distance, _)| *distance <= 2 + wanted.len() / 4);

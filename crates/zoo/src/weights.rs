@@ -3,7 +3,7 @@
 use crate::converted::with_current_names;
 use crate::families::swin::relative_positions;
 use crate::identity::metadata;
-use crate::{Entry, Model};
+use crate::{Model, ModelEntry};
 use octant_archive::{Archive, ArchiveError, Matching, save_safetensors};
 use octant_nn::VariableSpec;
 use octant_tensor::{DType, HostTensor, Shape};
@@ -89,7 +89,7 @@ fn kept_beside(spec: &VariableSpec, steps: u64) -> Option<(String, HostTensor)> 
 /// and preprocessing.
 pub fn save(
     path: &Path,
-    entry: &Entry,
+    entry: &ModelEntry,
     classes: usize,
     specs: &[VariableSpec],
     values: &[HostTensor],
@@ -119,11 +119,11 @@ mod tests {
     use super::*;
     use crate::identity::{Card, identify};
     use crate::{build, describe};
-    use octant_archive::Format;
+    use octant_archive::ArchiveFormat;
 
     fn archive(tensors: Vec<(String, HostTensor)>) -> Archive {
         let (metadata, found_under, stripped_prefix, mapping) = Default::default();
-        Archive { format: Format::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
+        Archive { format: ArchiveFormat::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod wide;
 use engine::Engine;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_nn::layers::BatchNorm;
-use octant_nn::{Context, Kind, Mode, Precision, Scope, Training};
+use octant_nn::{Context, Mode, Precision, Scope, Training, VariableKind};
 
 /// A shortcut with its own norm beside a branch weighted per channel by what the whole image shows.
 fn channel_attention(cx: &Scope, x: &Tensor) -> Tensor {
@@ -20,7 +20,7 @@ fn channel_attention(cx: &Scope, x: &Tensor) -> Tensor {
     (weights * y + shortcut).relu()
 }
 
-/// The same, weighted per place.
+/// The same, weighted per pixel.
 fn spatial_attention(cx: &Scope, x: &Tensor) -> Tensor {
     let shortcut = BatchNorm::new().apply(&cx.at("shortcut"), &(x * x));
     let y = BatchNorm::new().apply(&cx.at("norm"), x);
@@ -39,7 +39,7 @@ fn compare(block: fn(&Scope, &Tensor) -> Tensor) {
     let context = Context::new(&trace, Mode::Train(Training::without_randomness()), Precision::F32);
     let loss = (block(&context.root(), &x) * weights).sum_all();
     let variables = context.variables();
-    let parameters = variables.iter().filter(|variable| variable.spec.kind == Kind::Parameter);
+    let parameters = variables.iter().filter(|variable| variable.spec.kind == VariableKind::Parameter);
     let (paths, values): (Vec<_>, Vec<_>) = parameters.map(|v| (v.spec.path.clone(), v.value.clone())).unzip();
     let graph = trace.clone().finish(&trace.gradients(&loss, &values)).unwrap();
     let inputs: Vec<HostTensor> =

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_nn::{Kind, VariableSpec};
-use octant_zoo::{Task, build, describe, find, registry::ENTRIES, weights};
+use octant_nn::{VariableKind, VariableSpec};
+use octant_zoo::{ModelTask, build, describe, find, registry::ENTRIES, weights};
 
 /// Parameters and entries of the state dict.
 const PUBLISHED: &[(&str, usize, usize)] = &[
@@ -37,7 +37,7 @@ const PUBLISHED: &[(&str, usize, usize)] = &[
 
 /// The references count the numbers of the bins as parameters, though they never learn.
 fn counts_as_parameter(spec: &VariableSpec) -> bool {
-    spec.kind == Kind::Parameter || spec.path.ends_with("dfl.conv.weight")
+    spec.kind == VariableKind::Parameter || spec.path.ends_with("dfl.conv.weight")
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn parameters_and_entries_are_the_published_ones() {
         let counters = specs.iter().filter(|spec| spec.path.ends_with("running_var")).count();
         assert_eq!(specs.len() + counters, entries, "{name}");
     }
-    let detectors = ENTRIES.iter().filter(|entry| entry.task == Task::Detect && entry.license != "none published");
+    let detectors = ENTRIES.iter().filter(|entry| entry.task == ModelTask::Detect && entry.license != "none published");
     assert_eq!(detectors.count(), PUBLISHED.len(), "every published size is in the table above");
 }
 

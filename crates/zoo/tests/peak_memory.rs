@@ -1,4 +1,4 @@
-//! Loading the weights of a model peaks at 1.2 times the file, although layouts are turned on the way: a test of its own,
+//! Loading the weights of a model peaks at 1.2 times the file, although layouts are transposed: a test of its own,
 //! since it measures the whole process.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(target_os = "linux")]

@@ -1,16 +1,16 @@
 //! The registry's invariants, and every model's size against what its reference publishes.
 
-use octant_nn::{Kind, VariableSpec};
+use octant_nn::{VariableKind, VariableSpec};
 use octant_zoo::registry::ENTRIES;
-use octant_zoo::{Entry, build, describe, find};
+use octant_zoo::{ModelEntry, build, describe, find};
 use std::collections::HashSet;
 
 fn parameters(specs: &[VariableSpec]) -> usize {
-    let parameters = specs.iter().filter(|spec| spec.kind == Kind::Parameter);
+    let parameters = specs.iter().filter(|spec| spec.kind == VariableKind::Parameter);
     parameters.map(|spec| spec.shape.elements()).sum()
 }
 
-fn described(entry: &Entry) -> (Vec<VariableSpec>, u64) {
+fn described(entry: &ModelEntry) -> (Vec<VariableSpec>, u64) {
     let model = (entry.build)(entry.classes);
     describe(&*model, entry.preprocessing.input).unwrap_or_else(|error| panic!("{}: {error}", entry.name))
 }

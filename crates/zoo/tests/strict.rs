@@ -1,6 +1,6 @@
 //! Files saved here load in the references with `strict=True` and give the same output.
 //!
-//! This needs PyTorch, torchvision and timm; `cargo xtask test` installs them unless it is told not to.
+//! This needs PyTorch, torchvision and timm; `cargo xtask test` installs them by default.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -4,7 +4,7 @@ mod objects;
 
 use super::code::{Code, raw_unicode, unquoted};
 use super::value::{Node, Pickle, Ref};
-use super::{Globals, Limits, PickleError};
+use super::{Globals, PickleError, PickleLimits};
 use octant_tensor::Bytes;
 use std::collections::HashMap;
 
@@ -13,21 +13,21 @@ type Done<T = ()> = Result<T, PickleError>;
 pub(super) struct Machine<'a> {
     code: Code<'a>,
     globals: &'a [Globals],
-    /// Names that are not listed become [`globals::FOREIGN`] instead of ending the reading.
+    /// Names that are not listed become [`globals::FOREIGN`] instead of being an error.
     keep_foreign: bool,
-    limits: Limits,
+    limits: PickleLimits,
     nodes: Vec<Node>,
     stack: Vec<Ref>,
     /// Heights of the stack at which a mark was set.
     marks: Vec<usize>,
     memo: HashMap<u32, Ref>,
-    /// Few instructions copy what another one made. Honest pickles copy everything at most once, so what may be copied
-    /// in all is bounded by the size of the input; otherwise a short loop over one long string would fill the memory.
+    /// A few instructions copy values. Valid pickles copy every value at most once, so the total of copies
+    /// is limited to the size of the input; otherwise a short loop over one long string would fill the memory.
     copy_allowance: usize,
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(input: &'a Bytes, globals: &'a [Globals], keep_foreign: bool, limits: Limits) -> Machine<'a> {
+    pub fn new(input: &'a Bytes, globals: &'a [Globals], keep_foreign: bool, limits: PickleLimits) -> Machine<'a> {
         let code = Code::new(input);
         let copy_allowance = code.len();
         let (nodes, stack, marks, memo) = Default::default();
@@ -78,7 +78,7 @@ impl<'a> Machine<'a> {
             // The memo.
             b'g' | b'h' | b'j' => self.recall(opcode),
             b'p' | b'q' | b'r' | 0x94 => self.remember(opcode),
-            // Objects: recorded, never made.
+            // Objects: recorded, never constructed.
             b'c' | 0x93 => self.global(opcode),
             b'R' | 0x81 => self.object(),
             0x92 => self.object_with_keywords(),

@@ -40,13 +40,13 @@ pub(super) struct ObjectNode {
 
 impl Pickle {
     /// The value that was pickled.
-    pub fn root(&self) -> Value<'_> {
-        Value { pickle: self, at: self.root }
+    pub fn root(&self) -> PickleValue<'_> {
+        PickleValue { pickle: self, at: self.root }
     }
 
     /// Every value once, in the order of creation, whether or not the root leads to it.
-    pub fn values(&self) -> impl Iterator<Item = Value<'_>> {
-        (0..self.nodes.len() as u32).map(|index| Value { pickle: self, at: Ref(index) })
+    pub fn values(&self) -> impl Iterator<Item = PickleValue<'_>> {
+        (0..self.nodes.len() as u32).map(|index| PickleValue { pickle: self, at: Ref(index) })
     }
 }
 
@@ -54,7 +54,7 @@ impl Pickle {
 ///
 /// Values may be shared and may even contain themselves, so code that walks them bounds its depth.
 #[derive(Clone, Copy)]
-pub struct Value<'a> {
+pub struct PickleValue<'a> {
     pickle: &'a Pickle,
     at: Ref,
 }
@@ -67,18 +67,18 @@ pub struct Object<'a> {
     /// The function or class.
     pub name: &'static str,
     /// Its arguments, a tuple.
-    pub args: Value<'a>,
+    pub args: PickleValue<'a>,
     /// What was set on it afterwards.
-    pub state: Option<Value<'a>>,
+    pub state: Option<PickleValue<'a>>,
 }
 
-impl<'a> Value<'a> {
+impl<'a> PickleValue<'a> {
     fn node(self) -> &'a Node {
         &self.pickle.nodes[self.at.0 as usize]
     }
 
-    fn other(self, at: Ref) -> Value<'a> {
-        Value { pickle: self.pickle, at }
+    fn other(self, at: Ref) -> PickleValue<'a> {
+        PickleValue { pickle: self.pickle, at }
     }
 
     /// True for Python's `None`.
@@ -126,7 +126,7 @@ impl<'a> Value<'a> {
     }
 
     /// The items of a list, tuple or set.
-    pub fn items(self) -> Option<impl ExactSizeIterator<Item = Value<'a>> + Clone> {
+    pub fn items(self) -> Option<impl ExactSizeIterator<Item = PickleValue<'a>> + Clone> {
         let items: &'a [Ref] = match self.node() {
             Node::Tuple(items) => items,
             Node::List(items) | Node::Set(items) => items,
@@ -136,18 +136,18 @@ impl<'a> Value<'a> {
     }
 
     /// The item at `index` of a list or tuple.
-    pub fn item(self, index: usize) -> Option<Value<'a>> {
+    pub fn item(self, index: usize) -> Option<PickleValue<'a>> {
         self.items()?.nth(index)
     }
 
     /// The entries of a dictionary, in order.
-    pub fn entries(self) -> Option<impl ExactSizeIterator<Item = (Value<'a>, Value<'a>)> + Clone> {
+    pub fn entries(self) -> Option<impl ExactSizeIterator<Item = (PickleValue<'a>, PickleValue<'a>)> + Clone> {
         let Node::Dict(entries) = self.node() else { return None };
         Some(entries.iter().map(move |&(key, value)| (self.other(key), self.other(value))))
     }
 
     /// The value under a text (or bytes) key of a dictionary; the last one when it was set twice.
-    pub fn get(self, key: &str) -> Option<Value<'a>> {
+    pub fn get(self, key: &str) -> Option<PickleValue<'a>> {
         let Node::Dict(entries) = self.node() else { return None };
         let is_key = |at: Ref| self.other(at).as_bytes().is_some_and(|bytes| bytes[..] == *key.as_bytes());
         entries.iter().rev().find(|&&(at, _)| is_key(at)).map(|&(_, value)| self.other(value))
@@ -166,13 +166,13 @@ impl<'a> Value<'a> {
     }
 
     /// The identifier of something that is stored outside the pickle.
-    pub fn as_persistent(self) -> Option<Value<'a>> {
+    pub fn as_persistent(self) -> Option<PickleValue<'a>> {
         if let Node::Persistent(id) = self.node() { Some(self.other(*id)) } else { None }
     }
 }
 
 /// One short line: containers show how many items they have, long strings only their beginning.
-impl fmt::Display for Value<'_> {
+impl fmt::Display for PickleValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.node() {
             Node::None => write!(f, "None"),
@@ -211,7 +211,7 @@ fn shortened(text: &[u8]) -> String {
     }
 }
 
-impl fmt::Debug for Value<'_> {
+impl fmt::Debug for PickleValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{self}")
     }

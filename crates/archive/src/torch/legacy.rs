@@ -4,9 +4,9 @@
 use super::state_dict;
 use super::storages::{Storages, Stored};
 use crate::error::Fault;
-use crate::pickle::{self, Limits, Pickle};
+use crate::pickle::{self, Pickle, PickleLimits};
 use crate::source::Source;
-use crate::{Archive, Format};
+use crate::{Archive, ArchiveFormat};
 use std::collections::HashMap;
 
 /// The pickle of PyTorch's magic number 0x1950a86a20f9469cfc6c, after the mark of its protocol.
@@ -25,7 +25,7 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
     let mut position = 2 + MAGIC.len();
     let mut next_pickle = || -> Result<Pickle, Fault> {
         let rest = source.window(position..source.len())?;
-        let (pickle, len) = pickle::parse(&rest, &super::accepted(), Limits::default())?;
+        let (pickle, len) = pickle::parse(&rest, &super::accepted(), PickleLimits::default())?;
         position += len;
         Ok(pickle)
     };
@@ -37,7 +37,7 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
     let object = next_pickle()?;
     let keys = next_pickle()?;
     let mut storages = locate_storages(source, position, &object, &keys)?;
-    state_dict::read(Format::TorchLegacy, object.root(), &mut storages)
+    state_dict::read(ArchiveFormat::TorchLegacy, object.root(), &mut storages)
 }
 
 /// A count says how many elements follow; how long an element is stands only in the object that refers to the storage.

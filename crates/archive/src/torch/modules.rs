@@ -5,8 +5,8 @@
 use super::state_dict::{Allowance, describe, strip_prefixes};
 use super::storages::Storages;
 use crate::error::Fault;
-use crate::pickle::Value;
-use crate::{Archive, Format};
+use crate::pickle::PickleValue;
+use crate::{Archive, ArchiveFormat};
 
 /// Where trainers keep networks, the better one first: averaged weights are what they evaluate and publish.
 const USUAL_KEYS: [&str; 3] = ["ema", "model", "net"];
@@ -15,21 +15,21 @@ const USUAL_KEYS: [&str; 3] = ["ema", "model", "net"];
 const DEEPEST_NESTING: usize = 64;
 
 /// The network in a pickle, and under which key it lies.
-pub(super) fn found<'a>(root: Value<'a>) -> Option<(&'static str, Value<'a>)> {
+pub(super) fn found<'a>(root: PickleValue<'a>) -> Option<(&'static str, PickleValue<'a>)> {
     let under = |key: &'static str| Some((key, state(root.get(key)?)?));
     state(root).map(|state| ("", state)).or_else(|| USUAL_KEYS.into_iter().find_map(under))
 }
 
 /// The state of a module's record.
-fn state(value: Value) -> Option<Value> {
+fn state(value: PickleValue) -> Option<PickleValue> {
     let state = value.as_object()?.state?;
     state.get("_modules").is_some().then_some(state)
 }
 
-pub(super) fn read(root: Value, storages: &mut Storages) -> Result<Archive, Fault> {
+pub(super) fn read(root: PickleValue, storages: &mut Storages) -> Result<Archive, Fault> {
     let (key, network) = found(root).ok_or_else(|| Fault::damaged("there is no network in it"))?;
     let mut archive = Archive {
-        format: Format::TorchZip,
+        format: ArchiveFormat::TorchZip,
         tensors: vec![],
         metadata: vec![],
         found_under: key.to_string(),
@@ -55,7 +55,7 @@ pub(super) fn read(root: Value, storages: &mut Storages) -> Result<Archive, Faul
 
 /// Every parameter and every buffer, in the order of a state dict: a module's own, then those of its parts.
 fn collect(
-    network: Value,
+    network: PickleValue,
     storages: &mut Storages,
     archive: &mut Archive,
     allowance: &mut Allowance,
@@ -64,7 +64,7 @@ fn collect(
     let mut waiting = vec![(String::new(), network, 0)];
     while let Some((prefix, module, depth)) = waiting.pop() {
         for kind in ["_parameters", "_buffers"] {
-            let entries = module.get(kind).and_then(Value::entries);
+            let entries = module.get(kind).and_then(PickleValue::entries);
             for (name, value) in entries.into_iter().flatten() {
                 let name = format!("{prefix}{name}");
                 allowance.spend(&name)?;
@@ -76,8 +76,8 @@ fn collect(
         if depth == DEEPEST_NESTING {
             return Err(Fault::damaged("its modules lie deeper in each other than any network's"));
         }
-        let parts: Vec<(Value, Value)> =
-            module.get("_modules").and_then(Value::entries).into_iter().flatten().collect();
+        let parts: Vec<(PickleValue, PickleValue)> =
+            module.get("_modules").and_then(PickleValue::entries).into_iter().flatten().collect();
         for (name, value) in parts.into_iter().rev() {
             let name = format!("{prefix}{name}.");
             allowance.spend(&name)?;

@@ -3,8 +3,8 @@
 use super::storages::{Storages, tensor_record};
 use crate::error::Fault;
 use crate::numpy_array;
-use crate::pickle::Value;
-use crate::{Archive, Format};
+use crate::pickle::PickleValue;
+use crate::{Archive, ArchiveFormat};
 use octant_tensor::HostTensor;
 use std::path::Path;
 
@@ -47,7 +47,7 @@ impl Allowance {
     }
 }
 
-pub(super) fn read(format: Format, root: Value, storages: &mut Storages) -> Result<Archive, Fault> {
+pub(super) fn read(format: ArchiveFormat, root: PickleValue, storages: &mut Storages) -> Result<Archive, Fault> {
     let mut archive = Archive {
         format,
         tensors: vec![],
@@ -71,15 +71,15 @@ pub(super) fn read(format: Format, root: Value, storages: &mut Storages) -> Resu
     Ok(archive)
 }
 
-/// Descends as long as a usual key leads to another dictionary; what lies beside the way becomes metadata.
+/// Descends as long as a usual key leads to another dictionary; the other entries become metadata.
 fn innermost<'a>(
-    root: Value<'a>,
+    root: PickleValue<'a>,
     metadata: &mut Vec<(String, String)>,
     allowance: &mut Allowance,
-) -> Result<(Vec<&'static str>, Value<'a>), Fault> {
+) -> Result<(Vec<&'static str>, PickleValue<'a>), Fault> {
     let (mut path, mut dict) = (Vec::new(), root);
     while path.len() < DEEPEST_NESTING {
-        let is_weights = |value: &Value| value.entries().is_some_and(|entries| entries.len() > 0);
+        let is_weights = |value: &PickleValue| value.entries().is_some_and(|entries| entries.len() > 0);
         let next = USUAL_KEYS.into_iter().find_map(|key| Some((key, dict.get(key).filter(is_weights)?)));
         let Some((key, inner)) = next else { break };
         for (name, value) in dict.entries().into_iter().flatten() {
@@ -98,7 +98,7 @@ fn innermost<'a>(
 
 /// Every tensor in a dictionary, and in the dictionaries inside it under dotted names.
 fn collect(
-    dict: Value,
+    dict: PickleValue,
     storages: &mut Storages,
     archive: &mut Archive,
     allowance: &mut Allowance,
@@ -135,7 +135,7 @@ fn collect(
 }
 
 /// One line about something that is not loaded.
-pub(super) fn describe(value: Value) -> String {
+pub(super) fn describe(value: PickleValue) -> String {
     let is_numpy_scalar = value.as_object().is_some_and(|object| object.name == "scalar");
     if is_numpy_scalar && let Ok(scalar) = numpy_array(value, Path::new("")) {
         return format!("{:?}", scalar.to_f64s()[0]);

@@ -2,7 +2,7 @@
 
 use crate::error::Fault;
 use crate::numpy;
-use crate::pickle::{Object, Value};
+use crate::pickle::{Object, PickleValue};
 use crate::source::Source;
 use octant_tensor::{Bytes, DType, HostTensor, Shape, swap_byte_order};
 use std::collections::HashMap;
@@ -87,7 +87,7 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    pub fn from_id(id: Value<'a>) -> Result<Stored<'a>, Fault> {
+    pub fn from_id(id: PickleValue<'a>) -> Result<Stored<'a>, Fault> {
         let unknown = || Fault::damaged("a reference to a storage makes no sense");
         let part = |index| id.item(index).ok_or_else(unknown);
         if part(0)?.as_bytes().is_none_or(|kind| kind[..] != *b"storage") {
@@ -98,7 +98,7 @@ impl<'a> Stored<'a> {
         let key = part(2)?.as_bytes().filter(|key| key.len() <= LONGEST_KEY).ok_or_else(unknown)?;
         let key = std::str::from_utf8(key).map_err(|_| unknown())?;
         let first = match id.item(5) {
-            Some(view) if !view.is_none() => view.item(1).and_then(Value::as_usize).ok_or_else(unknown)?,
+            Some(view) if !view.is_none() => view.item(1).and_then(PickleValue::as_usize).ok_or_else(unknown)?,
             _ => 0,
         };
         Ok(Stored { element, key, first })
@@ -142,7 +142,7 @@ impl<'a> Storages<'a> {
     }
 
     /// The tensor that a value stands for; `None` when it stands for something else.
-    pub fn tensor(&mut self, value: Value) -> Result<Option<HostTensor>, Fault> {
+    pub fn tensor(&mut self, value: PickleValue) -> Result<Option<HostTensor>, Fault> {
         match tensor_record(value) {
             Some((name, args)) => self.materialize(describe(name, args)?).map(Some),
             None => Ok(None),
@@ -212,7 +212,7 @@ fn window_of(shape: &Shape, strides: &[usize], offset: usize, position: &Range<u
 }
 
 /// The record of a plain tensor, out of the parameter or subclass it may be wrapped in: its function and arguments.
-pub(super) fn tensor_record(value: Value) -> Option<(&'static str, Value)> {
+pub(super) fn tensor_record(value: PickleValue) -> Option<(&'static str, PickleValue)> {
     const DEEPEST_WRAPPING: usize = 4;
     let Object { mut name, mut args, .. } = value.as_object()?;
     for _ in 0..DEEPEST_WRAPPING {
@@ -230,7 +230,7 @@ pub(super) fn tensor_record(value: Value) -> Option<(&'static str, Value)> {
 }
 
 /// Arguments: (storage, offset, shape, strides, requires_grad, hooks), in version 3 followed by the element type.
-fn describe<'a>(name: &str, args: Value<'a>) -> Result<Description<'a>, Fault> {
+fn describe<'a>(name: &str, args: PickleValue<'a>) -> Result<Description<'a>, Fault> {
     let incomplete = || Fault::damaged("the record of a tensor is incomplete");
     let part = |index| args.item(index).ok_or_else(incomplete);
     let stored = Stored::from_id(part(0)?.as_persistent().ok_or_else(incomplete)?)?;
@@ -258,7 +258,7 @@ fn unsupported(name: &str) -> Fault {
 }
 
 /// A shape is a tuple or a `torch.Size` made from one.
-fn size_tuple(value: Value) -> Value {
+fn size_tuple(value: PickleValue) -> PickleValue {
     match value.as_object() {
         Some(Object { name: "Size", args, .. }) => args.item(0).unwrap_or(value),
         _ => value,

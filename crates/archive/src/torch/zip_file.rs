@@ -2,14 +2,14 @@
 //!
 //! Entries are looked up by name and never unpacked to disk, so names such as `../../x` lead nowhere. PyTorch stores
 //! entries uncompressed, which is what lets tensors share the mapped file; a compressed entry is refused. Checksums are
-//! not compared: PyTorch does not either, can be told not to write them, and comparing them would read all of the file.
+//! not compared: PyTorch does not either, can be configured not to write them, and comparing them would read all of the file.
 
 use super::state_dict;
 use super::storages::Storages;
 use crate::error::Fault;
-use crate::pickle::{self, Limits, PickleError};
+use crate::pickle::{self, PickleError, PickleLimits};
 use crate::source::Source;
-use crate::{Archive, Format};
+use crate::{Archive, ArchiveFormat};
 use std::collections::HashMap;
 use std::ops::Range;
 use zip::{CompressionMethod, ZipArchive};
@@ -20,11 +20,11 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
     let part = |name: &str| entries.get(&format!("{root}{name}")).map(Entry::range).transpose();
     let pickle_range = part("data.pkl")?.ok_or_else(not_torch)?;
     let instructions = source.window(pickle_range)?;
-    let (pickle, whole_module) = match pickle::parse(&instructions, &super::accepted(), Limits::default()) {
+    let (pickle, whole_module) = match pickle::parse(&instructions, &super::accepted(), PickleLimits::default()) {
         Ok((pickle, _)) => (pickle, false),
         // Perhaps a whole network was pickled; if there is none in it, the first complaint counts.
         Err(error @ PickleError::Forbidden { .. }) => {
-            let kept = pickle::parse_with_foreign(&instructions, &super::accepted(), Limits::default());
+            let kept = pickle::parse_with_foreign(&instructions, &super::accepted(), PickleLimits::default());
             match kept {
                 Ok((pickle, _)) if super::modules::found(pickle.root()).is_some() => (pickle, true),
                 _ => return Err(error.into()),
@@ -46,7 +46,7 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
     let mut storages = Storages::new(source, positions, big_endian);
     match whole_module {
         true => super::modules::read(pickle.root(), &mut storages),
-        false => state_dict::read(Format::TorchZip, pickle.root(), &mut storages),
+        false => state_dict::read(ArchiveFormat::TorchZip, pickle.root(), &mut storages),
     }
 }
 

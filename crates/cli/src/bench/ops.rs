@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use octant_graph::composites::Pool;
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, layer_norm};
-use octant_nn::{Context, Kind, Mode, Precision, Scope, Training};
+use octant_nn::{Context, Mode, Precision, Scope, Training, VariableKind};
 use serde_json::json;
 use std::time::Duration;
 
@@ -163,7 +163,7 @@ fn traced(case: &Case, direction: Direction, precision: Precision) -> Option<(Tr
     let x = trace.input("x", Shape::new(precision.dtype(), case.input));
     let context = Context::new(&trace, Mode::Train(Training::without_randomness()), precision);
     let y = (case.layer)(&context.root(), &x);
-    let parameters = context.variables().into_iter().filter(|variable| variable.spec.kind == Kind::Parameter);
+    let parameters = context.variables().into_iter().filter(|variable| variable.spec.kind == VariableKind::Parameter);
     let parameters: Vec<Tensor> = parameters.map(|variable| variable.value).collect();
     let wanted = match direction {
         Direction::Forward => return Some((trace, vec![y])),

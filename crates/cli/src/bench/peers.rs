@@ -6,9 +6,10 @@ mod process;
 mod report;
 
 use super::Arguments;
+use super::subject::Subject;
 use crate::output::{Json, duration};
 use anyhow::{Context, Result, bail};
-use octant_zoo::Entry;
+use octant_zoo::ModelTask;
 use process::{Figures, Turn};
 use report::Side;
 use serde_json::json;
@@ -20,17 +21,20 @@ use std::time::Duration;
 struct Peer {
     name: &'static str,
     variants: &'static [&'static str],
-    start: fn(&Path) -> Result<Command>,
+    start: fn(&Path, ModelTask) -> Result<Command>,
 }
 
 const PEERS: [Peer; 3] = [
     Peer {
         name: "pytorch",
         variants: &["eager", "channels-last", "compile"],
-        start: |folder| python(folder.join("pytorch_peer.py")),
+        start: |folder, task| match task {
+            ModelTask::Classify | ModelTask::Segment | ModelTask::Detect => python(folder.join("pytorch_peer.py")),
+            ModelTask::Translate => python(folder.join("translate_peer.py")),
+        },
     },
-    Peer { name: "jax", variants: &["jit"], start: |folder| python(folder.join("jax_peer.py")) },
-    Peer { name: "burn", variants: &["flex"], start: |folder| burn(folder.join("burn")) },
+    Peer { name: "jax", variants: &["jit"], start: |folder, _| python(folder.join("jax_peer.py")) },
+    Peer { name: "burn", variants: &["flex"], start: |folder, _| burn(folder.join("burn")) },
 ];
 
 /// `OCTANT_PEER_PYTHON` names a Python that has the peer installed.
@@ -61,7 +65,7 @@ fn burn(folder: PathBuf) -> Result<Command> {
     Ok(Command::new(program))
 }
 
-pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()> {
+pub(super) fn run(subject: &Subject, name: &str, arguments: &Arguments) -> Result<()> {
     let names = PEERS.map(|peer| peer.name).join(", ");
     let found = PEERS.iter().find(|peer| peer.name == name);
     let peer = found.with_context(|| format!("there is no peer \"{name}\"; there are {names}"))?;
@@ -72,14 +76,14 @@ pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()
     if let Some(unknown) = variants.iter().find(|variant| !peer.variants.contains(variant)) {
         bail!("{name} has no variant \"{unknown}\"; it has {}", peer.variants.join(", "));
     }
-    let work = work(entry, arguments);
+    let work = work(subject, arguments);
     let mut ours = Side::new("octant");
     let mut theirs: Vec<Side> = variants.iter().map(|variant| Side::new(&format!("{name} {variant}"))).collect();
     for round in 1..=arguments.rounds {
         let figures = Turn::new(round, &ours.label).take(self::ours(&work, arguments)?, None);
         record(round, &mut ours, figures.context("octant could not be measured")?, arguments.json);
         for (side, variant) in theirs.iter_mut().zip(&variants).filter(|(side, _)| side.gave_up.is_none()) {
-            let mut command = (peer.start)(&arguments.peers)?;
+            let mut command = (peer.start)(&arguments.peers, subject.entry.task)?;
             command.args(&work).args(["--variant", variant]);
             let patience = Duration::from_secs(arguments.patience);
             match Turn::new(round, &side.label).take(command, Some(patience)) {
@@ -92,25 +96,24 @@ pub(super) fn run(entry: &Entry, name: &str, arguments: &Arguments) -> Result<()
             bail!("no variant of {name} could be measured");
         }
     }
-    report::show(entry, name, &ours, &theirs, arguments);
+    report::show(subject, name, &ours, &theirs, arguments);
     Ok(())
 }
 
 /// What both sides do, as flags that both understand.
-fn work(entry: &Entry, arguments: &Arguments) -> Vec<String> {
-    let size = arguments.size.unwrap_or(entry.preprocessing.input[0]);
+fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.unwrap_or(cores);
     let flags = [
-        ("--batch-size", arguments.batch_size.to_string()),
-        ("--size", size.to_string()),
+        ("--batch-size", subject.batch_size.to_string()),
+        ("--size", subject.size.to_string()),
         ("--mode", arguments.mode.clone()),
         ("--precision", arguments.precision.clone()),
         ("--steps", arguments.steps.to_string()),
         ("--threads", threads.to_string()),
     ];
     let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_string(), value]);
-    std::iter::once(entry.name.to_string()).chain(flags).collect()
+    std::iter::once(subject.name.clone()).chain(flags).collect()
 }
 
 fn ours(work: &[String], arguments: &Arguments) -> Result<Command> {

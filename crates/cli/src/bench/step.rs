@@ -1,25 +1,21 @@
-//! One model: training steps or predictions.
+//! One model or recipe: training steps or predictions.
 
 use super::Arguments;
+use super::batch::synthetic;
 use super::peaks;
 use super::statistics::Sample;
+use super::subject::Subject;
 use crate::output::{Json, bytes, duration};
-use crate::recipes::Recipe;
 use crate::timeline::Profile;
-use crate::{device, plan, prepare, recipes};
+use crate::{device, prepare};
 use anyhow::{Context, Result, bail};
-use octant_data::{Batch, Position, Targets};
-use octant_nn::Optimizer;
-use octant_nn::optimizer::Sgd;
-use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, Part, Sharding};
-use octant_tensor::{Element, HostTensor};
-use octant_train::options::Options;
+use octant_data::Batch;
+use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Sharding};
+use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan, prediction};
-use octant_train::{Ahead, PhaseOptions, Session};
-use octant_zoo::{Entry, Task};
+use octant_train::{Ahead, Session};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use toml::{Table, Value};
 
 /// What was measured.
 struct Measured {
@@ -32,24 +28,23 @@ struct Measured {
     gemm_gflops: f64,
 }
 
-pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Result<()> {
-    let [height, _, channels] = entry.preprocessing.input;
-    let size = arguments.size.unwrap_or(height);
-    let image = [size, size, channels];
-    let recipe = Recipe { label_smoothing: 0.0, ..recipe_of(entry)? };
-    let task = prepare::task(&recipe, classes(entry), image, false)?;
+pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) -> Result<()> {
+    let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
+    let task = prepare::task(&subject.recipe, subject.classes(), image, false)?;
     let precision = device::precision(&arguments.precision)?;
-    let optimizer = optimizer(&recipe, arguments.optimizer.as_deref())?;
     let backend = device::open(&arguments.device, arguments.threads)?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     if mesh.devices() > 1 && arguments.mode == "infer" {
         bail!("predictions run on one device; leave --cores away");
     }
-    let given = given(&recipe, arguments)?;
-    let step = StepOptions { batch_size: arguments.batch_size, precision, ..given.step };
-    let phase = PhaseOptions { optimizer, ..given.phases[0].options.clone() };
-    let plan = StepPlan { task: &*task, mesh, step, phase };
-    let batch = synthetic(arguments.batch_size, image, entry);
+    let step = StepOptions {
+        batch_size: subject.batch_size,
+        batch_schedule: Default::default(),
+        precision,
+        ..subject.recipe.step.clone()
+    };
+    let plan = StepPlan { task: &*task, mesh, step, phase: subject.phase.clone() };
+    let batch = synthetic(subject);
     let mut work: Box<dyn Steps> = match arguments.mode.as_str() {
         "train" => Box::new(Training::new(&*backend, &plan, &batch, arguments.profile)?),
         "infer" => Box::new(Predicting::new(&*backend, &plan, &batch, arguments.profile)?),
@@ -84,46 +79,8 @@ pub(super) fn run(entry: &Entry, arguments: &Arguments, started: Instant) -> Res
     }
     let gemm_gflops = peaks::product(&*backend, precision.dtype())?;
     let measured = Measured { step, first, start_to_first, peak_bytes, memory, cost, gemm_gflops };
-    show(entry, size, plan.phase.optimizer.name(), &*backend, &measured, arguments);
+    show(subject, &*backend, &measured, arguments);
     Ok(())
-}
-
-/// How many classes a model distinguishes; models without a head of their own get one.
-fn classes(entry: &Entry) -> usize {
-    const WITHOUT_HEAD: usize = 1000;
-    if entry.classes == 0 { WITHOUT_HEAD } else { entry.classes }
-}
-
-/// The recipe that trains this very model, or one that trains its kind.
-fn recipe_of(entry: &Entry) -> Result<Recipe> {
-    match recipes::built_in().find(|recipe| recipe.model == entry.name) {
-        Some(recipe) => Ok(Recipe { classes: Some(classes(entry)), ..recipe }),
-        None => plan::recipe_for(entry),
-    }
-}
-
-/// The recipe with one phase in which everything is as usual, apart from what the command line says of steps.
-fn given(recipe: &Recipe, arguments: &Arguments) -> Result<Recipe> {
-    let phase = Table::from_iter([
-        ("epochs".to_string(), Value::Integer(1)),
-        ("schedule".to_string(), Value::Table(Table::from_iter([("lr".to_string(), Value::Float(1e-3))]))),
-    ]);
-    let mut table = recipe.to_table();
-    recipes::set(&mut table, "phases", Value::Array(vec![Value::Table(phase)]))?;
-    arguments.flags.apply(&mut table)?;
-    Ok(recipes::check(table)?)
-}
-
-/// The optimizer of the recipe's longest phase in its usual settings, so that peers can do the same work.
-fn optimizer(recipe: &Recipe, asked: Option<&str>) -> Result<Optimizer> {
-    let longest = recipe.phases.iter().max_by_key(|phase| phase.epochs);
-    let name = asked.or(longest.map(|phase| phase.options.optimizer.name())).unwrap_or("sgd");
-    let found = Optimizer::named(name);
-    let names = Optimizer::NAMES.join(", ");
-    Ok(match found.with_context(|| format!("there is no optimizer \"{name}\"; there are {names}"))? {
-        Optimizer::Sgd(sgd) => Optimizer::Sgd(Sgd { momentum: 0.9, ..sgd }),
-        other => other,
-    })
 }
 
 /// Something that can be repeated.
@@ -133,7 +90,7 @@ trait Steps {
     /// Waits for all of them.
     fn wait(&mut self) -> Result<()>;
     fn cost(&self) -> (MemoryPlan, Cost);
-    fn profile(&self) -> Vec<Part>;
+    fn profile(&self) -> Vec<PartTiming>;
 }
 
 struct Training<'a> {
@@ -166,7 +123,7 @@ impl Steps for Training<'_> {
         self.session.cost()
     }
 
-    fn profile(&self) -> Vec<Part> {
+    fn profile(&self) -> Vec<PartTiming> {
         self.session.profile()
     }
 }
@@ -202,27 +159,22 @@ impl Steps for Predicting {
         (self.executable.memory(), self.executable.cost())
     }
 
-    fn profile(&self) -> Vec<Part> {
+    fn profile(&self) -> Vec<PartTiming> {
         self.executable.profile()
     }
 }
 
-fn show(
-    entry: &Entry,
-    size: usize,
-    optimizer: &str,
-    backend: &dyn Backend,
-    measured: &Measured,
-    arguments: &Arguments,
-) {
+fn show(subject: &Subject, backend: &dyn Backend, measured: &Measured, arguments: &Arguments) {
+    let Subject { name, batch_size, size, .. } = subject;
+    let optimizer = subject.phase.optimizer.name();
     let Measured { step, first, start_to_first, peak_bytes, memory, cost, gemm_gflops } = measured;
     let median = step.median();
-    let per_second = arguments.batch_size as f64 / median;
+    let per_second = *batch_size as f64 / median;
     let gflops = cost.flops / median / 1e9;
     let share = gflops / gemm_gflops;
     if arguments.json {
         return Json::line(json!({
-            "event": "done", "model": entry.name, "mode": arguments.mode, "batch_size": arguments.batch_size, "size": size,
+            "event": "done", "model": name, "mode": arguments.mode, "batch_size": batch_size, "size": size,
             "precision": arguments.precision, "device": backend.name(), "optimizer": optimizer,
             "images_per_second": per_second, "steps": step.count(), "step_ms_median": median * 1e3,
             "step_ms_least": step.least() * 1e3, "step_ms_p90": step.at(0.9) * 1e3, "step_spread": step.spread(),
@@ -233,11 +185,9 @@ fn show(
     }
     let with = if arguments.mode == "train" { format!(" with {optimizer}") } else { String::new() };
     println!(
-        "{} {} in {}{with}: {} images of {size}×{size} per step on {}",
-        entry.name,
+        "{name} {} in {}{with}: {batch_size} images of {size}×{size} per step on {}",
         arguments.mode,
         arguments.precision,
-        arguments.batch_size,
         backend.name()
     );
     let time = |seconds: f64| duration(Duration::from_secs_f64(seconds));
@@ -258,48 +208,4 @@ fn show(
         "work",
         100.0 * share
     );
-}
-
-/// Places for boxes, as detectors have them where no data set says otherwise.
-const SLOTS: usize = 128;
-
-/// A batch of noise with targets of the model's kind.
-fn synthetic(count: usize, [height, width, channels]: [usize; 3], entry: &Entry) -> Batch {
-    let noise = |elements: usize| -> Vec<u8> {
-        (0..elements as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
-    };
-    fn tensor<T: Element>(dims: &[usize], elements: &[T]) -> HostTensor {
-        HostTensor::new(dims, elements).expect("as many elements as the shape has")
-    }
-    let targets = match entry.task {
-        Task::Classify => {
-            let labels: Vec<i32> = (0..count).map(|i| (i % classes(entry)) as i32).collect();
-            Targets::Classes(tensor(&[count], &labels))
-        }
-        Task::Segment => {
-            let mask: Vec<u8> = (0..count * height * width).map(|i| (i % 97 == 0) as u8).collect();
-            Targets::Masks(tensor(&[count, height, width, 1], &mask))
-        }
-        Task::Translate => {
-            let factor = (entry.build)(entry.classes).enlarges();
-            let dims = [count, height * factor, width * factor, entry.classes];
-            Targets::Images(tensor(&dims, &noise(dims.iter().product())))
-        }
-        Task::Detect => {
-            // A few boxes per image, which cover the left half.
-            let corners = |place: usize| [0.0, 0.0, (width / 2) as f32 / (place + 1) as f32, height as f32];
-            let boxes: Vec<f32> = (0..count * SLOTS).flat_map(|i| corners(i % SLOTS)).collect();
-            let classes: Vec<i32> = (0..count * SLOTS).map(|i| if i % SLOTS < 8 { 0 } else { -1 }).collect();
-            let (corners, classes) = (tensor(&[count, SLOTS, 4], &boxes), tensor(&[count, SLOTS], &classes));
-            Targets::Boxes { corners, classes, judged: Vec::new() }
-        }
-    };
-    Batch {
-        position: Position { epoch: 0, batch: 0 },
-        images: tensor(&[count, height, width, channels], &noise(count * height * width * channels)),
-        targets,
-        mask: tensor(&[count], &vec![1.0f32; count]),
-        valid: count,
-        indices: (0..count as u64).collect(),
-    }
 }

@@ -36,7 +36,7 @@ enum Form {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
-    let source = fetching::localise(&arguments.source, "data")?;
+    let source = fetching::localize(&arguments.source, "data")?;
     if !source.exists() {
         bail!("there is no {}; give the folder or file of a data set", source.display());
     }

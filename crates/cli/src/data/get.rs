@@ -4,7 +4,7 @@ use crate::Ending;
 use crate::fetching;
 use crate::output::{Json, bytes, duration};
 use anyhow::{Context, Result, bail};
-use octant_fetch::{Checksum, Item, Store};
+use octant_fetch::{Checksum, DownloadCache, Item};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Take the files from there instead: a folder, https://…, s3://… or gs://…
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "LOCATION")]
     mirror: Option<String>,
     /// Print one JSON object per file
     #[arg(long)]
@@ -102,7 +102,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
         );
     };
     let out = arguments.out.clone().unwrap_or_else(|| Path::new("data").join(set.name));
-    let mut store = Store::open(&out)?.with_log(|line| eprintln!("{line}"));
+    let mut store = DownloadCache::open(&out)?.with_log(|line| eprintln!("{line}"));
     if let Some(mirror) = &arguments.mirror {
         store = store.mirror(mirror)?;
     }
@@ -115,7 +115,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn fetch(store: &Store, out: &Path, set: &Published, file: &str, md5: &str, as_json: bool) -> Result<()> {
+fn fetch(store: &DownloadCache, out: &Path, set: &Published, file: &str, md5: &str, as_json: bool) -> Result<()> {
     let begun = Instant::now();
     let item = Item {
         name: file.to_string(),

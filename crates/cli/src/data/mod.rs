@@ -13,7 +13,7 @@ use crate::Ending;
 use anyhow::Result;
 pub(crate) use opened::Ticking;
 
-/// Get, make up, look at, check, measure and pack data sets
+/// Download, generate, show, verify, measure and pack data sets
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant data get fashion-mnist\n  octant data synth irstd scenes --count 100\n  octant \

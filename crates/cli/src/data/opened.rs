@@ -4,7 +4,7 @@ use crate::fetching;
 use crate::output::Bar;
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions};
-use octant_data::detection::Part;
+use octant_data::detection::DetectionSplit;
 use octant_data::readers::{self, Split};
 use octant_data::report::{Survey, survey};
 use octant_data::{DataError, Dataset, Joined, JudgedImage, Sample};
@@ -24,11 +24,11 @@ pub(crate) enum Which {
 }
 
 /// The parts of a data set of boxes that are meant.
-pub(crate) fn parts(which: Which) -> &'static [Part] {
+pub(crate) fn parts(which: Which) -> &'static [DetectionSplit] {
     match which {
-        Which::Train => &[Part::Train],
-        Which::Test => &[Part::Val],
-        Which::Both => &[Part::Train, Part::Val],
+        Which::Train => &[DetectionSplit::Train],
+        Which::Test => &[DetectionSplit::Val],
+        Which::Both => &[DetectionSplit::Train, DetectionSplit::Val],
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) type Named = (&'static str, Arc<dyn Dataset>);
 
 /// The splits that were asked for and are there. A data set without splits is one, called "all".
 pub(crate) fn open(path: &Path, which: Which) -> Result<Vec<Named>> {
-    let path = &fetching::localise(path, "data")?;
+    let path = &fetching::localize(path, "data")?;
     if !path.exists() {
         bail!("there is no {}; give the folder or file of a data set", path.display());
     }

@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     /// Columns of samples
     #[arg(long, default_value_t = 8)]
     columns: usize,
-    /// Pixels per sample, each way
+    /// Height and width per sample in pixels
     #[arg(long, default_value_t = 112)]
     cell: usize,
     /// Leave masks and boxes out

@@ -34,7 +34,7 @@ pub(super) fn draw(samples: &[Sample], inputs: &[&Image<u8>], answers: &[f64], p
         };
         let corner = [index % ACROSS * cell[0] + GAP, index / ACROSS * cell[1] + CAPTION / 2];
         for (position, image) in [*input, &made, truth].into_iter().take(shown).enumerate() {
-            canvas.image([corner[0] + position * (wide + GAP), corner[1]], wide, &enlarged(image, [tall, wide]));
+            canvas.scaled_image([corner[0] + position * (wide + GAP), corner[1]], [wide, tall], image);
         }
         if paired {
             let error =
@@ -52,16 +52,4 @@ pub(super) fn draw(samples: &[Sample], inputs: &[&Image<u8>], answers: &[f64], p
 fn decibels(image: &Image<u8>, truth: &Image<u8>) -> Option<f64> {
     let squares = image.values().iter().zip(truth.values()).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
     (image.dims() == truth.dims()).then(|| psnr(squares.sum::<f64>() / image.values().len().max(1) as f64, 255.0))
-}
-
-/// Color pixels at a larger size, each pixel as a square.
-fn enlarged(image: &Image<u8>, [tall, wide]: [usize; 2]) -> Vec<u8> {
-    let [height, width, _] = image.dims();
-    let positions = (0..tall).flat_map(|row| (0..wide).map(move |column| (row * height / tall, column * width / wide)));
-    positions
-        .flat_map(|(row, column)| {
-            let pixel = image.pixel(row, column);
-            [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)])
-        })
-        .collect()
 }

@@ -1,4 +1,4 @@
-//! `octant image compare`: how far apart results are.
+//! `octant image compare`: differences between results.
 
 use super::engine::Engine;
 use super::files;
@@ -10,13 +10,13 @@ use crate::output::Json;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use octant_data::{AnyImage, write_png_u8};
-use octant_imaging::compare::{Difference, compare, difference_image};
+use octant_imaging::compare::{ImageDifference, compare, difference_image};
 use octant_imaging::{Filter, Image, Semantics};
 use serde_json::json;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How far apart two images are, or what libraries, precisions and devices make of one
+/// Compare two images, or the results of libraries, precisions and devices for one
 ///
 /// With two images (or folders with the same names), their differences. With one and --size or --sigma, the results of
 /// several variants, each against the first. A variant is `SEMANTICS[:PRECISION[:DEVICE]]`, such as opencv,
@@ -110,8 +110,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn show(arguments: &Arguments, reference: &Results, other: &Results, difference: Difference) {
-    let Difference { values, equal, max, mean, median, p99, p999 } = difference;
+fn show(arguments: &Arguments, reference: &Results, other: &Results, difference: ImageDifference) {
+    let ImageDifference { values, equal, max, mean, median, p99, p999 } = difference;
     let [max, mean, median, p99, p999] = [max, mean, median, p99, p999].map(|level| level / 255.0 * arguments.white);
     match arguments.json {
         true => Json::line(json!({

@@ -1,4 +1,4 @@
-//! Where operations run: the host's kernels, or a program on a device. Timed, the first run apart.
+//! Where operations run: the host's kernels, or a program on a device. Timed, the first run separately.
 
 use super::on_device::Device;
 use super::operation::Operation;

@@ -21,7 +21,7 @@ pub(super) struct Job {
 }
 
 /// One job for a file; for a folder, one for every image below it. A folder with `video/` and `mask/` is frames with
-/// masks, and its result is laid out the same way.
+/// masks, and its result is laid out the same.
 pub(super) fn jobs(input: &Path, out: &Path, masks: Option<&Path>) -> Result<Vec<Job>> {
     if !input.exists() {
         bail!("there is no {}", input.display());
@@ -80,7 +80,7 @@ pub(super) fn read_mask(path: &Path, threshold: Threshold) -> Result<Image<u8>> 
     Ok(threshold.apply(&read_image(path, &options)?.to_u8()))
 }
 
-/// Writes an image; folders on the way are created.
+/// Writes an image; missing folders are created.
 pub(super) fn write(path: &Path, image: &AnyImage) -> Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! The `image` command: resize, crop and blur files or folders of frames and masks, and compare whose results differ.
+//! The `image` command: resize, crop and blur files or folders of frames and masks, and compare results of libraries and devices.
 //!
 //! What is done is an [`Operation`](operation::Operation); where it is done is the host or a device, and both take the
 //! same definitions from `octant-imaging`.
@@ -14,7 +14,7 @@ mod times;
 use crate::Ending;
 use anyhow::Result;
 
-/// Resize, crop and blur images, and compare whose results differ
+/// Resize, crop and blur images, and compare results of libraries and devices
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  octant image resize IN OUT --size 512x384 --semantics opencv\n  octant image crop CLIP OUT \
@@ -34,7 +34,7 @@ enum Command {
     Crop(process::Crop),
     /// Gaussian blur
     Blur(process::Blur),
-    /// How far apart two images are, or what libraries, precisions and devices make of one
+    /// Compare two images, or the results of libraries, precisions and devices for one
     Compare(compare::Arguments),
 }
 

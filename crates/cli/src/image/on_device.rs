@@ -89,7 +89,7 @@ impl Device {
         let trace = Trace::new();
         let [height, width, channels] = kind.dims;
         let input = trace.input("images", Shape::new(kind.dtype, [batch, height, width, channels]));
-        let positions = trace.input("places", Shape::new(DType::I32, [batch, 2]));
+        let positions = trace.input("positions", Shape::new(DType::I32, [batch, 2]));
         let values = match precision {
             Precision::Stored => input,
             Precision::F32 => input.convert(DType::F32),

@@ -20,7 +20,7 @@ pub(super) struct Target {
     /// Devices that share the images of a batch
     #[arg(long, default_value_t = 1)]
     pub cores: usize,
-    /// Repeat this often and print the first run apart from the others
+    /// Repeat this often and print the first run separately
     #[arg(long, default_value_t = 1)]
     pub runs: usize,
 }

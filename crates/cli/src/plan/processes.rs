@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// What the printing thread is told.
+/// Messages to the printing thread.
 enum Event {
     /// A board's compiler is at work on this.
     Began(usize, String),

@@ -1,4 +1,4 @@
-//! What `octant plan` prints: rows on standard output, and on a terminal one line below them about what is under way.
+//! What `octant plan` prints: rows on standard output, and on a terminal one line below them about what is being compiled.
 
 use super::Arguments;
 use super::board::OPTIMISM;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The rows so far. Only one thread has it, so no line is printed into another.
 pub(super) struct PlanTable {
     json: bool,
-    /// Whether the line about what is under way is drawn.
+    /// Whether the line about what is being compiled is shown.
     live: bool,
     boards: Vec<Row>,
     begun: Instant,
@@ -48,7 +48,11 @@ impl PlanTable {
         let live = !arguments.json && std::io::stderr().is_terminal();
         let table = PlanTable { json: arguments.json, live, boards, begun: Instant::now(), printed: 0 };
         if !table.json {
-            table.print(&format!("{} in {} for boards that are not here", recipe.name, recipe.step.precision.dtype()));
+            table.print(&format!(
+                "{} in {} for boards that are not attached",
+                recipe.name,
+                recipe.step.precision.dtype()
+            ));
             table.print(&format!(
                 "{:<6} {:>6} {:>10} {:>10} {:>8} {:>9} {:>11} {:>12} {:>11}  {}",
                 "board", "batch", "per core", "limit", "largest", "step", "epoch", "all", "compiled", "source"
@@ -89,7 +93,7 @@ impl PlanTable {
         }
     }
 
-    /// The line about what is under way.
+    /// The line about what is being compiled.
     pub fn draw(&self) {
         if self.live {
             eprint!("\r\x1b[2K{}", output::shortened(&self.under_way()));
@@ -108,7 +112,7 @@ impl PlanTable {
         format!("{seconds} s, at most {left} compilations left; Ctrl-C keeps what is known | {}", current.join(" | "))
     }
 
-    /// The last lines, once nothing is under way any more.
+    /// The last lines, once nothing is being compiled.
     pub fn close(&mut self, finished: bool) {
         self.wipe();
         self.live = false;

@@ -1,4 +1,4 @@
-//! What is drawn and told of an evaluation of boxes.
+//! Plots and tables of a detection evaluation.
 
 use anyhow::Result;
 use octant_events::{Chart, Curve, Drawing};

@@ -1,4 +1,4 @@
-//! Detectors asked about images and videos: boxes drawn, printed, and written as label files or COCO results.
+//! Predictions of detectors on images and videos: boxes drawn, printed, and written as label files or COCO results.
 
 use super::files::Failed;
 use super::video::{Encoder, Frames, is_video};
@@ -269,7 +269,7 @@ impl Output<'_> {
     }
 }
 
-/// One entry of a COCO results file. Images are known by the number that their file's name is, else by their place.
+/// One entry of a COCO results file. An image's id is the number in its file name, else its index.
 fn coco_result(position: u64, name: &Path, answer: &FoundBox, names: &[String]) -> Value {
     let stem = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let id = stem.parse::<u64>().unwrap_or(position);

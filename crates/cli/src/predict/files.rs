@@ -4,7 +4,7 @@ use super::video::is_video;
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
-use octant_data::decode::Format;
+use octant_data::decode::ImageFileFormat;
 use octant_data::readers::images_below;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let wanted: Vec<char> = name.chars().collect();
     let fits = |path: &PathBuf| {
         let own: Vec<char> = path.file_name().unwrap_or_default().to_string_lossy().chars().collect();
-        is_match(&wanted, &own) && (Format::has_image_extension(path) || is_video(path))
+        is_match(&wanted, &own) && (ImageFileFormat::has_image_extension(path) || is_video(path))
     };
     let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(fits).collect();
     found.sort();

@@ -17,7 +17,7 @@ use octant_runtime::CompileOptions;
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
 use octant_train::step::{StepOptions, StepPlan};
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use octant_zoo::identity::{identify, published_names};
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub(super) fn of_run(run: &Path, paths: &[PathBuf], arguments: &Arguments) -> Re
 }
 
 /// A model of the zoo, prepared as its reference weights want it.
-pub(super) fn of_model(entry: &'static Entry, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending> {
+pub(super) fn of_model(entry: &'static ModelEntry, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending> {
     if arguments.weights.is_none() {
         bail!("without weights the answers would be random; give --weights FILE, or --weights pretrained");
     }
@@ -72,7 +72,7 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     if recipe.task == "detect" && !files.is_empty() {
         return super::boxes::ask(&asked, &files, arguments);
     }
-    if entry.task == octant_zoo::Task::Translate && !files.is_empty() {
+    if entry.task == octant_zoo::ModelTask::Translate && !files.is_empty() {
         return super::translated::ask(&asked, &files, arguments);
     }
     let transform = transform(recipe, entry)?;
@@ -114,7 +114,7 @@ fn answer(predictor: &Predictor, image: &Image<u8>, dims: [usize; 3]) -> Result<
     Ok(predictor.predict(&HostTensor::new([1, dims[0], dims[1], dims[2]], image.values())?)?)
 }
 
-fn transform(recipe: &Recipe, entry: &Entry) -> Result<Pipeline> {
+fn transform(recipe: &Recipe, entry: &ModelEntry) -> Result<Pipeline> {
     let mut transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
     if transform.steps.is_empty() {
         // The recipe's own images are all of one size; others must be brought to it.
@@ -125,7 +125,7 @@ fn transform(recipe: &Recipe, entry: &Entry) -> Result<Pipeline> {
     Ok(transform)
 }
 
-fn prepared(path: &Path, transform: &Pipeline, entry: &Entry) -> Result<Prepared> {
+fn prepared(path: &Path, transform: &Pipeline, entry: &ModelEntry) -> Result<Prepared> {
     let channels = match entry.preprocessing.input[2] {
         1 => Channels::Gray,
         _ => Channels::Rgb,
@@ -145,7 +145,7 @@ fn prepared(path: &Path, transform: &Pipeline, entry: &Entry) -> Result<Prepared
 fn head(judged: &Judged) -> Result<(usize, Vec<String>)> {
     let Judged { recipe, archive, card, .. } = judged;
     let entry = octant_zoo::find(&recipe.model)?;
-    if entry.task == octant_zoo::Task::Translate {
+    if entry.task == octant_zoo::ModelTask::Translate {
         return Ok((recipe.classes.unwrap_or(entry.classes), Vec::new()));
     }
     let found = identify(archive, entry)?.classes;

@@ -8,11 +8,11 @@ use octant_graph::{DType, HostTensor, Shape, Trace};
 use octant_nn::{Context as Network, Mode};
 use octant_runtime::{CompileOptions, Mesh, Program, Sharding};
 use octant_tensor::{read_npy, write_npy};
-use octant_zoo::Entry;
+use octant_zoo::ModelEntry;
 use serde_json::json;
 use std::path::Path;
 
-pub(super) fn run(entry: &'static Entry, input: &Path, output: &Path, arguments: &Arguments) -> Result<Ending> {
+pub(super) fn run(entry: &'static ModelEntry, input: &Path, output: &Path, arguments: &Arguments) -> Result<Ending> {
     let is_nchw = match arguments.layout.as_str() {
         "nchw" => true,
         "nhwc" => false,
@@ -58,7 +58,7 @@ pub(super) fn run(entry: &'static Entry, input: &Path, output: &Path, arguments:
 }
 
 /// The tensor in the network's layout, as f32.
-fn images(input: &Path, is_nchw: bool, entry: &Entry) -> Result<HostTensor> {
+fn images(input: &Path, is_nchw: bool, entry: &ModelEntry) -> Result<HostTensor> {
     let tensor = read_npy(input)?;
     let [_, _, channels] = entry.preprocessing.input;
     let &[_, second, _, last] = tensor.dims() else {

@@ -129,7 +129,9 @@ impl Writer {
     ) -> Result<()> {
         let &[_, height, width, _] = answer.dims() else { anyhow::bail!("the network's answer is no map") };
         let seen = Image::new(height, width, 1, answer.bytes().to_vec())?;
-        let placed = placed.context("the recipe's eval_transform moves pixels at random, so masks have no place")?;
+        let placed = placed.context(
+            "the recipe's eval_transform moves pixels at random, so masks cannot be mapped back to the images",
+        )?;
         let scores = placed.back(&seen, 0);
         let marked: Vec<bool> = scores.values().iter().map(|&score| score >= 128).collect();
         let (height, width) = (image.height(), image.width());

@@ -4,7 +4,7 @@ use crate::flags::RecipeFlags;
 use crate::recipes::{self, Recipe};
 use crate::rundir;
 use anyhow::{Context, Result, bail};
-use octant_recipe::flags::{Lengths, apply_lengths};
+use octant_recipe::flags::{PhaseLengths, apply_lengths};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ pub(super) fn resolve(arguments: &Arguments) -> Result<Resolved> {
     let usual = table.get("batch_size").filter(|size| size.is_integer()).cloned();
     arguments.flags.apply(&mut table)?;
     let Arguments { epochs, burn_epochs, burn_lr, warm_epoch, .. } = *arguments;
-    apply_lengths(&mut table, &Lengths { epochs, burn_epochs, burn_lr, warm_epoch })?;
+    apply_lengths(&mut table, &PhaseLengths { epochs, burn_epochs, burn_lr, warm_epoch })?;
     for assignment in &arguments.set {
         recipes::set_text(&mut table, assignment)?;
     }

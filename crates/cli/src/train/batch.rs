@@ -41,7 +41,7 @@ pub(super) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend) -> Re
             SHARE * 100.0
         );
     };
-    recipe.step.batch_size = chosen;
+    recipe.step.scale_batch(chosen);
     Ok(format!(
         "batch size: {chosen}; its steps take {} of the {} that are {} % of the free memory",
         bytes(needed),

@@ -184,11 +184,14 @@ fn next(recipe: &Recipe, path: &Path, summary: &Summary) -> Vec<(String, String)
     let burned: u64 = recipe.phases.iter().map(|phase| phase.epochs).sum::<u64>() - ran;
     match &progress.best {
         Some(best) if best.epoch == progress.epoch && ran > 0 => {
-            add(format!("octant train {run} --epochs {}", 2 * ran), "the last epoch was the best: it still learns");
+            add(
+                format!("octant train {run} --epochs {}", 2 * ran),
+                "the last epoch was the best: it is still improving",
+            );
         }
         Some(best) if best.epoch == progress.epoch => {
             let longer = format!("octant train {run} --burn-epochs {}", 2 * burned);
-            add(longer, "the last epoch was the best: it still learns");
+            add(longer, "the last epoch was the best: it is still improving");
         }
         // A few epochs say nothing about learning by heart.
         Some(best) if best.epoch * 3 < progress.epoch * 2 && ran > 5 => {

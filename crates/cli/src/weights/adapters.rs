@@ -1,4 +1,4 @@
-//! Low-rank adapters between runs and files: merged into the weights, or kept apart as peft keeps them.
+//! Low-rank adapters between runs and files: merged into the weights, or written separately as peft does.
 
 use crate::output::Json;
 use crate::rundir;

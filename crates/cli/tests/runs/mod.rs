@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
+use octant_data::write_png_u8;
 use octant_events::{Value, What, read_run};
+use octant_imaging::Image;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -42,6 +44,44 @@ pub fn train_adapters(out: &Path, workers: usize) -> Command {
     command
 }
 
+/// `octant train` of a tiny Pix2Pix on made-up outlines, whose batches grow after the first epoch.
+pub fn train_pix2pix(out: &Path, workers: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.args(["train", "demo-pix2pix", "--model", "unet_generator-tiny", "--json", "--threads", "1"]);
+    command.args(["--workers", &workers.to_string(), "--batch-size", "4", "--batch-schedule", "[[1, 6]]"]);
+    command.args(["--set", "data.train=32", "--set", "data.test=6", "--set", "data.side=32", "--epochs", "4"]);
+    command.args(["--set", "gan.width=4", "--checkpoint-every", "3", "--out"]).arg(out);
+    command
+}
+
+/// `octant train` of a tiny CycleGAN with a pool of images, on two domains of images that are made beside the run.
+pub fn train_cyclegan(out: &Path, workers: usize) -> Command {
+    let data = out.with_file_name("domains");
+    if !data.exists() {
+        domains(&data);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.args(["train", "cyclegan", "--model", "resnet_generator-tiny", "--json", "--threads", "1", "--data"]);
+    command.arg(data).args(["--workers", &workers.to_string(), "--image-size", "16", "--batch-size", "2"]);
+    command.args(["--set", "gan={layers=2, width=4, pool=5}", "--set", "phases.0.epochs=2"]);
+    command.args(["--set", "phases.1.epochs=2", "--set", "phases.1.schedule.total=2"]);
+    command.args(["--checkpoint-every", "3", "--out"]).arg(out);
+    command
+}
+
+/// Two domains of small images, without pairs.
+pub fn domains(folder: &Path) {
+    for (name, shade, count) in [("trainA", 40, 12), ("trainB", 160, 10), ("testA", 50, 3), ("testB", 170, 3)] {
+        std::fs::create_dir_all(folder.join(name)).unwrap();
+        for number in 0..count {
+            let image = Image::from_fn(20, 20, 3, |row, column, channel| {
+                shade + number * 5 + (row * column % 11) as u8 + channel as u8 * 9
+            });
+            write_png_u8(folder.join(name).join(format!("{number}.png")), &image).unwrap();
+        }
+    }
+}
+
 pub fn finish(mut command: Command) -> Output {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -49,11 +89,12 @@ pub fn finish(mut command: Command) -> Output {
     output
 }
 
-/// What must not depend on interruptions: weights, optimizer state, the table, the scalars of the event file.
+/// What must not depend on interruptions: weights, optimizer state, the table, scalars and samples of the event file.
 #[derive(PartialEq)]
 pub struct Traces {
     files: Vec<Vec<u8>>,
     scalars: Vec<(i64, String, u32)>,
+    samples: Vec<(i64, String, Vec<u8>)>,
 }
 
 pub fn traces(run: &Path) -> Traces {
@@ -61,14 +102,16 @@ pub fn traces(run: &Path) -> Traces {
     let paths = names.iter().map(|name| run.join(format!("{name}.safetensors"))).chain([run.join("metrics.csv")]);
     let files =
         paths.map(|path: PathBuf| std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
-    let mut scalars = Vec::new();
+    let (mut scalars, mut samples) = (Vec::new(), Vec::new());
     for event in read_run(run).unwrap() {
         let What::Values(values) = event.what else { continue };
         for (tag, value) in values {
-            if let Value::Scalar(value) = value {
-                scalars.push((event.step, tag, value.to_bits()));
+            match value {
+                Value::Scalar(value) => scalars.push((event.step, tag, value.to_bits())),
+                Value::Image { png, .. } if tag.starts_with("sample") => samples.push((event.step, tag, png)),
+                _ => {}
             }
         }
     }
-    Traces { files: files.collect(), scalars }
+    Traces { files: files.collect(), scalars, samples }
 }

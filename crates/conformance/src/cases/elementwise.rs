@@ -148,7 +148,7 @@ fn conversions(from: DType) -> Case {
     })
 }
 
-/// On processors without instructions for f16, XLA converts f64 to it by way of f32 and so rounds twice. Numbers of f32 come
+/// On processors without instructions for f16, XLA converts f64 to it through f32 and so rounds twice. Numbers of f32 come
 /// through that unharmed; that backends of our own round once is a test of theirs.
 fn halfway(x: &Tensor, to: DType) -> Tensor {
     let convert = |x: &Tensor, dtype| x.trace().emit_one(Op::Convert(dtype), &[x]);

@@ -35,7 +35,7 @@ fn gradient_case(name: &str, inputs: &[HostTensor], function: &dyn Fn(&[Tensor])
     case.with_known(finite_differences(inputs, function))
 }
 
-/// A scalar in which every element of the result counts differently.
+/// A scalar: the elements of the result, weighted differently.
 fn loss(function: &dyn Fn(&[Tensor]) -> Tensor, x: &[Tensor]) -> Tensor {
     let result = function(x);
     let weights = values::between(0.5, 1.5, DType::F32, result.dims());
@@ -79,7 +79,7 @@ fn positive(dims: &[usize]) -> HostTensor {
     values::between(0.5, 2.0, DType::F32, dims)
 }
 
-/// Numbers at least 0.1 apart from one another and from whole numbers' halves: no kink is near.
+/// Numbers that differ by at least 0.1 from one another and from multiples of 0.5, so that no kink is near.
 fn spread_out(dims: &[usize]) -> HostTensor {
     let count: usize = dims.iter().product();
     let order = values::between(0.0, 1e6, DType::I32, dims).to_f64s();

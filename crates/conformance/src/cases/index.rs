@@ -4,7 +4,7 @@ use super::WIDTHS;
 use crate::{Case, Tolerance, values};
 use octant_graph::{DType, Gather, HostTensor, Scatter, ScatterKind};
 
-/// Every way to combine; the coverage test keeps this complete.
+/// Every scatter kind; the coverage test keeps this complete.
 pub const SCATTER_KINDS: [ScatterKind; 5] =
     [ScatterKind::Set, ScatterKind::Add, ScatterKind::Multiply, ScatterKind::Min, ScatterKind::Max];
 
@@ -60,7 +60,7 @@ fn gather(dtype: DType, index: DType) -> Case {
 }
 
 fn scatter(kind: ScatterKind, dtype: DType) -> Case {
-    // Every place is written at most once where the order of writing would show.
+    // Every element is written at most once where the order of writing would show.
     let repeated = if kind == ScatterKind::Set { 2.0 } else { 0.0 };
     let make = |dims: &[usize]| match kind {
         ScatterKind::Multiply if dtype.is_float() => values::between(0.5, 1.5, dtype, dims),
@@ -104,7 +104,7 @@ fn scatter(kind: ScatterKind, dtype: DType) -> Case {
     })
 }
 
-/// Of several updates of one place the last in row-major order wins.
+/// Of several updates of one element the last in row-major order wins.
 fn scatter_last_wins() -> Case {
     let inputs = vec![
         values::ordinary(DType::F32, &[5]),

@@ -24,10 +24,10 @@ const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 const WIDTHS: [DType; 5] = [DType::Bool, DType::U8, DType::BF16, DType::F32, DType::I64];
 
 /// A group of cases: its name and what makes them.
-pub type Group = (&'static str, fn() -> Vec<Case>);
+pub type CaseGroup = (&'static str, fn() -> Vec<Case>);
 
 /// Every group. A case's name begins with its group's.
-pub const GROUPS: &[Group] = &[
+pub const GROUPS: &[CaseGroup] = &[
     ("source", source::cases),
     ("unary", elementwise::unary),
     ("binary", elementwise::binary),

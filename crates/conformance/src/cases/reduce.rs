@@ -65,7 +65,7 @@ fn reduce(kind: Reduction, dtype: DType) -> Option<Case> {
     .ok()
 }
 
-/// Sums that a narrow type could not hold exactly on the way.
+/// Sums whose partial sums a narrow type could not hold exactly.
 fn long_sum(dtype: DType) -> Case {
     let ones = values::tensor(dtype, &[3000], &[1.0; 3000]);
     Case::new(format!("reduce/long-sum/{dtype}"), vec![ones], Tolerance::chain(1.0, 0.0), |_, x| {

@@ -7,7 +7,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for dtype in DType::ALL {
         let inputs: Vec<HostTensor> = values::SHAPES.iter().map(|dims| values::ordinary(dtype, dims)).collect();
-        cases.push(Case::new(format!("source/handed-through/{dtype}"), inputs, Tolerance::EXACT, |_, x| x.to_vec()));
+        cases.push(Case::new(format!("source/identity/{dtype}"), inputs, Tolerance::EXACT, |_, x| x.to_vec()));
         cases.push(constants(dtype));
         if dtype != DType::Bool {
             cases.push(counting(dtype));

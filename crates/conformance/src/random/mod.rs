@@ -1,24 +1,24 @@
 //! Randomly generated graphs, compared with the reference evaluator and shrunk when they fail.
 //!
-//! A `Recipe` is a list of numbers. `growth` turns *any* list into a well-typed graph, so a recipe can be shrunk
-//! number by number and step by step, and what is left is the smallest graph that still fails. While it grows a graph it
+//! A `GraphSpec` is a list of numbers. `generator` turns *any* list into a well-typed graph, so a spec can be shrunk
+//! number by number and step by step, and what is left is the smallest graph that still fails. While it generates a graph it
 //! keeps track of how far rounding can carry every value, so the comparison is as strict as the graph allows.
 
-mod growth;
-mod recipe;
+mod generator;
+mod spec;
 mod steps;
 
 use crate::Case;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use recipe::{Recipe, Step};
+use spec::{GraphSpec, Step};
 
-fn recipes() -> impl Strategy<Value = Recipe> {
+fn specs() -> impl Strategy<Value = GraphSpec> {
     let step =
         (any::<u8>(), any::<[u8; 2]>(), any::<u16>()).prop_map(|(kind, picks, choice)| Step { kind, picks, choice });
     let parts = (any::<u8>(), any::<[u8; 3]>(), prop::collection::vec(step, 1..16));
-    parts.prop_map(|(float, lengths, steps)| Recipe { float, lengths, steps })
+    parts.prop_map(|(float, lengths, steps)| GraphSpec { float, lengths, steps })
 }
 
 fn runner(count: u32) -> TestRunner {
@@ -28,31 +28,31 @@ fn runner(count: u32) -> TestRunner {
 
 /// Tries `count` graphs. The error names the smallest one that fails and shows it.
 pub fn search(count: u32, check: impl Fn(&Case) -> Result<(), String>) -> Result<(), String> {
-    let outcome = runner(count).run(&recipes(), |recipe| check(&recipe.grow()).map_err(TestCaseError::fail));
+    let outcome = runner(count).run(&specs(), |spec| check(&spec.generate()).map_err(TestCaseError::fail));
     match outcome {
         Ok(()) => Ok(()),
-        Err(TestError::Fail(_, recipe)) => {
-            let smallest = minimize(recipe, |recipe| check(&recipe.grow()).is_err()).grow();
+        Err(TestError::Fail(_, spec)) => {
+            let smallest = minimize(spec, |spec| check(&spec.generate()).is_err()).generate();
             Err(format!("{}\n    {}", check(&smallest).err().unwrap_or_default(), show(&smallest)))
         }
         Err(TestError::Abort(reason)) => Err(reason.to_string()),
     }
 }
 
-/// Leaves out steps and sets numbers to zero as long as the recipe still fails: the shrinking of proptest stops at the
+/// Leaves out steps and sets numbers to zero as long as the spec still fails: the shrinking of proptest stops at the
 /// first obstacle, which in a graph is soon met.
-fn minimize(mut recipe: Recipe, fails: impl Fn(&Recipe) -> bool) -> Recipe {
+fn minimize(mut spec: GraphSpec, fails: impl Fn(&GraphSpec) -> bool) -> GraphSpec {
     loop {
-        match recipe.simpler().into_iter().find(&fails) {
-            Some(simpler) => recipe = simpler,
-            None => return recipe,
+        match spec.simpler().into_iter().find(&fails) {
+            Some(simpler) => spec = simpler,
+            None => return spec,
         }
     }
 }
 
-impl Recipe {
-    /// Every recipe that is one change simpler.
-    fn simpler(&self) -> Vec<Recipe> {
+impl GraphSpec {
+    /// Every spec that is one change simpler.
+    fn simpler(&self) -> Vec<GraphSpec> {
         let mut all = Vec::new();
         for position in 0..self.steps.len() {
             let mut shorter = self.clone();
@@ -71,8 +71,8 @@ impl Recipe {
                 change(|step| step.choice = 0),
             ]);
         }
-        all.push(Recipe { float: 0, ..self.clone() });
-        all.push(Recipe { lengths: [0; 3], ..self.clone() });
+        all.push(GraphSpec { float: 0, ..self.clone() });
+        all.push(GraphSpec { lengths: [0; 3], ..self.clone() });
         all.retain(|other| other != self);
         all
     }
@@ -82,8 +82,8 @@ impl Recipe {
 pub fn graphs(count: u32) -> Vec<Case> {
     let mut runner = runner(count);
     let mut make = |i: u32| {
-        let tree = recipes().new_tree(&mut runner).expect("every recipe is allowed");
-        Case { name: format!("random/{i}"), ..tree.current().grow() }
+        let tree = specs().new_tree(&mut runner).expect("every spec is allowed");
+        Case { name: format!("random/{i}"), ..tree.current().generate() }
     };
     (0..count).map(&mut make).collect()
 }

@@ -31,7 +31,7 @@ enum State {
 /// Memory that several may read.
 #[derive(Clone)]
 pub(crate) enum Storage {
-    /// Made by the engine; taken over when nobody else holds it.
+    /// Allocated by the engine; can be donated when there is no other handle.
     Owned(Arc<AlignedBytes>),
     /// Came from outside, where someone may still read it.
     Shared(Bytes),
@@ -85,7 +85,7 @@ impl CpuBuffer {
         CpuBuffer { shape, slot: Arc::new(Slot { identity, state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
-    /// A number that tells this buffer's content apart from any other's.
+    /// A number that identifies this buffer's content.
     pub fn identity(&self) -> u64 {
         self.slot.identity
     }

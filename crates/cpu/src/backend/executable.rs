@@ -94,7 +94,7 @@ impl Executable for CpuExecutable {
         self.cost
     }
 
-    fn profile(&self) -> Vec<octant_runtime::Part> {
+    fn profile(&self) -> Vec<octant_runtime::PartTiming> {
         self.inner.prepared.profile()
     }
 }

@@ -21,7 +21,7 @@ pub struct CpuBackend {
 impl CpuBackend {
     /// Uses all processors that this process may run on.
     pub fn new() -> Result<CpuBackend> {
-        CpuBackend::with_threads(crate::pool::Pool::available())
+        CpuBackend::with_threads(crate::pool::ThreadPool::available())
     }
 
     /// Uses that many threads.

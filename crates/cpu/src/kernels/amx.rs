@@ -1,6 +1,6 @@
 //! Products of bf16 matrices in AMX tile registers: four tiles of 16 × 16 sums at a time.
 //!
-//! A tile register holds 16 rows of 64 bytes. A's tiles are loaded from where its rows lie, equally far apart. B is
+//! A tile register holds 16 rows of 64 bytes. A's tiles are loaded directly from its rows, which have a constant stride. B is
 //! packed so that a row holds 16 columns of two consecutive steps of the reduced axis, which is what the instruction
 //! multiplies. The compiler has no stable intrinsics for this unit, hence the assembly.
 
@@ -40,7 +40,7 @@ pub(super) struct Products {
     pub c_stride: usize,
 }
 
-/// The four tiles of `ROWS × COLUMNS` sums whose rows are `stride` numbers apart.
+/// The four tiles of `ROWS × COLUMNS` sums with a row stride of `stride` numbers.
 pub(super) fn quarters(c: *mut f32, stride: usize) -> [*mut f32; 4] {
     [0, NARROW, 16 * stride, 16 * stride + NARROW].map(|first| c.wrapping_add(first))
 }

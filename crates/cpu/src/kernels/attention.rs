@@ -119,7 +119,7 @@ impl<T: Stored> Head<'_, T> {
 
 /// Where a head's results go.
 pub(crate) struct ForwardResults<T> {
-    /// Rows of the result, `row` elements apart.
+    /// Rows of the result, with a stride of `row` elements.
     result: *mut T,
     row: usize,
     log_sums: *mut f32,

@@ -36,7 +36,7 @@ impl Stored for bf16 {
     #[inline(always)]
     fn rounded(value: f32) -> bf16 {
         let bits = value.to_bits();
-        // Half of the last place, or just less than half where the kept part is even: ties go to even.
+        // Half a unit in the last place, or just less than half where the kept part is even: ties go to even.
         let rounded = (bits.wrapping_add(0x7fff + (bits >> 16 & 1))) >> 16;
         let nan = bits >> 16 | 0x40;
         bf16::from_bits(if value.is_nan() { nan } else { rounded } as u16)
@@ -72,7 +72,7 @@ impl Output<'_> {
         self.len() == 0
     }
 
-    /// The same place, for chunks to share.
+    /// The same pointer, for chunks to share.
     pub(super) fn shared(&mut self) -> SharedOutput {
         match self {
             Output::Bf16(values) => SharedOutput::Bf16(Shared(values.as_mut_ptr())),
@@ -89,7 +89,7 @@ pub(super) enum SharedOutput {
 }
 
 impl SharedOutput {
-    /// The same place without its first elements.
+    /// The pointer advanced by some elements.
     pub fn after(self, elements: usize) -> SharedOutput {
         match self {
             SharedOutput::Bf16(to) => SharedOutput::Bf16(Shared(to.at(elements))),

@@ -1,11 +1,10 @@
 //! Two-dimensional convolution, NHWC × HWIO, as an implicit matrix product: nothing is unfolded in memory.
 //!
-//! [`Conv2d`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
+//! [`ConvGeometry`] describes one, `phases` turns strides and dilations into taps at fixed distances, `windows` finds where
 //! each pixel's window lies, `forward` runs the tiles over them, `gradient` sums the gradient of the weights, `pooled` joins a
 //! convolution and the pooling after it. `strategy` chooses between tiles, `depthwise`, `planar` and `winograd`.
 
 mod bf16;
-mod chunks;
 mod depthwise;
 mod forward;
 mod gradient;
@@ -21,14 +20,14 @@ pub(in crate::kernels) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use forward::{Convolution, conv2d};
+pub use forward::{ForwardConv, conv2d};
 pub use gradient::{WeightsGradient, conv2d_weights_gradient};
 
 /// A convolution: `y[n,o] = Σ x[n,i] · w[k]` over all `k`, `i` with `o·stride + k·kernel_dilation - pad_low = i·input_dilation`.
 ///
 /// Arrays hold the vertical axis first. The padding on the high side is implied by `output`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Conv2d {
+pub struct ConvGeometry {
     /// Images.
     pub batch: usize,
     /// Height and width of the input.
@@ -80,16 +79,16 @@ pub type Epilogue<'a> = dyn Fn(usize, &mut [f32]) + Sync + 'a;
 /// written it.
 pub type Finished<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
-impl Conv2d {
+impl ConvGeometry {
     /// Whether each channel is convolved with a kernel of its own.
     pub fn is_depthwise(&self) -> bool {
         self.groups > 1 && self.in_channels == self.groups && self.out_channels == self.groups
     }
 
     /// Plain convolution: no dilation, one group, not reversed.
-    pub fn new(batch: usize, input: [usize; 2], channels: [usize; 2], kernel: [usize; 2]) -> Conv2d {
+    pub fn new(batch: usize, input: [usize; 2], channels: [usize; 2], kernel: [usize; 2]) -> ConvGeometry {
         let output = [0, 1].map(|axis| (input[axis] + 1).saturating_sub(kernel[axis]));
-        Conv2d {
+        ConvGeometry {
             batch,
             input,
             in_channels: channels[0],
@@ -106,7 +105,7 @@ impl Conv2d {
     }
 
     /// The same with zero padding on all sides and a stride, as PyTorch's layers have it.
-    pub fn padded(mut self, padding: usize, stride: usize) -> Conv2d {
+    pub fn padded(mut self, padding: usize, stride: usize) -> ConvGeometry {
         self.pad_low = [padding as i64; 2];
         self.stride = [stride; 2];
         self.output = [0, 1].map(|axis| match self.input[axis] + 2 * padding >= self.kernel[axis] {
@@ -118,11 +117,11 @@ impl Conv2d {
 
     /// The convolution that maps the gradient of the output to the gradient of the input; run it with
     /// [`Weights::transposed`].
-    pub fn backward_data(&self) -> Conv2d {
+    pub fn backward_data(&self) -> ConvGeometry {
         let pad = |axis: usize| {
             (self.kernel_dilation[axis] * self.kernel[axis].saturating_sub(1)) as i64 - self.pad_low[axis]
         };
-        Conv2d {
+        ConvGeometry {
             batch: self.batch,
             input: self.output,
             in_channels: self.out_channels,
@@ -180,14 +179,14 @@ impl Conv2d {
 
 impl<'a, T> Weights<'a, T> {
     /// Weights stored as (row, column, input within the group, output), the graph's own order.
-    pub fn hwio(data: &'a [T], conv: &Conv2d) -> Self {
+    pub fn hwio(data: &'a [T], conv: &ConvGeometry) -> Self {
         let input = conv.out_channels;
         let column = input * conv.group_inputs();
         Weights { data, row: column * conv.kernel[1], column, input, output: 1, group: conv.group_outputs() }
     }
 
-    /// The same weights with inputs and outputs exchanged, for [`Conv2d::backward_data`] of `forward`.
-    pub fn transposed(data: &'a [T], forward: &Conv2d) -> Self {
+    /// The same weights with inputs and outputs exchanged, for [`ConvGeometry::backward_data`] of `forward`.
+    pub fn transposed(data: &'a [T], forward: &ConvGeometry) -> Self {
         let stored = Self::hwio(data, forward);
         Weights { input: stored.output, output: stored.input, ..stored }
     }
@@ -198,7 +197,7 @@ impl<'a, T> Weights<'a, T> {
         Weights { data, row, column, input, output, group }
     }
 
-    fn check(&self, conv: &Conv2d) {
+    fn check(&self, conv: &ConvGeometry) {
         let extents =
             [conv.kernel[0], conv.kernel[1], conv.group_inputs(), conv.group_outputs(), conv.groups].map(|n| n as u64);
         if extents.contains(&0) {
@@ -207,5 +206,37 @@ impl<'a, T> Weights<'a, T> {
         let strides = [self.row, self.column, self.input, self.output, self.group];
         let last: u64 = extents.iter().zip(strides).map(|(extent, stride)| (extent - 1) * stride as u64).sum();
         assert!(last < self.data.len() as u64, "the weights end before their last element: {conv:?}");
+    }
+}
+
+/// How output rows are cut into chunks: input and output of a chunk should stay in the second-level cache, a chunk
+/// should last long enough to be worth scheduling, there should be many of them, and weights too large for the cache
+/// should not be read for a few pixels only.
+struct ChunkRule {
+    /// Bytes of an input element.
+    pub element_bytes: usize,
+    /// Work of a chunk at least.
+    pub min_flops: f64,
+    /// Pixels of a chunk at least.
+    pub min_pixels: usize,
+    /// Pixels of a chunk at least if the weights do not stay in the cache.
+    pub streaming_pixels: usize,
+}
+
+impl ChunkRule {
+    pub fn rows(&self, conv: &ConvGeometry) -> usize {
+        const CACHE_BYTES: f64 = 512.0 * 1024.0;
+        const MANY_CHUNKS: f64 = 64.0;
+        let rows = (conv.batch * conv.output[0]).max(1) as f64;
+        let width = conv.output[1].max(1) as f64;
+        let bytes = (self.element_bytes * conv.input_len() + 4 * conv.output_len()) as f64 / rows;
+        let fits = CACHE_BYTES / bytes.max(1.0);
+        let many = (rows / MANY_CHUNKS).max(self.min_flops / (conv.flops() / rows).max(1.0));
+        let streaming = self.element_bytes * conv.weights_len() > CACHE_BYTES as usize;
+        let min_pixels = if streaming { self.streaming_pixels } else { self.min_pixels };
+        let wanted = fits.min(many).max(min_pixels as f64 / width).clamp(1.0, rows);
+        // A few chunks more make their number a multiple of four: so that two or four threads end together.
+        let chunks = ((rows / wanted).ceil() / 4.0).ceil() * 4.0;
+        (rows / chunks).ceil() as usize
     }
 }

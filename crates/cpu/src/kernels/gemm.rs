@@ -29,16 +29,16 @@ pub struct Gemm {
     /// Columns of A, rows of B.
     pub k: usize,
     /// Where A's elements lie.
-    pub a: Matrix,
+    pub a: MatrixStrides,
     /// Where B's elements lie.
-    pub b: Matrix,
+    pub b: MatrixStrides,
     /// Where C's elements lie.
-    pub c: Matrix,
+    pub c: MatrixStrides,
 }
 
 /// Strides of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Matrix {
+pub struct MatrixStrides {
     /// Between products of the batch.
     pub batch: usize,
     /// Between rows.
@@ -47,15 +47,15 @@ pub struct Matrix {
     pub column: usize,
 }
 
-impl Matrix {
+impl MatrixStrides {
     /// Rows one after the other.
-    pub fn row_major(rows: usize, columns: usize) -> Matrix {
-        Matrix { batch: rows * columns, row: columns, column: 1 }
+    pub fn row_major(rows: usize, columns: usize) -> MatrixStrides {
+        MatrixStrides { batch: rows * columns, row: columns, column: 1 }
     }
 
     /// The same elements seen as the transposed matrix.
-    pub fn transposed(self) -> Matrix {
-        Matrix { row: self.column, column: self.row, ..self }
+    pub fn transposed(self) -> MatrixStrides {
+        MatrixStrides { row: self.column, column: self.row, ..self }
     }
 
     fn end(&self, batch: usize, rows: usize, columns: usize) -> usize {
@@ -69,7 +69,8 @@ impl Matrix {
 impl Gemm {
     /// All three matrices row-major.
     pub fn row_major(m: usize, n: usize, k: usize) -> Gemm {
-        let (a, b, c) = (Matrix::row_major(m, k), Matrix::row_major(k, n), Matrix::row_major(m, n));
+        let (a, b, c) =
+            (MatrixStrides::row_major(m, k), MatrixStrides::row_major(k, n), MatrixStrides::row_major(m, n));
         Gemm { batch: 1, m, n, k, a, b, c }
     }
 
@@ -92,7 +93,7 @@ impl Gemm {
 /// Computes `c = a · b` for every product of the batch.
 ///
 /// # Panics
-/// When a slice ends before the last element its strides reach, or C's elements overlap in the obvious way (a stride
+/// When a slice ends before the last element its strides reach, or C's elements overlap obviously (a stride
 /// of 0).
 pub fn gemm(machine: &Machine, shape: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]) {
     let Gemm { batch, m, n, .. } = *shape;
@@ -107,11 +108,11 @@ pub fn gemm(machine: &Machine, shape: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]
         return gemm(machine, &transposed, b, a, c);
     }
     if shape.c.column != 1 && n > 1 {
-        return through_a_copy(machine, shape, &Gemm { c: Matrix::row_major(m, n), ..*shape }, a, b, c);
+        return through_a_copy(machine, shape, &Gemm { c: MatrixStrides::row_major(m, n), ..*shape }, a, b, c);
     }
     if shape.is_better_transposed() {
         let transposed = Gemm { m: n, n: m, a: shape.b.transposed(), b: shape.a.transposed(), ..*shape };
-        return through_a_copy(machine, shape, &Gemm { c: Matrix::row_major(n, m), ..transposed }, b, a, c);
+        return through_a_copy(machine, shape, &Gemm { c: MatrixStrides::row_major(n, m), ..transposed }, b, a, c);
     }
     for index in 0..batch {
         let product = Product {

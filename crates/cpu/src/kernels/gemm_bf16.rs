@@ -4,8 +4,8 @@
 //! both operands are widened.
 
 use super::bf16::{Output, narrow, widen_all};
-use super::conv::{Conv2d, Convolution, Weights};
-use super::{Gemm, Machine, Matrix, gemm, scratch};
+use super::conv::{ConvGeometry, ForwardConv, Weights};
+use super::{Gemm, Machine, MatrixStrides, gemm, scratch};
 use crate::simd::Bf16Unit;
 use half::bf16;
 
@@ -22,8 +22,8 @@ pub fn gemm_bf16(machine: &Machine, shape: &Gemm, a: &[bf16], b: &[bf16], mut c:
     if machine.simd.bf16() != Bf16Unit::Amx || k == 0 {
         return widened(machine, shape, a, b, c);
     }
-    let conv = Conv2d::new(1, [m, 1], [k, n], [1, 1]);
-    let plan = Convolution::new(&conv);
+    let conv = ConvGeometry::new(1, [m, 1], [k, n], [1, 1]);
+    let plan = ForwardConv::new(&conv);
     for product in 0..batch {
         let weights = Weights {
             data: &b[product * shape.b.batch..],
@@ -86,7 +86,7 @@ fn widened(machine: &Machine, shape: &Gemm, a: &[bf16], b: &[bf16], mut c: Outpu
         let (wide_b, sums) = wide.split_at_mut(b.len());
         widen_all(machine, a, wide_a);
         widen_all(machine, b, wide_b);
-        let dense = Matrix::row_major(m, n);
+        let dense = MatrixStrides::row_major(m, n);
         gemm(machine, &Gemm { c: dense, ..*shape }, wide_a, wide_b, sums);
         match &mut c {
             Output::Bf16(c) if shape.c == dense => narrow(machine.simd, sums, &mut c[..batch * m * n]),
@@ -103,7 +103,7 @@ fn widened(machine: &Machine, shape: &Gemm, a: &[bf16], b: &[bf16], mut c: Outpu
 mod tests {
     use super::*;
     use crate::kernels::conv::testing::{assert_close, numbers};
-    use crate::pool::Pool;
+    use crate::pool::ThreadPool;
     use crate::simd::Simd;
 
     #[test]
@@ -112,8 +112,8 @@ mod tests {
         for (batch, m, n, k) in sizes {
             for transposed in 0..8 {
                 let layout = |rows: usize, columns: usize, bit: usize| match transposed >> bit & 1 {
-                    0 => Matrix::row_major(rows, columns),
-                    _ => Matrix::row_major(columns, rows).transposed(),
+                    0 => MatrixStrides::row_major(rows, columns),
+                    _ => MatrixStrides::row_major(columns, rows).transposed(),
                 };
                 let shape = Gemm { batch, m, n, k, a: layout(m, k, 0), b: layout(k, n, 1), c: layout(m, n, 2) };
                 check(&shape);
@@ -136,7 +136,7 @@ mod tests {
             expected[at] = (0..k).map(term).sum();
         }
         for simd in Simd::all() {
-            let machine = Machine { pool: Pool::new(2), simd };
+            let machine = Machine { pool: ThreadPool::new(2), simd };
             let mut sums = vec![f32::NAN; expected.len()];
             gemm_bf16(&machine, shape, &a, &b, Output::F32(&mut sums));
             assert_close(&sums, &expected, &format!("{simd:?} {shape:?}"));

@@ -35,19 +35,21 @@ mod tile;
 pub(crate) use attention::{AttentionElement, Cotangents, Inputs, attention, attention_gradient};
 pub use bf16::{Output, Stored};
 pub(crate) use bf16::{narrow_all, widen_all};
-pub use conv::{Conv2d, Convolution, Epilogue, Finished, Weights, WeightsGradient, conv2d, conv2d_weights_gradient};
-pub use gemm::{Gemm, Matrix, gemm};
+pub use conv::{
+    ConvGeometry, Epilogue, Finished, ForwardConv, Weights, WeightsGradient, conv2d, conv2d_weights_gradient,
+};
+pub use gemm::{Gemm, MatrixStrides, gemm};
 pub use gemm_bf16::gemm_bf16;
-pub use pool2d::{Pool2d, Reduction, max_pool2d_gradient, pool2d, scatter_selected, sum_pool2d_gradient};
+pub use pool2d::{Pool2d, PoolReduction, max_pool2d_gradient, pool2d, scatter_selected, sum_pool2d_gradient};
 pub(crate) use scratch::borrow as borrow_scratch;
 
-use crate::pool::Pool;
+use crate::pool::ThreadPool;
 use crate::simd::{Simd, SimdError};
 
 /// What kernels run on.
 pub struct Machine {
     /// The threads.
-    pub pool: Pool,
+    pub pool: ThreadPool,
     /// The instruction set.
     pub simd: Simd,
 }
@@ -55,7 +57,7 @@ pub struct Machine {
 impl Machine {
     /// `threads` threads and the instruction set that `OCTANT_SIMD` names, or the best there is.
     pub fn new(threads: usize) -> Result<Machine, SimdError> {
-        Ok(Machine { pool: Pool::new(threads), simd: Simd::current()? })
+        Ok(Machine { pool: ThreadPool::new(threads), simd: Simd::current()? })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::simd::{Kernel, Simd, Vector};
 
-/// One panel's place.
+/// The columns of one panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Panel {
     /// The first column.
@@ -76,7 +76,7 @@ struct TransposedRows {
     panel: *mut f32,
 }
 
-/// Packs a source whose columns lie far apart, in squares: a transposed source is walked along its cache lines.
+/// Packs a source with a large column stride, in squares: a transposed source is walked along its cache lines.
 struct TransposeRows;
 
 impl Kernel for TransposeRows {

@@ -1,8 +1,8 @@
 //! Pooling: maximum, minimum or sum over windows of NHWC images, and their gradients.
 //!
 //! Vectors run across channels. Loops are plain Rust over slices of channels: compiled inside a [`Kernel`] they use the
-//! whole instruction set. Images are f32 or bf16, sums are f32. `gradient` is the way back for any windows; `tiling`
-//! has the faster ways for windows that lie side by side, as those of most networks do.
+//! whole instruction set. Images are f32 or bf16, sums are f32. `gradient` is the backward pass for any windows; `tiling`
+//! is the faster algorithm for windows that do not overlap, as those of most networks.
 
 mod gradient;
 pub(super) mod tiling;
@@ -41,7 +41,7 @@ pub struct Pool2d {
 
 /// What a window is reduced to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reduction {
+pub enum PoolReduction {
     /// The sum, added to the initial value.
     Sum,
     /// The maximum; NaN if any element is NaN.
@@ -117,16 +117,23 @@ impl Pool2d {
 ///
 /// # Panics
 /// When a slice does not have the size that the description says.
-pub fn pool2d<T: Stored>(machine: &Machine, pool: &Pool2d, reduction: Reduction, initial: f32, x: &[T], y: &mut [T]) {
+pub fn pool2d<T: Stored>(
+    machine: &Machine,
+    pool: &Pool2d,
+    reduction: PoolReduction,
+    initial: f32,
+    x: &[T],
+    y: &mut [T],
+) {
     assert_eq!(x.len(), pool.input_len(), "the input's size must match {pool:?}");
     assert_eq!(y.len(), pool.output_len(), "the output's size must match {pool:?}");
     if y.is_empty() {
         return;
     }
     let entry = match reduction {
-        Reduction::Sum => machine.simd.entry::<Forward<'_, Sum, T>>(),
-        Reduction::Max => machine.simd.entry::<Forward<'_, Max, T>>(),
-        Reduction::Min => machine.simd.entry::<Forward<'_, Min, T>>(),
+        PoolReduction::Sum => machine.simd.entry::<Forward<'_, Sum, T>>(),
+        PoolReduction::Max => machine.simd.entry::<Forward<'_, Max, T>>(),
+        PoolReduction::Min => machine.simd.entry::<Forward<'_, Min, T>>(),
     };
     let rows = pool.batch * pool.output[0];
     let step = pool.chunk_rows(256 * 1024);
@@ -167,7 +174,7 @@ impl Reduce for Sum {
 impl Reduce for Max {
     #[inline(always)]
     fn reduce(a: f32, b: f32) -> f32 {
-        // A NaN on either side wins: the comparison is false for it, and then it is handed on.
+        // A NaN on either side wins: the comparison is false for it, and then it is returned.
         if a > b || a.is_nan() { a } else { b }
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn clear(machine: &Machine, values: &mut [f32]) {
     });
 }
 
-/// Adds the `rows × columns` parts that follow each other in `partial`, first to last, into rows `row_stride` apart.
+/// Adds the `rows × columns` parts that follow each other in `partial`, first to last, into rows with a stride of `row_stride`.
 pub(super) fn add_up(
     machine: &Machine,
     partial: &[f32],

@@ -1,4 +1,4 @@
-//! How an element of one value is found from the place in a loop: affine forms over the loop's dimensions.
+//! Affine index maps: the element of a value as a linear form over the loop's dimensions.
 //!
 //! Movement operations (transpose, slice, reverse, broadcast, reshape) never copy while they stay inside a loop: they
 //! only change the forms with which the values below them are read.
@@ -76,8 +76,8 @@ impl Space {
         let axis_form = |lengths: &Vec<usize>| {
             let mut form = Form::zero(rank);
             let mut factor = 1;
-            for (place, length) in lengths.iter().enumerate().rev() {
-                form.factors[first + place] = factor;
+            for (dim, length) in lengths.iter().enumerate().rev() {
+                form.factors[first + dim] = factor;
                 factor *= *length as isize;
             }
             first += lengths.len();

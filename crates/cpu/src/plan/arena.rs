@@ -19,7 +19,7 @@ impl Lifetime {
 
 /// Offsets for all buffers and the size of the arena. Large buffers first, each at the lowest offset where nothing lies
 /// that lives at the same time.
-pub(crate) fn place(mut lifetimes: Vec<Lifetime>) -> (Vec<(BufferId, usize)>, usize) {
+pub(crate) fn assign_offsets(mut lifetimes: Vec<Lifetime>) -> (Vec<(BufferId, usize)>, usize) {
     lifetimes.sort_by_key(|lifetime| (std::cmp::Reverse(lifetime.bytes), lifetime.begin, lifetime.buffer));
     // In the order of their offsets, so that the lowest gap is found first.
     let mut placed: Vec<(usize, &Lifetime)> = Vec::with_capacity(lifetimes.len());
@@ -53,7 +53,7 @@ pub(crate) fn live_bytes(lifetimes: &[Lifetime]) -> usize {
 mod tests {
     use super::super::compile;
     use octant_graph::{DType, Graph, Shape, Tensor, Trace};
-    use octant_nn::{Context, Kind, Mode, Precision, Training};
+    use octant_nn::{Context, Mode, Precision, Training, VariableKind};
 
     /// The gradients of all parameters of a network of the zoo, for a batch of images.
     fn gradients(model: &str, images: [usize; 4], precision: Precision) -> Graph {
@@ -65,7 +65,7 @@ mod tests {
         let losses = outputs.iter().map(|output| output.convert(DType::F32).exp().mean_all().log());
         let loss = losses.reduce(|sum, loss| sum + loss).expect("a network has an output");
         let variables = context.variables();
-        let parameters = variables.iter().filter(|variable| variable.spec.kind == Kind::Parameter);
+        let parameters = variables.iter().filter(|variable| variable.spec.kind == VariableKind::Parameter);
         let parameters: Vec<Tensor> = parameters.map(|variable| variable.value.clone()).collect();
         let gradients = trace.gradients(&loss, &parameters);
         trace.finish(&[vec![loss], gradients].concat()).expect("the shapes fit")

@@ -2,7 +2,7 @@
 //!
 //! A loop that reads a convolution's result element by element, and is the only one to read it, need not wait until the
 //! whole result has gone through memory: the convolution runs it over every finished part, which still lies in the
-//! cache. The loop's result takes the place of the convolution's. The same holds for a product of bf16 matrices, whose rows
+//! cache. The loop's result replaces the convolution's. The same holds for a product of bf16 matrices, whose rows
 //! are pixels.
 
 use super::StoredValues;
@@ -103,7 +103,7 @@ fn is_rows(product: &KernelStep) -> bool {
     of_one_type && in_order && right.rank() == dot.right_contract.len() + 1
 }
 
-/// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same way, and
+/// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same order, and
 /// can be run over any range of whole pixels.
 fn follows(follower: &LoopStep, result: BufferId, conv: &KernelStep) -> bool {
     let (body, nest) = (&follower.body, &follower.nest);

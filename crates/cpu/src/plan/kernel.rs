@@ -2,7 +2,7 @@
 
 use octant_graph::{Binary, Comparison, DType, Reduction, Unary};
 
-/// A block of memory that the plan places: an input, an output, a constant or a part of the arena.
+/// A block of memory in the plan: an input, an output, a constant or a part of the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct BufferId(pub u32);
 
@@ -83,7 +83,7 @@ pub(crate) struct Instruction {
     pub from: Vec<Register>,
 }
 
-/// Memory as a loop sees it: an element for every place of the loop.
+/// Memory as a loop addresses it: one element per iteration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Operand {
     pub buffer: BufferId,
@@ -127,7 +127,7 @@ pub(crate) struct Fold {
     pub to: Operand,
 }
 
-/// A loop over `dims` in which every place loads, computes, stores and folds. Dimensions of length 1 are gone and
+/// A loop over `dims` in which every iteration loads, computes, stores and folds. Dimensions of length 1 are gone and
 /// neighboring ones are merged where every operand allows it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Loop {

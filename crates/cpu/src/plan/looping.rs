@@ -12,7 +12,7 @@ pub(crate) enum Goal {
     Store { value: ValueId, to: Operand },
     /// Store a reduction.
     Fold { value: ValueId, to: Operand },
-    /// Store one scalar over the whole of another value's place.
+    /// Fill another value's buffer with one scalar.
     Fill { value: ValueId, scalar: ValueId, to: Operand },
 }
 
@@ -32,9 +32,9 @@ impl Goal {
     }
 }
 
-/// Where stored values lie; values that exist only in loops have no place.
+/// The buffers of stored values; values that exist only in registers have none.
 pub(crate) trait StoredBuffers {
-    fn place(&self, value: ValueId) -> Option<Operand>;
+    fn operand_of(&self, value: ValueId) -> Option<Operand>;
 }
 
 /// Why a loop could not be built as it is: this value must be stored first.
@@ -47,10 +47,10 @@ enum Failure {
 }
 
 /// Builds the loop for goals over the same dimensions.
-pub(crate) fn build(graph: &Graph, goals: &[Goal], positions: &impl StoredBuffers) -> Result<Loop, MustStore> {
+pub(crate) fn build(graph: &Graph, goals: &[Goal], buffers: &impl StoredBuffers) -> Result<Loop, MustStore> {
     let mut space = Space::over(goals[0].dims(graph));
     loop {
-        let mut builder = Builder::new(graph, positions, space.dims());
+        let mut builder = Builder::new(graph, buffers, space.dims());
         match builder.goals(goals, &space.identity()) {
             Ok(()) => {
                 let mut finished = builder.body;
@@ -65,22 +65,22 @@ pub(crate) fn build(graph: &Graph, goals: &[Goal], positions: &impl StoredBuffer
 
 struct Builder<'a, P> {
     graph: &'a Graph,
-    positions: &'a P,
+    buffers: &'a P,
     body: Loop,
     /// Values already in a register, by the forms with which they are read.
     known: HashMap<(ValueId, Vec<Form>), Register>,
 }
 
 impl<'a, P: StoredBuffers> Builder<'a, P> {
-    fn new(graph: &'a Graph, positions: &'a P, dims: Vec<usize>) -> Self {
-        Builder { graph, positions, body: Loop { dims, ..Loop::default() }, known: HashMap::new() }
+    fn new(graph: &'a Graph, buffers: &'a P, dims: Vec<usize>) -> Self {
+        Builder { graph, buffers, body: Loop { dims, ..Loop::default() }, known: HashMap::new() }
     }
 
     fn goals(&mut self, goals: &[Goal], identity: &[Form]) -> Result<(), Failure> {
         for goal in goals {
             match goal {
                 Goal::Store { value, to } => {
-                    let is_home = self.positions.place(*value).is_some_and(|place| place.buffer == to.buffer);
+                    let is_home = self.buffers.operand_of(*value).is_some_and(|operand| operand.buffer == to.buffer);
                     let from = if is_home { self.compute(*value, identity)? } else { self.value(*value, identity)? };
                     // Later goals of the same loop read the register instead of the memory.
                     self.known.insert((*value, identity.to_vec()), from);
@@ -108,16 +108,16 @@ impl<'a, P: StoredBuffers> Builder<'a, P> {
         Ok(())
     }
 
-    /// A place of memory addressed by the forms along its axes. An operand with strides of its own keeps them.
-    fn operand(&self, place: &Operand, forms: &[Form], dims: &[usize]) -> Operand {
+    /// A stored value addressed by the forms along its axes. An operand with strides of its own keeps them.
+    fn operand(&self, stored: &Operand, forms: &[Form], dims: &[usize]) -> Operand {
         let rank = self.body.dims.len();
-        let position = if place.strides.is_empty() {
+        let address = if stored.strides.is_empty() {
             linear(forms, dims, rank)
         } else {
             let start = Form::zero(rank);
-            forms.iter().zip(&place.strides).fold(start, |sum, (form, &stride)| sum.plus(&form.scaled(stride)))
+            forms.iter().zip(&stored.strides).fold(start, |sum, (form, &stride)| sum.plus(&form.scaled(stride)))
         };
-        Operand { offset: place.offset + position.offset, strides: position.factors, ..place.clone() }
+        Operand { offset: stored.offset + address.offset, strides: address.factors, ..stored.clone() }
     }
 
     /// The register of a value, loaded if it is stored and computed otherwise.
@@ -125,10 +125,10 @@ impl<'a, P: StoredBuffers> Builder<'a, P> {
         if let Some(&register) = self.known.get(&(value, forms.to_vec())) {
             return Ok(register);
         }
-        let register = match self.positions.place(value) {
-            Some(place) => {
+        let register = match self.buffers.operand_of(value) {
+            Some(stored) => {
                 let shape = self.graph.shape(value);
-                let operand = self.operand(&place, forms, shape.dims());
+                let operand = self.operand(&stored, forms, shape.dims());
                 let operand = Operand { dtype: shape.dtype(), ..operand };
                 self.load(Lane::of(shape.dtype()), Source::Memory(operand))
             }
@@ -187,7 +187,7 @@ impl<'a, P: StoredBuffers> Builder<'a, P> {
                 let from = self.value(node.inputs[0], forms)?;
                 let (before, after) = (lane_of(node.inputs[0]), Lane::of(*dtype));
                 let rounds = matches!(dtype, DType::BF16 | DType::F16);
-                // A double is rounded once, not by way of f32.
+                // f64 is rounded once, not through f32.
                 if rounds && before == Lane::F64 {
                     return Ok(self.instruction(Code::Round(*dtype), before, after, vec![from]));
                 }

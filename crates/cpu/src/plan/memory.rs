@@ -33,23 +33,23 @@ pub(crate) fn aligned(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
-pub(crate) fn place(graph: &Graph, values: StoredValues, steps: Vec<Step>, donated: &[(usize, usize)]) -> Plan {
+pub(crate) fn plan_memory(graph: &Graph, values: StoredValues, steps: Vec<Step>, donated: &[(usize, usize)]) -> Plan {
     let mut planner = Planner { values, steps, fixed: HashMap::new(), constants: Vec::new() };
     planner.fix_inputs_and_constants(graph);
     planner.fix_outputs(graph, donated);
     planner.add_scratch();
     planner.reuse_dying_operands();
     let lifetimes = planner.lifetimes();
-    let (offsets, arena_bytes) = arena::place(lifetimes.clone());
-    let mut positions = vec![BufferLocation::Arena(0); planner.values.sizes.len()];
+    let (offsets, arena_bytes) = arena::assign_offsets(lifetimes.clone());
+    let mut locations = vec![BufferLocation::Arena(0); planner.values.sizes.len()];
     let in_arena = offsets.into_iter().map(|(buffer, offset)| (buffer, BufferLocation::Arena(offset)));
-    for (buffer, place) in in_arena.chain(planner.fixed) {
-        positions[buffer.0 as usize] = place;
+    for (buffer, location) in in_arena.chain(planner.fixed) {
+        locations[buffer.0 as usize] = location;
     }
     Plan {
-        steady: super::steady::steady_weights(&planner.steps, &positions, donated),
+        steady: super::steady::steady_weights(&planner.steps, &locations, donated),
         steps: planner.steps,
-        positions,
+        locations,
         arena_bytes,
         #[cfg(test)]
         live_bytes: arena::live_bytes(&lifetimes),
@@ -218,7 +218,7 @@ impl Planner {
         self.rename(&homes);
     }
 
-    /// Makes every step use the buffers that others have taken over.
+    /// Renames buffers in all steps after in-place reuse.
     fn rename(&mut self, homes: &HashMap<BufferId, BufferId>) {
         for buffer in self.steps.iter_mut().flat_map(Step::buffers_mut) {
             if let Some(&home) = homes.get(buffer) {
@@ -242,7 +242,7 @@ impl Planner {
     }
 }
 
-/// Whether a loop reads `operand` only at the very place where it stores `value`, and folds neither of them.
+/// Whether a loop reads `operand` only at the element where it stores `value`, and folds neither of them.
 fn stores_in_reading_order(body: &Loop, value: BufferId, operand: BufferId) -> bool {
     let stores: Vec<&Operand> = body.stores.iter().map(|store| &store.to).filter(|to| to.buffer == value).collect();
     let [store] = stores[..] else { return false };
@@ -260,7 +260,7 @@ fn stores_in_reading_order(body: &Loop, value: BufferId, operand: BufferId) -> b
         }
         _ => false,
     });
-    // A stride of 0 would read a place again after it was overwritten.
+    // A stride of 0 would read an element again after it was overwritten.
     let walks = store.strides.iter().zip(&body.dims).all(|(&stride, &dim)| stride != 0 || dim == 1);
     !folded && in_order && !handed_on && walks
 }

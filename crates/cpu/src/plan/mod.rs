@@ -4,7 +4,7 @@
 //! 2. [`looping`] turns stored values into [loops](kernel::Loop), [`schedule`] merges loops that walk over the same data,
 //!    [`contract`] makes products and sums one instruction, [`pooled`] lets convolutions run the poolings that follow
 //!    them, [`epilogue`] the loops.
-//! 3. [`memory`] gives every stored value its place: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
+//! 3. [`memory`] gives every stored value its buffer: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
 //! 4. [`steady`] finds weights that are the same in every run with the same inputs.
 
 mod access;
@@ -35,7 +35,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct Plan {
     pub steps: Vec<Step>,
     /// Where every buffer lies.
-    pub positions: Vec<BufferLocation>,
+    pub locations: Vec<BufferLocation>,
     pub arena_bytes: usize,
     /// The most bytes of the arena that live at once.
     #[cfg(test)]
@@ -63,7 +63,7 @@ pub(crate) fn compile(graph: &Graph, donated: &[(usize, usize)]) -> Plan {
     };
     let steps = pooled::join(steps, &graph, &mut values);
     let steps = epilogue::attach(steps, &graph, &values);
-    memory::place(&graph, values, steps, donated)
+    memory::plan_memory(&graph, values, steps, donated)
 }
 
 /// The buffer of every stored value. Values that are the same memory share one.

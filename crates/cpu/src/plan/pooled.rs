@@ -45,7 +45,7 @@ impl Uses {
     }
 }
 
-/// Steps that can be joined, by their place.
+/// Steps that can be fused, by their index.
 struct Found {
     conv: usize,
     pool: usize,

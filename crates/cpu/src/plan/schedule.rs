@@ -12,7 +12,7 @@ use std::collections::HashMap;
 const REACH: usize = 12;
 
 impl StoredBuffers for (&Graph, &StoredValues) {
-    fn place(&self, value: ValueId) -> Option<Operand> {
+    fn operand_of(&self, value: ValueId) -> Option<Operand> {
         self.1.get(value).map(|buffer| whole(self.0, value, buffer))
     }
 }
@@ -77,8 +77,8 @@ impl Schedule<'_> {
             return self.concatenate(node, axis);
         }
         match fuse::role(&node.op) {
-            fuse::Role::Reduction => self.add(Goal::Fold { value, to: self.place(value) }),
-            fuse::Role::Fusible | fuse::Role::Alias => self.add(Goal::Store { value, to: self.place(value) }),
+            fuse::Role::Reduction => self.add(Goal::Fold { value, to: self.stored(value) }),
+            fuse::Role::Fusible | fuse::Role::Alias => self.add(Goal::Store { value, to: self.stored(value) }),
             fuse::Role::Kernel => {
                 let step = self.kernel(node);
                 self.push(step);
@@ -123,14 +123,14 @@ impl Schedule<'_> {
         values.iter().map(|&value| self.values.buffer(value)).collect()
     }
 
-    fn place(&self, value: ValueId) -> Operand {
+    fn stored(&self, value: ValueId) -> Operand {
         whole(self.graph, value, self.values.buffer(value))
     }
 
     /// First the padding everywhere, then the operand's elements where they belong.
     fn pad(&mut self, node: &Node, low: &[i64], interior: &[usize]) -> Result<(), MustStore> {
         let value = node.outputs[0];
-        let target = self.place(value);
+        let target = self.stored(value);
         self.add(Goal::Fill { value, scalar: node.inputs[1], to: target.clone() })?;
         let shape = self.graph.shape(value);
         let strides: Vec<isize> = shape.strides().iter().zip(interior).map(|(&s, &i)| (s * (i + 1)) as isize).collect();
@@ -143,7 +143,7 @@ impl Schedule<'_> {
     }
 
     fn concatenate(&mut self, node: &Node, axis: usize) -> Result<(), MustStore> {
-        let target = self.place(node.outputs[0]);
+        let target = self.stored(node.outputs[0]);
         let strides: Vec<isize> = self.graph.shape(node.outputs[0]).strides().iter().map(|&s| s as isize).collect();
         let mut start = 0;
         for &input in &node.inputs {

@@ -23,10 +23,10 @@ pub(crate) struct SteadyWeights {
 /// All of them in a plan whose buffers are placed.
 pub(super) fn steady_weights(
     steps: &[Step],
-    positions: &[BufferLocation],
+    locations: &[BufferLocation],
     donated: &[(usize, usize)],
 ) -> Vec<SteadyWeights> {
-    let mut steady = Steady { positions, donated, writers: count(steps, Step::writes), made: HashMap::new() };
+    let mut steady = Steady { locations, donated, writers: count(steps, Step::writes), made: HashMap::new() };
     let uses = count(steps, Step::reads);
     let mut found = Vec::new();
     for (at, step) in steps.iter().enumerate() {
@@ -36,7 +36,7 @@ pub(super) fn steady_weights(
                 let weights = kernel.inputs[1].0;
                 let Some(inputs) = steady.inputs_of(weights) else { continue };
                 let producer = steady.made.get(&weights).map(|(producer, _)| *producer).filter(|&producer| {
-                    let in_arena = matches!(positions[weights.0 as usize], BufferLocation::Arena(_));
+                    let in_arena = matches!(locations[weights.0 as usize], BufferLocation::Arena(_));
                     in_arena && uses[&weights] == 1 && steps[producer].writes() == [weights]
                 });
                 found.push(SteadyWeights { consumer: at, inputs, producer });
@@ -59,7 +59,7 @@ fn count(steps: &[Step], touched: impl Fn(&Step) -> Vec<BufferId>) -> HashMap<Bu
 }
 
 struct Steady<'a> {
-    positions: &'a [BufferLocation],
+    locations: &'a [BufferLocation],
     donated: &'a [(usize, usize)],
     writers: HashMap<BufferId, usize>,
     /// The loop that makes a steady value, and the inputs it is made from.
@@ -73,7 +73,7 @@ impl Steady<'_> {
             return Some(inputs.clone());
         }
         let is_written = self.writers.contains_key(&buffer);
-        match self.positions[buffer.0 as usize] {
+        match self.locations[buffer.0 as usize] {
             BufferLocation::Constant(_) => Some(Vec::new()),
             BufferLocation::Input(input) if !is_written && self.donated.iter().all(|&(taken, _)| taken != input) => {
                 Some(vec![input])

@@ -10,7 +10,7 @@ use octant_graph::{AttentionKernel, DType, KernelHint, Op, Shape, Window};
 pub(crate) enum Step {
     Loop(LoopStep),
     Kernel(KernelStep),
-    /// Carried values: copied from the inputs into the outputs, then turned by the body as long as the condition holds.
+    /// Carried values: copied from the inputs into the outputs, then updated by the body as long as the condition holds.
     While {
         inputs: Vec<BufferId>,
         outputs: Vec<BufferId>,
@@ -33,7 +33,7 @@ pub(crate) enum Step {
     },
 }
 
-/// A fused loop with the way it is cut into tasks.
+/// A fused loop and how it is divided into tasks.
 pub(crate) struct LoopStep {
     pub body: Loop,
     pub nest: Nest,

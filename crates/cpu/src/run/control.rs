@@ -26,19 +26,19 @@ pub(crate) enum PreparedControl {
 
 impl PreparedControl {
     pub fn new(step: Step, machine: &Machine) -> PreparedControl {
-        let positions = |buffers: Vec<BufferId>| buffers.into_iter().map(|buffer| buffer.0 as usize).collect();
+        let indices = |buffers: Vec<BufferId>| buffers.into_iter().map(|buffer| buffer.0 as usize).collect();
         match step {
             Step::While { inputs, outputs, condition, body, scratch } => PreparedControl::While {
-                inputs: positions(inputs),
-                outputs: positions(outputs),
+                inputs: indices(inputs),
+                outputs: indices(outputs),
                 condition: Prepared::new(condition, machine),
                 body: Prepared::new(body, machine),
                 scratch: scratch.0 as usize,
             },
             Step::If { condition, inputs, outputs, then, otherwise, scratch } => PreparedControl::If {
                 condition: condition.0 as usize,
-                inputs: positions(inputs),
-                outputs: positions(outputs),
+                inputs: indices(inputs),
+                outputs: indices(outputs),
                 then: Prepared::new(then, machine),
                 otherwise: Prepared::new(otherwise, machine),
                 scratch: scratch.0 as usize,

@@ -196,14 +196,14 @@ impl PreparedLoop {
         WORKSPACE.with_borrow_mut(|workspace| {
             let nest = &self.nest;
             let (mut at, end) = (first, first + count);
-            let positions = std::iter::from_fn(|| {
+            let ranges = std::iter::from_fn(|| {
                 let (row, column) = (at / nest.columns, at % nest.columns);
                 let rows = if column == 0 { nest.rows_per_block.min((end - at) / nest.columns).max(1) } else { 1 };
                 let columns = nest.columns_per_block.min(nest.columns - column).min(end - at);
                 at += rows * columns;
                 (columns > 0).then_some(BlockRange { outer: 0, middle: 0, row, column, rows, columns })
             });
-            Block::new(self, memory, workspace).blocks(positions);
+            Block::new(self, memory, workspace).blocks(ranges);
             self.finish_streams();
         });
     }

@@ -6,7 +6,7 @@ use crate::plan::{BufferLocation, Plan};
 /// buffers it may touch, so the pointers are returned without further checks.
 pub(crate) struct Memory {
     pointers: Vec<*mut u8>,
-    /// What tells the inputs' contents apart, where that is known.
+    /// Identifiers of the inputs' contents, where known.
     identities: Vec<u64>,
 }
 
@@ -23,7 +23,7 @@ impl Memory {
     /// All pointers stay valid while the result is used: `arena` for the plan's arena bytes, inputs and outputs for the
     /// bytes of their shapes, each exclusively but for inputs that are not donated.
     pub unsafe fn bind(plan: &Plan, arena: *mut u8, inputs: &[*mut u8], outputs: &[*mut u8]) -> Memory {
-        let pointers = plan.positions.iter().map(|place| match *place {
+        let pointers = plan.locations.iter().map(|location| match *location {
             BufferLocation::Arena(offset) => arena.wrapping_add(offset),
             BufferLocation::Input(index) => inputs[index],
             BufferLocation::Output(index) => outputs[index],
@@ -37,7 +37,7 @@ impl Memory {
         Memory { identities, ..self }
     }
 
-    /// What tells the content of an input apart.
+    /// The identifier of an input's content.
     pub fn identity(&self, input: usize) -> Option<u64> {
         self.identities.get(input).copied()
     }

@@ -10,7 +10,7 @@ pub(crate) use memory::Memory;
 
 use crate::kernels::Machine;
 use crate::plan::{Plan, SteadyWeights, Step};
-use octant_runtime::Part;
+use octant_runtime::PartTiming;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -88,8 +88,8 @@ impl Prepared {
     }
 
     /// Where the time went so far.
-    pub fn profile(&self) -> Vec<Part> {
-        let part = |measured: &Measured| Part {
+    pub fn profile(&self) -> Vec<PartTiming> {
+        let part = |measured: &Measured| PartTiming {
             what: measured.what.clone(),
             path: measured.path.clone(),
             time: Duration::from_nanos(measured.nanoseconds.load(Ordering::Relaxed)),

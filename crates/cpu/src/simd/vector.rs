@@ -54,8 +54,8 @@ pub trait Vector: Copy + 'static {
     /// # Safety
     /// See the trait.
     unsafe fn plus_product(self, a: Self, b: Self) -> Self;
-    /// Turns a square of `LANES × LANES` numbers: row `r`, column `c` of `from` becomes row `c`, column `r` of `to`, rows
-    /// `from_row` and `to_row` numbers apart.
+    /// Transposes a square of `LANES × LANES` numbers,
+    /// with row strides `from_row` and `to_row`.
     ///
     /// # Safety
     /// See the trait.

@@ -1,5 +1,5 @@
-// What kernels share whose work programs write as C: the size of the table with which they are told where everything lies, which is
-// as much as a kernel's parameters may hold on every GPU, and what the text may use beyond the language.
+// Shared by kernels whose body is generated as C: the size of the table of pointers and sizes that they receive, which is
+// as much as kernel parameters may hold on every GPU, and the functions that the generated text may call.
 
 #define WORDS 500
 

@@ -7,6 +7,7 @@ pub mod block;
 pub mod conv;
 pub mod depthwise;
 pub mod few_channels;
+pub mod layer_norm;
 pub mod tensor_core;
 pub mod update;
 
@@ -17,8 +18,8 @@ use crate::GpuFacts;
 use crate::attention::CUDNN_NAMES;
 use crate::runtime::compiler::{Header, text};
 use crate::runtime::ffi::Handler;
-use crate::runtime::launch::{self, Dims, Encoded, Kernel};
-use conv::task::{Choice, ConvTask, Device};
+use crate::runtime::launch::{self, Dims, Encoded, GpuKernel};
+use conv::task::{Choice, ConvTask, GpuProfile};
 use octant_graph::{KernelHint, Shape};
 
 /// What kernels that are compiled with C text of their own include.
@@ -28,30 +29,32 @@ pub const ELEMENT_HEADERS: &[Header] = &[(c"element.h", text!("element.h"))];
 type Accepts = fn(&Encoded, [&[Dims]; 2], &GpuFacts) -> Result<(), String>;
 
 /// A kernel that programs may call.
-pub struct Entry {
+pub struct KernelEntry {
     pub name: &'static str,
     pub handler: Handler,
     accepts: Accepts,
 }
 
 /// All kernels.
-pub const KERNELS: [Entry; 8] = [
-    entry::<depthwise::Forward>(),
-    entry::<depthwise::Gradient>(),
-    entry::<few_channels::Forward>(),
-    entry::<few_channels::Gradient>(),
-    entry::<tensor_core::Forward>(),
-    entry::<tensor_core::Gradient>(),
-    entry::<block::Block>(),
-    entry::<update::Update>(),
+pub const KERNELS: [KernelEntry; 10] = [
+    entry::<depthwise::DepthwiseForward>(),
+    entry::<depthwise::DepthwiseWeightGradient>(),
+    entry::<few_channels::FewChannelsForward>(),
+    entry::<few_channels::FewChannelsWeightGradient>(),
+    entry::<tensor_core::TensorCoreForward>(),
+    entry::<tensor_core::TensorCoreWeightGradient>(),
+    entry::<block::BlockKernel>(),
+    entry::<layer_norm::LayerNormForward>(),
+    entry::<layer_norm::LayerNormGradient>(),
+    entry::<update::UpdateKernel>(),
 ];
 
 /// The kernels for convolutions, in the order in which they are asked.
-pub const CONVOLUTIONS: [fn(&ConvTask, &Device) -> Option<Choice>; 3] =
+pub const CONVOLUTIONS: [fn(&ConvTask, &GpuProfile) -> Option<Choice>; 3] =
     [depthwise::choose, few_channels::choose, tensor_core::choose];
 
-const fn entry<K: Kernel>() -> Entry {
-    Entry { name: K::NAME, handler: launch::handler::<K>, accepts: launch::accepts::<K> }
+const fn entry<K: GpuKernel>() -> KernelEntry {
+    KernelEntry { name: K::NAME, handler: launch::handler::<K>, accepts: launch::accepts::<K> }
 }
 
 /// The names of all kernels, as hints and programs write them.

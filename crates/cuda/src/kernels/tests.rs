@@ -66,24 +66,32 @@ fn every_convolution_compiles_where_there_is_a_compiler() {
         ..plain(3, 32, inputs, outputs)
     };
     for (source, defines) in [
-        defined::<depthwise::Forward>(plain(3, 16, 64, 64)),
-        defined::<depthwise::Forward>(strided),
-        defined::<depthwise::Gradient>(plain(5, 16, 64, 64)),
-        defined::<depthwise::Gradient>(strided),
-        defined::<few_channels::Forward>(plain(7, 32, 2, 1)),
-        defined::<few_channels::Gradient>(plain(3, 32, 4, 1)),
-        defined::<tensor_core::Forward>(transposed),
-        defined::<tensor_core::Forward>(plain(3, 32, 48, 16)),
-        defined::<tensor_core::Forward>(plain(3, 32, 16, 16)),
-        defined::<tensor_core::Gradient>(plain(3, 32, 32, 48)),
-        defined::<tensor_core::Gradient>(plain(3, 32, 64, 64)),
-        defined::<tensor_core::Forward>(beside(true, 48, 16)),
-        defined::<tensor_core::Forward>(ConvDescriptor { pointwise: Pointwise::Added, ..transposed }),
-        defined::<tensor_core::Forward>(ConvDescriptor { norm_relu: true, moments: true, ..plain(3, 32, 32, 32) }),
-        defined::<tensor_core::Forward>(ConvDescriptor { cotangent: true, ..plain(3, 32, 16, 16) }),
-        defined::<tensor_core::Forward>(ConvDescriptor { cotangent: true, transposed: true, ..plain(3, 32, 32, 32) }),
-        defined::<tensor_core::Gradient>(beside(false, 96, 32)),
-        defined::<tensor_core::Gradient>(ConvDescriptor { norm_relu: true, ..plain(3, 32, 16, 16) }),
+        defined::<depthwise::DepthwiseForward>(plain(3, 16, 64, 64)),
+        defined::<depthwise::DepthwiseForward>(strided),
+        defined::<depthwise::DepthwiseWeightGradient>(plain(5, 16, 64, 64)),
+        defined::<depthwise::DepthwiseWeightGradient>(strided),
+        defined::<few_channels::FewChannelsForward>(plain(7, 32, 2, 1)),
+        defined::<few_channels::FewChannelsWeightGradient>(plain(3, 32, 4, 1)),
+        defined::<tensor_core::TensorCoreForward>(transposed),
+        defined::<tensor_core::TensorCoreForward>(plain(3, 32, 48, 16)),
+        defined::<tensor_core::TensorCoreForward>(plain(3, 32, 16, 16)),
+        defined::<tensor_core::TensorCoreWeightGradient>(plain(3, 32, 32, 48)),
+        defined::<tensor_core::TensorCoreWeightGradient>(plain(3, 32, 64, 64)),
+        defined::<tensor_core::TensorCoreForward>(beside(true, 48, 16)),
+        defined::<tensor_core::TensorCoreForward>(ConvDescriptor { pointwise: Pointwise::Added, ..transposed }),
+        defined::<tensor_core::TensorCoreForward>(ConvDescriptor {
+            norm_relu: true,
+            moments: true,
+            ..plain(3, 32, 32, 32)
+        }),
+        defined::<tensor_core::TensorCoreForward>(ConvDescriptor { cotangent: true, ..plain(3, 32, 16, 16) }),
+        defined::<tensor_core::TensorCoreForward>(ConvDescriptor {
+            cotangent: true,
+            transposed: true,
+            ..plain(3, 32, 32, 32)
+        }),
+        defined::<tensor_core::TensorCoreWeightGradient>(beside(false, 96, 32)),
+        defined::<tensor_core::TensorCoreWeightGradient>(ConvDescriptor { norm_relu: true, ..plain(3, 32, 16, 16) }),
     ] {
         let code = compiler.compile(&source, 80, &defines);
         assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?}: {code:?}", source.name);

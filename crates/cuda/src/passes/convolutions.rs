@@ -3,19 +3,19 @@
 use crate::kernels::CONVOLUTIONS;
 use crate::kernels::conv::call::call;
 use crate::kernels::conv::descriptor::Pointwise;
-use crate::kernels::conv::task::{Choice, ConvTask, Device, Fused};
+use crate::kernels::conv::task::{Choice, ConvTask, Fused, GpuProfile};
 use crate::kernels::tensor_core::cotangents::{self, Cotangent};
 use crate::kernels::tensor_core::moments::{Moments, sum_in_two_steps};
 use crate::kernels::tensor_core::norm_relu::NormRelus;
 use crate::kernels::tensor_core::pairs::{Pair, Pairs};
-use crate::kernels::tensor_core::{self, Affine};
+use crate::kernels::tensor_core::{self, ChannelAffine};
 use octant_graph::passes::{Replacement, merge_equal, replace_where_possible};
 use octant_graph::{Graph, NodeId, Op, Shape, Tensor, Trace, Uses, ValueId};
 use std::collections::HashSet;
 
 /// Calls our kernels for the convolutions of a graph where they are faster than cuDNN's. Two calls of one convolution, as its
 /// output and its moments have, are merged.
-pub fn fuse_convolutions(graph: &Graph, device: &Device) -> Graph {
+pub fn fuse_convolutions(graph: &Graph, device: &GpuProfile) -> Graph {
     let replacements = Fusion::find(graph, device).replacements();
     match replacements.is_empty() {
         true => graph.clone(),
@@ -26,7 +26,7 @@ pub fn fuse_convolutions(graph: &Graph, device: &Device) -> Graph {
 /// What is fused into which convolution of a graph.
 struct Fusion<'g> {
     graph: &'g Graph,
-    device: &'g Device,
+    device: &'g GpuProfile,
     pairs: Pairs,
     norms: NormRelus,
     moments: Moments,
@@ -40,11 +40,11 @@ struct Call<'g> {
     fused: Fused<'g>,
     /// Its operands, but for the scale and shift of a norm + ReLU, which follow from the last of these.
     inputs: Vec<ValueId>,
-    norm: Option<Affine>,
+    norm: Option<ChannelAffine>,
 }
 
 impl<'g> Fusion<'g> {
-    fn find(graph: &'g Graph, device: &'g Device) -> Fusion<'g> {
+    fn find(graph: &'g Graph, device: &'g GpuProfile) -> Fusion<'g> {
         let uses = Uses::of(graph);
         let pairs = Pairs::find(graph, &uses, device);
         let norms = NormRelus::find(graph, &uses, device, &pairs);

@@ -153,7 +153,7 @@ impl Driver {
     /// Puts a kernel with that many bytes of shared memory on the stream.
     ///
     /// # Safety
-    /// Every parameter must point to a value of the type that the kernel expects in its place; memory it points to on the
+    /// Every parameter must point to a value of the type that the kernel expects at its position; memory it points to on the
     /// device must be alive until the stream has passed the kernel.
     pub unsafe fn launch(
         &self,

@@ -85,12 +85,12 @@ struct Buffers {
     extension_start: *mut Extension,
     size: i64,
     types: *const c_int,
-    buffers: *const *const Buffer,
+    buffers: *const *const FfiBuffer,
 }
 
-/// A tensor on the device, its last axis fastest.
+/// A row-major tensor on the device.
 #[repr(C)]
-pub struct Buffer {
+pub struct FfiBuffer {
     struct_size: usize,
     extension_start: *mut Extension,
     dtype: c_int,
@@ -100,7 +100,7 @@ pub struct Buffer {
     dims: *const i64,
 }
 
-impl Buffer {
+impl FfiBuffer {
     /// The lengths of its axes.
     pub fn dims(&self) -> &[i64] {
         // SAFETY: XLA says how many there are, and keeps them for as long as the call.
@@ -152,11 +152,11 @@ pub struct CallFrame {
     attributes: Attributes,
 }
 
-/// What a handler has to do.
-pub enum Stage {
-    /// Prepare: attributes are there, buffers are not.
+/// What XLA calls a handler for.
+pub enum ExecutionStage {
+    /// The program is loaded: attributes are given, buffers are not.
     Instantiate,
-    /// Do the work.
+    /// The program runs.
     Execute,
 }
 
@@ -172,7 +172,7 @@ unsafe fn slice<'a, T>(start: *const T, length: i64) -> &'a [T] {
 
 impl CallFrame {
     /// The buffers of the operands, and of the results.
-    pub fn buffers(&self) -> [Vec<&Buffer>; 2] {
+    pub fn buffers(&self) -> [Vec<&FfiBuffer>; 2] {
         let of = |list: &Buffers| {
             // SAFETY: XLA's lists hold as many pointers as they say, to buffers that live as long as the call.
             unsafe { slice(list.buffers, list.size).iter().filter_map(|buffer| buffer.as_ref()).collect::<Vec<_>>() }
@@ -236,13 +236,13 @@ impl CallFrame {
         unsafe { ((*self.api).error_create)(&mut args) }
     }
 
-    /// Answers XLA's question for the handler's version and traits, if that is what this call is.
+    /// Fills in the handler's version and traits, if this call asks for them.
     fn answer_metadata(&mut self) -> bool {
         // SAFETY: a link of this kind is the beginning of that extension, and XLA asks for its metadata to be filled in.
         unsafe {
             let Some(link) = self.extension_start.as_ref().filter(|link| link.kind == METADATA) else { return false };
             let metadata = &mut *(*(link as *const Extension).cast::<MetadataExtension>()).metadata;
-            // Only what every version has is used here, so the handler speaks XLA's own version, whichever that is.
+            // Only fields that every version has are used, so the handler reports XLA's own version.
             let version = &(*self.api).api_version;
             (metadata.api_version.major, metadata.api_version.minor) = (version.major, version.minor);
             metadata.traits = COMMAND_BUFFER_COMPATIBLE;
@@ -251,19 +251,22 @@ impl CallFrame {
     }
 }
 
-/// What every handler does around its own work.
+/// Runs a handler: answers metadata requests, decodes the stage and converts errors.
 ///
 /// # Safety
 /// `frame` must come from XLA.
-pub unsafe fn handle(frame: *mut CallFrame, work: impl Fn(&CallFrame, Stage) -> Result<(), String>) -> *mut Error {
+pub unsafe fn handle(
+    frame: *mut CallFrame,
+    work: impl Fn(&CallFrame, ExecutionStage) -> Result<(), String>,
+) -> *mut Error {
     // SAFETY: passed on from the caller.
     let frame = unsafe { &mut *frame };
     if frame.answer_metadata() {
         return null_mut();
     }
     let stage = match frame.stage {
-        INSTANTIATE => Stage::Instantiate,
-        EXECUTE => Stage::Execute,
+        INSTANTIATE => ExecutionStage::Instantiate,
+        EXECUTE => ExecutionStage::Execute,
         _ => return null_mut(),
     };
     match work(frame, stage) {

@@ -2,7 +2,7 @@
 
 use super::compiler::{Source, compiler};
 use super::driver::{CompiledKernel, Grid, driver};
-use super::ffi::{Buffer, CallFrame, Error, Stage, handle};
+use super::ffi::{CallFrame, Error, ExecutionStage, FfiBuffer, handle};
 use super::store::stored;
 use crate::GpuFacts;
 use octant_graph::KernelHint;
@@ -36,7 +36,7 @@ impl<'a> Encoded<'a> {
 }
 
 /// A kernel that programs call by name.
-pub trait Kernel {
+pub trait GpuKernel {
     const NAME: &'static str;
     const SOURCE: Source;
     /// What a call says about itself. The graph passes encode it.
@@ -54,7 +54,7 @@ pub trait Kernel {
     fn grid(descriptor: &Self::Descriptor, shapes: [&[Dims]; 2], gpu: &GpuFacts) -> Result<Grid, String>;
 
     /// What the kernel takes, in the order of its parameters.
-    fn parameters(descriptor: &Self::Descriptor, buffers: [&[&Buffer]; 2]) -> Result<Vec<Parameter>, String>;
+    fn parameters(descriptor: &Self::Descriptor, buffers: [&[&FfiBuffer]; 2]) -> Result<Vec<Parameter>, String>;
 }
 
 /// One parameter of a kernel.
@@ -78,7 +78,7 @@ impl Parameter {
 }
 
 /// Whether a launch of a call would go ahead: the descriptor decodes, and there is a grid for these shapes.
-pub fn accepts<K: Kernel>(encoded: &Encoded, shapes: [&[Dims]; 2], gpu: &GpuFacts) -> Result<(), String> {
+pub fn accepts<K: GpuKernel>(encoded: &Encoded, shapes: [&[Dims]; 2], gpu: &GpuFacts) -> Result<(), String> {
     let descriptor = K::decode(encoded)?;
     let shared = K::shared(&descriptor) as usize;
     if shared > gpu.shared_memory {
@@ -95,14 +95,14 @@ pub fn accepts<K: Kernel>(encoded: &Encoded, shapes: [&[Dims]; 2], gpu: &GpuFact
 ///
 /// # Safety
 /// Only XLA may call it.
-pub unsafe extern "C" fn handler<K: Kernel>(frame: *mut CallFrame) -> *mut Error {
-    let work = |frame: &CallFrame, stage: Stage| {
+pub unsafe extern "C" fn handler<K: GpuKernel>(frame: *mut CallFrame) -> *mut Error {
+    let work = |frame: &CallFrame, stage: ExecutionStage| {
         let descriptor = K::decode(&Encoded::of_frame(frame)?)?;
         let shared = K::shared(&descriptor);
         let kernel = compiled(&K::SOURCE, K::defines(&descriptor), shared)?;
-        let Stage::Execute = stage else { return Ok(()) };
+        let ExecutionStage::Execute = stage else { return Ok(()) };
         let [operands, results] = frame.buffers();
-        let dims = |buffers: &[&Buffer]| buffers.iter().map(|buffer| buffer.dims().to_vec()).collect::<Vec<_>>();
+        let dims = |buffers: &[&FfiBuffer]| buffers.iter().map(|buffer| buffer.dims().to_vec()).collect::<Vec<_>>();
         let (taken, made) = (dims(&operands), dims(&results));
         let shapes = [&taken, &made].map(|dims| dims.iter().map(Vec::as_slice).collect::<Vec<Dims>>());
         let driver = driver()?;

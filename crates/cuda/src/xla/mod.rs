@@ -7,6 +7,7 @@ mod products;
 mod reductions;
 mod siblings;
 mod sums;
+mod transposed;
 
 pub use functions::recompute_functions;
 pub use pointwise::pointwise_as_products;
@@ -15,3 +16,4 @@ pub use products::small_products_as_sums;
 pub use reductions::divide_reductions;
 pub use siblings::hold_sibling_reductions;
 pub use sums::sums_with_own_operands;
+pub use transposed::exchange_dilated;

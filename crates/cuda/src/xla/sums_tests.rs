@@ -41,7 +41,7 @@ fn sums_compare_for_themselves_and_nothing_changes() {
     verify(&made).unwrap();
     // The sums for scale and shift each have their own.
     assert_eq!(comparisons(&made), comparisons(&graph) + 2);
-    assert_eq!(comparisons(&merge_equal(&made)), comparisons(&made), "barriers keep the copies apart");
+    assert_eq!(comparisons(&merge_equal(&made)), comparisons(&made), "barriers keep the copies from being merged");
     let inputs = inputs(&graph);
     assert_eq!(evaluate(&made, &inputs).unwrap(), evaluate(&graph, &inputs).unwrap());
 }

@@ -1,6 +1,6 @@
 //! BMP: uncompressed images of 8 bits with a palette, 24 and 32 bits.
 
-use super::{Decoded, Limits, Orientation, image};
+use super::{DecodeLimits, Decoded, Orientation, image};
 use crate::AnyImage;
 
 /// Little-endian numbers at fixed positions.
@@ -17,7 +17,7 @@ impl Header<'_> {
     }
 }
 
-pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
+pub(super) fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, String> {
     let header = Header(bytes);
     let start = header.u32(10)? as usize;
     let info_size = header.u32(14)? as usize;

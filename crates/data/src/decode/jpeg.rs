@@ -1,13 +1,13 @@
 //! JPEG, baseline and progressive.
 
-use super::{Channels, Decoded, Limits, Orientation, image};
+use super::{Channels, DecodeLimits, Decoded, Orientation, image};
 use crate::AnyImage;
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
-pub(super) fn decode(bytes: &[u8], channels: Channels, limits: &Limits) -> Result<Decoded, String> {
+pub(super) fn decode(bytes: &[u8], channels: Channels, limits: &DecodeLimits) -> Result<Decoded, String> {
     let problem = |error: zune_jpeg::errors::DecodeErrors| format!("its JPEG data is damaged ({error:?})");
     if is_cut_off(bytes) {
         return Err("its JPEG data is cut off".to_string());

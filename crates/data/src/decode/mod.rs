@@ -1,7 +1,7 @@
 //! Files to pixels: JPEG, PNG, BMP, WebP and TIFF, recognized by content.
 //!
-//! Sizes are checked against [`Limits`] before anything is allocated for them, so a file of a hundred bytes cannot ask
-//! for gigabytes. Images are turned upright as their EXIF data says.
+//! Sizes are checked against [`DecodeLimits`] before anything is allocated for them, so a file of a hundred bytes cannot ask
+//! for gigabytes. Images are rotated upright according to their EXIF data.
 
 mod bmp;
 mod jpeg;
@@ -17,10 +17,10 @@ pub use orientation::Orientation;
 pub use size::announced_size;
 use std::path::Path;
 
-/// An image format, told by the first bytes of a file.
+/// An image format, detected from the first bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
-pub enum Format {
+pub enum ImageFileFormat {
     Jpeg,
     Png,
     Bmp,
@@ -28,15 +28,15 @@ pub enum Format {
     Tiff,
 }
 
-impl Format {
+impl ImageFileFormat {
     /// The format of a file with these contents.
-    pub fn detect(bytes: &[u8]) -> Option<Format> {
+    pub fn detect(bytes: &[u8]) -> Option<ImageFileFormat> {
         match bytes {
-            [0xff, 0xd8, 0xff, ..] => Some(Format::Jpeg),
-            [0x89, b'P', b'N', b'G', ..] => Some(Format::Png),
-            [b'B', b'M', ..] => Some(Format::Bmp),
-            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Format::WebP),
-            [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => Some(Format::Tiff),
+            [0xff, 0xd8, 0xff, ..] => Some(ImageFileFormat::Jpeg),
+            [0x89, b'P', b'N', b'G', ..] => Some(ImageFileFormat::Png),
+            [b'B', b'M', ..] => Some(ImageFileFormat::Bmp),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(ImageFileFormat::WebP),
+            [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => Some(ImageFileFormat::Tiff),
             _ => None,
         }
     }
@@ -64,20 +64,20 @@ pub enum Channels {
 
 /// How large an image may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct DecodeLimits {
     /// Rows and columns.
     pub side: usize,
     /// Pixels altogether.
     pub pixels: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { side: 65_535, pixels: 1 << 27 }
+impl Default for DecodeLimits {
+    fn default() -> DecodeLimits {
+        DecodeLimits { side: 65_535, pixels: 1 << 27 }
     }
 }
 
-impl Limits {
+impl DecodeLimits {
     fn check(&self, height: usize, width: usize) -> Result<(), String> {
         let fits = height <= self.side && width <= self.side && height.saturating_mul(width) <= self.pixels;
         if height == 0 || width == 0 {
@@ -100,7 +100,7 @@ pub struct DecodeOptions {
     /// The channels wanted.
     pub channels: Channels,
     /// How large the image may be.
-    pub limits: Limits,
+    pub limits: DecodeLimits,
     /// Reduce 16-bit images to 8 bits.
     pub eight_bits: bool,
 }
@@ -121,12 +121,12 @@ pub fn read_image(path: impl AsRef<Path>, options: &DecodeOptions) -> Result<Any
 /// Decodes the contents of a file. The error is the rest of a sentence that starts with the file's name.
 pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<AnyImage, String> {
     let limits = &options.limits;
-    let decoded = match Format::detect(bytes) {
-        Some(Format::Jpeg) => jpeg::decode(bytes, options.channels, limits),
-        Some(Format::Png) => png::decode(bytes, limits),
-        Some(Format::Bmp) => bmp::decode(bytes, limits),
-        Some(Format::WebP) => webp::decode(bytes, limits),
-        Some(Format::Tiff) => tiff::decode(bytes, limits),
+    let decoded = match ImageFileFormat::detect(bytes) {
+        Some(ImageFileFormat::Jpeg) => jpeg::decode(bytes, options.channels, limits),
+        Some(ImageFileFormat::Png) => png::decode(bytes, limits),
+        Some(ImageFileFormat::Bmp) => bmp::decode(bytes, limits),
+        Some(ImageFileFormat::WebP) => webp::decode(bytes, limits),
+        Some(ImageFileFormat::Tiff) => tiff::decode(bytes, limits),
         None => Err("it is not a JPEG, PNG, BMP, WebP or TIFF image".to_string()),
     }?;
     let image = if options.eight_bits { AnyImage::U8(decoded.image.to_u8()) } else { decoded.image };

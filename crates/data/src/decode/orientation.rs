@@ -1,9 +1,9 @@
-//! How an image has to be turned to be upright, as its EXIF data says.
+//! EXIF orientation: how a stored image is rotated or mirrored.
 
 use octant_imaging::geometry::{flip_horizontally, flip_vertically, transpose};
 use octant_imaging::{Channel, Image};
 
-/// One of the eight ways a camera can be held: transposed first, then flipped.
+/// One of EXIF's eight orientations: transposed first, then flipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Orientation {
     transposed: bool,

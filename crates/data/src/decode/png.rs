@@ -1,11 +1,11 @@
 //! PNG: gray, color, palette and alpha, 1 to 16 bits.
 
-use super::{Decoded, Limits, Orientation, image};
+use super::{DecodeLimits, Decoded, Orientation, image};
 use crate::AnyImage;
 use png::{BitDepth, Transformations};
 use std::io::Cursor;
 
-pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
+pub(super) fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, String> {
     let problem = |error: png::DecodingError| format!("its PNG data is damaged ({error})");
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: limits.bytes() });
     decoder.set_ignore_text_chunk(true);

@@ -1,6 +1,6 @@
 //! The size that an image's file announces, without decoding it.
 
-use super::{DecodeOptions, Format, decode};
+use super::{DecodeOptions, ImageFileFormat, decode};
 use crate::DataError;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -26,14 +26,14 @@ pub fn announced_size(path: impl AsRef<Path>) -> Result<(usize, usize), DataErro
 }
 
 fn of_header(file: &mut (impl Read + Seek), start: &[u8; 24]) -> std::io::Result<Option<(usize, usize)>> {
-    match Format::detect(start) {
-        Some(Format::Png) => {
+    match ImageFileFormat::detect(start) {
+        Some(ImageFileFormat::Png) => {
             let number =
                 |at: usize| u32::from_be_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]) as usize;
             Ok(Some((number(20), number(16))))
         }
-        Some(Format::Jpeg) => of_jpeg(file),
-        Some(Format::Bmp | Format::WebP | Format::Tiff) | None => Ok(None),
+        Some(ImageFileFormat::Jpeg) => of_jpeg(file),
+        Some(ImageFileFormat::Bmp | ImageFileFormat::WebP | ImageFileFormat::Tiff) | None => Ok(None),
     }
 }
 

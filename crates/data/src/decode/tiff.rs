@@ -1,13 +1,13 @@
 //! TIFF: gray and color, 8 and 16 bits and floats, plain or compressed with LZW, deflate or packbits.
 
-use super::{Decoded, Limits, Orientation, image};
+use super::{DecodeLimits, Decoded, Orientation, image};
 use crate::AnyImage;
 use std::io::Cursor;
 use tiff::ColorType;
 use tiff::decoder::{Decoder, DecodingResult};
 use tiff::tags::Tag;
 
-pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
+pub(super) fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, String> {
     let problem = |error: tiff::TiffError| format!("its TIFF data is damaged or of an unusual kind ({error})");
     if !tables_fit(bytes).unwrap_or(false) {
         return Err("its TIFF directory is damaged or cut off".to_string());

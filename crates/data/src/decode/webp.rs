@@ -1,11 +1,11 @@
 //! WebP, lossy and lossless; of animations, the first image.
 
-use super::{Decoded, Limits, Orientation, image};
+use super::{DecodeLimits, Decoded, Orientation, image};
 use crate::AnyImage;
 use image_webp::WebPDecoder;
 use std::io::Cursor;
 
-pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, String> {
+pub(super) fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<Decoded, String> {
     let problem = |error: image_webp::DecodingError| format!("its WebP data is damaged ({error})");
     let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(problem)?;
     let (width, height) = decoder.dimensions();

@@ -145,7 +145,7 @@ impl BoxAugment {
         parts(self.images.get(self.images.partner(rng))?)
     }
 
-    /// Another image prepared the same way.
+    /// Another image with the same preparation.
     fn second(&self, rng: &SampleRng) -> Result<Boxed, DataError> {
         let mut stream = rng.fork(stream::PARTNER);
         let partner = self.partner(&mut stream)?;

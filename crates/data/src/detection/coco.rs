@@ -13,7 +13,7 @@ struct Described {
     height: f64,
 }
 
-/// Opens an annotation file; `root` is where the folders of images lie, else it is guessed from the file's own place.
+/// Opens an annotation file; `root` is where the folders of images lie, else it is guessed from the file's folder.
 pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, DataError> {
     let bytes = std::fs::read(file).map_err(|error| DataError::io(file, error))?;
     let json: Value = serde_json::from_slice(&bytes)

@@ -8,10 +8,10 @@ use crate::{LabeledBox, SampleRng};
 /// A pasted rectangle may hide at most this share of any object.
 const MOST_HIDDEN: f32 = 0.3;
 
-/// Every object, with that probability, appears again at its mirror place, mirrored itself.
+/// Every object, with that probability, is pasted again at the mirrored position, flipped.
 pub(super) fn copy_paste((mut image, mut boxes): Boxed, probability: f32, rng: &mut SampleRng) -> Boxed {
     let (width, channels) = (image.width(), image.channels());
-    // Drawn for every object whether or not it fits, so that one that does not fit changes nothing for the others.
+    // Sampled for every object whether or not it fits, so that one that does not fit changes nothing for the others.
     let chosen: Vec<LabeledBox> = boxes.iter().filter(|_| rng.chance(probability)).copied().collect();
     let original = image.clone();
     for object in chosen {
@@ -64,6 +64,6 @@ mod tests {
         let image = Image::from_fn(10, 20, 1, |_, column, _| column as u8);
         let middle = LabeledBox { class: 0, x0: 8.0, y0: 1.0, x1: 12.0, y1: 5.0 };
         let (pasted, boxes) = copy_paste((image.clone(), vec![middle]), 1.0, &mut SampleRng::new(0, 0, 0));
-        assert!(pasted == image && boxes == [middle], "its mirror place is its own");
+        assert!(pasted == image && boxes == [middle], "its mirrored position is its own");
     }
 }

@@ -27,7 +27,7 @@ impl Fitted {
         }
     }
 
-    /// A box of the square in pixels of the old image of that height and width, cut at its border.
+    /// A box of the square in pixels of the old image of that height and width, clipped to it.
     pub fn back(&self, corners: [f64; 4], height: usize, width: usize) -> [f64; 4] {
         let limits = [width as f64, height as f64];
         std::array::from_fn(|index| {

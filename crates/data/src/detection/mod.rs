@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 /// Which part of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum DetectionSplit {
     /// To learn from.
     Train,
     /// To validate on.
@@ -189,7 +189,7 @@ impl RelativeBox {
 
 /// Opens a data set of boxes: a `.yaml` of Ultralytics' form, a COCO `.json` (images in `images/` beside it or where its
 /// file names say), a folder with `Annotations/*.xml`, or a folder with one of these.
-pub fn open(path: &Path, part: Part) -> Result<DetectionSet, DataError> {
+pub fn open(path: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
     match ending.as_str() {
         "yaml" | "yml" => yolo::open(path, part),
@@ -208,12 +208,12 @@ pub fn holds_boxes(path: &Path) -> bool {
     ["yaml", "yml", "json"].contains(&ending.as_str())
         || path.join("Annotations").is_dir()
         || yaml_in(path).is_some()
-        || coco_in(path, Part::Train).is_some()
+        || coco_in(path, DetectionSplit::Train).is_some()
 }
 
 /// The annotation file of a part in COCO's folder.
-fn coco_in(folder: &Path, part: Part) -> Option<PathBuf> {
-    let part_name = if part == Part::Train { "train" } else { "val" };
+fn coco_in(folder: &Path, part: DetectionSplit) -> Option<PathBuf> {
+    let part_name = if part == DetectionSplit::Train { "train" } else { "val" };
     let is_wanted = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && !name.contains("keypoint")
@@ -228,7 +228,7 @@ fn yaml_in(folder: &Path) -> Option<PathBuf> {
     found.next().filter(|_| found.next().is_none())
 }
 
-fn open_folder(folder: &Path, part: Part) -> Result<DetectionSet, DataError> {
+fn open_folder(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
     if let Some(file) = yaml_in(folder) {
         return yolo::open(&file, part);
     }
@@ -244,7 +244,7 @@ fn open_folder(folder: &Path, part: Part) -> Result<DetectionSet, DataError> {
     }
 }
 
-/// A box from corners in shares of the image, or why it cannot be used. What hangs over the border is cut off there.
+/// A box from corners in shares of the image, or why it cannot be used. Boxes are clipped to the image.
 fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox, String> {
     if classes > 0 && class as usize >= classes {
         return Err(format!("class {class} is not among the {classes} that the data set names"));
@@ -254,7 +254,7 @@ fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox,
     }
     if let Some(outside) = corners.iter().find(|corner| !(-0.01..=1.01).contains(*corner)) {
         return Err(format!(
-            "a corner lies at {outside:.3} of the image, beyond its border; coordinates are shares of the image's sides"
+            "a corner lies at {outside:.3} of the image, outside of it; coordinates are shares of the image's sides"
         ));
     }
     let [x0, y0, x1, y1] = corners.map(|corner| corner.clamp(0.0, 1.0));

@@ -65,7 +65,7 @@ fn clip(object: &mut LabeledBox, width: f32, height: f32) {
     (object.y0, object.y1) = (object.y0.clamp(0.0, height), object.y1.clamp(0.0, height));
 }
 
-/// Moves an image onto a square of `side`: scaled, turned, sheared and shifted at random around its own middle. Boxes that
+/// Moves an image onto a square of `side`: scaled, rotated, sheared and shifted at random around its center. Boxes that
 /// are hardly visible afterwards are left out.
 pub(super) fn moved((image, boxes): Boxed, side: usize, settings: &AugmentSettings, rng: &mut SampleRng) -> Boxed {
     let mut around = |amount: f64| f64::from(rng.between(-amount as f32, amount as f32));
@@ -90,7 +90,7 @@ pub(super) fn moved((image, boxes): Boxed, side: usize, settings: &AugmentSettin
     (output, boxes.collect())
 }
 
-/// The upright box around a moved one, cut at the border; nothing when too little of it is left.
+/// The axis-aligned box around a transformed one, clipped to the image; none when too little of it is left.
 fn moved_box(object: LabeledBox, motion: &Projection, side: f32, scale: f32) -> Option<LabeledBox> {
     const SHORTEST: f32 = 2.0;
     const LEAST_AREA: f32 = 0.1;

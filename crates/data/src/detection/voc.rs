@@ -1,7 +1,7 @@
 //! Pascal VOC: an xml file per image in `Annotations/`, images in `JPEGImages/`, lists in `ImageSets/Main/`. Corners are
 //! pixels that count from 1, both included.
 
-use super::{DetectionSet, Dropped, LabeledImage, Part, RelativeBox, checked};
+use super::{DetectionSet, DetectionSplit, Dropped, LabeledImage, RelativeBox, checked};
 use crate::DataError;
 use crate::readers::entries;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ struct Annotation {
     objects: Vec<Result<Marked, String>>,
 }
 
-pub(super) fn open(folder: &Path, part: Part) -> Result<DetectionSet, DataError> {
+pub(super) fn open(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
     let annotations: Vec<Annotation> =
         files(folder, part)?.iter().map(|file| read(folder, file)).collect::<Result<_, _>>()?;
     // Classes are numbered by name over all parts, so that training and validation agree.
@@ -58,16 +58,19 @@ fn all_files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 /// The files of a part by its list; without lists every fifth file is for validation.
-fn files(folder: &Path, part: Part) -> Result<Vec<PathBuf>, DataError> {
+fn files(folder: &Path, part: DetectionSplit) -> Result<Vec<PathBuf>, DataError> {
     let names: &[&str] = match part {
-        Part::Train => &["train.txt", "trainval.txt"],
-        Part::Val => &["val.txt", "test.txt"],
-        Part::Test => &["test.txt", "val.txt"],
+        DetectionSplit::Train => &["train.txt", "trainval.txt"],
+        DetectionSplit::Val => &["val.txt", "test.txt"],
+        DetectionSplit::Test => &["test.txt", "val.txt"],
     };
     let list = names.iter().map(|name| folder.join("ImageSets/Main").join(name)).find(|path| path.is_file());
     let Some(list) = list else {
         let all = all_files(folder)?.into_iter().enumerate();
-        return Ok(all.filter(|(index, _)| (index % 5 == 4) == (part != Part::Train)).map(|(_, path)| path).collect());
+        return Ok(all
+            .filter(|(index, _)| (index % 5 == 4) == (part != DetectionSplit::Train))
+            .map(|(_, path)| path)
+            .collect());
     };
     let text = std::fs::read_to_string(&list).map_err(|error| DataError::io(&list, error))?;
     let names = text.lines().filter_map(|line| line.split_whitespace().next());

@@ -2,13 +2,13 @@
 //! `/images/` of its path becomes `/labels/`.
 
 use super::yaml::{self, Yaml};
-use super::{DetectionSet, Dropped, LabeledImage, Part, RelativeBox, checked};
+use super::{DetectionSet, DetectionSplit, Dropped, LabeledImage, RelativeBox, checked};
 use crate::DataError;
-use crate::decode::Format;
+use crate::decode::ImageFileFormat;
 use crate::readers::images_below;
 use std::path::{Path, PathBuf};
 
-pub(super) fn open(file: &Path, part: Part) -> Result<DetectionSet, DataError> {
+pub(super) fn open(file: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
     let text = std::fs::read_to_string(file).map_err(|error| DataError::io(file, error))?;
     let yaml = yaml::parse(&text).map_err(|problem| DataError::malformed(file, problem))?;
     let names = names(file, &yaml)?;
@@ -45,12 +45,12 @@ fn names(file: &Path, yaml: &Yaml) -> Result<Vec<String>, DataError> {
 }
 
 /// The images of a part, from folders and lists, in the order of names.
-fn image_files(file: &Path, yaml: &Yaml, part: Part) -> Result<Vec<PathBuf>, DataError> {
+fn image_files(file: &Path, yaml: &Yaml, part: DetectionSplit) -> Result<Vec<PathBuf>, DataError> {
     let key = match part {
-        Part::Train => "train",
-        Part::Val => "val",
-        Part::Test if yaml.get("test").is_some_and(|value| value.text().is_some()) => "test",
-        Part::Test => "val",
+        DetectionSplit::Train => "train",
+        DetectionSplit::Val => "val",
+        DetectionSplit::Test if yaml.get("test").is_some_and(|value| value.text().is_some()) => "test",
+        DetectionSplit::Test => "val",
     };
     let listed = yaml
         .get(key)
@@ -97,7 +97,7 @@ fn listed_images(list: &Path) -> Result<Vec<PathBuf>, DataError> {
     let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let images: Vec<PathBuf> = names
         .map(|name| folder.join(name.strip_prefix("./").unwrap_or(name)))
-        .filter(|path| Format::has_image_extension(path))
+        .filter(|path| ImageFileFormat::has_image_extension(path))
         .collect();
     match images.iter().find(|path| !path.is_file()) {
         Some(missing) => Err(DataError::malformed(list, format!("there is no {}", missing.display()))),

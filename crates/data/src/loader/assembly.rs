@@ -98,7 +98,7 @@ impl Assembly {
     /// Copies a sample into its row. True when it was the last one missing.
     pub fn put(&mut self, row: usize, sample: Sample, job: &Job) -> bool {
         match self.copy(row, sample, job) {
-            Ok(()) => self.settle(),
+            Ok(()) => self.row_done(),
             Err(problem) => {
                 let index = self.indices[row].unwrap_or(u64::MAX);
                 let location = job.dataset.location(index as usize);
@@ -109,7 +109,7 @@ impl Assembly {
 
     /// The row stays invalid. True when it was the last one missing.
     pub fn skip(&mut self) -> bool {
-        self.settle()
+        self.row_done()
     }
 
     /// The batch cannot be delivered. True when it was the last row missing.
@@ -117,10 +117,10 @@ impl Assembly {
         if self.failure.as_ref().is_none_or(|(first, _)| row < *first) {
             self.failure = Some((row, error));
         }
-        self.settle()
+        self.row_done()
     }
 
-    fn settle(&mut self) -> bool {
+    fn row_done(&mut self) -> bool {
         self.missing -= 1;
         self.missing == 0
     }
@@ -151,9 +151,9 @@ impl Assembly {
                 blocks.box_classes.resize(rows * max_boxes, -1);
                 target.fill(0);
                 let corners: &mut [[f32; 4]] = bytemuck::cast_slice_mut(target);
-                for (place, object) in boxes.iter().enumerate() {
-                    corners[place] = [object.x0, object.y0, object.x1, object.y1];
-                    blocks.box_classes[row * max_boxes + place] = object.class as i32;
+                for (slot, object) in boxes.iter().enumerate() {
+                    corners[slot] = [object.x0, object.y0, object.x1, object.y1];
+                    blocks.box_classes[row * max_boxes + slot] = object.class as i32;
                 }
             }
         }

@@ -8,7 +8,7 @@ use octant_imaging::mix::{cutmix_window, mixup_bytes, paste_window};
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Mix {
-    /// Mixup's alpha: shares are drawn from Beta(alpha, alpha). Zero switches mixup off.
+    /// Mixup's alpha: shares are sampled from Beta(alpha, alpha). Zero switches mixup off.
     pub mixup: f64,
     /// Cutmix's alpha. Zero switches cutmix off. With both on, each batch uses one of them.
     pub cutmix: f64,

@@ -50,7 +50,7 @@ pub struct LoaderConfig {
     pub corrupt: Corrupt,
     /// Which shard of every batch to prepare, and of how many.
     pub shard: (usize, usize),
-    /// Places for boxes per image; further boxes are an error.
+    /// Slots for boxes per image; further boxes are an error.
     pub max_boxes: usize,
     /// Mixup and cutmix, for 8-bit images with classes.
     pub mix: Option<Mix>,
@@ -200,7 +200,7 @@ impl Loader {
 
     /// The batches of one epoch.
     pub fn epoch(&self, epoch: u64) -> Batches {
-        self.stream(Position { epoch, batch: 0 }, epoch + 1)
+        self.stream(Position::new(epoch, 0), epoch + 1)
     }
 
     /// The batches from a position up to, but without, the epoch `end`. Preparation runs ahead over epoch boundaries.

@@ -1,4 +1,4 @@
-//! What worker threads and the consumer share, and the loop that a worker runs.
+//! The state that worker threads and the consumer share, and the worker's loop.
 
 use super::assembly::Assembly;
 use super::pool::lock;
@@ -69,13 +69,13 @@ impl Shared {
         }
     }
 
-    /// Ends the workers; rows in preparation are finished and thrown away.
+    /// Ends the workers; rows in preparation are finished and discarded.
     pub fn stop(&self) {
         lock(&self.state).stopped = true;
         self.work_available.notify_all();
     }
 
-    /// A worker has ended in a way it should not have.
+    /// A worker thread panicked.
     pub fn worker_lost(&self, reason: String) {
         let mut state = lock(&self.state);
         state.workers -= 1;
@@ -83,7 +83,7 @@ impl Shared {
         self.batch_ready.notify_all();
     }
 
-    /// Waits for a row that nobody has claimed; `None` when the worker should end.
+    /// Waits for an unclaimed row; `None` when the worker should end.
     fn claim(&self, job: &Job) -> Option<Claim> {
         let mut state = lock(&self.state);
         loop {
@@ -135,10 +135,10 @@ impl State {
     }
 }
 
-/// Reports the end of its worker however it ends, so that the consumer never waits for a thread that is gone.
-struct Attendance<'a>(&'a Shared);
+/// Reports the end of its worker, also after a panic, so that the consumer never waits for a thread that has ended.
+struct WorkerGuard<'a>(&'a Shared);
 
-impl Drop for Attendance<'_> {
+impl Drop for WorkerGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.worker_lost("it panicked outside of a sample".to_string());
@@ -151,7 +151,7 @@ impl Drop for Attendance<'_> {
 
 /// Prepares rows until there are no more.
 pub(super) fn worker(shared: &Shared, job: &Job) {
-    let _attendance = Attendance(shared);
+    let _guard = WorkerGuard(shared);
     while let Some(claim) = shared.claim(job) {
         let prepared = prepare(&claim, job);
         let mut assembly = lock(&claim.assembly);

@@ -105,7 +105,7 @@ impl Cifar {
 }
 
 fn parse(bytes: &Bytes) -> Result<Pickle, String> {
-    pickle::parse(bytes, globals::NUMPY, pickle::Limits::default())
+    pickle::parse(bytes, globals::NUMPY, pickle::PickleLimits::default())
         .map(|(pickle, _)| pickle)
         .map_err(|error| error.to_string())
 }
@@ -113,7 +113,7 @@ fn parse(bytes: &Bytes) -> Result<Pickle, String> {
 fn class_names(meta: &Pickle) -> Vec<String> {
     let root = meta.root();
     let names = root.get("fine_label_names").or_else(|| root.get("label_names"));
-    let text = |value: pickle::Value| {
+    let text = |value: pickle::PickleValue| {
         let bytes = || value.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         value.as_str().map(str::to_string).or_else(bytes)
     };

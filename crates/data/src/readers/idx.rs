@@ -22,7 +22,7 @@ pub struct IdxArray {
     pub values: Vec<u8>,
 }
 
-/// Reads an IDX file of unsigned bytes, plain or gzipped (told apart by content, not by name).
+/// Reads an IDX file of unsigned bytes, plain or gzipped (detected by content, not by name).
 pub fn read_idx(path: impl AsRef<Path>) -> Result<IdxArray, DataError> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|error| DataError::io(path, error))?;

@@ -2,7 +2,7 @@
 
 use super::{MaskedDataset, Split, listing};
 use crate::DataError;
-use crate::decode::{DecodeOptions, Format};
+use crate::decode::{DecodeOptions, ImageFileFormat};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -45,13 +45,13 @@ fn names_of(root: &Path, split: Split, images: &HashMap<String, PathBuf>) -> Res
 fn stem(name: &str) -> &str {
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     match name.rsplit_once('.') {
-        Some((stem, _)) if Format::has_image_extension(Path::new(name)) => stem,
+        Some((stem, _)) if ImageFileFormat::has_image_extension(Path::new(name)) => stem,
         _ => name,
     }
 }
 
 fn by_name(folder: &Path) -> Result<HashMap<String, PathBuf>, DataError> {
-    let files = listing::entries(folder)?.into_iter().filter(|path| Format::has_image_extension(path));
+    let files = listing::entries(folder)?.into_iter().filter(|path| ImageFileFormat::has_image_extension(path));
     let named = files.map(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         (stem(&name).to_string(), path)

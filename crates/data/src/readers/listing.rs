@@ -1,7 +1,7 @@
 //! Folders and list files.
 
 use crate::DataError;
-use crate::decode::Format;
+use crate::decode::ImageFileFormat;
 use std::path::{Path, PathBuf};
 
 /// What a folder holds, in the order of names, hidden files left out.
@@ -32,7 +32,7 @@ pub(crate) fn walk(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), DataErr
             // Links to folders are not followed: they may lead back up.
             if path.is_dir() && !path.is_symlink() {
                 open.push(path);
-            } else if Format::has_image_extension(&path) {
+            } else if ImageFileFormat::has_image_extension(&path) {
                 images.push(path);
             } else if extension.is_some_and(|extension| UNREAD.contains(&extension.as_str())) {
                 unread.push(format!("{}: this format is not read; convert it to PNG or JPEG", path.display()));

@@ -1,9 +1,11 @@
 //! Images with masks: pairs of files.
 
+use super::listing;
 use crate::decode::{Channels, DecodeOptions, read_image};
 use crate::{DataError, Dataset, Sample, Target};
 use octant_imaging::Image;
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 /// Pairs of image and mask files.
 pub struct MaskedDataset {
@@ -55,4 +57,26 @@ impl Dataset for MaskedDataset {
 fn binary(mask: Image<u8>) -> Image<u8> {
     let threshold = if mask.values().iter().all(|&value| value <= 1) { 1 } else { 128 };
     mask.map(|value| (value >= threshold) as u8)
+}
+
+/// Opens the frames of a video with a mask each: `video/` and `mask/` with the same names. Frames are in the order of their
+/// names.
+pub fn open_frames(root: impl AsRef<Path>, options: DecodeOptions) -> Result<MaskedDataset, DataError> {
+    let root = root.as_ref();
+    let frames = listing::images_below(&listing::folder_named(root, &["video", "frames", "images"])?)?;
+    let mask_folder = listing::folder_named(root, &["mask", "masks"])?;
+    let masks = listing::images_below(&mask_folder)?;
+    let by_stem: HashMap<_, _> = masks.iter().filter_map(|path| Some((path.file_stem()?, path))).collect();
+    let (mut pairs, mut missing) = (Vec::new(), Vec::new());
+    for frame in frames {
+        match frame.file_stem().and_then(|stem| by_stem.get(stem)) {
+            Some(mask) => pairs.push((frame.clone(), mask.to_path_buf())),
+            None => missing.push(format!("mask for {}", frame.display())),
+        }
+    }
+    listing::all_there(&mask_folder, &missing)?;
+    if pairs.is_empty() {
+        return Err(DataError::malformed(root, "there are no frames in it"));
+    }
+    Ok(MaskedDataset::new(pairs, options))
 }

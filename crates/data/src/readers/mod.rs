@@ -2,7 +2,6 @@
 
 mod cifar;
 mod folder;
-mod frames;
 mod idx;
 mod irstd;
 mod listing;
@@ -16,12 +15,11 @@ mod webdataset;
 
 pub use cifar::Cifar;
 pub use folder::FolderDataset;
-pub use frames::open_frames;
 pub use idx::{IdxArray, IdxDataset, read_idx};
 pub use irstd::open_irstd;
 pub(crate) use listing::entries;
 pub use listing::images_below;
-pub use masked::MaskedDataset;
+pub use masked::{MaskedDataset, open_frames};
 pub use open::{holds_shards, open};
 pub use pairs::ImagePairs;
 pub use table::TableDataset;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::decode::DecodeOptions;
-use crate::detection::{self, Part};
+use crate::detection::{self, DetectionSplit};
 use crate::{DataError, Dataset, Matched, Packed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
     let path = path.as_ref();
     if detection::holds_boxes(path) {
-        let part = if split == Split::Train { Part::Train } else { Part::Val };
+        let part = if split == Split::Train { DetectionSplit::Train } else { DetectionSplit::Val };
         return Ok(Arc::new(detection::open(path, part)?));
     }
     if path.is_file() {
@@ -70,7 +70,7 @@ fn open_file(path: &Path, split: Split, options: DecodeOptions) -> Result<Arc<dy
     })
 }
 
-/// Shards of one split, told by their names where both splits lie in one folder; else a folder per class.
+/// Shards of one split, selected by name where both splits are in one folder; else a folder per class.
 fn open_shards(
     path: &Path,
     entries: &[PathBuf],

@@ -40,7 +40,7 @@ pub(crate) fn visit_members(
         let offset = source.position;
         let mut contents = (&mut source).take(size);
         match header[156] {
-            // A long name for the next member: GNU's and POSIX's way.
+            // A long name for the next member: GNU's and POSIX's extensions.
             b'L' | b'x' => {
                 let mut bytes = Vec::new();
                 let mut limited = (&mut contents).take(LONGEST_NAME);

@@ -1,7 +1,7 @@
 //! WebDataset shards: tar archives in which the files of one sample share a name up to the first dot.
 
 use super::tar;
-use crate::decode::{Channels, DecodeOptions, Format, decode};
+use crate::decode::{Channels, DecodeOptions, ImageFileFormat, decode};
 use crate::{DataError, Dataset, NAMES_FILE, Sample, Target, encode_png};
 use octant_tensor::Bytes;
 use std::fs::File;
@@ -82,7 +82,7 @@ impl WebDataset {
                 "cls" => entry.label = Some(Label::Class(span)),
                 "txt" => entry.label = Some(Label::Values(span)),
                 "mask.png" | "seg.png" => entry.label = Some(Label::Mask(span)),
-                _ if Format::has_image_extension(Path::new(&member.name)) => entry.image = Some(span),
+                _ if ImageFileFormat::has_image_extension(Path::new(&member.name)) => entry.image = Some(span),
                 _ => {}
             }
             Ok(())

@@ -11,7 +11,7 @@ pub struct SheetOptions {
     pub rows: usize,
     /// Columns of samples.
     pub columns: usize,
-    /// Pixels per sample, each way.
+    /// Pixels per sample, height and width.
     pub cell: usize,
     /// Draw masks and boxes over the images.
     pub overlay: bool,
@@ -62,7 +62,7 @@ fn label(target: &Target, classes: &[String]) -> String {
     }
 }
 
-/// One sample at the size of a cell, in color, with what is to be predicted drawn over it.
+/// One sample at the size of a cell, in color, with its target drawn over it.
 fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
     let side = options.cell;
     let rgb = to_rgb(&sample.image.clone().to_u8());
@@ -114,9 +114,9 @@ fn overlay(cell: &mut Image<u8>, mask: &Image<u8>, top: usize, left: usize) {
 }
 
 fn draw_box(cell: &mut Image<u8>, object: &LabeledBox, [x0, y0, x1, y1]: [usize; 4]) {
-    const COLOURS: [[u8; 3]; 6] =
+    const COLORS: [[u8; 3]; 6] =
         [[255, 80, 80], [80, 220, 80], [90, 140, 255], [255, 210, 60], [230, 90, 230], [80, 220, 220]];
-    let color = COLOURS[object.class as usize % COLOURS.len()];
+    let color = COLORS[object.class as usize % COLORS.len()];
     let (right, bottom) = (x1.clamp(1, cell.width()) - 1, y1.clamp(1, cell.height()) - 1);
     for y in y0.min(bottom)..=bottom {
         for x in x0.min(right)..=right {

@@ -1,6 +1,6 @@
 //! Infrared scenes: clouds, sea or ground, a sensor's noise, and a few dim targets of some pixels.
 
-use super::{noise::field, to_bytes};
+use super::{field, to_bytes};
 use crate::SampleRng;
 use octant_imaging::Image;
 
@@ -73,11 +73,11 @@ fn ground(side: usize, rng: &mut SampleRng) -> Image<f32> {
         }
     }
     for _ in 0..rng.below(3) {
-        let (start, slope) = (rng.between(0.0, side as f32), rng.between(-0.8, 0.8));
+        let (start, lean) = (rng.between(0.0, side as f32), rng.between(-0.8, 0.8));
         let (heat, half_width) = (rng.between(0.04, 0.12), rng.between(0.8, 2.5));
         for row in 0..side {
             for (column, value) in image.row_mut(row).iter_mut().enumerate() {
-                let distance = (column as f32 - start - slope * row as f32).abs();
+                let distance = (column as f32 - start - lean * row as f32).abs();
                 *value += heat * (half_width + 0.5 - distance).clamp(0.0, 1.0);
             }
         }

@@ -5,17 +5,15 @@
 //! the smaller one.
 
 mod infrared;
-mod noise;
 mod outlines;
-mod regression;
 mod scenes;
 mod shapes;
 
 use crate::{DataError, LabeledBox, SampleRng, write_png_u8};
 pub use infrared::{Scene, infrared};
-use octant_imaging::Image;
+use octant_imaging::resize::{Method, Resizable};
+use octant_imaging::{Filter, Image, Semantics};
 pub use outlines::outlines;
-pub use regression::regression;
 pub use scenes::{SCENE_CLASSES, scene};
 pub use shapes::shapes;
 use std::fmt::Write as _;
@@ -118,4 +116,50 @@ fn write_text(path: &Path, text: &str) -> Result<(), DataError> {
 /// Floats in 0–1 as bytes.
 fn to_bytes(image: &Image<f32>) -> Image<u8> {
     image.map(|value| (value.clamp(0.0, 1.0) * 255.0).round() as u8)
+}
+
+/// A field of about zero mean and unit deviation. `cells` are the cells of the coarsest grid (rows, columns); each
+/// octave has twice as many and `persistence` times the strength.
+fn field(side: usize, cells: (usize, usize), octaves: usize, persistence: f32, rng: &mut SampleRng) -> Image<f32> {
+    let method = Method { filter: Filter::Bicubic, semantics: Semantics::Torchvision, antialias: false };
+    let mut sum = Image::filled(side, side, 1, 0.0f32);
+    let mut strength = 1.0;
+    let mut power = 0.0;
+    for octave in 0..octaves {
+        let rows = (cells.0 << octave).min(side);
+        let columns = (cells.1 << octave).min(side);
+        let grid = Image::from_fn(rows, columns, 1, |_, _, _| rng.normal());
+        let smooth = grid.resize(side, side, method).expect("torchvision has bicubic");
+        sum.values_mut().iter_mut().zip(smooth.values()).for_each(|(sum, value)| *sum += strength * value);
+        power += strength * strength;
+        strength *= persistence;
+    }
+    let scale = 1.0 / power.sqrt();
+    sum.map(|value| value * scale)
+}
+
+/// A gray image with up to twelve discs, their number and the share of the image that they cover together.
+pub fn regression(side: usize, rng: &mut SampleRng) -> (Image<u8>, [f32; 2]) {
+    let ground = field(side, (3, 3), 4, 0.5, rng);
+    let level = rng.between(0.2, 0.5);
+    let count = rng.below(13);
+    let discs: Vec<[f32; 4]> = (0..count)
+        .map(|_| {
+            let radius = rng.between(0.03, 0.11) * side as f32;
+            let position = [0, 1].map(|_| rng.between(radius, side as f32 - radius));
+            [position[0], position[1], radius, rng.between(0.15, 0.45)]
+        })
+        .collect();
+    let mut covered = 0usize;
+    let image = Image::from_fn(side, side, 1, |row, column, _| {
+        let depth = discs.iter().map(|[x, y, radius, heat]| {
+            let (dx, dy) = (column as f32 + 0.5 - x, row as f32 + 0.5 - y);
+            let inside = (radius + 0.5 - (dx * dx + dy * dy).sqrt()).clamp(0.0, 1.0);
+            (inside, inside * heat)
+        });
+        let (inside, heat) = depth.fold((0.0f32, 0.0f32), |sum, disc| (sum.0.max(disc.0), sum.1.max(disc.1)));
+        covered += (inside >= 0.5) as usize;
+        level + 0.05 * ground.pixel(row, column)[0] + heat + 0.02 * rng.normal()
+    });
+    (to_bytes(&image), [count as f32, covered as f32 / (side * side) as f32])
 }

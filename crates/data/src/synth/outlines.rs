@@ -43,7 +43,7 @@ impl Shape {
     }
 }
 
-/// An outline drawing of `side` × `side` and the picture that it stands for, both in color.
+/// An outline drawing of `side` × `side` and the image that it outlines, both in color.
 pub fn outlines(side: usize, rng: &mut SampleRng) -> (Image<u8>, Image<u8>) {
     let size = side as f32;
     let count = 2 + rng.below(3);
@@ -62,10 +62,10 @@ pub fn outlines(side: usize, rng: &mut SampleRng) -> (Image<u8>, Image<u8>) {
         for row in 0..side {
             for column in 0..side {
                 let (x, y) = (column as f32 + 0.5, row as f32 + 0.5);
-                let border = shape.distance(x, y);
-                let cover = (0.5 - border).clamp(0.0, 1.0);
+                let distance = shape.distance(x, y);
+                let cover = (0.5 - distance).clamp(0.0, 1.0);
                 // The line hides what lies below, and so does the inside.
-                let line = (1.2 - border.abs()).clamp(0.0, 1.0);
+                let line = (1.2 - distance.abs()).clamp(0.0, 1.0);
                 for channel in 0..3 {
                     let position = 3 * column + channel;
                     let paper = &mut drawing.row_mut(row)[position];

@@ -1,7 +1,7 @@
 //! Scenes of textured shapes that hide each other, for detection: objects of 8 to 300 pixels and things that only look
 //! like objects.
 
-use super::{noise::field, to_bytes};
+use super::{field, to_bytes};
 use crate::{LabeledBox, SampleRng};
 use octant_imaging::Image;
 
@@ -46,7 +46,7 @@ pub fn scene(side: usize, rng: &mut SampleRng) -> (Image<u8>, Vec<LabeledBox>) {
 
 fn shape(side: usize, base: &[f32; 3], rng: &mut SampleRng) -> Shape {
     let size = side as f32;
-    // As many small objects as large ones: sizes are drawn by their logarithm.
+    // As many small objects as large ones: sizes are log-uniform.
     let longest = (0.55 * size).min(300.0);
     let shortest = 8f32.max(size * 0.06);
     let length = shortest * (longest / shortest).powf(rng.uniform());
@@ -66,7 +66,7 @@ fn shape(side: usize, base: &[f32; 3], rng: &mut SampleRng) -> Shape {
     }
 }
 
-/// Pixels to the border of a shape, negative inside.
+/// The signed distance to the edge of a shape in pixels, negative inside.
 pub(super) fn distance(class: usize, u: f32, v: f32, radius: f32) -> f32 {
     let length = (u * u + v * v).sqrt();
     match class {
@@ -92,11 +92,11 @@ fn paint(image: &mut Image<f32>, owners: &mut [usize], number: usize, shape: &Sh
         for column in reach(shape.center[0]) {
             let (dx, dy) = (column as f32 + 0.5 - shape.center[0], row as f32 + 0.5 - shape.center[1]);
             let (u, v) = (cos * dx + sin * dy, cos * dy - sin * dx);
-            let mut border = distance(shape.class, u, v, shape.radius);
+            let mut edge = distance(shape.class, u, v, shape.radius);
             if shape.is_decoy {
-                border = border.max(u);
+                edge = edge.max(u);
             }
-            let cover = (0.5 - border).clamp(0.0, 1.0);
+            let cover = (0.5 - edge).clamp(0.0, 1.0);
             if cover <= 0.0 {
                 continue;
             }

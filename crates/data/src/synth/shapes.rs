@@ -1,6 +1,6 @@
 //! Colored shapes on a textured ground.
 
-use super::{noise::field, to_bytes};
+use super::{field, to_bytes};
 use crate::{LabeledBox, SampleRng};
 use octant_imaging::Image;
 
@@ -27,20 +27,20 @@ pub fn shapes(side: usize, count: usize, rng: &mut SampleRng) -> (Image<u8>, Vec
     (to_bytes(&image), objects)
 }
 
-/// A place that no other shape touches; ten attempts.
+/// A random box that no other shape touches; ten attempts.
 fn position(side: usize, class: usize, others: &[LabeledBox], rng: &mut SampleRng) -> Option<LabeledBox> {
     (0..10).find_map(|_| {
         let size = rng.between(0.16, 0.4) * side as f32;
         let (x0, y0) = (rng.between(1.0, side as f32 - size - 1.0), rng.between(1.0, side as f32 - size - 1.0));
         let object = LabeledBox { class: class as u32, x0, y0, x1: x0 + size, y1: y0 + size };
-        let apart = |other: &LabeledBox| {
+        let disjoint = |other: &LabeledBox| {
             object.x0 > other.x1 || other.x0 > object.x1 || object.y0 > other.y1 || other.y0 > object.y1
         };
-        others.iter().all(apart).then_some(object)
+        others.iter().all(disjoint).then_some(object)
     })
 }
 
-/// Paints a shape and returns the box that fits it tightly: turned squares and triangles do not fill their place.
+/// Paints a shape and returns the box that fits it tightly: rotated squares and triangles do not fill their circle.
 fn paint(
     image: &mut Image<f32>,
     class: usize,
@@ -71,7 +71,7 @@ fn paint(
     tight
 }
 
-/// Pixels to the border of a shape, negative inside. Turned shapes stay inside of the circle that touches the box.
+/// The signed distance to the edge of a shape in pixels, negative inside. Rotated shapes stay inside of the circle in the box.
 fn distance(class: usize, u: f32, v: f32, radius: f32) -> f32 {
     let length = (u * u + v * v).sqrt();
     match class {
@@ -79,8 +79,8 @@ fn distance(class: usize, u: f32, v: f32, radius: f32) -> f32 {
         1 => (length - 0.8 * radius).abs() - 0.2 * radius,
         2 => u.abs().max(v.abs()) - radius * std::f32::consts::FRAC_1_SQRT_2,
         _ => {
-            let slope = 0.5 * (3.0f32.sqrt() * u.abs() - v);
-            slope.max(v) - radius / 2.0
+            let side = 0.5 * (3.0f32.sqrt() * u.abs() - v);
+            side.max(v) - radius / 2.0
         }
     }
 }

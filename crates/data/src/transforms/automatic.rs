@@ -21,7 +21,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    fn table(self) -> &'static [[augment::Step; 2]; 25] {
+    fn table(self) -> &'static [[augment::PolicyStep; 2]; 25] {
         match self {
             Policy::Imagenet => &augment::IMAGENET,
             Policy::Cifar10 => &augment::CIFAR10,
@@ -37,12 +37,12 @@ pub(super) fn apply(step: &TransformStep, sample: &mut Sample, rng: &mut SampleR
     match *step {
         TransformStep::RandAugment { count, magnitude, levels } => {
             for _ in 0..count {
-                let operation = Operation::DRAWN[rng.below(Operation::DRAWN.len())];
+                let operation = Operation::SAMPLED[rng.below(Operation::SAMPLED.len())];
                 perform(sample, operation, Space::Standard, magnitude.min(levels - 1), levels, rng)?;
             }
         }
         TransformStep::TrivialAugment { levels } => {
-            let operation = Operation::DRAWN[rng.below(Operation::DRAWN.len())];
+            let operation = Operation::SAMPLED[rng.below(Operation::SAMPLED.len())];
             let level = rng.below(levels);
             perform(sample, operation, Space::Wide, level, levels, rng)?;
         }

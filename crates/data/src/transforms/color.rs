@@ -46,7 +46,7 @@ fn retone(step: &TransformStep, image: &mut Image<u8>, rng: &mut SampleRng) {
     }
 }
 
-/// torchvision's color jitter: the order of the four adjustments is drawn too.
+/// torchvision's color jitter: the order of the four adjustments is random too.
 fn jitter(
     image: &mut Image<u8>,
     [brightness, contrast, saturation, hue]: [f32; 4],

@@ -114,7 +114,7 @@ pub(super) fn affine(sample: &mut Sample, map: &Affine, filter: Filter, fill: u8
     Ok(())
 }
 
-/// Moves the corners, takes the upright box around them, cuts it at the border and drops boxes of which less than a
+/// Moves the corners, takes the upright box around them, clips it to the image and drops boxes of which less than a
 /// pixel is left.
 fn move_boxes(boxes: &mut Vec<LabeledBox>, corner: impl Fn(f32, f32) -> (f32, f32), height: usize, width: usize) {
     for object in boxes.iter_mut() {

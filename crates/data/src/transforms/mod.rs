@@ -1,6 +1,6 @@
-//! What is done to a sample on its way into a batch: a list of steps that can be written down in a recipe.
+//! Transforms of samples before batching: a list of steps that a recipe can name.
 //!
-//! Steps that move pixels move masks and boxes with them. Every step draws from a random stream of its own, so that a
+//! Steps that move pixels move masks and boxes with them. Every step has its own random stream, so that a
 //! step added or removed does not change what the others do.
 
 mod automatic;
@@ -59,30 +59,30 @@ const fn one() -> f32 {
     1.0
 }
 
-/// One thing done to a sample. Sizes are (height, width); `p` is the probability that it happens.
+/// One step of a pipeline. Sizes are (height, width); `p` is the probability that it is applied.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)]
 pub enum TransformStep {
-    /// To exactly this size, whatever the shape.
+    /// Resize to exactly this size, ignoring the aspect ratio.
     Resize {
         size: (usize, usize),
         #[serde(default = "pil_bilinear")]
         method: Method,
     },
-    /// The shorter side to this length.
+    /// Resize the shorter side to this length.
     ResizeShort {
         side: usize,
         #[serde(default = "pil_bilinear")]
         method: Method,
     },
-    /// The longer side to this length.
+    /// Resize the longer side to this length.
     ResizeLong {
         side: usize,
         #[serde(default = "pil_bilinear")]
         method: Method,
     },
-    /// Into this size without changing the shape; the rest becomes `fill`.
+    /// Resize into this size with the same aspect ratio; the rest becomes `fill`.
     ResizeWithPad {
         size: (usize, usize),
         #[serde(default)]
@@ -90,15 +90,15 @@ pub enum TransformStep {
         #[serde(default = "pil_bilinear")]
         method: Method,
     },
-    /// The longer side to `side`, in the middle of a gray square: what detectors are judged on.
+    /// Letterbox: the longer side to `side`, centered in a gray square, as detectors are evaluated.
     Letterbox {
         side: usize,
     },
-    /// The middle; smaller images are padded with zeros.
+    /// Center crop; smaller images are padded with zeros.
     CenterCrop {
         size: (usize, usize),
     },
-    /// Somewhere, after padding by `padding` on all sides; smaller images are padded further.
+    /// Random crop after padding by `padding` on all sides; smaller images are padded further.
     RandomCrop {
         size: (usize, usize),
         #[serde(default)]
@@ -106,7 +106,7 @@ pub enum TransformStep {
         #[serde(default)]
         fill: u8,
     },
-    /// A part of random area and shape, resized.
+    /// A crop of random area and aspect ratio, resized.
     RandomResizedCrop {
         size: (usize, usize),
         #[serde(default = "crops::default_scale")]
@@ -116,7 +116,7 @@ pub enum TransformStep {
         #[serde(default = "pil_bilinear")]
         method: Method,
     },
-    /// Segmentation's: the longer side to `base` × a factor in `scale`, padding, a random crop.
+    /// Segmentation: the longer side to `base` × a factor in `scale`, padding, a random crop.
     ScaleJitterCrop {
         base: usize,
         crop: usize,
@@ -125,7 +125,7 @@ pub enum TransformStep {
         #[serde(default = "pil_bilinear")]
         method: Method,
     },
-    /// The part that the mask marks.
+    /// Crop to the region that the mask marks.
     MaskCrop {
         crop: MaskCrop,
     },
@@ -196,7 +196,7 @@ pub enum TransformStep {
         #[serde(default = "half")]
         p: f32,
     },
-    /// Gaussian blur with a standard deviation drawn from `sigma`. `size` is the kernel's, which Pillow ignores.
+    /// Gaussian blur with a standard deviation sampled from `sigma`. `size` is the kernel's, which Pillow ignores.
     GaussianBlur {
         sigma: (f32, f32),
         #[serde(default)]
@@ -230,7 +230,7 @@ pub enum TransformStep {
         #[serde(default)]
         with: Eraser,
     },
-    /// Restoration: Gaussian noise whose deviation (of 255) is drawn from `sigma`. The target stays clean.
+    /// Restoration: Gaussian noise whose deviation (of 255) is sampled from `sigma`. The target stays clean.
     Noise {
         sigma: (f32, f32),
     },

@@ -1,7 +1,7 @@
-//! Places in object stores and on the web, against a server on this machine.
+//! Locations in object stores and on the web, against a local server.
 
 use crate::server::{Answer, Request, Server};
-use octant_fetch::{FetchError, Location, Store};
+use octant_fetch::{DownloadCache, FetchError, FetchLocation};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,12 +51,12 @@ fn bucket(objects: &Objects, request: &Request) -> Answer {
     }
 }
 
-fn store(folder: &Path) -> Store {
-    Store::open(folder).unwrap().with_patience(2, Duration::from_millis(5))
+fn store(folder: &Path) -> DownloadCache {
+    DownloadCache::open(folder).unwrap().with_patience(2, Duration::from_millis(5))
 }
 
-fn localise(position: &str, folder: &Path) -> Result<std::path::PathBuf, FetchError> {
-    Location::parse(position)?.localise(&store(folder), &mut |_, _| ())
+fn localize(position: &str, folder: &Path) -> Result<std::path::PathBuf, FetchError> {
+    FetchLocation::parse(position)?.localize(&store(folder), &mut |_, _| ())
 }
 
 fn set(name: &str, value: &str) {
@@ -76,8 +76,8 @@ fn a_prefix_is_mirrored_page_by_page_and_then_only_what_changed() {
     set("AWS_ENDPOINT_URL", &server.address);
     let cache = tempfile::tempdir().unwrap();
     let mut last = (0, None);
-    let position = Location::parse("s3://bucket/data/train/").unwrap();
-    let path = position.localise(&store(cache.path()), &mut |done, total| last = (done, total)).unwrap();
+    let position = FetchLocation::parse("s3://bucket/data/train/").unwrap();
+    let path = position.localize(&store(cache.path()), &mut |done, total| last = (done, total)).unwrap();
     assert_eq!(last, (16, Some(16)));
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
     assert_eq!((read("a b.txt"), read("deep/c.txt"), read("d.txt")), ("first".into(), "second".into(), "third".into()));
@@ -86,20 +86,20 @@ fn a_prefix_is_mirrored_page_by_page_and_then_only_what_changed() {
     assert_eq!((listings, server.log().len()), (3, 6));
 
     // Nothing changed: only the listing is read.
-    localise("s3://bucket/data/train", cache.path()).unwrap();
+    localize("s3://bucket/data/train", cache.path()).unwrap();
     assert_eq!(server.log().len(), 9);
 
     // One object changed, one is gone.
     *objects.lock().unwrap() = vec![("data/train/a b.txt", "fifth"), ("data/train/d.txt", "third")];
-    localise("s3://bucket/data/train", cache.path()).unwrap();
+    localize("s3://bucket/data/train", cache.path()).unwrap();
     assert_eq!(read("a b.txt"), "fifth");
     assert!(!path.join("deep/c.txt").exists());
     assert_eq!(server.log().len(), 11);
 
     // Without a network, what is complete is used.
     set("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
-    assert_eq!(localise("s3://bucket/data/train", cache.path()).unwrap(), path);
-    let error = localise("s3://bucket/other", cache.path()).unwrap_err().to_string();
+    assert_eq!(localize("s3://bucket/data/train", cache.path()).unwrap(), path);
+    let error = localize("s3://bucket/other", cache.path()).unwrap_err().to_string();
     assert!(error.contains("cannot reach s3://bucket/other"), "{error}");
 }
 
@@ -112,12 +112,12 @@ fn one_object_becomes_one_file_and_requests_are_signed() {
     set("AWS_ACCESS_KEY_ID", "someone");
     set("AWS_SECRET_ACCESS_KEY", "secret");
     let cache = tempfile::tempdir().unwrap();
-    let path = localise("s3://bucket/data/train/d.txt", cache.path()).unwrap();
+    let path = localize("s3://bucket/data/train/d.txt", cache.path()).unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), "third");
     for request in server.requests() {
         assert!(request.headers["authorization"].starts_with("AWS4-HMAC-SHA256 Credential=someone/"), "{request:?}");
     }
-    let error = localise("s3://bucket/nothing", cache.path()).unwrap_err();
+    let error = localize("s3://bucket/nothing", cache.path()).unwrap_err();
     assert!(matches!(error, FetchError::Nothing(_)), "{error}");
     set("AWS_ACCESS_KEY_ID", "");
 }
@@ -130,7 +130,7 @@ fn googles_buckets_are_asked_with_a_token() {
     set("STORAGE_EMULATOR_HOST", &server.address);
     set("GOOGLE_OAUTH_ACCESS_TOKEN", "token");
     let cache = tempfile::tempdir().unwrap();
-    let path = localise("gs://bucket/data/train2", cache.path()).unwrap();
+    let path = localize("gs://bucket/data/train2", cache.path()).unwrap();
     assert_eq!(std::fs::read_to_string(path.join("e.txt")).unwrap(), "of another folder");
     assert!(server.requests().iter().all(|request| request.headers["authorization"] == "Bearer token"));
 }
@@ -145,11 +145,11 @@ fn a_file_on_the_web_is_asked_for_its_version() {
     });
     let cache = tempfile::tempdir().unwrap();
     let position = format!("{}/data/list.txt?x=1", server.address);
-    let path = localise(&position, cache.path()).unwrap();
-    localise(&position, cache.path()).unwrap();
+    let path = localize(&position, cache.path()).unwrap();
+    localize(&position, cache.path()).unwrap();
     assert_eq!(server.log().iter().filter(|line| line.starts_with("GET")).count(), 1);
     *version.lock().unwrap() = "two";
-    assert_eq!(localise(&position, cache.path()).unwrap(), path);
+    assert_eq!(localize(&position, cache.path()).unwrap(), path);
     assert_eq!(std::fs::read_to_string(path).unwrap(), "two");
 }
 
@@ -170,26 +170,26 @@ fn folder_on_the_web(request: &Request) -> Answer {
 fn a_folder_on_the_web_is_mirrored_by_its_listing() {
     let server = Server::start(|_, request| folder_on_the_web(request));
     let cache = tempfile::tempdir().unwrap();
-    let path = localise(&format!("{}/set/", server.address), cache.path()).unwrap();
+    let path = localize(&format!("{}/set/", server.address), cache.path()).unwrap();
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
     assert_eq!((read("a b.txt"), read("deep/c.txt")), ("first".into(), "second".into()));
     std::fs::write(path.join("gone.txt"), "is not there any more").unwrap();
-    localise(&format!("{}/set", server.address), cache.path()).unwrap();
+    localize(&format!("{}/set", server.address), cache.path()).unwrap();
     assert!(!path.join("gone.txt").exists());
     let fetched = server.log().iter().filter(|line| line.starts_with("GET") && line.ends_with("txt")).count();
     assert_eq!(fetched, 2, "what has not changed is not fetched again: {:?}", server.log());
-    let error = localise(&format!("{}/welcome", server.address), cache.path()).unwrap_err();
+    let error = localize(&format!("{}/welcome", server.address), cache.path()).unwrap_err();
     assert!(matches!(error, FetchError::NoFolder(_)), "{error}");
 }
 
 #[test]
 fn places_are_told_apart() {
-    assert_eq!(Location::parse("some/folder").unwrap(), Location::Path("some/folder".into()));
-    assert_eq!(Location::parse("file:///x/y").unwrap(), Location::Path("/x/y".into()));
+    assert_eq!(FetchLocation::parse("some/folder").unwrap(), FetchLocation::Path("some/folder".into()));
+    assert_eq!(FetchLocation::parse("file:///x/y").unwrap(), FetchLocation::Path("/x/y".into()));
     for text in ["https://example.org/x.tar", "s3://bucket/x/y", "gs://bucket/x"] {
-        assert_eq!(Location::parse(text).unwrap().to_string(), text);
+        assert_eq!(FetchLocation::parse(text).unwrap().to_string(), text);
     }
     for text in ["ftp://example.org/x", "s3://", "gs:///x"] {
-        assert!(matches!(Location::parse(text), Err(FetchError::NoPlace { .. })), "{text}");
+        assert!(matches!(FetchLocation::parse(text), Err(FetchError::NoPlace { .. })), "{text}");
     }
 }

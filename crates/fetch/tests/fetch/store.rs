@@ -1,7 +1,7 @@
-//! Downloads that go wrong in the ways they do.
+//! Failing downloads: cut connections, wrong content, refused requests.
 
 use crate::server::{Answer, Server};
-use octant_fetch::{Checksum, FetchError, Item, Store};
+use octant_fetch::{Checksum, DownloadCache, FetchError, Item};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -23,8 +23,8 @@ fn item(address: &str) -> Item {
     }
 }
 
-fn store(folder: &TempDir) -> Store {
-    Store::open(folder.path()).unwrap().with_patience(3, Duration::from_millis(5))
+fn store(folder: &TempDir) -> DownloadCache {
+    DownloadCache::open(folder.path()).unwrap().with_patience(3, Duration::from_millis(5))
 }
 
 fn quiet() -> impl FnMut(u64, Option<u64>) {

@@ -24,9 +24,9 @@ impl Tensor {
         self.clamp(&self.scalar_like(0.0), &self.scalar_like(6.0))
     }
 
-    /// `x` where it is positive, `slope · x` elsewhere.
-    pub fn leaky_relu(&self, slope: f64) -> Tensor {
-        self.greater(&self.scalar_like(0.0)).select(self, &(self * slope))
+    /// `x` where it is positive, `negative_slope · x` elsewhere.
+    pub fn leaky_relu(&self, negative_slope: f64) -> Tensor {
+        self.greater(&self.scalar_like(0.0)).select(self, &(self * negative_slope))
     }
 
     /// `x · sigmoid(x)`, also called swish.

@@ -69,7 +69,7 @@ impl Tensor {
         total.map_or_else(|| self.clone(), |total| total.reshape(&dims))
     }
 
-    /// The general case: a product with the matrix of weights, then the axis back in its place.
+    /// The general case: a product with the matrix of weights, then a transpose that moves the axis back.
     fn multiply_axis(&self, axis: usize, length: usize, taps: &[(usize, f64)]) -> Tensor {
         let from = self.dim(axis as isize);
         let weights: Vec<f64> =
@@ -97,7 +97,7 @@ impl Tensor {
 
     fn constant_like(&self, dims: &[usize], values: &[f64]) -> Tensor {
         let shape = Shape::new(DType::F32, dims);
-        let constant = HostTensor::from_f64s(shape, values).expect("one value per place");
+        let constant = HostTensor::from_f64s(shape, values).expect("one value per element");
         self.trace().constant(constant).convert(self.dtype())
     }
 }

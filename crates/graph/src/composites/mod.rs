@@ -9,6 +9,7 @@
 mod activation;
 mod attention;
 mod interpolate;
+mod layer_norm;
 mod normalize;
 mod pool;
 mod random;
@@ -17,6 +18,7 @@ mod similarity;
 mod softmax;
 
 pub use attention::{AttentionKernel, AttentionOptions};
+pub use layer_norm::LayerNormKernel;
 pub use pool::{PaddingCounts, Pool};
 
 #[cfg(test)]

@@ -36,12 +36,6 @@ impl Tensor {
         ((self.convert(DType::F32) - mean) * (variance + epsilon).rsqrt()).convert(self.dtype())
     }
 
-    /// Layer norm over the last axis, with the scale and shift of its length.
-    pub fn layer_norm(&self, scale: &Tensor, shift: &Tensor, epsilon: f64) -> Tensor {
-        let normal = self.convert(DType::F32).standardize(&[self.rank().max(1) - 1], epsilon);
-        (normal * scale + shift).convert(self.dtype())
-    }
-
     /// Group norm of NHWC images: each sample's channels fall into `groups`, each normalized over its channels and
     /// all positions; scale and shift are per channel.
     pub fn group_norm(&self, groups: usize, scale: &Tensor, shift: &Tensor, epsilon: f64) -> Tensor {

@@ -101,7 +101,8 @@ impl Tensor {
         let (from_height, from_width) = (self.dim(1), self.dim(2));
         let divides = |to: usize, from: usize| to > 0 && from.is_multiple_of(to);
         if !divides(height, from_height) || !divides(width, from_width) {
-            let message = format!("adaptive_avg_pool: {height}×{width} does not divide the places of {}", self.shape());
+            let message =
+                format!("adaptive_avg_pool: {height}×{width} does not divide the height and width of {}", self.shape());
             return self.trace().fail(message, self.shape().clone());
         }
         let pool = Pool { size: [from_height / height, from_width / width], ..Pool::square(1, 1) };

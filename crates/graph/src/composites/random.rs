@@ -4,7 +4,7 @@ use crate::{DType, HostTensor, Shape, Tensor};
 use std::f64::consts::TAU;
 
 impl Tensor {
-    /// A new key from this one and a number that tells its users apart, such as a layer's.
+    /// A new key from this one and a number that differs between its users, such as a layer's (JAX's `fold_in`).
     ///
     /// ```
     /// # use octant_graph::{DType, Shape, Trace};
@@ -14,7 +14,7 @@ impl Tensor {
     /// ```
     pub fn fold_in(&self, site: u64) -> Tensor {
         let words = [site as u32, (site >> 32) as u32];
-        let site = HostTensor::new([2], &words).expect("two words fill two places");
+        let site = HostTensor::new([2], &words).expect("two words fill a key");
         self.xor(&self.trace().constant(site)).random_bits(&[2])
     }
 

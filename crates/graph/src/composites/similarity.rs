@@ -48,7 +48,7 @@ impl Tensor {
     }
 }
 
-/// How alike the means and how alike the structures are, at every place where the window fits.
+/// Similarity of the means and of the structures, at every pixel where the window fits.
 fn similarity(left: &Tensor, right: &Tensor, range: f64) -> (Tensor, Tensor) {
     let (left, right) = (left.convert(DType::F32), right.convert(DType::F32));
     let [c1, c2] = CONSTANTS.map(|constant| (constant * range).powi(2));
@@ -71,7 +71,7 @@ fn blurred(x: &Tensor) -> Tensor {
     let values: Vec<f32> =
         weights.iter().flat_map(|weight| std::iter::repeat_n((weight / total) as f32, channels)).collect();
     [[WINDOW, 1], [1, WINDOW]].into_iter().fold(x.clone(), |x, [height, width]| {
-        let kernel = HostTensor::new([height, width, 1, channels], &values).expect("a weight per place and channel");
+        let kernel = HostTensor::new([height, width, 1, channels], &values).expect("a weight per tap and channel");
         let mut conv = Convolution::nhwc(2, DType::F32);
         conv.feature_groups = channels;
         x.convolution(&x.trace().constant(kernel), conv)

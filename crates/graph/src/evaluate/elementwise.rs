@@ -77,7 +77,7 @@ fn float_binary(binary: Binary, x: f64, y: f64) -> f64 {
     }
 }
 
-/// The greater of two; NaN if either is NaN.
+/// The larger of two; NaN if either is NaN.
 pub fn float_max(x: f64, y: f64) -> f64 {
     match x.is_nan() || x > y {
         true => x,
@@ -111,7 +111,7 @@ fn integer_binary(binary: Binary, x: i128, y: i128, dtype: DType) -> i128 {
         Binary::And => x & y,
         Binary::Or => x | y,
         Binary::Xor => x ^ y,
-        // An amount below zero is a great one when its bits are read as unsigned.
+        // A negative shift amount is a huge unsigned one, so the result is zero.
         Binary::ShiftLeft => {
             if (0..bits).contains(&y) {
                 x << y
@@ -185,9 +185,9 @@ pub fn convert(operand: &HostTensor, dtype: DType) -> HostTensor {
             from_integers(&shape, &values.iter().map(|&value| (value != 0.0) as i128).collect::<Vec<_>>())
         }
         Numbers::Floats(values) => {
-            let (least, largest) = integer_range(dtype);
-            // Rust's `as` truncates, saturates and makes NaN zero, which is what is asked for.
-            let truncated = values.iter().map(|&value| (value as i128).clamp(least, largest));
+            let (smallest, largest) = integer_range(dtype);
+            // Rust's `as` truncates, saturates and makes NaN zero, as StableHLO's convert does.
+            let truncated = values.iter().map(|&value| (value as i128).clamp(smallest, largest));
             from_integers(&shape, &truncated.collect::<Vec<_>>())
         }
     }

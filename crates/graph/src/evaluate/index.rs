@@ -2,7 +2,7 @@
 
 use super::movement::rearrange;
 use super::numbers::{Numbers, from_floats, from_integers, integers, numbers};
-use super::positions::{Canvas, element, for_each_index, position};
+use super::positions::{TensorBuilder, element, for_each_index, position};
 use crate::{DType, Gather, HostTensor, Scatter, ScatterKind, Shape};
 
 /// Index vectors, one per index of the batch.
@@ -68,7 +68,7 @@ pub fn scatter(operand: &HostTensor, indices: &HostTensor, updates: &HostTensor,
     let targets = scatter_targets(operand, indices, updates, scatter);
     let written = targets.iter().enumerate().filter_map(|(update, target)| target.map(|target| (update, target)));
     if scatter.kind == ScatterKind::Set {
-        let mut canvas = Canvas::copy_of(operand);
+        let mut canvas = TensorBuilder::copy_of(operand);
         written.for_each(|(update, target)| canvas.put(target, element(updates, update)));
         return canvas.finish();
     }

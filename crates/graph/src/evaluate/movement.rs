@@ -1,12 +1,12 @@
 //! Operations that move elements without looking at them. They copy bytes, so every bit survives.
 
 use super::elementwise::scalar_index;
-use super::positions::{Canvas, element, for_each_index, position};
+use super::positions::{TensorBuilder, element, for_each_index, position};
 use crate::{DType, HostTensor, Shape};
 
 /// A tensor of that shape whose element at each index is the operand's element at the position `position` says.
 pub fn rearrange(operand: &HostTensor, shape: &Shape, mut position: impl FnMut(&[usize]) -> usize) -> HostTensor {
-    let mut canvas = Canvas::blank(shape);
+    let mut canvas = TensorBuilder::blank(shape);
     let mut next = 0;
     for_each_index(shape.dims(), |index| {
         canvas.put(next, element(operand, position(index)));
@@ -16,7 +16,7 @@ pub fn rearrange(operand: &HostTensor, shape: &Shape, mut position: impl FnMut(&
 }
 
 pub fn select(condition: &HostTensor, on_true: &HostTensor, on_false: &HostTensor) -> HostTensor {
-    let mut canvas = Canvas::copy_of(on_false);
+    let mut canvas = TensorBuilder::copy_of(on_false);
     for (position, &holds) in condition.bytes().iter().enumerate() {
         if holds != 0 {
             canvas.put(position, element(on_true, position));
@@ -55,8 +55,8 @@ pub fn transpose(operand: &HostTensor, permutation: &[usize], shape: &Shape) -> 
 pub fn reverse(operand: &HostTensor, axes: &[usize]) -> HostTensor {
     let (dims, strides) = (operand.dims(), operand.shape().strides());
     rearrange(operand, operand.shape(), |index| {
-        let turned = |axis: usize| if axes.contains(&axis) { dims[axis] - 1 - index[axis] } else { index[axis] };
-        (0..dims.len()).map(|axis| turned(axis) * strides[axis]).sum()
+        let reversed = |axis: usize| if axes.contains(&axis) { dims[axis] - 1 - index[axis] } else { index[axis] };
+        (0..dims.len()).map(|axis| reversed(axis) * strides[axis]).sum()
     })
 }
 
@@ -82,7 +82,7 @@ pub fn dynamic_update_slice(operand: &HostTensor, update: &HostTensor, starts: &
     let starts = clamped_starts(operand, starts, update.dims());
     let strides = operand.shape().strides();
     let origin = position(&starts, &strides);
-    let mut canvas = Canvas::copy_of(operand);
+    let mut canvas = TensorBuilder::copy_of(operand);
     let mut next = 0;
     for_each_index(update.dims(), |index| {
         canvas.put(origin + position(index, &strides), element(update, next));
@@ -92,7 +92,7 @@ pub fn dynamic_update_slice(operand: &HostTensor, update: &HostTensor, starts: &
 }
 
 pub fn pad(operand: &HostTensor, value: &HostTensor, low: &[i64], interior: &[usize], shape: &Shape) -> HostTensor {
-    let mut canvas = Canvas::blank(shape);
+    let mut canvas = TensorBuilder::blank(shape);
     (0..shape.elements()).for_each(|position| canvas.put(position, value.bytes()));
     let strides = shape.strides();
     let mut next = 0;
@@ -113,7 +113,7 @@ pub fn pad(operand: &HostTensor, value: &HostTensor, low: &[i64], interior: &[us
 }
 
 pub fn concatenate(operands: &[&HostTensor], axis: usize, shape: &Shape) -> HostTensor {
-    let mut canvas = Canvas::blank(shape);
+    let mut canvas = TensorBuilder::blank(shape);
     let strides = shape.strides();
     let mut offset = 0;
     for operand in operands {

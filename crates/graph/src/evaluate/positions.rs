@@ -30,20 +30,20 @@ pub fn element(tensor: &HostTensor, position: usize) -> &[u8] {
 }
 
 /// A tensor whose elements are still being put in position.
-pub struct Canvas {
+pub struct TensorBuilder {
     shape: Shape,
     bytes: AlignedBytes,
 }
 
-impl Canvas {
+impl TensorBuilder {
     /// All zero.
-    pub fn blank(shape: &Shape) -> Canvas {
-        Canvas { shape: shape.clone(), bytes: AlignedBytes::zeroed(shape.bytes()) }
+    pub fn blank(shape: &Shape) -> TensorBuilder {
+        TensorBuilder { shape: shape.clone(), bytes: AlignedBytes::zeroed(shape.bytes()) }
     }
 
     /// A copy of a tensor.
-    pub fn copy_of(tensor: &HostTensor) -> Canvas {
-        Canvas { shape: tensor.shape().clone(), bytes: AlignedBytes::copy_of(tensor.bytes()) }
+    pub fn copy_of(tensor: &HostTensor) -> TensorBuilder {
+        TensorBuilder { shape: tensor.shape().clone(), bytes: AlignedBytes::copy_of(tensor.bytes()) }
     }
 
     /// Puts the bytes of one element at a position.

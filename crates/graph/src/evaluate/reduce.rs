@@ -3,7 +3,7 @@
 use super::elementwise::float_max;
 use super::movement::rearrange;
 use super::numbers::{Numbers, from_floats, from_integers, integer_range, numbers};
-use super::positions::{Canvas, element, for_each_index, position};
+use super::positions::{TensorBuilder, element, for_each_index, position};
 use crate::{DType, HostTensor, Reduction, Shape};
 use std::cmp::Ordering;
 
@@ -91,7 +91,7 @@ pub fn arg_reduce(operand: &HostTensor, largest: bool, axis: usize) -> Vec<HostT
     let mut dims = operand.dims().to_vec();
     dims.remove(axis);
     let values = operand.shape().with_dims(dims);
-    let mut chosen = Canvas::blank(&values);
+    let mut chosen = TensorBuilder::blank(&values);
     let mut indices = Vec::with_capacity(values.elements());
     for_each_line(operand.dims(), axis, |line| {
         let best = (1..line.len()).fold(0, |best, i| if wins(line[i], line[best]) { i } else { best });

@@ -1,4 +1,4 @@
-//! The backward pass through a body: a body and its gradients are traced as one joint graph, which is then taken apart
+//! The backward pass through a body: a body and its gradients are traced as one joint graph, which is then split
 //! into a forward function that returns what the backward function needs, and that backward function.
 
 use super::Gradients;
@@ -17,7 +17,7 @@ pub(crate) struct Joint {
     pub with_gradient: Vec<usize>,
 }
 
-/// A joint graph taken apart.
+/// A joint graph, split into its forward and backward parts.
 pub(crate) struct Split {
     /// Inputs → outputs, then the values that are kept for the backward pass.
     pub forward: Graph,
@@ -48,8 +48,9 @@ impl Joint {
             let (own, cotangents) = arguments.split_at(inputs);
             let results = child.replay(body, own);
             forward_nodes = child.with_graph(|graph| graph.nodes().len());
-            let pick =
-                |values: &[Tensor], places: &[usize]| places.iter().map(|&i| values[i].clone()).collect::<Vec<_>>();
+            let pick = |values: &[Tensor], positions: &[usize]| {
+                positions.iter().map(|&i| values[i].clone()).collect::<Vec<_>>()
+            };
             let gradients: Gradients =
                 child.connected_vjp(&pick(&results, &connected), cotangents, &pick(own, &wanted));
             with_gradient =
@@ -81,7 +82,7 @@ impl Joint {
         (used, extract(&self.graph, &[&inputs, self.cotangents()].concat(), self.gradients()))
     }
 
-    /// Takes the graph apart at the values that the backward pass needs of the body.
+    /// Splits the graph at the values that the backward pass needs of the body.
     pub fn split(&self) -> Split {
         let boundary = self.boundary();
         let own = &self.graph.inputs()[..self.inputs];

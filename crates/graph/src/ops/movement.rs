@@ -160,7 +160,7 @@ impl Tensor {
         self.trace().emit_one(Op::Transpose { permutation: permutation.to_vec() }, &[self])
     }
 
-    /// The order along some axes turned round.
+    /// Reverses the order along some axes.
     pub fn reverse(&self, axes: &[usize]) -> Tensor {
         self.trace().emit_one(Op::Reverse { axes: axes.to_vec() }, &[self])
     }
@@ -183,7 +183,7 @@ impl Tensor {
         self.slice(&starts, &limits, &vec![1; self.rank()])
     }
 
-    /// A window whose place is known only when the program runs.
+    /// A window whose start is computed by the program.
     pub fn dynamic_slice(&self, starts: &[Tensor], sizes: &[usize]) -> Tensor {
         let inputs: Vec<&Tensor> = std::iter::once(self).chain(starts).collect();
         self.trace().emit_one(Op::DynamicSlice { sizes: sizes.to_vec() }, &inputs)

@@ -12,7 +12,7 @@ pub(super) fn infer_reduce(operand: &Shape, kind: Reduction, axes: &[usize]) -> 
     Ok(operand.with_dims(kept))
 }
 
-/// Checks that elements of this type can be combined in that way.
+/// Checks that elements of this type can be reduced with it.
 pub(super) fn check_reduction(operand: &Shape, kind: Reduction) -> Result<(), String> {
     let logical = matches!(kind, Reduction::And | Reduction::Or);
     match logical == (operand.dtype() == DType::Bool) {

@@ -54,7 +54,7 @@ impl Tensor {
         self.trace().emit_one(Op::ReduceWindow { kind, window }, &[self])
     }
 
-    /// Adds every element of `source` to the place of its window's largest element of this value.
+    /// Adds every element of `source` at the position of its window's largest element of this value.
     pub fn select_and_scatter(&self, source: &Tensor, window: Window) -> Tensor {
         self.trace().emit_one(Op::SelectAndScatter { window }, &[self, source])
     }

@@ -5,7 +5,7 @@ use crate::{Graph, GraphBuilder, KernelHint, Node, Op, Shape, Trace, ValueId, Wi
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Puts the nodes of called functions in the place of the calls, for backends that gain nothing from functions. Apply it
+/// Replaces calls by the nodes of the called functions, for backends that gain nothing from functions. Apply it
 /// with [`super::apply`] so that calls inside of bodies disappear as well.
 pub fn inline_calls(graph: &Graph) -> Graph {
     inline_unless(graph, |_| false)

@@ -8,7 +8,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 /// Computes equal operations on equal operands once. Everything is pure, random bits included (they are a function of
-/// their key); only barriers stay, as they exist to keep computations apart.
+/// their key); only barriers stay, as they exist to prevent merging.
 pub fn merge_equal(graph: &Graph) -> Graph {
     // Candidates by hash; equality decides.
     let mut known: HashMap<u64, Vec<Known>> = HashMap::new();

@@ -64,7 +64,7 @@ impl Form {
 }
 
 /// Bytes of an array in tiles. A last axis of few elements that no convolution reads densely is assumed to be laid out with
-/// another axis in its place.
+/// another axis instead.
 fn tiled_bytes(shape: &Shape, [width, channels]: [usize; 2]) -> f64 {
     let lanes = if channels <= BLOCK { channels } else { channels.next_multiple_of(LANES) };
     let rows = if channels <= BLOCK { width } else { width.next_multiple_of(SUBLANES) };
@@ -79,7 +79,7 @@ pub fn pack_narrow_images(graph: &Graph) -> Graph {
         return graph.clone();
     }
     let inlined = super::rebuild(graph, |builder, node, operands| match &node.op {
-        // Blocks that are computed again in the backward pass would be borders of regions.
+        // Blocks that are computed again in the backward pass would end regions.
         Op::Call { body, .. } if has_convolution(body) => super::inline::paste(builder, body, &operands, &node.path),
         _ => builder.copy(graph, node, operands),
     });

@@ -1,11 +1,11 @@
-//! Parts of a graph computed in another way, or outlined into calls.
+//! Replaces parts of a graph by other computations, or outlines them into calls.
 
 use super::inline::paste;
 use crate::{Graph, GraphBuilder, KernelHint, NodeId, Op, Shape, ValueId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Another way to compute some values of a graph.
+/// Another computation of some values of a graph.
 #[derive(Debug, Clone)]
 pub struct Replacement {
     /// The values that it reads.

@@ -27,7 +27,7 @@ pub fn simplify(graph: &Graph) -> Graph {
     })
 }
 
-/// The place where a node is rewritten: the graph made so far, to look at and to append to.
+/// The context of a rewrite: the graph built so far, to read and to append to.
 struct Site<'a> {
     builder: &'a mut GraphBuilder,
     path: Arc<str>,

@@ -1,8 +1,8 @@
 use crate::{check, run, values};
 use octant_graph::{DType, Gather, HostTensor, Scatter, ScatterKind, Shape, Tensor, Trace};
 
-fn indices(trace: &Trace, dims: &[usize], places: &[i32]) -> Tensor {
-    trace.constant(HostTensor::new(dims, places).unwrap())
+fn indices(trace: &Trace, dims: &[usize], positions: &[i32]) -> Tensor {
+    trace.constant(HostTensor::new(dims, positions).unwrap())
 }
 
 /// With repeated rows and rows that are clamped.
@@ -24,7 +24,7 @@ fn windows() -> Gather {
 
 #[test]
 fn windows_at_index_vectors() {
-    // Vectors along axis 0: (place on axis 2, place on axis 0); the last one is clamped.
+    // Vectors along axis 0: (index on axis 2, index on axis 0); the last one is clamped.
     check(&[&[4, 2, 5]], |trace, x| x[0].gather(&indices(trace, &[2, 3], &[0, 1, 9, 2, 0, -1]), windows()));
 }
 
@@ -43,8 +43,8 @@ fn scatter(kind: ScatterKind) -> Scatter {
 fn scatter_adds_and_sets() {
     for kind in [ScatterKind::Add, ScatterKind::Set] {
         check(&[&[4, 2, 5], &[4, 2, 3]], |trace, x| {
-            let places = indices(trace, &[2, 4], &[0, 1, 9, 2, 0, 1, 0, 2]);
-            x[0].scatter(&places, &x[1], scatter(kind))
+            let positions = indices(trace, &[2, 4], &[0, 1, 9, 2, 0, 1, 0, 2]);
+            x[0].scatter(&positions, &x[1], scatter(kind))
         });
     }
 }

@@ -65,7 +65,7 @@ prop_compose! {
     }
 }
 
-/// Whether every window holds at least one element: the largest element of nothing has no slope to compare.
+/// Whether every window holds at least one element: the maximum of an empty window has no gradient to compare.
 fn windows_are_filled(window: &Window, dims: [usize; 2]) -> bool {
     (0..2).all(|axis| {
         let length = (dims[axis] as i64 - 1) * window.base_dilation[axis] as i64 + 1;

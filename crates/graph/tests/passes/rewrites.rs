@@ -17,7 +17,7 @@ fn identities_vanish() {
         ("transposed twice", |_, x| x.transpose(&[1, 0]).transpose(&[1, 0])),
         ("not transposed", |_, x| x.transpose(&[0, 1])),
         ("reshaped there and back", |_, x| x.reshape(&[6]).reshape(&[3, 2]).reshape(&[2, 3])),
-        ("turned twice", |_, x| x.reverse(&[0, 1]).reverse(&[1]).reverse(&[0])),
+        ("reversed twice", |_, x| x.reverse(&[0, 1]).reverse(&[1]).reverse(&[0])),
         ("wider and back", |_, x| x.convert(DType::F64).convert(DType::F32)),
         ("stopped", |_, x| x.stop_gradient()),
         ("all of it", |_, x| x.slice(&[0, 0], &[2, 3], &[1, 1])),

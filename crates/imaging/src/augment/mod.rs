@@ -1,12 +1,12 @@
 //! The operations behind AutoAugment, RandAugment and TrivialAugment, with torchvision's magnitudes.
 //!
-//! Which operation is applied and how strongly is drawn by the data crate; here is what each of them does.
+//! The data crate samples which operation is applied and how strongly; here is what each of them does.
 
 mod policies;
 
 use crate::affine::{Motion, transform};
 use crate::{Filter, Image, Semantics, color};
-pub use policies::{CIFAR10, IMAGENET, SVHN, Step};
+pub use policies::{CIFAR10, IMAGENET, PolicyStep, SVHN};
 
 /// One operation. Magnitudes mean different things for each; see [`Space::magnitude`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ pub enum Operation {
 
 impl Operation {
     /// The fourteen operations that RandAugment and TrivialAugment draw from.
-    pub const DRAWN: [Operation; 14] = [
+    pub const SAMPLED: [Operation; 14] = [
         Operation::Identity,
         Operation::ShearX,
         Operation::ShearY,
@@ -69,7 +69,7 @@ impl Operation {
             Operation::ShearY => (Motion { shear: (0.0, slanted), ..Motion::NONE }, (0.0, 0.0)),
             Operation::TranslateX => (Motion { translate: (magnitude.trunc(), 0.0), ..Motion::NONE }, center),
             Operation::TranslateY => (Motion { translate: (0.0, magnitude.trunc()), ..Motion::NONE }, center),
-            // torchvision's rotate turns the other way than its affine.
+            // torchvision's rotate has the opposite sign of its affine.
             Operation::Rotate => (Motion { angle: -magnitude, ..Motion::NONE }, center),
             _ => return None,
         })

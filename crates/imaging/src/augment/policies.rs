@@ -1,14 +1,14 @@
 //! The policies that AutoAugment's search found (Cubuk et al., "AutoAugment: learning augmentation strategies from data",
-//! CVPR 2019): pairs of steps, one pair drawn per image.
+//! CVPR 2019): pairs of steps, one pair sampled per image.
 
 use super::Operation::{self, *};
 
 /// An operation, the probability to apply it, and its level out of ten where it has one.
-pub type Step = (Operation, f32, usize);
+pub type PolicyStep = (Operation, f32, usize);
 
 /// Found on ImageNet.
 #[rustfmt::skip]
-pub const IMAGENET: [[Step; 2]; 25] = [
+pub const IMAGENET: [[PolicyStep; 2]; 25] = [
     [(Posterize, 0.4, 8), (Rotate, 0.6, 9)],
     [(Solarize, 0.6, 5), (AutoContrast, 0.6, 0)],
     [(Equalize, 0.8, 0), (Equalize, 0.6, 0)],
@@ -38,7 +38,7 @@ pub const IMAGENET: [[Step; 2]; 25] = [
 
 /// Found on CIFAR-10.
 #[rustfmt::skip]
-pub const CIFAR10: [[Step; 2]; 25] = [
+pub const CIFAR10: [[PolicyStep; 2]; 25] = [
     [(Invert, 0.1, 0), (Contrast, 0.2, 6)],
     [(Rotate, 0.7, 2), (TranslateX, 0.3, 9)],
     [(Sharpness, 0.8, 1), (Sharpness, 0.9, 3)],
@@ -68,7 +68,7 @@ pub const CIFAR10: [[Step; 2]; 25] = [
 
 /// Found on street-view house numbers.
 #[rustfmt::skip]
-pub const SVHN: [[Step; 2]; 25] = [
+pub const SVHN: [[PolicyStep; 2]; 25] = [
     [(ShearX, 0.9, 4), (Invert, 0.2, 0)],
     [(ShearY, 0.9, 8), (Invert, 0.7, 0)],
     [(Equalize, 0.6, 0), (Solarize, 0.6, 6)],

@@ -62,7 +62,7 @@ fn blur_rows(image: &Image<u8>, radius: f32) -> Image<u8> {
     output
 }
 
-/// A moving sum over the whole pixels of the box plus a share of the pixel beyond on each side; border pixels repeat.
+/// A moving sum over the whole pixels of the box plus a share of the pixel beyond on each side; edge pixels repeat.
 fn blur_line(line: &[u8], blurred: &mut [u8], radius: f32) {
     let (whole, full, edge) = box_weights(radius);
     let last = line.len() as isize - 1;

@@ -26,7 +26,7 @@ pub fn adjust_hue(image: &mut Image<u8>, turn: f64, semantics: Semantics) -> Res
 const STRIP: usize = 64;
 
 vectorized! {
-    /// Pillow's way: to HSV in bytes, the hue turned, and back; the roundings on the way are the point.
+    /// As Pillow: to HSV in bytes, the hue rotated, and back, with the same roundings in between.
     fn turn_bytes(pixels: &mut [[u8; 3]], steps: u8) {
         // Where each channel is found among the largest, lowest, falling and rising level, by sector.
         const CHANNELS: [[u8; 3]; 6] = [[0, 3, 1], [2, 0, 1], [1, 0, 3], [1, 2, 0], [3, 1, 0], [0, 1, 2]];
@@ -95,8 +95,8 @@ fn to_hsv([r, g, b]: [f32; 3]) -> (i32, f32, f32) {
         !green_lowest
     };
     let sector = start + if rises { distance } else { -distance };
-    let turned = sector as f64 / 6.0 + 1.0;
-    let hue = (if turned >= 1.0 { turned - 1.0 } else { turned }) as f32;
+    let rotated = sector as f64 / 6.0 + 1.0;
+    let hue = (if rotated >= 1.0 { rotated - 1.0 } else { rotated }) as f32;
     let hue = if range == 0.0 { 0.0 } else { hue };
     let saturation = truncated((range / larger(largest, 1.0)) as f64 * 255.0);
     (truncated(hue as f64 * 255.0), (saturation as f64 / 255.0) as f32, largest)

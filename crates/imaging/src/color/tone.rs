@@ -76,7 +76,7 @@ fn apply_to_channel(image: &mut Image<u8>, channel: usize, table: &[u8; 256]) {
     values.for_each(|value| *value = table[*value as usize]);
 }
 
-/// The 3×3 smoothing that sharpness mixes with: weight 5 in the middle, 1 around, borders left alone.
+/// The 3×3 smoothing that sharpness mixes with: weight 5 in the middle, 1 around, edge pixels unchanged.
 pub(super) fn smooth(image: &Image<u8>, semantics: Semantics) -> Image<u8> {
     let mut output = image.clone();
     let (channels, stride) = (image.channels(), image.stride());

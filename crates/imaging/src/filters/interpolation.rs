@@ -8,7 +8,7 @@ fn pick(input: usize, output: usize, source: impl Fn(usize) -> usize) -> Rows {
     Rows::new(input, (0..output).map(|position| (source(position).min(input - 1) as isize, vec![1.0])))
 }
 
-/// Pillow walks along the axis by adding the step, and the sum's rounding decides at borders between pixels.
+/// Pillow walks along the axis by adding the step, and the sum's rounding decides at the boundary between pixels.
 pub(super) fn nearest_pil(input: usize, output: usize) -> Rows {
     let step = input as f64 / output as f64;
     let positions: Vec<usize> = std::iter::successors(Some(step * 0.5), |position| Some(position + step))

@@ -25,7 +25,7 @@ pub struct Method {
 }
 
 impl Method {
-    /// The filter as the library applies it when not told otherwise.
+    /// The filter as the library applies it by default.
     pub const fn new(filter: Filter, semantics: Semantics) -> Method {
         Method { filter, semantics, antialias: semantics.default_antialias() }
     }
@@ -111,7 +111,7 @@ pub fn fit_short_side(height: usize, width: usize, short: usize) -> (usize, usiz
 }
 
 /// Resizes into a frame without changing the shape of what is seen, filling the rest with `fill` on both sides, as
-/// `tf.image.resize_with_pad` does. Returns the image with the place and the scale of the old one in it.
+/// `tf.image.resize_with_pad` does. Returns the image with the position and the scale of the old one in it.
 pub fn resize_with_pad<T: Channel>(
     image: &Image<T>,
     height: usize,

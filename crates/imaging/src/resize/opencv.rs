@@ -27,7 +27,7 @@ pub(super) fn resize(image: &Image<u8>, height: usize, width: usize, filter: Fil
     }
 }
 
-/// The neighbors of every output along one axis. Neighbors outside are the border pixel, each with its own rounded
+/// The neighbors of every output along one axis. Neighbors outside are the edge pixel, each with its own rounded
 /// weight: adding them up first would round differently.
 struct Neighbors {
     taps: usize,
@@ -63,8 +63,8 @@ impl Neighbors {
     }
 }
 
-/// Left and right neighbor. Along rows OpenCV does not interpolate beyond the border; along columns it interpolates
-/// between the border and itself, which is the same but for the rounding.
+/// Left and right neighbor. Along rows OpenCV does not interpolate beyond the edge; along columns it interpolates
+/// between the edge pixel and itself, which is the same but for the rounding.
 fn linear(input: usize, (first, share): (isize, f32), horizontal: bool) -> (isize, Vec<f32>) {
     match first {
         _ if horizontal && first < 0 => (0, vec![1.0, 0.0]),
@@ -124,7 +124,7 @@ const LANES: usize = 8;
 
 vectorized! {
     /// Four neighbors: OpenCV's vector code works in floats here, which rounds halves to even, and in integers on the rest,
-    /// which rounds them up. Intel's library, which packages for x86 use unless they are told not to, differs from that by
+    /// which rounds them up. Intel's library, which packages for x86 use by default, differs from that by
     /// one level in some sizes.
     fn combine_four(rows: &[&[i32]], weights: &[i32], target: &mut [u8]) {
         let whole = target.len() / LANES * LANES;

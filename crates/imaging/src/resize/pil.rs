@@ -1,7 +1,7 @@
 //! Pillow's 8-bit resize: weights of 22 fractional bits, rounding after the horizontal and after the vertical pass.
 //!
-//! Both passes run together: the first one makes rows a few at a time into a small ring, and the second one consumes
-//! them while they are in the cache. Which loops do the work is decided once per image, by what the processor has;
+//! Both passes run together: the first one writes rows, a few at a time, into a small ring, and the second one consumes
+//! them while they are in the cache. The loops are chosen once per image, by the processor's instruction sets;
 //! all of them give the same bytes.
 
 #[cfg(target_arch = "x86_64")]
@@ -83,7 +83,7 @@ fn resize_both(image: &Image<u8>, horizontal: &Rows, vertical: &Rows) -> Image<u
     output
 }
 
-/// The horizontal pass, made ready once per image.
+/// The horizontal pass, prepared once per image.
 struct HorizontalPass<'a> {
     rows: &'a Rows,
     weights: Vec<i32>,
@@ -158,7 +158,7 @@ fn convolve_channel(source: &[u8], target: &mut [u8], rows: &Rows, weights: &[i3
     }
 }
 
-/// The vertical pass, made ready once per image.
+/// The vertical pass, prepared once per image.
 struct VerticalPass<'a> {
     rows: &'a Rows,
     weights: Vec<i32>,
@@ -234,7 +234,7 @@ mod tests {
                 for filter in [Filter::Bilinear, Filter::Bicubic, Filter::Area, Filter::Lanczos] {
                     let (vertical, horizontal) = plan(from, to, filter, Semantics::Pil, true).unwrap();
                     let wide = plain(&image, &horizontal, to.1 != from.1);
-                    let expected = turned(&plain(&turned(&wide), &vertical, to.0 != from.0));
+                    let expected = transposed(&plain(&transposed(&wide), &vertical, to.0 != from.0));
                     // The order that `pillow_begins_vertically` changes is not looked at here.
                     if !pillow_begins_vertically(&vertical, &horizontal) || from.1 == to.1 {
                         assert_eq!(
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    fn turned(image: &Image<u8>) -> Image<u8> {
+    fn transposed(image: &Image<u8>) -> Image<u8> {
         crate::geometry::transpose(image)
     }
 

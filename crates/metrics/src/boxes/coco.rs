@@ -1,5 +1,5 @@
 //! COCO's average precision and recall (Lin et al., 2014), by the rules of its published evaluation code: precision as a
-//! step function of recall, 101 points, at most 100 answers per image, groups ignored, absent classes left out.
+//! step function of recall, 101 points, at most 100 predictions per image, crowds ignored, absent classes left out.
 
 use super::matching::{ImageClass, Matched};
 use super::{BoxScores, by_score, envelope};
@@ -21,7 +21,7 @@ pub enum SizeRange {
 impl SizeRange {
     const EACH: [SizeRange; 4] = [SizeRange::All, SizeRange::Small, SizeRange::Medium, SizeRange::Large];
 
-    /// The least and the largest area.
+    /// The minimum and the maximum area.
     pub fn areas(self) -> [f64; 2] {
         const HUGE: f64 = 1e10;
         match self {
@@ -33,7 +33,7 @@ impl SizeRange {
     }
 }
 
-/// Answers per image that are looked at.
+/// Limits on predictions per image.
 const MOST: [usize; 3] = [1, 10, 100];
 const POINTS: usize = 101;
 const THRESHOLDS: usize = 10;
@@ -44,10 +44,10 @@ pub(super) fn thresholds() -> [f64; THRESHOLDS] {
     std::array::from_fn(|index| if index == THRESHOLDS - 1 { 0.95 } else { index as f64 * step + 0.5 })
 }
 
-/// What COCO's evaluation says. Values are −1 where there is nothing to find.
+/// COCO's summary. Values are −1 where there are no objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CocoSummary {
-    /// In COCO's order: AP, AP50, AP75, AP of small, medium and large objects; AR with 1, 10 and 100 answers, AR of small,
+    /// In COCO's order: AP, AP50, AP75, AP of small, medium and large objects; AR with 1, 10 and 100 predictions, AR of small,
     /// medium and large objects.
     pub figures: [f64; 12],
     /// AP per class.
@@ -80,7 +80,7 @@ impl CocoSummary {
     }
 }
 
-/// One class over one range of sizes with one bound on answers; nothing where there is no object to find.
+/// Precision and recall of one class over one range of sizes with one limit on predictions.
 struct Cell {
     /// `[threshold][point]`.
     precision: Vec<[f64; POINTS]>,
@@ -144,7 +144,7 @@ fn cell(images: &[Matched], most: usize, thresholds: usize) -> Option<Cell> {
     if wanted == 0 {
         return None;
     }
-    // Answers of all images: image and place, in order of score.
+    // Predictions of all images: image and index, in order of score.
     let answers: Vec<(usize, usize)> = images
         .iter()
         .enumerate()

@@ -1,4 +1,4 @@
-//! How far apart two sets of images are by their features: the Fréchet distance (Heusel et al., "GANs Trained by a Two
+//! The distance between two sets of images by their features: the Fréchet distance (Heusel et al., "GANs Trained by a Two
 //! Time-Scale Update Rule", 2017) and the kernel distance (Bińkowski et al., "Demystifying MMD GANs", 2018).
 
 use nalgebra::{DMatrix, DVector};

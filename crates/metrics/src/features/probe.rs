@@ -35,7 +35,7 @@ pub struct LinearProbe {
 const PART: usize = 256;
 
 impl LinearProbe {
-    /// The layer that tells the classes of these samples apart best.
+    /// Fits the layer that separates the classes of these samples best.
     pub fn fit(train: &Labeled, classes: usize, settings: &ProbeSettings) -> LinearProbe {
         let (mean, sharpness) = standardization(train);
         let weights = vec![0f32; classes * (train.width + 1)];

@@ -73,12 +73,12 @@ fn the_whole_distribution_is_a_bell() {
 fn numbers_do_not_know_of_each_other() {
     let values = normals(1 << 20);
     let wide: Vec<f64> = values.iter().map(|&value| value as f64).collect();
-    // Neighbors, the two of one counter, and the same place of the next block.
+    // Neighbors, the two of one counter, and the same element of the next block.
     for distance in [1, 2, 16, COUNTERS, 2 * COUNTERS] {
         let pairs = || wide.iter().zip(&wide[distance..]);
         let product = mean(pairs().map(|(a, b)| a * b));
         let squares = mean(pairs().map(|(a, b)| (a * a - 1.0) * (b * b - 1.0)));
-        assert!(product.abs() < 4e-3 && squares.abs() < 8e-3, "{distance} apart: {product}, {squares}");
+        assert!(product.abs() < 4e-3 && squares.abs() < 8e-3, "distance {distance}: {product}, {squares}");
     }
 }
 
@@ -87,17 +87,17 @@ fn every_processor_draws_the_same_bits() {
     let expected: Vec<u32> = normals(3).iter().map(|value| value.to_bits()).collect();
     assert_eq!(expected, GOLDEN);
     for distribution in [BELL, Distribution::Uniform { bound: 0.3 }] {
-        let drawn = |fill: fn(&mut [f32], [u32; 2], Distribution)| {
+        let sampled = |fill: fn(&mut [f32], [u32; 2], Distribution)| {
             let mut values = vec![0.0; 5_000];
             fill(&mut values, KEY, distribution);
             values.iter().map(|value| value.to_bits()).collect::<Vec<_>>()
         };
-        let portable = drawn(fill_portable);
-        assert_eq!(drawn(fill), portable);
+        let portable = sampled(fill_portable);
+        assert_eq!(sampled(fill), portable);
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has what the function asks for.
-            assert_eq!(drawn(|values, key, distribution| unsafe { fill_avx2(values, key, distribution) }), portable);
+            assert_eq!(sampled(|values, key, distribution| unsafe { fill_avx2(values, key, distribution) }), portable);
         }
     }
 }

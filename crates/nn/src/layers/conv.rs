@@ -33,7 +33,7 @@ impl Padding {
     }
 }
 
-/// A convolution over height and width, with `weight` and (unless told otherwise) `bias`.
+/// A convolution over height and width, with `weight` and (by default) `bias`.
 #[derive(Debug, Clone, Copy)]
 pub struct Conv2d {
     features: usize,

@@ -97,7 +97,7 @@ impl BatchNorm {
         let count = x.shape().elements() / (x.channels() * groups).max(1);
         let unbiased = count as f64 / (count.max(2) - 1) as f64;
         self.follow(cx, "running_var", &running_variance, &variance, unbiased);
-        // The mean gets its gradient by way of the shift, where it is a product of two numbers per channel: a third sum over
+        // The mean gets its gradient through the shift, where it is a product of two numbers per channel: a third sum over
         // the data, next to those for scale and shift, would say the same. Forward the difference is zero.
         let still = mean.stop_gradient();
         let factor = factor(&variance);

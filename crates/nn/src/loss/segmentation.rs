@@ -58,7 +58,7 @@ pub fn sls_iou(logits: &Tensor, targets: &Tensor, warm_up: bool) -> Tensor {
     1.0 - alike * iou + location(&probabilities, &targets)
 }
 
-/// How far the centers lie apart as seen from the corner (0, 0): by angle and by length. The centers are means over all
+/// The distance of the centers in polar coordinates around the corner (0, 0): by angle and by length. The centers are means over all
 /// positions, not over the mask, so a larger mask has a farther center; that is how the reference defines them.
 fn location(probabilities: &Tensor, targets: &Tensor) -> Tensor {
     const SMOOTH: f64 = 1e-8;

@@ -18,12 +18,9 @@
 //! ```
 
 mod adaptive;
-mod clip;
 mod momentum;
 
 pub use adaptive::{Adagrad, Adam, Lamb, RmsProp};
-pub use clip::moving_average;
-pub use clip::{clip_by_norm, clip_by_value, global_norm};
 pub use momentum::{Lion, Sgd};
 
 use octant_graph::Tensor;
@@ -35,7 +32,7 @@ pub enum Optimizer {
     Sgd(Sgd),
     /// Adam (Kingma and Ba, 2014); weight decay joins the gradient.
     Adam(Adam),
-    /// Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2017).
+    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2017).
     AdamW(Adam),
     /// Adagrad (Duchi et al., 2011).
     Adagrad(Adagrad),
@@ -88,7 +85,7 @@ impl Update<'_> {
         }
     }
 
-    /// The parameter after weight decay that is apart from the gradient.
+    /// The parameter after decoupled weight decay.
     pub(crate) fn decayed_parameter(&self) -> Tensor {
         match self.decay == 0.0 {
             true => self.parameter.clone(),
@@ -168,4 +165,30 @@ pub(crate) fn bias_correction(beta: f64, step: &Tensor) -> Tensor {
 /// `old · beta + new · (1 - beta)`.
 pub(crate) fn blend(old: &Tensor, new: &Tensor, beta: f64) -> Tensor {
     old * beta + new * (1.0 - beta)
+}
+
+/// The Euclidean norm of all gradients together, a scalar. There must be at least one.
+pub fn global_norm(gradients: &[Tensor]) -> Tensor {
+    let squares = gradients.iter().map(|gradient| gradient.square().sum_all());
+    squares.reduce(|sum, square| sum + square).expect("at least one gradient").sqrt()
+}
+
+/// All gradients scaled down together so that their norm is at most `largest`, as PyTorch's `clip_grad_norm_`. Returns
+/// the norm before clipping too.
+pub fn clip_by_norm(gradients: &[Tensor], largest: f64) -> (Vec<Tensor>, Tensor) {
+    let norm = global_norm(gradients);
+    let factor = (largest / (&norm + 1e-6)).min(&norm.scalar_like(1.0));
+    (gradients.iter().map(|gradient| gradient * &factor).collect(), norm)
+}
+
+/// Every element kept within `±largest`.
+pub fn clip_by_value(gradients: &[Tensor], largest: f64) -> Vec<Tensor> {
+    let clip = |gradient: &Tensor| gradient.clamp(&gradient.scalar_like(-largest), &gradient.scalar_like(largest));
+    gradients.iter().map(clip).collect()
+}
+
+/// The exponential moving average after a step: `average · decay + value · (1 - decay)`. `decay` is a scalar of the graph,
+/// so that it can grow over the first steps without a new program.
+pub fn moving_average(average: &Tensor, value: &Tensor, decay: &Tensor) -> Tensor {
+    average + (value - average) * (1.0 - decay)
 }

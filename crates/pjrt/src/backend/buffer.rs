@@ -1,8 +1,8 @@
 //! A tensor on all devices of a mesh.
 
 use super::{failed, shards};
-use crate::buffer::{Buffer, PendingHostTensor};
-use crate::client::Device;
+use crate::buffer::{PendingHostTensor, PjrtBuffer};
+use crate::client::PjrtDevice;
 use octant_runtime::{DeviceBuffer, HostTensor, Result, RuntimeError, Shape, Sharding};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,22 +10,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct ShardedBuffer {
     shape: Shape,
     sharding: Sharding,
-    parts: Vec<Buffer>,
+    parts: Vec<PjrtBuffer>,
     donated: AtomicBool,
 }
 
 impl ShardedBuffer {
-    pub(super) fn new(shape: Shape, sharding: Sharding, parts: Vec<Buffer>) -> ShardedBuffer {
+    pub(super) fn new(shape: Shape, sharding: Sharding, parts: Vec<PjrtBuffer>) -> ShardedBuffer {
         ShardedBuffer { shape, sharding, parts, donated: AtomicBool::new(false) }
     }
 
     /// Starts the copies to `devices`.
-    pub(super) fn upload(tensor: &HostTensor, devices: &[Device], sharding: Sharding) -> Result<ShardedBuffer> {
+    pub(super) fn upload(tensor: &HostTensor, devices: &[PjrtDevice], sharding: Sharding) -> Result<ShardedBuffer> {
         let tensors = match sharding {
             Sharding::Replicated => vec![tensor.clone(); devices.len()],
             Sharding::Split { axis } => shards::split(tensor, axis, devices.len())?,
         };
-        let copy = |(device, tensor): (&Device, &HostTensor)| Buffer::from_host(device, tensor).map_err(failed);
+        let copy = |(device, tensor): (&PjrtDevice, &HostTensor)| PjrtBuffer::from_host(device, tensor).map_err(failed);
         let parts = devices.iter().zip(&tensors).map(copy).collect::<Result<_>>()?;
         Ok(ShardedBuffer::new(tensor.shape().clone(), sharding, parts))
     }
@@ -35,7 +35,7 @@ impl ShardedBuffer {
     }
 
     /// The parts of the devices, in the order of the mesh; an error after donation.
-    pub(super) fn parts(&self) -> Result<&[Buffer]> {
+    pub(super) fn parts(&self) -> Result<&[PjrtBuffer]> {
         match self.donated.load(Ordering::Acquire) {
             true => Err(RuntimeError::Donated),
             false => Ok(&self.parts),

@@ -1,9 +1,9 @@
 //! From a program's text to an executable on the devices: out of the cache, or out of the compiler.
 
-use super::lowering::{Form, Lowered};
+use super::lowering::{Lowered, LoweringTarget};
 use super::{CUDA, Notice, PjrtBackend};
 use crate::cache::{ExecutableCache, Key, Lookup};
-use crate::compile_options::{CompileOptions, Flag};
+use crate::compile_options::{CompilerFlag, XlaCompileOptions};
 use crate::environment;
 use crate::error::PjrtError;
 use crate::loaded::LoadedExecutable;
@@ -43,7 +43,7 @@ impl PjrtBackend {
         program: &Program,
         options: &runtime::CompileOptions,
     ) -> runtime::Result<(LoadedExecutable, bool)> {
-        let compiled = |form: &Form| -> runtime::Result<(crate::Result<(LoadedExecutable, bool)>, bool)> {
+        let compiled = |form: &LoweringTarget| -> runtime::Result<(crate::Result<(LoadedExecutable, bool)>, bool)> {
             let Lowered { text, adds_atomically, calls_cudnn } = (self.lowering)(program, form)?;
             options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
             let compile = self.compile_options(program, adds_atomically)?;
@@ -61,18 +61,23 @@ impl PjrtBackend {
 
     /// How a program is compiled. One whose kernels might add atomically gets XLA's repeatable ones, unless speed was asked
     /// for: XLA then takes the first kernel that serves instead of the fastest, which cost fashion-cnn 24 %.
-    pub(super) fn compile_options(&self, program: &Program, adds_atomically: bool) -> runtime::Result<CompileOptions> {
+    pub(super) fn compile_options(
+        &self,
+        program: &Program,
+        adds_atomically: bool,
+    ) -> runtime::Result<XlaCompileOptions> {
         let devices = self.devices_of(&program.mesh)?;
-        let mut compile = CompileOptions::spmd(devices.len());
+        let mut compile = XlaCompileOptions::spmd(devices.len());
         compile.device_ids = devices.iter().map(|device| device.description().id as i64).collect();
         if adds_atomically && environment::is_repeatable() {
-            compile = compile.with_flag("xla_gpu_exclude_nondeterministic_ops", Flag::Bool(true));
+            compile = compile.with_flag("xla_gpu_exclude_nondeterministic_ops", CompilerFlag::Bool(true));
         }
         if devices.len() == 1 && self.name == CUDA {
-            // The kernels of a recorded graph run one after the other either way, since only copies between devices may
+            // The kernels of a recorded graph run one after the other in both modes, since only copies between devices may
             // overlap them. But to find that out XLA compares every kernel with every other when a stored program is
             // loaded: 4.2 to 5.0 s instead of 2.3 to 3.0 for EfficientNetV2-L.
-            compile = compile.with_wish("xla_gpu_command_buffer_scheduling_mode", Flag::Text("SERIALIZE".into()));
+            compile = compile
+                .with_optional_flag("xla_gpu_command_buffer_scheduling_mode", CompilerFlag::Text("SERIALIZE".into()));
         }
         Ok(compile)
     }
@@ -82,7 +87,7 @@ impl PjrtBackend {
         &self,
         name: &str,
         text: &str,
-        options: CompileOptions,
+        options: XlaCompileOptions,
     ) -> crate::Result<(LoadedExecutable, bool)> {
         let Some(cache) = &self.cache else { return Ok((self.client.compile(text, &options)?, false)) };
         let key = self.cache_key(text, &options)?;
@@ -118,18 +123,18 @@ impl PjrtBackend {
         Ok((loaded, false))
     }
 
-    pub(super) fn cache_key(&self, text: &str, options: &CompileOptions) -> crate::Result<Key> {
+    pub(super) fn cache_key(&self, text: &str, options: &XlaCompileOptions) -> crate::Result<Key> {
         let kinds: Vec<_> = self.devices.iter().map(|device| device.description().kind.as_str()).collect();
         Ok(Key::of(text, options, self.client.plugin(), &self.client.compiler_version()?, &kinds))
     }
 
     /// Measurements outlive a change of the program: most of its kernels stay the same.
-    fn with_autotuner_cache(&self, options: CompileOptions, cache: &ExecutableCache) -> CompileOptions {
+    fn with_autotuner_cache(&self, options: XlaCompileOptions, cache: &ExecutableCache) -> XlaCompileOptions {
         let folder = cache.folder_for("autotune");
         if self.name != CUDA || std::fs::create_dir_all(&folder).is_err() {
             return options;
         }
-        let folder = Flag::Text(folder.to_string_lossy().into_owned());
-        options.with_wish("xla_gpu_per_fusion_autotune_cache_dir", folder)
+        let folder = CompilerFlag::Text(folder.to_string_lossy().into_owned());
+        options.with_optional_flag("xla_gpu_per_fusion_autotune_cache_dir", folder)
     }
 }

@@ -8,10 +8,10 @@ use octant_graph::passes::{self, pack_narrow_images};
 use octant_graph::{DType, Graph, Op, Trace};
 use octant_runtime as runtime;
 use octant_runtime::{Program, RuntimeError};
-use octant_stablehlo::Precision;
+use octant_stablehlo::MatmulPrecision;
 
 /// How a program becomes text.
-pub type Lowering = fn(&Program, &Form) -> runtime::Result<Lowered>;
+pub type Lowering = fn(&Program, &LoweringTarget) -> runtime::Result<Lowered>;
 
 /// What the compiler is given.
 pub struct Lowered {
@@ -24,8 +24,8 @@ pub struct Lowered {
 
 /// How programs are written for a platform.
 #[derive(Debug, Clone, Copy)]
-pub struct Form {
-    precision: Precision,
+pub struct LoweringTarget {
+    precision: MatmulPrecision,
     /// The facts of an NVIDIA GPU, whose compiler wants some things written differently.
     gpu: Option<GpuFacts>,
     /// Arrays lie in tiles, as on TPUs, which narrow images would fill to a small part.
@@ -47,20 +47,20 @@ pub struct Missing {
     pub refusals: Vec<&'static str>,
 }
 
-impl Form {
+impl LoweringTarget {
     /// The same with products that exact.
-    pub fn with_precision(self, precision: Precision) -> Form {
-        Form { precision, ..self }
+    pub fn with_precision(self, precision: MatmulPrecision) -> LoweringTarget {
+        LoweringTarget { precision, ..self }
     }
 
     /// The same without calls of cuDNN's attention.
-    pub fn with_plain_attention(self) -> Form {
-        Form { attention: GpuAttention::Plain, ..self }
+    pub fn with_plain_attention(self) -> LoweringTarget {
+        LoweringTarget { attention: GpuAttention::Plain, ..self }
     }
 
     #[cfg(test)]
-    pub fn with_fused_attention(self) -> Form {
-        Form { attention: GpuAttention::CuDnn { repeatable: true }, ..self }
+    pub fn with_fused_attention(self) -> LoweringTarget {
+        LoweringTarget { attention: GpuAttention::CuDnn { gradient: false }, ..self }
     }
 
     /// Whether attention is left to cuDNN where it takes it.
@@ -69,26 +69,20 @@ impl Form {
     }
 
     /// The form for a platform, and why it has none of the kernels that it might have.
-    pub fn of(platform: &str, plugin: &Plugin) -> (Form, Missing) {
+    pub fn of(platform: &str, plugin: &Plugin) -> (LoweringTarget, Missing) {
         let (tiled, attention) = (platform == TPU, GpuAttention::Plain);
-        let plain = Form { precision: Precision::default(), gpu: None, tiled, kernels: &[], attention };
+        let plain = LoweringTarget { precision: MatmulPrecision::default(), gpu: None, tiled, kernels: &[], attention };
         if platform != CUDA {
             return (plain, Missing::default());
         }
-        let form = Form { gpu: Some(GpuFacts::of_device().unwrap_or(GpuFacts::H200)), ..plain };
+        let form = LoweringTarget { gpu: Some(GpuFacts::of_device().unwrap_or(GpuFacts::H200)), ..plain };
         if let Err(reason) = register_kernels(plugin) {
             return (form, Missing { kernels: Some(reason), ..Missing::default() });
         }
-        let form = Form { kernels: octant_cuda::CALLED_NAMES, ..form };
-        // cuDNN's forward kernel beside the plain gradient has not been run at full size on a GPU yet, and its repeatable
-        // gradient ended the process there: repeatable programs do without both.
-        match GpuAttention::available(environment::is_repeatable()) {
+        let form = LoweringTarget { kernels: octant_cuda::CALLED_NAMES, ..form };
+        match GpuAttention::available(!environment::is_repeatable()) {
             _ if environment::wants_plain_attention() => (form, Missing::default()),
-            Ok(GpuAttention::CuDnn { repeatable: true }) => {
-                let reason = "cuDNN's gradient differs from run to run, and this one is to be repeatable".to_string();
-                (form, Missing { attention: Some(reason), ..Missing::default() })
-            }
-            Ok(attention) => (Form { attention, ..form }, Missing::default()),
+            Ok(attention) => (LoweringTarget { attention, ..form }, Missing::default()),
             Err(reason) => (form, Missing { attention: Some(reason), ..Missing::default() }),
         }
     }
@@ -116,12 +110,13 @@ fn bytes_behind_barriers(graph: &Graph) -> Graph {
     })
 }
 
-pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
+pub fn lower(program: &Program, form: &LoweringTarget) -> runtime::Result<Lowered> {
     let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
         backend: "StableHLO".to_string(),
         message: error.to_string(),
     };
-    let options = octant_stablehlo::Options { precision: form.precision, kernels: form.kernels, ..Default::default() };
+    let options =
+        octant_stablehlo::LoweringOptions { precision: form.precision, kernels: form.kernels, ..Default::default() };
     let plain = |program: &Program| {
         let text = octant_stablehlo::lower(program, &options).map_err(refused)?;
         Ok(Lowered { text, adds_atomically: false, calls_cudnn: false })
@@ -134,7 +129,8 @@ pub fn lower(program: &Program, form: &Form) -> runtime::Result<Lowered> {
     // XLA cannot partition a call that it knows nothing about.
     let kernels = !form.kernels.is_empty() && program.mesh.devices() == 1;
     let attention = if kernels { form.attention } else { GpuAttention::Plain };
-    let target = octant_cuda::Target { gpu, kernels, fast_products: form.precision == Precision::Fast, attention };
+    let target =
+        octant_cuda::GpuTarget { gpu, kernels, fast_products: form.precision == MatmulPrecision::Fast, attention };
     let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
     let adds_atomically = octant_cuda::adds_atomically(&graph);
     let text = octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)?;

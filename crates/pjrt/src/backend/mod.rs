@@ -7,19 +7,19 @@ mod lowering;
 mod shards;
 
 use crate::cache::{ExecutableCache, Key};
-use crate::client::{Client, Device};
-use crate::compile_options::CompileOptions;
+use crate::client::{Client, PjrtDevice};
+use crate::compile_options::XlaCompileOptions;
 use crate::discover::{self, PluginKind};
 use crate::error::PjrtError;
-use crate::executable::Executable;
+use crate::executable::CompiledExecutable;
 use crate::named_value::NamedValues;
 use crate::plugin::Plugin;
 use crate::profiler::Profiler;
 use crate::topology::Topology;
-use crate::{CompiledMemory, Cost};
+use crate::{CompiledMemory, XlaCost};
 use octant_runtime as runtime;
 use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
-use octant_stablehlo::Precision;
+use octant_stablehlo::MatmulPrecision;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub use crate::cache::Before;
 
 use self::buffer::ShardedBuffer;
 use self::executable::PjrtExecutable;
-use self::lowering::{Form, Lowering, Missing, lower};
+use self::lowering::{Lowering, LoweringTarget, Missing, lower};
 
 /// What the CUDA plugin calls its platform.
 const CUDA: &str = "cuda";
@@ -38,8 +38,8 @@ const TPU: &str = "tpu";
 pub struct PjrtBackend {
     name: String,
     client: Client,
-    devices: Vec<Device>,
-    form: Form,
+    devices: Vec<PjrtDevice>,
+    form: LoweringTarget,
     lowering: Lowering,
     /// Why programs cannot call some kernels, until that has been logged.
     missing: Mutex<Missing>,
@@ -84,14 +84,14 @@ impl PjrtBackend {
     pub fn new(client: Client) -> crate::Result<PjrtBackend> {
         let name = client.platform_name()?.to_lowercase();
         let devices = client.devices()?;
-        let (form, missing) = Form::of(&name, client.plugin());
+        let (form, missing) = LoweringTarget::of(&name, client.plugin());
         let missing = Mutex::new(missing);
         let log: Log = Box::new(|_| ());
         Ok(PjrtBackend { name, client, devices, form, lowering: lower, missing, cache: None, log })
     }
 
     /// Computes products that exactly instead of by the device's fastest algorithm.
-    pub fn with_precision(self, precision: Precision) -> PjrtBackend {
+    pub fn with_precision(self, precision: MatmulPrecision) -> PjrtBackend {
         PjrtBackend { form: self.form.with_precision(precision), ..self }
     }
 
@@ -111,7 +111,7 @@ impl PjrtBackend {
         &self.client
     }
 
-    fn devices_of(&self, mesh: &Mesh) -> runtime::Result<&[Device]> {
+    fn devices_of(&self, mesh: &Mesh) -> runtime::Result<&[PjrtDevice]> {
         self.devices.get(..mesh.devices()).ok_or_else(|| {
             let (asked, there) = (mesh.devices(), self.devices.len());
             RuntimeError::Device(format!("{asked} devices were asked for, and {} has {there}", self.name))
@@ -125,7 +125,7 @@ impl runtime::Backend for PjrtBackend {
     }
 
     fn devices(&self) -> Vec<runtime::Device> {
-        let describe = |(id, device): (usize, &Device)| {
+        let describe = |(id, device): (usize, &PjrtDevice)| {
             let description = device.description();
             runtime::Device { id, kind: description.kind.clone(), description: description.debug.clone() }
         };
@@ -147,7 +147,7 @@ impl runtime::Backend for PjrtBackend {
                     let ending = format!("optimized.{}", optimized.format);
                     options.write_dump(program, &ending, || optimized.code)?;
                 }
-                // It is a wish, and the plugin's to grant.
+                // Plugins need not return the optimized program.
                 Err(error) => self.say(&format!("{}: no optimized program to dump ({error})", program.name)),
             }
         }
@@ -161,7 +161,7 @@ impl runtime::Backend for PjrtBackend {
     }
 
     fn memory(&self) -> runtime::Result<Vec<runtime::MemoryUse>> {
-        let read = |device: &Device| {
+        let read = |device: &PjrtDevice| {
             let stats = device.memory_stats().map_err(failed)?.unwrap_or_default();
             Ok(runtime::MemoryUse { used: stats.in_use, peak: stats.peak_in_use, limit: stats.limit })
         };
@@ -176,7 +176,7 @@ impl runtime::Backend for PjrtBackend {
 /// A program compiled for a board that need not be here.
 pub struct Planned {
     /// What the compiler made; it can be stored and loaded on such a board.
-    pub executable: Executable,
+    pub executable: CompiledExecutable,
     /// The memory that every device of the board needs.
     pub memory: runtime::MemoryPlan,
     /// The compiler's estimate of the work.
@@ -187,7 +187,7 @@ pub struct Planned {
 pub fn plan(topology: &Topology, program: &Program) -> runtime::Result<Planned> {
     let text = lowering_for_boards(topology, program)?;
     let devices = program.mesh.devices();
-    let options = CompileOptions::spmd(devices);
+    let options = XlaCompileOptions::spmd(devices);
     let start = Instant::now();
     let compiled = topology.compile(&text, &options);
     let executable = compiled.map_err(|error| refused("the board's compiler", error))?;
@@ -202,12 +202,12 @@ pub fn key_of(topology: &Topology, program: &Program) -> runtime::Result<Key> {
     let devices = topology.devices().map_err(failed)?;
     let kinds: Vec<_> = devices.iter().map(|device| device.kind.as_str()).collect();
     let version = topology.platform_version().map_err(failed)?;
-    Ok(Key::of(&text, &CompileOptions::spmd(program.mesh.devices()), topology.plugin(), &version, &kinds))
+    Ok(Key::of(&text, &XlaCompileOptions::spmd(program.mesh.devices()), topology.plugin(), &version, &kinds))
 }
 
 /// As a backend on a TPU board lowers it.
 fn lowering_for_boards(topology: &Topology, program: &Program) -> runtime::Result<String> {
-    Ok(lower(program, &Form::of(TPU, topology.plugin()).0)?.text)
+    Ok(lower(program, &LoweringTarget::of(TPU, topology.plugin()).0)?.text)
 }
 
 /// The runtime's form of what a compiler said, for executables here and for those of boards elsewhere.
@@ -223,7 +223,7 @@ impl From<CompiledMemory> for runtime::MemoryPlan {
 }
 
 /// The runtime's form of a cost: the compiler counts one device, the runtime all of them.
-pub fn whole_cost(cost: &Cost, devices: usize, compile_time: Duration, from_cache: bool) -> runtime::Cost {
+pub fn whole_cost(cost: &XlaCost, devices: usize, compile_time: Duration, from_cache: bool) -> runtime::Cost {
     runtime::Cost {
         flops: cost.flops.unwrap_or(0.0) * devices as f64,
         bytes: cost.bytes_accessed.map(|bytes| bytes * devices as f64),

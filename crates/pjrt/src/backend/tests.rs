@@ -30,8 +30,9 @@ fn lower(program: &Program) -> runtime::Result<String> {
 
 fn backend() -> PjrtBackend {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
-    let lowering =
-        |program: &Program, _: &Form| Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false });
+    let lowering = |program: &Program, _: &LoweringTarget| {
+        Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false })
+    };
     PjrtBackend { lowering, ..backend }
 }
 
@@ -64,7 +65,7 @@ fn a_step_runs_on_all_devices_and_its_state_is_donated() {
     }
 }
 
-fn told(notice: Notice) -> String {
+fn logged(notice: Notice) -> String {
     match notice {
         Notice::Said(sentence) => sentence.to_string(),
         Notice::Compiling { program, reason, before: None } => format!("{program}: compiling, because {reason}"),
@@ -82,7 +83,7 @@ fn the_second_compilation_comes_from_the_cache() {
         let log = said.clone();
         let backend = backend()
             .with_cache(ExecutableCache::new(folder.path()))
-            .with_log(Box::new(move |notice| log.lock().unwrap().push(told(notice))));
+            .with_log(Box::new(move |notice| log.lock().unwrap().push(logged(notice))));
         backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
         let said = said.lock().unwrap().clone();
         said.join("\n")
@@ -153,8 +154,8 @@ fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let said = Arc::new(Mutex::new(Vec::new()));
     let log = said.clone();
-    let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(told(notice))));
-    let lowering = |program: &Program, form: &Form| {
+    let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(logged(notice))));
+    let lowering = |program: &Program, form: &LoweringTarget| {
         let call = if form.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
         let calls_cudnn = form.fuses_attention();
         Ok(Lowered { text: lower(program)? + call, adds_atomically: false, calls_cudnn })

@@ -87,7 +87,7 @@ unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> *mut PJRT_E
         return fail(13, "No valid execution plans built.");
     }
     match parse(&text) {
-        Some(executable) => args.executable = hand_out(executable),
+        Some(executable) => args.executable = into_pointer(executable),
         None => return fail(8, "Ran out of memory. Used 9.00G of 7.50G hbm."),
     }
     null_mut()
@@ -101,7 +101,7 @@ unsafe extern "C" fn compile_elsewhere(args: *mut PJRT_Compile_Args) -> *mut PJR
         (&mut *args, crate::named_value::text(program.code.cast_const(), program.code_size))
     };
     match parse(&text) {
-        Some(executable) => args.executable = hand_out(executable),
+        Some(executable) => args.executable = into_pointer(executable),
         None => return fail(3, "This is no program."),
     }
     null_mut()
@@ -117,26 +117,26 @@ unsafe extern "C" fn deserialize(args: *mut PJRT_Executable_DeserializeAndLoad_A
         (&mut *args, crate::named_value::text((*args).serialized_executable, (*args).serialized_executable_size))
     };
     match parse(&text) {
-        Some(executable) => args.loaded_executable = hand_out(executable),
+        Some(executable) => args.loaded_executable = into_pointer(executable),
         None => return fail(3, "These bytes are no executable."),
     }
     null_mut()
 }
 
 unsafe extern "C" fn delete_serialized(owner: *mut PJRT_SerializedExecutable) {
-    // SAFETY: `serialize` handed it out.
-    drop(unsafe { take_back::<String, _>(owner) });
+    // SAFETY: `serialize` returned it.
+    drop(unsafe { from_pointer::<String, _>(owner) });
 }
 
 unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mut PJRT_Error {
     // SAFETY: executables are returned as `FakeExecutable`s.
     unsafe {
-        let mut text = look_at::<FakeExecutable, _>((*args).executable).text.clone();
+        let mut text = borrow::<FakeExecutable, _>((*args).executable).text.clone();
         let missing = (setting("executable_bytes").unwrap_or(0) as usize).saturating_sub(text.len());
         text.push_str(&" ".repeat(missing));
         (*args).serialized_bytes = text.as_ptr().cast();
         (*args).serialized_bytes_size = text.len();
-        (*args).serialized_executable = hand_out(text);
+        (*args).serialized_executable = into_pointer(text);
         (*args).serialized_executable_deleter = Some(delete_serialized);
     }
     null_mut()
@@ -144,25 +144,25 @@ unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mu
 
 unsafe extern "C" fn destroy(args: *mut PJRT_Executable_Destroy_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    drop(unsafe { take_back::<FakeExecutable, _>((*args).executable) });
+    drop(unsafe { from_pointer::<FakeExecutable, _>((*args).executable) });
     null_mut()
 }
 
 unsafe extern "C" fn destroy_loaded(args: *mut PJRT_LoadedExecutable_Destroy_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    drop(unsafe { take_back::<FakeExecutable, _>((*args).executable) });
+    drop(unsafe { from_pointer::<FakeExecutable, _>((*args).executable) });
     null_mut()
 }
 
 unsafe extern "C" fn get_executable(args: *mut PJRT_LoadedExecutable_GetExecutable_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { (*args).executable = hand_out(look_at::<FakeExecutable, _>((*args).loaded_executable).clone()) };
+    unsafe { (*args).executable = into_pointer(borrow::<FakeExecutable, _>((*args).loaded_executable).clone()) };
     null_mut()
 }
 
 unsafe extern "C" fn outputs(args: *mut PJRT_Executable_NumOutputs_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { (*args).num_outputs = look_at::<FakeExecutable, _>((*args).executable).outputs() };
+    unsafe { (*args).num_outputs = borrow::<FakeExecutable, _>((*args).executable).outputs() };
     null_mut()
 }
 
@@ -178,7 +178,7 @@ unsafe extern "C" fn devices_of(args: *mut PJRT_LoadedExecutable_AddressableDevi
     // SAFETY: the arguments are valid for the call, and executables are returned as `FakeExecutable`s.
     unsafe {
         (*args).addressable_devices = super::devices().as_ptr().cast();
-        (*args).num_addressable_devices = look_at::<FakeExecutable, _>((*args).executable).devices;
+        (*args).num_addressable_devices = borrow::<FakeExecutable, _>((*args).executable).devices;
     }
     null_mut()
 }
@@ -195,13 +195,13 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
     // SAFETY: the arguments and the lists are valid for the call, with the lengths that they state.
     unsafe {
         let args = &mut *args;
-        let executable: &FakeExecutable = look_at(args.executable);
+        let executable: &FakeExecutable = borrow(args.executable);
         let options = &*args.options;
         let keep =
             crate::named_value::slice(options.non_donatable_input_indices, options.num_non_donatable_input_indices);
         for device in 0..args.num_devices {
             let arguments = crate::named_value::slice(*args.argument_lists.add(device), args.num_args);
-            let arguments: Vec<&FakeBuffer> = arguments.iter().map(|&buffer| look_at(buffer)).collect();
+            let arguments: Vec<&FakeBuffer> = arguments.iter().map(|&buffer| borrow(buffer)).collect();
             if arguments.iter().any(|buffer| *buffer.deleted.read().unwrap()) {
                 return fail(3, "Buffer has been deleted or donated.");
             }
@@ -214,12 +214,12 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
                 }
             };
             for (position, output) in outputs.into_iter().enumerate() {
-                *(*args.output_lists.add(device)).add(position) = hand_out(output);
+                *(*args.output_lists.add(device)).add(position) = into_pointer(output);
             }
             for &index in executable.donates.iter().filter(|&&index| !keep.contains(&(index as i64))) {
                 *arguments[index].deleted.write().unwrap() = true;
             }
-            *args.device_complete_events.add(device) = hand_out(done);
+            *args.device_complete_events.add(device) = into_pointer(done);
         }
     }
     null_mut()

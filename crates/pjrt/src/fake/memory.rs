@@ -62,14 +62,14 @@ unsafe extern "C" fn from_host(args: *mut PJRT_Client_BufferFromHostBuffer_Args)
             done.set();
         }
     });
-    args.buffer = hand_out(buffer);
-    args.done_with_host_buffer = hand_out(done);
+    args.buffer = into_pointer(buffer);
+    args.done_with_host_buffer = into_pointer(done);
     null_mut()
 }
 
 unsafe extern "C" fn to_host(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut PJRT_Error {
     // SAFETY: the arguments are valid for the call.
-    let (args, buffer) = unsafe { (&mut *args, look_at::<FakeBuffer, _>((*args).src)) };
+    let (args, buffer) = unsafe { (&mut *args, borrow::<FakeBuffer, _>((*args).src)) };
     if *buffer.deleted.read().unwrap() {
         return fail(3, "Buffer has been deleted or donated.");
     }
@@ -80,10 +80,10 @@ unsafe extern "C" fn to_host(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut P
     let (bytes, ready, done) = (buffer.bytes.clone(), buffer.ready.clone(), FakeEvent::default());
     let (target, size) = (Portable(args.dst.cast::<u8>()), args.dst_size);
     if ready.is_lost() {
-        args.event = hand_out(FakeEvent::of_lost_work());
+        args.event = into_pointer(FakeEvent::of_lost_work());
         return null_mut();
     }
-    args.event = hand_out(done.clone());
+    args.event = into_pointer(done.clone());
     later(move || {
         ready.wait();
         let bytes = bytes.read().unwrap();
@@ -97,32 +97,32 @@ unsafe extern "C" fn to_host(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut P
 
 unsafe extern "C" fn destroy(args: *mut PJRT_Buffer_Destroy_Args) -> *mut PJRT_Error {
     // SAFETY: buffers are returned as `FakeBuffer`s.
-    drop(unsafe { take_back::<FakeBuffer, _>((*args).buffer) });
+    drop(unsafe { from_pointer::<FakeBuffer, _>((*args).buffer) });
     null_mut()
 }
 
 unsafe extern "C" fn delete(args: *mut PJRT_Buffer_Delete_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { *look_at::<FakeBuffer, _>((*args).buffer).deleted.write().unwrap() = true };
+    unsafe { *borrow::<FakeBuffer, _>((*args).buffer).deleted.write().unwrap() = true };
     null_mut()
 }
 
 unsafe extern "C" fn is_deleted(args: *mut PJRT_Buffer_IsDeleted_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { (*args).is_deleted = *look_at::<FakeBuffer, _>((*args).buffer).deleted.read().unwrap() };
+    unsafe { (*args).is_deleted = *borrow::<FakeBuffer, _>((*args).buffer).deleted.read().unwrap() };
     null_mut()
 }
 
 unsafe extern "C" fn element_type(args: *mut PJRT_Buffer_ElementType_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { (*args).type_ = look_at::<FakeBuffer, _>((*args).buffer).element };
+    unsafe { (*args).type_ = borrow::<FakeBuffer, _>((*args).buffer).element };
     null_mut()
 }
 
 unsafe extern "C" fn dimensions(args: *mut PJRT_Buffer_Dimensions_Args) -> *mut PJRT_Error {
     // SAFETY: as above; the dimensions live as long as the buffer.
     unsafe {
-        let dims = &look_at::<FakeBuffer, _>((*args).buffer).dims;
+        let dims = &borrow::<FakeBuffer, _>((*args).buffer).dims;
         (*args).dims = dims.as_ptr();
         (*args).num_dims = dims.len();
     }
@@ -131,6 +131,6 @@ unsafe extern "C" fn dimensions(args: *mut PJRT_Buffer_Dimensions_Args) -> *mut 
 
 unsafe extern "C" fn ready_event(args: *mut PJRT_Buffer_ReadyEvent_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { (*args).event = hand_out(look_at::<FakeBuffer, _>((*args).buffer).ready.clone()) };
+    unsafe { (*args).event = into_pointer(borrow::<FakeBuffer, _>((*args).buffer).ready.clone()) };
     null_mut()
 }

@@ -1,10 +1,10 @@
-//! A plugin that is not there: a function table of our own behind the same C interface, for tests of everything that
-//! needs a device. Its two "devices" are heap memory, its copies are slow on purpose, and it counts what it returned,
+//! A fake plugin: a function table of our own behind the same C API, for tests of everything that
+//! needs a device. Its two "devices" are heap memory, its copies are slow on purpose, and it counts the objects it returned,
 //! so that a leak or a use after free shows.
 //!
 //! A "program" is `outputs=N donates=I`: output `i` is argument `i` plus one, and argument `I` is donated. Any StableHLO
-//! module will do as well: its outputs are zeros of the right shapes, which is enough to drive the whole binary. For that,
-//! `tests/plugins/fake.rs` makes a shared library of this module, and `OCTANT_FAKE_PLUGIN` tells it how to misbehave; see
+//! module will do as well: its outputs are zeros of the right shapes, which is enough to test the whole binary. For that,
+//! `tests/plugins/fake.rs` makes a shared library of this module, and `OCTANT_FAKE_PLUGIN` configures its faults; see
 //! [`setting`].
 
 mod compiler;
@@ -44,23 +44,23 @@ pub(crate) fn alive() -> isize {
     ALIVE.load(Ordering::SeqCst)
 }
 
-/// Hands an object out as an opaque pointer.
-fn hand_out<T, P>(object: T) -> *mut P {
+/// Moves an object to the heap and returns an opaque pointer.
+fn into_pointer<T, P>(object: T) -> *mut P {
     ALIVE.fetch_add(1, Ordering::SeqCst);
     Box::into_raw(Box::new(object)).cast()
 }
 
 /// # Safety
-/// `pointer` must come from [`hand_out`] of the same `T`, and be taken back once.
-unsafe fn take_back<T, P>(pointer: *mut P) -> T {
+/// `pointer` must come from [`into_pointer`] of the same `T`, and be taken back once.
+unsafe fn from_pointer<T, P>(pointer: *mut P) -> T {
     ALIVE.fetch_sub(1, Ordering::SeqCst);
     // SAFETY: guaranteed by the caller.
     *unsafe { Box::from_raw(pointer.cast::<T>()) }
 }
 
 /// # Safety
-/// `pointer` must come from [`hand_out`] of the same `T` and still be out.
-unsafe fn look_at<'a, T, P>(pointer: *const P) -> &'a T {
+/// `pointer` must come from [`into_pointer`] of the same `T` and still be out.
+unsafe fn borrow<'a, T, P>(pointer: *const P) -> &'a T {
     // SAFETY: guaranteed by the caller.
     unsafe { &*pointer.cast::<T>() }
 }
@@ -71,7 +71,7 @@ struct FakeError {
 }
 
 fn fail(code: i32, message: &'static str) -> *mut PJRT_Error {
-    hand_out(FakeError { code, message })
+    into_pointer(FakeError { code, message })
 }
 
 #[derive(Clone, Default)]
@@ -80,7 +80,7 @@ struct FakeEvent(Arc<(Mutex<EventState>, Condvar)>);
 #[derive(Default)]
 struct EventState {
     done: bool,
-    /// What was waited for never came.
+    /// The work was lost.
     failed: bool,
     callbacks: Vec<Box<dyn FnOnce() + Send>>,
 }
@@ -114,12 +114,12 @@ impl FakeEvent {
     }
 }
 
-/// What a plugin says of a device that is gone.
+/// The error of a lost device.
 fn gone() -> *mut PJRT_Error {
     fail(14, "The fake has fallen off the bus.\nStack of the fake's own functions: 0x1 0x2 0x3")
 }
 
-/// A pointer that may travel to the thread that plays the device.
+/// A pointer that may be sent to the thread that acts as the device.
 struct Portable<T>(*mut T);
 // SAFETY: the tests keep what is pointed at alive and do not touch it meanwhile: that is what they test.
 unsafe impl<T> Send for Portable<T> {}
@@ -132,13 +132,13 @@ impl<T> Portable<T> {
 
 unsafe extern "C" fn error_destroy(args: *mut PJRT_Error_Destroy_Args) {
     // SAFETY: the error came from `fail`.
-    let _ = unsafe { take_back::<FakeError, _>((*args).error) };
+    let _ = unsafe { from_pointer::<FakeError, _>((*args).error) };
 }
 
 unsafe extern "C" fn error_message(args: *mut PJRT_Error_Message_Args) {
     // SAFETY: as above.
     unsafe {
-        let error: &FakeError = look_at((*args).error);
+        let error: &FakeError = borrow((*args).error);
         (*args).message = error.message.as_ptr().cast();
         (*args).message_size = error.message.len();
     }
@@ -146,7 +146,7 @@ unsafe extern "C" fn error_message(args: *mut PJRT_Error_Message_Args) {
 
 unsafe extern "C" fn error_code(args: *mut PJRT_Error_GetCode_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { (*args).code = look_at::<FakeError, _>((*args).error).code };
+    unsafe { (*args).code = borrow::<FakeError, _>((*args).error).code };
     null_mut()
 }
 
@@ -156,19 +156,19 @@ unsafe extern "C" fn initialize(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJR
 
 unsafe extern "C" fn event_destroy(args: *mut PJRT_Event_Destroy_Args) -> *mut PJRT_Error {
     // SAFETY: events are returned as `FakeEvent`s.
-    drop(unsafe { take_back::<FakeEvent, _>((*args).event) });
+    drop(unsafe { from_pointer::<FakeEvent, _>((*args).event) });
     null_mut()
 }
 
 unsafe extern "C" fn event_is_ready(args: *mut PJRT_Event_IsReady_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    unsafe { (*args).is_ready = look_at::<FakeEvent, _>((*args).event).0.0.lock().unwrap().done };
+    unsafe { (*args).is_ready = borrow::<FakeEvent, _>((*args).event).0.0.lock().unwrap().done };
     null_mut()
 }
 
 unsafe extern "C" fn event_await(args: *mut PJRT_Event_Await_Args) -> *mut PJRT_Error {
     // SAFETY: as above.
-    match unsafe { look_at::<FakeEvent, _>((*args).event) }.wait() {
+    match unsafe { borrow::<FakeEvent, _>((*args).event) }.wait() {
         true => null_mut(),
         false => gone(),
     }
@@ -178,7 +178,7 @@ unsafe extern "C" fn event_on_ready(args: *mut PJRT_Event_OnReady_Args) -> *mut 
     // SAFETY: as above.
     let (event, callback, user) = unsafe {
         let callback = (*args).callback.expect("a callback");
-        (look_at::<FakeEvent, _>((*args).event), callback, Portable((*args).user_arg))
+        (borrow::<FakeEvent, _>((*args).event), callback, Portable((*args).user_arg))
     };
     // SAFETY: the callback is called once, with what it was registered with.
     let run = move || unsafe { callback(null_mut(), user.get()) };
@@ -201,14 +201,14 @@ unsafe extern "C" fn client_create(args: *mut PJRT_Client_Create_Args) -> *mut P
         if (*args).num_options > 0 {
             return fail(3, "Unexpected option.");
         }
-        (*args).client = hand_out(FakeClient);
+        (*args).client = into_pointer(FakeClient);
     }
     null_mut()
 }
 
 unsafe extern "C" fn client_destroy(args: *mut PJRT_Client_Destroy_Args) -> *mut PJRT_Error {
     // SAFETY: the client came from `client_create`.
-    let _ = unsafe { take_back::<FakeClient, _>((*args).client) };
+    let _ = unsafe { from_pointer::<FakeClient, _>((*args).client) };
     null_mut()
 }
 
@@ -227,7 +227,7 @@ unsafe extern "C" fn client_platform_version(_: *mut PJRT_Client_PlatformVersion
     null_mut()
 }
 
-/// The devices are numbers disguised as pointers; nobody but the fake looks at them.
+/// Device pointers are plain numbers, which nothing dereferences.
 static DEVICES: [usize; 8] = [10, 20, 30, 40, 50, 60, 70, 80];
 
 fn devices() -> &'static [usize] {

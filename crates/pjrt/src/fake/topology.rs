@@ -17,13 +17,13 @@ static OF_CLIENT: FakeTopology = FakeTopology;
 
 unsafe extern "C" fn create(args: *mut PJRT_TopologyDescription_Create_Args) -> *mut PJRT_Error {
     // SAFETY: the arguments are valid for the call.
-    unsafe { (*args).topology = hand_out(FakeTopology) };
+    unsafe { (*args).topology = into_pointer(FakeTopology) };
     null_mut()
 }
 
 unsafe extern "C" fn destroy(args: *mut PJRT_TopologyDescription_Destroy_Args) -> *mut PJRT_Error {
     // SAFETY: the topology came from `create`.
-    let _ = unsafe { take_back::<FakeTopology, _>((*args).topology) };
+    let _ = unsafe { from_pointer::<FakeTopology, _>((*args).topology) };
     null_mut()
 }
 

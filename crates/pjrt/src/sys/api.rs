@@ -4,7 +4,7 @@ use super::*;
 
 /// A function of the table. `None` when the plugin is older than the function.
 pub type Call<A> = Option<unsafe extern "C" fn(*mut A) -> *mut PJRT_Error>;
-/// A function that Octant never calls: only its place in the table matters.
+/// A function that Octant never calls: only its offset in the table matters.
 type Unused = Option<unsafe extern "C" fn()>;
 
 pjrt_structs! {

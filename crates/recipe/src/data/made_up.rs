@@ -1,4 +1,4 @@
-//! Samples that are drawn on the fly.
+//! Samples that are generated on the fly.
 
 use octant_data::{AnyImage, DataError, Dataset, Sample, SampleRng, Target, synth};
 use std::sync::Arc;

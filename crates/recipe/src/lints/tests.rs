@@ -74,7 +74,12 @@ fn a_head_of_another_size() {
 
 #[test]
 fn nothing_or_everything_frozen() {
-    warns("demo-finetune", &["phases.0.train=[\"no.such.layer\"]"], &classes(), "in phase burn-in nothing learns");
+    warns(
+        "demo-finetune",
+        &["phases.0.train=[\"no.such.layer\"]"],
+        &classes(),
+        "phase burn-in has no trainable parameters",
+    );
     let all = "phases.0.train=[\"conv_stem\",\"bn1\",\"blocks\",\"conv_head\",\"bn2\",\"classifier\"]";
     warns("demo-finetune", &[all], &classes(), "in phase burn-in nothing is frozen");
 }

@@ -1,16 +1,16 @@
 //! Sums of products.
 
 use super::movement;
-use crate::Precision;
+use crate::MatmulPrecision;
 use crate::function::{Function, Named};
 use crate::types::{self, join, list};
 use octant_graph::{Convolution, DType, DotGeneral, Shape};
 
 fn precision(f: &Function) -> &'static str {
     match f.module.options.precision {
-        Precision::Fast => "DEFAULT",
-        Precision::High => "HIGH",
-        Precision::Highest => "HIGHEST",
+        MatmulPrecision::Fast => "DEFAULT",
+        MatmulPrecision::High => "HIGH",
+        MatmulPrecision::Highest => "HIGHEST",
     }
 }
 
@@ -23,7 +23,7 @@ fn widened(f: &mut Function, x: &Named, dtype: DType) -> Named {
 
 pub fn dot(f: &mut Function, left: &Named, right: &Named, dot: &DotGeneral, shape: &Shape) -> Named {
     let is_half = |dtype: DType| matches!(dtype, DType::F16 | DType::BF16);
-    if f.module.options.precision == Precision::Highest && is_half(left.dtype()) {
+    if f.module.options.precision == MatmulPrecision::Highest && is_half(left.dtype()) {
         // XLA's GPU compiler rounds sums in between where the batch is not the first axis.
         let (left, right) = (f.convert(left, DType::F32), f.convert(right, DType::F32));
         let wide = DotGeneral { dtype: DType::F32, ..dot.clone() };

@@ -1,7 +1,6 @@
 //! The operations, one file per kind.
 
 mod contract;
-mod control;
 mod custom_call;
 mod elementwise;
 mod index;
@@ -11,6 +10,7 @@ mod reduce;
 mod window;
 
 use crate::function::{Function, Named};
+use crate::types;
 use octant_graph::{Graph, Node, Op, Shape, ValueId};
 
 /// Writes one node of a graph; returns the names of its results.
@@ -50,8 +50,8 @@ pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Name
         Op::Gather(gather) => index::gather(f, x[0], x[1], gather, shape),
         Op::Scatter(scatter) => index::scatter(f, x[0], x[1], x[2], scatter),
         Op::Sort { axis, descending } => return reduce::sort(f, x, *axis, *descending),
-        Op::While { condition, body, .. } => return control::while_loop(f, condition, body, operands),
-        Op::If { then, otherwise } => return control::branch(f, then, otherwise, operands, shapes),
+        Op::While { condition, body, .. } => return while_loop(f, condition, body, operands),
+        Op::If { then, otherwise } => return branch(f, then, otherwise, operands, shapes),
         Op::Call { body, kernel, .. } => {
             let hint = kernel.as_deref();
             return match hint.and_then(|hint| custom_call::known(f, hint, x, shapes)) {
@@ -62,7 +62,7 @@ pub fn lower_node(f: &mut Function, graph: &Graph, node: &Node, operands: &[Name
                 }
             };
         }
-        Op::Barrier => return control::barrier(f, operands),
+        Op::Barrier => return barrier(f, operands),
         Op::RandomBits { dims } => random::random_bits(f, x[0], dims),
     };
     vec![result]
@@ -97,4 +97,45 @@ impl Function<'_> {
         self.set_path(&outer);
         graph.outputs().iter().map(|output| values[output.index()].clone().expect(MADE)).collect()
     }
+}
+
+fn while_loop(f: &mut Function, condition: &Graph, body: &Graph, operands: &[Named]) -> Vec<Named> {
+    let shapes: Vec<Shape> = operands.iter().map(|operand| operand.shape.clone()).collect();
+    let carried = f.arguments(&shapes);
+    let starts = types::join(carried.iter().zip(operands).map(|(inner, outer)| format!("{inner} = {outer}")));
+    let types = types::join(operands.iter().map(Named::ty));
+    f.several(&shapes.iter().collect::<Vec<_>>(), |f, head| {
+        f.open(format!("{head} = stablehlo.while({starts}) : {types}"));
+        f.open("cond {");
+        region(f, condition, &carried);
+        f.open("} do {");
+        region(f, body, &carried);
+        f.line("}");
+    })
+}
+
+/// A region over values that are visible in it: its own arguments or, in a branch, those outside.
+fn region(f: &mut Function, graph: &Graph, inputs: &[Named]) {
+    f.indented(|f| {
+        let results = f.graph(graph, inputs);
+        f.region_return(&results);
+    });
+}
+
+fn branch(f: &mut Function, then: &Graph, otherwise: &Graph, operands: &[Named], shapes: &[&Shape]) -> Vec<Named> {
+    let (condition, arguments) = operands.split_first().expect("shape inference asks for a condition");
+    let results = types::results(shapes);
+    f.several(shapes, |f, head| {
+        f.open(format!("{head} = \"stablehlo.if\"({condition}) ({{"));
+        region(f, then, arguments);
+        f.open("}, {");
+        region(f, otherwise, arguments);
+        f.line(format!("}}) : ({}) -> {results}", condition.ty()));
+    })
+}
+
+fn barrier(f: &mut Function, operands: &[Named]) -> Vec<Named> {
+    let shapes: Vec<&Shape> = operands.iter().map(|operand| &operand.shape).collect();
+    let (list, types) = (types::join(operands), types::join(operands.iter().map(Named::ty)));
+    f.several(&shapes, |f, head| f.line(format!("{head} = stablehlo.optimization_barrier {list} : {types}")))
 }

@@ -2,7 +2,7 @@
 
 use octant_graph::{HostTensor, Shape};
 use octant_runtime::{Program, Sharding};
-use octant_stablehlo::{Options, Precision, lower};
+use octant_stablehlo::{LoweringOptions, MatmulPrecision, lower};
 use octant_tensor::{AlignedBytes, Bytes};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -21,14 +21,18 @@ pub fn python() -> Result<PathBuf, String> {
 /// A program, how it is lowered, and its inputs.
 pub struct Run {
     pub program: Program,
-    pub options: Options,
+    pub options: LoweringOptions,
     pub inputs: Vec<HostTensor>,
 }
 
 impl Run {
     /// With exact products and otherwise as usual.
     pub fn new(program: Program, inputs: Vec<HostTensor>) -> Run {
-        Run { program, options: Options { precision: Precision::Highest, ..Options::default() }, inputs }
+        Run {
+            program,
+            options: LoweringOptions { precision: MatmulPrecision::Highest, ..LoweringOptions::default() },
+            inputs,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use octant_runtime::Program;
 fn for_gpus(program: Program) -> Program {
     let attention = octant_cuda::GpuAttention::Plain;
     let gpu = octant_cuda::GpuFacts::H200;
-    let target = octant_cuda::Target { gpu, kernels: false, fast_products: true, attention };
+    let target = octant_cuda::GpuTarget { gpu, kernels: false, fast_products: true, attention };
     Program { graph: octant_cuda::prepare(&program.graph, &program.donated, &target), ..program }
 }
 

@@ -48,6 +48,21 @@ fn detectors_train_on_eight_devices_as_on_one() {
     pairs_agree(&MODELS, &client::run(&python, &runs), ALLOWED);
 }
 
+/// A discriminator that moves first and a generator that moves against it, both over all devices. CycleGAN is among the
+/// families.
+#[test]
+fn pix2pix_trains_on_eight_devices_as_on_one() {
+    let python = match client::python() {
+        Ok(python) => python,
+        Err(skipped) => return println!("{skipped}"),
+    };
+    let run = |devices: usize| {
+        let (program, inputs) = tiny_step("unet_generator-tiny", BATCH, devices);
+        Run::new(program, inputs)
+    };
+    pairs_agree(&["unet_generator-tiny"], &client::run(&python, &[run(1), run(DEVICES)]), ALLOWED);
+}
+
 /// Poolings that return positions, unpooling by comparisons, reductions in steps, convolutions as products.
 #[test]
 fn models_train_the_same_in_the_forms_that_gpus_get() {

@@ -5,7 +5,7 @@ use crate::{DType, Shape};
 use std::io::Read;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// NumPy itself stays far below this; the limit keeps a damaged length from being believed.
+/// NumPy itself stays far below this; the limit rejects a damaged length before memory is allocated.
 const LONGEST: usize = 1 << 16;
 /// NumPy aligns the elements to this many bytes, so that they can be memory-mapped.
 const ALIGNMENT: usize = 64;
@@ -20,7 +20,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads up to the first element and says how many bytes that were.
+    /// Reads up to the first element. Also returns the number of bytes read.
     pub fn read(reader: &mut impl Read) -> Result<(Header, u64), Fault> {
         let mut start = [0; 8];
         reader.read_exact(&mut start)?;
@@ -107,7 +107,7 @@ fn parse(text: &str) -> Result<Header, Fault> {
         cursor.expect(':')?;
         match key {
             "descr" => descr = Some(cursor.quoted()?),
-            "fortran_order" => fortran_order = Some(cursor.truth()?),
+            "fortran_order" => fortran_order = Some(cursor.boolean()?),
             "shape" => dims = Some(cursor.tuple()?),
             other => return Err(format!("its header has an unknown entry {other:?}").into()),
         }
@@ -159,12 +159,12 @@ impl<'a> Cursor<'a> {
         Ok(inside)
     }
 
-    fn truth(&mut self) -> Result<bool, Fault> {
+    fn boolean(&mut self) -> Result<bool, Fault> {
         self.rest = self.rest.trim_start();
-        for (word, truth) in [("True", true), ("False", false)] {
+        for (word, value) in [("True", true), ("False", false)] {
             if let Some(rest) = self.rest.strip_prefix(word) {
                 self.rest = rest;
-                return Ok(truth);
+                return Ok(value);
             }
         }
         Err(self.surprise("True or False"))

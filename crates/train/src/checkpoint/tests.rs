@@ -7,7 +7,7 @@ fn contents(step: u64) -> Contents {
             model: vec![("w".into(), tensor(step as f32))],
             state: vec![("w#exp_avg".into(), HostTensor::scalar(step as f32))],
         },
-        progress: Progress { step, metrics: vec![("loss".into(), 0.1 + 0.2)], ..Progress::default() },
+        progress: RunProgress { step, metrics: vec![("loss".into(), 0.1 + 0.2)], ..RunProgress::default() },
         config: "seed = 1\n".into(),
         metadata: vec![("model".into(), "tiny".into())],
         mentioned: Vec::new(),

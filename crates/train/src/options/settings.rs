@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use toml::Value;
 
 /// A type that a key may have.
-pub trait Setting: Sized {
+pub trait OptionValue: Sized {
     /// What a value looks like, in words: `a whole number`.
     fn expected() -> String;
 
-    /// The value of the key at `place`.
+    /// The value of the key at `position`.
     fn read(value: &Value, position: &str) -> Result<Self, OptionError>;
 
     /// The value as TOML; none where there is none.
@@ -43,7 +43,7 @@ pub trait Setting: Sized {
     }
 }
 
-fn wrong<T: Setting>(value: &Value, position: &str) -> OptionError {
+fn wrong<T: OptionValue>(value: &Value, position: &str) -> OptionError {
     OptionError::value(position, format!("must be {}, not {value}", T::expected()))
 }
 
@@ -52,7 +52,7 @@ pub fn number(value: &Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|number| number as f64))
 }
 
-impl Setting for bool {
+impl OptionValue for bool {
     fn expected() -> String {
         "true or false".into()
     }
@@ -68,7 +68,7 @@ impl Setting for bool {
 
 macro_rules! whole {
     ($($type:ty),*) => { $(
-        impl Setting for $type {
+        impl OptionValue for $type {
             fn expected() -> String {
                 "a whole number".into()
             }
@@ -89,7 +89,7 @@ macro_rules! whole {
 }
 whole!(usize, u64);
 
-impl Setting for f64 {
+impl OptionValue for f64 {
     fn expected() -> String {
         "a number".into()
     }
@@ -104,7 +104,7 @@ impl Setting for f64 {
     }
 }
 
-impl Setting for [f64; 2] {
+impl OptionValue for [f64; 2] {
     fn expected() -> String {
         "two numbers".into()
     }
@@ -121,7 +121,7 @@ impl Setting for [f64; 2] {
     }
 }
 
-impl Setting for String {
+impl OptionValue for String {
     fn expected() -> String {
         "a text".into()
     }
@@ -139,7 +139,7 @@ impl Setting for String {
     }
 }
 
-impl Setting for PathBuf {
+impl OptionValue for PathBuf {
     fn expected() -> String {
         "a path".into()
     }
@@ -157,7 +157,7 @@ impl Setting for PathBuf {
     }
 }
 
-impl<T: Setting> Setting for Option<T> {
+impl<T: OptionValue> OptionValue for Option<T> {
     fn expected() -> String {
         T::expected()
     }
@@ -191,7 +191,7 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-impl<T: Setting> Setting for Vec<T> {
+impl<T: OptionValue> OptionValue for Vec<T> {
     fn expected() -> String {
         format!("a list of {}", T::expected().trim_start_matches("a "))
     }

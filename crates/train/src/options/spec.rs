@@ -1,6 +1,6 @@
 //! What is known about a key before anybody sets it.
 
-use super::{OptionError, Setting};
+use super::{OptionError, OptionValue};
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
 use toml::Value;
@@ -51,7 +51,7 @@ pub struct Flag {
 
 impl OptionSpec {
     /// The specification of a key of that type. Documentation comes line by line.
-    pub fn new<T: Setting>(key: &'static str, doc: &[&str], default: Option<fn() -> T>) -> OptionSpec {
+    pub fn new<T: OptionValue>(key: &'static str, doc: &[&str], default: Option<fn() -> T>) -> OptionSpec {
         let doc = doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
         OptionSpec {
             key,

@@ -1,8 +1,8 @@
 //! One epoch: learn, validate, judge, write down.
 
-use super::{Ending, EpochReport, Runner, StepReport, Times};
+use super::{Ending, EpochReport, Feed, Runner, StepReport, Times};
 use crate::{Best, Metric, Phase, Session, TrainError};
-use octant_data::{Batches, Loader};
+use octant_data::Loader;
 use std::time::Instant;
 
 impl<'p> Runner<'p, '_> {
@@ -11,28 +11,27 @@ impl<'p> Runner<'p, '_> {
         &mut self,
         phase: &'p Phase,
         session: &mut Session<'p>,
-        train: &Loader,
-        batches: &mut Batches,
-        steps: u64,
+        feed: &mut Feed,
     ) -> Result<Option<Ending>, TrainError> {
+        let steps = feed.steps;
         let begun = Instant::now();
-        let (waited, before) = (train.stats().waited, self.times.checkpoint);
+        let (waited, before) = (feed.train.stats().waited, self.times.checkpoint);
         let (number, epochs) = (self.progress.epoch + 1, self.plan.phases.iter().map(|phase| phase.epochs).sum());
         self.watcher.epoch_begins(number, epochs, steps, self.progress.epoch_step);
         let first = self.progress.epoch_step;
         if first == 0 {
             session.reset()?;
         }
-        if let Some(ending) = self.learn(phase, session, train, batches, steps)? {
-            let input = train.stats().waited.saturating_sub(waited);
+        if let Some(ending) = self.learn(phase, session, feed)? {
+            let input = feed.train.stats().waited.saturating_sub(waited);
             self.note_time(&Times { training: begun.elapsed(), input, ..Times::default() });
             return Ok(Some(ending));
         }
         // Before anything else of the epoch: events have the same order when validation is interrupted.
         self.write_losses(session, true)?;
         let mut metrics = session.metrics()?;
-        self.check_finite(session, train)?;
-        self.report_left_out(train)?;
+        self.check_finite(session, &feed.train)?;
+        self.report_left_out(&feed.train)?;
         let training = begun.elapsed().saturating_sub(self.times.checkpoint - before);
         let is_last = self.progress.phase_epoch + 1 == phase.epochs;
         let validates = is_last || number.is_multiple_of(self.plan.run.validate_every);
@@ -48,19 +47,19 @@ impl<'p> Runner<'p, '_> {
         };
         metrics.extend(validated);
         self.times = Times {
-            // What the checkpoint after the epoch before took is told here: its own row was already written then.
+            // The time of the previous epoch's checkpoint is logged here, since that epoch's row was already written.
             total: begun.elapsed() + before,
             training,
-            input: train.stats().waited.saturating_sub(waited),
+            input: feed.train.stats().waited.saturating_sub(waited),
             validation: began_validation.elapsed(),
             steps: steps - first,
-            images: (steps - first) * self.plan.step.batch_size as u64,
+            images: (steps - first) * feed.batch_size as u64,
             ..self.times
         };
         let times = self.times;
         self.note_time(&times);
         if self.plan.run.histograms.is_some_and(|every| number.is_multiple_of(every)) {
-            self.write_histograms(session, train, number)?;
+            self.write_histograms(phase, session, number)?;
         }
         if self.plan.run.gallery.is_some_and(|every| number.is_multiple_of(every)) {
             let images = self.watcher.gallery(phase, session);
@@ -68,6 +67,13 @@ impl<'p> Runner<'p, '_> {
         }
         self.progress.metrics = metrics.clone();
         let verdict = self.bottleneck.verdict(&times);
+        if validates {
+            self.write_samples(phase, session, number)?;
+        }
+        let next_size = self.plan.step.batch_at(number);
+        if next_size != feed.batch_size {
+            self.progress.position = feed.train.sampler().resized(self.progress.position, next_size);
+        }
         self.end_epoch(
             session,
             EpochReport {
@@ -100,10 +106,10 @@ impl<'p> Runner<'p, '_> {
         &mut self,
         phase: &'p Phase,
         session: &mut Session<'p>,
-        train: &Loader,
-        batches: &mut Batches,
-        steps: u64,
+        feed: &mut Feed,
     ) -> Result<Option<Ending>, TrainError> {
+        let Feed { train, batches, steps, batch_size } = feed;
+        let (train, steps, batch_size) = (&*train, *steps, *batch_size);
         while self.progress.epoch_step < steps {
             let batch = batches.next().ok_or_else(|| TrainError::Data("the data ended early".into()))??;
             let rate = self.rate(phase);
@@ -115,7 +121,7 @@ impl<'p> Runner<'p, '_> {
             if self.watcher.is_due() {
                 self.check_finite(session, train)?;
                 let (done, metrics, memory) = (self.progress.epoch_step, session.metrics()?, session.memory());
-                self.watcher.step(&StepReport { done, metrics, rate, memory });
+                self.watcher.step(&StepReport { done, batch_size, metrics, rate, memory });
             }
             if let Some(ending) = self.interruption() {
                 self.check_finite(session, train)?;
@@ -151,7 +157,7 @@ impl<'p> Runner<'p, '_> {
     fn validate(&mut self, phase: &Phase, session: &mut Session) -> Result<Option<Vec<Metric>>, TrainError> {
         session.reset_counts()?;
         let mut observer = phase.task.observer();
-        let loader = self.loader(false, phase)?;
+        let loader = self.validation_loader(phase)?;
         for (number, batch) in loader.epoch(0).enumerate() {
             let observer = observer.as_mut().map(|observer| &mut **observer as &mut dyn crate::Observer);
             session.evaluate_with(&batch?, observer)?;

@@ -1,8 +1,7 @@
 //! What an epoch leaves behind in the run directory.
 
 use super::{EpochReport, Runner};
-use crate::{Metric, Session, TrainError};
-use octant_data::Loader;
+use crate::{Metric, Phase, Session, TrainError};
 use octant_events::{Histogram, Value};
 use octant_graph::HostTensor;
 
@@ -48,7 +47,7 @@ impl Runner<'_, '_> {
     /// How long the programs of a phase took to compile, and how much memory was planned for a step.
     pub(super) fn write_programs(&mut self, phase: &str, session: &Session) -> Result<(), TrainError> {
         let planned = session.cost().0.peak() as f64 / f64::from(1 << 20);
-        for (number, usage) in session.usage().into_iter().chain(session.form_usage()).enumerate() {
+        for (number, usage) in session.form_usage().chain([session.evaluation_usage()]).enumerate() {
             let Some(cost) = usage.compiled else { continue };
             let made = if cost.from_cache { "loaded from the cache" } else { "compiled" };
             let memory = if number == 0 { format!(", {planned:.1} MiB planned") } else { String::new() };
@@ -70,11 +69,12 @@ impl Runner<'_, '_> {
     /// How the values of every parameter are distributed, and their gradients over one batch.
     pub(super) fn write_histograms(
         &mut self,
+        phase: &Phase,
         session: &mut Session,
-        train: &Loader,
         epoch: u64,
     ) -> Result<(), TrainError> {
         // A batch that depends on the epoch alone: a resumed run writes the same histograms.
+        let train = self.loader(true, phase, self.plan.step.batch_size)?;
         let batch = train.epoch(epoch).next().ok_or_else(|| TrainError::Data("there are no batches".into()))??;
         let gradients = session.gradients(&batch)?;
         for (kind, tensors) in [("weights", session.weights()?), ("gradients", gradients)] {

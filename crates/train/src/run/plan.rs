@@ -97,6 +97,8 @@ crate::options! {
         patience: Option<u64>, within(1..), unset("never"), flag();
         /// Steps between checkpoints within an epoch.
         checkpoint_every: Option<u64>, within(1..), unset("after epochs only"), flag();
+        /// Validation images whose outputs are drawn after every validation, where the task makes images.
+        samples: usize = 3, within(0..=64);
         /// Epochs between histograms of all weights and gradients in the event file.
         histograms: Option<u64>, within(1..), unset("none"), flag(), value("EPOCHS");
         /// Epochs between galleries of predictions in the event file; the best epoch's is written at the end.

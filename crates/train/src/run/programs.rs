@@ -37,11 +37,9 @@ impl ProgramReport {
 impl Runner<'_, '_> {
     /// Adds a session that is over.
     pub(super) fn note_programs(&mut self, session: &Session) {
-        let [learning, counting] = session.usage();
         let [training, evaluation] = &mut self.programs;
-        training.add(learning);
         session.form_usage().for_each(|usage| training.add(usage));
-        evaluation.add(counting);
+        evaluation.add(session.evaluation_usage());
     }
 
     /// Adds the time of an epoch, or of a part of one.
@@ -90,9 +88,16 @@ impl Runner<'_, '_> {
     fn files_of(&self, step: u64, train: &Loader) -> String {
         const SHOWN: usize = 4;
         let per_epoch = train.batches_per_epoch().max(1);
-        let next = self.progress.position.epoch * per_epoch + self.progress.position.batch;
-        let position = (next + step).saturating_sub(self.progress.step + 1);
-        let position = Position { epoch: position / per_epoch, batch: position % per_epoch };
+        // Batch sizes change between epochs of the run, so that all of its batches before the next one have one size.
+        let Position { epoch, batch, skipped } = self.progress.position;
+        let back = (self.progress.step + 1).saturating_sub(step);
+        let position = match batch.checked_sub(back) {
+            Some(batch) => Position { epoch, batch, skipped },
+            None => {
+                let before = (epoch * per_epoch + batch).saturating_sub(back);
+                Position::new(before / per_epoch, before % per_epoch)
+            }
+        };
         let samples: Vec<u64> = train.sampler().batch(position).into_iter().flatten().collect();
         let names = samples.iter().take(SHOWN).map(|&sample| train.dataset().location(sample as usize));
         let names: Vec<String> = names.collect();

@@ -2,7 +2,7 @@
 
 use super::Runner;
 use crate::{Session, TrainError};
-use octant_runtime::{Part, Recording, Timeline};
+use octant_runtime::{PartTiming, Recording, Timeline};
 use std::ops::Range;
 
 /// Steps before a recording: the first ones fill caches and queues that all others find filled.
@@ -19,7 +19,7 @@ enum UnderWay {
     /// The devices are watched from outside.
     Watched(Box<dyn Recording>),
     /// The program measures itself; this is what it had measured before.
-    Measured(Vec<Part>),
+    Measured(Vec<PartTiming>),
 }
 
 impl Recorder {
@@ -66,7 +66,7 @@ impl Runner<'_, '_> {
 }
 
 /// What was measured since.
-fn difference(mut after: Vec<Part>, before: &[Part]) -> Vec<Part> {
+fn difference(mut after: Vec<PartTiming>, before: &[PartTiming]) -> Vec<PartTiming> {
     for (part, before) in after.iter_mut().zip(before) {
         part.time = part.time.saturating_sub(before.time);
     }

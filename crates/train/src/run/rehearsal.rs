@@ -17,14 +17,14 @@ impl<'p> Runner<'p, '_> {
         Ok(())
     }
 
-    fn first_batch(&self, learns: bool, phase: &Phase, inputs: &Inputs) -> Result<Batch, TrainError> {
-        let split = if learns { "training" } else { "validation" };
+    fn first_batch(&self, training: bool, phase: &Phase, inputs: &Inputs) -> Result<Batch, TrainError> {
+        let split = if training { "training" } else { "validation" };
         let none = || TrainError::Data(format!("there is not one batch of {split} images"));
-        let batch = self.loader(learns, phase)?.epoch(0).next().ok_or_else(none)??;
+        let batch = self.loader(training, phase, self.plan.step.batch_size)?.epoch(0).next().ok_or_else(none)??;
         let tensors = inputs.tensors(&batch)?;
         for ((name, shape), tensor) in inputs.shapes().zip(&tensors) {
             if tensor.shape() != shape {
-                let key = if learns { "transform" } else { "eval_transform" };
+                let key = if training { "transform" } else { "eval_transform" };
                 return Err(TrainError::Data(format!(
                     "in phase {} the step takes {name} of {shape}, but the {split} data has {} after `{key}`; give it a \
                      resize or a crop that fits",

@@ -1,7 +1,7 @@
 //! What a run tells those who watch it.
 
 use super::ProgramReport;
-use crate::{Findings, Metric, Phase, Progress, Session};
+use crate::{Findings, Metric, Phase, RunProgress, Session};
 use octant_events::Value;
 use octant_runtime::{MemoryUse, Timeline};
 use std::time::Duration;
@@ -25,12 +25,12 @@ pub struct Summary {
     /// Why it ended.
     pub ending: Ending,
     /// Where it ended.
-    pub progress: Progress,
+    pub progress: RunProgress,
     /// What the validation of the best epoch found.
     pub findings: Findings,
     /// Steps that were skipped because they were not finite.
     pub skipped: u64,
-    /// What the program that learns and the one that counts cost.
+    /// The costs of the training and the evaluation program.
     pub programs: [ProgramReport; 2],
 }
 
@@ -39,6 +39,8 @@ pub struct Summary {
 pub struct StepReport {
     /// Its steps so far.
     pub done: u64,
+    /// Images per step.
+    pub batch_size: usize,
     /// Its metrics so far.
     pub metrics: Vec<Metric>,
     /// The learning rate.

@@ -44,7 +44,24 @@ pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new(), sums: 0 })
 }
 
-/// Traces the gradients of a step that learns, before they are accumulated and clipped. Its inputs are the variables, the
+/// Traces the images that show what was learned, and what their columns are called; none where the task has none. Variables
+/// and a batch in, columns out.
+pub fn samples(plan: &StepPlan) -> Result<Option<(TracedStep, Vec<&'static str>)>, TrainError> {
+    let trace = Trace::new();
+    let (batch_inputs, batch) = batch(&trace, plan);
+    let context = Context::new(&trace, Mode::Evaluate, plan.step.precision);
+    let (names, columns): (Vec<&'static str>, Vec<Tensor>) = plan.task.samples(&context, &batch).into_iter().unzip();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let variables = context.variables();
+    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain(batch_inputs).collect();
+    let program = program("samples", trace, &inputs, &columns, variables.len()..variables.len(), plan)?;
+    let variables = variables.into_iter().map(|v| v.spec).collect();
+    Ok(Some((TracedStep { program, variables, entries: Vec::new(), sums: 0 }, names)))
+}
+
+/// Traces the gradients of a training step, before they are accumulated and clipped. Its inputs are the variables, the
 /// batch and the step's key. Its outputs are the gradients of the parameters that learn, whose numbers come with it. All of
 /// them are taken at the weights before the step, also where a step has several updates.
 pub fn gradients(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError> {

@@ -29,7 +29,7 @@ impl Role {
 
 /// One tensor of the state.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct StateEntry {
     /// Its name in checkpoints: the variable's path, with `#` and what it is where it is not the variable itself.
     pub name: String,
     /// What it is.
@@ -43,7 +43,7 @@ pub struct Entry {
 /// The state's inputs and outputs as they are collected.
 #[derive(Default)]
 pub(super) struct Layout {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StateEntry>,
     pub inputs: Vec<Tensor>,
     pub outputs: Vec<Tensor>,
 }
@@ -52,7 +52,7 @@ impl Layout {
     /// Adds an entry; its output is its input until it is set.
     pub fn add(&mut self, trace: &Trace, name: String, role: Role, shape: &Shape, initial: f64) -> usize {
         let input = trace.input(&name, shape.clone());
-        self.entries.push(Entry { name, role, shape: shape.clone(), initial });
+        self.entries.push(StateEntry { name, role, shape: shape.clone(), initial });
         self.inputs.push(input.clone());
         self.outputs.push(input);
         self.entries.len() - 1

@@ -1,5 +1,6 @@
 //! The options that steps of all phases share.
 
+use super::BatchSchedule;
 use crate::options::defaults;
 use octant_nn::{Adapters, Precision};
 
@@ -18,6 +19,9 @@ crate::options! {
     pub struct StepOptions {
         /// Images per step, over all devices; `octant train` also takes `auto`, the largest number that fits.
         batch_size: usize = 32, within(1..), flag(), value("N|auto");
+        /// Other numbers of images per step from some epochs of the run on: `[[5, 64], [20, 128]]`. `batch_size` holds until
+        /// the first of them. Every size is compiled before the first step.
+        batch_schedule: BatchSchedule = BatchSchedule::default(), unset("`batch_size` throughout"), flag();
         /// What layers compute in; parameters and sums stay in f32.
         precision: Precision = Precision::F32, flag();
         /// Parts of a batch that batch norms take their statistics over; 1 is synchronized.

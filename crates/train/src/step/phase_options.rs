@@ -1,7 +1,7 @@
 //! The options of a phase.
 
 use super::trainable::{Trainable, is_under};
-use crate::options::{OptionError, OptionSpec, Options, Setting, defaults, join, nearest, one_of};
+use crate::options::{OptionError, OptionSpec, OptionValue, Options, defaults, join, nearest, one_of};
 use octant_data::Mix;
 use octant_nn::{Optimizer, VariableSpec};
 use toml::{Table, Value};
@@ -131,7 +131,7 @@ crate::options! {
     }
 }
 
-/// Keys that lie beside those of the phase. One that the optimizer does not have is a mistake, not a wish.
+/// Keys that lie beside those of the phase. One that the optimizer does not have is an error.
 impl Options for Optimizer {
     fn specs() -> Vec<OptionSpec> {
         OptimizerKeys::specs()
@@ -163,7 +163,7 @@ impl Options for Optimizer {
         }
     }
 
-    /// Only what differs from the optimizer's usual settings, so that another one can take its place.
+    /// Only what differs from the optimizer's usual settings, so that the optimizer can be replaced.
     fn put(&self, table: &mut Table) {
         let name = self.name().to_string();
         let [mut own, mut usual] = [*self, Optimizer::named(&name).unwrap_or(*self)].map(|optimizer| {
@@ -211,7 +211,7 @@ fn settings(optimizer: &mut Optimizer, keys: &mut OptimizerKeys) {
     }
 }
 
-/// The other way: the settings of an optimizer as keys.
+/// The inverse: the settings of an optimizer as keys.
 fn read_settings(optimizer: &Optimizer, keys: &mut OptimizerKeys) {
     let OptimizerKeys { momentum, nesterov, betas, epsilon, .. } = keys;
     match optimizer {
@@ -262,7 +262,7 @@ impl Options for Clip {
     }
 }
 
-impl Setting for Trainable {
+impl OptionValue for Trainable {
     fn expected() -> String {
         "`all`, `head`, `adapters`, or a list of paths".into()
     }

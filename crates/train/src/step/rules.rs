@@ -1,11 +1,11 @@
-//! What a phase says about every parameter: whether it learns, how fast, and how it decays.
+//! What a phase says about every parameter: whether it is trainable, its learning rate and its weight decay.
 
 use super::phase_options::{Clip, Group, PhaseOptions};
 use super::trainable::{is_under, layer_scale};
 use super::{OnNan, StepPlan};
 use octant_graph::{DType, Tensor};
 use octant_nn::optimizer::{clip_by_norm, clip_by_value};
-use octant_nn::{Kind, Objective, Optimizer, Variable, VariableSpec};
+use octant_nn::{Objective, Optimizer, Variable, VariableKind, VariableSpec};
 
 /// The part of a plan that updates need; it outlives the borrowed task.
 pub(super) struct Rules {
@@ -25,12 +25,12 @@ impl Rules {
 
     /// Which objective moves which variable.
     pub fn learned(&self, variables: &[Variable], objectives: &[Objective]) -> Vec<(usize, usize)> {
-        let learns = |spec: &VariableSpec| {
+        let is_trainable = |spec: &VariableSpec| {
             let frozen = self.phase.freeze.iter().any(|frozen| is_under(&spec.path, frozen));
-            spec.kind == Kind::Parameter && !frozen && self.phase.train.includes(spec, &self.head)
+            spec.kind == VariableKind::Parameter && !frozen && self.phase.train.includes(spec, &self.head)
         };
         let of_objective = |(number, objective): (usize, &Objective)| {
-            let moves = |spec: &VariableSpec| objective.includes(spec) && learns(spec);
+            let moves = |spec: &VariableSpec| objective.includes(spec) && is_trainable(spec);
             let indices = (0..variables.len()).filter(|&index| moves(&variables[index].spec));
             indices.map(|index| (number, index)).collect::<Vec<_>>()
         };

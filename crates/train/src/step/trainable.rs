@@ -1,4 +1,4 @@
-//! Which parameters a phase trains, by their paths, and how fast each layer learns.
+//! Which parameters a phase trains, by their paths, and each layer's learning rate.
 
 use octant_nn::VariableSpec;
 
@@ -17,7 +17,7 @@ pub enum Trainable {
 }
 
 impl Trainable {
-    /// Whether a parameter learns, given where the head lies.
+    /// Whether a parameter is trainable, given the head's path.
     pub fn includes(&self, spec: &VariableSpec, head: &[String]) -> bool {
         let under = |scope: &String| is_under(&spec.path, scope);
         match self {
@@ -36,7 +36,7 @@ pub(crate) fn is_under(path: &str, scope: &str) -> bool {
 }
 
 /// What a parameter's learning rate is multiplied by under layer-wise decay. The layers are the network's blocks, in order,
-/// with what comes before them and what comes after; the last one learns at the full rate.
+/// with what comes before them and what comes after; the last one has the full rate.
 pub(crate) fn layer_scale(spec: &VariableSpec, last: usize, decay: f64) -> f64 {
     decay.powi(last.saturating_sub(spec.layer) as i32)
 }

@@ -5,7 +5,7 @@ use super::layout::{Layout, Role};
 use super::rules::Rules;
 use octant_graph::{DType, Tensor, Trace};
 use octant_nn::optimizer::{Update, global_norm};
-use octant_nn::{Context, Kind, Objective, Variable, VariableSpec};
+use octant_nn::{Context, Objective, Variable, VariableKind, VariableSpec};
 
 /// The updates of one step, in order.
 pub(super) struct Updates {
@@ -61,7 +61,7 @@ impl Updates {
         let undoes_updates = self.early > 0 && self.rules.phase.accumulate <= 1;
         let gate = Some(finite.clone());
         for (variable, output) in variables.iter().zip(outputs) {
-            let undoes = variable.spec.kind == Kind::Statistic || undoes_updates;
+            let undoes = variable.spec.kind == VariableKind::Statistic || undoes_updates;
             if let Some(updated) = variable.updated.as_ref().filter(|_| undoes) {
                 *output = gated(&gate, updated.clone(), &variable.value);
             }
@@ -110,7 +110,7 @@ impl Updates {
         });
         let all = learned.iter().zip(gradients).map(|(&(objective, index), gradient)| {
             let VariableSpec { path, shape, .. } = &variables[index].spec;
-            // Several updates of the same parameters keep their gradients apart.
+            // Several updates of the same parameters have separate gradients.
             let name = match objectives[objective].turn.0 {
                 0 => format!("{path}#gradient"),
                 turn => format!("{path}#gradient{turn}"),

@@ -100,6 +100,21 @@ impl Task for CycleGan {
         self.format.bytes(&self.to_b(cx, &self.format.normalized(images)))
     }
 
+    fn samples(&self, cx: &Context, batch: &[Tensor]) -> Vec<(&'static str, Tensor)> {
+        let [a, b] = [&batch[0], &batch[1]].map(|images| self.format.normalized(images));
+        let (made_b, made_a) = (self.to_b(cx, &a), self.to_a(cx, &b));
+        let (back_a, back_b) = (self.to_a(cx, &made_b), self.to_b(cx, &made_a));
+        let bytes = |images: &Tensor| self.format.bytes(images);
+        vec![
+            ("input", batch[0].clone()),
+            ("output", bytes(&made_b)),
+            ("back", bytes(&back_a)),
+            ("input B", batch[1].clone()),
+            ("output A", bytes(&made_a)),
+            ("back to B", bytes(&back_b)),
+        ]
+    }
+
     fn head_paths(&self) -> Vec<String> {
         self.generator.head_paths()
     }

@@ -113,6 +113,10 @@ impl Task for Pix2Pix {
         self.format.bytes(&self.made(cx, images))
     }
 
+    fn samples(&self, cx: &Context, batch: &[Tensor]) -> Vec<(&'static str, Tensor)> {
+        vec![("input", batch[0].clone()), ("output", self.predict(cx, &batch[0])), ("truth", batch[1].clone())]
+    }
+
     fn head_paths(&self) -> Vec<String> {
         self.generator.head_paths()
     }

@@ -14,7 +14,7 @@ use octant_zoo::Adapted;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Waits for the end, and remembers what it was told.
+/// Waits for the end, and keeps the messages.
 #[derive(Default)]
 pub struct Patient {
     pub messages: Vec<String>,
@@ -29,7 +29,7 @@ impl Watcher for Patient {
         if let Some((after, path)) = &self.after_epoch
             && epoch == after + 1
         {
-            // What is being written now may still be renamed away; the next one finds the file in its place.
+            // What is being written now may still be renamed away; the next one finds the file complete.
             while std::fs::write(path, b"").is_err() {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }

@@ -5,7 +5,7 @@ use octant_nn::Optimizer;
 use octant_runtime::{Mesh, Program};
 use octant_train::Role;
 use octant_train::step::{self, StepOptions, StepPlan};
-use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Segment, Task};
+use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Pix2Pix, Segment, Task};
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
 
@@ -84,24 +84,33 @@ fn task(model: &str) -> Box<dyn Task> {
     let [height, width, channels] = entry.preprocessing.input;
     // Networks for masks take images of any size; small ones compile in seconds instead of minutes.
     let image = match entry.task {
-        octant_zoo::Task::Classify => [height, width, channels],
-        octant_zoo::Task::Segment => [32, 32, channels],
-        octant_zoo::Task::Detect => [64, 64, channels],
-        octant_zoo::Task::Translate => [16, 16, channels],
+        octant_zoo::ModelTask::Classify => [height, width, channels],
+        octant_zoo::ModelTask::Segment => [32, 32, channels],
+        octant_zoo::ModelTask::Detect => [64, 64, channels],
+        octant_zoo::ModelTask::Translate => [height, width, channels],
     };
+    let format = ImageFormat { image, target: image, normalize: Some((vec![127.5; 3], vec![127.5; 3])) };
     match entry.task {
-        octant_zoo::Task::Classify => {
+        octant_zoo::ModelTask::Classify => {
             Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
-        octant_zoo::Task::Segment => {
+        octant_zoo::ModelTask::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => Box::new(Detect::new(model, image, None, 8, 2)),
+        octant_zoo::ModelTask::Detect => Box::new(Detect::new(model, image, None, 8, 2)),
+        octant_zoo::ModelTask::Translate if entry.family == "unet_generator" => Box::new(Pix2Pix {
+            generator: model,
+            discriminator: Discriminator { layers: 2, width: 4, norm: GanNorm::Batch },
+            format,
+            adversary: Adversary::Vanilla,
+            l1: 100.0,
+            image_statistics: false,
+        }),
         // Four networks and two pools of images in one step.
-        octant_zoo::Task::Translate => Box::new(CycleGan {
+        octant_zoo::ModelTask::Translate => Box::new(CycleGan {
             generator: model,
             discriminator: Discriminator { layers: 2, width: 4, norm: GanNorm::Instance },
-            format: ImageFormat { image, target: image, normalize: Some((vec![127.5; 3], vec![127.5; 3])) },
+            format,
             adversary: Adversary::LeastSquares,
             cycle: 10.0,
             identity: 0.5,

@@ -1,7 +1,7 @@
 //! A convolutional autoencoder: strided convolutions down to a few numbers per patch, resize convolutions back up, which
 //! leave no checkerboard (Odena et al., 2016). It follows no publication; the names are its own.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{Conv2d, Padding};
@@ -27,8 +27,8 @@ impl AutoEncoder {
 }
 
 impl Model for AutoEncoder {
-    fn task(&self) -> Task {
-        Task::Translate
+    fn task(&self) -> ModelTask {
+        ModelTask::Translate
     }
 
     fn classes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! DnCNN (Zhang et al., 2017) in the form in which its weights are published for PyTorch: batch norms merged into the
 //! convolutions. The network tells the noise, which is taken off the image.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::Conv2d;
@@ -25,8 +25,8 @@ impl DnCnn {
 }
 
 impl Model for DnCnn {
-    fn task(&self) -> Task {
-        Task::Translate
+    fn task(&self) -> ModelTask {
+        ModelTask::Translate
     }
 
     fn classes(&self) -> usize {

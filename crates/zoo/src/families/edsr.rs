@@ -1,7 +1,7 @@
 //! EDSR (Lim et al., 2017): residual blocks without norms, then pixel shuffles. Names, and the mean that is taken off the
 //! images, are those of the authors' PyTorch implementation; values lie within 0 and 255.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::{DType, HostTensor, Tensor};
 use octant_nn::Scope;
 use octant_nn::layers::{Conv2d, pixel_shuffle};
@@ -38,8 +38,8 @@ impl Edsr {
 }
 
 impl Model for Edsr {
-    fn task(&self) -> Task {
-        Task::Translate
+    fn task(&self) -> ModelTask {
+        ModelTask::Translate
     }
 
     fn classes(&self) -> usize {

@@ -2,8 +2,8 @@
 //! padding; timm's form has its names, half padding and PyTorch's epsilon; the `tf_` form has timm's names, TensorFlow's
 //! padding and epsilon 1e-3, as the published TensorFlow weights need.
 
-use super::mbconv::{Form, Kind, Stage, Style, round_channels};
-use crate::{Model, Task};
+use super::mbconv::{MbConvBlock, MbConvVariant, Stage, Style, round_channels};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{BatchNorm, dropout};
@@ -26,65 +26,68 @@ pub struct EfficientNet {
 }
 
 /// `(kind, expand, kernel, stride, input, output, depth)`.
-type Row = (Kind, usize, usize, usize, usize, usize, usize);
+type Row = (MbConvBlock, usize, usize, usize, usize, usize, usize);
 
 const V1: [Row; 7] = [
-    (Kind::MbConv, 1, 3, 1, 32, 16, 1),
-    (Kind::MbConv, 6, 3, 2, 16, 24, 2),
-    (Kind::MbConv, 6, 5, 2, 24, 40, 2),
-    (Kind::MbConv, 6, 3, 2, 40, 80, 3),
-    (Kind::MbConv, 6, 5, 1, 80, 112, 3),
-    (Kind::MbConv, 6, 5, 2, 112, 192, 4),
-    (Kind::MbConv, 6, 3, 1, 192, 320, 1),
+    (MbConvBlock::MbConv, 1, 3, 1, 32, 16, 1),
+    (MbConvBlock::MbConv, 6, 3, 2, 16, 24, 2),
+    (MbConvBlock::MbConv, 6, 5, 2, 24, 40, 2),
+    (MbConvBlock::MbConv, 6, 3, 2, 40, 80, 3),
+    (MbConvBlock::MbConv, 6, 5, 1, 80, 112, 3),
+    (MbConvBlock::MbConv, 6, 5, 2, 112, 192, 4),
+    (MbConvBlock::MbConv, 6, 3, 1, 192, 320, 1),
 ];
 
 const V2_S: [Row; 6] = [
-    (Kind::Fused, 1, 3, 1, 24, 24, 2),
-    (Kind::Fused, 4, 3, 2, 24, 48, 4),
-    (Kind::Fused, 4, 3, 2, 48, 64, 4),
-    (Kind::MbConv, 4, 3, 2, 64, 128, 6),
-    (Kind::MbConv, 6, 3, 1, 128, 160, 9),
-    (Kind::MbConv, 6, 3, 2, 160, 256, 15),
+    (MbConvBlock::Fused, 1, 3, 1, 24, 24, 2),
+    (MbConvBlock::Fused, 4, 3, 2, 24, 48, 4),
+    (MbConvBlock::Fused, 4, 3, 2, 48, 64, 4),
+    (MbConvBlock::MbConv, 4, 3, 2, 64, 128, 6),
+    (MbConvBlock::MbConv, 6, 3, 1, 128, 160, 9),
+    (MbConvBlock::MbConv, 6, 3, 2, 160, 256, 15),
 ];
 
 const V2_M: [Row; 7] = [
-    (Kind::Fused, 1, 3, 1, 24, 24, 3),
-    (Kind::Fused, 4, 3, 2, 24, 48, 5),
-    (Kind::Fused, 4, 3, 2, 48, 80, 5),
-    (Kind::MbConv, 4, 3, 2, 80, 160, 7),
-    (Kind::MbConv, 6, 3, 1, 160, 176, 14),
-    (Kind::MbConv, 6, 3, 2, 176, 304, 18),
-    (Kind::MbConv, 6, 3, 1, 304, 512, 5),
+    (MbConvBlock::Fused, 1, 3, 1, 24, 24, 3),
+    (MbConvBlock::Fused, 4, 3, 2, 24, 48, 5),
+    (MbConvBlock::Fused, 4, 3, 2, 48, 80, 5),
+    (MbConvBlock::MbConv, 4, 3, 2, 80, 160, 7),
+    (MbConvBlock::MbConv, 6, 3, 1, 160, 176, 14),
+    (MbConvBlock::MbConv, 6, 3, 2, 176, 304, 18),
+    (MbConvBlock::MbConv, 6, 3, 1, 304, 512, 5),
 ];
 
 const V2_L: [Row; 7] = [
-    (Kind::Fused, 1, 3, 1, 32, 32, 4),
-    (Kind::Fused, 4, 3, 2, 32, 64, 7),
-    (Kind::Fused, 4, 3, 2, 64, 96, 7),
-    (Kind::MbConv, 4, 3, 2, 96, 192, 10),
-    (Kind::MbConv, 6, 3, 1, 192, 224, 19),
-    (Kind::MbConv, 6, 3, 2, 224, 384, 25),
-    (Kind::MbConv, 6, 3, 1, 384, 640, 7),
+    (MbConvBlock::Fused, 1, 3, 1, 32, 32, 4),
+    (MbConvBlock::Fused, 4, 3, 2, 32, 64, 7),
+    (MbConvBlock::Fused, 4, 3, 2, 64, 96, 7),
+    (MbConvBlock::MbConv, 4, 3, 2, 96, 192, 10),
+    (MbConvBlock::MbConv, 6, 3, 1, 192, 224, 19),
+    (MbConvBlock::MbConv, 6, 3, 2, 224, 384, 25),
+    (MbConvBlock::MbConv, 6, 3, 1, 384, 640, 7),
 ];
 
 const V2_XL: [Row; 7] = [
-    (Kind::Fused, 1, 3, 1, 32, 32, 4),
-    (Kind::Fused, 4, 3, 2, 32, 64, 8),
-    (Kind::Fused, 4, 3, 2, 64, 96, 8),
-    (Kind::MbConv, 4, 3, 2, 96, 192, 16),
-    (Kind::MbConv, 6, 3, 1, 192, 256, 24),
-    (Kind::MbConv, 6, 3, 2, 256, 512, 32),
-    (Kind::MbConv, 6, 3, 1, 512, 640, 8),
+    (MbConvBlock::Fused, 1, 3, 1, 32, 32, 4),
+    (MbConvBlock::Fused, 4, 3, 2, 32, 64, 8),
+    (MbConvBlock::Fused, 4, 3, 2, 64, 96, 8),
+    (MbConvBlock::MbConv, 4, 3, 2, 96, 192, 16),
+    (MbConvBlock::MbConv, 6, 3, 1, 192, 256, 24),
+    (MbConvBlock::MbConv, 6, 3, 2, 256, 512, 32),
+    (MbConvBlock::MbConv, 6, 3, 1, 512, 640, 8),
 ];
 
-const V1_TINY: [Row; 3] =
-    [(Kind::MbConv, 1, 3, 1, 8, 8, 1), (Kind::MbConv, 4, 3, 2, 8, 16, 2), (Kind::MbConv, 4, 5, 2, 16, 16, 1)];
+const V1_TINY: [Row; 3] = [
+    (MbConvBlock::MbConv, 1, 3, 1, 8, 8, 1),
+    (MbConvBlock::MbConv, 4, 3, 2, 8, 16, 2),
+    (MbConvBlock::MbConv, 4, 5, 2, 16, 16, 1),
+];
 
 const V2_TINY: [Row; 4] = [
-    (Kind::Fused, 1, 3, 1, 8, 8, 2),
-    (Kind::Fused, 2, 3, 2, 8, 16, 1),
-    (Kind::MbConv, 4, 3, 2, 16, 24, 2),
-    (Kind::MbConv, 4, 3, 1, 24, 24, 1),
+    (MbConvBlock::Fused, 1, 3, 1, 8, 8, 2),
+    (MbConvBlock::Fused, 2, 3, 2, 8, 16, 1),
+    (MbConvBlock::MbConv, 4, 3, 2, 16, 24, 2),
+    (MbConvBlock::MbConv, 4, 3, 1, 24, 24, 1),
 ];
 
 fn stages(rows: &[Row], width: f64, depth: f64) -> Vec<Stage> {
@@ -114,12 +117,12 @@ pub enum V2Size {
 
 impl EfficientNet {
     /// EfficientNet b0 to b7 by their factors of width and depth; torchvision's b5 and larger came with other norms.
-    pub fn v1(width: f64, depth: f64, dropout: f64, form: Form, classes: usize) -> EfficientNet {
-        let norm = match form == Form::Torchvision && width >= 1.6 {
+    pub fn v1(width: f64, depth: f64, dropout: f64, form: MbConvVariant, classes: usize) -> EfficientNet {
+        let norm = match form == MbConvVariant::Torchvision && width >= 1.6 {
             true => BatchNorm::new().epsilon(1e-3).momentum(0.01),
             false => BatchNorm::new(),
         };
-        let (dropout, stochastic_depth) = if form == Form::Torchvision { (dropout, 0.2) } else { (0.0, 0.0) };
+        let (dropout, stochastic_depth) = if form == MbConvVariant::Torchvision { (dropout, 0.2) } else { (0.0, 0.0) };
         let stages = stages(&V1, width, depth);
         let last = 4 * stages.last().map_or(0, |stage| stage.output);
         let style = Style { form, norm };
@@ -127,12 +130,12 @@ impl EfficientNet {
     }
 
     /// A small EfficientNet for tests.
-    pub fn v1_tiny(form: Form, classes: usize) -> EfficientNet {
+    pub fn v1_tiny(form: MbConvVariant, classes: usize) -> EfficientNet {
         EfficientNet { stages: stages(&V1_TINY, 1.0, 1.0), last: 64, ..EfficientNet::v1(1.0, 1.0, 0.2, form, classes) }
     }
 
     /// EfficientNetV2 in one of its forms. timm's models have no dropout unless it is asked for.
-    pub fn v2(size: V2Size, form: Form, classes: usize) -> EfficientNet {
+    pub fn v2(size: V2Size, form: MbConvVariant, classes: usize) -> EfficientNet {
         let (rows, dropout): (&[Row], f64) = match size {
             V2Size::Tiny => (&V2_TINY, 0.2),
             V2Size::S => (&V2_S, 0.2),
@@ -141,41 +144,43 @@ impl EfficientNet {
             V2Size::Xl => (&V2_XL, 0.4),
         };
         let norm = BatchNorm::new();
-        let norm = if form == Form::Timm { norm } else { norm.epsilon(1e-3) };
+        let norm = if form == MbConvVariant::Timm { norm } else { norm.epsilon(1e-3) };
         let style = Style { form, norm };
-        let (dropout, stochastic_depth) = if form == Form::Torchvision { (dropout, 0.2) } else { (0.0, 0.0) };
+        let (dropout, stochastic_depth) = if form == MbConvVariant::Torchvision { (dropout, 0.2) } else { (0.0, 0.0) };
         let last = if size == V2Size::Tiny { 64 } else { 1280 };
         EfficientNet { stages: stages(rows, 1.0, 1.0), last, style, dropout, stochastic_depth, classes }
     }
 
     fn stage_path(&self, stage: usize, block: usize) -> String {
         match self.style.form {
-            Form::Torchvision => format!("features.{}.{block}", stage + 1),
-            Form::Timm | Form::TimmTf => format!("blocks.{stage}.{block}"),
+            MbConvVariant::Torchvision => format!("features.{}.{block}", stage + 1),
+            MbConvVariant::Timm | MbConvVariant::TimmTf => format!("blocks.{stage}.{block}"),
         }
     }
 
     fn stem_and_last_names(&self) -> [[String; 2]; 2] {
         let last = self.stages.len() + 1;
         match self.style.form {
-            Form::Torchvision => {
+            MbConvVariant::Torchvision => {
                 [["features.0.0".into(), "features.0.1".into()], [0, 1].map(|i| format!("features.{last}.{i}"))]
             }
-            Form::Timm | Form::TimmTf => [["conv_stem".into(), "bn1".into()], ["conv_head".into(), "bn2".into()]],
+            MbConvVariant::Timm | MbConvVariant::TimmTf => {
+                [["conv_stem".into(), "bn1".into()], ["conv_head".into(), "bn2".into()]]
+            }
         }
     }
 
     fn classifier_path(&self) -> &'static str {
         match self.style.form {
-            Form::Torchvision => "classifier.1",
-            Form::Timm | Form::TimmTf => "classifier",
+            MbConvVariant::Torchvision => "classifier.1",
+            MbConvVariant::Timm | MbConvVariant::TimmTf => "classifier",
         }
     }
 }
 
 impl Model for EfficientNet {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {

@@ -61,7 +61,7 @@ pub struct Discriminator {
     pub norm: GanNorm,
 }
 
-const SLOPE: f64 = 0.2;
+const NEGATIVE_SLOPE: f64 = 0.2;
 
 impl Discriminator {
     /// The 70 × 70 PatchGAN.
@@ -75,12 +75,12 @@ impl Discriminator {
             return self.pixels(cx, images);
         }
         let at = |number: usize| cx.at(format_args!("model.{number}"));
-        let mut y = conv(self.width, 4, 2, 1).apply(&at(0), images).leaky_relu(SLOPE);
+        let mut y = conv(self.width, 4, 2, 1).apply(&at(0), images).leaky_relu(NEGATIVE_SLOPE);
         for layer in 1..=self.layers {
             let (number, stride) = (3 * layer - 1, if layer < self.layers { 2 } else { 1 });
             let width = self.width << layer.min(3);
             y = conv(width, 4, stride, 1).bias(self.norm.has_bias()).apply(&at(number), &y);
-            y = self.norm.apply(&at(number + 1), &y).leaky_relu(SLOPE);
+            y = self.norm.apply(&at(number + 1), &y).leaky_relu(NEGATIVE_SLOPE);
         }
         conv(1, 4, 1, 1).apply(&at(3 * self.layers + 2), &y)
     }
@@ -88,9 +88,9 @@ impl Discriminator {
     /// 1×1 convolutions alone.
     fn pixels(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let bias = self.norm.has_bias();
-        let y = conv(self.width, 1, 1, 0).apply(&cx.at("net.0"), images).leaky_relu(SLOPE);
+        let y = conv(self.width, 1, 1, 0).apply(&cx.at("net.0"), images).leaky_relu(NEGATIVE_SLOPE);
         let y = conv(2 * self.width, 1, 1, 0).bias(bias).apply(&cx.at("net.2"), &y);
-        let y = self.norm.apply(&cx.at("net.3"), &y).leaky_relu(SLOPE);
+        let y = self.norm.apply(&cx.at("net.3"), &y).leaky_relu(NEGATIVE_SLOPE);
         conv(1, 1, 1, 0).bias(bias).apply(&cx.at("net.5"), &y)
     }
 }

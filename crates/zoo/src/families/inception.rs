@@ -1,7 +1,7 @@
 //! InceptionV3 (Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015) as in torchvision, without
 //! the second head that only its training uses; and in the form whose features the Fréchet distance (FID) is defined by.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_graph::composites::{PaddingCounts, Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, Padding, dropout};
@@ -9,7 +9,7 @@ use octant_nn::{Scope, init};
 
 /// Whose averages over 3×3 windows the blocks take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum InceptionVariant {
     /// Padding counts.
     Torchvision,
     /// The network of 2015 in TensorFlow: padding does not count, and the last block takes maxima.
@@ -20,7 +20,7 @@ pub enum Form {
 #[derive(Debug, Clone)]
 pub struct Inception {
     /// How blocks pool.
-    pub form: Form,
+    pub form: InceptionVariant,
     /// The share of features that training drops before the head.
     pub dropout: f64,
     /// Size of the head.
@@ -68,7 +68,7 @@ fn halved(x: &Tensor) -> Tensor {
 
 impl Inception {
     fn averaged(&self, x: &Tensor) -> Tensor {
-        let counts = if self.form == Form::Fid { PaddingCounts::No } else { PaddingCounts::Yes };
+        let counts = if self.form == InceptionVariant::Fid { PaddingCounts::No } else { PaddingCounts::Yes };
         x.avg_pool(Pool::square(3, 1).padded(1), counts)
     }
 
@@ -130,8 +130,8 @@ impl Inception {
 }
 
 impl Model for Inception {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {
@@ -171,8 +171,8 @@ impl Model for Inception {
         y = cx.at("Mixed_7b").block(&y, |cx, y| self.coarse(cx, y, &self.averaged(y)));
         cx.at("Mixed_7c").block(&y, |cx, y| {
             let pooled = match self.form {
-                Form::Torchvision => self.averaged(y),
-                Form::Fid => y.max_pool(Pool::square(3, 1).padded(1)),
+                InceptionVariant::Torchvision => self.averaged(y),
+                InceptionVariant::Fid => y.max_pool(Pool::square(3, 1).padded(1)),
             };
             self.coarse(cx, y, &pooled)
         })

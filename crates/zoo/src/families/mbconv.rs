@@ -7,7 +7,7 @@ use octant_nn::{Fans, Init, Scope, init};
 
 /// What a stage repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MbConvBlock {
     /// Expand with 1×1, depthwise, squeeze and excite, project with 1×1.
     MbConv,
     /// Expand with k×k, project with 1×1; a single convolution without expansion.
@@ -18,7 +18,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy)]
 pub struct Stage {
     /// The block.
-    pub kind: Kind,
+    pub kind: MbConvBlock,
     /// How much wider the block is inside.
     pub expand: usize,
     /// The kernel's size.
@@ -35,7 +35,7 @@ pub struct Stage {
 
 /// Which reference gives the names and the details.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Form {
+pub enum MbConvVariant {
     /// torchvision: half padding.
     Torchvision,
     /// timm: half padding.
@@ -48,7 +48,7 @@ pub enum Form {
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
     /// Names and padding.
-    pub form: Form,
+    pub form: MbConvVariant,
     /// Batch norm.
     pub norm: BatchNorm,
 }
@@ -69,8 +69,8 @@ impl Style {
     /// A convolution without bias.
     pub fn conv(&self, features: usize, kernel: usize, stride: usize) -> Conv2d {
         let padding = match self.form {
-            Form::Torchvision | Form::Timm => Padding::Half,
-            Form::TimmTf => Padding::TensorFlowSame,
+            MbConvVariant::Torchvision | MbConvVariant::Timm => Padding::Half,
+            MbConvVariant::TimmTf => Padding::TensorFlowSame,
         };
         let conv = Conv2d::new(features, kernel).stride(stride).bias(false).padding(padding);
         conv.init(init::kaiming_normal_fan_out, init::zeros)
@@ -79,8 +79,8 @@ impl Style {
     fn depthwise(&self, channels: usize, kernel: usize, stride: usize) -> Conv2d {
         let conv = self.conv(channels, kernel, stride).groups(channels);
         match self.form {
-            Form::Torchvision => conv,
-            Form::Timm | Form::TimmTf => conv.init(depthwise_timm, init::zeros),
+            MbConvVariant::Torchvision => conv,
+            MbConvVariant::Timm | MbConvVariant::TimmTf => conv.init(depthwise_timm, init::zeros),
         }
     }
 
@@ -92,8 +92,8 @@ impl Style {
 
     fn squeeze(&self, cx: &Scope, name: &str, x: &Tensor, reduced: usize) -> Tensor {
         let names = match self.form {
-            Form::Torchvision => ["fc1", "fc2"],
-            Form::Timm | Form::TimmTf => ["conv_reduce", "conv_expand"],
+            MbConvVariant::Torchvision => ["fc1", "fc2"],
+            MbConvVariant::Timm | MbConvVariant::TimmTf => ["conv_reduce", "conv_expand"],
         };
         let squeeze = SqueezeExcite::new(reduced).names(names).functions(Tensor::silu, Tensor::logistic);
         squeeze.init(init::kaiming_normal_fan_out, init::zeros).apply(&cx.at(name), x)
@@ -102,8 +102,8 @@ impl Style {
     /// One block. `input` channels decide the expansion; `drop` is the rate of stochastic depth.
     pub fn block(&self, cx: &Scope, x: &Tensor, stage: &Stage, stride: usize, drop: f64) -> Tensor {
         let y = match stage.kind {
-            Kind::Fused => self.fused(cx, x, stage, stride),
-            Kind::MbConv => self.mbconv(cx, x, stage, stride),
+            MbConvBlock::Fused => self.fused(cx, x, stage, stride),
+            MbConvBlock::MbConv => self.mbconv(cx, x, stage, stride),
         };
         match stride == 1 && x.channels() == stage.output {
             true => stochastic_depth(&cx.at("stochastic_depth"), &y, drop) + x,
@@ -150,8 +150,8 @@ impl Style {
 
     fn names<'a, const N: usize>(&self, torchvision: [&'a str; N], timm: [&'a str; N]) -> [&'a str; N] {
         match self.form {
-            Form::Torchvision => torchvision,
-            Form::Timm | Form::TimmTf => timm,
+            MbConvVariant::Torchvision => torchvision,
+            MbConvVariant::Timm | MbConvVariant::TimmTf => timm,
         }
     }
 

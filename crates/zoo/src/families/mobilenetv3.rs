@@ -3,7 +3,7 @@
 //! and whose last hidden layer is a 1×1 convolution.
 
 use super::mbconv::round_channels;
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, SqueezeExcite, dropout};
 use octant_nn::{Fans, Init, Scope, WeightLayout, init};
@@ -78,7 +78,7 @@ impl MobileNetV3 {
         MobileNetV3 { form: Form::Timm, dropout: 0.0, ..self }
     }
 
-    /// A convolution and its norm; timm names both apart.
+    /// A convolution and its norm; timm names each of them.
     fn conv_norm(&self, cx: &Scope, torchvision: &str, timm: [&str; 2], x: &Tensor, conv: Conv2d) -> Tensor {
         let conv = conv.bias(false).init(init::kaiming_normal_fan_out, init::zeros);
         match self.form {
@@ -158,8 +158,8 @@ fn narrow(_: Fans) -> Init {
 }
 
 impl Model for MobileNetV3 {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {

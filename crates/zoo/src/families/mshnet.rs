@@ -5,7 +5,7 @@
 //! During warm-up only the finest head is trained and is the output. Afterwards the four heads, enlarged to the
 //! image's size, are merged by one more convolution, and the loss looks at all five maps.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, PendingNorm};
 use octant_nn::{Scope, WeightLayout};
@@ -102,8 +102,8 @@ impl MshNet {
 }
 
 impl Model for MshNet {
-    fn task(&self) -> Task {
-        Task::Segment
+    fn task(&self) -> ModelTask {
+        ModelTask::Segment
     }
 
     fn classes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! NAFNet (Chen et al., 2022): a U-shaped network whose activations are products of halves of channels. Names are those of
 //! the authors' PyTorch implementation.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::init::ZEROS;
 use octant_nn::layers::{Conv2d, Padding, layer_norm, pixel_shuffle};
@@ -12,11 +12,11 @@ use octant_nn::{Scope, WeightLayout};
 pub struct NafNet {
     /// Channels at full size; they double at every halving.
     pub width: usize,
-    /// Blocks per size on the way down.
+    /// Blocks per size of the encoder.
     pub encoders: &'static [usize],
     /// Blocks at the smallest size.
     pub middle: usize,
-    /// Blocks per size on the way up.
+    /// Blocks per size of the decoder.
     pub decoders: &'static [usize],
 }
 
@@ -67,8 +67,8 @@ impl NafNet {
 }
 
 impl Model for NafNet {
-    fn task(&self) -> Task {
-        Task::Translate
+    fn task(&self) -> ModelTask {
+        ModelTask::Translate
     }
 
     fn classes(&self) -> usize {

@@ -1,14 +1,14 @@
 //! ResNet (He et al., "Deep Residual Learning for Image Recognition", 2015) as in torchvision: the stride of a bottleneck
 //! lies on its 3×3 convolution. timm's `resnet*` have the same names and numbers.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense};
 use octant_nn::{Scope, init};
 
 /// Which block the stages repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Block {
+pub enum ResidualBlock {
     /// Two 3×3 convolutions.
     Basic,
     /// 1×1, 3×3, 1×1, four times as wide at the end.
@@ -19,7 +19,7 @@ pub enum Block {
 #[derive(Debug, Clone)]
 pub struct ResNet {
     /// The repeated block.
-    pub block: Block,
+    pub block: ResidualBlock,
     /// Blocks per stage.
     pub depths: [usize; 4],
     /// Channels of the first convolution.
@@ -32,20 +32,20 @@ pub struct ResNet {
 
 impl ResNet {
     /// A network of the published widths for ImageNet's classes.
-    pub const fn new(block: Block, depths: [usize; 4]) -> ResNet {
+    pub const fn new(block: ResidualBlock, depths: [usize; 4]) -> ResNet {
         ResNet { block, depths, stem: 64, widths: [64, 128, 256, 512], classes: 1000 }
     }
 
     /// A small one for tests.
     pub const TINY: ResNet =
-        ResNet { block: Block::Basic, depths: [1, 1, 1, 1], stem: 64, widths: [8, 12, 16, 20], classes: 10 };
+        ResNet { block: ResidualBlock::Basic, depths: [1, 1, 1, 1], stem: 64, widths: [8, 12, 16, 20], classes: 10 };
     /// A small one with the other block.
-    pub const TINY_BOTTLENECK: ResNet = ResNet { block: Block::Bottleneck, ..ResNet::TINY };
+    pub const TINY_BOTTLENECK: ResNet = ResNet { block: ResidualBlock::Bottleneck, ..ResNet::TINY };
 
     fn block(&self, cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tensor {
         match self.block {
-            Block::Basic => basic_block(cx, x, width, stride),
-            Block::Bottleneck => bottleneck_block(cx, x, width, stride),
+            ResidualBlock::Basic => basic_block(cx, x, width, stride),
+            ResidualBlock::Bottleneck => bottleneck_block(cx, x, width, stride),
         }
     }
 }
@@ -58,7 +58,7 @@ fn norm(cx: &Scope, x: &Tensor) -> Tensor {
     BatchNorm::new().apply(cx, x)
 }
 
-/// The way round a block: nothing, or a 1×1 convolution where the shape changes.
+/// The shortcut of a block: the identity, or a 1×1 convolution where the shape changes.
 fn shortcut(cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tensor {
     match stride != 1 || x.channels() != width {
         true => norm(&cx.at("downsample.1"), &conv(width, 1, stride).apply(&cx.at("downsample.0"), x)),
@@ -85,8 +85,8 @@ fn bottleneck_block(cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tens
 }
 
 impl Model for ResNet {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {

@@ -2,7 +2,7 @@
 //! PyTorch implementation.
 
 use super::gan::{GanNorm, conv, doubling, is_unused_statistic};
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{dropout, reflection_pad};
@@ -44,8 +44,8 @@ impl ResNetGenerator {
 }
 
 impl Model for ResNetGenerator {
-    fn task(&self) -> Task {
-        Task::Translate
+    fn task(&self) -> ModelTask {
+        ModelTask::Translate
     }
 
     fn classes(&self) -> usize {

@@ -3,7 +3,7 @@
 
 mod window;
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
 use octant_nn::{Scope, init};
@@ -19,7 +19,7 @@ struct Names {
     /// The path of the layer in front of a stage, and of a block, by number of the stage.
     merge: fn(usize) -> String,
     block: fn(usize, usize) -> String,
-    /// Maps are padded to whole windows before they are shifted, not after.
+    /// Feature maps are padded to whole windows before they are shifted, not after.
     pads_first: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Swin {
     pub depths: &'static [usize],
     /// Channels of the first stage; each further one has twice as many.
     pub width: usize,
-    /// Channels of a head of attention.
+    /// Channels per attention head.
     pub per_head: usize,
     /// The side of a window.
     pub window: usize,
@@ -60,7 +60,7 @@ pub struct Swin {
 }
 
 impl Swin {
-    /// A small one for tests, whose maps are no multiples of its windows.
+    /// A small one for tests, whose feature maps are not multiples of its windows.
     pub const TEST: Swin = Swin { per_head: 4, window: 3, classes: 10, ..Swin::new(&[2, 2, 1], 8, 0.1) };
 
     /// One of the published networks.
@@ -68,7 +68,7 @@ impl Swin {
         Swin { names: TORCHVISION, depths, width, per_head: 32, window: 7, stochastic_depth, classes: 1000 }
     }
 
-    /// The same network as timm has it, where nothing is dropped unless it is asked for.
+    /// The same network with timm's names, without stochastic depth by default.
     pub const fn timm(self) -> Swin {
         Swin { names: TIMM, stochastic_depth: 0.0, ..self }
     }
@@ -105,8 +105,8 @@ fn merge(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for Swin {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! U-Net (Ronneberger et al., 2015) with batch norm and padded convolutions, under the names of the brain-segmentation
 //! network on PyTorch Hub (Buda et al., 2019). That one ends with a sigmoid; here the output is its logits.
 
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d};
@@ -32,8 +32,8 @@ fn block(cx: &Scope, name: &str, x: &Tensor, width: usize) -> Tensor {
 }
 
 impl Model for UNet {
-    fn task(&self) -> Task {
-        Task::Segment
+    fn task(&self) -> ModelTask {
+        ModelTask::Segment
     }
 
     fn classes(&self) -> usize {

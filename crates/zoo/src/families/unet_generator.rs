@@ -4,7 +4,7 @@
 //! Every skip connection passes the ReLU of the layer that reads it, so only its positive part counts.
 
 use super::gan::{GanNorm, conv, doubling, is_unused_statistic};
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::dropout;
@@ -24,7 +24,7 @@ pub struct UNetGenerator {
     pub channels: usize,
 }
 
-const SLOPE: f64 = 0.2;
+const NEGATIVE_SLOPE: f64 = 0.2;
 
 impl UNetGenerator {
     /// The published network for images of 2^depth pixels.
@@ -40,7 +40,7 @@ impl UNetGenerator {
     /// The block at that depth: what it makes of `x`, behind `x` itself.
     fn block(&self, cx: &Scope, x: &Tensor, depth: usize) -> Tensor {
         let bias = self.norm.has_bias();
-        let down = conv(self.width(depth), 4, 2, 1).bias(bias).apply(&cx.at("model.1"), &x.leaky_relu(SLOPE));
+        let down = conv(self.width(depth), 4, 2, 1).bias(bias).apply(&cx.at("model.1"), &x.leaky_relu(NEGATIVE_SLOPE));
         let is_innermost = depth + 1 == self.depth;
         let (inner, names) = match is_innermost {
             true => (down, ["model.3", "model.4"]),
@@ -58,8 +58,8 @@ impl UNetGenerator {
 }
 
 impl Model for UNetGenerator {
-    fn task(&self) -> Task {
-        Task::Translate
+    fn task(&self) -> ModelTask {
+        ModelTask::Translate
     }
 
     fn classes(&self) -> usize {

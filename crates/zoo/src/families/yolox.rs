@@ -6,7 +6,7 @@
 
 use super::yolo::{STRIDES, conv_norm, head_output, join_up};
 use crate::model::BoxCode;
-use crate::{DetectorHead, Model, Task};
+use crate::{DetectorHead, Model, ModelTask};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::Conv2d;
@@ -146,8 +146,8 @@ fn spatial_pyramid(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for YoloX {
-    fn task(&self) -> Task {
-        Task::Detect
+    fn task(&self) -> ModelTask {
+        ModelTask::Detect
     }
 
     fn classes(&self) -> usize {

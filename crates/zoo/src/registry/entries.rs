@@ -2,7 +2,7 @@
 
 mod transformers;
 
-use super::{Entry, Interpolation, Preprocessing};
+use super::{Interpolation, ModelEntry, Preprocessing};
 use crate::families::autoencoder::AutoEncoder;
 use crate::families::convnext::ConvNext;
 use crate::families::dncnn::DnCnn;
@@ -10,18 +10,18 @@ use crate::families::edsr::Edsr;
 use crate::families::efficientnet::{EfficientNet, V2Size};
 use crate::families::fashion_cnn::FashionCnn;
 use crate::families::inception::{self, Inception};
-use crate::families::mbconv::Form;
+use crate::families::mbconv::MbConvVariant;
 use crate::families::mobilenetv3::MobileNetV3;
 use crate::families::mobilenetv4::MobileNetV4;
 use crate::families::mshnet::MshNet;
 use crate::families::nafnet::NafNet;
-use crate::families::resnet::{Block, ResNet};
+use crate::families::resnet::{ResNet, ResidualBlock};
 use crate::families::resnet_generator::ResNetGenerator;
 use crate::families::unet::UNet;
 use crate::families::unet_generator::UNetGenerator;
 use crate::families::yolox::YoloX;
 use crate::families::{yolo11, yolo12, yolo26, yolov8};
-use crate::{Model, Task};
+use crate::{Model, ModelTask};
 use Interpolation::{Bicubic, Bilinear};
 
 const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
@@ -75,12 +75,12 @@ const fn torchvision(
     resized: usize,
     interpolation: Interpolation,
     build: Builder,
-) -> Entry {
-    Entry {
+) -> ModelEntry {
+    ModelEntry {
         name,
         family,
         aliases,
-        task: Task::Classify,
+        task: ModelTask::Classify,
         classes: 1000,
         preprocessing: imagenet(side, resized, interpolation),
         license: TORCHVISION_LICENCE,
@@ -94,18 +94,27 @@ const fn timm(
     aliases: Names,
     preprocessing: Preprocessing,
     build: Builder,
-) -> Entry {
-    Entry { name, family, aliases, task: Task::Classify, classes: 1000, preprocessing, license: TIMM_LICENCE, build }
+) -> ModelEntry {
+    ModelEntry {
+        name,
+        family,
+        aliases,
+        task: ModelTask::Classify,
+        classes: 1000,
+        preprocessing,
+        license: TIMM_LICENCE,
+        build,
+    }
 }
 
 /// The weights that Google trained with TensorFlow, as timm publishes them.
-const fn tensorflow(name: &'static str, aliases: Names, side: usize, build: Builder) -> Entry {
+const fn tensorflow(name: &'static str, aliases: Names, side: usize, build: Builder) -> ModelEntry {
     timm(name, "efficientnet", aliases, inception(side, 1.0), build)
 }
 
 /// ConvNeXt V2 after masked pre-training and fine-tuning; its weights are not for commercial use.
-const fn fcmae(name: &'static str, aliases: Names, preprocessing: Preprocessing, build: Builder) -> Entry {
-    Entry { license: "CC-BY-NC-4.0 (Meta)", ..timm(name, "convnext", aliases, preprocessing, build) }
+const fn fcmae(name: &'static str, aliases: Names, preprocessing: Preprocessing, build: Builder) -> ModelEntry {
+    ModelEntry { license: "CC-BY-NC-4.0 (Meta)", ..timm(name, "convnext", aliases, preprocessing, build) }
 }
 
 /// The extra-large one exists in this form only.
@@ -113,12 +122,12 @@ const XL_NAMES: Names =
     &["efficientnet_v2_xl", "efficientnetv2_xl", "tf_efficientnetv2_xl.in21k_ft_in1k", "tf_efficientnetv2_xl_in21ft1k"];
 
 /// A small network for tests and demonstrations, on images of `side` × `side`.
-const fn tiny(name: &'static str, family: &'static str, side: usize, build: Builder) -> Entry {
-    Entry {
+const fn tiny(name: &'static str, family: &'static str, side: usize, build: Builder) -> ModelEntry {
+    ModelEntry {
         name,
         family,
         aliases: &[],
-        task: Task::Classify,
+        task: ModelTask::Classify,
         classes: 10,
         preprocessing: imagenet(side, side, Bilinear),
         license: UNPUBLISHED,
@@ -132,15 +141,24 @@ const fn segmenter(
     side: usize,
     license: &'static str,
     build: Builder,
-) -> Entry {
-    Entry { task: Task::Segment, classes: 1, license, ..tiny(name, family, side, build) }
+) -> ModelEntry {
+    ModelEntry { task: ModelTask::Segment, classes: 1, license, ..tiny(name, family, side, build) }
 }
 
 /// A generator of the Pix2Pix and CycleGAN implementation: values from -1 to 1.
-const fn generator(name: &'static str, family: &'static str, side: usize, build: Builder) -> Entry {
+const fn generator(name: &'static str, family: &'static str, side: usize, build: Builder) -> ModelEntry {
     const LICENSE: &str = "BSD (pytorch-CycleGAN-and-pix2pix)";
     let preprocessing = inception(side, 1.0);
-    Entry { name, family, aliases: &[], task: Task::Translate, classes: 3, preprocessing, license: LICENSE, build }
+    ModelEntry {
+        name,
+        family,
+        aliases: &[],
+        task: ModelTask::Translate,
+        classes: 3,
+        preprocessing,
+        license: LICENSE,
+        build,
+    }
 }
 
 /// A network that restores images whose values lie within 0 and `range`.
@@ -151,13 +169,22 @@ const fn restorer(
     range: f64,
     license: &'static str,
     build: Builder,
-) -> Entry {
+) -> ModelEntry {
     let preprocessing = Preprocessing { input, range, interpolation: Bicubic, ..RAW_28 };
-    Entry { name, family, aliases: &[], task: Task::Translate, classes: input[2], preprocessing, license, build }
+    ModelEntry {
+        name,
+        family,
+        aliases: &[],
+        task: ModelTask::Translate,
+        classes: input[2],
+        preprocessing,
+        license,
+        build,
+    }
 }
 
-const fn fashion(name: &'static str, build: Builder) -> Entry {
-    Entry { preprocessing: RAW_28, ..tiny(name, "fashion_cnn", 28, build) }
+const fn fashion(name: &'static str, build: Builder) -> ModelEntry {
+    ModelEntry { preprocessing: RAW_28, ..tiny(name, "fashion_cnn", 28, build) }
 }
 
 /// A detector of 80 classes on square images whose values are scaled to `0..=range`.
@@ -168,32 +195,47 @@ const fn detector(
     range: f64,
     license: &'static str,
     build: Builder,
-) -> Entry {
+) -> ModelEntry {
     let preprocessing = Preprocessing { input: [side, side, 3], range, ..RAW_28 };
-    Entry { name, family, aliases: &[], task: Task::Detect, classes: 80, preprocessing, license, build }
+    ModelEntry { name, family, aliases: &[], task: ModelTask::Detect, classes: 80, preprocessing, license, build }
 }
 
 const ULTRALYTICS: &str = "AGPL-3.0 (Ultralytics)";
 
 /// A detector whose published weights are Ultralytics'.
-const fn ultralytics(name: &'static str, family: &'static str, build: Builder) -> Entry {
+const fn ultralytics(name: &'static str, family: &'static str, build: Builder) -> ModelEntry {
     detector(name, family, 640, 1.0, ULTRALYTICS, build)
 }
 
 /// One of the authors' YOLOX.
-const fn yolox(name: &'static str, side: usize, build: Builder) -> Entry {
+const fn yolox(name: &'static str, side: usize, build: Builder) -> ModelEntry {
     detector(name, "yolox", side, 255.0, "Apache-2.0 (Megvii)", build)
 }
 
 /// A small detector for tests and demonstrations.
-const fn tiny_detector(name: &'static str, family: &'static str, range: f64, build: Builder) -> Entry {
-    Entry { classes: 10, ..detector(name, family, 64, range, UNPUBLISHED, build) }
+const fn tiny_detector(name: &'static str, family: &'static str, range: f64, build: Builder) -> ModelEntry {
+    ModelEntry { classes: 10, ..detector(name, family, 64, range, UNPUBLISHED, build) }
 }
 
 /// InceptionV3, which torchvision prepares as the authors do, whatever it says beside its weights.
-const fn inception_v3(name: &'static str, crop: f64, classes: usize, license: &'static str, build: Builder) -> Entry {
+const fn inception_v3(
+    name: &'static str,
+    crop: f64,
+    classes: usize,
+    license: &'static str,
+    build: Builder,
+) -> ModelEntry {
     let preprocessing = Preprocessing { interpolation: Bilinear, ..inception(299, crop) };
-    Entry { name, family: "inception", aliases: &[], task: Task::Classify, classes, preprocessing, license, build }
+    ModelEntry {
+        name,
+        family: "inception",
+        aliases: &[],
+        task: ModelTask::Classify,
+        classes,
+        preprocessing,
+        license,
+        build,
+    }
 }
 
 /// The network with a head of that size.
@@ -202,19 +244,19 @@ fn sized(mut model: impl Model + 'static, classes: usize) -> Box<dyn Model> {
     Box::new(model)
 }
 
-fn resnet(block: Block, depths: [usize; 4], classes: usize) -> Box<dyn Model> {
+fn resnet(block: ResidualBlock, depths: [usize; 4], classes: usize) -> Box<dyn Model> {
     sized(ResNet::new(block, depths), classes)
 }
 
 fn v1(width: f64, depth: f64, dropout: f64, classes: usize) -> Box<dyn Model> {
-    Box::new(EfficientNet::v1(width, depth, dropout, Form::Torchvision, classes))
+    Box::new(EfficientNet::v1(width, depth, dropout, MbConvVariant::Torchvision, classes))
 }
 
 fn timm_v1(width: f64, depth: f64, classes: usize) -> Box<dyn Model> {
-    Box::new(EfficientNet::v1(width, depth, 0.0, Form::Timm, classes))
+    Box::new(EfficientNet::v1(width, depth, 0.0, MbConvVariant::Timm, classes))
 }
 
-fn v2(size: V2Size, form: Form, classes: usize) -> Box<dyn Model> {
+fn v2(size: V2Size, form: MbConvVariant, classes: usize) -> Box<dyn Model> {
     Box::new(EfficientNet::v2(size, form, classes))
 }
 
@@ -230,13 +272,13 @@ fn timm_convnext(depths: [usize; 4], width: usize, classes: usize) -> Box<dyn Mo
     sized(ConvNext::new(depths, width, 0.0).timm(), classes)
 }
 
-const TABLES: [&[Entry]; 2] = [NETWORKS, transformers::TRANSFORMERS];
+const TABLES: [&[ModelEntry]; 2] = [NETWORKS, transformers::TRANSFORMERS];
 const COUNT: usize = TABLES[0].len() + TABLES[1].len();
 
 /// All models, by family and size.
-pub const ENTRIES: &[Entry] = &joined();
+pub const ENTRIES: &[ModelEntry] = &joined();
 
-const fn joined() -> [Entry; COUNT] {
+const fn joined() -> [ModelEntry; COUNT] {
     let mut all = [TABLES[0][0]; COUNT];
     let (mut table, mut row, mut index) = (0, 0, 0);
     while index < COUNT {
@@ -250,49 +292,49 @@ const fn joined() -> [Entry; COUNT] {
 }
 
 /// All but the transformers.
-const NETWORKS: &[Entry] = &[
+const NETWORKS: &[ModelEntry] = &[
     fashion("fashion-cnn", |classes| sized(FashionCnn::STANDARD, classes)),
     fashion("fashion-cnn-tiny", |classes| sized(FashionCnn::TINY, classes)),
     segmenter("mshnet", "mshnet", 256, "none stated by the authors", |classes| sized(MshNet::STANDARD, classes)),
     segmenter("mshnet-tiny", "mshnet", 32, UNPUBLISHED, |classes| sized(MshNet::TINY, classes)),
     torchvision("resnet18", "resnet", &["resnet18.tv_in1k"], 224, 256, Bilinear, |classes| {
-        resnet(Block::Basic, [2, 2, 2, 2], classes)
+        resnet(ResidualBlock::Basic, [2, 2, 2, 2], classes)
     }),
     torchvision("resnet34", "resnet", &["resnet34.tv_in1k"], 224, 256, Bilinear, |classes| {
-        resnet(Block::Basic, [3, 4, 6, 3], classes)
+        resnet(ResidualBlock::Basic, [3, 4, 6, 3], classes)
     }),
     torchvision("resnet50", "resnet", &["resnet50.tv2_in1k"], 224, 232, Bilinear, |classes| {
-        resnet(Block::Bottleneck, [3, 4, 6, 3], classes)
+        resnet(ResidualBlock::Bottleneck, [3, 4, 6, 3], classes)
     }),
     torchvision("resnet101", "resnet", &["resnet101.tv2_in1k"], 224, 232, Bilinear, |classes| {
-        resnet(Block::Bottleneck, [3, 4, 23, 3], classes)
+        resnet(ResidualBlock::Bottleneck, [3, 4, 23, 3], classes)
     }),
     torchvision("resnet152", "resnet", &["resnet152.tv2_in1k"], 224, 232, Bilinear, |classes| {
-        resnet(Block::Bottleneck, [3, 8, 36, 3], classes)
+        resnet(ResidualBlock::Bottleneck, [3, 8, 36, 3], classes)
     }),
     timm("timm_resnet18", "resnet", &["timm/resnet18"], cropped(224, 0.95), |classes| {
-        resnet(Block::Basic, [2, 2, 2, 2], classes)
+        resnet(ResidualBlock::Basic, [2, 2, 2, 2], classes)
     }),
     timm("timm_resnet34", "resnet", &["timm/resnet34"], cropped(224, 0.95), |classes| {
-        resnet(Block::Basic, [3, 4, 6, 3], classes)
+        resnet(ResidualBlock::Basic, [3, 4, 6, 3], classes)
     }),
     timm("timm_resnet50", "resnet", &["timm/resnet50"], cropped(224, 0.95), |classes| {
-        resnet(Block::Bottleneck, [3, 4, 6, 3], classes)
+        resnet(ResidualBlock::Bottleneck, [3, 4, 6, 3], classes)
     }),
     timm("timm_resnet101", "resnet", &["timm/resnet101"], cropped(224, 0.95), |classes| {
-        resnet(Block::Bottleneck, [3, 4, 23, 3], classes)
+        resnet(ResidualBlock::Bottleneck, [3, 4, 23, 3], classes)
     }),
     timm("timm_resnet152", "resnet", &["timm/resnet152"], cropped(224, 0.95), |classes| {
-        resnet(Block::Bottleneck, [3, 8, 36, 3], classes)
+        resnet(ResidualBlock::Bottleneck, [3, 8, 36, 3], classes)
     }),
     tiny("resnet-tiny", "resnet", 32, |classes| sized(ResNet::TINY, classes)),
     tiny("resnet-bottleneck-tiny", "resnet", 32, |classes| sized(ResNet::TINY_BOTTLENECK, classes)),
     inception_v3("inception_v3", 299.0 / 342.0, 1000, TORCHVISION_LICENCE, |classes| {
-        Box::new(Inception { form: inception::Form::Torchvision, dropout: 0.5, classes })
+        Box::new(Inception { form: inception::InceptionVariant::Torchvision, dropout: 0.5, classes })
     }),
     // The network that the Fréchet distance is defined by, under the names of the file that PyTorch users have of it.
     inception_v3("inception_v3_fid", 1.0, 1008, "Apache-2.0 (TensorFlow)", |classes| {
-        Box::new(Inception { form: inception::Form::Fid, dropout: 0.0, classes })
+        Box::new(Inception { form: inception::InceptionVariant::Fid, dropout: 0.0, classes })
     }),
     torchvision("efficientnet_b0", "efficientnet", &[], 224, 256, Bicubic, |classes| v1(1.0, 1.0, 0.2, classes)),
     torchvision("efficientnet_b1", "efficientnet", &[], 240, 255, Bilinear, |classes| v1(1.0, 1.1, 0.2, classes)),
@@ -303,7 +345,7 @@ const NETWORKS: &[Entry] = &[
     torchvision("efficientnet_b6", "efficientnet", &[], 528, 528, Bicubic, |classes| v1(1.8, 2.6, 0.5, classes)),
     torchvision("efficientnet_b7", "efficientnet", &[], 600, 600, Bicubic, |classes| v1(2.0, 3.1, 0.5, classes)),
     tiny("efficientnet-tiny", "efficientnet", 32, |classes| {
-        Box::new(EfficientNet::v1_tiny(Form::Torchvision, classes))
+        Box::new(EfficientNet::v1_tiny(MbConvVariant::Torchvision, classes))
     }),
     timm("timm_efficientnet_b0", "efficientnet", &["timm/efficientnet_b0"], cropped(224, 0.875), |classes| {
         timm_v1(1.0, 1.0, classes)
@@ -329,49 +371,51 @@ const NETWORKS: &[Entry] = &[
     timm("timm_efficientnet_b7", "efficientnet", &["timm/efficientnet_b7"], cropped(600, 0.949), |classes| {
         timm_v1(2.0, 3.1, classes)
     }),
-    tiny("efficientnet_timm-tiny", "efficientnet", 32, |classes| Box::new(EfficientNet::v1_tiny(Form::Timm, classes))),
+    tiny("efficientnet_timm-tiny", "efficientnet", 32, |classes| {
+        Box::new(EfficientNet::v1_tiny(MbConvVariant::Timm, classes))
+    }),
     timm("efficientnetv2_s", "efficientnet", &["timm/efficientnetv2_s"], cropped(288, 1.0), |classes| {
-        v2(V2Size::S, Form::Timm, classes)
+        v2(V2Size::S, MbConvVariant::Timm, classes)
     }),
     timm("efficientnetv2_m", "efficientnet", &["timm/efficientnetv2_m"], cropped(320, 1.0), |classes| {
-        v2(V2Size::M, Form::Timm, classes)
+        v2(V2Size::M, MbConvVariant::Timm, classes)
     }),
     timm("efficientnetv2_l", "efficientnet", &["timm/efficientnetv2_l"], cropped(384, 1.0), |classes| {
-        v2(V2Size::L, Form::Timm, classes)
+        v2(V2Size::L, MbConvVariant::Timm, classes)
     }),
     torchvision("efficientnet_v2_s", "efficientnet", &[], 384, 384, Bilinear, |classes| {
-        v2(V2Size::S, Form::Torchvision, classes)
+        v2(V2Size::S, MbConvVariant::Torchvision, classes)
     }),
     torchvision("efficientnet_v2_m", "efficientnet", &[], 480, 480, Bilinear, |classes| {
-        v2(V2Size::M, Form::Torchvision, classes)
+        v2(V2Size::M, MbConvVariant::Torchvision, classes)
     }),
-    Entry {
+    ModelEntry {
         preprocessing: inception(480, 1.0),
         ..torchvision("efficientnet_v2_l", "efficientnet", &[], 480, 480, Bicubic, |classes| {
-            v2(V2Size::L, Form::Torchvision, classes)
+            v2(V2Size::L, MbConvVariant::Torchvision, classes)
         })
     },
-    tiny("efficientnet_v2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, Form::Torchvision, classes)),
+    tiny("efficientnet_v2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, MbConvVariant::Torchvision, classes)),
     tensorflow(
         "tf_efficientnetv2_s",
         &["tf_efficientnetv2_s.in21k_ft_in1k", "tf_efficientnetv2_s_in21ft1k"],
         384,
-        |classes| v2(V2Size::S, Form::TimmTf, classes),
+        |classes| v2(V2Size::S, MbConvVariant::TimmTf, classes),
     ),
     tensorflow(
         "tf_efficientnetv2_m",
         &["tf_efficientnetv2_m.in21k_ft_in1k", "tf_efficientnetv2_m_in21ft1k"],
         480,
-        |classes| v2(V2Size::M, Form::TimmTf, classes),
+        |classes| v2(V2Size::M, MbConvVariant::TimmTf, classes),
     ),
     tensorflow(
         "tf_efficientnetv2_l",
         &["tf_efficientnetv2_l.in21k_ft_in1k", "tf_efficientnetv2_l_in21ft1k"],
         480,
-        |classes| v2(V2Size::L, Form::TimmTf, classes),
+        |classes| v2(V2Size::L, MbConvVariant::TimmTf, classes),
     ),
-    tensorflow("tf_efficientnetv2_xl", XL_NAMES, 512, |classes| v2(V2Size::Xl, Form::TimmTf, classes)),
-    tiny("tf_efficientnetv2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, Form::TimmTf, classes)),
+    tensorflow("tf_efficientnetv2_xl", XL_NAMES, 512, |classes| v2(V2Size::Xl, MbConvVariant::TimmTf, classes)),
+    tiny("tf_efficientnetv2-tiny", "efficientnet", 32, |classes| v2(V2Size::Tiny, MbConvVariant::TimmTf, classes)),
     torchvision("mobilenet_v3_large", "mobilenetv3", &["mobilenetv3_large"], 224, 232, Bilinear, |classes| {
         sized(MobileNetV3::LARGE, classes)
     }),

@@ -1,7 +1,7 @@
 //! Where the reference weights are published. The files of PyTorch's hub and of timm's releases end in the first eight
 //! digits of their SHA-256, so a download can be verified without a list of our own.
 
-use super::{Entry, ZooError, find};
+use super::{ModelEntry, ZooError, find};
 
 /// A published file of weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +118,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("vit_large_patch14_clip_quickgelu_224", HUB, "vit_large_patch14_clip_224.openai"),
 ];
 
-impl Entry {
+impl ModelEntry {
     /// Whether its published weights are those of one of timm's tags.
     fn has_tag(&self, tag: &str) -> bool {
         let ending = format!(".{tag}");
@@ -139,7 +139,7 @@ impl Entry {
 }
 
 /// The published weights of that name: a model's, or by a tag of timm's the very weights that the tag stands for.
-pub fn published(name: &str) -> Result<(&'static Entry, Published), ZooError> {
+pub fn published(name: &str) -> Result<(&'static ModelEntry, Published), ZooError> {
     let entry = find(name)?;
     let none = |what: String| ZooError::Unpublished { name: name.to_string(), what };
     let published = entry.published().ok_or_else(|| none(format!("license: {}", entry.license)))?;

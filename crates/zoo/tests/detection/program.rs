@@ -6,10 +6,10 @@ use crate::figures::Figures;
 use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace};
 use octant_nn::loss::detection::{Aligned, Cells, TaskAligned, TransportLoss, Truth, transport};
 use octant_nn::optimizer::{Optimizer, Sgd, Update};
-use octant_nn::{Context, Kind, Mode, Precision, Training, Variable, VariableSpec};
+use octant_nn::{Context, Mode, Precision, Training, Variable, VariableKind, VariableSpec};
 use octant_zoo::{BoxCode, Model};
 
-const PLACES: usize = 16;
+const SLOTS: usize = 16;
 const BATCH: usize = 3;
 const RATE: f64 = 1e-4;
 const DECAY: f64 = 1e-4;
@@ -55,16 +55,16 @@ impl Case {
         let model = octant_zoo::build(name, None).unwrap();
         let side = figures.size("side");
         let images = deterministic::images_of("images", BATCH, side, 3);
-        let (mut corners, mut classes) = (vec![0f32; BATCH * PLACES * 4], vec![-1i32; BATCH * PLACES]);
+        let (mut corners, mut classes) = (vec![0f32; BATCH * SLOTS * 4], vec![-1i32; BATCH * SLOTS]);
         let mut used = [0; BATCH];
         for (image, pixels, class) in boxes(side) {
-            let position = image * PLACES + used[image];
+            let position = image * SLOTS + used[image];
             corners[position * 4..][..4].iter_mut().zip(pixels).for_each(|(to, from)| *to = from as f32);
             classes[position] = class;
             used[image] += 1;
         }
-        let corners = HostTensor::new([BATCH, PLACES, 4], &corners).unwrap();
-        let classes = HostTensor::new([BATCH, PLACES], &classes).unwrap();
+        let corners = HostTensor::new([BATCH, SLOTS, 4], &corners).unwrap();
+        let classes = HostTensor::new([BATCH, SLOTS], &classes).unwrap();
         let mut case = Case { engine, model, side, images, corners, classes, specs: vec![] };
         case.specs = case.trace(Mode::Evaluate, |_, outputs, _, _| outputs.to_vec()).specs();
         case
@@ -81,7 +81,8 @@ impl Case {
 
     pub fn check_training(&self, figures: &Figures, steps: usize) {
         let mut weights = self.weights();
-        let parameters: Vec<&VariableSpec> = self.specs.iter().filter(|spec| spec.kind == Kind::Parameter).collect();
+        let parameters: Vec<&VariableSpec> =
+            self.specs.iter().filter(|spec| spec.kind == VariableKind::Parameter).collect();
         let mut momenta: Vec<HostTensor> =
             parameters.iter().map(|spec| HostTensor::zeros(spec.shape.clone())).collect();
         let step = self.trace_step();
@@ -119,7 +120,7 @@ impl Case {
     fn trace_step(&self) -> Program {
         self.trace(Mode::Train(Training::without_randomness()), |trace, outputs, truth, variables| {
             let (loss, parts) = self.loss(trace, outputs, truth);
-            let learned: Vec<&Variable> = variables.iter().filter(|v| v.spec.kind == Kind::Parameter).collect();
+            let learned: Vec<&Variable> = variables.iter().filter(|v| v.spec.kind == VariableKind::Parameter).collect();
             let values: Vec<Tensor> = learned.iter().map(|variable| variable.value.clone()).collect();
             let gradients = trace.gradients(&loss, &values);
             let step = trace.input("step", Shape::scalar(DType::F32));
@@ -132,8 +133,8 @@ impl Case {
             let (mut after, mut momenta) = (Vec::new(), Vec::new());
             for variable in variables {
                 after.push(match variable.spec.kind {
-                    Kind::Statistic => variable.updated.clone().unwrap_or_else(|| variable.value.clone()),
-                    Kind::Parameter => {
+                    VariableKind::Statistic => variable.updated.clone().unwrap_or_else(|| variable.value.clone()),
+                    VariableKind::Parameter => {
                         let (parameter, slots) = updated.next().unwrap();
                         momenta.extend(slots);
                         parameter

@@ -2,8 +2,8 @@
 //! and the state after three optimizer steps. The figures in `golden/figures` were made by `golden/make.py` with weights
 //! that are a function of name and index, repeated here in [`deterministic`]; the references ran in double precision.
 //!
-//! Two questions are asked apart. Is it the same network? The traced program of every small variant, with f64 in the
-//! place of f32 ([`wide`]), must give the reference's figures to one part in a million: no tolerance hides a wrong epsilon
+//! Two questions are tested separately. Is it the same network? The traced program of every small variant, with f64
+//! instead of f32 ([`wide`]), must give the reference's figures to one part in a million: no tolerance hides a wrong epsilon
 //! or a missing term. And does f32 suffice? The program as it is, of small and of real networks, must be within 1e-4.
 //! Where a real network amplifies rounding more than that in training (norms over few elements, flips of ReLU), PyTorch's
 //! own f32 is as far from its f64, and the bound that holds stands beside the model's name; in evaluation it is 1e-4 for

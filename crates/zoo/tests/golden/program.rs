@@ -5,8 +5,8 @@ use crate::engine::Engine;
 use crate::figures::Figures;
 use octant_graph::{DType, Graph, HostTensor, Shape, Tensor, Trace, composites::Pool};
 use octant_nn::optimizer::{Adagrad, Adam, Optimizer, Sgd, Update};
-use octant_nn::{Context, Kind, Mode, Precision, Training, Variable, VariableSpec, loss};
-use octant_zoo::{Model, Task};
+use octant_nn::{Context, Mode, Precision, Training, Variable, VariableKind, VariableSpec, loss};
+use octant_zoo::{Model, ModelTask};
 
 /// Gradients below this part of the largest gradient's size are rounding noise.
 const GRADIENT_FLOOR: f64 = 1e-2;
@@ -45,10 +45,12 @@ impl Case {
         };
         let targets = match model.task() {
             // Networks without a head answer with features.
-            Task::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
-            Task::Segment => deterministic::masks(batch, side),
-            Task::Detect => panic!("detectors have a comparison of their own"),
-            Task::Translate => deterministic::images_of("targets", batch, side * model.enlarges(), model.classes()),
+            ModelTask::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
+            ModelTask::Segment => deterministic::masks(batch, side),
+            ModelTask::Detect => panic!("detectors have a comparison of their own"),
+            ModelTask::Translate => {
+                deterministic::images_of("targets", batch, side * model.enlarges(), model.classes())
+            }
         };
         let images = deterministic::images(batch, side, channels);
         let mut case =
@@ -58,7 +60,7 @@ impl Case {
     }
 
     pub fn parameter_count(&self) -> usize {
-        let parameters = self.specs.iter().filter(|spec| spec.kind == Kind::Parameter);
+        let parameters = self.specs.iter().filter(|spec| spec.kind == VariableKind::Parameter);
         parameters.map(|spec| spec.shape.elements()).sum()
     }
 
@@ -76,7 +78,8 @@ impl Case {
             self.check_warm_up(figures);
         }
         let mut weights = self.weights();
-        let parameters: Vec<&VariableSpec> = self.specs.iter().filter(|spec| spec.kind == Kind::Parameter).collect();
+        let parameters: Vec<&VariableSpec> =
+            self.specs.iter().filter(|spec| spec.kind == VariableKind::Parameter).collect();
         let mut slots: Vec<Vec<HostTensor>> = parameters
             .iter()
             .map(|spec| self.optimizer.slots().iter().map(|slot| constant(&spec.shape, slot.initial)).collect())
@@ -164,8 +167,8 @@ impl Case {
             let mut values_after = Vec::new();
             for variable in variables {
                 values_after.push(match variable.spec.kind {
-                    Kind::Statistic => variable.updated.clone().unwrap(),
-                    Kind::Parameter => {
+                    VariableKind::Statistic => variable.updated.clone().unwrap(),
+                    VariableKind::Parameter => {
                         let (parameter, slots) = updated.next().unwrap();
                         slots_after.extend(slots);
                         parameter
@@ -178,11 +181,11 @@ impl Case {
 
     fn loss(&self, outputs: &[Tensor], target: &Tensor) -> Tensor {
         match self.model.task() {
-            Task::Classify => loss::mean(&loss::cross_entropy(&outputs[0], target, 0.0), None),
-            Task::Segment if self.deep => self.deep_loss(outputs, target),
-            Task::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),
-            Task::Detect => panic!("detectors have a comparison of their own"),
-            Task::Translate => loss::mean(&loss::squared_error(&outputs[0], target), None),
+            ModelTask::Classify => loss::mean(&loss::cross_entropy(&outputs[0], target, 0.0), None),
+            ModelTask::Segment if self.deep => self.deep_loss(outputs, target),
+            ModelTask::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),
+            ModelTask::Detect => panic!("detectors have a comparison of their own"),
+            ModelTask::Translate => loss::mean(&loss::squared_error(&outputs[0], target), None),
         }
     }
 
@@ -233,7 +236,7 @@ impl Program {
 }
 
 fn parameters(variables: &[Variable]) -> Vec<Tensor> {
-    let parameters = variables.iter().filter(|variable| variable.spec.kind == Kind::Parameter);
+    let parameters = variables.iter().filter(|variable| variable.spec.kind == VariableKind::Parameter);
     parameters.map(|variable| variable.value.clone()).collect()
 }
 

@@ -57,7 +57,7 @@ impl<'a> Turn<'a> {
         // Rare enough that looking does not disturb what is measured.
         const GLANCE: Duration = Duration::from_millis(100);
         let is_terminal = std::io::stderr().is_terminal();
-        // On a terminal a line is drawn over; a log gets one now and then.
+        // On a terminal the line is overwritten; a log gets one now and then.
         let interval = Duration::from_secs(if is_terminal { 1 } else { 60 });
         let (begun, mut due) = (Instant::now(), interval);
         let status = loop {

@@ -3,8 +3,8 @@
 use super::Arguments;
 use super::process::Figures;
 use crate::bench::statistics::Sample;
+use crate::bench::subject::Subject;
 use crate::output::{Json, bytes};
-use octant_zoo::Entry;
 use serde_json::{Value, json};
 
 /// One side of the comparison with a figure per round.
@@ -40,15 +40,15 @@ fn best_of<'a>(name: &str, theirs: &'a [Side]) -> (Side, Vec<&'a str>) {
     (best, names)
 }
 
-pub(super) fn show(entry: &Entry, name: &str, ours: &Side, theirs: &[Side], arguments: &Arguments) {
+pub(super) fn show(subject: &Subject, name: &str, ours: &Side, theirs: &[Side], arguments: &Arguments) {
     let (best, names) = best_of(name, theirs);
     if !arguments.json {
         println!(
             "{} {} in {}, batch {}, {} in turn\n{:<24} {:>10} {:>22} {:>12} {:>12}",
-            entry.name,
+            subject.name,
             arguments.mode,
             arguments.precision,
-            arguments.batch_size,
+            subject.batch_size,
             if arguments.rounds == 1 { "one round".to_string() } else { format!("{} rounds", arguments.rounds) },
             "",
             "images/s",
@@ -59,19 +59,19 @@ pub(super) fn show(entry: &Entry, name: &str, ours: &Side, theirs: &[Side], argu
     }
     let measured = theirs.iter().filter(|side| !side.rounds.is_empty());
     for side in std::iter::once(ours).chain(measured) {
-        line(entry, ours, side, arguments, json!({ "event": "side", "gave_up": side.gave_up }));
+        line(subject, ours, side, arguments, json!({ "event": "side", "gave_up": side.gave_up }));
     }
-    // A single variant is its own best, which people see without being told.
+    // With a single variant, the best one needs no mark.
     let tell = theirs.len() > 1;
     if arguments.json || tell {
-        line(entry, ours, &best, arguments, json!({ "event": "best", "fastest": names }));
+        line(subject, ours, &best, arguments, json!({ "event": "best", "fastest": names }));
     }
     if !arguments.json && tell {
         println!("fastest, round by round: {}", names.join(", "));
     }
 }
 
-fn line(entry: &Entry, ours: &Side, side: &Side, arguments: &Arguments, more: Value) {
+fn line(subject: &Subject, ours: &Side, side: &Side, arguments: &Arguments, more: Value) {
     let pairs = ours.rounds.iter().zip(&side.rounds);
     let ratio = Sample::new(pairs.map(|(ours, theirs)| ours.images_per_second / theirs.images_per_second).collect());
     let speed = side.median(|figures| figures.images_per_second);
@@ -82,8 +82,8 @@ fn line(entry: &Entry, ours: &Side, side: &Side, arguments: &Arguments, more: Va
         return println!("{:<24} {speed:>10.2} {range:>22} {start:>10.2} s {:>12}", side.label, bytes(memory as u64));
     }
     let mut value = json!({
-        "model": entry.name, "mode": arguments.mode, "precision": arguments.precision,
-        "batch_size": arguments.batch_size, "side": side.label, "images_per_second": speed,
+        "model": subject.name, "mode": arguments.mode, "precision": arguments.precision,
+        "batch_size": subject.batch_size, "side": side.label, "images_per_second": speed,
         "ratio_median": ratio.median(), "ratio_least": ratio.least(), "ratio_greatest": ratio.largest(),
         "start_to_first_step_s": start, "peak_rss_bytes": memory,
         "start_ratio": ours.median(|figures| figures.start_to_first) / start,

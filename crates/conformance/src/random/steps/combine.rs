@@ -1,12 +1,12 @@
 //! Steps that combine many elements, and steps with bodies.
 
 use super::elementwise::float_pair;
-use crate::random::growth::{Garden, Tracked, chosen_axis};
+use crate::random::generator::{GraphGenerator, Tracked, chosen_axis};
 use crate::values;
 use octant_graph::{Convolution, DType, Op, Reduction, Tensor, Window};
 
-pub fn reduce(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |value| value.tensor.rank() > 0);
+pub fn reduce(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |value| value.tensor.rank() > 0);
     let axes: Vec<usize> = (0..x.tensor.rank()).filter(|axis| choice >> axis & 1 == 1).collect();
     let terms: usize = axes.iter().map(|&axis| x.tensor.dims()[axis]).product();
     if x.tensor.dtype() == DType::Bool {
@@ -33,12 +33,12 @@ impl Tracked {
     }
 }
 
-pub fn dot(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let (x, y) = float_pair(garden, picks);
+pub fn dot(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let (x, y) = float_pair(generator, picks);
     let (rows, summed, columns) = (1 + choice % 5, choice / 5 % 8, 1 + choice / 40 % 6);
     let limit = (500.0 / summed.max(1) as f64).sqrt();
-    let x = garden.fitted(&x, &[2, rows, summed]).tamed(limit);
-    let y = garden.fitted(&y, &[2, summed, columns]).tamed(limit);
+    let x = generator.fitted(&x, &[2, rows, summed]).tamed(limit);
+    let y = generator.fitted(&y, &[2, summed, columns]).tamed(limit);
     let made = x.tensor.matmul(&y.tensor);
     let terms = summed.max(1) as f64;
     Some(Tracked::rounded(
@@ -48,9 +48,9 @@ pub fn dot(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked
     ))
 }
 
-pub fn pool(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.float(picks[0]);
-    let x = garden.fitted(&x, &[1, 5, 4, 2]).tamed(50.0);
+pub fn pool(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.float(picks[0]);
+    let x = generator.fitted(&x, &[1, 5, 4, 2]).tamed(50.0);
     let window = Window {
         strides: vec![1, 1 + choice % 2, 1 + choice / 2 % 3, 1],
         padding: vec![(0, 0), (1, (choice % 3) as i64 - 1), (0, 1), (0, 0)],
@@ -62,20 +62,20 @@ pub fn pool(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracke
         _ => {
             // No two elements are equal: among equals XLA chooses in an order of its own.
             let distinct: Vec<f64> = (0..40).map(|i| (i * 7 % 41) as f64).collect();
-            let chooser = garden.trace.constant(values::tensor(x.tensor.dtype(), &[1, 5, 4, 2], &distinct));
+            let chooser = generator.trace.constant(values::tensor(x.tensor.dtype(), &[1, 5, 4, 2], &distinct));
             let pooled = chooser.reduce_window(Reduction::Max, window.clone());
-            let source = garden.fitted(&x, pooled.dims());
+            let source = generator.fitted(&x, pooled.dims());
             let made = chooser.select_and_scatter(&source.tensor, window);
             Some(Tracked::rounded(made, 6.0 * x.magnitude, 6.0 * x.error))
         }
     }
 }
 
-pub fn convolve(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let (x, w) = float_pair(garden, picks);
+pub fn convolve(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let (x, w) = float_pair(generator, picks);
     let groups = 1 + choice % 2;
-    let x = garden.fitted(&x, &[2, 5, 4, 2]).tamed(4.0);
-    let w = garden.fitted(&w, &[3, 2, 2 / groups, 4]).tamed(4.0);
+    let x = generator.fitted(&x, &[2, 5, 4, 2]).tamed(4.0);
+    let w = generator.fitted(&w, &[3, 2, 2 / groups, 4]).tamed(4.0);
     let conv = Convolution {
         strides: vec![1 + choice / 2 % 2, 1 + choice / 4 % 2],
         padding: vec![(1, 1), ((choice / 8 % 3) as i64 - 1, 1)],
@@ -94,10 +94,10 @@ pub fn convolve(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tr
 }
 
 /// Sorting and choosing the largest, on exact values only.
-pub fn order(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |value| value.is_exact() && value.tensor.rank() > 0);
+pub fn order(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |value| value.is_exact() && value.tensor.rank() > 0);
     let axis = chosen_axis(x.tensor.shape(), choice)?;
-    let payload = garden.fitted(&garden.pick(picks[1], |_| true), x.tensor.dims());
+    let payload = generator.fitted(&generator.pick(picks[1], |_| true), x.tensor.dims());
     match choice / 8 % 3 {
         0 => {
             let sorted = Tensor::sort(&[x.tensor, payload.tensor.clone()], axis, (choice / 32).is_multiple_of(2));
@@ -109,10 +109,10 @@ pub fn order(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Track
     }
 }
 
-pub fn control(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let (x, y) = float_pair(garden, picks);
+pub fn control(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let (x, y) = float_pair(generator, picks);
     let (x, y) = (x.tamed(10.0), y.tamed(10.0));
-    let trace = garden.trace.clone();
+    let trace = generator.trace.clone();
     let both = x.magnitude + y.magnitude;
     match choice % 4 {
         0 => {
@@ -128,8 +128,8 @@ pub fn control(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tra
             Some(Tracked::rounded(made[1].clone(), 2.0 * both, 2.0 * (x.error + y.error)))
         }
         1 => {
-            let condition = garden.pick(picks[1], |value| value.tensor.dtype() == DType::Bool);
-            let condition = garden.fitted(&condition, &[]).tensor;
+            let condition = generator.pick(picks[1], |value| value.tensor.dtype() == DType::Bool);
+            let condition = generator.fitted(&condition, &[]).tensor;
             let made = trace.cond(&condition, || vec![&x.tensor + &y.tensor], || vec![x.tensor.tanh()]);
             Some(Tracked::rounded(made[0].clone(), both.max(1.0), x.error + y.error))
         }

@@ -1,6 +1,6 @@
 //! Steps on one element at a time.
 
-use crate::random::growth::{Garden, Tracked};
+use crate::random::generator::{GraphGenerator, Tracked};
 use crate::values;
 use octant_graph::{Binary, Comparison, DType, Op, Shape, Tensor, Unary};
 
@@ -8,9 +8,9 @@ fn unary(x: &Tensor, unary: Unary) -> Tensor {
     x.trace().emit_one(Op::Unary(unary), &[x])
 }
 
-/// Functions with a slope of at most about 1 on what they are given, or a known greater one.
-pub fn smooth(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.float(picks[0]);
+/// Functions whose derivative is at most about 1 on their inputs, or has a known larger bound.
+pub fn smooth(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.float(picks[0]);
     let positive = |least: f64| x.tensor.abs() + least;
     let made = match choice % 12 {
         0 => Tracked::rounded(x.tensor.tanh(), 1.0, x.error),
@@ -37,10 +37,10 @@ pub fn smooth(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Trac
     Some(made)
 }
 
-pub fn exact_unary(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+pub fn exact_unary(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
     let x = match choice % 7 {
-        0 | 1 => garden.float(picks[0]),
-        _ => garden.pick(picks[0], |value| value.is_exact() && value.tensor.dtype().is_float()),
+        0 | 1 => generator.float(picks[0]),
+        _ => generator.pick(picks[0], |value| value.is_exact() && value.tensor.dtype().is_float()),
     };
     let kind =
         [Unary::Neg, Unary::Abs, Unary::Floor, Unary::Ceil, Unary::RoundEven, Unary::Sign, Unary::IsFinite][choice % 7];
@@ -49,15 +49,15 @@ pub fn exact_unary(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option
 }
 
 /// Two float values of one type and shape.
-pub fn float_pair(garden: &Garden, picks: [u8; 2]) -> (Tracked, Tracked) {
-    let x = garden.float(picks[0]);
-    let y = garden.pick(picks[1], |value| value.tensor.dtype() == x.tensor.dtype());
-    let y = garden.fitted(&y, x.tensor.dims());
+pub fn float_pair(generator: &GraphGenerator, picks: [u8; 2]) -> (Tracked, Tracked) {
+    let x = generator.float(picks[0]);
+    let y = generator.pick(picks[1], |value| value.tensor.dtype() == x.tensor.dtype());
+    let y = generator.fitted(&y, x.tensor.dims());
     (x, y)
 }
 
-pub fn arithmetic(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let (x, y) = float_pair(garden, picks);
+pub fn arithmetic(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let (x, y) = float_pair(generator, picks);
     let (x, y) = (x.tamed(20.0), y.tamed(20.0));
     let sum = (x.magnitude + y.magnitude, x.error + y.error);
     let product = (x.magnitude * y.magnitude, x.error * y.magnitude + y.error * x.magnitude);
@@ -74,8 +74,8 @@ pub fn arithmetic(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<
     Some(if selects { Tracked { tensor: made, magnitude, error } } else { Tracked::rounded(made, magnitude, error) })
 }
 
-pub fn quotient(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let (x, y) = float_pair(garden, picks);
+pub fn quotient(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let (x, y) = float_pair(generator, picks);
     let (x, y) = (x.tamed(20.0), y.tamed(20.0));
     let divisor = y.tensor.abs() + 1.0;
     let error = x.error + x.magnitude * (y.error + 0.1 * y.magnitude * crate::tolerance::epsilon(x.tensor.dtype()));
@@ -86,22 +86,22 @@ pub fn quotient(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tr
 }
 
 /// Two exact values of one type and shape.
-fn exact_pair(garden: &Garden, picks: [u8; 2]) -> (Tensor, Tensor) {
-    let x = garden.exact(picks[0]);
-    let y = garden.pick(picks[1], |value| value.is_exact() && value.tensor.dtype() == x.tensor.dtype());
-    let y = garden.fitted(&y, x.tensor.dims());
+fn exact_pair(generator: &GraphGenerator, picks: [u8; 2]) -> (Tensor, Tensor) {
+    let x = generator.exact(picks[0]);
+    let y = generator.pick(picks[1], |value| value.is_exact() && value.tensor.dtype() == x.tensor.dtype());
+    let y = generator.fitted(&y, x.tensor.dims());
     (x.tensor, y.tensor)
 }
 
-pub fn compare(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let (x, y) = exact_pair(garden, picks);
+pub fn compare(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let (x, y) = exact_pair(generator, picks);
     Some(Tracked::exact(x.compare(Comparison::ALL[choice % 6], &y)))
 }
 
-pub fn select(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let (x, y) = float_pair(garden, picks);
-    let condition = garden.pick(choice as u8, |value| value.tensor.dtype() == DType::Bool);
-    let condition = garden.fitted(&condition, x.tensor.dims()).tensor;
+pub fn select(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let (x, y) = float_pair(generator, picks);
+    let condition = generator.pick(choice as u8, |value| value.tensor.dtype() == DType::Bool);
+    let condition = generator.fitted(&condition, x.tensor.dims()).tensor;
     let (magnitude, error) = (x.magnitude.max(y.magnitude), x.error.max(y.error));
     let made = match choice % 3 {
         0 => x.tensor.clamp(&x.tensor.scalar_like(-0.5), &x.tensor.scalar_like(0.75)),
@@ -110,7 +110,7 @@ pub fn select(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Trac
     Some(Tracked { tensor: made, magnitude, error })
 }
 
-pub fn integers(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+pub fn integers(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
     const KINDS: [Binary; 12] = [
         Binary::Add,
         Binary::Sub,
@@ -125,19 +125,19 @@ pub fn integers(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tr
         Binary::Max,
         Binary::Min,
     ];
-    let x = garden.pick(picks[0], |value| value.tensor.dtype() == DType::I32);
-    let y = garden.pick(picks[1], |value| value.tensor.dtype() == DType::I32);
-    let y = garden.fitted(&y, x.tensor.dims());
+    let x = generator.pick(picks[0], |value| value.tensor.dtype() == DType::I32);
+    let y = generator.pick(picks[1], |value| value.tensor.dtype() == DType::I32);
+    let y = generator.fitted(&y, x.tensor.dims());
     match choice % 15 {
-        12 => Some(Tracked::exact(garden.trace.iota(Shape::new(DType::I32, [1 + choice / 15 % 5, 2]), choice % 2))),
+        12 => Some(Tracked::exact(generator.trace.iota(Shape::new(DType::I32, [1 + choice / 15 % 5, 2]), choice % 2))),
         13 => {
-            let key = garden.trace.constant(values::between(0.0, 9.0, DType::U32, &[2]));
+            let key = generator.trace.constant(values::between(0.0, 9.0, DType::U32, &[2]));
             Some(Tracked::exact(key.random_bits(&[1 + choice / 15 % 7]).bitcast(DType::I32)))
         }
         14 => {
             // A remainder is small enough for every float type to hold.
             let small = &x.tensor % 4.0;
-            Some(Tracked::exact(small.convert(garden.float)))
+            Some(Tracked::exact(small.convert(generator.float)))
         }
         kind => Some(Tracked::exact(x.tensor.binary(KINDS[kind], &y.tensor))),
     }

@@ -4,14 +4,14 @@ mod combine;
 mod elementwise;
 mod movement;
 
-use super::growth::{Garden, Tracked};
+use super::generator::{GraphGenerator, Tracked};
 use combine::{control, convolve, dot, order, pool, reduce};
 use elementwise::{arithmetic, compare, exact_unary, integers, quotient, select, smooth};
 use movement::{broadcast, concatenate, pad, reshape, reverse, rows, slice, transpose, window};
 
-type Maker = fn(&mut Garden, [u8; 2], usize) -> Option<Tracked>;
+type Generate = fn(&mut GraphGenerator, [u8; 2], usize) -> Option<Tracked>;
 
-const MAKERS: [Maker; 24] = [
+const GENERATORS: [Generate; 24] = [
     smooth,
     smooth,
     exact_unary,
@@ -38,9 +38,9 @@ const MAKERS: [Maker; 24] = [
     integers,
 ];
 
-/// Adds one operation to the garden.
-pub fn grow(garden: &mut Garden, kind: usize, picks: [u8; 2], choice: usize) {
-    if let Some(made) = MAKERS[kind % MAKERS.len()](garden, picks, choice) {
-        garden.keep(made);
+/// Adds one operation to the generator.
+pub fn apply(generator: &mut GraphGenerator, kind: usize, picks: [u8; 2], choice: usize) {
+    if let Some(made) = GENERATORS[kind % GENERATORS.len()](generator, picks, choice) {
+        generator.keep(made);
     }
 }

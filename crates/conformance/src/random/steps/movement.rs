@@ -1,11 +1,11 @@
 //! Steps that move elements.
 
 use super::elementwise::float_pair;
-use crate::random::growth::{Garden, Tracked, chosen_axis};
+use crate::random::generator::{GraphGenerator, Tracked, chosen_axis};
 use octant_graph::{DType, Scatter, ScatterKind, Tensor};
 
-pub fn broadcast(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |_| true);
+pub fn broadcast(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |_| true);
     let position = choice % (x.tensor.rank() + 1);
     let mut dims = x.tensor.dims().to_vec();
     dims.insert(position, 1 + choice / 8 % 4);
@@ -13,8 +13,8 @@ pub fn broadcast(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<T
     (dims.len() <= 5).then(|| x.moved(x.tensor.broadcast_in_dim(&dims, &axes)))
 }
 
-pub fn reshape(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |_| true);
+pub fn reshape(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |_| true);
     let elements = x.tensor.shape().elements();
     let divisor = (1..=6).filter(|divisor| elements.is_multiple_of(*divisor)).nth(choice % 3).unwrap_or(1);
     let dims =
@@ -22,8 +22,8 @@ pub fn reshape(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tra
     Some(x.moved(x.tensor.reshape(&dims)))
 }
 
-pub fn transpose(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |value| value.tensor.rank() > 1);
+pub fn transpose(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |value| value.tensor.rank() > 1);
     let mut permutation: Vec<usize> = (0..x.tensor.rank()).collect();
     permutation.rotate_left(1 + choice % (x.tensor.rank() - 1));
     if (choice / 16).is_multiple_of(2) {
@@ -32,14 +32,14 @@ pub fn transpose(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<T
     Some(x.moved(x.tensor.transpose(&permutation)))
 }
 
-pub fn reverse(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |value| value.tensor.rank() > 0);
+pub fn reverse(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |value| value.tensor.rank() > 0);
     let axes: Vec<usize> = (0..x.tensor.rank()).filter(|axis| choice >> axis & 1 == 1).collect();
     Some(x.moved(x.tensor.reverse(&axes)))
 }
 
-pub fn slice(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |value| value.tensor.rank() > 0);
+pub fn slice(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |value| value.tensor.rank() > 0);
     let dims = x.tensor.dims();
     let starts: Vec<usize> = dims.iter().map(|dim| choice % 3 * dim / 4).collect();
     let limits: Vec<usize> =
@@ -48,8 +48,8 @@ pub fn slice(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Track
     Some(x.moved(x.tensor.slice(&starts, &limits, &strides)))
 }
 
-pub fn pad(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |value| value.tensor.rank() > 0);
+pub fn pad(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |value| value.tensor.rank() > 0);
     let fill = x.tensor.scalar_like(1.0);
     let rank = x.tensor.rank();
     let low: Vec<i64> = (0..rank).map(|axis| (choice as i64 + axis as i64) % 3 - 1).collect();
@@ -59,8 +59,8 @@ pub fn pad(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked
     Some(Tracked { magnitude: x.magnitude.max(1.0), ..x.moved(x.tensor.pad(&fill, &low, &high, &interior)) })
 }
 
-pub fn concatenate(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let (x, y) = float_pair(garden, picks);
+pub fn concatenate(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let (x, y) = float_pair(generator, picks);
     let axis = chosen_axis(x.tensor.shape(), choice)?;
     let parts = [x.tensor.clone(), y.tensor, x.tensor];
     let made = Tensor::concatenate(&parts[..2 + choice / 8 % 2], axis);
@@ -68,10 +68,10 @@ pub fn concatenate(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option
 }
 
 /// Rows taken and rows added, at positions known only at run time.
-pub fn rows(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |value| value.tensor.dtype().is_float() && value.tensor.rank() > 0);
-    let indices = garden.pick(picks[1], |value| value.tensor.dtype() == DType::I32);
-    let indices = garden.fitted(&indices, &[3]).tensor;
+pub fn rows(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |value| value.tensor.dtype().is_float() && value.tensor.rank() > 0);
+    let indices = generator.pick(picks[1], |value| value.tensor.dtype() == DType::I32);
+    let indices = generator.fitted(&indices, &[3]).tensor;
     if x.tensor.dims()[0] == 0 {
         return None;
     }
@@ -92,11 +92,11 @@ pub fn rows(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracke
     Some(Tracked::rounded(made, 4.0 * x.magnitude, 4.0 * x.error))
 }
 
-/// A window read or written at a place known only at run time.
-pub fn window(garden: &mut Garden, picks: [u8; 2], choice: usize) -> Option<Tracked> {
-    let x = garden.pick(picks[0], |value| value.tensor.rank() > 0);
-    let start = garden.pick(picks[1], |value| value.tensor.dtype() == DType::I32);
-    let start = garden.fitted(&start, &[]).tensor;
+/// Dynamic slices and updates: the start is computed at run time.
+pub fn window(generator: &mut GraphGenerator, picks: [u8; 2], choice: usize) -> Option<Tracked> {
+    let x = generator.pick(picks[0], |value| value.tensor.rank() > 0);
+    let start = generator.pick(picks[1], |value| value.tensor.dtype() == DType::I32);
+    let start = generator.fitted(&start, &[]).tensor;
     let starts = vec![start; x.tensor.rank()];
     let sizes: Vec<usize> = x.tensor.dims().iter().map(|dim| dim - dim / 2).collect();
     let read = x.tensor.dynamic_slice(&starts, &sizes);

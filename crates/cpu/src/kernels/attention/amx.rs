@@ -190,7 +190,7 @@ pub(super) unsafe fn backward(head: &Head<'_, bf16>, rows: &BackwardRows<bf16>) 
                 let tiles = Tiles::configure(MAX_STEPS);
                 let k = dense(simd, k, [keys, features], k_rows);
                 let v = dense(simd, v, [keys, features], v_rows);
-                let k_turned = transpose(simd, k, [down, padded], k_columns.as_mut_ptr().cast());
+                let k_transposed = transpose(simd, k, [down, padded], k_columns.as_mut_ptr().cast());
                 for first in (0..queries).step_by(block) {
                     let live = block.min(queries - first);
                     let columns = live.next_multiple_of(COLUMNS);
@@ -242,9 +242,16 @@ pub(super) unsafe fn backward(head: &Head<'_, bf16>, rows: &BackwardRows<bf16>) 
                     let [values, keys] = [(value_sums.as_mut_ptr(), padded), (key_sums.as_mut_ptr(), padded)];
                     multiply(&tiles, weights, given_down.as_ptr().cast(), sizes, values, accumulate);
                     multiply(&tiles, cotangents, q_down.as_ptr().cast(), sizes, keys, accumulate);
-                    let turned = (query_columns.as_mut_ptr(), block);
-                    multiply(&tiles, k_turned, cotangents_down.as_ptr().cast(), [padded, down, columns], turned, false);
-                    transpose_sums(simd, turned, [padded, columns], query_sums.as_mut_ptr());
+                    let transposed = (query_columns.as_mut_ptr(), block);
+                    multiply(
+                        &tiles,
+                        k_transposed,
+                        cotangents_down.as_ptr().cast(),
+                        [padded, down, columns],
+                        transposed,
+                        false,
+                    );
+                    transpose_sums(simd, transposed, [padded, columns], query_sums.as_mut_ptr());
                     let (to, to_row) = rows.gradients[0];
                     store(simd, (query_sums, padded), (to.add(first * to_row), to_row), [live, features]);
                 }

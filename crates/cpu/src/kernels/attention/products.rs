@@ -22,7 +22,7 @@ impl Packed {
         packed_len(simd, depth, columns)
     }
 
-    /// Packs `depth × columns` numbers, `row` and `column` apart.
+    /// Packs `depth × columns` numbers with strides `row` and `column`.
     ///
     /// # Safety
     /// The numbers are readable and `to` holds [`Packed::len`] numbers.

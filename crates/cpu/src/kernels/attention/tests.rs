@@ -3,7 +3,7 @@
 use super::{AttentionElement, Cotangents, Inputs, attention, attention_gradient};
 use crate::kernels::Machine;
 use crate::kernels::conv::testing::numbers;
-use crate::pool::Pool;
+use crate::pool::ThreadPool;
 use crate::simd::Simd;
 use half::bf16;
 use octant_graph::{AttentionKernel, DType};
@@ -156,7 +156,7 @@ fn check(kernel: &AttentionKernel) {
         expected[2] = a.iter().zip(b).zip(c).map(|((a, b), c)| a + b + c).collect();
     }
     for simd in Simd::all() {
-        let machine = Machine { pool: Pool::new(2), simd };
+        let machine = Machine { pool: ThreadPool::new(2), simd };
         let name = format!("{simd:?}");
         compare(&name, &computed::<f32>(&machine, kernel, &data), &expected, kernel, 2e-5);
         compare(&name, &computed::<bf16>(&machine, kernel, &data), &expected, kernel, 0.02);
@@ -192,7 +192,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let data = Data::of(&kernel);
     for simd in Simd::all() {
         let results = [1, 2, 3].map(|threads| {
-            let machine = Machine { pool: Pool::new(threads), simd };
+            let machine = Machine { pool: ThreadPool::new(threads), simd };
             [computed::<f32>(&machine, &kernel, &data), computed::<bf16>(&machine, &kernel, &data)]
         });
         assert!(results[0] == results[1] && results[1] == results[2], "{simd:?}");

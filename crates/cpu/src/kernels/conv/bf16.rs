@@ -1,12 +1,18 @@
 //! Convolutions of bf16 images with f32 sums.
 //!
-//! With AMX the images are multiplied as they are. Its tiles want rows of A equally far apart, so a chunk's input rows
+//! With AMX the images are multiplied as they are. Its tiles need rows of A with a constant stride, so a chunk's input rows
 //! are copied once with the zeros of the padding around them (unless there is no padding), and the outputs are
 //! enumerated in an order in which windows are equally spaced: either row by row, or straight through the padded rows,
 //! computing a few positions that are no outputs. Without AMX everything is widened to f32 first.
 
 #[cfg(target_arch = "x86_64")]
 mod gradient;
+#[cfg(target_arch = "x86_64")]
+mod gradient_job;
+#[cfg(target_arch = "x86_64")]
+mod gradient_shifted;
+#[cfg(target_arch = "x86_64")]
+mod gradient_taps;
 #[cfg(target_arch = "x86_64")]
 mod pack;
 #[cfg(target_arch = "x86_64")]
@@ -17,12 +23,18 @@ mod tiled;
 #[path = "bf16/untiled.rs"]
 mod tiled;
 #[cfg(target_arch = "x86_64")]
+mod tiled_multiply;
+#[cfg(target_arch = "x86_64")]
+mod tiled_span;
+#[cfg(target_arch = "x86_64")]
+mod tiled_store;
+#[cfg(target_arch = "x86_64")]
 mod transpose;
 
 use super::gradient::block::Gradients;
 use super::planar::{self, planar_gradient};
 use super::strategy::ConvStrategy;
-use super::{Convolution, Finished, Weights, WeightsGradient};
+use super::{Finished, ForwardConv, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, SharedOutput, narrow_all, widen, widen_all};
 use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Bf16Unit;
@@ -32,8 +44,8 @@ use half::bf16;
 pub(super) use gradient::TiledGradient;
 pub(super) use tiled::TiledPlan;
 
-impl Convolution {
-    /// [`Convolution::run`] for bf16 images and weights; `finished` is told of every part of the result once it is stored.
+impl ForwardConv {
+    /// [`ForwardConv::run`] for bf16 images and weights; `finished` is called with every part of the result once it is stored.
     ///
     /// # Panics
     /// When a slice does not have the size that the description says.

@@ -5,20 +5,20 @@ mod gradient;
 pub(super) use gradient::depthwise_gradient;
 
 use super::windows::Sweep;
-use super::{Conv2d, Weights};
+use super::{ConvGeometry, Weights};
 use crate::kernels::Shared;
 use crate::simd::{Kernel, Simd, Vector};
 use std::array::from_fn;
 use std::ops::Range;
 
 /// Whether kernel rows are single segments: in narrow images most windows cross an edge and would be copied for it.
-pub(super) fn merges_rows(conv: &Conv2d) -> bool {
+pub(super) fn merges_rows(conv: &ConvGeometry) -> bool {
     const NARROW: usize = 16;
     conv.output[1] > NARROW
 }
 
 /// Lays the weights of a sweep out as `[tap][channel]`.
-pub(super) fn pack_depthwise(conv: &Conv2d, sweep: &Sweep, w: Weights<'_>, packed: &mut [f32]) {
+pub(super) fn pack_depthwise(conv: &ConvGeometry, sweep: &Sweep, w: Weights<'_>, packed: &mut [f32]) {
     for ((row, column), packed) in sweep.taps().zip(packed.chunks_exact_mut(conv.in_channels.max(1))) {
         let from = row * w.row + column * w.column;
         for (channel, packed) in packed.iter_mut().enumerate() {
@@ -33,7 +33,7 @@ const PIXELS: usize = 4;
 /// Computes all channels of the sweep's pixels in the given output rows.
 pub(super) fn depthwise_rows(
     simd: Simd,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     sweep: &Sweep,
     x: *const f32,
     weights: &[f32],
@@ -66,13 +66,13 @@ pub(super) fn depthwise_rows(
 #[derive(Clone, Copy)]
 struct Taps {
     segments: usize,
-    /// Taps in a segment, `channels` numbers apart.
+    /// Taps in a segment, with a stride of `channels` numbers.
     columns: usize,
     channels: usize,
 }
 
 impl Taps {
-    fn new(conv: &Conv2d, sweep: &Sweep) -> Taps {
+    fn new(conv: &ConvGeometry, sweep: &Sweep) -> Taps {
         let columns = if sweep.merged { sweep.horizontal.taps.len() } else { 1 };
         Taps { segments: sweep.segments, columns, channels: conv.in_channels }
     }
@@ -91,7 +91,7 @@ struct Below {
 }
 
 impl Below {
-    fn new(conv: &Conv2d, sweep: &Sweep) -> Below {
+    fn new(conv: &ConvGeometry, sweep: &Sweep) -> Below {
         let middle = sweep.horizontal.taps.len() / 2;
         let (segments, columns) = if sweep.merged { (1, middle) } else { (1 + middle, 0) };
         let rows = sweep.vertical.input_step.unsigned_abs() as usize;

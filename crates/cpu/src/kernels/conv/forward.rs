@@ -1,11 +1,11 @@
 //! The convolution itself: weights packed into panels, then chunks of output rows in parallel.
 
-use super::chunks::ChunkRule;
+use super::ChunkRule;
 use super::depthwise::{depthwise_rows, merges_rows, pack_depthwise};
 use super::planar::{self, planar_rows};
 use super::strategy::ConvStrategy;
 use super::windows::{Sweep, Windows};
-use super::{Conv2d, Epilogue, Weights, winograd};
+use super::{ConvGeometry, Epilogue, Weights, winograd};
 use crate::kernels::panels::{Panel, pack_jobs, pack_rows, packed_len, panels};
 use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
@@ -14,8 +14,8 @@ use std::ops::Range;
 
 /// A convolution that is ready to run: built once from shapes, run every step.
 #[derive(Debug, Clone)]
-pub struct Convolution {
-    pub(super) conv: Conv2d,
+pub struct ForwardConv {
+    pub(super) conv: ConvGeometry,
     /// The plan for bf16 images on AMX.
     pub(super) tiled: Option<Box<super::bf16::TiledPlan>>,
     sweeps: Vec<Sweep>,
@@ -24,28 +24,28 @@ pub struct Convolution {
     chunk_rows: usize,
 }
 
-/// Computes `y = conv(x, w)` once; see [`Convolution`] for the form that is kept between steps.
+/// Computes `y = conv(x, w)` once; see [`ForwardConv`] for the form that is kept between steps.
 pub fn conv2d(
     machine: &Machine,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     x: &[f32],
     w: Weights<'_>,
     y: &mut [f32],
     epilogue: Option<&Epilogue<'_>>,
 ) {
-    Convolution::new(conv).run(machine, x, w, y, epilogue);
+    ForwardConv::new(conv).run(machine, x, w, y, epilogue);
 }
 
-impl Convolution {
+impl ForwardConv {
     /// Plans the convolution.
     ///
     /// # Panics
     /// When the description contradicts itself: channels that are no multiple of the groups, a stride of 0.
-    pub fn new(conv: &Conv2d) -> Convolution {
+    pub fn new(conv: &ConvGeometry) -> ForwardConv {
         conv.check();
         let strategy = ConvStrategy::choose(conv);
         let merge = conv.groups == 1 || (strategy == ConvStrategy::Depthwise && merges_rows(conv));
-        Convolution {
+        ForwardConv {
             conv: conv.clone(),
             tiled: super::bf16::TiledPlan::new(conv).map(Box::new),
             sweeps: Sweep::all(conv, merge),
@@ -55,7 +55,7 @@ impl Convolution {
     }
 
     /// What is computed.
-    pub fn description(&self) -> &Conv2d {
+    pub fn description(&self) -> &ConvGeometry {
         &self.conv
     }
 
@@ -204,8 +204,8 @@ impl Convolution {
     ) {
         let run_tile = |panel: Panel, tile: usize, positions: &[u32]| {
             let mut out = [std::ptr::null_mut(); 16];
-            for (out, &place) in out.iter_mut().zip(positions) {
-                *out = y.at(place as usize * self.conv.out_channels);
+            for (out, &pixel) in out.iter_mut().zip(positions) {
+                *out = y.at(pixel as usize * self.conv.out_channels);
             }
             // A 1×1 convolution reads every pixel for one tile only: the next tile's are fetched meanwhile.
             let next = windows.rows.get((tile + 1) * windows.height * sweep.segments).copied().unwrap_or(packed);
@@ -248,6 +248,6 @@ impl Convolution {
 const CACHED_WEIGHTS: usize = 400 * 1024;
 
 /// Output rows per chunk, f32.
-fn chunk_rows(conv: &Conv2d) -> usize {
+fn chunk_rows(conv: &ConvGeometry) -> usize {
     ChunkRule { element_bytes: 4, min_flops: 6e6, min_pixels: 14, streaming_pixels: 192 }.rows(conv)
 }

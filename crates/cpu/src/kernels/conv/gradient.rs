@@ -6,7 +6,7 @@
 mod ahead;
 pub(super) mod block;
 
-use super::Conv2d;
+use super::ConvGeometry;
 use super::depthwise::depthwise_gradient;
 use super::planar::planar_gradient;
 use super::strategy::ConvStrategy;
@@ -19,7 +19,7 @@ use block::{Block, Gradients};
 /// The gradient of a convolution's weights, ready to run.
 #[derive(Debug, Clone)]
 pub struct WeightsGradient {
-    pub(super) conv: Conv2d,
+    pub(super) conv: ConvGeometry,
     pub(super) strategy: ConvStrategy,
     /// The plan for bf16 images on AMX.
     #[cfg(target_arch = "x86_64")]
@@ -41,7 +41,7 @@ struct Split {
 }
 
 /// Computes the gradient once; see [`WeightsGradient`].
-pub fn conv2d_weights_gradient(machine: &Machine, forward: &Conv2d, x: &[f32], dy: &[f32], dw: &mut [f32]) {
+pub fn conv2d_weights_gradient(machine: &Machine, forward: &ConvGeometry, x: &[f32], dy: &[f32], dw: &mut [f32]) {
     WeightsGradient::new(forward).run(machine, x, dy, dw);
 }
 
@@ -50,7 +50,7 @@ impl WeightsGradient {
     ///
     /// # Panics
     /// When the description contradicts itself.
-    pub fn new(forward: &Conv2d) -> WeightsGradient {
+    pub fn new(forward: &ConvGeometry) -> WeightsGradient {
         forward.check();
         let strategy = ConvStrategy::choose(forward);
         // Merged kernel rows fill the tiles better when there are few channels; separate taps need no copies at edges.
@@ -166,7 +166,7 @@ impl WeightsGradient {
 const BLOCK_PIXELS: usize = 128;
 
 /// For each step of a sweep's reduced axis: the row of `dw`, seen as a matrix with one column per output channel.
-fn weight_rows(conv: &Conv2d, sweep: &Sweep) -> Vec<u32> {
+fn weight_rows(conv: &ConvGeometry, sweep: &Sweep) -> Vec<u32> {
     let inputs = conv.group_inputs();
     let rows_of_tap = |(row, column): (usize, usize)| {
         let first = (row * conv.kernel[1] + column) * inputs;
@@ -177,7 +177,7 @@ fn weight_rows(conv: &Conv2d, sweep: &Sweep) -> Vec<u32> {
 
 /// A large gradient is cut by its rows and columns, which costs nothing; a small one by pixels, each slice with a copy
 /// of the gradient that has to be added up later.
-fn split(conv: &Conv2d) -> Split {
+fn split(conv: &ConvGeometry) -> Split {
     const JOBS: usize = 32;
     // A block of pixels is copied for every job: larger jobs copy less, as long as their part of the gradient stays in the
     // second-level cache.

@@ -5,7 +5,7 @@
 //! steps. Running phase by phase multiplies by no inserted zero, which is what makes the gradient of a strided
 //! convolution as fast as the convolution itself.
 
-use super::Conv2d;
+use super::ConvGeometry;
 
 /// The outputs `first`, `first + step`, … of one axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Phase {
 }
 
 /// The phases of an axis (0 vertical, 1 horizontal), in the order of their first output.
-pub(super) fn phases(conv: &Conv2d, axis: usize) -> Vec<Phase> {
+pub(super) fn phases(conv: &ConvGeometry, axis: usize) -> Vec<Phase> {
     let (stride, dilation) = (conv.stride[axis] as i64, conv.input_dilation[axis] as i64);
     let period = dilation / greatest_common_divisor(stride, dilation);
     let outputs = conv.output[axis] as i64;
@@ -67,7 +67,7 @@ pub(super) fn phases(conv: &Conv2d, axis: usize) -> Vec<Phase> {
     (0..period.min(outputs)).map(phase).collect()
 }
 
-fn taps(conv: &Conv2d, axis: usize, output: i64) -> Vec<Tap> {
+fn taps(conv: &ConvGeometry, axis: usize, output: i64) -> Vec<Tap> {
     let taps = conv.kernel[axis];
     let dilation = conv.input_dilation[axis] as i64;
     let origin = output * conv.stride[axis] as i64 - conv.pad_low[axis];

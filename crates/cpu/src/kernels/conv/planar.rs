@@ -7,7 +7,7 @@ mod gradient;
 
 pub(super) use gradient::planar_gradient;
 
-use super::{Conv2d, Weights};
+use super::{ConvGeometry, Weights};
 use crate::kernels::{Shared, Stored, scratch};
 use crate::simd::{Kernel, Simd, Vector};
 use std::marker::PhantomData;
@@ -86,7 +86,7 @@ fn take<T: Stored, const N: usize>(pixels: &[T], channel: usize, to: &mut [f32])
 }
 
 /// The weights in the order in which the tiles read them: `[input][row][column][output]`.
-pub(super) fn pack(conv: &Conv2d, w: Weights<'_>, packed: &mut [f32]) {
+pub(super) fn pack(conv: &ConvGeometry, w: Weights<'_>, packed: &mut [f32]) {
     let [rows, columns] = conv.kernel;
     let mut packed = packed.iter_mut();
     for input in 0..conv.in_channels {
@@ -107,7 +107,7 @@ pub(super) const BAND_ROWS: usize = 16;
 /// Computes some output rows, counted through all images, of the result that begins at `y`.
 pub(super) fn planar_rows<T: Stored>(
     simd: Simd,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     x: &[T],
     packed: &[f32],
     y: Shared<f32>,
@@ -143,7 +143,7 @@ pub(super) fn planar_rows<T: Stored>(
 }
 
 struct BandWork<'a> {
-    conv: &'a Conv2d,
+    conv: &'a ConvGeometry,
     planes: &'a Planes,
     copy: &'a [f32],
     packed: &'a [f32],

@@ -1,15 +1,16 @@
 //! A convolution and the maximum pooling after it in one go: the image between them never goes through memory.
 //!
 //! A few rows at a time are convolved into working memory that stays in the first-level cache and pooled from there. What
-//! the way back needs to know of them is one byte per window, the tap that was selected: from it the gradient of those few
+//! the backward pass needs of them is one byte per window, the tap that was selected: from it the gradient of those few
 //! rows is rebuilt when the gradient of the weights wants it. `short` keeps even the rows in registers where windows are
 //! small.
 
 mod short;
+mod short_tiles;
 #[cfg(test)]
 mod tests;
 
-use super::{Conv2d, Convolution, Finished, Weights, WeightsGradient};
+use super::{ConvGeometry, Finished, ForwardConv, Weights, WeightsGradient};
 use crate::kernels::bf16::{Output, Stored, narrow_all, widen_all};
 use crate::kernels::pool2d::tiling::{pool_row, unpool_row};
 use crate::kernels::{Machine, Pool2d, Shared, scratch};
@@ -67,7 +68,7 @@ impl<T: Stored> Target<'_, T> {
     }
 }
 
-impl Convolution {
+impl ForwardConv {
     /// Whether [`Convolution::run_pooled`] can follow with this pooling.
     pub fn can_pool(&self, pool: &Pool2d) -> bool {
         let conv = &self.conv;

@@ -1,6 +1,6 @@
 //! How a convolution is computed: one strategy per description, chosen here and nowhere else.
 
-use super::Conv2d;
+use super::ConvGeometry;
 
 /// How a convolution and the gradient of its weights are computed. Images of bf16 run as AMX tiles instead of [`Tiles`] and
 /// [`Winograd`], on machines that have them.
@@ -21,7 +21,7 @@ pub(super) enum ConvStrategy {
 
 impl ConvStrategy {
     /// The conditions exclude each other, so their order does not matter.
-    pub fn choose(conv: &Conv2d) -> ConvStrategy {
+    pub fn choose(conv: &ConvGeometry) -> ConvStrategy {
         match () {
             () if conv.is_depthwise() => ConvStrategy::Depthwise,
             () if suits_planes(conv) => ConvStrategy::Planar,
@@ -32,11 +32,11 @@ impl ConvStrategy {
 }
 
 /// Whether windows move by one pixel over an input without gaps, in one group.
-fn is_dense(conv: &Conv2d) -> bool {
+fn is_dense(conv: &ConvGeometry) -> bool {
     conv.groups == 1 && [conv.stride, conv.input_dilation, conv.kernel_dilation] == [[1; 2]; 3]
 }
 
-fn suits_planes(conv: &Conv2d) -> bool {
+fn suits_planes(conv: &ConvGeometry) -> bool {
     /// Channels of the output; the input may have twice as many.
     const MAX_OUTPUTS: usize = 4;
     const MIN_TAPS: usize = 9;
@@ -48,7 +48,7 @@ fn suits_planes(conv: &Conv2d) -> bool {
         && conv.output[1] >= MIN_WIDTH
 }
 
-fn suits_winograd(conv: &Conv2d) -> bool {
+fn suits_winograd(conv: &ConvGeometry) -> bool {
     const MIN_CHANNELS: usize = 24;
     is_dense(conv)
         && conv.kernel == [3; 2]
@@ -62,14 +62,14 @@ mod tests {
 
     #[test]
     fn shapes_of_networks_get_their_strategies() {
-        let conv = |channels, kernel| Conv2d::new(2, [32; 2], channels, [kernel; 2]).padded(kernel / 2, 1);
-        let strategy = |conv: &Conv2d| ConvStrategy::choose(conv);
+        let conv = |channels, kernel| ConvGeometry::new(2, [32; 2], channels, [kernel; 2]).padded(kernel / 2, 1);
+        let strategy = |conv: &ConvGeometry| ConvStrategy::choose(conv);
         assert_eq!(strategy(&conv([64, 64], 3)), ConvStrategy::Winograd);
         assert_eq!(strategy(&conv([64, 64], 1)), ConvStrategy::Tiles);
         assert_eq!(strategy(&conv([64, 64], 3).padded(1, 2)), ConvStrategy::Tiles);
         assert_eq!(strategy(&conv([3, 64], 3)), ConvStrategy::Tiles);
         assert_eq!(strategy(&conv([2, 1], 7)), ConvStrategy::Planar);
-        assert_eq!(strategy(&Conv2d { groups: 64, ..conv([64, 64], 3) }), ConvStrategy::Depthwise);
-        assert_eq!(strategy(&Conv2d { groups: 2, ..conv([64, 64], 3) }), ConvStrategy::Tiles);
+        assert_eq!(strategy(&ConvGeometry { groups: 64, ..conv([64, 64], 3) }), ConvStrategy::Depthwise);
+        assert_eq!(strategy(&ConvGeometry { groups: 2, ..conv([64, 64], 3) }), ConvStrategy::Tiles);
     }
 }

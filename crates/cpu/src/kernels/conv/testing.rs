@@ -1,7 +1,7 @@
 //! What the tests of several kernels share.
 
 use crate::kernels::Machine;
-use crate::pool::Pool;
+use crate::pool::ThreadPool;
 use crate::simd::{Bf16Unit, Simd};
 
 /// Numbers without a pattern that a wrong index could hide in.
@@ -30,5 +30,5 @@ pub(in crate::kernels) fn assert_close(actual: &[f32], expected: &[f64], what: &
 /// One machine per instruction set.
 pub(in crate::kernels) fn machines() -> Vec<Machine> {
     let every_level = Simd::all().into_iter().filter(|simd| simd.bf16() == Bf16Unit::Widen);
-    every_level.map(|simd| Machine { pool: Pool::new(2), simd }).collect()
+    every_level.map(|simd| Machine { pool: ThreadPool::new(2), simd }).collect()
 }

@@ -4,14 +4,14 @@ use super::testing::{assert_close, machines, numbers};
 use super::*;
 use crate::kernels::Machine;
 use crate::kernels::bf16::Output;
-use crate::pool::Pool;
+use crate::pool::ThreadPool;
 use crate::simd::Simd;
 use half::bf16;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Calls `visit(x index, w index, y index)` for every product in the definition; `w` is HWIO.
-fn products(conv: &Conv2d, mut visit: impl FnMut(usize, usize, usize)) {
+fn products(conv: &ConvGeometry, mut visit: impl FnMut(usize, usize, usize)) {
     let (inputs, outputs) = (conv.group_inputs(), conv.group_outputs());
     let hit = |axis: usize, output: usize, tap: usize| {
         let at = (output * conv.stride[axis] + tap * conv.kernel_dilation[axis]) as i64 - conv.pad_low[axis];
@@ -41,7 +41,7 @@ fn grid(extents: [usize; 2]) -> impl Iterator<Item = (usize, usize)> {
     (0..extents[0]).flat_map(move |row| (0..extents[1]).map(move |column| (row, column)))
 }
 
-fn check(conv: &Conv2d) {
+fn check(conv: &ConvGeometry) {
     let x = numbers(conv.input_len(), 1);
     let w = numbers(conv.weights_len(), 2);
     let dy = numbers(conv.output_len(), 3);
@@ -66,7 +66,7 @@ fn check(conv: &Conv2d) {
 }
 
 /// The bf16 forms against the definition, with inputs that are exact in bf16.
-fn check_bf16(conv: &Conv2d) {
+fn check_bf16(conv: &ConvGeometry) {
     let exact = |len, seed| -> Vec<bf16> { numbers(len, seed).into_iter().map(bf16::from_f32).collect() };
     let x = exact(conv.input_len(), 1);
     let w = exact(conv.weights_len(), 2);
@@ -78,17 +78,17 @@ fn check_bf16(conv: &Conv2d) {
         dw[wi] += x[xi].to_f64() * dy[yi].to_f64();
     });
     for simd in Simd::all() {
-        let machine = Machine { pool: Pool::new(2), simd };
+        let machine = Machine { pool: ThreadPool::new(2), simd };
         let what = |name: &str| format!("{name} by {simd:?} of {conv:?}");
         let mut actual = vec![f32::NAN; y.len()];
-        let plan = Convolution::new(conv);
+        let plan = ForwardConv::new(conv);
         plan.run_bf16(&machine, &x, Weights::hwio(&w, conv), Output::F32(&mut actual), None);
         assert_close(&actual, &y, &what("y"));
         let mut rounded = vec![bf16::NAN; y.len()];
         plan.run_bf16(&machine, &x, Weights::hwio(&w, conv), Output::Bf16(&mut rounded), None);
         assert!(actual.iter().zip(&rounded).all(|(y, rounded)| bf16::from_f32(*y) == *rounded), "{}", what("rounding"));
         let mut actual = vec![f32::NAN; x.len()];
-        let plan = Convolution::new(&conv.backward_data());
+        let plan = ForwardConv::new(&conv.backward_data());
         plan.run_bf16(&machine, &dy, Weights::transposed(&w, conv), Output::F32(&mut actual), None);
         assert_close(&actual, &dx, &what("dx"));
         let mut actual = vec![f32::NAN; w.len()];
@@ -97,10 +97,10 @@ fn check_bf16(conv: &Conv2d) {
     }
 }
 
-/// One column is a whole phase of every second one, too: its pixels are still a row apart.
+/// One column is a whole phase of every second one, too: the stride between its pixels is still a row.
 #[test]
 fn an_image_of_one_column_between_the_pixels_of_a_dilated_one() {
-    check_bf16(&Conv2d {
+    check_bf16(&ConvGeometry {
         batch: 1,
         input: [5, 1],
         in_channels: 1,
@@ -116,13 +116,13 @@ fn an_image_of_one_column_between_the_pixels_of_a_dilated_one() {
     });
 }
 
-fn any_conv() -> impl Strategy<Value = Conv2d> {
+fn any_conv() -> impl Strategy<Value = ConvGeometry> {
     let pair = |range: std::ops::Range<usize>| [range.clone(), range];
     let channels = (1usize..4, prop_oneof![1usize..6, 14usize..40], prop_oneof![1usize..6, 14usize..40]);
     let steps = (pair(1..4), pair(1..4), pair(1..3));
     (0usize..3, pair(0..12), pair(1..12), pair(1..5), steps, [-3i64..5, -3i64..5], channels, any::<bool>()).prop_map(
         |(batch, input, output, kernel, (stride, input_dilation, kernel_dilation), pad_low, channels, reversed)| {
-            Conv2d {
+            ConvGeometry {
                 batch,
                 input,
                 in_channels: channels.0 * channels.1,
@@ -154,20 +154,20 @@ proptest! {
 
     #[test]
     fn any_depthwise_convolution_follows_the_definition(conv in any_conv(), channels in 1usize..50) {
-        check(&Conv2d { in_channels: channels, out_channels: channels, groups: channels, ..conv });
+        check(&ConvGeometry { in_channels: channels, out_channels: channels, groups: channels, ..conv });
     }
 }
 
 #[test]
 fn layers_of_real_networks_follow_the_definition() {
-    check(&Conv2d::new(2, [28, 28], [1, 64], [3, 3]));
-    check(&Conv2d::new(1, [37, 41], [3, 64], [7, 7]).padded(3, 2));
-    check(&Conv2d::new(3, [7, 7], [96, 80], [3, 3]).padded(1, 1));
-    check(&Conv2d::new(2, [15, 15], [64, 48], [1, 1]).padded(0, 2));
-    check(&Conv2d::new(1, [40, 70], [16, 16], [3, 3]).padded(1, 1));
-    check(&Conv2d::new(1, [14, 14], [24, 1], [1, 1]));
-    check(&Conv2d::new(2, [13, 13], [70, 192], [1, 1]));
-    check(&Conv2d::new(1, [20, 20], [2, 96], [2, 3]).padded(1, 1));
+    check(&ConvGeometry::new(2, [28, 28], [1, 64], [3, 3]));
+    check(&ConvGeometry::new(1, [37, 41], [3, 64], [7, 7]).padded(3, 2));
+    check(&ConvGeometry::new(3, [7, 7], [96, 80], [3, 3]).padded(1, 1));
+    check(&ConvGeometry::new(2, [15, 15], [64, 48], [1, 1]).padded(0, 2));
+    check(&ConvGeometry::new(1, [40, 70], [16, 16], [3, 3]).padded(1, 1));
+    check(&ConvGeometry::new(1, [14, 14], [24, 1], [1, 1]));
+    check(&ConvGeometry::new(2, [13, 13], [70, 192], [1, 1]));
+    check(&ConvGeometry::new(1, [20, 20], [2, 96], [2, 3]).padded(1, 1));
 }
 
 #[test]
@@ -175,22 +175,22 @@ fn layers_that_multiply_less_often_follow_the_definition() {
     for (size, channels, padding) in
         [([12, 12], [32, 32], 1), ([7, 9], [40, 24], 1), ([9, 4], [25, 70], 0), ([1, 6], [24, 33], 2)]
     {
-        let conv = Conv2d::new(3, size, channels, [3; 2]).padded(padding, 1);
+        let conv = ConvGeometry::new(3, size, channels, [3; 2]).padded(padding, 1);
         check(&conv);
-        check(&Conv2d { reversed: true, pad_low: [0, 2], ..conv });
+        check(&ConvGeometry { reversed: true, pad_low: [0, 2], ..conv });
     }
     // More than one block of a large gradient.
-    check(&Conv2d::new(1, [32, 32], [24, 1100], [3; 2]).padded(1, 1));
+    check(&ConvGeometry::new(1, [32, 32], [24, 1100], [3; 2]).padded(1, 1));
 }
 
 #[test]
 fn bf16_layers_of_real_networks_follow_the_definition() {
-    check_bf16(&Conv2d::new(2, [28, 28], [1, 64], [3, 3]));
-    check_bf16(&Conv2d::new(1, [37, 41], [3, 64], [7, 7]).padded(3, 2));
-    check_bf16(&Conv2d::new(3, [7, 7], [96, 80], [3, 3]).padded(1, 1));
-    check_bf16(&Conv2d::new(2, [15, 15], [64, 48], [1, 1]).padded(0, 2));
-    check_bf16(&Conv2d::new(1, [40, 70], [16, 16], [3, 3]).padded(1, 1));
-    check_bf16(&Conv2d::new(4, [14, 14], [48, 33], [1, 1]));
+    check_bf16(&ConvGeometry::new(2, [28, 28], [1, 64], [3, 3]));
+    check_bf16(&ConvGeometry::new(1, [37, 41], [3, 64], [7, 7]).padded(3, 2));
+    check_bf16(&ConvGeometry::new(3, [7, 7], [96, 80], [3, 3]).padded(1, 1));
+    check_bf16(&ConvGeometry::new(2, [15, 15], [64, 48], [1, 1]).padded(0, 2));
+    check_bf16(&ConvGeometry::new(1, [40, 70], [16, 16], [3, 3]).padded(1, 1));
+    check_bf16(&ConvGeometry::new(4, [14, 14], [48, 33], [1, 1]));
 }
 
 #[test]
@@ -198,9 +198,9 @@ fn layers_of_very_few_channels_follow_the_definition() {
     for (channels, kernel, padding) in [([2, 1], 7, 3), ([4, 1], 3, 1), ([1, 4], 3, 0), ([3, 2], 9, 6), ([5, 3], 4, 1)]
     {
         for size in [[40, 70], [9, 17]] {
-            let conv = Conv2d::new(2, size, channels, [kernel; 2]).padded(padding, 1);
+            let conv = ConvGeometry::new(2, size, channels, [kernel; 2]).padded(padding, 1);
             check(&conv);
-            check(&Conv2d { reversed: true, ..conv.clone() });
+            check(&ConvGeometry { reversed: true, ..conv.clone() });
             check_bf16(&conv);
         }
     }
@@ -211,7 +211,7 @@ fn depthwise_layers_follow_the_definition() {
     for (channels, multiplier) in [(1, 1), (3, 1), (40, 1), (96, 1), (5, 3), (16, 2)] {
         for (kernel, padding, stride) in [(3, 1, 1), (3, 1, 2), (5, 2, 1), (1, 0, 1), (4, 0, 3)] {
             let mut conv =
-                Conv2d::new(2, [13, 11], [channels, channels * multiplier], [kernel; 2]).padded(padding, stride);
+                ConvGeometry::new(2, [13, 11], [channels, channels * multiplier], [kernel; 2]).padded(padding, stride);
             conv.groups = channels;
             check(&conv);
         }
@@ -221,7 +221,7 @@ fn depthwise_layers_follow_the_definition() {
 #[test]
 fn nothing_in_nothing_out() {
     for broken in 0..6 {
-        let mut conv = Conv2d::new(2, [5, 5], [4, 6], [3, 3]).padded(1, 1);
+        let mut conv = ConvGeometry::new(2, [5, 5], [4, 6], [3, 3]).padded(1, 1);
         match broken {
             0 => conv.batch = 0,
             1 => conv.input = [0, 5],
@@ -236,7 +236,7 @@ fn nothing_in_nothing_out() {
 
 #[test]
 fn the_epilogue_sees_every_pixel_once_when_it_is_finished() {
-    let conv = Conv2d::new(3, [17, 19], [8, 20], [3, 3]).padded(1, 2).backward_data();
+    let conv = ConvGeometry::new(3, [17, 19], [8, 20], [3, 3]).padded(1, 2).backward_data();
     let (x, w) = (numbers(conv.input_len(), 4), numbers(conv.weights_len(), 5));
     for machine in machines() {
         let mut plain = vec![0.0; conv.output_len()];
@@ -256,11 +256,11 @@ fn the_epilogue_sees_every_pixel_once_when_it_is_finished() {
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    let conv = Conv2d::new(4, [30, 30], [24, 40], [3, 3]).padded(1, 1);
+    let conv = ConvGeometry::new(4, [30, 30], [24, 40], [3, 3]).padded(1, 1);
     let (x, w, dy) = (numbers(conv.input_len(), 6), numbers(conv.weights_len(), 7), numbers(conv.output_len(), 8));
     for simd in Simd::all() {
         let results = [1, 2, 5].map(|threads| {
-            let machine = Machine { pool: Pool::new(threads), simd };
+            let machine = Machine { pool: ThreadPool::new(threads), simd };
             let (mut y, mut dw) = (vec![0.0; dy.len()], vec![0.0; w.len()]);
             conv2d(&machine, &conv, &x, Weights::hwio(&w, &conv), &mut y, None);
             conv2d_weights_gradient(&machine, &conv, &x, &dy, &mut dw);

@@ -5,7 +5,7 @@
 //! side; otherwise each tap is one. Segments outside the image point to zeros, segments that cross its left or right
 //! edge are copied with their zeros into the thread's scratch memory.
 
-use super::Conv2d;
+use super::ConvGeometry;
 use super::phases::Phase;
 use crate::kernels::scratch;
 use std::ops::Range;
@@ -36,13 +36,13 @@ pub(super) struct Windows<'a> {
 impl Sweep {
     /// All sweeps of a convolution, rows of phases first; kernel rows become single segments if `merge` asks for it
     /// and the taps allow it.
-    pub fn all(conv: &Conv2d, merge: bool) -> Vec<Sweep> {
+    pub fn all(conv: &ConvGeometry, merge: bool) -> Vec<Sweep> {
         let (vertical, horizontal) = (super::phases::phases(conv, 0), super::phases::phases(conv, 1));
         let pairs = vertical.iter().flat_map(|v| horizontal.iter().map(move |h| (v, h)));
         pairs.map(|(v, h)| Sweep::new(conv, v.clone(), h.clone(), merge)).collect()
     }
 
-    fn new(conv: &Conv2d, vertical: Phase, horizontal: Phase, merge: bool) -> Sweep {
+    fn new(conv: &ConvGeometry, vertical: Phase, horizontal: Phase, merge: bool) -> Sweep {
         let merged = merge && horizontal.is_dense();
         let (rows, columns) = (vertical.taps.len(), horizontal.taps.len());
         let (segments, length) = match merged {
@@ -66,7 +66,7 @@ impl Sweep {
     }
 
     /// Output rows of `rows` (counted through all images) that belong to this sweep: (image, index in the phase).
-    fn own_rows<'a>(&'a self, conv: &Conv2d, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + 'a {
+    fn own_rows<'a>(&'a self, conv: &ConvGeometry, rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> + 'a {
         let height = conv.output[0];
         rows.filter_map(move |row| {
             let (image, row) = (row / height, row % height);
@@ -76,14 +76,14 @@ impl Sweep {
     }
 
     /// Pixels of this sweep in the given output rows.
-    pub fn pixels(&self, conv: &Conv2d, rows: Range<usize>) -> usize {
+    pub fn pixels(&self, conv: &ConvGeometry, rows: Range<usize>) -> usize {
         self.own_rows(conv, rows).count() * self.horizontal.count
     }
 
     /// Calls `body` with `segments` of the windows of all pixels in `rows`, in tiles of `height`.
     pub fn windows<R>(
         &self,
-        conv: &Conv2d,
+        conv: &ConvGeometry,
         input: *const f32,
         rows: Range<usize>,
         segments: Range<usize>,
@@ -122,7 +122,7 @@ impl Sweep {
 /// Writes the pointers of a [`Sweep`]'s windows.
 struct Filler<'a> {
     sweep: &'a Sweep,
-    conv: &'a Conv2d,
+    conv: &'a ConvGeometry,
     input: *const f32,
     zeros: &'a [f32],
     /// What is left of the memory for windows that cross an edge.
@@ -139,9 +139,9 @@ impl Filler<'_> {
         let mut pixel = 0;
         for (image, index) in sweep.own_rows(conv, rows) {
             let row = image * conv.output[0] + sweep.vertical.first + index * sweep.vertical.step;
-            let place = row * conv.output[1] + sweep.horizontal.first;
+            let first = row * conv.output[1] + sweep.horizontal.first;
             for column in 0..sweep.horizontal.count {
-                self.positions[pixel + column] = (place + column * sweep.horizontal.step) as u32;
+                self.positions[pixel + column] = (first + column * sweep.horizontal.step) as u32;
             }
             let per_row = if sweep.merged { 1 } else { sweep.horizontal.taps.len().max(1) };
             for segment in self.segments.clone() {

@@ -23,7 +23,7 @@ const JOB_ROWS: usize = 336;
 const JOB_COLUMNS: usize = 512;
 /// Jobs that are wanted: smaller blocks, then slices of the reduced axis, make more of them.
 const WANTED_JOBS: usize = 24;
-/// From this many columns on, a copy of A's block pays: it is read many times, and rows a power of two apart would
+/// From this many columns on, a copy of A's block pays: it is read many times, and row strides of a power of two would
 /// fight for the same cache lines.
 const COPY_COLUMNS: usize = 128;
 impl Product<'_> {
@@ -61,7 +61,7 @@ impl Product<'_> {
         [even.next_multiple_of(even_height(self.machine.simd, self.vectors(), even)), columns]
     }
 
-    /// Computes slice `s` of the reduced axis into `c + s * m * n`, rows `c_row` apart.
+    /// Computes slice `s` of the reduced axis into `c + s * m * n`, with a row stride of `c_row`.
     fn run_slices(&self, slices: usize, c: Shared<f32>, c_row: usize) {
         let Gemm { m, n, k, .. } = *self.shape;
         if self.shape.b.column == 1 && m <= FEW_ROWS {
@@ -108,7 +108,7 @@ impl Product<'_> {
         let height = even_height(self.machine.simd, self.vectors(), block.rows.len());
         let height_all = block.rows.len().next_multiple_of(height);
         let copied = self.shape.a.column != 1 || block.columns.len() >= COPY_COLUMNS;
-        // Sixteen spare numbers keep the rows of the copy from being a power of two apart.
+        // Sixteen spare numbers keep the row stride of the copy from being a power of two.
         let stride = DEPTH.min(block.depth.len()) + 16;
         scratch::borrow(if copied { block.rows.len() * stride } else { 0 }, |copy: &mut [f32]| {
             scratch::borrow(height_all, |rows: &mut [*const f32]| {

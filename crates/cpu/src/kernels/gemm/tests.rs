@@ -24,10 +24,10 @@ fn check(shape: &Gemm) {
 }
 
 /// A layout: rows or columns first, with gaps.
-fn layout(rows: usize, columns: usize, by_columns: bool, gap: usize) -> Matrix {
+fn layout(rows: usize, columns: usize, by_columns: bool, gap: usize) -> MatrixStrides {
     let (outer, inner) = if by_columns { (columns, rows) } else { (rows, columns) };
     let step = 1 + gap / 3;
-    let dense = Matrix { batch: outer * inner * step + outer * gap, row: inner * step + gap, column: step };
+    let dense = MatrixStrides { batch: outer * inner * step + outer * gap, row: inner * step + gap, column: step };
     if by_columns { dense.transposed() } else { dense }
 }
 
@@ -54,8 +54,8 @@ proptest! {
 #[test]
 fn skinny_products_follow_the_definition() {
     check(&Gemm::row_major(128, 10, 10816));
-    check(&Gemm { a: Matrix::row_major(64, 300).transposed(), ..Gemm::row_major(300, 10, 64) });
-    check(&Gemm { b: Matrix::row_major(100, 2048).transposed(), ..Gemm::row_major(16, 100, 2048) });
+    check(&Gemm { a: MatrixStrides::row_major(64, 300).transposed(), ..Gemm::row_major(300, 10, 64) });
+    check(&Gemm { b: MatrixStrides::row_major(100, 2048).transposed(), ..Gemm::row_major(16, 100, 2048) });
     check(&Gemm::row_major(1, 1000, 2048));
     check(&Gemm::row_major(200, 1, 3000));
 }

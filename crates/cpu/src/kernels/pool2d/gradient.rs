@@ -97,8 +97,8 @@ impl<'a, T: Stored, const SELECT: bool> Kernel for Gradient<'a, T, SELECT> {
             for row in (0..pool.output[0]).filter(|&row| pool.covered(0, row).any(|line| rows.contains(&line))) {
                 for column in 0..pool.output[1] {
                     let pixels = pool.pixels([row, column], pixels);
-                    let place = (image * pool.output[0] + row) * pool.output[1] + column;
-                    let dy = &dy[place * channels..][..channels];
+                    let pixel = (image * pool.output[0] + row) * pool.output[1] + column;
+                    let dy = &dy[pixel * channels..][..channels];
                     for (block, dy) in dy.chunks(BLOCK).enumerate() {
                         scatter::<T, SELECT>(x, dy, dx, pixels, first_pixel, channels, block * BLOCK);
                     }

@@ -83,11 +83,11 @@ proptest! {
         };
         for machine in machines() {
             let mut y = vec![f32::NAN; dy.len()];
-            pool2d(&machine, &pool, Reduction::Max, -1.0, &x, &mut y);
+            pool2d(&machine, &pool, PoolReduction::Max, -1.0, &x, &mut y);
             assert_close(&y, &expect(f64::max, -1.0), "max");
-            pool2d(&machine, &pool, Reduction::Min, 1.0, &x, &mut y);
+            pool2d(&machine, &pool, PoolReduction::Min, 1.0, &x, &mut y);
             assert_close(&y, &expect(f64::min, 1.0), "min");
-            pool2d(&machine, &pool, Reduction::Sum, 0.5, &x, &mut y);
+            pool2d(&machine, &pool, PoolReduction::Sum, 0.5, &x, &mut y);
             assert_close(&y, &expect(|a, b| a + b, 0.5), "sum");
             let mut dx = vec![f32::NAN; x.len()];
             max_pool2d_gradient(&machine, &pool, 0.25, &x, &dy, &mut dx);
@@ -105,7 +105,7 @@ fn check_bf16(machine: &Machine, pool: &Pool2d, x: &[f32], dy: &[f32]) {
     let widen = |values: &[bf16]| -> Vec<f32> { values.iter().map(|value| value.to_f32()).collect() };
     let (x, dy) = (narrow(x), narrow(dy));
     let (wide_x, wide_dy) = (widen(&x), widen(&dy));
-    for reduction in [Reduction::Max, Reduction::Sum] {
+    for reduction in [PoolReduction::Max, PoolReduction::Sum] {
         let (mut y, mut expected) = (vec![bf16::NAN; dy.len()], vec![f32::NAN; dy.len()]);
         pool2d(machine, pool, reduction, 0.5, &x, &mut y);
         pool2d(machine, pool, reduction, 0.5, &wide_x, &mut expected);
@@ -124,7 +124,7 @@ fn nan_is_the_maximum_and_the_minimum() {
         for position in 0..4 {
             let mut x = [1.0, 2.0, 3.0, 4.0];
             x[position] = f32::NAN;
-            for reduction in [Reduction::Max, Reduction::Min] {
+            for reduction in [PoolReduction::Max, PoolReduction::Min] {
                 let mut y = [0.0];
                 pool2d(&machine, &pool, reduction, 0.0, &x, &mut y);
                 assert!(y[0].is_nan(), "{reduction:?} {position}");

@@ -1,6 +1,6 @@
 //! Windows that lie side by side: each element belongs to one window at most, so that gradients are written, not summed.
 //!
-//! Which element a window selected can be remembered in one byte, which spares the way back from reading the images
+//! The element that a window selected can be stored in one byte, so that the backward pass does not read the images
 //! themselves.
 
 use super::super::{Machine, Shared, Stored};

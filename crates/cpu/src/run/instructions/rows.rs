@@ -161,7 +161,7 @@ impl<From: Turn<To>, To: Copy> Kernel for Storing<From, To> {
     }
 }
 
-/// Calls `body` with every row's index and its place in memory.
+/// Calls `body` with every row's index and its address.
 #[inline(always)]
 unsafe fn each_row<T>(rows: &RowsToMove, body: impl Fn(usize, *mut T)) {
     let RowSteps { inner, outer, inner_rows, first } = rows.steps;

@@ -1,4 +1,4 @@
-//! Calls that name attention.
+//! Runs attention calls with the fused kernels.
 
 use super::super::memory::Memory;
 use super::Arguments;

@@ -3,11 +3,11 @@
 use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
 use super::Arguments;
-use super::kept::KeptWeights;
+use super::KeptWeights;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{Conv2d, Convolution as Kernel, Epilogue, Machine, Matrix, Weights, WeightsGradient};
+use crate::kernels::{ConvGeometry, Epilogue, ForwardConv as Kernel, Machine, MatrixStrides, Weights, WeightsGradient};
 use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
 
@@ -37,7 +37,7 @@ impl ConvAlgorithm {
         let pair = |list: &[usize]| [list[0], list[1]];
         let plain = ImageAxes::nhwc(2);
         if conv.input == plain && conv.output == plain && conv.batch_groups == 1 {
-            let description = Conv2d {
+            let description = ConvGeometry {
                 batch: input.dims()[0],
                 input: pair(&input.dims()[1..3]),
                 in_channels: input.dims()[3],
@@ -62,7 +62,7 @@ impl ConvAlgorithm {
         if !is_gradient {
             return ConvAlgorithm::General(conv.clone());
         }
-        let forward = Conv2d {
+        let forward = ConvGeometry {
             batch: input.dims()[0],
             input: pair(&input.dims()[1..3]),
             in_channels: input.dims()[3],
@@ -138,7 +138,7 @@ impl ConvAlgorithm {
 
 impl KernelStrides {
     /// Those of a matrix that maps input channels to output channels.
-    pub fn of_matrix(matrix: Matrix) -> KernelStrides {
+    pub fn of_matrix(matrix: MatrixStrides) -> KernelStrides {
         KernelStrides { row: 0, column: 0, input: matrix.row, output: matrix.column, group: 0 }
     }
 
@@ -176,13 +176,13 @@ fn general<T: Copy>(
     let batch_group = input.dims()[conv.input.batch] / conv.batch_groups;
     let window: Vec<usize> = conv.kernel.spatial.iter().map(|&axis| kernel.dims()[axis]).collect();
     let mut result = Vec::with_capacity(output.elements());
-    let mut place = vec![0; output.rank()];
+    let mut output_index = vec![0; output.rank()];
     if output.elements() == 0 {
         return result;
     }
     loop {
-        let feature = place[conv.output.feature];
-        let batch = place[conv.output.batch] + feature / batch_group_features.max(1) * batch_group;
+        let feature = output_index[conv.output.feature];
+        let batch = output_index[conv.output.batch] + feature / batch_group_features.max(1) * batch_group;
         let first_input = feature / group_features.max(1) * group_inputs;
         let mut sum = zero;
         let mut tap = vec![0; spatial];
@@ -190,7 +190,7 @@ fn general<T: Copy>(
             loop {
                 let source: Option<usize> = (0..spatial)
                     .map(|axis| {
-                        let at = place[conv.output.spatial[axis]] * conv.strides[axis]
+                        let at = output_index[conv.output.spatial[axis]] * conv.strides[axis]
                             + tap[axis] * conv.kernel_dilation[axis];
                         let at = at as i64 - conv.padding[axis].0;
                         let dilation = conv.input_dilation[axis] as i64;
@@ -220,7 +220,7 @@ fn general<T: Copy>(
             }
         }
         result.push(sum);
-        if !advance(&mut place, output.dims()) {
+        if !advance(&mut output_index, output.dims()) {
             return result;
         }
     }

@@ -6,7 +6,7 @@ use super::convolution::{self, KernelStrides};
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{Conv2d, Convolution, Gemm, Machine, Matrix, WeightsGradient, gemm, gemm_bf16};
+use crate::kernels::{ConvGeometry, ForwardConv, Gemm, Machine, MatrixStrides, WeightsGradient, gemm, gemm_bf16};
 use crate::simd::{Bf16Unit, Simd};
 use octant_graph::ops::contract::free_axes;
 use octant_graph::{DType, DotGeneral, Shape};
@@ -34,11 +34,11 @@ impl DotAlgorithm {
         let (m, n) = (length(left, &left_free), length(right, &right_free));
         let a = matrix(left, &dot.left_batch, &left_free, &dot.left_contract);
         let b = matrix(right, &dot.right_batch, &dot.right_contract, &right_free);
-        let c = Matrix::row_major(m, n);
+        let c = MatrixStrides::row_major(m, n);
         match (a, b) {
             (Some(a), Some(b)) => DotAlgorithm::Matrices(Gemm { batch, m, n, k, a, b, c }),
             _ => DotAlgorithm::Reordered {
-                gemm: Gemm { batch, m, n, k, a: Matrix::row_major(m, k), b: Matrix::row_major(k, n), c },
+                gemm: Gemm { batch, m, n, k, a: MatrixStrides::row_major(m, k), b: MatrixStrides::row_major(k, n), c },
                 left: [&dot.left_batch[..], &left_free, &dot.left_contract].concat(),
                 right: [&dot.right_batch[..], &dot.right_contract, &right_free].concat(),
             },
@@ -51,17 +51,18 @@ impl DotAlgorithm {
         let DotAlgorithm::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
         let has_unit =
             simd.bf16() == Bf16Unit::Amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
-        if has_unit && m > 1 && a == Matrix::row_major(k, m).transposed() && b == Matrix::row_major(k, n) {
+        if has_unit && m > 1 && a == MatrixStrides::row_major(k, m).transposed() && b == MatrixStrides::row_major(k, n)
+        {
             // Rows of A are channels of an image of k pixels: the product is the gradient of a 1×1 convolution's weights.
-            return Some(convolution::ConvAlgorithm::Gradient(WeightsGradient::new(&Conv2d::new(
+            return Some(convolution::ConvAlgorithm::Gradient(WeightsGradient::new(&ConvGeometry::new(
                 1,
                 [k, 1],
                 [m, n],
                 [1, 1],
             ))));
         }
-        let fits = has_unit && a == Matrix::row_major(m, k);
-        let kernel = || Convolution::new(&Conv2d::new(1, [m, 1], [k, n], [1, 1]));
+        let fits = has_unit && a == MatrixStrides::row_major(m, k);
+        let kernel = || ForwardConv::new(&ConvGeometry::new(1, [m, 1], [k, n], [1, 1]));
         fits.then(|| convolution::ConvAlgorithm::Images { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
     }
 
@@ -100,14 +101,14 @@ impl DotAlgorithm {
 }
 
 /// An operand as matrices, if each of the three lists of axes walks through memory at one distance.
-fn matrix(shape: &Shape, batch: &[usize], rows: &[usize], columns: &[usize]) -> Option<Matrix> {
+fn matrix(shape: &Shape, batch: &[usize], rows: &[usize], columns: &[usize]) -> Option<MatrixStrides> {
     let strides = shape.strides();
     let one = |axes: &[usize]| -> Option<usize> {
         let long: Vec<usize> = axes.iter().copied().filter(|&axis| shape.dims()[axis] != 1).collect();
         let walks = long.windows(2).all(|pair| strides[pair[0]] == strides[pair[1]] * shape.dims()[pair[1]]);
         walks.then(|| long.last().map_or(1, |&axis| strides[axis]))
     };
-    Some(Matrix { batch: one(batch)?, row: one(rows)?, column: one(columns)? })
+    Some(MatrixStrides { batch: one(batch)?, row: one(rows)?, column: one(columns)? })
 }
 
 fn reorder(values: &[f32], shape: &Shape, order: &[usize]) -> Vec<f32> {
@@ -135,9 +136,9 @@ fn general<T: Copy>(
     let right_free = free_axes(right, &dot.right_batch, &dot.right_contract);
     let summed: Vec<usize> = dot.left_contract.iter().map(|&axis| left.dims()[axis]).collect();
     let mut result = Vec::with_capacity(output.elements());
-    let mut place = vec![0; output.rank()];
+    let mut output_index = vec![0; output.rank()];
     while result.len() < output.elements() {
-        let (batch, free) = place.split_at(dot.left_batch.len());
+        let (batch, free) = output_index.split_at(dot.left_batch.len());
         let (rows, columns) = free.split_at(left_free.len());
         let at = |axes: &[usize], index: &[usize], strides: &[usize]| {
             axes.iter().zip(index).map(|(&axis, &i)| i * strides[axis]).sum::<usize>()
@@ -157,7 +158,7 @@ fn general<T: Copy>(
             }
         }
         result.push(sum);
-        advance(&mut place, output.dims());
+        advance(&mut output_index, output.dims());
     }
     result
 }

@@ -24,8 +24,8 @@ fn rows_of_window(large: &Shape, start: &[usize], sizes: &[usize], mut visit: im
     let mut index = vec![0; outer.len()];
     let mut small = 0;
     loop {
-        let place = position(index.iter().chain([&0]).zip(start).map(|(i, s)| i + s), &strides);
-        visit(place, small, row);
+        let start = position(index.iter().chain([&0]).zip(start).map(|(i, s)| i + s), &strides);
+        visit(start, small, row);
         small += row;
         if !advance(&mut index, outer) {
             return;
@@ -63,7 +63,7 @@ pub(super) fn dynamic_update_slice(arguments: &Arguments, memory: &Memory) {
     });
 }
 
-/// The index vectors of a gather or scatter, one for every place of the batch.
+/// The index vectors of a gather or scatter, one for every batch index.
 struct IndexVectors {
     values: Vec<i64>,
     batch: Vec<usize>,
@@ -82,8 +82,8 @@ impl IndexVectors {
         IndexVectors { values: integers(memory, argument), batch, batch_strides, component_stride, components }
     }
 
-    fn vector(&self, place: &[usize]) -> Vec<i64> {
-        let start = position(place.iter().copied(), &self.batch_strides);
+    fn vector(&self, batch_index: &[usize]) -> Vec<i64> {
+        let start = position(batch_index.iter().copied(), &self.batch_strides);
         (0..self.components).map(|component| self.values[start + component * self.component_stride]).collect()
     }
 }
@@ -107,13 +107,13 @@ pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory) {
     // SAFETY: operand and result are stored with these sizes; this step owns the result.
     let (from, to) =
         unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
-    for_each_place(&vectors.batch, |place| {
-        let vector = vectors.vector(place);
+    for_each_index(&vectors.batch, |batch_index| {
+        let vector = vectors.vector(batch_index);
         let mut start = vec![0; shape.rank()];
         for (&axis, &index) in gather.start_index_map.iter().zip(&vector) {
             start[axis] = clamp(index, gather.slice_sizes[axis], shape.dims()[axis]);
         }
-        let target = position(place.iter().copied(), &batch_strides);
+        let target = position(batch_index.iter().copied(), &batch_strides);
         copy_window(shape, &start, &gather.slice_sizes, target, &window_strides, |source, target| {
             to[target * size..(target + 1) * size].copy_from_slice(&from[source * size..(source + 1) * size]);
         });
@@ -143,9 +143,9 @@ pub(super) fn scatter(scatter: &Scatter, arguments: &Arguments, memory: &Memory)
         let (from, to) = unsafe {
             (memory.read::<T>(*updates, update_shape.elements()), memory.write::<T>(output, shape.elements()))
         };
-        for_each_place(&vectors.batch, |place| {
+        for_each_index(&vectors.batch, |batch_index| {
             let mut start = vec![0i64; shape.rank()];
-            for (&axis, &index) in scatter.scatter_axes.iter().zip(&vectors.vector(place)) {
+            for (&axis, &index) in scatter.scatter_axes.iter().zip(&vectors.vector(batch_index)) {
                 start[axis] = index;
             }
             let fits = (0..shape.rank()).all(|axis| start[axis] >= 0 && start[axis] as usize + sizes[axis] <= shape.dims()[axis]);
@@ -153,7 +153,7 @@ pub(super) fn scatter(scatter: &Scatter, arguments: &Arguments, memory: &Memory)
                 return;
             }
             let start: Vec<usize> = start.into_iter().map(|index| index as usize).collect();
-            let source = position(place.iter().copied(), &batch_strides);
+            let source = position(batch_index.iter().copied(), &batch_strides);
             copy_window(shape, &start, &sizes, source, &window_strides, |target, source| {
                 let (old, new) = (to[target], from[source]);
                 to[target] = match scatter.kind {
@@ -168,14 +168,14 @@ pub(super) fn scatter(scatter: &Scatter, arguments: &Arguments, memory: &Memory)
     });
 }
 
-fn for_each_place(dims: &[usize], mut visit: impl FnMut(&[usize])) {
+fn for_each_index(dims: &[usize], mut visit: impl FnMut(&[usize])) {
     if dims.contains(&0) {
         return;
     }
-    let mut place = vec![0; dims.len()];
+    let mut index = vec![0; dims.len()];
     loop {
-        visit(&place);
-        if !advance(&mut place, dims) {
+        visit(&index);
+        if !advance(&mut index, dims) {
             return;
         }
     }
@@ -191,7 +191,7 @@ fn copy_window(
     mut visit: impl FnMut(usize, usize),
 ) {
     let strides = operand.strides();
-    for_each_place(sizes, |index| {
+    for_each_index(sizes, |index| {
         let inside = position(index.iter().zip(start).map(|(i, s)| i + s), &strides);
         visit(inside, other_start + position(index.iter().copied(), other_strides));
     });

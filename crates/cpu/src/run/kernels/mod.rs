@@ -4,7 +4,6 @@ mod attention;
 mod convolution;
 mod dot;
 mod index;
-mod kept;
 mod numbers;
 mod order;
 mod pooled;
@@ -15,13 +14,14 @@ use super::memory::Memory;
 use crate::kernels::Machine;
 use crate::plan::{AttentionCall, KernelStep};
 use crate::simd::Simd;
-use kept::KeptWeights;
 use octant_graph::{Op, Shape};
+use octant_tensor::AlignedBytes;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An operation with everything decided that its shapes decide.
 pub(crate) struct PreparedKernel {
     op: Op,
-    how: How,
+    algorithm: Algorithm,
     arguments: Arguments,
     /// Runs over every finished part of a convolution, pooled or not.
     epilogue: Option<PreparedLoop>,
@@ -29,7 +29,7 @@ pub(crate) struct PreparedKernel {
     kept: Option<KeptWeights>,
 }
 
-enum How {
+enum Algorithm {
     Convolution(convolution::ConvAlgorithm),
     Dot(dot::DotAlgorithm),
     Attention(AttentionCall),
@@ -52,20 +52,20 @@ impl PreparedKernel {
             list.into_iter().map(|(buffer, shape)| (buffer.0 as usize, shape)).collect()
         };
         let arguments = Arguments { inputs: buffers(step.inputs), outputs: buffers(step.outputs) };
-        let how = if let Op::Convolution(conv) = &step.op {
+        let algorithm = if let Op::Convolution(conv) = &step.op {
             let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
-            How::Convolution(convolution::ConvAlgorithm::choose(conv, shapes))
+            Algorithm::Convolution(convolution::ConvAlgorithm::choose(conv, shapes))
         } else if let Op::Dot(dot) = &step.op {
-            let way = dot::DotAlgorithm::choose(dot, &arguments);
-            way.as_convolution(&arguments, simd).map_or(How::Dot(way), How::Convolution)
+            let algorithm = dot::DotAlgorithm::choose(dot, &arguments);
+            algorithm.as_convolution(&arguments, simd).map_or(Algorithm::Dot(algorithm), Algorithm::Convolution)
         } else if let Op::Call { kernel: Some(kernel), .. } = &step.op {
-            AttentionCall::of(kernel).map_or(How::Plain, How::Attention)
+            AttentionCall::of(kernel).map_or(Algorithm::Plain, Algorithm::Attention)
         } else {
-            How::Plain
+            Algorithm::Plain
         };
-        let how = pooled.map_or(how, How::Pooled);
+        let algorithm = pooled.map_or(algorithm, Algorithm::Pooled);
         let epilogue = step.epilogue.map(|epilogue| PreparedLoop::new(epilogue, simd));
-        PreparedKernel { op: step.op, how, arguments, epilogue, kept: None }
+        PreparedKernel { op: step.op, algorithm, arguments, epilogue, kept: None }
     }
 
     /// Keeps the weights from run to run as long as these inputs of the program stay the same.
@@ -80,17 +80,19 @@ impl PreparedKernel {
 
     pub fn run(&self, memory: &Memory, machine: &Machine) {
         let arguments = &self.arguments;
-        match &self.how {
-            How::Convolution(way) => way.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine),
-            How::Pooled(way) => way.run(arguments, self.epilogue.as_ref(), memory, machine),
-            How::Dot(way) => {
-                way.run(arguments, memory, machine);
+        match &self.algorithm {
+            Algorithm::Convolution(algorithm) => {
+                algorithm.run(arguments, self.epilogue.as_ref(), self.kept.as_ref(), memory, machine)
+            }
+            Algorithm::Pooled(algorithm) => algorithm.run(arguments, self.epilogue.as_ref(), memory, machine),
+            Algorithm::Dot(algorithm) => {
+                algorithm.run(arguments, memory, machine);
                 if let Some(epilogue) = &self.epilogue {
                     run_afterwards(epilogue, &arguments.outputs[0].1, memory, machine);
                 }
             }
-            How::Attention(call) => call.run(arguments, memory, machine),
-            How::Plain => run_plain(&self.op, arguments, memory, machine),
+            Algorithm::Attention(call) => call.run(arguments, memory, machine),
+            Algorithm::Plain => run_plain(&self.op, arguments, memory, machine),
         }
     }
 }
@@ -135,4 +137,56 @@ fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine)
 
 fn not_a_kernel(op: &Op) -> ! {
     unreachable!("{} has no kernel: it is part of loops or of the plan", op.name())
+}
+
+/// The packed weights of one step.
+struct KeptWeights {
+    /// The program's inputs that they are made from.
+    inputs: Vec<usize>,
+    packed: Mutex<Packed>,
+}
+
+struct Packed {
+    /// The identities of the inputs that they were made from; none before they are packed, and while they are.
+    made_from: Option<Vec<u64>>,
+    bytes: AlignedBytes,
+}
+
+impl KeptWeights {
+    pub fn new(inputs: Vec<usize>) -> KeptWeights {
+        KeptWeights { inputs, packed: Mutex::new(Packed { made_from: None, bytes: AlignedBytes::zeroed(0) }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Packed> {
+        // A panic while they were being packed left them without identities.
+        self.packed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the weights of this run are there already.
+    pub fn are_there(&self, memory: &Memory) -> bool {
+        self.lock().are_of(&self.inputs, memory)
+    }
+
+    /// Lends `len` numbers of packed weights; `pack` writes them if they are not this run's.
+    pub fn lend(&self, memory: &Memory, len: usize, pack: impl FnOnce(&mut [u16]), body: impl FnOnce(&[u16])) {
+        let mut packed = self.lock();
+        if !packed.are_of(&self.inputs, memory) {
+            packed.made_from = None;
+            if packed.bytes.len() < 2 * len {
+                packed.bytes = AlignedBytes::zeroed(2 * len);
+            }
+            // SAFETY: the block has room for the numbers, is aligned, and any bytes are numbers.
+            pack(unsafe { std::slice::from_raw_parts_mut(packed.bytes.as_mut_ptr().cast(), len) });
+            packed.made_from = self.inputs.iter().map(|&input| memory.identity(input)).collect();
+        }
+        // SAFETY: as above; they were written now or before.
+        body(unsafe { std::slice::from_raw_parts(packed.bytes.as_ptr().cast(), len) });
+    }
+}
+
+impl Packed {
+    fn are_of(&self, inputs: &[usize], memory: &Memory) -> bool {
+        let same = |(made_from, input): (&u64, &usize)| memory.identity(*input) == Some(*made_from);
+        self.made_from.as_ref().is_some_and(|made_from| made_from.iter().zip(inputs).all(same))
+    }
 }

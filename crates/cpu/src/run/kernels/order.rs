@@ -7,7 +7,7 @@ use crate::kernels::Machine;
 use octant_graph::{DType, Shape};
 use std::cmp::Ordering;
 
-/// The elements along an axis: how many lines there are, and where each begins and how far apart its elements are.
+/// The elements along an axis: how many lines there are, where each begins, and the stride of its elements.
 struct Lines {
     count: usize,
     length: usize,
@@ -54,9 +54,9 @@ pub(super) fn sort(axis: usize, descending: bool, arguments: &Arguments, memory:
             // SAFETY: operand and result are stored with the same number of bytes; this step owns the result.
             let (from, to) =
                 unsafe { (memory.read::<u8>(input.0, input.1.bytes()), memory.write::<u8>(output.0, input.1.bytes())) };
-            for (place, &source) in order.iter().enumerate() {
-                let (source, place) = ((start + source * lines.stride) * size, (start + place * lines.stride) * size);
-                to[place..place + size].copy_from_slice(&from[source..source + size]);
+            for (rank, &source) in order.iter().enumerate() {
+                let (source, target) = ((start + source * lines.stride) * size, (start + rank * lines.stride) * size);
+                to[target..target + size].copy_from_slice(&from[source..source + size]);
             }
         }
     }
@@ -75,11 +75,11 @@ pub(super) fn arg_reduce(largest: bool, axis: usize, arguments: &Arguments, memo
         for line in 0..lines.count {
             let start = lines.start(line);
             let mut best = 0;
-            for place in 1..lines.length {
-                let (value, champion) = (values[start + place * lines.stride], values[start + best * lines.stride]);
+            for index in 1..lines.length {
+                let (value, champion) = (values[start + index * lines.stride], values[start + best * lines.stride]);
                 let better = if largest { value > champion } else { value < champion };
                 if !champion.is_nan() && (better || value.is_nan()) {
-                    best = place;
+                    best = index;
                 }
             }
             chosen[line] = values[start + best * lines.stride];

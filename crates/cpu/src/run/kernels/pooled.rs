@@ -5,14 +5,14 @@ use super::super::memory::Memory;
 use super::Arguments;
 use super::convolution::{self, KernelStrides};
 use super::window::over_images;
-use crate::kernels::{Convolution, Finished, Machine, Output, Pool2d, Stored, WeightsGradient, scatter_selected};
+use crate::kernels::{Finished, ForwardConv, Machine, Output, Pool2d, Stored, WeightsGradient, scatter_selected};
 use crate::plan::{KernelStep, Pooling};
 use octant_graph::{DType, Op};
 use octant_tensor::bf16;
 
 /// What a step with a pooling does.
 pub(super) enum PooledAlgorithm {
-    Forward { kernel: Convolution, strides: KernelStrides, pool: Pool2d },
+    Forward { kernel: ForwardConv, strides: KernelStrides, pool: Pool2d },
     Scatter(Pool2d),
     Gradient { plan: WeightsGradient, pool: Pool2d },
 }

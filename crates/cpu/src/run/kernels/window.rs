@@ -3,16 +3,16 @@
 use super::super::memory::Memory;
 use super::Arguments;
 use super::numbers::{Number, advance, for_type, into_f32, with_f32};
-use crate::kernels::{Machine, Pool2d, Reduction as Pooling, max_pool2d_gradient, pool2d};
+use crate::kernels::{Machine, Pool2d, PoolReduction as Pooling, max_pool2d_gradient, pool2d};
 use octant_graph::{DType, Reduction, Shape, Window};
 use octant_tensor::bf16;
 use std::cmp::Ordering;
 
 /// The operand position of a window's element, if it is not padding and not in a hole.
-fn source(window: &Window, shape: &Shape, strides: &[usize], place: &[usize], tap: &[usize]) -> Option<usize> {
+fn source(window: &Window, shape: &Shape, strides: &[usize], output_index: &[usize], tap: &[usize]) -> Option<usize> {
     (0..shape.rank())
         .map(|axis| {
-            let at = place[axis] * window.strides[axis] + tap[axis] * window.window_dilation[axis];
+            let at = output_index[axis] * window.strides[axis] + tap[axis] * window.window_dilation[axis];
             let at = at as i64 - window.padding[axis].0;
             let dilation = window.base_dilation[axis] as i64;
             let index = (at >= 0 && at % dilation == 0).then(|| (at / dilation) as usize)?;
@@ -79,15 +79,15 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
             let to = unsafe {
                 std::slice::from_raw_parts_mut(memory.at(*output).cast::<T>().wrapping_add(row * row_elements), row_elements)
             };
-            let mut place = vec![0; result.rank()];
-            if let Some(first) = place.first_mut() {
+            let mut output_index = vec![0; result.rank()];
+            if let Some(first) = output_index.first_mut() {
                 *first = row;
             }
             for slot in to {
                 let mut sum = identity;
                 let mut tap = vec![0; window.size.len()];
                 loop {
-                    if let Some(position) = source(window, shape, &strides, &place, &tap) {
+                    if let Some(position) = source(window, shape, &strides, &output_index, &tap) {
                         sum = combine(sum, from[position].widen());
                     }
                     if !advance(&mut tap, &window.size) {
@@ -95,7 +95,7 @@ pub(super) fn reduce(kind: Reduction, window: &Window, arguments: &Arguments, me
                     }
                 }
                 *slot = T::narrow(sum);
-                advance(&mut place, result.dims());
+                advance(&mut output_index, result.dims());
             }
         });
     });
@@ -136,12 +136,12 @@ pub(super) fn select_and_scatter(window: &Window, arguments: &Arguments, memory:
             )
         };
         to.fill(T::zero());
-        let mut place = vec![0; source_shape.rank()];
+        let mut output_index = vec![0; source_shape.rank()];
         for &value in sources {
             let mut best: Option<usize> = None;
             let mut tap = vec![0; window.size.len()];
             loop {
-                if let Some(position) = source(window, shape, &strides, &place, &tap) {
+                if let Some(position) = source(window, shape, &strides, &output_index, &tap) {
                     let kept = |best: usize| values[best].partial_cmp(&values[position]).is_some_and(Ordering::is_ge);
                     let better = best.is_none_or(|best| !kept(best));
                     if better {
@@ -155,7 +155,7 @@ pub(super) fn select_and_scatter(window: &Window, arguments: &Arguments, memory:
             if let Some(best) = best {
                 to[best] = to[best].plus(value);
             }
-            advance(&mut place, source_shape.dims());
+            advance(&mut output_index, source_shape.dims());
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Folds: what a loop sums, or reduces in another way, over blocks, tasks and rows.
+//! Folds: reductions of a loop over blocks, tasks and rows.
 
 use super::super::instructions::{FoldRows, Operands, RowsToFold, Run};
 use super::super::memory::Memory;

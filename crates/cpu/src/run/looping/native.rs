@@ -3,7 +3,7 @@
 //!
 //! Run one by one over whole blocks, instructions read and write the first-level cache, which takes longer than their
 //! arithmetic. [`Native`] does the same work sixteen numbers at a time: `frame` makes the loop, `instructions` and
-//! `functions` what happens in it, `registers` decides where values are, `assembler` knows the bytes of `operations`, `pages`
+//! `functions` what happens in it, `registers` decides where values are, `assembler` knows the bytes of `operations`, [`Pages`]
 //! makes them callable. Results are the same to the bit. Loops with instructions that it does not know, and blocks whose
 //! length is no multiple of sixteen, are run one instruction at a time.
 
@@ -13,7 +13,6 @@ mod frame;
 mod functions;
 mod instructions;
 mod operations;
-mod pages;
 mod registers;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,6 @@ use crate::plan::nest::{FoldKind, Nest};
 use crate::simd::{Level, Simd};
 use compiler::Compiler;
 use octant_graph::DType;
-use pages::Pages;
 
 /// Numbers that are computed at a time.
 const LANES: usize = 16;
@@ -199,4 +197,55 @@ fn walk(operand: &Operand, nest: &Nest) -> Option<Walk> {
     let jump = outer - (nest.row_inner as isize - 1) * inner;
     let bytes = |elements: isize| i32::try_from((elements - behind) * operand.dtype.size() as isize).ok();
     Some(Walk { everywhere: column == 0, turns: Some([bytes(inner)?, bytes(jump)?]) })
+}
+
+/// Code that can be called, and never changes.
+struct Pages {
+    start: *mut std::ffi::c_void,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there are no pages"))]
+    bytes: usize,
+}
+
+// SAFETY: the pages are only read and run once they exist.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// None where systems are unknown to us.
+    #[cfg(not(unix))]
+    pub fn holding(_: &[u8]) -> Option<Pages> {
+        None
+    }
+
+    /// Copies code into pages of its own; none where the system does not allow it.
+    #[cfg(unix)]
+    pub fn holding(code: &[u8]) -> Option<Pages> {
+        let (readable, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: new memory is asked for, wherever there is room.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), code.len(), readable, private, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        let pages = Pages { start, bytes: code.len() };
+        // SAFETY: the pages are new, at least as long as the code, and writable until they become executable.
+        let executable = unsafe {
+            std::ptr::copy_nonoverlapping(code.as_ptr(), start.cast(), code.len());
+            libc::mprotect(start, code.len(), libc::PROT_READ | libc::PROT_EXEC) == 0
+        };
+        executable.then_some(pages)
+    }
+
+    /// The code's first byte.
+    pub fn start(&self) -> *const u8 {
+        self.start.cast::<u8>().cast_const()
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: they were mapped with this length, and nothing runs in them any more.
+        unsafe { libc::munmap(self.start, self.bytes) };
+    }
 }

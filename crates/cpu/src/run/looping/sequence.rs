@@ -30,7 +30,7 @@ impl<'a> Block<'a> {
             BlockRange { outer, middle: row_step / row_blocks, row, column, rows, columns }
         };
         match nest.fold {
-            // The order does not matter, and from row to row the code finds its way alone.
+            // The order does not matter, and the code advances from row to row itself.
             FoldKind::None if self.runs_together().is_some() => {
                 let rows = steps.start.div_ceil(column_steps)..steps.end.div_ceil(column_steps);
                 self.blocks((0..column_steps).flat_map(|column| rows.clone().map(move |row| range(row, column))))
@@ -49,20 +49,20 @@ impl<'a> Block<'a> {
         self.prepared.native.as_ref().filter(|native| native.share.steps.is_some())
     }
 
-    pub(super) fn blocks(&mut self, positions: impl Iterator<Item = BlockRange>) {
+    pub(super) fn blocks(&mut self, ranges: impl Iterator<Item = BlockRange>) {
         match self.runs_together() {
-            Some(native) => self.together(native, positions.peekable()),
-            None => self.one_by_one(positions),
+            Some(native) => self.together(native, ranges.peekable()),
+            None => self.one_by_one(ranges),
         }
     }
 
     /// Runs blocks that lie below each other together.
-    fn together(&mut self, native: &Native, mut positions: Peekable<impl Iterator<Item = BlockRange>>) {
+    fn together(&mut self, native: &Native, mut ranges: Peekable<impl Iterator<Item = BlockRange>>) {
         let mut before = None;
-        while let Some(range) = positions.next() {
+        while let Some(range) = ranges.next() {
             let fits = native.fits(range.rows * range.columns);
             let mut blocks = 1;
-            while positions.next_if(|next| fits && next.lies_below(&range, blocks)).is_some() {
+            while ranges.next_if(|next| fits && next.lies_below(&range, blocks)).is_some() {
                 blocks += 1;
             }
             self.locate_next(&range);
@@ -74,14 +74,14 @@ impl<'a> Block<'a> {
     }
 
     /// Runs blocks one after the other. Where the next one lies is known while one is computed.
-    fn one_by_one(&mut self, mut positions: impl Iterator<Item = BlockRange>) {
-        let Some(mut range) = positions.next() else { return };
+    fn one_by_one(&mut self, mut ranges: impl Iterator<Item = BlockRange>) {
+        let Some(mut range) = ranges.next() else { return };
         self.locate_next(&range);
         // The first block of all, and of every index along the middle dimensions, fills what stays the same.
         let (mut first, mut first_here) = (true, true);
         loop {
             std::mem::swap(self.here, self.next);
-            let after = positions.next();
+            let after = ranges.next();
             match &after {
                 Some(after) if after.is_beside(&range) => self.step_to(after, &range),
                 Some(after) => self.locate_next(after),

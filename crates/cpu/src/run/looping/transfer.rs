@@ -86,7 +86,7 @@ impl Block<'_> {
             return unsafe { move_rows(self.rows_to_move(range, (start, operand), to, rows)) };
         }
         // 16-bit floats that do not lie in order are first put in order in the spare block.
-        let gathered = match widen {
+        let packed = match widen {
             Some(_) if !in_order => self.accumulators[self.prepared.folds.len()],
             _ => to,
         };
@@ -98,11 +98,11 @@ impl Block<'_> {
             for row in 0..rows {
                 let distance = self.row_distance(range, &operand.strides, row);
                 let from = start.wrapping_offset(distance * size as isize);
-                let target = gathered.add(row * range.columns * size);
+                let target = packed.add(row * range.columns * size);
                 gather(from, target, column_stride, range.columns, size);
             }
             if let Some(widen) = widen {
-                widen(Operands { to, from: [gathered.cast_const(); 3], count: rows * range.columns });
+                widen(Operands { to, from: [packed.cast_const(); 3], count: rows * range.columns });
             }
         }
     }
@@ -144,7 +144,7 @@ impl Block<'_> {
                 source = narrowed;
             }
             if source == target {
-                // The value took over the memory of an operand that is handed through unchanged.
+                // The value reuses the memory of an operand that is copied unchanged.
                 return;
             }
             for row in 0..range.rows {
@@ -156,10 +156,10 @@ impl Block<'_> {
     }
 }
 
-/// Copies elements `stride` apart into a row.
+/// Copies strided elements into a row.
 ///
 /// # Safety
-/// `from` is valid for `count` elements of `size` bytes that far apart, `to` for as many in a row.
+/// `from` is valid for `count` elements of `size` bytes with that stride, `to` for as many in a row.
 unsafe fn gather(from: *const u8, to: *mut u8, stride: isize, count: usize, size: usize) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -181,7 +181,7 @@ unsafe fn gather_as<T: Copy>(from: *const u8, to: *mut u8, stride: isize, count:
     }
 }
 
-/// Copies a row to elements `stride` apart.
+/// Copies a row to strided elements.
 ///
 /// # Safety
 /// As for [`gather`], with the roles exchanged.

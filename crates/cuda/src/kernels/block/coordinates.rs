@@ -85,7 +85,7 @@ pub fn index<N: Number>(at: &[N], dims: &[usize]) -> N {
     index
 }
 
-/// The other way round.
+/// The inverse.
 pub fn coordinates<N: Number>(index: N, dims: &[usize]) -> Vec<N> {
     let elements: usize = dims.iter().product();
     let mut stride = elements;

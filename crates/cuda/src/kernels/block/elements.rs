@@ -1,4 +1,4 @@
-//! Elements of values as statements in C.
+//! Generates C statements that compute elements of values.
 
 use super::coordinates::{behind, coordinates, index, reduced};
 use super::plan::Root;
@@ -8,10 +8,10 @@ use octant_graph::{DType, ValueId};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
-/// The text of a block as far as it is written.
-pub struct Writer<'s> {
+/// The C text of a block kernel, and what the generator tracks while writing it.
+pub struct BlockWriter<'s> {
     pub steps: &'s Steps<'s>,
-    /// The offsets of values among the floats that threads share.
+    /// The offsets of values in shared memory, in floats.
     pub kept: HashMap<ValueId, usize>,
     pub threads: usize,
     pub text: String,
@@ -22,11 +22,11 @@ pub struct Writer<'s> {
     pub writes: HashMap<ValueId, usize>,
 }
 
-/// Statements of one pass of a loop, with the variables of elements that are known in it.
+/// The statements of a loop body, with the C variables of the elements that it has computed.
 #[derive(Default)]
-pub struct Pass {
+pub struct LoopBody {
     pub text: String,
-    /// The coordinates of element `i`, and of what.
+    /// The coordinates of element `i`, and the dims they refer to.
     current: Option<(Vec<String>, Vec<usize>)>,
     known: HashMap<(ValueId, Vec<String>), String>,
 }
@@ -41,7 +41,7 @@ enum Origin<'s> {
     Input(usize),
 }
 
-impl<'s> Writer<'s> {
+impl<'s> BlockWriter<'s> {
     fn origin(&self, value: ValueId) -> Option<Origin<'s>> {
         if let Some(step) = self.steps.moved(value) {
             let dtype = self.steps.graph.shape(value).dtype();
@@ -58,7 +58,7 @@ impl<'s> Writer<'s> {
     }
 
     /// A variable or literal that is an element of a value.
-    pub fn element(&mut self, value: ValueId, at: &[String], pass: &mut Pass) -> Option<String> {
+    pub fn element(&mut self, value: ValueId, at: &[String], pass: &mut LoopBody) -> Option<String> {
         let text = match self.origin(value)? {
             Origin::Literal(literal) => return Some(literal),
             Origin::Moved(step) => {
@@ -78,8 +78,8 @@ impl<'s> Writer<'s> {
         pass.define(self.steps, value, at, text)
     }
 
-    /// A variable that is an element of what a step makes from others.
-    pub fn made(&mut self, step: &Step, at: &[String], pass: &mut Pass) -> Option<String> {
+    /// Computes an element of a step's result into a variable.
+    pub fn made(&mut self, step: &Step, at: &[String], pass: &mut LoopBody) -> Option<String> {
         if let Some(known) = pass.known.get(&(step.result, at.to_vec())) {
             return Some(known.clone());
         }
@@ -100,7 +100,7 @@ impl<'s> Writer<'s> {
         written.is_some_and(|writes| reads.all(|(_, reads, at)| reads == writes && at == "i"))
     }
 
-    /// How many pieces of memory the threads of a warp read at once, if neighbors add up the same or different outputs.
+    /// How many 32-byte sectors a warp reads at once, if neighboring threads reduce the same or different outputs.
     pub fn sectors(&self, roots: &[&Root], axes: &[usize], lanes: usize, is_along: bool) -> usize {
         const WARP: usize = 32;
         let step = roots[0].step;
@@ -116,7 +116,7 @@ impl<'s> Writer<'s> {
         read.len()
     }
 
-    /// The pieces of memory behind an element.
+    /// The memory sectors that an element is computed from.
     fn reads(&self, value: ValueId, at: &[usize], read: &mut BTreeSet<(ValueId, usize)>) {
         const SECTOR: usize = 8;
         match self.origin(value) {
@@ -133,10 +133,10 @@ impl<'s> Writer<'s> {
     }
 }
 
-impl Pass {
-    /// One that makes element `i` of arrays, which is at these coordinates.
-    pub fn over(at: &[String], dims: &[usize]) -> Pass {
-        Pass { current: Some((at.to_vec(), dims.to_vec())), ..Pass::default() }
+impl LoopBody {
+    /// A body that computes element `i` of arrays, at these coordinates.
+    pub fn over(at: &[String], dims: &[usize]) -> LoopBody {
+        LoopBody { current: Some((at.to_vec(), dims.to_vec())), ..LoopBody::default() }
     }
 
     fn index(&self, at: &[String], dims: &[usize]) -> String {
@@ -158,7 +158,7 @@ impl Pass {
     }
 }
 
-/// An element of what lies at an offset among the floats that threads share.
+/// An element of the shared memory from `offset` on.
 pub fn shared(offset: usize, index: &str) -> String {
     if offset == 0 { format!("shared[{index}]") } else { format!("shared[{offset} + {index}]") }
 }

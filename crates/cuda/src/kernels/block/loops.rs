@@ -1,7 +1,7 @@
 //! Loops of a block over the elements of values, and the barriers between them.
 
 use super::coordinates::{coordinates, reduced};
-use super::elements::{Pass, Writer, shared};
+use super::elements::{BlockWriter, LoopBody, shared};
 use super::plan::{Root, lanes, stride};
 use super::step::{Action, Step, Steps};
 use crate::c::binary;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// Parts of a sum that one thread adds up, when all have their own.
 const PARTS: usize = 8;
 
-impl Writer<'_> {
+impl BlockWriter<'_> {
     /// All loops of a phase; those over the same elements are one.
     pub fn phase(&mut self, roots: &[&Root]) -> Option<()> {
         let mut loops: Vec<Vec<&Root>> = Vec::new();
@@ -35,7 +35,7 @@ impl Writer<'_> {
     fn elements(&mut self, roots: &[&Root]) -> Option<()> {
         let shape = self.steps.graph.shape(roots[0].step.result);
         let at = coordinates("i".to_string(), shape.dims());
-        let mut pass = Pass::over(&at, shape.dims());
+        let mut pass = LoopBody::over(&at, shape.dims());
         for root in roots {
             let value = self.made(root.step, &at, &mut pass)?;
             pass.text += &stores(root, "i", &value);
@@ -54,7 +54,7 @@ impl Writer<'_> {
         let lengths: Vec<usize> = axes.iter().map(|&axis| dims[axis]).collect();
         let kept = coordinates("o".to_string(), self.steps.dims(step.result));
         let at = reduced(dims, axes, &kept, &coordinates("k".to_string(), &lengths));
-        let mut pass = Pass::default();
+        let mut pass = LoopBody::default();
         let (mut starts, mut ends) = (String::new(), String::new());
         for (number, root) in roots.iter().enumerate() {
             let value = self.element(*root.step.operands.first()?, &at, &mut pass)?;

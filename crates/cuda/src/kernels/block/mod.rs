@@ -17,8 +17,8 @@ use super::ELEMENT_HEADERS;
 use crate::GpuFacts;
 use crate::runtime::compiler::{Source, source};
 use crate::runtime::driver::Grid;
-use crate::runtime::ffi::Buffer;
-use crate::runtime::launch::{Dims, Encoded, Kernel, Parameter, WORDS};
+use crate::runtime::ffi::FfiBuffer;
+use crate::runtime::launch::{Dims, Encoded, GpuKernel, Parameter, WORDS};
 use octant_graph::KernelHint;
 use std::sync::Arc;
 
@@ -37,14 +37,14 @@ pub struct BlockDescriptor {
 impl BlockDescriptor {
     fn hint(&self) -> KernelHint {
         let counts = vec![self.buffers as i64, self.threads.into(), self.shared.into()];
-        KernelHint { source: Some(self.body.clone()), ..KernelHint::new(Block::NAME, counts) }
+        KernelHint { source: Some(self.body.clone()), ..KernelHint::new(BlockKernel::NAME, counts) }
     }
 }
 
 /// The kernel.
-pub struct Block;
+pub struct BlockKernel;
 
-impl Kernel for Block {
+impl GpuKernel for BlockKernel {
     const NAME: &'static str = "octant.block";
     const SOURCE: Source = source!("block.cu", c"octant_block", ELEMENT_HEADERS);
     type Descriptor = BlockDescriptor;
@@ -78,7 +78,7 @@ impl Kernel for Block {
         }
     }
 
-    fn parameters(_: &BlockDescriptor, [operands, results]: [&[&Buffer]; 2]) -> Result<Vec<Parameter>, String> {
+    fn parameters(_: &BlockDescriptor, [operands, results]: [&[&FfiBuffer]; 2]) -> Result<Vec<Parameter>, String> {
         let mut addresses = operands.iter().chain(results).map(|buffer| buffer.data as u64);
         let table = std::array::from_fn(|_| addresses.next().unwrap_or(0));
         Ok(vec![Parameter::Table(Box::new(table))])

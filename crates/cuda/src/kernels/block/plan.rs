@@ -36,7 +36,7 @@ pub fn lanes(steps: &Steps, step: &Step, threads: usize) -> usize {
     1 << most.ilog2()
 }
 
-/// How far the parts of so many outputs lie from each other: threads write side by side, whichever way they are counted.
+/// The stride between the parts of so many outputs, so that threads write to different banks in either order.
 pub fn stride(outputs: usize) -> usize {
     outputs | 1
 }

@@ -5,7 +5,7 @@
 //! later phases read are fetched while the first one works, so that these do not wait for memory, each for itself.
 
 use super::BlockDescriptor;
-use super::elements::Writer;
+use super::elements::BlockWriter;
 use super::plan::{MOST_ADDED, Plan, Root};
 use super::step::{Step, Steps};
 use crate::GpuFacts;
@@ -27,16 +27,16 @@ const MOST_FETCHED: usize = 1 << 12;
 
 /// What a block does.
 #[derive(Debug)]
-pub struct Program {
+pub struct BlockProgram {
     descriptor: BlockDescriptor,
     /// Outputs that are written over inputs, by their numbers.
     in_place: Vec<(usize, usize)>,
 }
 
-impl Program {
+impl BlockProgram {
     /// The program of a body, whose outputs may be written over inputs where that is safe: `(output, input)`. None if it does
     /// not fit a block.
-    pub fn of(body: &Graph, over: &[(usize, usize)], gpu: &GpuFacts) -> Option<Program> {
+    pub fn of(body: &Graph, over: &[(usize, usize)], gpu: &GpuFacts) -> Option<BlockProgram> {
         let steps = Steps::of(body);
         let members: Vec<&Step> =
             body.nodes().iter().filter_map(|node| steps.computed(*node.outputs.first()?)).collect();
@@ -45,7 +45,7 @@ impl Program {
         let threads = work.next_power_of_two().clamp(FEWEST_THREADS, MOST_THREADS);
         let plan = Plan::of(&steps, &members, body.outputs(), threads);
         let kept = plan.roots.iter().filter_map(|root| Some((root.step.result, root.kept?))).collect();
-        let mut writer = Writer {
+        let mut writer = BlockWriter {
             steps: &steps,
             kept,
             threads,
@@ -77,7 +77,7 @@ impl Program {
         let (buffers, shared) = (body.inputs().len() + body.outputs().len(), 4 * declared.floats);
         let text = declared.text + writer.text.trim_end();
         let descriptor = BlockDescriptor { buffers, threads: threads as u32, shared: shared as u32, body: text.into() };
-        (shared <= most_shared && buffers <= WORDS).then_some(Program { descriptor, in_place })
+        (shared <= most_shared && buffers <= WORDS).then_some(BlockProgram { descriptor, in_place })
     }
 
     /// The hint of a call of it.

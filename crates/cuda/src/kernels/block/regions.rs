@@ -6,14 +6,14 @@
 //!
 //! Every node has a level, which never falls from what it reads to what it makes, and rises wherever a small operation
 //! reads something that is not small. Small operations of one level that read each other are a region. What leaves a region
-//! therefore never comes back into it: on the way it would pass a node that is not small and return at a higher level, or
+//! therefore never comes back into it: it would pass a node that is not small and return at a higher level, or
 //! only small ones of the same level, which belong to the region themselves. For the same reason two regions never wait for
 //! each other, and calls can replace them.
 //!
 //! Nodes that only move elements belong to no region: each region that reads one has a copy, and one stays for all others.
 
 use super::plan::{MOST_ADDED, MOST_ELEMENTS};
-use super::program::Program;
+use super::program::BlockProgram;
 use super::step::Steps;
 use crate::GpuFacts;
 use octant_graph::passes::{Replacement, outline, replace_where_possible};
@@ -191,7 +191,7 @@ impl<'g> Flow<'g> {
         }
         outline(self.graph, &outputs, inside, |body, inputs| {
             let over = self.overwritten(inputs, &outputs, donated);
-            Program::of(body, &over, gpu).map(Program::into_hint)
+            BlockProgram::of(body, &over, gpu).map(BlockProgram::into_hint)
         })
     }
 

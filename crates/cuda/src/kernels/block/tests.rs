@@ -7,12 +7,12 @@ use super::step::{Step, Steps};
 use super::*;
 use crate::GpuAttention;
 use crate::passes::tests::assert_same;
-use crate::passes::{Target, prepare};
+use crate::passes::{GpuTarget, prepare};
 use crate::runtime::compiler::compiler;
 use octant_graph::{Convolution, DType, Graph, Op, Shape, Tensor, Trace};
 
-const TARGET: Target =
-    Target { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention: GpuAttention::Plain };
+const TARGET: GpuTarget =
+    GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention: GpuAttention::Plain };
 
 fn input(trace: &Trace, name: &str, dims: &[usize]) -> Tensor {
     trace.input(name, Shape::new(DType::F32, dims))
@@ -21,7 +21,7 @@ fn input(trace: &Trace, name: &str, dims: &[usize]) -> Tensor {
 /// The calls of blocks: their hints and bodies.
 fn blocks(graph: &Graph) -> Vec<(Arc<KernelHint>, Arc<Graph>)> {
     let call = |node: &octant_graph::Node| match &node.op {
-        Op::Call { body, kernel: Some(kernel), .. } if kernel.name == Block::NAME => {
+        Op::Call { body, kernel: Some(kernel), .. } if kernel.name == BlockKernel::NAME => {
             Some((kernel.clone(), body.clone()))
         }
         _ => None,
@@ -69,7 +69,7 @@ fn regions_on_both_sides_of_a_large_operation_are_two_calls() {
 
 #[test]
 fn graphs_without_kernels_and_large_operations_stay_as_they_are() {
-    assert!(blocks(&prepare(&two_norms(), &[], &Target { kernels: false, ..TARGET })).is_empty());
+    assert!(blocks(&prepare(&two_norms(), &[], &GpuTarget { kernels: false, ..TARGET })).is_empty());
     let trace = Trace::new();
     let x = input(&trace, "x", &[32, 64, 64, 16]);
     let graph = trace.finish(&[(&x * 2.0).sum(&[3]), x.relu()]).unwrap();
@@ -165,13 +165,13 @@ fn operations_without_a_step_stay_whole() {
 
 #[test]
 fn counts_are_three_numbers_that_a_block_can_have() {
-    let read = |integers: &[i64]| Block::decode(&Encoded { integers, source: Some("x;") });
+    let read = |integers: &[i64]| BlockKernel::decode(&Encoded { integers, source: Some("x;") });
     let expected = BlockDescriptor { buffers: 3, threads: 256, shared: 4096, body: "x;".into() };
     assert_eq!(read(&[3, 256, 4096]), Ok(expected));
     for wrong in [&[3, 256][..], &[0, 256, 0], &[501, 256, 0], &[3, 0, 0], &[3, 2048, 0], &[3, 256, -1]] {
         assert!(read(wrong).is_err(), "{wrong:?}");
     }
-    assert!(Block::decode(&Encoded { integers: &[3, 256, 0], source: None }).is_err());
+    assert!(BlockKernel::decode(&Encoded { integers: &[3, 256, 0], source: None }).is_err());
 }
 
 #[test]
@@ -206,8 +206,8 @@ fn the_blocks_of_a_norm_compile_where_there_is_a_compiler() {
         return;
     };
     for (hint, _) in blocks(&prepare(&two_norms(), &[], &TARGET)) {
-        let descriptor = Block::decode(&Encoded::of_hint(&hint)).unwrap();
-        let code = compiler.compile(&Block::SOURCE, 80, &Block::defines(&descriptor));
+        let descriptor = BlockKernel::decode(&Encoded::of_hint(&hint)).unwrap();
+        let code = compiler.compile(&BlockKernel::SOURCE, 80, &BlockKernel::defines(&descriptor));
         assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{code:?}");
     }
 }

@@ -7,8 +7,8 @@ pub mod task;
 use crate::GpuFacts;
 use crate::runtime::compiler::{Header, Source, text};
 use crate::runtime::driver::Grid;
-use crate::runtime::ffi::Buffer;
-use crate::runtime::launch::{Dims, Encoded, Kernel, Parameter};
+use crate::runtime::ffi::FfiBuffer;
+use crate::runtime::launch::{Dims, Encoded, GpuKernel, Parameter};
 use descriptor::{ConvDescriptor, Images, geometry};
 
 /// What the sources of convolutions include.
@@ -57,7 +57,7 @@ fn images<C: ConvKernel>(shapes: [&[Dims]; 2]) -> Result<(Images, Images, i64), 
     Ok((images(input)?, output, parts.copied().unwrap_or(1)))
 }
 
-impl<C: ConvKernel> Kernel for C {
+impl<C: ConvKernel> GpuKernel for C {
     const NAME: &'static str = <C as ConvKernel>::NAME;
     const SOURCE: Source = <C as ConvKernel>::SOURCE;
     type Descriptor = ConvDescriptor;
@@ -88,8 +88,11 @@ impl<C: ConvKernel> Kernel for C {
         Ok(<C as ConvKernel>::grid(descriptor, &output, parts, gpu))
     }
 
-    fn parameters(descriptor: &ConvDescriptor, [operands, results]: [&[&Buffer]; 2]) -> Result<Vec<Parameter>, String> {
-        let dims = |buffers: &'_ [&Buffer]| buffers.iter().map(|buffer| buffer.dims().to_vec()).collect::<Vec<_>>();
+    fn parameters(
+        descriptor: &ConvDescriptor,
+        [operands, results]: [&[&FfiBuffer]; 2],
+    ) -> Result<Vec<Parameter>, String> {
+        let dims = |buffers: &'_ [&FfiBuffer]| buffers.iter().map(|buffer| buffer.dims().to_vec()).collect::<Vec<_>>();
         let (taken, made) = (dims(operands), dims(results));
         let shapes = [&taken, &made].map(|dims| dims.iter().map(Vec::as_slice).collect::<Vec<Dims>>());
         let (input, output, _) = images::<C>([&shapes[0], &shapes[1]])?;

@@ -22,7 +22,7 @@ pub struct ConvTask<'g> {
 
 /// What decides whether a kernel pays.
 #[derive(Debug, Clone, Copy)]
-pub struct Device {
+pub struct GpuProfile {
     pub gpu: GpuFacts,
     /// Products of f32 may be rounded to 11 bits.
     pub fast_products: bool,

@@ -40,7 +40,7 @@ octant_depthwise_gradient(const Pixel* __restrict__ input, const Pixel* __restri
             for (int line = 0; line < LINES; ++line)
 #pragma unroll
                 for (int tx = 1; tx < SIDE; ++tx) window[line][tx] = pixel(line, tx - 1 - g.low_x);
-        // Unrolled, so that the next columns are on their way while this one is computed.
+        // Unrolled, so that the next columns are loaded while this one is computed.
 #pragma unroll(SIDE == 3 ? 4 : 1)
         for (int x = 0; x < g.output_width; ++x) {
 #pragma unroll
@@ -64,15 +64,15 @@ octant_depthwise_gradient(const Pixel* __restrict__ input, const Pixel* __restri
         }
     }
     __shared__ float shared[WARPS][LANES * CHANNELS];
-    int place = threadIdx.y * LANES + threadIdx.x, channel = blockIdx.x * LANES * CHANNELS + place;
+    int slot = threadIdx.y * LANES + threadIdx.x, channel = blockIdx.x * LANES * CHANNELS + slot;
 #pragma unroll
     for (int tap = 0; tap < SIDE * SIDE; ++tap) {
         for (int i = 0; i < CHANNELS; ++i)
             shared[threadIdx.y][threadIdx.x * CHANNELS + i] = totals[tap / SIDE][tap % SIDE][i];
         __syncthreads();
-        if (place < LANES * CHANNELS && channel < g.channels) {
+        if (slot < LANES * CHANNELS && channel < g.channels) {
             float total = 0;
-            for (int warp = 0; warp < WARPS; ++warp) total += shared[warp][place];
+            for (int warp = 0; warp < WARPS; ++warp) total += shared[warp][slot];
             sums[((i64)blockIdx.y * SIDE * SIDE + tap) * g.channels + channel] = total;
         }
         __syncthreads();

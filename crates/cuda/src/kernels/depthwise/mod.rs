@@ -2,7 +2,7 @@
 //! them; these kernels are compiled once per element type and size.
 
 use super::conv::descriptor::{ConvDescriptor, Images};
-use super::conv::task::{Choice, ConvTask, Device};
+use super::conv::task::{Choice, ConvTask, GpuProfile};
 use super::conv::{ConvKernel, HEADERS};
 use crate::GpuFacts;
 use crate::runtime::compiler::{Source, source};
@@ -25,7 +25,7 @@ const WARP_CHANNELS: usize = 128;
 const BLOCKS_PER_ELEVEN: usize = 50;
 
 /// The kernel for a depthwise task.
-pub fn choose(task: &ConvTask, device: &Device) -> Option<Choice> {
+pub fn choose(task: &ConvTask, device: &GpuProfile) -> Option<Choice> {
     let channels = task.inputs();
     let is_depthwise = task.groups == channels && task.outputs() == channels && !task.transposed && channels > 1;
     if !is_depthwise || !matches!(task.side, 3 | 5 | 7) {
@@ -33,7 +33,7 @@ pub fn choose(task: &ConvTask, device: &Device) -> Option<Choice> {
     }
     if !task.is_gradient {
         let whole = (channels * 8 * task.conv.dtype.size()).is_multiple_of(VECTOR_BITS as usize);
-        return whole.then_some(Choice::whole(<Forward as ConvKernel>::NAME));
+        return whole.then_some(Choice::whole(<DepthwiseForward as ConvKernel>::NAME));
     }
     let &[images, height, ..] = task.output.dims() else { return None };
     // A warp of a plain gradient takes two rows at once.
@@ -42,7 +42,9 @@ pub fn choose(task: &ConvTask, device: &Device) -> Option<Choice> {
     let (blocks, warps) = (device.gpu.multiprocessors * BLOCKS_PER_ELEVEN / 11, WARPS as usize);
     let turns = (bands * channels.div_ceil(WARP_CHANNELS)).div_ceil(blocks * warps);
     let parts = bands.div_ceil(warps * turns);
-    channels.is_multiple_of(LANE_CHANNELS).then_some(Choice { name: <Gradient as ConvKernel>::NAME, parts })
+    channels
+        .is_multiple_of(LANE_CHANNELS)
+        .then_some(Choice { name: <DepthwiseWeightGradient as ConvKernel>::NAME, parts })
 }
 
 fn defines(descriptor: &ConvDescriptor, channels: i64) -> Vec<String> {
@@ -55,9 +57,9 @@ fn defines(descriptor: &ConvDescriptor, channels: i64) -> Vec<String> {
 }
 
 /// `(input, kernel) -> output`, and the gradient with respect to the input.
-pub struct Forward;
+pub struct DepthwiseForward;
 
-impl ConvKernel for Forward {
+impl ConvKernel for DepthwiseForward {
     const NAME: &'static str = "octant.depthwise";
     const SOURCE: Source = source!("depthwise.cu", c"octant_depthwise", HEADERS);
     const GRADIENT: bool = false;
@@ -76,26 +78,26 @@ impl ConvKernel for Forward {
 }
 
 /// `(input, cotangent) -> sums`, the kernel's gradient in parts.
-pub struct Gradient;
+pub struct DepthwiseWeightGradient;
 
-impl Gradient {
+impl DepthwiseWeightGradient {
     /// Channels that a lane owns: as many as there are registers for all sums.
     fn channels(descriptor: &ConvDescriptor) -> i64 {
         if descriptor.side == 3 { 4 } else { 2 }
     }
 }
 
-impl ConvKernel for Gradient {
+impl ConvKernel for DepthwiseWeightGradient {
     const NAME: &'static str = "octant.depthwise_gradient";
     const SOURCE: Source = source!("depthwise_gradient.cu", c"octant_depthwise_gradient", HEADERS);
     const GRADIENT: bool = true;
 
     fn defines(descriptor: &ConvDescriptor) -> Vec<String> {
-        defines(descriptor, Gradient::channels(descriptor))
+        defines(descriptor, DepthwiseWeightGradient::channels(descriptor))
     }
 
     fn grid(descriptor: &ConvDescriptor, output: &Images, parts: i64, _: &GpuFacts) -> Grid {
-        let warp = LANES * Gradient::channels(descriptor);
+        let warp = LANES * DepthwiseWeightGradient::channels(descriptor);
         Grid { blocks: [enough(output[3], warp), parts as u32, 1], threads: [LANES as u32, WARPS] }
     }
 }
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn plain_convolutions_make_four_pixels_per_thread() {
         let blocks = |descriptor: &ConvDescriptor| {
-            <Forward as ConvKernel>::grid(descriptor, &[2, 7, 6, 64], 2, &GpuFacts::H200).blocks[0]
+            <DepthwiseForward as ConvKernel>::grid(descriptor, &[2, 7, 6, 64], 2, &GpuFacts::H200).blocks[0]
         };
         // Rows of 6 pixels are two strips of four; 64 channels in bf16 are 8 vectors.
         assert_eq!(blocks(&plain(3, 16, 64, 64)), (2u32 * 7 * 2 * 8).div_ceil(256));

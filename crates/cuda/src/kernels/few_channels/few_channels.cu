@@ -1,14 +1,14 @@
 // A plain convolution of few channels into few, or its gradient with respect to the input.
 //
-// A thread walks down a band of the image in strips of four places, and its neighbors beside it. A pixel that is read
-// once adds to all places of a strip, with weights that stay in registers: INPUTS * OUTPUTS * SIDE * SIDE of them. The
+// A thread walks down a band of the image in strips of four pixels, its neighbors in the next columns. A pixel that is read
+// once adds to all pixels of a strip, with weights that stay in registers: INPUTS * OUTPUTS * SIDE * SIDE of them. The
 // grid's depth is the number of bands.
 //
 // TRANSPOSED is 1 if the kernel holds a row of input channels for every output channel, as it does for the gradient.
 
 #include "window.h"
 
-constexpr int PLACES = 4, TAPS = SIDE * SIDE;
+constexpr int PIXELS = 4, TAPS = SIDE * SIDE;
 using Input = Channels<float, INPUTS>;
 using Output = Channels<float, OUTPUTS>;
 
@@ -31,10 +31,10 @@ octant_few_channels(const Input* __restrict__ input, const float* __restrict__ k
     if (image >= g.images) return;
     input += (i64)image * g.input_height * g.input_width;
     output += (i64)image * g.output_height * g.output_width + x;
-    for (int y = first; y < end; y += PLACES) {
-        float sums[PLACES][OUTPUTS] = {};
+    for (int y = first; y < end; y += PIXELS) {
+        float sums[PIXELS][OUTPUTS] = {};
 #pragma unroll
-        for (int row = 0; row < PLACES + SIDE - 1; ++row) {
+        for (int row = 0; row < PIXELS + SIDE - 1; ++row) {
             int from_y = y + row - g.low_y;
             Input pixels[SIDE];
 #pragma unroll
@@ -44,18 +44,18 @@ octant_few_channels(const Input* __restrict__ input, const float* __restrict__ k
                 pixels[tx] = there ? input[from_y * g.input_width + from_x] : Input{};
             }
 #pragma unroll
-            for (int place = 0; place < PLACES; ++place)
-                if (row >= place && row - place < SIDE)
+            for (int pixel = 0; pixel < PIXELS; ++pixel)
+                if (row >= pixel && row - pixel < SIDE)
 #pragma unroll
                     for (int tx = 0; tx < SIDE; ++tx)
 #pragma unroll
                         for (int i = 0; i < INPUTS; ++i)
 #pragma unroll
                             for (int o = 0; o < OUTPUTS; ++o)
-                                sums[place][o] += pixels[tx][i] * weights[(row - place) * SIDE + tx][i][o];
+                                sums[pixel][o] += pixels[tx][i] * weights[(row - pixel) * SIDE + tx][i][o];
         }
 #pragma unroll
-        for (int place = 0; place < PLACES; ++place)
-            if (y + place < end) output[(y + place) * g.output_width] = Output::from(sums[place]);
+        for (int pixel = 0; pixel < PIXELS; ++pixel)
+            if (y + pixel < end) output[(y + pixel) * g.output_width] = Output::from(sums[pixel]);
     }
 }

@@ -1,12 +1,12 @@
 // The gradient of a kernel of few channels. `cotangent` has the size of the convolution's output.
 //
-// A thread holds a sum for every weight, and goes through pixels of the input, its neighbors through those beside
-// them. A value of the cotangent that is read once meets all places that a thread holds at once. Every block writes
+// A thread holds a sum for every weight, and loops over pixels of the input, its neighbors over those in the
+// next columns. A cotangent that is read once is multiplied with all pixels that the thread holds. Every block writes
 // sums of its own, which the program adds up in a fixed order.
 
 #include "window.h"
 
-constexpr int PLACES = 2, TAPS = SIDE * SIDE, WARPS = 4, ROWS = 4;
+constexpr int PIXELS = 2, TAPS = SIDE * SIDE, WARPS = 4, ROWS = 4;
 using Input = Channels<float, INPUTS>;
 using Output = Channels<float, OUTPUTS>;
 
@@ -21,16 +21,16 @@ octant_few_channels_gradient(const Input* __restrict__ input, const Output* __re
         int image = job / columns / chunks, end = min(first + ROWS, g.input_height);
         const Input* pixels = input + (i64)image * g.input_height * g.input_width;
         const Output* results = cotangent + (i64)image * g.output_height * g.output_width;
-        for (int y = first; y < end; y += PLACES) {
-            Input places[PLACES];
+        for (int y = first; y < end; y += PIXELS) {
+            Input held[PIXELS];
 #pragma unroll
-            for (int place = 0; place < PLACES; ++place) {
-                bool there = y + place < end && x < g.input_width;
-                places[place] = there ? pixels[(y + place) * g.input_width + x] : Input{};
+            for (int pixel = 0; pixel < PIXELS; ++pixel) {
+                bool there = y + pixel < end && x < g.input_width;
+                held[pixel] = there ? pixels[(y + pixel) * g.input_width + x] : Input{};
             }
-            // The input's place p meets at tap t the result's place p + low - t.
+            // Input pixel p and output pixel p + low - t contribute to tap t.
 #pragma unroll
-            for (int row = 0; row < PLACES + SIDE - 1; ++row) {
+            for (int row = 0; row < PIXELS + SIDE - 1; ++row) {
                 int at_y = y + g.low_y - (SIDE - 1) + row;
 #pragma unroll
                 for (int tx = 0; tx < SIDE; ++tx) {
@@ -38,14 +38,14 @@ octant_few_channels_gradient(const Input* __restrict__ input, const Output* __re
                     bool there = at_y >= 0 && at_y < g.output_height && at_x >= 0 && at_x < g.output_width;
                     Output result = there ? results[at_y * g.output_width + at_x] : Output{};
 #pragma unroll
-                    for (int place = 0; place < PLACES; ++place) {
-                        int ty = SIDE - 1 + place - row;
+                    for (int pixel = 0; pixel < PIXELS; ++pixel) {
+                        int ty = SIDE - 1 + pixel - row;
                         if (ty >= 0 && ty < SIDE)
 #pragma unroll
                             for (int i = 0; i < INPUTS; ++i)
 #pragma unroll
                                 for (int o = 0; o < OUTPUTS; ++o)
-                                    totals[ty * SIDE + tx][i][o] += places[place][i] * result[o];
+                                    totals[ty * SIDE + tx][i][o] += held[pixel][i] * result[o];
                     }
                 }
             }

@@ -2,7 +2,7 @@
 //! kernels. Measured on an H200 at 7×7, 2→1, 256², batch 32: 28 µs against cuDNN's 176, the gradient 37 against 706.
 
 use super::conv::descriptor::{ConvDescriptor, Images};
-use super::conv::task::{Choice, ConvTask, Device};
+use super::conv::task::{Choice, ConvTask, GpuProfile};
 use super::conv::{ConvKernel, HEADERS};
 use crate::GpuFacts;
 use crate::runtime::compiler::{Source, source};
@@ -26,7 +26,7 @@ const WARPS: u32 = 4;
 const RESIDENT: usize = 3;
 
 /// The kernel for a task with few channels.
-pub fn choose(task: &ConvTask, device: &Device) -> Option<Choice> {
+pub fn choose(task: &ConvTask, device: &GpuProfile) -> Option<Choice> {
     let (inputs, outputs) = (task.inputs(), task.outputs());
     let few = inputs <= CHANNELS && outputs <= CHANNELS && inputs * outputs * task.side * task.side <= WEIGHTS;
     let serves = few && task.groups == 1 && task.is_plain() && matches!(task.side, 3 | 5 | 7);
@@ -34,12 +34,12 @@ pub fn choose(task: &ConvTask, device: &Device) -> Option<Choice> {
         return None;
     }
     if !task.is_gradient {
-        return Some(Choice::whole(<Forward as ConvKernel>::NAME));
+        return Some(Choice::whole(<FewChannelsForward as ConvKernel>::NAME));
     }
     let &[images, height, width, _] = task.input.dims() else { return None };
     let bands = images * width.div_ceil(COLUMN) * height.div_ceil(BAND);
     let parts = bands.div_ceil(WARPS as usize).min(RESIDENT * device.gpu.multiprocessors);
-    Some(Choice { name: <Gradient as ConvKernel>::NAME, parts })
+    Some(Choice { name: <FewChannelsWeightGradient as ConvKernel>::NAME, parts })
 }
 
 fn defines(descriptor: &ConvDescriptor) -> Vec<String> {
@@ -52,9 +52,9 @@ fn defines(descriptor: &ConvDescriptor) -> Vec<String> {
 }
 
 /// `(input, kernel) -> output`, and the gradient with respect to the input.
-pub struct Forward;
+pub struct FewChannelsForward;
 
-impl ConvKernel for Forward {
+impl ConvKernel for FewChannelsForward {
     const NAME: &'static str = "octant.few_channels";
     const SOURCE: Source = source!("few_channels.cu", c"octant_few_channels", HEADERS);
     const GRADIENT: bool = false;
@@ -72,9 +72,9 @@ impl ConvKernel for Forward {
 }
 
 /// `(input, cotangent) -> sums`, the kernel's gradient in parts, one for every block.
-pub struct Gradient;
+pub struct FewChannelsWeightGradient;
 
-impl ConvKernel for Gradient {
+impl ConvKernel for FewChannelsWeightGradient {
     const NAME: &'static str = "octant.few_channels_gradient";
     const SOURCE: Source = source!("few_channels_gradient.cu", c"octant_few_channels_gradient", HEADERS);
     const GRADIENT: bool = true;
@@ -97,7 +97,7 @@ mod tests {
     fn smaller_gpus_get_as_many_threads_as_they_need() {
         let rows = |multiprocessors: usize| {
             let gpu = GpuFacts { multiprocessors, ..GpuFacts::H200 };
-            <Forward as ConvKernel>::grid(&plain(7, 32, 2, 1), &[32, 256, 256, 1], 1, &gpu).blocks[2]
+            <FewChannelsForward as ConvKernel>::grid(&plain(7, 32, 2, 1), &[32, 256, 256, 1], 1, &gpu).blocks[2]
         };
         assert_eq!([rows(132), rows(528), rows(40)], [16, 64, 16]);
     }

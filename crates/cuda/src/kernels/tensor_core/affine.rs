@@ -4,14 +4,14 @@ use octant_graph::{Binary, Graph, Op, Shape, Tensor, ValueId};
 
 /// What a value is made from, and how: a number per channel is added, subtracted or multiplied, step by step.
 #[derive(Debug, Clone)]
-pub struct Affine {
+pub struct ChannelAffine {
     pub x: ValueId,
     pub steps: Vec<(Binary, ValueId)>,
 }
 
-impl Affine {
+impl ChannelAffine {
     /// Follows a value back through such steps of the `wanted` kinds.
-    pub fn of(graph: &Graph, value: ValueId, wanted: &[Binary]) -> Affine {
+    pub fn of(graph: &Graph, value: ValueId, wanted: &[Binary]) -> ChannelAffine {
         let (mut x, mut steps) = (value, Vec::new());
         loop {
             let node = graph.producer(x);
@@ -27,7 +27,7 @@ impl Affine {
             steps.push((*step, operand.1));
         }
         steps.reverse();
-        Affine { x, steps }
+        ChannelAffine { x, steps }
     }
 
     /// The values that the steps read.

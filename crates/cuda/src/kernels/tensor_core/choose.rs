@@ -2,9 +2,9 @@
 //! all gradients of kernels, and with enough to do to fill the GPU.
 
 use super::tile::{BLOCK, COLUMN, ForwardTile, GradientTile};
-use super::{Forward, Gradient};
+use super::{TensorCoreForward, TensorCoreWeightGradient};
 use crate::kernels::conv::ConvKernel;
-use crate::kernels::conv::task::{Choice, ConvTask, Device};
+use crate::kernels::conv::task::{Choice, ConvTask, GpuProfile};
 use octant_graph::DType;
 
 const SIDE: usize = 3;
@@ -18,16 +18,16 @@ const WORK: usize = 992;
 const ROWS: usize = 16;
 
 /// The kernel for a task by itself.
-pub fn choose(task: &ConvTask, device: &Device) -> Option<Choice> {
+pub fn choose(task: &ConvTask, device: &GpuProfile) -> Option<Choice> {
     choose_up_to(task, device, NARROW)
 }
 
 /// The kernel for a task that a norm + ReLU is fused into: the normalized activation is not written, so that wider ones pay.
-pub fn choose_fused(task: &ConvTask, device: &Device) -> Option<Choice> {
+pub fn choose_fused(task: &ConvTask, device: &GpuProfile) -> Option<Choice> {
     choose_up_to(task, device, 2 * NARROW)
 }
 
-fn choose_up_to(task: &ConvTask, device: &Device, narrow: usize) -> Option<Choice> {
+fn choose_up_to(task: &ConvTask, device: &GpuProfile, narrow: usize) -> Option<Choice> {
     let (inputs, outputs) = (task.inputs(), task.outputs());
     let &[images, height, width, _] = task.output.dims() else { return None };
     let rounds = task.conv.dtype == DType::F32 && device.fast_products;
@@ -39,7 +39,7 @@ fn choose_up_to(task: &ConvTask, device: &Device, narrow: usize) -> Option<Choic
     let (pixels, multiprocessors) = (images * height * width, device.gpu.multiprocessors);
     if !task.is_gradient {
         let pays = inputs.min(outputs) <= narrow && inputs.max(outputs) <= WIDE && pixels >= PIXELS * multiprocessors;
-        return pays.then_some(Choice::whole(<Forward as ConvKernel>::NAME));
+        return pays.then_some(Choice::whole(<TensorCoreForward as ConvKernel>::NAME));
     }
     let tile = GradientTile::of(inputs as i64, outputs as i64);
     let [owners, shares, resident] = [tile.owners(), tile.shares, tile.resident()].map(|number| number as usize);
@@ -48,12 +48,12 @@ fn choose_up_to(task: &ConvTask, device: &Device, narrow: usize) -> Option<Choic
     let rows = images * width.div_ceil(COLUMN as usize * shares) * height;
     let parts = (multiprocessors * resident / across).clamp(1, rows.div_ceil(ROWS));
     let pays = pixels * inputs * outputs >= WORK * multiprocessors * block * block;
-    pays.then_some(Choice { name: <Gradient as ConvKernel>::NAME, parts })
+    pays.then_some(Choice { name: <TensorCoreWeightGradient as ConvKernel>::NAME, parts })
 }
 
 /// Whether there is a call that also computes a 1×1 convolution of as many channels. Gradients of 16 channels on both sides,
 /// for which all warps share the pixels, have no room for another cotangent.
-pub fn serves_pairs(task: &ConvTask, device: &Device) -> bool {
+pub fn serves_pairs(task: &ConvTask, device: &GpuProfile) -> bool {
     let tile = GradientTile::of(task.inputs() as i64, task.outputs() as i64);
     choose(task, device).is_some() && (!task.is_gradient || tile.owners() > 1)
 }

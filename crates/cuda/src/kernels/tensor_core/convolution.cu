@@ -3,13 +3,13 @@
 // A block makes OUTPUTS output channels, whose weights it keeps in shared memory in the order in which lanes want them. A
 // warp walks down a column of pixels. A row of the input belongs to SIDE rows of the output, whose sums stay in
 // registers until they are complete, so each row is read once. Rows come through a ring of the warp's own in shared memory,
-// so that several are under way at once. The lane that copied four numbers makes f16 numbers of them.
+// so that several are in flight at once. The lane that copied four numbers converts them to f16.
 //
 // The weights are the left operand of the products and the pixels the right one: a lane's four channels of a pixel are
 // then an operand as they are.
 //
 // INPUTS is the number of input channels. A block has WARPS warps. A warp's column is EIGHTS times eight pixels wide, and as
-// high as the images divided by the grid's depth; STAGES rows are under way, and RESIDENT blocks share a processor.
+// high as the images divided by the grid's depth; STAGES rows are in flight, and RESIDENT blocks share a processor.
 // TRANSPOSED is 1 if the kernel holds a row of input channels for every output channel, as it does for the gradient.
 //
 // A pointwise convolution may be computed too, whose kernel is one tap in the middle. If BESIDE is 1 it reads the same input and
@@ -222,7 +222,7 @@ octant_convolution(const float* __restrict__ input, const float* __restrict__ ke
             int y = turn + phase;
             if (y >= end + SIDE - 1) break;
             auto& middle = totals[(phase + SIDE - 1 - MIDDLE) % SIDE];
-            // The row that will be complete. It is long under way before it is needed.
+            // The row that will be complete. Its copy was started several rows before.
             int done = y - SIDE + 1;
             if (COTANGENT && done >= first)
                 cotangent.read(normed + result + (i64)done * g.output_width * outputs, outputs,

@@ -38,7 +38,7 @@ __device__ __forceinline__ int first_output(int group, int m) {
     return BLOCK * pair + (pair + 1 < GROUPS ? 4 * group + m % 2 * 2 : 2 * group);
 }
 
-// Brings the block's weights into shared memory, times `factor`. Returns the greatest magnitude that this thread met.
+// Brings the block's weights into shared memory, times `factor`. Returns the largest magnitude that this thread read.
 __device__ unsigned load_weights(Shared& shared, const float* __restrict__ plain, const float* __restrict__ pointwise,
                                  const Geometry& g, float factor) {
     int thread = 32 * threadIdx.y + threadIdx.x, outputs = g.output_channels;

@@ -5,7 +5,7 @@
 // cotangent, so the rows of the window move up, and only one is read.
 //
 // INPUT_PAIRS * OUTPUT_PAIRS warps of a block own different channels of the same pixels, SHARES different columns. Rows
-// come through a ring in shared memory, two at once, so that several are under way, also those of the next column. The
+// come through a ring in shared memory, two at once, so that several are in flight, also those of the next column. The
 // thread that copied four numbers makes f16 numbers of them. Every row of blocks takes an even share of all rows of pixels
 // and writes sums of its own, which the program adds up in a fixed order.
 //

@@ -68,7 +68,7 @@ template <int PIXELS, int CHANNELS> struct Copies {
         }
     }
 
-    // Makes f16 numbers. Returns the greatest magnitudes of them and of `most`.
+    // Converts to f16. Returns the larger of the largest magnitude and `most`.
     __device__ __forceinline__ unsigned convert(Halves<PIXELS, CHANNELS>& to, const float4 (&own)[COUNT], Scale scale,
                                                 unsigned most) const {
 #pragma unroll

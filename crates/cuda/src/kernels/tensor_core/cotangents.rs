@@ -1,11 +1,11 @@
 //! Cotangents of fused norm + ReLU. The call that makes one also makes it zero where the norm was not positive, and takes the
 //! sums along from which the norm's own gradient follows: of the cotangent, and of its products with what was normalized.
 
-use super::affine::Affine;
+use super::affine::ChannelAffine;
 use super::choose::{choose_fused, sum_parts};
 use super::norm_relu::{NormRelus, is_zero};
 use super::pairs::Pairs;
-use crate::kernels::conv::task::{ConvTask, Device};
+use crate::kernels::conv::task::{ConvTask, GpuProfile};
 use octant_graph::{Binary, Comparison, Graph, NodeId, Op, Reduction, Uses, ValueId};
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashSet};
 pub struct Cotangent {
     pub conv: NodeId,
     /// The norm before its ReLU, and what was normalized, shifted to its center.
-    pub norm: Affine,
-    pub centered: Affine,
+    pub norm: ChannelAffine,
+    pub centered: ChannelAffine,
     /// In how many parts of every image the sums come.
     pub parts: usize,
     /// The values that are zero where the norm was not positive.
@@ -33,7 +33,7 @@ struct Candidate {
 }
 
 /// All such cotangents of a graph.
-pub fn find(graph: &Graph, uses: &Uses, device: &Device, pairs: &Pairs, norms: &NormRelus) -> Vec<Cotangent> {
+pub fn find(graph: &Graph, uses: &Uses, device: &GpuProfile, pairs: &Pairs, norms: &NormRelus) -> Vec<Cotangent> {
     let mut found = Vec::new();
     for (cotangent, candidates) in candidates(graph) {
         let conv = graph.values()[cotangent.index()].producer;
@@ -87,13 +87,18 @@ fn choose(graph: &Graph, node: NodeId) -> Option<[ValueId; 2]> {
 }
 
 /// The one norm by which all consumers of a cotangent choose, if it does not depend on the convolution that makes it.
-fn norm(graph: &Graph, conv: NodeId, consumers: &[NodeId], candidates: &[Candidate]) -> Option<(Affine, Affine)> {
+fn norm(
+    graph: &Graph,
+    conv: NodeId,
+    consumers: &[NodeId],
+    candidates: &[Candidate],
+) -> Option<(ChannelAffine, ChannelAffine)> {
     let choices: Option<Vec<[ValueId; 2]>> = consumers.iter().map(|&consumer| choose(graph, consumer)).collect();
     let is_made = |choice: &[ValueId; 2]| graph.values()[choice[1].index()].producer == conv;
     let choices = choices.filter(|choices| choices.iter().all(is_made))?;
     let known = |values: &[ValueId], wanted: &[Binary]| {
         let &first = values.first()?;
-        let affine = Affine::of(graph, first, wanted);
+        let affine = ChannelAffine::of(graph, first, wanted);
         let mut equal = HashSet::new();
         let are_copies = values.iter().all(|&value| is_copy(graph, value, first, &mut equal));
         (are_copies && !affine.steps.is_empty() && !depends(graph, first, conv)).then_some(affine)

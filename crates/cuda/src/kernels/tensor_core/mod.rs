@@ -17,7 +17,7 @@ pub mod norm_relu;
 pub mod pairs;
 mod tile;
 
-pub use affine::Affine;
+pub use affine::ChannelAffine;
 pub use choose::{choose, choose_fused};
 
 use super::conv::descriptor::{ConvDescriptor, Images, Pointwise};
@@ -44,9 +44,9 @@ fn macros<const N: usize>(numbers: [(&str, i64); N]) -> Vec<String> {
 
 /// A convolution, or the gradient with respect to its input. The operands and results are those of
 /// [`call`](super::conv::call::call).
-pub struct Forward;
+pub struct TensorCoreForward;
 
-impl ConvKernel for Forward {
+impl ConvKernel for TensorCoreForward {
     const NAME: &'static str = "octant.convolution";
     const SOURCE: Source = source!("convolution.cu", c"octant_convolution", HEADERS);
     const GRADIENT: bool = false;
@@ -114,9 +114,9 @@ impl ConvKernel for Forward {
 }
 
 /// `(input, cotangent) -> sums`, the kernel's gradient in parts.
-pub struct Gradient;
+pub struct TensorCoreWeightGradient;
 
-impl ConvKernel for Gradient {
+impl ConvKernel for TensorCoreWeightGradient {
     const NAME: &'static str = "octant.convolution_gradient";
     const SOURCE: Source = source!("convolution_gradient.cu", c"octant_convolution_gradient", HEADERS);
     const GRADIENT: bool = true;

@@ -3,11 +3,11 @@
 //! A call sums distances from a value among them and their squares, in parts. Sums of distances from another value follow from
 //! these: nothing is lost by it, because the two values are close.
 
-use super::affine::Affine;
+use super::affine::ChannelAffine;
 use super::choose::{choose, sum_parts};
 use super::norm_relu::NormRelus;
 use super::pairs::Pairs;
-use crate::kernels::conv::task::{ConvTask, Device};
+use crate::kernels::conv::task::{ConvTask, GpuProfile};
 use octant_graph::{Binary, Graph, NodeId, Op, Reduction, Tensor, ValueId};
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub struct Moments {
 /// A sum over the pixels of images, of shifted numbers or of their squares.
 #[derive(Debug, Clone)]
 pub struct Sum {
-    pub shifted: Affine,
+    pub shifted: ChannelAffine,
     squared: bool,
     /// Whether there is one for every image.
     of_each: bool,
@@ -31,7 +31,7 @@ pub struct Sum {
 
 impl Moments {
     /// All such sums of a graph.
-    pub fn find(graph: &Graph, device: &Device, pairs: &Pairs, norms: &NormRelus) -> Moments {
+    pub fn find(graph: &Graph, device: &GpuProfile, pairs: &Pairs, norms: &NormRelus) -> Moments {
         let mut found = Moments::default();
         for (index, node) in graph.nodes().iter().enumerate() {
             let Op::Reduce { kind: Reduction::Sum, axes } = &node.op else { continue };
@@ -43,7 +43,7 @@ impl Moments {
             let operand = graph.producer(node.inputs[0]);
             let squared = operand.op == Op::Binary(Binary::Mul) && operand.inputs[0] == operand.inputs[1];
             let value = if squared { operand.inputs[0] } else { node.inputs[0] };
-            let shifted = Affine::of(graph, value, &[Binary::Add, Binary::Sub]);
+            let shifted = ChannelAffine::of(graph, value, &[Binary::Add, Binary::Sub]);
             let producer = graph.values()[shifted.x.index()].producer;
             let pair = pairs.of(producer);
             let called = &graph.nodes()[pair.map_or(producer, |pair| pair.plain)];

@@ -1,22 +1,22 @@
 //! Fused norm + ReLU: where only our calls read a normalized activation behind its ReLU, they read what was normalized, and
 //! scale, shift and rectify it themselves, forward and for the gradients of their kernels. It is never written.
 
-use super::affine::Affine;
+use super::affine::ChannelAffine;
 use super::choose::choose_fused;
 use super::pairs::Pairs;
-use crate::kernels::conv::task::{ConvTask, Device};
+use crate::kernels::conv::task::{ConvTask, GpuProfile};
 use octant_graph::{Binary, Comparison, Graph, Node, NodeId, Op, Uses, ValueId};
 use std::collections::HashMap;
 
 /// The activations of a graph that calls make from what they read.
 #[derive(Default)]
 pub struct NormRelus {
-    norms: HashMap<ValueId, Affine>,
+    norms: HashMap<ValueId, ChannelAffine>,
 }
 
 impl NormRelus {
     /// All such activations of a graph.
-    pub fn find(graph: &Graph, uses: &Uses, device: &Device, pairs: &Pairs) -> NormRelus {
+    pub fn find(graph: &Graph, uses: &Uses, device: &GpuProfile, pairs: &Pairs) -> NormRelus {
         let mut norms = HashMap::new();
         let is_called = |value: ValueId, consumer: NodeId| {
             let node = &graph.nodes()[consumer];
@@ -35,20 +35,20 @@ impl NormRelus {
     }
 
     /// How a value is made, if calls make it.
-    pub fn of(&self, value: ValueId) -> Option<&Affine> {
+    pub fn of(&self, value: ValueId) -> Option<&ChannelAffine> {
         self.norms.get(&value)
     }
 }
 
 /// The norm before a ReLU: `v <= 0 ? 0 : v`.
-fn norm(graph: &Graph, node: &Node) -> Option<Affine> {
+fn norm(graph: &Graph, node: &Node) -> Option<ChannelAffine> {
     let (Op::Select, &[condition, zero, value]) = (&node.op, &node.inputs[..]) else { return None };
     let condition = graph.producer(condition);
     let below = matches!(condition.op, Op::Compare(Comparison::LessEqual)) && condition.inputs[0] == value;
     if !below || !is_zero(graph, zero) || !is_zero(graph, condition.inputs[1]) {
         return None;
     }
-    let norm = Affine::of(graph, value, &[Binary::Add, Binary::Sub, Binary::Mul]);
+    let norm = ChannelAffine::of(graph, value, &[Binary::Add, Binary::Sub, Binary::Mul]);
     (!norm.steps.is_empty()).then_some(norm)
 }
 

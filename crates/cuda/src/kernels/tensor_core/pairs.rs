@@ -3,7 +3,7 @@
 //! their input once.
 
 use super::choose::serves_pairs;
-use crate::kernels::conv::task::{ConvTask, Device};
+use crate::kernels::conv::task::{ConvTask, GpuProfile};
 use octant_graph::{Binary, Convolution, Graph, NodeId, Op, Shape, Uses, ValueId};
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ impl Pair {
 
 impl Pairs {
     /// All pairs of a graph.
-    pub fn find(graph: &Graph, uses: &Uses, device: &Device) -> Pairs {
+    pub fn find(graph: &Graph, uses: &Uses, device: &GpuProfile) -> Pairs {
         let mut found = Pairs::default();
         // The 1×1 convolutions by what they read.
         let mut pointwise: HashMap<ValueId, Vec<NodeId>> = HashMap::new();
@@ -62,7 +62,7 @@ impl Pairs {
     }
 
     /// Takes a pair that a call computes, if its nodes are in no other.
-    fn insert(&mut self, graph: &Graph, device: &Device, pair: Pair) {
+    fn insert(&mut self, graph: &Graph, device: &GpuProfile, pair: Pair) {
         let [plain, pointwise] = [pair.plain, pair.pointwise].map(|node| ConvTask::of(graph, &graph.nodes()[node]));
         let (Some(plain), Some(pointwise)) = (plain, pointwise) else { return };
         let free = pair.members().all(|member| !self.pairs.contains_key(&member));

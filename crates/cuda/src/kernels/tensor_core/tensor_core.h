@@ -2,7 +2,7 @@
 //
 // An f16 number keeps as many bits as a TF32 number, but has a smaller range: it is the range that a scale takes care of, a
 // power of two by which a warp or a block multiplies what it reads. It is chosen by the first numbers, with room for
-// numbers 64 times as great, and again when that does not suffice. Numbers down to 2^-23 of the greatest one keep all their
+// numbers 64 times as large, and again when that does not suffice. Numbers down to 2^-23 of the largest one keep all their
 // bits, and what is lost of smaller ones is less than 2^-34 of it.
 //
 // The lanes of a warp share a product of 16×16 by 16×8 numbers. Lane 4g + t holds the left rows g and g + 8 and the right
@@ -59,7 +59,7 @@ struct Scale {
     // As long as nothing but zeros was met.
     float factor = 0x1p127f;
 
-    // Puts a magnitude a 64th below the greatest f16 number.
+    // Puts a magnitude a 64th below the largest f16 number.
     __device__ __forceinline__ static Scale of(unsigned most) {
         Scale scale;
         scale.factor = __uint_as_float(min(127u + 127 + 9 - (most >> 23), 254u) << 23);
@@ -92,7 +92,7 @@ __device__ __forceinline__ void start_copy(unsigned to, const void* from, int by
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 
-// Ends a group of copies. `await_copies<N>` waits until at most N groups of this thread are still under way.
+// Ends a group of copies. `await_copies<N>` waits until at most N groups of this thread are still in flight.
 __device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;"); }
 
 template <int N> __device__ __forceinline__ void await_copies() {

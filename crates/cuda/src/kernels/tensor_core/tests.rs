@@ -6,7 +6,7 @@ const GPU: GpuFacts = GpuFacts::H200;
 #[test]
 fn the_warps_of_a_block_own_different_channels_as_far_as_there_are_any() {
     let grid = |inputs, outputs| {
-        let grid = <Gradient as ConvKernel>::grid(&plain(3, 32, inputs, outputs), &[0; 4], 7, &GPU);
+        let grid = <TensorCoreWeightGradient as ConvKernel>::grid(&plain(3, 32, inputs, outputs), &[0; 4], 7, &GPU);
         (grid.blocks, grid.threads[1])
     };
     assert_eq!(grid(16, 16), ([1, 7, 1], 4));
@@ -18,7 +18,8 @@ fn the_warps_of_a_block_own_different_channels_as_far_as_there_are_any() {
 #[test]
 fn images_are_divided_so_that_no_multiprocessor_waits_long() {
     let grid = |inputs, outputs, size| {
-        <Forward as ConvKernel>::grid(&plain(3, 32, inputs, outputs), &[32, size, size, outputs], 1, &GPU).blocks
+        <TensorCoreForward as ConvKernel>::grid(&plain(3, 32, inputs, outputs), &[32, size, size, outputs], 1, &GPU)
+            .blocks
     };
     assert_eq!(grid(16, 16, 256), [128, 1, 8]);
     assert_eq!(grid(16, 48, 256), [64, 1, 8]);
@@ -37,7 +38,7 @@ fn weights_and_rows_fit_into_shared_memory() {
     for (inputs, outputs) in all.filter(|&(inputs, outputs)| inputs.min(outputs) <= 64) {
         let descriptor = plain(3, 32, inputs, outputs);
         let beside = ConvDescriptor { pointwise: Pointwise::Beside, ..descriptor };
-        for shared in [descriptor, beside].map(|descriptor| <Forward as ConvKernel>::shared(&descriptor)) {
+        for shared in [descriptor, beside].map(|descriptor| <TensorCoreForward as ConvKernel>::shared(&descriptor)) {
             assert!(shared <= SHARED, "{inputs}→{outputs}: {shared}");
             // A block takes a kilobyte for itself.
             assert!(ForwardTile::of(inputs, outputs).resident as u32 * (shared + 1024) <= 227 << 10);
@@ -46,7 +47,8 @@ fn weights_and_rows_fit_into_shared_memory() {
     for (inputs, outputs) in [(16, 16), (16, 32), (48, 16), (32, 32), (48, 32), (112, 16), (256, 256)] {
         let descriptor = plain(3, 32, inputs, outputs);
         let beside = ConvDescriptor { pointwise: Pointwise::Beside, ..descriptor };
-        let [shared, beside] = [descriptor, beside].map(|descriptor| <Gradient as ConvKernel>::shared(&descriptor));
+        let [shared, beside] =
+            [descriptor, beside].map(|descriptor| <TensorCoreWeightGradient as ConvKernel>::shared(&descriptor));
         assert!(shared <= SHARED, "{inputs}→{outputs}: {shared}");
         let tile = GradientTile::of(inputs, outputs);
         assert!(tile.shares > 2 || beside <= SHARED, "{inputs}→{outputs}: {beside}");
@@ -60,7 +62,7 @@ fn weights_and_rows_fit_into_shared_memory() {
 fn moments_come_in_parts_that_warps_make() {
     let check = |inputs, outputs, width, parts| {
         let descriptor = ConvDescriptor { moments: true, ..plain(3, 32, inputs, outputs) };
-        <Forward as ConvKernel>::check(&descriptor, &[32, 256, width, outputs], parts).is_ok()
+        <TensorCoreForward as ConvKernel>::check(&descriptor, &[32, 256, width, outputs], parts).is_ok()
     };
     assert!(check(16, 16, 256, 128) && check(32, 32, 131, 40) && check(48, 16, 250, 8));
     assert!(!check(16, 16, 256, 8) && !check(32, 32, 131, 32));

@@ -21,7 +21,7 @@ pub struct ForwardTile {
     pub outputs: i64,
     /// Columns of pixels of a warp, in eights.
     pub eights: i64,
-    /// Rows under way.
+    /// Rows whose copies are in flight.
     pub stages: i64,
     /// Blocks that share a multiprocessor.
     pub resident: i64,

@@ -12,8 +12,8 @@ use super::ELEMENT_HEADERS;
 use crate::GpuFacts;
 use crate::runtime::compiler::{Source, source};
 use crate::runtime::driver::Grid;
-use crate::runtime::ffi::Buffer;
-use crate::runtime::launch::{Dims, Encoded, Kernel, Parameter, WORDS, enough};
+use crate::runtime::ffi::FfiBuffer;
+use crate::runtime::launch::{Dims, Encoded, GpuKernel, Parameter, WORDS, enough};
 use octant_graph::KernelHint;
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl UpdateDescriptor {
         KernelHint {
             source: Some(self.statements.clone()),
             in_place: in_place.collect(),
-            ..KernelHint::new(Update::NAME, counts.to_vec())
+            ..KernelHint::new(UpdateKernel::NAME, counts.to_vec())
         }
     }
 
@@ -62,7 +62,7 @@ impl UpdateDescriptor {
     }
 
     /// What the kernel reads: the scalars; of every variable its arrays, its elements and the block after its last.
-    fn table(&self, operands: &[&Buffer], results: &[&Buffer]) -> Result<Vec<u64>, String> {
+    fn table(&self, operands: &[&FfiBuffer], results: &[&FfiBuffer]) -> Result<Vec<u64>, String> {
         let variables = self.variables(operands.len(), results.len())?;
         let (arrays, scalars) = operands.split_at(variables * self.arrays);
         let mut table: Vec<u64> = scalars.iter().map(|scalar| scalar.data as u64).collect();
@@ -81,9 +81,9 @@ impl UpdateDescriptor {
 }
 
 /// The kernel.
-pub struct Update;
+pub struct UpdateKernel;
 
-impl Kernel for Update {
+impl GpuKernel for UpdateKernel {
     const NAME: &'static str = "octant.update";
     const SOURCE: Source = source!("update.cu", c"octant_update", ELEMENT_HEADERS);
     type Descriptor = UpdateDescriptor;
@@ -122,7 +122,7 @@ impl Kernel for Update {
 
     fn parameters(
         descriptor: &UpdateDescriptor,
-        [operands, results]: [&[&Buffer]; 2],
+        [operands, results]: [&[&FfiBuffer]; 2],
     ) -> Result<Vec<Parameter>, String> {
         let table = descriptor.table(operands, results)?;
         let variables = descriptor.variables(operands.len(), results.len())?;
@@ -150,7 +150,7 @@ mod tests {
         let [first, second] = dims.each_ref().map(|dims| move |address| fake::buffer(address, dims));
         let operands = [first(16), first(32), second(48), second(64), fake::buffer(80, &[])];
         let results = [first(16), second(48)];
-        let operands: Vec<&Buffer> = operands.iter().collect();
+        let operands: Vec<&FfiBuffer> = operands.iter().collect();
         let table = update.table(&operands, &results.iter().collect::<Vec<_>>());
         assert_eq!(table, Ok(vec![80, 16, 32, 1500 | 2 << 32, 48, 64, 7 | 3 << 32]));
 
@@ -163,15 +163,15 @@ mod tests {
     #[test]
     fn a_grid_has_blocks_for_every_variable() {
         let dims: [&[i64]; 5] = [&[3, 500], &[3, 500], &[7], &[7], &[]];
-        let grid = Update::grid(&descriptor(2, 1, ""), [&dims, &[&[3, 500], &[7]]], &GpuFacts::H200);
+        let grid = UpdateKernel::grid(&descriptor(2, 1, ""), [&dims, &[&[3, 500], &[7]]], &GpuFacts::H200);
         assert_eq!(grid.map(|grid| grid.blocks), Ok([3, 1, 1]));
         let uneven: [&[i64]; 3] = [&[3], &[4], &[]];
-        assert!(Update::grid(&descriptor(2, 1, ""), [&uneven, &[&[3]]], &GpuFacts::H200).is_err());
+        assert!(UpdateKernel::grid(&descriptor(2, 1, ""), [&uneven, &[&[3]]], &GpuFacts::H200).is_err());
     }
 
     #[test]
     fn an_update_without_counts_is_an_error() {
-        let error = fake::call(handler::<Update>, 3, &[3]).unwrap_or_default();
+        let error = fake::call(handler::<UpdateKernel>, 3, &[3]).unwrap_or_default();
         assert!(error.contains("counts"), "{error}");
     }
 
@@ -186,8 +186,8 @@ mod tests {
                           const bool v2 = *(const bool *)scalars[1]; const float v3 = v2 ? sqrtf(v0) * v1 : v0; \
                           arrays[0][i] = v3;";
         for (arrays, scalars) in [(2, 2), (4, 3)] {
-            let defines = Update::defines(&descriptor(arrays, scalars, statements));
-            let code = compiler.compile(&Update::SOURCE, 80, &defines);
+            let defines = UpdateKernel::defines(&descriptor(arrays, scalars, statements));
+            let code = compiler.compile(&UpdateKernel::SOURCE, 80, &defines);
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{code:?}");
         }
     }

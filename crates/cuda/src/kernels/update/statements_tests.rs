@@ -30,8 +30,8 @@ fn others() -> Graph {
     let trace = Trace::new();
     let [x, y] = ["x", "y"].map(|name| trace.input(name, Shape::new(DType::F32, [ELEMENTS])));
     let gate = trace.input("gate", Shape::scalar(DType::Bool));
-    let apart = x.greater(&y).or(&x.less_equal(&y.scalar_like(-0.5)));
-    let either = apart.and(&gate.not().broadcast_to(&[ELEMENTS])).convert(DType::F32);
+    let differs = x.greater(&y).or(&x.less_equal(&y.scalar_like(-0.5)));
+    let either = differs.and(&gate.not().broadcast_to(&[ELEMENTS])).convert(DType::F32);
     let extremes =
         x.binary(octant_graph::Binary::Max, &y) + x.binary(octant_graph::Binary::Min, &y).abs() * 3.0 - either;
     let functions = (x.exp() + y.square().log1p()).log() + (-&y).floor() * x.square().rsqrt();

@@ -3,19 +3,19 @@
 use crate::kernels::accepts;
 use crate::kernels::conv::descriptor::{ConvDescriptor, Pointwise};
 use crate::passes::tests::{assert_same_on, inputs};
-use crate::passes::{Target, prepare};
+use crate::passes::{GpuTarget, prepare};
 use crate::{GpuAttention, GpuFacts};
 use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Shape, Tensor, Trace};
 use std::sync::Arc;
 
-pub const TARGET: Target = Target {
+pub const TARGET: GpuTarget = GpuTarget {
     gpu: GpuFacts::H200,
     kernels: true,
     fast_products: true,
-    attention: GpuAttention::CuDnn { repeatable: false },
+    attention: GpuAttention::CuDnn { gradient: true },
 };
 /// A GPU that small layers fill, so that what they become can be evaluated here.
-pub const SMALL: Target = Target { gpu: GpuFacts { multiprocessors: 1, ..GpuFacts::H200 }, ..TARGET };
+pub const SMALL: GpuTarget = GpuTarget { gpu: GpuFacts { multiprocessors: 1, ..GpuFacts::H200 }, ..TARGET };
 
 /// The hints of all calls of a graph and its bodies, each checked against the launch.
 pub fn hints(graph: &Graph) -> Vec<Arc<KernelHint>> {
@@ -41,7 +41,7 @@ fn fused(graph: &Graph) -> Vec<String> {
     fused_for(graph, &TARGET)
 }
 
-fn fused_for(graph: &Graph, target: &Target) -> Vec<String> {
+fn fused_for(graph: &Graph, target: &GpuTarget) -> Vec<String> {
     let convolutions = hints(&prepare(graph, &[], target))
         .into_iter()
         .filter(|hint| !["octant.block", "octant.update"].contains(&hint.name.as_str()));
@@ -83,13 +83,13 @@ fn depthwise_convolutions_call_our_kernels_on_one_gpu() {
     let graph = convolution_gradients(DType::BF16, [8, 14, 14, 64], [3, 3, 1, 64], 64);
     // Forward and the input's gradient by one kernel, the kernel's gradient by another.
     assert_eq!(fused(&graph), ["depthwise", "depthwise", "depthwise_gradient"]);
-    assert!(hints(&prepare(&graph, &[], &Target { kernels: false, ..TARGET })).is_empty());
+    assert!(hints(&prepare(&graph, &[], &GpuTarget { kernels: false, ..TARGET })).is_empty());
 }
 
 #[test]
 fn few_channels_call_kernels_that_are_exact() {
     let graph = convolution_gradients(DType::F32, [2, 50, 40, 2], [7, 7, 2, 1], 1);
-    let exact = prepare(&graph, &[], &Target { fast_products: false, ..TARGET });
+    let exact = prepare(&graph, &[], &GpuTarget { fast_products: false, ..TARGET });
     assert_eq!(hints(&exact).iter().filter(|hint| hint.name.starts_with("octant.few_channels")).count(), 3);
     let wide = convolution_gradients(DType::F32, [2, 50, 40, 3], [7, 7, 3, 1], 1);
     assert!(fused(&wide).is_empty(), "too many weights for registers");
@@ -106,7 +106,7 @@ fn narrow_layers_of_large_images_call_kernels_that_round() {
     assert_eq!(fused(&graph(256, 96, 64)), ["convolution_gradient"], "cuDNN's are as good");
     assert_eq!(fused(&graph(64, 128, 128)), ["convolution_gradient"]);
     assert!(fused(&graph(64, 16, 16)).is_empty(), "too few pixels");
-    let exact = Target { fast_products: false, ..TARGET };
+    let exact = GpuTarget { fast_products: false, ..TARGET };
     assert!(hints(&prepare(&graph(256, 16, 16), &[], &exact)).iter().all(|hint| !hint.name.contains("convolution")));
 }
 

@@ -1,7 +1,7 @@
 //! Passes on random graphs: what they make is well formed, means the same, and every call of a kernel in it would be launched.
 
 use super::calls::{SMALL, TARGET, hints};
-use crate::passes::{Target, prepare};
+use crate::passes::{GpuTarget, prepare};
 use octant_conformance::{cases, random};
 use octant_graph::evaluate::evaluate;
 use octant_graph::verify::verify;
@@ -10,7 +10,7 @@ use octant_graph::verify::verify;
 fn check(cases: &[octant_conformance::Case]) -> usize {
     let mut calls = 0;
     for case in cases {
-        for target in [TARGET, SMALL, Target { kernels: false, ..TARGET }] {
+        for target in [TARGET, SMALL, GpuTarget { kernels: false, ..TARGET }] {
             let prepared = prepare(&case.graph, &[], &target);
             verify(&prepared).unwrap_or_else(|error| panic!("{}: {error}\n{}", case.name, case.graph));
             let given = evaluate(&prepared, &case.inputs).unwrap();

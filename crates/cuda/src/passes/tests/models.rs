@@ -13,14 +13,14 @@ fn training_step(model: &str, side: usize, batch: usize) -> Program {
     let model = (entry.build)(entry.classes);
     let image = [side, side, entry.preprocessing.input[2]];
     let task: Box<dyn Task> = match entry.task {
-        octant_zoo::Task::Classify => {
+        octant_zoo::ModelTask::Classify => {
             Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
-        octant_zoo::Task::Segment => {
+        octant_zoo::ModelTask::Segment => {
             Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::Task::Detect => Box::new(Detect::new(model, image, None, 8, 1)),
-        octant_zoo::Task::Translate => {
+        octant_zoo::ModelTask::Detect => Box::new(Detect::new(model, image, None, 8, 1)),
+        octant_zoo::ModelTask::Translate => {
             let format = ImageFormat { image, target: image, normalize: None };
             Box::new(Restore { model, format, loss: ImageLoss::L1 })
         }

@@ -31,9 +31,9 @@ fn api() -> Api {
 }
 
 /// A buffer at an address that nobody reads.
-pub fn buffer(address: usize, dims: &[i64]) -> Buffer {
-    Buffer {
-        struct_size: size_of::<Buffer>(),
+pub fn buffer(address: usize, dims: &[i64]) -> FfiBuffer {
+    FfiBuffer {
+        struct_size: size_of::<FfiBuffer>(),
         extension_start: null_mut(),
         dtype: 0,
         data: address as *mut c_void,
@@ -42,7 +42,7 @@ pub fn buffer(address: usize, dims: &[i64]) -> Buffer {
     }
 }
 
-fn buffers(list: &[*const Buffer]) -> Buffers {
+fn buffers(list: &[*const FfiBuffer]) -> Buffers {
     Buffers {
         struct_size: size_of::<Buffers>(),
         extension_start: null_mut(),

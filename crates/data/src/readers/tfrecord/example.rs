@@ -155,7 +155,7 @@ fn as_bytes(field: Field) -> Option<Vec<u8>> {
     }
 }
 
-/// Floats come packed in one field or one by one; either way as groups of four bytes.
+/// Floats come packed in one field or one by one; both as groups of four bytes.
 fn floats(values: Vec<(u64, Field)>) -> Result<Vec<f32>, String> {
     let mut floats = Vec::new();
     for (_, value) in values {

@@ -41,7 +41,7 @@ pub(crate) fn scatter(scatter: &Scatter, step: &Step) -> Gradients {
         ScatterKind::Set => {
             let erased = || ct.scatter(indices, &updates.zeros_like(), scatter.clone());
             let update_gradient = || {
-                // Of several updates of one place only the last counts: number them and see whose number is left.
+                // Of several updates of one element only the last one has a gradient: scatter the updates' numbers to find it.
                 let numbers = numbered(updates);
                 let unwritten = operand.trace().full(&operand.shape().with_dtype(DType::I32), -1.0);
                 let left = unwritten.scatter(indices, &numbers, scatter.clone());

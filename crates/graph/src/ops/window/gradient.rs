@@ -123,7 +123,7 @@ pub(crate) fn select_and_scatter(window: &Window, step: &Step) -> Gradients {
     vec![None, step.want(1, gather)]
 }
 
-/// A window taken apart: tap `t` is, for all windows at once, their element number `t`.
+/// The taps of a window: tap `t` is element `t` of all windows at once.
 struct Taps<'a> {
     window: &'a Window,
     operand: &'a Tensor,

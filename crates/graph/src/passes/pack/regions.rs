@@ -1,4 +1,4 @@
-//! Which values are packed: connected regions that gain more than their borders cost.
+//! Which values are packed: connected regions that gain more than the conversions at their edges cost.
 
 use super::conv::PackedConv;
 use super::roles::{Roles, roles};
@@ -25,11 +25,11 @@ pub(super) fn packed_values(graph: &Graph) -> HashSet<(ValueId, Form)> {
             *gains.entry(regions.of(values[0])).or_default() += gain;
         }
     }
-    // What its borders cost: a value is converted once however often it is read.
-    let borders: HashSet<(ValueId, Form)> =
+    // The cost of conversions at its edges: a value is converted once however often it is read.
+    let converted: HashSet<(ValueId, Form)> =
         nodes().flat_map(|(node, alternatives)| plain_in(node, alternatives)).collect();
     let outputs = graph.outputs().iter().flat_map(|&output| Form::ALL.map(|form| (output, form)));
-    for value in borders.into_iter().chain(outputs) {
+    for value in converted.into_iter().chain(outputs) {
         if let Some(gain) = gains.get_mut(&regions.of(value)) {
             *gain -= conversion_bytes(graph, value);
         }

@@ -112,7 +112,7 @@ impl Site<'_> {
         }
     }
 
-    /// An elementwise operation on values that were all repeated (or reshaped) in the same way is done before that.
+    /// An elementwise operation on values that were all broadcast (or reshaped) equally is moved before that.
     pub(super) fn before_moving(&mut self, op: &Op, operands: &[ValueId], shape: &Shape) -> Option<ValueId> {
         let elementwise = matches!(
             op,

@@ -47,7 +47,7 @@ impl Site<'_> {
         if let Some(scalar) = self.repeated_scalar(x) {
             return self.spread(scalar, shape);
         }
-        // Axes of length 1 hold nothing that could change its place.
+        // Transposing axes of length 1 moves no element.
         let lengths = self.shape(x).dims();
         if permutation.iter().filter(|&&axis| lengths[axis] != 1).is_sorted() {
             return self.emit(Op::Reshape { dims: shape.dims().to_vec() }, &[x]);
@@ -59,12 +59,12 @@ impl Site<'_> {
 
     pub(super) fn reverse(&mut self, x: ValueId, axes: &[usize]) -> Option<ValueId> {
         let lengths = self.shape(x).dims();
-        let turned: Vec<usize> = axes.iter().copied().filter(|&axis| lengths[axis] > 1).collect();
-        if turned.is_empty() || self.repeated_scalar(x).is_some() {
+        let reversed: Vec<usize> = axes.iter().copied().filter(|&axis| lengths[axis] > 1).collect();
+        if reversed.is_empty() || self.repeated_scalar(x).is_some() {
             return Some(x);
         }
-        if turned.len() < axes.len() {
-            return self.emit(Op::Reverse { axes: turned }, &[x]);
+        if reversed.len() < axes.len() {
+            return self.emit(Op::Reverse { axes: reversed }, &[x]);
         }
         let (Op::Reverse { axes: inner }, &[source]) = self.producer(x) else { return None };
         let rank = self.shape(x).rank();
@@ -88,7 +88,7 @@ impl Site<'_> {
         self.emit(Op::Slice { starts, limits, strides }, &[source])
     }
 
-    /// A window at a known place is an ordinary slice.
+    /// A dynamic slice with constant starts is a slice.
     pub(super) fn dynamic_slice(&mut self, operands: &[ValueId], sizes: &[usize], shape: &Shape) -> Option<ValueId> {
         let x = operands[0];
         if self.shape(x) == shape {

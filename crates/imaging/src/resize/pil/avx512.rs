@@ -1,7 +1,7 @@
 //! Both passes with AVX-512, giving exactly what the portable loops give.
 //!
 //! The fastest instruction for sums of bytes multiplies four unsigned bytes with four signed ones and adds up
-//! (VNNI's `vpdpbusd`). A weight of 24 bits is three signed bytes, so three sums are kept apart and put together at the
+//! (VNNI's `vpdpbusd`). A weight of 24 bits is three signed bytes, so three separate sums are kept and combined at the
 //! end, which loses nothing.
 
 mod horizontal;

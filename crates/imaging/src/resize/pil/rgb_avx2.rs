@@ -1,7 +1,7 @@
 //! The horizontal pass for three channels with AVX2, giving exactly what the portable loop gives.
 //!
 //! Multiplying 32-bit numbers is slow in vectors, multiplying and adding pairs of 16-bit numbers is fast. A weight of 24
-//! bits does not fit 16, but its two halves do: sums over the upper and the lower 12 bits are kept apart and put
+//! bits does not fit 16, but its two halves do: sums over the upper and the lower 12 bits are kept separately and put
 //! together at the end, which loses nothing.
 
 use super::{FRACTION_BITS, HALF};

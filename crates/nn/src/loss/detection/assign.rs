@@ -52,7 +52,7 @@ impl TaskAligned {
         let alignment = of_class(&scores, &truth.classes).sqrt() * sixth_power(&overlap);
         let alignment = candidates.select(&alignment, &zero);
         let (best, _) = pick(&alignment, self.cells, None);
-        let owned = self.settle(&best.and(&candidates), &overlap, &alignment);
+        let owned = self.resolve_conflicts(&best.and(&candidates), &overlap, &alignment);
         let targets = targets(&owned, &overlap, &alignment);
         Assigned {
             taken: owned.any(&[1]),
@@ -83,8 +83,8 @@ impl TaskAligned {
         x.min(&y).greater(&x.full_like(1e-9))
     }
 
-    /// A cell that several objects want goes to the one it overlaps most, of all objects; then every object keeps its best.
-    fn settle(&self, claimed: &Tensor, overlap: &Tensor, alignment: &Tensor) -> Tensor {
+    /// A cell claimed by several objects goes to the one it overlaps most, of all objects; then every object keeps its best.
+    fn resolve_conflicts(&self, claimed: &Tensor, overlap: &Tensor, alignment: &Tensor) -> Tensor {
         let (n, objects, count) = (claimed.dim(0), claimed.dim(1), claimed.dim(2));
         let claims = claimed.convert(DType::F32).sum(&[1]);
         let disputed = claims.greater(&claims.scalar_like(1.5));

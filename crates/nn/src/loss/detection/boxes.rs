@@ -30,7 +30,7 @@ impl Boxes {
         Tensor::concatenate(&columns, self.x0.rank())
     }
 
-    /// Every coordinate changed the same way.
+    /// Applies a function to every coordinate.
     pub fn map(&self, change: impl Fn(&Tensor) -> Tensor) -> Boxes {
         Boxes { x0: change(&self.x0), y0: change(&self.y0), x1: change(&self.x1), y1: change(&self.y1) }
     }

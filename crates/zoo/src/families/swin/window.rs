@@ -1,4 +1,4 @@
-//! Attention inside of windows: partition, shift, relative positions, and the mask that keeps apart what a shift joined.
+//! Attention inside of windows: partition, shift, relative positions, and the mask between regions that a shift made adjacent.
 
 use octant_graph::{AttentionOptions, DType, HostTensor, Shape, Tensor, Trace};
 use octant_nn::layers::Dense;

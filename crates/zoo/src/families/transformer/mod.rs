@@ -4,10 +4,8 @@
 
 mod blocks;
 mod embed;
-mod names;
 
-use crate::{Model, Task};
-use names::{Names, TIMM, TORCHVISION};
+use crate::{Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::layers::{Dense, dropout, layer_norm};
 use octant_nn::{Scope, init};
@@ -128,8 +126,8 @@ const REGISTERS: &str = "reg_token";
 const ATTENTION_POOL: &str = "attn_pool";
 
 impl Model for VisionTransformer {
-    fn task(&self) -> Task {
-        Task::Classify
+    fn task(&self) -> ModelTask {
+        ModelTask::Classify
     }
 
     fn classes(&self) -> usize {
@@ -188,3 +186,51 @@ impl Model for VisionTransformer {
         }
     }
 }
+
+/// The names of one reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::families) struct Names {
+    pub class_token: &'static str,
+    pub positions: [&'static str; 2],
+    pub patches: &'static str,
+    pub layers: &'static str,
+    pub norms: [&'static str; 2],
+    pub attention: &'static str,
+    pub joint: [&'static str; 2],
+    pub output: &'static str,
+    pub hidden: [&'static str; 2],
+    pub scales: [&'static str; 2],
+    pub last_norm: &'static str,
+    pub head: &'static str,
+}
+
+const TORCHVISION: Names = Names {
+    class_token: "class_token",
+    positions: ["encoder", "pos_embedding"],
+    patches: "conv_proj",
+    layers: "encoder.layers.encoder_layer_",
+    norms: ["ln_1", "ln_2"],
+    attention: "self_attention",
+    joint: ["in_proj_weight", "in_proj_bias"],
+    output: "out_proj",
+    hidden: ["mlp.0", "mlp.3"],
+    // torchvision's networks have no such scales.
+    scales: ["ls_1", "ls_2"],
+    last_norm: "encoder.ln",
+    head: "heads.head",
+};
+
+const TIMM: Names = Names {
+    class_token: "cls_token",
+    positions: ["", "pos_embed"],
+    patches: "patch_embed.proj",
+    layers: "blocks.",
+    norms: ["norm1", "norm2"],
+    attention: "attn",
+    joint: ["qkv.weight", "qkv.bias"],
+    output: "proj",
+    hidden: ["mlp.fc1", "mlp.fc2"],
+    scales: ["ls1", "ls2"],
+    last_norm: "norm",
+    head: "head",
+};

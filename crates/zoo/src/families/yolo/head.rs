@@ -55,7 +55,7 @@ impl BoxHead {
         self.branch(cx, prefix, map, level, width, classes)
     }
 
-    /// The reference keeps the bins' numbers as a weight that never learns.
+    /// The reference keeps the bins' numbers as a weight that is not trainable.
     fn keep_bins(&self, cx: &Scope) {
         if self.bins > 1 {
             cx.statistic("dfl.conv.weight", &[1, self.bins, 1, 1], Init::Counting);

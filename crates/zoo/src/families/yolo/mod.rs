@@ -9,7 +9,7 @@ pub(super) use head::output as head_output;
 pub use head::{BoxHead, ClassTower};
 
 use crate::model::BoxCode;
-use crate::{DetectorHead, Model, Task};
+use crate::{DetectorHead, Model, ModelTask};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 
@@ -74,8 +74,8 @@ impl Yolo {
 }
 
 impl Model for Yolo {
-    fn task(&self) -> Task {
-        Task::Detect
+    fn task(&self) -> ModelTask {
+        ModelTask::Detect
     }
 
     fn classes(&self) -> usize {

@@ -4,10 +4,10 @@ use super::{Builder, Names, cropped, inception, sized, timm, tiny, torchvision};
 use crate::families::swin::Swin;
 use crate::families::{clip, deit, dinov2, vit};
 use crate::registry::Interpolation::{Bicubic, Bilinear};
-use crate::registry::{Entry, Preprocessing};
+use crate::registry::{ModelEntry, Preprocessing};
 
 /// The transformers of "How to train your ViT?" (Steiner et al., 2021), as timm publishes them.
-const fn augreg(name: &'static str, aliases: Names, build: Builder) -> Entry {
+const fn augreg(name: &'static str, aliases: Names, build: Builder) -> ModelEntry {
     timm(name, "vit", aliases, inception(224, 0.9), build)
 }
 
@@ -18,8 +18,8 @@ const fn features(
     aliases: Names,
     preprocessing: Preprocessing,
     build: Builder,
-) -> Entry {
-    Entry { classes: 0, ..timm(name, family, aliases, preprocessing, build) }
+) -> ModelEntry {
+    ModelEntry { classes: 0, ..timm(name, family, aliases, preprocessing, build) }
 }
 
 /// A tower of CLIP, whose head projects into the space shared with texts.
@@ -29,9 +29,9 @@ const fn tower(
     aliases: Names,
     preprocessing: Preprocessing,
     build: Builder,
-) -> Entry {
+) -> ModelEntry {
     let license = "MIT (OpenAI, LAION and Microsoft; files by timm)";
-    Entry { classes: shared, license, ..timm(name, "clip", aliases, preprocessing, build) }
+    ModelEntry { classes: shared, license, ..timm(name, "clip", aliases, preprocessing, build) }
 }
 
 /// CLIP's own mean and deviation.
@@ -44,12 +44,12 @@ const fn shared(crop: f64) -> Preprocessing {
 }
 
 /// The authors' weights of Swin.
-const fn microsoft(name: &'static str, aliases: Names, build: Builder) -> Entry {
-    Entry { license: "MIT (Microsoft)", ..timm(name, "swin", aliases, cropped(224, 0.9), build) }
+const fn microsoft(name: &'static str, aliases: Names, build: Builder) -> ModelEntry {
+    ModelEntry { license: "MIT (Microsoft)", ..timm(name, "swin", aliases, cropped(224, 0.9), build) }
 }
 
 /// The list.
-pub(super) const TRANSFORMERS: &[Entry] = &[
+pub(super) const TRANSFORMERS: &[ModelEntry] = &[
     torchvision("vit_b_16", "vit", &[], 224, 256, Bilinear, |classes| sized(vit::torchvision(16, vit::BASE), classes)),
     torchvision("vit_b_32", "vit", &[], 224, 256, Bilinear, |classes| sized(vit::torchvision(32, vit::BASE), classes)),
     torchvision("vit_l_16", "vit", &[], 224, 242, Bilinear, |classes| sized(vit::torchvision(16, vit::LARGE), classes)),

@@ -122,7 +122,7 @@ impl Kernel for Transpose {
 
     #[inline(always)]
     unsafe fn run<V: Vector>(packing: *const Packing) {
-        // SAFETY: the caller's promise. Pairs are transposed and then taken apart.
+        // SAFETY: the caller's promise. Pairs are transposed and then split.
         unsafe {
             let &Packing { from, rows, columns, to } = &*packing;
             for row in (0..rows).step_by(TILE) {

@@ -18,7 +18,7 @@ pub(super) struct Square {
     pub log_sums: *const f32,
     pub centers: *const f32,
     pub scale: f32,
-    /// Rows of keys, `row` numbers apart.
+    /// Rows of keys, with a stride of `row` numbers.
     pub weights: *mut u16,
     pub of_scores: *mut u16,
     pub row: usize,

@@ -6,22 +6,17 @@
 //! strides, the input falls into classes of rows and columns (even and odd, say), and within a class a tap is a
 //! shift again.
 
-mod interleave;
-mod job;
-mod shifted;
-mod taps;
-
-use super::super::Conv2d;
+use super::super::ConvGeometry;
 use super::super::windows::Sweep;
+use super::gradient_job::Job;
+use super::gradient_shifted::ShiftedSweep;
 use crate::kernels::amx::{COLUMNS, ROWS, Tiles};
 use crate::kernels::scratch::clear;
 use crate::kernels::{Machine, Shared, scratch};
 use half::bf16;
-use job::Job;
-use shifted::ShiftedSweep;
 
 /// Steps of the reduced axis in a tile.
-const STEPS: usize = 32;
+pub(super) const STEPS: usize = 32;
 /// Weights of a job: its sums stay in the second-level cache.
 const JOB_WEIGHTS: usize = 128 * 1024;
 /// Jobs that are wanted before the pixels are cut.
@@ -40,7 +35,7 @@ pub(in crate::kernels::conv) struct TiledGradient {
 
 impl TiledGradient {
     /// The plan; none for several groups or so few channels that tiles would be nearly empty.
-    pub fn new(conv: &Conv2d) -> Option<TiledGradient> {
+    pub fn new(conv: &ConvGeometry) -> Option<TiledGradient> {
         if conv.groups != 1 || conv.in_channels < 12 || conv.out_channels == 0 {
             return None;
         }
@@ -58,7 +53,7 @@ impl TiledGradient {
         Some(TiledGradient { sweeps, job: [inputs, outputs], slices, padded })
     }
 
-    pub fn run(&self, machine: &Machine, conv: &Conv2d, x: &[bf16], dy: &[bf16], dw: &mut [f32]) {
+    pub fn run(&self, machine: &Machine, conv: &ConvGeometry, x: &[bf16], dy: &[bf16], dw: &mut [f32]) {
         let slice_len = self.padded.iter().product::<usize>();
         let [inputs, outputs] = self.job;
         let (input_jobs, output_jobs) = (self.padded[1].div_ceil(inputs), self.padded[2].div_ceil(outputs));
@@ -93,7 +88,7 @@ impl TiledGradient {
     }
 
     /// Adds the slices in order and drops the padding.
-    fn add_up(&self, machine: &Machine, conv: &Conv2d, partial: &[f32], dw: &mut [f32]) {
+    fn add_up(&self, machine: &Machine, conv: &ConvGeometry, partial: &[f32], dw: &mut [f32]) {
         let slice_len = self.padded.iter().product::<usize>();
         let outputs = conv.out_channels;
         let target = Shared(dw.as_mut_ptr());

@@ -2,7 +2,7 @@
 //!
 //! A panel is 32 output channels: `[segment][block][2 halves][pair of steps][16 channels][2 steps]`.
 
-use super::super::{Conv2d, Weights};
+use super::super::{ConvGeometry, Weights};
 use super::sweep::TiledSweep;
 use crate::kernels::amx::{BLOCK_LEN, COLUMNS};
 use crate::simd::{Kernel, Simd, Vector};
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Packs some panels of a sweep, one after the other.
 pub(super) fn pack_panels(
     simd: Simd,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     tiled: &TiledSweep,
     w: Weights<'_, bf16>,
     panels: Range<usize>,

@@ -1,6 +1,6 @@
 //! Sweeps whose reduced axis fills AMX tiles.
 
-use super::super::Conv2d;
+use super::super::ConvGeometry;
 use super::super::windows::Sweep;
 use crate::kernels::amx::{BLOCK_LEN, MAX_STEPS};
 
@@ -19,7 +19,7 @@ pub(super) struct TiledSweep {
 impl TiledSweep {
     /// Whole kernel rows as segments if they can be cut into equal blocks, single taps otherwise: whichever needs
     /// fewer blocks.
-    pub fn new(conv: &Conv2d, index: usize) -> Option<TiledSweep> {
+    pub fn new(conv: &ConvGeometry, index: usize) -> Option<TiledSweep> {
         let merged = Sweep::all(conv, true).into_iter().nth(index)?;
         let single = Sweep::all(conv, false).into_iter().nth(index)?;
         let blocks = conv.in_channels.div_ceil(MAX_STEPS).max(1);
@@ -42,7 +42,7 @@ impl TiledSweep {
         self.sweep.segments * self.blocks * BLOCK_LEN
     }
 
-    /// What is added to a window's first number for each segment, in bytes, when rows are `width` pixels apart.
+    /// What is added to a window's first number for each segment, in bytes, for rows of `width` pixels.
     pub fn segment_offsets(&self, width: usize, offsets: &mut [usize]) {
         let (vertical, horizontal) = (&self.sweep.vertical.taps, &self.sweep.horizontal.taps);
         let per_row = if self.sweep.merged { 1 } else { horizontal.len() };

@@ -1,30 +1,24 @@
 //! bf16 convolutions on AMX tiles.
 
-mod gather;
-mod multiply;
-mod span;
-mod store;
-
-use super::super::chunks::ChunkRule;
+use super::super::ChunkRule;
 use super::super::windows::Sweep;
-use super::super::{Conv2d, Finished, Weights};
+use super::super::{ConvGeometry, Finished, Weights};
 use super::pack::pack_panels;
 use super::sweep::TiledSweep;
+use super::tiled_span::Span;
 use crate::kernels::amx::{COLUMNS, Tiles};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::{Machine, Shared, scratch};
-use gather::{Gather, single_pixels};
 use half::bf16;
-use span::Span;
 use std::ops::Range;
 
-/// Panels that one job packs: together they read longer stretches of memory than one alone.
+/// Panels that one job packs: together they read longer runs of memory than one alone.
 const PACKED_AT_ONCE: usize = 4;
 
 /// A convolution planned for AMX.
 #[derive(Debug, Clone)]
 pub(in crate::kernels::conv) struct TiledPlan {
-    conv: Conv2d,
+    conv: ConvGeometry,
     /// Picks the pixels out that `conv` reads one after the other.
     gather: Option<Gather>,
     sweeps: Vec<TiledSweep>,
@@ -34,7 +28,7 @@ pub(in crate::kernels::conv) struct TiledPlan {
 
 impl TiledPlan {
     /// The plan; none for several groups, whose products are too narrow for tiles.
-    pub fn new(conv: &Conv2d) -> Option<TiledPlan> {
+    pub fn new(conv: &ConvGeometry) -> Option<TiledPlan> {
         if conv.groups != 1 || conv.in_channels == 0 {
             return None;
         }
@@ -101,7 +95,7 @@ impl TiledPlan {
             return unsafe { self.run_spans(&self.conv, x, packed, rows, to) };
         };
         let size = [rows.len(), self.conv.output[1]];
-        let conv = Conv2d { input: size, output: size, ..self.conv.clone() };
+        let conv = ConvGeometry { input: size, output: size, ..self.conv.clone() };
         scratch::borrow(size[0] * size[1] * conv.in_channels, |dense: &mut [bf16]| {
             gather.rows(x, rows, dense);
             // SAFETY: the caller's promise.
@@ -113,7 +107,7 @@ impl TiledPlan {
     ///
     /// # Safety
     /// As [`TiledPlan::run_rows`].
-    unsafe fn run_spans(&self, conv: &Conv2d, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
+    unsafe fn run_spans(&self, conv: &ConvGeometry, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
         let row_len = conv.output[1] * conv.out_channels;
         if self.sweeps.iter().any(|sweep| sweep.sweep.segments == 0) {
             // SAFETY: the caller's promise.
@@ -141,6 +135,44 @@ impl TiledPlan {
 }
 
 /// Output rows per chunk: the unit is fast, so chunks are larger than for f32.
-fn chunk_rows(conv: &Conv2d) -> usize {
+fn chunk_rows(conv: &ConvGeometry) -> usize {
     ChunkRule { element_bytes: 2, min_flops: 2e7, min_pixels: 32, streaming_pixels: 192 }.rows(conv)
+}
+
+/// Which pixels of the images are read by a convolution whose windows are single pixels. Its images are treated as one, so
+/// that tiles need not end with a row or an image. With strides, the pixels that are read are copied next to each other
+/// first, since tiles would compute the pixels between them, too.
+#[derive(Debug, Clone)]
+struct Gather {
+    /// Height and width of the images.
+    input: [usize; 2],
+    channels: usize,
+    stride: [usize; 2],
+    output: [usize; 2],
+}
+
+/// A convolution with single pixels as windows, as one of a single image without strides, and what that reads.
+fn single_pixels(conv: &ConvGeometry) -> Option<(Option<Gather>, ConvGeometry)> {
+    let inside = |axis: usize| (conv.output[axis].max(1) - 1) * conv.stride[axis] < conv.input[axis];
+    let is_plain =
+        conv.kernel == [1, 1] && conv.input_dilation == [1, 1] && conv.pad_low == [0, 0] && inside(0) && inside(1);
+    let ConvGeometry { input, output, stride, in_channels: channels, .. } = *conv;
+    let size = [conv.batch * output[0], output[1]];
+    let dense = || ConvGeometry { batch: 1, input: size, output: size, stride: [1, 1], ..conv.clone() };
+    let gather = (input != output).then_some(Gather { input, channels, stride, output });
+    is_plain.then(|| (gather, dense()))
+}
+
+impl Gather {
+    /// Copies the pixels of some output rows, counted through all images.
+    pub fn rows(&self, x: &[bf16], rows: Range<usize>, dense: &mut [bf16]) {
+        let [height, width] = self.output;
+        for (row, dense) in rows.zip(dense.chunks_exact_mut(width * self.channels)) {
+            let line = row / height * self.input[0] + row % height * self.stride[0];
+            for (column, dense) in dense.chunks_exact_mut(self.channels).enumerate() {
+                let pixel = line * self.input[1] + column * self.stride[1];
+                dense.copy_from_slice(&x[pixel * self.channels..][..self.channels]);
+            }
+        }
+    }
 }

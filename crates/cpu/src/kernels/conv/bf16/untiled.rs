@@ -1,6 +1,6 @@
 //! Where there are no tile registers: a plan for them that never exists.
 
-use super::super::{Conv2d, Finished, Weights};
+use super::super::{ConvGeometry, Finished, Weights};
 use crate::kernels::Machine;
 use crate::kernels::bf16::SharedOutput;
 use half::bf16;
@@ -9,7 +9,7 @@ use half::bf16;
 pub(in crate::kernels::conv) enum TiledPlan {}
 
 impl TiledPlan {
-    pub fn new(_: &Conv2d) -> Option<TiledPlan> {
+    pub fn new(_: &ConvGeometry) -> Option<TiledPlan> {
         None
     }
 

@@ -1,6 +1,6 @@
 //! The gradient of depthwise weights: sums of products over pixels, channel by channel.
 
-use super::super::Conv2d;
+use super::super::ConvGeometry;
 use super::super::windows::Sweep;
 use super::Taps;
 use crate::simd::{Kernel, Simd, Vector};
@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Adds the gradient of the weights over the sweep's pixels in the given output rows to `dw`, stored as (tap, channel).
 pub(in super::super) fn depthwise_gradient(
     simd: Simd,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     sweep: &Sweep,
     x: *const f32,
     dy: *const f32,

@@ -9,7 +9,7 @@ pub(super) struct Ahead {
     parts: [Part; 2],
     /// Elements of the gradient that one block updates.
     work: usize,
-    /// Those that were handed to tiles so far.
+    /// Those that were given to tiles so far.
     done: std::cell::Cell<usize>,
 }
 
@@ -29,7 +29,7 @@ impl Part {
     }
 
     /// Where `count` numbers from `index` on lie. If they belong to two runs, it is the one with the larger part.
-    fn place(&self, index: usize, count: usize) -> *const f32 {
+    fn address(&self, index: usize, count: usize) -> *const f32 {
         let run = self.run.max(1);
         let left = run - index % run;
         let index = if 2 * left < count { index + left } else { index };
@@ -66,7 +66,7 @@ impl Ahead {
         Ahead { parts, work: depth.len() * block.columns.len(), done: std::cell::Cell::new(0) }
     }
 
-    /// What a tile that updates `elements` in `steps` should fetch: a place, and its distance from step to step.
+    /// What a tile that updates `elements` in `steps` should prefetch: an address, and its distance from step to step.
     pub fn next(&self, elements: usize, steps: usize) -> (*const f32, usize) {
         let [gradient, input] = &self.parts;
         let total = gradient.len() + input.len();
@@ -74,8 +74,8 @@ impl Ahead {
         let share = |done: usize| (total as u64 * done as u64 / self.work.max(1) as u64) as usize;
         let (begin, end) = (share(done), share(done + elements));
         let from = match begin < gradient.len() {
-            true => gradient.place(begin, end - begin),
-            false => input.place(begin - gradient.len(), end - begin),
+            true => gradient.address(begin, end - begin),
+            false => input.address(begin - gradient.len(), end - begin),
         };
         (from, (end - begin).div_ceil(steps.max(1)))
     }

@@ -1,7 +1,7 @@
 //! One job's sums over a block of pixels: tiles of the gradient, each a sum of outer products; the output's
 //! gradient is stored, or made when it is read.
 
-use super::super::Conv2d;
+use super::super::ConvGeometry;
 use super::super::windows::{Sweep, Windows};
 use super::ahead::Ahead;
 use crate::kernels::panels::{gather_rows, panels};
@@ -13,7 +13,7 @@ use std::ops::Range;
 /// What one job computes: some output channels of one group.
 pub(super) struct Block<'a> {
     pub simd: Simd,
-    pub conv: &'a Conv2d,
+    pub conv: &'a ConvGeometry,
     pub group: usize,
     pub columns: Range<usize>,
     pub dy: *const f32,
@@ -75,8 +75,8 @@ impl Block<'_> {
     fn copy_gradients(&self, windows: &Windows<'_>, gradients: &mut [f32], width: usize) {
         let first = self.group * self.conv.group_outputs() + self.columns.start;
         scratch::borrow(windows.pixels, |pixels: &mut [*const f32]| {
-            for (pixel, &place) in pixels.iter_mut().zip(windows.positions) {
-                *pixel = self.dy.wrapping_add(place as usize * self.conv.out_channels);
+            for (pixel, &position) in pixels.iter_mut().zip(windows.positions) {
+                *pixel = self.dy.wrapping_add(position as usize * self.conv.out_channels);
             }
             for panel in panels(self.simd, self.columns.len(), self.vectors()) {
                 let target = &mut gradients[panel.column * windows.pixels..][..width * windows.pixels];
@@ -166,7 +166,7 @@ struct Segment<'a> {
     first: usize,
 }
 
-/// From this many panels on, a copy of the windows pays: they are read once per panel, from pixels far apart.
+/// From this many panels on, a copy of the windows pays: they are read once per panel, from distant pixels.
 const COPY_PANELS: usize = 2;
 
 /// Where the gradient of the output comes from.
@@ -179,7 +179,7 @@ pub(in crate::kernels::conv) enum Gradients<'a> {
 
 impl Gradients<'_> {
     /// Lends some rows as a pointer to where the first of all rows would lie.
-    pub fn with_rows(&self, conv: &Conv2d, rows: Range<usize>, body: impl FnOnce(*const f32)) {
+    pub fn with_rows(&self, conv: &ConvGeometry, rows: Range<usize>, body: impl FnOnce(*const f32)) {
         match self {
             Gradients::Stored(dy) => body(dy.as_ptr()),
             Gradients::Made(make) => {

@@ -1,6 +1,6 @@
 //! The gradient of the weights of a planar convolution: for every weight, a sum of products along rows.
 
-use super::super::Conv2d;
+use super::super::ConvGeometry;
 use super::Planes;
 use crate::kernels::scratch::add_up;
 use crate::kernels::{Machine, Shared, Stored, scratch};
@@ -15,7 +15,7 @@ const MOST_ACROSS: usize = 8;
 /// Computes the gradient of the weights, stored as (row, column, input, output).
 pub(in crate::kernels::conv) fn planar_gradient<T: Stored>(
     machine: &Machine,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     x: &[T],
     dy: &[T],
     dw: &mut [f32],
@@ -41,7 +41,7 @@ pub(in crate::kernels::conv) fn planar_gradient<T: Stored>(
 /// The gradient that some rows of one image make.
 fn add_slice<T: Stored>(
     machine: &Machine,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     x: &[T],
     dy: &[T],
     image: usize,
@@ -73,7 +73,7 @@ fn add_slice<T: Stored>(
 }
 
 struct Sums<'a> {
-    conv: &'a Conv2d,
+    conv: &'a ConvGeometry,
     inputs: &'a Planes,
     x: &'a [f32],
     outputs: &'a Planes,

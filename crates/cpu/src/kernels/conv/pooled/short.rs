@@ -5,43 +5,41 @@
 //! but a table of distances that all windows share. For that, the input rows that a row of windows needs are copied with
 //! the zeros around them. `tiles` has the loops over registers.
 
-mod tiles;
-
-use super::{Conv2d, Pool2d, Target};
+use super::short_tiles::{Forward, ForwardRow, Gradient, GradientRow};
+use super::{ConvGeometry, Pool2d, Target};
 use crate::kernels::bf16::Stored;
 use crate::kernels::conv::Weights;
 use crate::kernels::scratch::{add_up, clear};
 use crate::kernels::{Machine, Shared, scratch};
 use std::array::from_fn;
-use tiles::{Forward, ForwardRow, Gradient, GradientRow};
 
 /// Pixels of a pooling window.
-const PIXELS: usize = 4;
+pub(super) const PIXELS: usize = 4;
 /// Numbers of a convolution's window at most.
-const MOST_NUMBERS: usize = 32;
+pub(super) const MOST_NUMBERS: usize = 32;
 /// Output channels come in multiples of the widest register.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Where things lie in the copied input rows.
 pub(super) struct Short {
     /// The numbers of a convolution's window, in the order of its weights, behind the first.
-    offsets: [usize; MOST_NUMBERS],
-    numbers: usize,
+    pub(super) offsets: [usize; MOST_NUMBERS],
+    pub(super) numbers: usize,
     /// The convolution's windows of the pixels of a pooling window, behind the first.
-    pixels: [usize; PIXELS],
+    pub(super) pixels: [usize; PIXELS],
     /// From one pooling window to the next.
-    window_step: usize,
+    pub(super) window_step: usize,
     /// Input rows that a row of pooling windows needs.
-    lines: usize,
+    pub(super) lines: usize,
     /// From one row of pooling windows to the next, in input rows.
-    line_step: usize,
+    pub(super) line_step: usize,
     /// Pixels of a copied row.
-    width: usize,
+    pub(super) width: usize,
 }
 
 impl Short {
-    /// None if the general way is better, or the only one.
-    pub fn of(conv: &Conv2d, pool: &Pool2d) -> Option<Short> {
+    /// None if the general algorithm is faster, or the only one.
+    pub fn of(conv: &ConvGeometry, pool: &Pool2d) -> Option<Short> {
         let [height, width] = conv.kernel;
         let numbers = height * width * conv.in_channels;
         let suits = conv.groups == 1
@@ -58,21 +56,21 @@ impl Short {
             (pixels - 1) * conv.stride[axis] + (conv.kernel[axis] - 1) * conv.kernel_dilation[axis] + 1
         };
         let copied_width = extent(1, pool.output[1] * pool.stride[1]);
-        let place = |row: usize, column: usize| (row * copied_width + column) * conv.in_channels;
+        let offset = |row: usize, column: usize| (row * copied_width + column) * conv.in_channels;
         let offsets = from_fn(|number| {
             // Those beyond the last repeat the first, which may be read.
             let number = if number < numbers { number } else { 0 };
             let (tap, channel) = (number / conv.in_channels, number % conv.in_channels);
             let [row, column] = [tap / width * conv.kernel_dilation[0], tap % width * conv.kernel_dilation[1]];
-            place(row, column) + channel
+            offset(row, column) + channel
         });
         let pixels =
-            from_fn(|pixel| place(pixel / pool.window[1] * conv.stride[0], pixel % pool.window[1] * conv.stride[1]));
+            from_fn(|pixel| offset(pixel / pool.window[1] * conv.stride[0], pixel % pool.window[1] * conv.stride[1]));
         Some(Short {
             offsets,
             numbers,
             pixels,
-            window_step: place(0, pool.stride[1] * conv.stride[1]),
+            window_step: offset(0, pool.stride[1] * conv.stride[1]),
             lines: extent(0, pool.stride[0]),
             line_step: pool.stride[0] * conv.stride[0],
             width: copied_width,
@@ -82,7 +80,7 @@ impl Short {
     /// Lends the input rows that a row of pooling windows (counted through all images) needs, with zeros around them.
     fn with_lines<R>(
         &self,
-        conv: &Conv2d,
+        conv: &ConvGeometry,
         pool: &Pool2d,
         x: &[f32],
         window_row: usize,
@@ -112,7 +110,7 @@ impl Short {
     }
 
     /// The weights, one row of output channels per number of a window.
-    fn with_weights(&self, conv: &Conv2d, w: Weights<'_>, body: impl FnOnce(&[f32])) {
+    fn with_weights(&self, conv: &ConvGeometry, w: Weights<'_>, body: impl FnOnce(&[f32])) {
         let (width, inputs) = (conv.kernel[1], conv.in_channels);
         scratch::borrow(self.numbers * conv.out_channels, |packed: &mut [f32]| {
             for (number, packed) in packed.chunks_exact_mut(conv.out_channels).enumerate() {
@@ -127,7 +125,14 @@ impl Short {
     }
 
     /// The pooled convolution into `target`.
-    pub fn run<T: Stored>(&self, machine: &Machine, conv: &Conv2d, x: &[f32], w: Weights<'_>, target: &Target<'_, T>) {
+    pub fn run<T: Stored>(
+        &self,
+        machine: &Machine,
+        conv: &ConvGeometry,
+        x: &[f32],
+        w: Weights<'_>,
+        target: &Target<'_, T>,
+    ) {
         let pool = target.pool;
         self.with_weights(conv, w, |weights| {
             each_row(machine, pool.batch * pool.output[0], |row| {
@@ -149,7 +154,7 @@ impl Short {
     pub fn gradient<T: Stored>(
         &self,
         machine: &Machine,
-        conv: &Conv2d,
+        conv: &ConvGeometry,
         pool: &Pool2d,
         x: &[f32],
         (pooled, selected): (&[T], &[u8]),

@@ -1,15 +1,15 @@
 //! Joined steps against the single ones, at every instruction set and bf16 unit.
 
-use super::super::{Conv2d, conv2d, conv2d_weights_gradient};
+use super::super::{ConvGeometry, conv2d, conv2d_weights_gradient};
 use super::*;
 use crate::kernels::conv::testing::numbers;
-use crate::kernels::{Reduction, max_pool2d_gradient, pool2d};
-use crate::pool::Pool;
+use crate::kernels::{PoolReduction, max_pool2d_gradient, pool2d};
+use crate::pool::ThreadPool;
 use crate::simd::Simd;
 
-fn cases() -> Vec<(Conv2d, Pool2d)> {
+fn cases() -> Vec<(ConvGeometry, Pool2d)> {
     let plain = |channels, size, window| {
-        let conv = Conv2d::new(3, size, channels, [3, 3]).padded(1, 1);
+        let conv = ConvGeometry::new(3, size, channels, [3, 3]).padded(1, 1);
         let pool = Pool2d::square(3, conv.output, conv.out_channels, window, window, 0);
         (conv, pool)
     };
@@ -38,13 +38,13 @@ fn pooling_at_once_is_pooling_afterwards() {
         let (x, w) = (numbers(conv.input_len(), 1), numbers(conv.weights_len(), 2));
         let pooled = numbers(pool.output_len(), 3);
         for simd in Simd::all() {
-            let machine = Machine { pool: Pool::new(2), simd };
+            let machine = Machine { pool: ThreadPool::new(2), simd };
             let mut between = vec![0.0; conv.output_len()];
             let mut expected = vec![0.0; pool.output_len()];
             conv2d(&machine, &conv, &x, Weights::hwio(&w, &conv), &mut between, None);
-            pool2d(&machine, &pool, Reduction::Max, f32::NEG_INFINITY, &between, &mut expected);
+            pool2d(&machine, &pool, PoolReduction::Max, f32::NEG_INFINITY, &between, &mut expected);
             let (mut y, mut selected) = (vec![0.0; expected.len()], vec![0; expected.len()]);
-            Convolution::new(&conv).run_pooled(
+            ForwardConv::new(&conv).run_pooled(
                 &machine,
                 &x,
                 Weights::hwio(&w, &conv),
@@ -78,15 +78,15 @@ fn bf16_is_pooled_as_its_sums_are() {
     for (conv, pool) in cases() {
         let (x, w) = (narrow(numbers(conv.input_len(), 1)), narrow(numbers(conv.weights_len(), 2)));
         for simd in Simd::all() {
-            let machine = Machine { pool: Pool::new(2), simd };
-            let plan = Convolution::new(&conv);
+            let machine = Machine { pool: ThreadPool::new(2), simd };
+            let plan = ForwardConv::new(&conv);
             let mut between = vec![bf16::ZERO; conv.output_len()];
             plan.run_bf16(&machine, &x, Weights::hwio(&w, &conv), Output::Bf16(&mut between), None);
             let mut expected = vec![bf16::ZERO; pool.output_len()];
-            pool2d(&machine, &pool, Reduction::Max, f32::NEG_INFINITY, &between, &mut expected);
+            pool2d(&machine, &pool, PoolReduction::Max, f32::NEG_INFINITY, &between, &mut expected);
             let (mut y, mut selected) = (vec![bf16::ZERO; expected.len()], vec![0; expected.len()]);
             plan.run_pooled_bf16(&machine, &x, Weights::hwio(&w, &conv), &pool, &mut y, &mut selected, &|_, _| ());
-            // The order of the sums may be another: then a number may be rounded the other way.
+            // The order of the sums may differ, and with it the rounding.
             let close = |(a, b): (&bf16, &bf16)| (a.to_f32() - b.to_f32()).abs() <= b.to_f32().abs() / 128.0 + 1e-5;
             assert!(y.iter().zip(&expected).all(close), "{simd:?} {conv:?}");
         }

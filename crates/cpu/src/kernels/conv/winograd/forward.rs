@@ -3,7 +3,7 @@
 use super::PLANES;
 use super::tiles::{Images, Tiles};
 use super::transform::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
-use crate::kernels::conv::{Conv2d, Epilogue, Weights};
+use crate::kernels::conv::{ConvGeometry, Epilogue, Weights};
 use crate::kernels::panels::{pack_rows, packed_len, panels};
 use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
@@ -11,7 +11,7 @@ use crate::simd::Simd;
 use std::ops::Range;
 
 /// Turns the weights into planes of panels: `[plane][panel][input][width]`.
-fn transform_weights(machine: &Machine, conv: &Conv2d, w: Weights<'_>, transformed: &mut [f32]) {
+fn transform_weights(machine: &Machine, conv: &ConvGeometry, w: Weights<'_>, transformed: &mut [f32]) {
     // Inputs that are packed and transformed at once: they stay in the cache in between.
     const INPUTS: usize = 32;
     let simd = machine.simd;
@@ -58,7 +58,7 @@ fn transform_weights(machine: &Machine, conv: &Conv2d, w: Weights<'_>, transform
 
 /// Registers across the tiles of the products. Long panels come from the second-level cache for every tile: tall tiles
 /// read them less often.
-fn vectors(simd: Simd, conv: &Conv2d) -> usize {
+fn vectors(simd: Simd, conv: &ConvGeometry) -> usize {
     const LONG_PANEL: usize = 512;
     tile_vectors(simd, conv.out_channels, if conv.in_channels < LONG_PANEL { 4 } else { 2 })
 }
@@ -70,7 +70,7 @@ struct Cut {
     block: usize,
 }
 
-fn cut(conv: &Conv2d, tiles: &Tiles) -> Cut {
+fn cut(conv: &ConvGeometry, tiles: &Tiles) -> Cut {
     // Planes of a block stay in the second-level cache, if a block is still worth reading all weights for.
     const BLOCK_BYTES: usize = 512 * 1024;
     const CACHED_WEIGHTS: usize = 256 * 1024;
@@ -89,7 +89,7 @@ fn cut(conv: &Conv2d, tiles: &Tiles) -> Cut {
 /// Computes `y = conv(x, w)`, then `epilogue` on each finished block of pixels.
 pub(in crate::kernels::conv) fn run(
     machine: &Machine,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     x: &[f32],
     w: Weights<'_>,
     y: &mut [f32],
@@ -123,7 +123,7 @@ pub(in crate::kernels::conv) fn run(
 /// Computes the outputs of some tiles.
 fn run_block(
     simd: Simd,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     tiles: &Tiles,
     x: &[f32],
     transformed: &[f32],
@@ -155,7 +155,7 @@ fn run_block(
 /// Multiplies every plane of the windows with its plane of the weights.
 fn products(
     simd: Simd,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     tiles: usize,
     height: usize,
     windows: Planes,

@@ -7,7 +7,7 @@
 use super::PLANES;
 use super::tiles::{Images, Tiles};
 use super::transform::{FromPlanes, IntoPlanes, Line, Planes, Strip, Taps, Tile, Window};
-use crate::kernels::conv::Conv2d;
+use crate::kernels::conv::ConvGeometry;
 use crate::kernels::panels::panels;
 use crate::kernels::scratch::add_up;
 use crate::kernels::tile::{OuterTile, even_height, outer_kernel, tile_vectors};
@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Computes `dw`, stored as (row, column, input, output).
 pub(in crate::kernels::conv) fn weights_gradient(
     machine: &Machine,
-    conv: &Conv2d,
+    conv: &ConvGeometry,
     x: &[f32],
     dy: &[f32],
     dw: &mut [f32],
@@ -38,7 +38,7 @@ pub(in crate::kernels::conv) fn weights_gradient(
 #[derive(Clone, Copy)]
 struct Work<'a> {
     simd: Simd,
-    conv: &'a Conv2d,
+    conv: &'a ConvGeometry,
     tiles: Tiles,
     x: &'a [f32],
     dy: &'a [f32],
@@ -54,7 +54,7 @@ struct Block {
 
 impl Block {
     /// Room for so many tiles.
-    fn with<R>(conv: &Conv2d, tiles: usize, body: impl FnOnce(Block) -> R) -> R {
+    fn with<R>(conv: &ConvGeometry, tiles: usize, body: impl FnOnce(Block) -> R) -> R {
         let sizes = [conv.in_channels, conv.out_channels].map(|channels| Planes::sizes(tiles, channels));
         scratch::borrow(PLANES * (sizes[0][0] + sizes[1][0]), |memory: &mut [f32]| {
             body(Block { memory: Shared(memory.as_mut_ptr()), sizes })

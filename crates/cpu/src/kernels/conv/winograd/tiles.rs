@@ -1,7 +1,7 @@
 //! Where the tiles of a convolution lie, counted row by row through all images.
 
 use super::transform::{Line, Planes, Strip, TILE};
-use crate::kernels::conv::Conv2d;
+use crate::kernels::conv::ConvGeometry;
 use std::ops::Range;
 
 /// The tiles of all images.
@@ -23,7 +23,7 @@ pub(super) struct Images {
 }
 
 impl Tiles {
-    pub fn new(conv: &Conv2d) -> Tiles {
+    pub fn new(conv: &ConvGeometry) -> Tiles {
         let grid = conv.output.map(|extent| extent.div_ceil(TILE as usize));
         Tiles { batch: conv.batch, grid, output: conv.output, input: conv.input, pad_low: conv.pad_low }
     }

@@ -38,7 +38,7 @@ pub(super) enum Operand {
     Constant(u32),
 }
 
-/// Machine code under way.
+/// Machine code that is being assembled.
 #[derive(Default)]
 pub(super) struct Assembler {
     pub bytes: Vec<u8>,

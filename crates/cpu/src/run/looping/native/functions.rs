@@ -45,7 +45,7 @@ impl Compiler<'_> {
         self.machine.emit_masked(machine::COPY, SPARE_MASK, target, 0, Operand::Register(source));
     }
 
-    /// [`math::logistic`]. All signs before the sum are turned, which saves turning that of `x`.
+    /// [`math::logistic`]. All signs before the sum are negated, which saves negating `x`.
     pub fn logistic(&mut self, to: Register, from: Register) {
         use Operand::Register as R;
         let number = |value: f32| Operand::Constant(value.to_bits());
@@ -69,8 +69,8 @@ impl Compiler<'_> {
         let [first, others @ ..] = math::EXPONENTIAL;
         code.emit1(machine::BROADCAST, sum, number(first));
         for (index, coefficient) in others.into_iter().enumerate() {
-            let turned = if index % 2 == 0 { -coefficient } else { coefficient };
-            code.emit(machine::MULTIPLY_ADD, sum, minus_r, number(turned));
+            let negated = if index % 2 == 0 { -coefficient } else { coefficient };
+            code.emit(machine::MULTIPLY_ADD, sum, minus_r, number(negated));
         }
         code.emit(machine::MULTIPLY, sum, sum, R(minus_r));
         code.emit(machine::MULTIPLY_SUBTRACT, sum, minus_r, R(minus_r));

@@ -69,7 +69,7 @@ impl Builder {
         self.body.folds.push(Fold { from, factor, kind, to });
     }
 
-    /// Runs the loop both ways over the same memory.
+    /// Runs the loop interpreted and as machine code over the same memory.
     fn check(self) {
         self.check_with(|_| {});
     }

@@ -69,7 +69,7 @@ fn check(name: &str, inputs: &[&[usize]], write: impl Fn(&Trace, &[Tensor]) -> V
             HostTensor::from_f64s(shape, &values).unwrap()
         };
         let inputs: Vec<HostTensor> = body.input_shapes().into_iter().enumerate().map(values).collect();
-        let descriptor = Block::decode(&Encoded::of_hint(&hint)).unwrap();
+        let descriptor = BlockKernel::decode(&Encoded::of_hint(&hint)).unwrap();
         let (expected, actual) = (evaluate(&body, &inputs).unwrap(), computed(&descriptor, &body, &inputs));
         for (output, (expected, actual)) in expected.iter().zip(&actual).enumerate() {
             let expected = expected.to_f64s();
@@ -108,11 +108,11 @@ fn reductions_over_all_axes_are_right() {
 #[test]
 fn everything_that_moves_is_followed() {
     check("moves", &[&[6, 10], &[10, 6], &[4]], |_, x| {
-        let turned = x[0].transpose(&[1, 0]) * &x[1];
+        let transposed = x[0].transpose(&[1, 0]) * &x[1];
         let every_other = x[0].slice(&[1, 0], &[6, 9], &[2, 3]) * 3.0;
         let corners = every_other.reshape(&[9]).sum_all();
-        let rows = turned.reshape(&[5, 2, 3, 2]).sum(&[1, 2]);
-        let spread = x[2].broadcast_in_dim(&[10, 4, 6], &[1]) + turned.broadcast_in_dim(&[10, 4, 6], &[0, 2]);
+        let rows = transposed.reshape(&[5, 2, 3, 2]).sum(&[1, 2]);
+        let spread = x[2].broadcast_in_dim(&[10, 4, 6], &[1]) + transposed.broadcast_in_dim(&[10, 4, 6], &[0, 2]);
         vec![spread.sum(&[0]) + &corners, rows + 1.0, corners.tanh()]
     });
 }

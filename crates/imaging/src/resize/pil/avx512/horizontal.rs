@@ -47,7 +47,7 @@ impl HorizontalPass {
         if !is_available() || channels > 4 {
             return None;
         }
-        // The more an image shrinks, the farther apart the taps of neighbors lie, and the fewer can be loaded at once.
+        // The more an image shrinks, the larger the distance between the taps of neighbors, and the fewer can be loaded at once.
         let widest = LANES / padded(channels);
         [widest, widest / 2, widest / 4].into_iter().filter(|&pixels| pixels > 0).find_map(|pixels| {
             let (mut steps, mut positions) = (Vec::new(), Vec::new());
@@ -191,7 +191,7 @@ fn padded(channels: usize) -> usize {
     if channels == 3 { 4 } else { channels }
 }
 
-/// The taps from `begin` on of a group of outputs; `None` when they lie too far apart to be loaded at once.
+/// The taps from `begin` on of a group of outputs; `None` when they span too much to be loaded at once.
 fn step(
     rows: &Rows,
     weights: &[i32],

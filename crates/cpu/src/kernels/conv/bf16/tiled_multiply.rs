@@ -1,0 +1,163 @@
+//! The products of one span, block of tiles by block of tiles, from the unit into the result.
+
+use super::tiled_span::{Order, Span, TILE};
+use super::tiled_store::Target;
+use crate::kernels::amx::{COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
+use crate::kernels::bf16::SharedOutput;
+use crate::kernels::scratch;
+use half::bf16;
+use std::ops::Range;
+
+/// Packed weights of this many numbers stay in the second-level cache next to what else is there.
+const CACHED_WEIGHTS: usize = 256 * 1024;
+
+/// The tiles of a span and what they are multiplied with.
+pub(super) struct Multiply<'a> {
+    pub span: &'a Span<'a>,
+    pub order: Order,
+    /// The first number of the span's (copied) input.
+    pub a: *const u16,
+    /// What is added to a window's first number for each segment, in bytes.
+    pub offsets: &'a [usize],
+    pub packed: &'a [u16],
+    pub tiles: &'a Tiles,
+    pub to: SharedOutput,
+}
+
+/// Sums as tiles leave them; rows begin at cache lines.
+#[repr(align(64))]
+struct Sums([f32; ROWS * COLUMNS]);
+
+impl Multiply<'_> {
+    /// All output channels of all tiles.
+    ///
+    /// # Safety
+    /// The span's extent must lie behind `a`, its rows behind `to`, and these must belong to the calling chunk.
+    pub unsafe fn run(&self) {
+        let mut sums = Sums([0.0; ROWS * COLUMNS]);
+        let outputs = self.span.conv.out_channels;
+        let (tiles, panels) = (self.order.tiles, outputs.div_ceil(COLUMNS));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if outputs <= NARROW {
+                (0..tiles).step_by(4).for_each(|first| self.four(first, &mut sums));
+                return;
+            }
+            // Weights that stay in the cache are read again for every pair of tiles, larger ones once.
+            let pairs = (0..tiles).step_by(2);
+            match self.packed.len() <= CACHED_WEIGHTS {
+                true => pairs.for_each(|first| (0..panels).for_each(|panel| self.pair(first, panel, &mut sums))),
+                false => {
+                    (0..panels).for_each(|panel| pairs.clone().for_each(|first| self.pair(first, panel, &mut sums)))
+                }
+            }
+        }
+    }
+
+    /// Where some tiles' windows begin; the last tile's again beyond it.
+    fn starts<const TILES: usize>(&self, first: usize) -> [*const u16; TILES] {
+        let last = self.order.tiles - 1;
+        std::array::from_fn(|tile| self.a.wrapping_add(self.span.tile_start(&self.order, (first + tile).min(last))))
+    }
+
+    /// Where some channels belong.
+    fn target(&self, columns: Range<usize>) -> Target {
+        let outputs = self.span.conv.out_channels;
+        let distance = outputs * self.span.tiled.sweep.horizontal.step;
+        Target { to: self.to.after(columns.start), pixel: outputs, distance, columns: columns.len() }
+    }
+
+    /// Four tiles of sums, `c_columns` numbers from row to row.
+    fn products(&self, a: [*const u16; 4], b: &[u16], c: [*mut f32; 4], c_columns: usize) -> Products {
+        let tiled = self.span.tiled;
+        Products {
+            a,
+            c,
+            step_bytes: 2 * tiled.steps,
+            blocks: tiled.blocks,
+            accumulate: 0,
+            a_stride: 2 * tiled.sweep.horizontal.input_step as usize * tiled.channels,
+            segments: self.offsets.as_ptr(),
+            segment_count: self.offsets.len(),
+            b: b.as_ptr(),
+            c_stride: 4 * c_columns,
+        }
+    }
+
+    /// Two tiles and 32 output channels.
+    unsafe fn pair(&self, first: usize, panel: usize, sums: &mut Sums) {
+        let b = &self.packed[panel * self.span.tiled.panel_len()..];
+        let [a, second] = self.starts(first);
+        let products = self.products([a, second, second, second], b, quarters(sums.0.as_mut_ptr(), COLUMNS), COLUMNS);
+        let outputs = self.span.conv.out_channels;
+        let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(outputs);
+        let target = self.target(columns);
+        // SAFETY: `extent` numbers lie behind `a`, which is what the last tile reads; the panel is packed; the positions are
+        // pixels of this chunk, and AMX machines have what `Target` needs.
+        unsafe {
+            self.tiles.square(&products);
+            for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * COLUMNS)) {
+                self.span.pixel_runs(&self.order, tile, |run| target.store_wide(sums, run));
+            }
+        }
+    }
+
+    /// Four tiles of so few output channels that the second half of a panel is empty.
+    unsafe fn four(&self, first: usize, sums: &mut Sums) {
+        let c = std::array::from_fn(|tile| sums.0[tile * TILE * NARROW..].as_mut_ptr());
+        let products = self.products(self.starts(first), self.packed, c, NARROW);
+        let target = self.target(0..self.span.conv.out_channels);
+        // SAFETY: as in `pair`.
+        unsafe {
+            self.tiles.column(&products);
+            for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * NARROW)) {
+                self.span.pixel_runs(&self.order, tile, |run| target.store_narrow(sums, run));
+            }
+        }
+    }
+}
+
+impl Span<'_> {
+    /// Computes the span; `to` is where its first row begins.
+    ///
+    /// # Safety
+    /// The span's rows must exist behind `to` and belong to the calling chunk.
+    pub unsafe fn run(&self, x: &[bf16], packed: &[u16], tiles: &Tiles, to: SharedOutput) {
+        if self.indices.is_empty() || self.tiled.sweep.horizontal.count == 0 {
+            return;
+        }
+        let conv = self.conv;
+        let inside = self.lines.start >= 0
+            && self.lines.end <= conv.input[0] as i64
+            && self.columns.start >= 0
+            && self.columns.end <= conv.input[1] as i64
+            && self.tiled.channels == conv.in_channels;
+        if inside {
+            let order = self.order(conv.input[1]);
+            let line = self.image * conv.input[0] + self.lines.start as usize;
+            let first = (line * conv.input[1] + self.columns.start as usize) * conv.in_channels;
+            if first + self.extent(&order) <= x.len() {
+                // SAFETY: the extent was checked; the caller vouches for the target.
+                return unsafe { self.multiply(x[first..].as_ptr().cast(), order, packed, tiles, to) };
+            }
+        }
+        let order = self.order((self.columns.end - self.columns.start) as usize);
+        scratch::borrow(self.extent(&order), |copy: &mut [u16]| {
+            self.copy_input(x, copy, order.width);
+            // SAFETY: the copy has the extent; the caller vouches for the target.
+            unsafe { self.multiply(copy.as_ptr(), order, packed, tiles, to) };
+        });
+    }
+
+    /// Multiplies all tiles of the input that begins at `a`.
+    ///
+    /// # Safety
+    /// [`Span::extent`] numbers must lie behind `a`; as for [`Span::run`].
+    unsafe fn multiply(&self, a: *const u16, order: Order, packed: &[u16], tiles: &Tiles, to: SharedOutput) {
+        scratch::borrow(self.tiled.sweep.segments, |offsets: &mut [usize]| {
+            self.tiled.segment_offsets(order.width, offsets);
+            // SAFETY: the caller's promise.
+            unsafe { Multiply { span: self, order, a, offsets, packed, tiles, to }.run() };
+        });
+    }
+}

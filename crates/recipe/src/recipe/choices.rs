@@ -1,0 +1,142 @@
+//! Values of recipe keys that are one of a few names.
+
+use octant_train::choice;
+use octant_train::options::{OptionError, OptionValue, one_of};
+use std::str::FromStr;
+use toml::Value;
+
+choice! {
+    /// The kind of norm layer.
+    pub enum NormKind {
+        /// Batch norm.
+        Batch = "batch",
+        /// Instance norm.
+        Instance = "instance",
+    }
+}
+
+choice! {
+    /// The shape of a learning rate over time.
+    pub enum ScheduleKind {
+        /// Constant.
+        Constant = "constant",
+        /// Reduced at equal intervals.
+        Step = "step",
+        /// Reduced at given times.
+        MultiStep = "multi-step",
+        /// Polynomial decay.
+        Polynomial = "polynomial",
+        /// Linear to `min_lr`, with a linear warm-up from 0.
+        Linear = "linear",
+        /// Half a cosine.
+        Cosine = "cosine",
+        /// PyTorch's one-cycle policy.
+        OneCycle = "one-cycle",
+        /// Cycles of a warm-up and half a cosine.
+        WarmupCosine = "warmup-cosine",
+        /// timm's cosine.
+        TimmCosine = "timm-cosine",
+        /// Reduced when the metric no longer improves.
+        Plateau = "plateau",
+    }
+}
+
+choice! {
+    /// What is chosen from the length of a phase, by the rule of YOLO's `auto`.
+    pub enum Auto {
+        /// Nothing.
+        Off = "off",
+        /// The optimizer; the learning rate is given.
+        Optimizer = "optimizer",
+        /// The optimizer and the learning rate.
+        Rate = "optimizer-and-rate",
+    }
+}
+
+choice! {
+    /// How often a learning rate changes.
+    pub enum Per {
+        /// At every epoch.
+        Epoch = "epoch",
+        /// At every step.
+        Step = "step",
+    }
+}
+
+choice! {
+    /// Where decoded samples are cached.
+    pub enum Cache {
+        /// Nowhere: samples are decoded every time.
+        Off = "off",
+        /// In memory.
+        Ram = "ram",
+        /// In a file.
+        Packed = "packed",
+    }
+}
+
+choice! {
+    /// How images are normalized.
+    pub enum NormalizationMode {
+        /// As the model's published weights expect.
+        Model = "model",
+        /// Not at all.
+        None = "none",
+    }
+}
+
+choice! {
+    /// Which values of a metric are better.
+    pub enum BestMode {
+        /// Smaller ones.
+        Min = "min",
+        /// Larger ones.
+        Max = "max",
+    }
+}
+
+/// The number of devices that share a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// This many.
+    Count(usize),
+    /// All devices.
+    All,
+}
+
+impl OptionValue for Cores {
+    fn expected() -> String {
+        "a whole number or `all`".into()
+    }
+
+    fn read(value: &Value, position: &str) -> Result<Cores, OptionError> {
+        match value {
+            Value::String(word) if word == "all" => Ok(Cores::All),
+            Value::Integer(_) => usize::read(value, position).map(Cores::Count),
+            _ => Err(OptionError::value(
+                position,
+                format!("must be {}, not {value}", one_of(&["a whole number", "all"])),
+            )),
+        }
+    }
+
+    fn write(&self) -> Option<Value> {
+        match self {
+            Cores::Count(count) => count.write(),
+            Cores::All => Some(Value::String("all".into())),
+        }
+    }
+}
+
+impl FromStr for Cores {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cores, String> {
+        match text.parse() {
+            Ok(0) => Err("a program needs one core at least".into()),
+            Ok(count) => Ok(Cores::Count(count)),
+            Err(_) if text == "all" => Ok(Cores::All),
+            Err(_) => Err(format!("\"{text}\" is neither a number nor all")),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a session reports: names, values, snapshots, costs and memory.
+
+use super::*;
+
+impl Session<'_> {
+    /// What the metrics of a validation are called.
+    pub fn validated_names(&self) -> Vec<String> {
+        validated_names(self.task, self.counted)
+    }
+
+    /// Steps of learning so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Batches that this optimizer has seen.
+    pub fn batches(&self) -> u64 {
+        self.accumulation.batches()
+    }
+
+    /// Batches that went into running statistics.
+    pub fn tracked(&self) -> u64 {
+        self.tracked
+    }
+
+    /// The model's variables.
+    pub fn variables(&self) -> &[VariableSpec] {
+        &self.traced.variables
+    }
+
+    /// Everything that lives between steps.
+    pub fn entries(&self) -> &[StateEntry] {
+        &self.traced.entries
+    }
+
+    /// Waits, and copies the model's variables to the host with the reference's names and layouts.
+    pub fn weights(&self) -> Result<Vec<(String, HostTensor)>, TrainError> {
+        let (specs, values) = self.model()?;
+        Ok(octant_zoo::weights::export(&specs, &values, self.tracked))
+    }
+
+    /// Waits, and copies everything to the host. What is left to be done with it needs no device: another thread may.
+    pub fn snapshot(&self) -> Result<impl FnOnce() -> Snapshot + Send + use<>, TrainError> {
+        let averaged = averages(&self.traced);
+        let (specs, values) = self.model()?;
+        let tracked = self.tracked;
+        let mut state = Vec::new();
+        for (entry, buffer) in self.traced.entries.iter().zip(&self.state.buffers) {
+            // The model's file holds the evaluated variables; what it holds need not be kept twice.
+            let kept_there = match entry.role {
+                Role::Variable(index) => !averaged && !self.traced.variables[index].companion,
+                Role::Average(_) => true,
+                Role::Slot | Role::Gradient | Role::Sums => false,
+            };
+            if !kept_there {
+                state.push((entry.name.clone(), buffer.to_host()?));
+            }
+        }
+        Ok(move || Snapshot { model: octant_zoo::weights::export(&specs, &values, tracked), state })
+    }
+
+    /// Waits, and copies the state to the host by name, in the layout of the device.
+    pub fn values(&self) -> Result<Values, TrainError> {
+        let named = self.traced.entries.iter().zip(&self.state.buffers);
+        named.map(|(entry, buffer)| Ok((entry.name.clone(), buffer.to_host()?))).collect()
+    }
+
+    /// Where the time of the training steps went, if it was measured.
+    pub fn profile(&self) -> Vec<octant_runtime::PartTiming> {
+        self.first_form().profile()
+    }
+
+    /// Memory in use on the fullest device, where the backend can tell.
+    pub fn memory(&self) -> Option<MemoryUse> {
+        self.backend.memory().ok()?.into_iter().max_by_key(|device| device.used)
+    }
+
+    /// The compiled evaluation step.
+    pub fn evaluation_usage(&self) -> Usage {
+        self.evaluation.usage()
+    }
+
+    /// The compiled forms of the training step: those of the task for `batch_size`, then for the other sizes.
+    pub fn form_usage(&self) -> impl Iterator<Item = Usage> {
+        let program = self.traced.program.name.clone();
+        let usage = move |form: &Form| Usage {
+            program: program.clone(),
+            compiled: Some(form.train.cost()),
+            executions: form.executions,
+        };
+        self.forms.iter().map(usage)
+    }
+
+    fn first_form(&self) -> &dyn Executable {
+        &*self.forms[0].train
+    }
+
+    /// The same error, except that one about memory says what would need less of it.
+    pub fn explained(&self, error: TrainError) -> TrainError {
+        match error {
+            TrainError::Device(RuntimeError::OutOfMemory { asked, .. }) => {
+                self.needs.ran_out(asked, self.first_form().memory().peak())
+            }
+            other => other,
+        }
+    }
+
+    /// Memory and work of one training step.
+    pub fn cost(&self) -> (MemoryPlan, Cost) {
+        (self.first_form().memory(), self.first_form().cost())
+    }
+}

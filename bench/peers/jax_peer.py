@@ -2,7 +2,7 @@
 
     python jax_peer.py MODEL [--batch-size N] [--size H] [--mode train|infer] [--precision f32|bf16] [--steps K]
 
-Models: fashion-cnn, resnet18, resnet34, resnet50. One jitted step with donated state, NHWC, the optimizers written out.
+Models: fashion-cnn, resnet18, resnet34, resnet50, vit_b_16, vit_l_16. One jitted step with donated state, NHWC, the optimizers written out.
 """
 import os
 import sys
@@ -75,12 +75,39 @@ def resnet(depths, bottleneck):
     return forward
 
 
+def layer_norm(w, x):
+    scale, shift, wide = w(x.shape[-1]), w(x.shape[-1]), x.astype(jnp.float32)
+    mean, variance = wide.mean(-1, keepdims=True), wide.var(-1, keepdims=True)
+    return ((wide - mean) * lax.rsqrt(variance + 1e-6) * scale + shift).astype(x.dtype)
+
+
+def dense(w, x, width):
+    return x @ w(x.shape[-1], width).astype(x.dtype) + w(width).astype(x.dtype)
+
+
+def vit(patch, width, depth, heads):
+    def forward(w, x, train):
+        x = conv(x, w(patch, patch, 3, width), patch, "VALID").reshape(x.shape[0], -1, width)
+        token = jnp.broadcast_to(w(1, 1, width).astype(x.dtype), (x.shape[0], 1, width))
+        x = jnp.concatenate([token, x], 1)
+        x = x + w(1, x.shape[1], width).astype(x.dtype)
+        for _ in range(depth):
+            q, k, v = jnp.split(dense(w, layer_norm(w, x), 3 * width).reshape(*x.shape[:2], heads, -1), 3, -1)
+            x = x + dense(w, jax.nn.dot_product_attention(q, k, v).reshape(x.shape), width)
+            y = jax.nn.gelu(dense(w, layer_norm(w, x), 4 * width), approximate=False)
+            x = x + dense(w, y, width)
+        return dense(w, layer_norm(w, x)[:, 0], 1000)
+    return forward
+
+
 # name: (network, channels, classes, optimizer)
 MODELS = {
     "fashion-cnn": (fashion_cnn, 1, 10, "adam"),
     "resnet18": (resnet([2, 2, 2, 2], False), 3, 1000, "sgd"),
     "resnet34": (resnet([3, 4, 6, 3], False), 3, 1000, "sgd"),
     "resnet50": (resnet([3, 4, 6, 3], True), 3, 1000, "sgd"),
+    "vit_b_16": (vit(16, 768, 12, 12), 3, 1000, "sgd"),
+    "vit_l_16": (vit(16, 1024, 24, 16), 3, 1000, "sgd"),
 }
 
 

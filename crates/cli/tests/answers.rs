@@ -183,3 +183,25 @@ fn the_table_of_values_named_one_column_for_two_values() {
     assert_eq!(lines.next(), Some("path,discs,covered"));
     assert_eq!(lines.next().unwrap().split(',').count(), 3);
 }
+
+#[test]
+fn the_step_of_a_recipe_is_measured_in_its_own_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let figures = |arguments: &[&str]| -> serde_json::Value {
+        let common = ["--steps", "1", "--threads", "1", "--device", "cpu", "--json"];
+        serde_json::from_str(&done(folder.path(), &[&["bench"], arguments, &common].concat())).unwrap()
+    };
+    let step = figures(&["demo-pix2pix", "--batch-size", "2"]);
+    assert_eq!(
+        (&step["model"], &step["size"], &step["optimizer"]),
+        (&"demo-pix2pix".into(), &64.into(), &"adam".into())
+    );
+    // Two networks that learn cost more than four times what the generator alone costs to ask.
+    let asked = figures(&["demo-pix2pix", "--batch-size", "2", "--mode", "infer"]);
+    let work = |figures: &serde_json::Value| {
+        figures["gflop_per_second"].as_f64().unwrap() * figures["step_ms_median"].as_f64().unwrap()
+    };
+    assert!(work(&step) > 4.0 * work(&asked), "{step} {asked}");
+    assert!(step["peak_rss_bytes"].as_u64().unwrap() > 0);
+    refused(folder.path(), &["bench", "pix2piks"], "neither a model nor a recipe");
+}

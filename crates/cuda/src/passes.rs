@@ -105,10 +105,10 @@ fn checked(pass: &str, graph: Graph) -> Graph {
     graph
 }
 
-/// Whether a prepared graph leaves a weight gradient of f32 or the gradient of an attention to cuDNN, whose fastest kernels for
-/// them add atomically: the order of sums, and with it the last bits, then differ from run to run. Measured on an H200 over
-/// 20 steps, two runs each: programs of fashion-cnn, ResNet-18 and a small MSHNet in f32 differed, those of five families in
-/// bf16 and of U-Net in f32 did not. Our own kernels and products always add in the same order.
+/// Whether a prepared graph leaves a weight gradient of f32 to cuDNN, whose fastest kernels for it add atomically: the order
+/// of sums, and with it the last bits, then differ from run to run. Measured on an H200 over 20 steps, two runs each: programs
+/// of fashion-cnn, ResNet-18 and a small MSHNet in f32 differed, those of five families in bf16 and of U-Net in f32 did not.
+/// Our own kernels and products always add in the same order.
 pub fn adds_atomically(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| match &node.op {
         // The result is a kernel: its spatial axes come first.

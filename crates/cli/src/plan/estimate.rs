@@ -2,7 +2,7 @@
 
 use super::Arguments;
 use super::board::{OPTIMISM, Outcome, asked};
-use super::search::{Size, crossing};
+use super::search::{Search, Size};
 use super::steps::Steps;
 use crate::recipes::Recipe;
 use anyhow::Result;
@@ -22,11 +22,16 @@ pub(super) fn row(arguments: &Arguments, recipe: &Recipe, target: &str) -> Resul
     let of = |batch: usize| Ok::<_, anyhow::Error>(estimate(&steps.training(batch.div_ceil(devices))?, &board));
     let first_batch = asked(arguments, recipe)?.unwrap_or(8 * devices).next_multiple_of(devices);
     let first = of(first_batch)?;
-    // Memory is close to a straight line over the batch.
+    // Memory is a straight line over the batch only where activations decide: small batches of large networks have their peak
+    // in the update, so the line is tried out where it meets the limit.
     let second_batch = 2 * first_batch;
     let size = |bytes: u64| Size { bytes: Some(bytes), fits: bytes <= board.memory };
-    let line = [(first_batch, size(first.bytes)), (second_batch, size(of(second_batch)?.bytes))];
-    let largest = crossing(line[0], line[1], board.memory).unwrap_or(0).min(most) / devices * devices;
+    let measured = vec![(first_batch, size(first.bytes)), (second_batch, size(of(second_batch)?.bytes))];
+    let mut search = Search { step: devices, most, limit: board.memory, fixed: 0, tries: 5, measured };
+    while let Some(batch) = search.next().filter(|batch| *batch > 0) {
+        search.measured.push((batch, size(of(batch)?.bytes)));
+    }
+    let largest = search.largest().min(most) / devices * devices;
     let batch = asked(arguments, recipe)?.unwrap_or(largest.max(devices));
     let chosen = if batch.next_multiple_of(devices) == first_batch { first } else { of(batch)? };
     let cost = Cost {

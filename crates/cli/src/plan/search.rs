@@ -67,7 +67,7 @@ impl Search {
 }
 
 /// Where the line through two sizes meets the limit, or a little before, because compilers pad. A level line never does.
-pub(crate) fn crossing((low, less): (usize, Size), (high, more): (usize, Size), limit: u64) -> Option<usize> {
+fn crossing((low, less): (usize, Size), (high, more): (usize, Size), limit: u64) -> Option<usize> {
     let (less, more) = (less.bytes? as f64, more.bytes? as f64);
     let bytes_per_image = (more - less) / (high.max(low + 1) - low) as f64;
     let room = limit as f64 - less;

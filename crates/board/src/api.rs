@@ -1,14 +1,15 @@
 //! The addresses of the board.
 
 use crate::answer::Shared;
+use crate::guard::EDITED;
 use crate::store::Store;
-use crate::{assets, curves, judgement, machine, media, table};
+use crate::{assets, curves, judgement, machine, media, notes, table, timeline};
 use axum::Router;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(crate) fn router(store: Arc<Store>) -> Router {
         .route("/api/plot", get(media::plot))
         .route("/api/judgement", get(judgement::judgement))
         .route("/api/machine", get(machine::machine))
+        .route("/api/timeline", get(timeline::timeline))
+        .route(EDITED, post(notes::change))
         .route("/api/network", get(machine::network))
         .route("/api/log", get(machine::log))
         .route("/api/live", get(live));

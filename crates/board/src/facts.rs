@@ -1,5 +1,6 @@
 //! What a run directory says beside its event files: settings, tables, notes; and how the run is doing.
 
+use crate::notes::Notes;
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -22,7 +23,7 @@ pub(crate) struct Facts {
     /// `timing.csv`.
     pub timing: Table,
     /// `notes.md`, which people may put beside a run.
-    pub notes: Option<String>,
+    pub notes: Notes,
 }
 
 /// Columns of numbers.
@@ -89,7 +90,14 @@ impl Facts {
         }
         let table = |name: &str| read(name).map(|text| Table::parse(&text)).unwrap_or_default();
         let (metrics, timing) = (table("metrics.csv"), table("timing.csv"));
-        Some(Facts { stamps, config, settings, metrics, timing, notes: read("notes.md") })
+        Some(Facts {
+            stamps,
+            config,
+            settings,
+            metrics,
+            timing,
+            notes: Notes::parse(&read("notes.md").unwrap_or_default()),
+        })
     }
 
     /// True for a directory that Octant trained in: the steps of its events are epochs.
@@ -140,7 +148,8 @@ impl Facts {
     }
 }
 
-fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
+/// The length of a file and when it was changed, if it is a file and no link.
+pub(crate) fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
     let metadata = path.symlink_metadata().ok().filter(|metadata| metadata.is_file())?;
     Some((metadata.len(), metadata.modified().ok()?))
 }

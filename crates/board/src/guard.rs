@@ -14,6 +14,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 const LONGEST_URI: usize = 8192;
+/// The one address that changes something, on boards that allow it.
+pub(crate) const EDITED: &str = "/api/notes";
+/// How much it may be sent.
+pub(crate) const LARGEST_EDIT: usize = 64 << 10;
 const COOKIE: &str = "octant-board";
 
 /// Who may ask.
@@ -22,6 +26,8 @@ pub struct Access {
     /// `host:port` as a browser writes it.
     hosts: Vec<String>,
     token: Option<String>,
+    /// Notes and tags of runs may be changed.
+    edits: bool,
 }
 
 impl Access {
@@ -43,7 +49,12 @@ impl Access {
                 SocketAddr::V6(address) => format!("[{}]", address.ip()),
             });
         }
-        Access { hosts, token }
+        Access { hosts, token, edits: false }
+    }
+
+    /// Lets pages of this server change notes and tags.
+    pub fn editable(self, edits: bool) -> Access {
+        Access { edits, ..self }
     }
 
     pub(crate) fn allows_host(&self, host: &str) -> bool {
@@ -52,10 +63,11 @@ impl Access {
 
     fn check(&self, request: &Request) -> Result<(), (StatusCode, &'static str)> {
         let headers = request.headers();
-        if ![Method::GET, Method::HEAD].contains(request.method()) {
+        let uri = request.uri();
+        let is_edit = self.edits && request.method() == Method::POST && uri.path() == EDITED;
+        if !is_edit && ![Method::GET, Method::HEAD].contains(request.method()) {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "the board only answers GET: it changes nothing"));
         }
-        let uri = request.uri();
         if uri.to_string().len() > LONGEST_URI {
             return Err((StatusCode::URI_TOO_LONG, "the address is too long"));
         }
@@ -70,10 +82,14 @@ impl Access {
         if !self.is_own_origin(headers) {
             return Err((StatusCode::FORBIDDEN, "pages of other origins may not ask"));
         }
-        let has_body = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length != "0")
-            || headers.contains_key(header::TRANSFER_ENCODING);
-        if has_body {
-            return Err((StatusCode::PAYLOAD_TOO_LARGE, "requests have no body"));
+        if is_edit && !headers.contains_key(header::ORIGIN) {
+            return Err((StatusCode::FORBIDDEN, "changes come from the board's own page"));
+        }
+        let length = headers.get(header::CONTENT_LENGTH).map(|length| length.to_str().ok()?.parse::<usize>().ok());
+        let most = if is_edit { LARGEST_EDIT } else { 0 };
+        let is_too_long = length.is_some_and(|length| length.is_none_or(|length| length > most));
+        if is_too_long || headers.contains_key(header::TRANSFER_ENCODING) {
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, "the request's body is larger than the board takes"));
         }
         // No address of the board needs an encoded letter, a dot between two slashes or a backslash.
         let path = uri.path();

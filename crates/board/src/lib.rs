@@ -2,7 +2,8 @@
 //!
 //! A [`Store`] follows the event files and the tables of every run below its folders and keeps all numbers as columns;
 //! images and histograms stay in their files until somebody looks at them. [`serve`] answers a browser over HTTP/1 with
-//! embedded pages, JSON and packed points; [`serve_data`] answers TensorBoard over gRPC. Both only read.
+//! embedded pages, JSON and packed points; [`serve_data`] answers TensorBoard over gRPC. Both only
+//! read, but for notes and tags where [`Options::edits`] allows it.
 //!
 //! No request names a file: runs have numbers, values have tags and indices, and pages are a fixed list. What a request
 //! may look like at all is decided in `guard`, before any of it is interpreted.
@@ -21,11 +22,13 @@ mod guard;
 mod judgement;
 mod machine;
 mod media;
+mod notes;
 mod points;
 mod run;
 mod server;
 mod store;
 mod table;
+mod timeline;
 mod values;
 
 pub use data_server::DataOptions;

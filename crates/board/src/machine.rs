@@ -1,7 +1,7 @@
 //! What a run computes, where its time went, and what it said.
 
 use crate::answer::{Answer, Shared, find, finite};
-use crate::facts::{read_end, read_plain};
+use crate::facts::{read_end, read_plain, stamp};
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ pub(crate) struct LogQuery {
     search: Option<String>,
 }
 
-/// `timing.csv`, and the lines of the log that are about the machine.
+/// `timing.csv`, the compilations, and the lines of the log that are about the machine.
 pub(crate) async fn machine(State(store): Shared, Query(query): Query<MachineQuery>) -> Answer {
     let run = find(&store, query.run)?;
     let facts = run.facts();
@@ -33,11 +33,29 @@ pub(crate) async fn machine(State(store): Shared, Query(query): Query<MachineQue
     });
     let columns: Vec<_> = columns.collect();
     let text = read_end(&run.path().join("log.txt"), LOG).unwrap_or_default();
-    let words = ["bound by", "compiled", "loaded in", "at the peak", "memory", "out of memory", "skipped", "recovered"];
+    let words = ["bound by", "memory", "out of memory", "skipped", "recovered"];
     let is_about_it = |line: &&str| words.iter().any(|word| line.contains(word));
     let lines: Vec<&str> = text.lines().filter(is_about_it).collect();
     let lines = &lines[lines.len().saturating_sub(LINES)..];
-    Ok(Json(json!({ "columns": columns, "lines": lines })))
+    let compiled: Vec<_> = text.lines().filter_map(compilation).collect();
+    // Changes with the recording, which is large and asked for only then.
+    let recorded = stamp(&run.path().join("trace.json")).map(|(length, time)| format!("{length} {time:?}"));
+    Ok(Json(json!({ "columns": columns, "compiled": compiled, "lines": lines, "recorded": recorded })))
+}
+
+/// A line such as `main: train compiled in 1.234 s, 14.2 MiB planned` or `main: train loaded from the cache in …`.
+fn compilation(line: &str) -> Option<serde_json::Value> {
+    let (phase, rest) = line.split_once(": ")?;
+    let (program, made, rest) = [" compiled in ", " loaded from the cache in "].iter().find_map(|made| {
+        let (program, rest) = rest.split_once(made)?;
+        Some((program, made, rest))
+    })?;
+    let (seconds, rest) = rest.split_once(" s")?;
+    let seconds: f64 = seconds.parse().ok()?;
+    let planned = rest.strip_prefix(", ").and_then(|rest| rest.strip_suffix(" MiB planned"));
+    let planned = planned.and_then(|mebibytes| mebibytes.parse::<f64>().ok()).map(|size| size * f64::from(1 << 20));
+    let is_kept = made.contains("cache");
+    Some(json!({ "phase": phase, "program": program, "cached": is_kept, "seconds": seconds, "planned": planned }))
 }
 
 /// `network.json`: the network's blocks with shapes, parameters and cost.
@@ -64,4 +82,20 @@ pub(crate) async fn log(State(store): Shared, Query(query): Query<LogQuery>) -> 
     let shown = &found[found.len().saturating_sub(LINES)..];
     let lines: Vec<_> = shown.iter().map(|(index, line)| json!([index + 1, line])).collect();
     Ok(Json(json!({ "lines": lines, "all": all, "found": found.len(), "there": true })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compilations_are_found_in_the_log() {
+        let found = compilation("main: train compiled in 1.250 s, 2.5 MiB planned");
+        let expected =
+            json!({ "phase": "main", "program": "train", "cached": false, "seconds": 1.25, "planned": 2621440.0 });
+        assert_eq!(found, Some(expected));
+        let found = compilation("burn-in: evaluate loaded from the cache in 0.002 s");
+        assert_eq!(found.map(|found| found["cached"].clone()), Some(json!(true)));
+        assert_eq!(compilation("main: epoch 1 loss 0.5; bound by device (66 % of the time)"), None);
+    }
 }

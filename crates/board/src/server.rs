@@ -32,6 +32,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// Further names by which browsers reach this machine.
     pub names: Vec<String>,
+    /// Notes and tags of runs may be changed in the browser.
+    pub edits: bool,
 }
 
 /// A board that is listening. It ends when this is dropped.
@@ -104,11 +106,11 @@ fn follow(store: &Arc<Store>, stops: &Arc<AtomicBool>, interval: Option<Duration
 
 /// Starts the board.
 pub fn serve(options: &Options) -> Result<Serving, BoardError> {
-    let store = Arc::new(Store::new(&options.folders)?);
+    let store = Arc::new(Store::new(&options.folders)?.editable(options.edits));
     let runtime = runtime()?;
     let (listener, address) = listen(&runtime, options.address)?;
     let token = (!address.ip().is_loopback()).then(new_token);
-    let access = Arc::new(Access::new(address, &options.names, token.clone()));
+    let access = Arc::new(Access::new(address, &options.names, token.clone()).editable(options.edits));
     let router = api::router(store.clone()).layer(axum::middleware::from_fn_with_state(access, guard));
     let stops = Arc::new(AtomicBool::new(false));
     follow(&store, &stops, None);

@@ -26,6 +26,7 @@ pub struct Store {
     /// Numbers of runs that have news.
     news: broadcast::Sender<Arc<Vec<u32>>>,
     session: String,
+    is_editable: bool,
 }
 
 impl Store {
@@ -52,7 +53,23 @@ impl Store {
             is_ready: AtomicBool::new(false),
             news: broadcast::channel(256).0,
             session: format!("{started:x}-{:x}", std::process::id()),
+            is_editable: false,
         })
+    }
+
+    /// Whether notes and tags may be changed.
+    pub fn editable(self, is_editable: bool) -> Store {
+        Store { is_editable, ..self }
+    }
+
+    /// Whether notes and tags may be changed.
+    pub(crate) fn is_editable(&self) -> bool {
+        self.is_editable
+    }
+
+    /// Tells the pages that these runs changed.
+    pub(crate) fn announce(&self, runs: Vec<u32>) {
+        let _ = self.news.send(Arc::new(runs));
     }
 
     /// The runs, by name.
@@ -93,7 +110,7 @@ impl Store {
     /// Loads, and goes on reading until `stops` says so. Call it on a thread of its own.
     pub fn follow(&self, interval: Option<Duration>, stops: impl Fn() -> bool) {
         self.load();
-        let _ = self.news.send(Arc::new(Vec::new()));
+        self.announce(Vec::new());
         let mut searched = Instant::now();
         while !stops() {
             std::thread::sleep(interval.unwrap_or(INTERVAL).min(INTERVAL));
@@ -106,7 +123,7 @@ impl Store {
             changed.sort_unstable();
             changed.dedup();
             if !changed.is_empty() {
-                let _ = self.news.send(Arc::new(changed));
+                self.announce(changed);
             }
         }
     }

@@ -48,7 +48,7 @@ pub(crate) async fn runs(State(store): Shared) -> Answer {
         }
         let roots: Vec<String> = store.roots().iter().map(|(_, path)| path.display().to_string()).collect();
         json!({
-            "session": store.session(), "ready": store.is_ready(), "roots": roots, "tags": names, "runs": listed,
+            "session": store.session(), "ready": store.is_ready(), "editable": store.is_editable(), "roots": roots, "tags": names, "runs": listed,
         })
     };
     let answer = tokio::task::spawn_blocking(work).await;
@@ -81,21 +81,13 @@ fn describe(run: &Run, locked: Option<&HashSet<u64>>) -> Map<String, serde_json:
         "id": run.id, "name": run.name, "version": run.version(), "status": status.name(), "left": left,
         "began": run.began(), "modified": modified.map(seconds),
         "epoch": epochs.map(|epochs| finite(epochs.0)), "epochs": epochs.and_then(|epochs| epochs.1),
-        "octant": facts.is_octant(), "damaged": damaged, "notes": facts.notes.as_deref().map(first_line),
+        "octant": facts.is_octant(), "damaged": damaged, "notes": facts.notes.title(), "labels": facts.notes.tags,
         "settings": settings, "results": results,
     });
     match line {
         serde_json::Value::Object(map) => map,
         _ => Map::new(),
     }
-}
-
-fn first_line(text: &str) -> String {
-    text.lines()
-        .map(|line| line.trim_start_matches('#').trim())
-        .find(|line| !line.is_empty())
-        .unwrap_or_default()
-        .into()
 }
 
 #[derive(Deserialize)]
@@ -118,7 +110,7 @@ pub(crate) async fn run(State(store): Shared, Query(query): Query<RunQuery>) -> 
         })
         .collect();
     Ok(Json(json!({
-        "id": run.id, "name": run.name, "config": facts.config, "notes": facts.notes, "settings": facts.settings,
+        "id": run.id, "name": run.name, "config": facts.config, "notes": facts.notes.text, "labels": facts.notes.tags, "settings": facts.settings,
         "files": files,
     })))
 }

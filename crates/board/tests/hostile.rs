@@ -312,3 +312,70 @@ fn ten_thousand_connections_are_bounded() {
         std::thread::sleep(Duration::from_millis(100));
     }
 }
+
+/// A request to change notes.
+fn edit(address: SocketAddr, origin: &str, path: &str, body: &str) -> support::Answer {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\n{origin}Content-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    raw(address, head.as_bytes())
+}
+
+#[test]
+fn notes_change_only_on_boards_that_allow_it_for_their_own_pages_in_their_own_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    octant_run(&folder.path().join("runs/one"), 0, 2);
+    let outside = folder.path().join("outside.md");
+    std::fs::write(&outside, SECRET).unwrap();
+    let (runs, note) = (folder.path().join("runs"), folder.path().join("runs/one/notes.md"));
+    let good = r#"{"tags":["a"],"text":"said"}"#;
+    let closed = start(&runs);
+    let own = |address: SocketAddr| format!("Origin: http://{address}\r\n");
+    assert_eq!(edit(closed.address(), &own(closed.address()), "/api/notes?run=1", good).status, 405);
+    drop(closed);
+    let open = support::start_editable(&runs);
+    let address = open.address();
+    let own = own(address);
+    let long = format!(r#"{{"tags":[],"text":"{}"}}"#, "x".repeat(70 << 10));
+    let many = format!(r#"{{"tags":[{}],"text":""}}"#, vec!["\"t\""; 51].join(","));
+    for (name, origin, path, body, status) in [
+        ("no origin", "", "/api/notes?run=1", good, 403),
+        ("another origin", "Origin: http://evil.example\r\n", "/api/notes?run=1", good, 403),
+        ("null origin", "Origin: null\r\n", "/api/notes?run=1", good, 403),
+        ("another address", own.as_str(), "/api/runs", good, 405),
+        ("no such run", own.as_str(), "/api/notes?run=99", good, 404),
+        ("no run", own.as_str(), "/api/notes", good, 400),
+        ("no JSON", own.as_str(), "/api/notes?run=1", "tags=a", 400),
+        ("too long", own.as_str(), "/api/notes?run=1", &long, 413),
+        ("too many tags", own.as_str(), "/api/notes?run=1", &many, 400),
+        ("a tag of two lines", own.as_str(), "/api/notes?run=1", r#"{"tags":["a\nb"],"text":""}"#, 400),
+    ] {
+        assert_eq!(edit(address, origin, path, body).status, status, "{name}");
+        assert!(!note.exists(), "{name} wrote something");
+    }
+    let chunked = format!(
+        "POST /api/notes?run=1 HTTP/1.1\r\nHost: {address}\r\n{own}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n"
+    );
+    assert_eq!(raw(address, chunked.as_bytes()).status, 413);
+    let removal = format!("DELETE /api/notes?run=1 HTTP/1.1\r\nHost: {address}\r\n{own}Connection: close\r\n\r\n");
+    assert_eq!(raw(address, removal.as_bytes()).status, 405);
+    // A link that stands where the note would is replaced; what it points at stays.
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&outside, &note).unwrap();
+    let answer = edit(address, &own, "/api/notes?run=1", good);
+    assert_eq!((answer.status, answer.json()), (200, serde_json::json!({ "notes": "said", "labels": ["a"] })));
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), SECRET);
+    assert_eq!(std::fs::read_to_string(&note).unwrap(), "tags: a\n\nsaid\n");
+    assert!(!note.is_symlink());
+    // An empty note leaves no file behind.
+    assert_eq!(edit(address, &own, "/api/notes?run=1", r#"{"tags":[],"text":""}"#).status, 200);
+    assert!(
+        !note.exists()
+            && std::fs::read_dir(note.parent().unwrap())
+                .unwrap()
+                .flatten()
+                .all(|entry| { !entry.file_name().to_string_lossy().ends_with(".tmp") })
+    );
+}

@@ -1,9 +1,10 @@
-// Confusion, per-class figures, precision and recall, receiver operating characteristic.
+// How good a network is: confusion, per-class figures, precision and recall, calibration.
 
 import { h, empty, choice, throttled } from "./dom.js";
 import { state, on, json, color, shownRuns, setParam } from "./state.js";
 import { number } from "./scale.js";
 import { fixed } from "./chart.js";
+import { boxClasses, classes, confusion } from "./confusion.js";
 
 const isJudged = (run) => run.octant || run.tags.some((index) => state.tags[index].plugin === "pr_curves");
 
@@ -34,11 +35,14 @@ export function judgement(main) {
     bar.replaceChildren(runChoice(load, isJudged));
     const { findings, curves } = data;
     const parts = [];
-    if (findings?.confusion) parts.push(confusion(findings.confusion), classes(findings.confusion));
+    if (findings?.confusion) parts.push(confusion(run, findings.confusion, findings.mistakes), findings.boxes ? boxClasses(findings.boxes) : classes(findings.confusion));
     const figures = [];
     if (findings?.roc) figures.push(figure("Receiver operating characteristic", "false positive rate", `area ${number(findings.roc.area)}`, [
       { name: run.name, color: color(run), points: findings.roc.curve }, { name: "chance", color: "#999", dash: [4, 4], points: [[0, 0], [1, 1]] }]));
     if (findings?.roc?.precision_recall) figures.push(figure("Precision over recall", "recall", "", [{ name: run.name, color: color(run), points: findings.roc.precision_recall }]));
+    if (findings?.roc?.f1?.length) figures.push(f1Figure(run, findings.roc.f1));
+    if (findings?.calibration?.bins.length) figures.push(reliability(run, findings.calibration));
+    if (findings?.boxes?.curves) figures.push(...boxFigures(findings.boxes));
     for (const { tag, steps } of curves) if (steps.length) figures.push(...prCurves(tag, steps));
     if (figures.length) parts.push(h("div", { class: "two" }, figures));
     body.replaceChildren(...(parts.length ? parts : [empty("No judgement yet", "Classification and segmentation write it at the end of training, other programs as precision-recall curves.")]));
@@ -48,6 +52,26 @@ export function judgement(main) {
     const chart = fixed(curves, { label: title, axisName, fixedY: [0, 1.02] });
     charts.push(chart);
     return h("figure", { class: "card", style: { margin: 0 } }, h("header", {}, h("h3", {}, title), h("span", { class: "hint" }, hint), h("button", { class: "button", type: "button", onclick: () => chart.save(title) }, "SVG")), chart.plot, h("div", { class: "hint", style: { textAlign: "center" } }, axisName));
+  }
+
+  function f1Figure(run, points) {
+    const best = points.reduce((a, b) => (b[1] > a[1] ? b : a));
+    return figure("F1 over confidence", "confidence", `best ${number(best[1])} at ${number(best[0], 3)}`, [{ name: run.name, color: color(run), points: [...points].sort((a, b) => a[0] - b[0]) }]);
+  }
+
+  // Below the diagonal the network is surer than it should be.
+  function reliability(run, { error, bins }) {
+    const all = bins.reduce((sum, bin) => sum + bin[3], 0);
+    return figure("Calibration: accuracy over confidence", "confidence", `expected calibration error ${number(error, 3)}`, [
+      { name: "accuracy", color: color(run), points: bins.map((bin) => [bin[1], bin[2]]) }, { name: "calibrated", color: "#999", dash: [4, 4], points: [[0, 0], [1, 1]] },
+      { name: "share of samples", color: "#c9952f", points: bins.map((bin) => [bin[1], bin[3] / all]) }]);
+  }
+
+  function boxFigures({ curves, coco, best_threshold: best }) {
+    const over = (xs, ys) => xs.map((x, index) => [x, ys[index]]);
+    const recalls = curves.precision_by_recall.map((_, index) => index / Math.max(1, curves.precision_by_recall.length - 1));
+    return [figure("Precision over recall at IoU 0.50", "recall", `mAP50 ${number(coco.mAP50)}`, [{ name: "mean over classes", color: "#2f6fed", points: over(recalls, curves.precision_by_recall) }]),
+      figure("Precision, recall and F1 over confidence", "confidence", best ? `best F1 ${number(best.f1)} at ${number(best.score, 3)}` : "", [["precision", "#2f6fed"], ["recall", "#14a06a"], ["f1", "#d0605a"]].map(([name, paint]) => ({ name, color: paint, points: over(curves.scores, curves[name]) })))];
   }
 
   // Six rows: true positives, false positives, true negatives, false negatives, precision, recall.
@@ -64,36 +88,4 @@ export function judgement(main) {
   const stops = [on("runs", ({ structure }) => structure && load()), on("news", throttled(2000, load)), on("selection", load), on("theme", load)];
   load();
   return () => { generation += 1; charts.forEach((chart) => chart.close()); stops.forEach((stop) => stop()); };
-}
-
-function confusion({ names, counts }) {
-  const size = names.length, note = h("p", { class: "hint", role: "status" }, "Rows are what it is, columns what it was taken for. Click a cell.");
-  const rows = names.map((_, row) => counts.slice(row * size, (row + 1) * size));
-  const table = h("table", {}, h("thead", {}, h("tr", {}, h("th"), names.map((name) => h("th", { title: name }, name)))), h("tbody", {}, rows.map((row, actual) => {
-    const total = Math.max(1, row.reduce((sum, count) => sum + count, 0));
-    return h("tr", {}, h("th", { title: names[actual] }, names[actual]), row.map((count, predicted) => {
-      const share = count / total;
-      const paint = actual === predicted ? "20 128 74" : "192 57 43";
-      return h("td", { tabIndex: 0, style: { background: count ? `rgb(${paint} / ${(0.08 + 0.82 * Math.sqrt(share)).toFixed(3)})` : "var(--grid)", color: share > 0.35 ? "#fff" : "inherit" },
-        title: `${names[actual]} taken for ${names[predicted]}: ${count} (${(100 * share).toFixed(1)} %)`,
-        onclick: () => { note.textContent = `${names[actual]} taken for ${names[predicted]}: ${count} of ${total} (${(100 * share).toFixed(1)} %)`; },
-        onkeydown: (event) => event.key === "Enter" && event.currentTarget.click() }, count || "");
-    }));
-  })));
-  return h("section", { class: "card" }, h("header", {}, h("h3", {}, "Confusion matrix")), h("div", { class: "matrix" }, table), note);
-}
-
-function classes({ names, counts }) {
-  const size = names.length;
-  const at = (row, column) => counts[row * size + column];
-  const sum = (work) => names.reduce((total, _, index) => total + work(index), 0);
-  const rows = names.map((name, index) => {
-    const right = at(index, index), actual = sum((other) => at(index, other)), taken = sum((other) => at(other, index));
-    const precision = taken ? right / taken : 0, recall = actual ? right / actual : 0;
-    return { name, actual, precision, recall, f1: precision + recall ? (2 * precision * recall) / (precision + recall) : 0 };
-  }).sort((a, b) => a.f1 - b.f1);
-  const percent = (value) => h("td", { class: "num" }, `${(100 * value).toFixed(1)} %`);
-  return h("section", { class: "card" }, h("header", {}, h("h3", {}, "Classes, the weakest first")), h("div", { class: "scroll" }, h("table", { class: "data" },
-    h("thead", {}, h("tr", {}, ["class", "samples", "precision", "recall", "F1"].map((text, column) => h("th", { class: column ? "num" : "" }, text)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, row.name), h("td", { class: "num" }, number(row.actual)), percent(row.precision), percent(row.recall), percent(row.f1)))))));
 }

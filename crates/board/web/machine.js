@@ -3,8 +3,9 @@
 import { h, empty, throttled } from "./dom.js";
 import { on, json, color } from "./state.js";
 import { chosenRun, runChoice } from "./judgement.js";
-import { duration, number, short } from "./scale.js";
+import { bytes, duration, number, short } from "./scale.js";
 import { fixed } from "./chart.js";
+import { timeline } from "./timeline.js";
 
 // Device time is what training does not spend on waiting for input.
 const PARTS = [["input", "#e0a030"], ["device", "#2f6fed"], ["validation", "#14a06a"], ["checkpoint", "#b06ad0"], ["compile", "#d0605a"]];
@@ -18,7 +19,8 @@ export function machine(main) {
     const mine = (generation += 1);
     const run = chosenRun();
     if (!run) { body.replaceChildren(empty("No runs", "Nothing is shown; choose runs at the side.")); return; }
-    const data = await json("machine", { run: run.id }).catch(() => ({ columns: [], lines: [] }));
+    const data = await json("machine", { run: run.id }).catch(() => ({ columns: [], compiled: [], lines: [] }));
+    const recorded = await recording(run, data.recorded);
     if (mine !== generation) return;
     chart?.close();
     chart = null;
@@ -32,8 +34,21 @@ export function machine(main) {
         parts.push(h("figure", { class: "card", style: { margin: 0 } }, h("header", {}, h("h3", {}, "Images per second over epochs")), chart.plot));
       }
     }
+    if (data.compiled.length) parts.push(programs(data.compiled, columns.memory));
+    if (recorded) parts.push(recorded);
     if (data.lines.length) parts.push(h("section", { class: "card" }, h("header", {}, h("h3", {}, "What the log says about it")), h("pre", { class: "log" }, data.lines.slice(-200).map((line) => verdict(line)))));
     body.replaceChildren(...(parts.length ? parts : [empty("No times", "Only runs of Octant keep ", h("code", {}, "timing.csv"), ".")]));
+  }
+
+  // A recording that did not change stays, with the part of it that is looked at.
+  let kept = { key: null, section: null };
+  async function recording(run, stamp) {
+    const key = stamp ? `${run.name} ${stamp}` : null;
+    if (key !== kept.key) {
+      const trace = key && await json("timeline", { run: run.id }).catch(() => null);
+      kept = { key, section: trace?.lanes.length ? timeline(trace) : null };
+    }
+    return kept.section;
   }
 
   const stops = [on("runs", throttled(2000, load)), on("selection", load), on("theme", load)];
@@ -44,6 +59,15 @@ export function machine(main) {
 function verdict(line) {
   const at = line.indexOf("bound by");
   return at < 0 ? `${line}\n` : h("span", {}, h("span", { class: "hint" }, line.slice(0, Math.min(at, 60)).trim(), " … "), h("b", {}, line.slice(at)), "\n");
+}
+
+// Compilations, and the memory that was planned and used.
+function programs(compiled, memory) {
+  const used = Math.max(0, ...(memory ?? []).filter(Number.isFinite)), planned = Math.max(0, ...compiled.map((program) => program.planned ?? 0));
+  const text = [planned ? `${bytes(planned)} planned for a step` : "", used ? `${bytes(used)} used at most` : ""].filter(Boolean).join(", ");
+  return h("section", { class: "card" }, h("header", {}, h("h3", {}, "Programs and memory"), h("span", { class: "hint" }, text)), h("div", { class: "scroll" }, h("table", { class: "data" },
+    h("thead", {}, h("tr", {}, ["phase", "program", "made", "in", "memory planned"].map((name, column) => h("th", { class: column > 2 ? "num" : "" }, name)))),
+    h("tbody", {}, compiled.map((program) => h("tr", {}, h("td", {}, program.phase), h("td", {}, program.program), h("td", {}, program.cached ? "loaded from the cache" : "compiled"), h("td", { class: "num" }, duration(program.seconds)), h("td", { class: "num" }, program.planned ? bytes(program.planned) : "")))))));
 }
 
 function split(columns) {

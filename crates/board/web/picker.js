@@ -1,18 +1,18 @@
 // The list of runs at the side: find, show, hide. Only the rows that are seen exist, so that thousands scroll well.
 
 import { h, throttled } from "./dom.js";
-import { state, on, color, setHidden, setFilter } from "./state.js";
+import { state, on, color, isFound, setHidden, setFilter } from "./state.js";
 import { duration } from "./scale.js";
 
 const ROW = 30;
 
 export function picker(side) {
-  const search = h("input", { type: "search", placeholder: "Filter runs (regular expression)", ariaLabel: "Filter runs", value: state.params.get("runs") ?? "" });
+  const search = h("input", { type: "search", placeholder: "Filter runs by name or tag", ariaLabel: "Filter runs by name or tag, a regular expression", value: state.params.get("runs") ?? "" });
   const list = h("div", { class: "list", tabIndex: -1 });
   const fill = h("div", { class: "fill", role: "listbox", ariaMultiSelectable: "true", ariaLabel: "Runs" });
   const count = h("span", { class: "hint", style: { flex: "1" } });
   list.append(fill);
-  const matching = () => state.runs.filter((run) => state.only === null || state.only.test(run.name));
+  const matching = () => state.runs.filter(isFound);
   const all = h("button", { class: "button", type: "button", onclick: () => {
     const hidden = new Set(state.hidden);
     matching().forEach((run) => hidden.delete(run.name));

@@ -4,8 +4,12 @@ import { h, empty, throttled, choice, download } from "./dom.js";
 import { state, on, color, shownRuns, setParam } from "./state.js";
 import { number, duration } from "./scale.js";
 import { compare, parallel, scatter } from "./compare.js";
+import { chips, editButton } from "./notes.js";
 
-const OWN = ["run", "status", "epoch", "left"];
+const OWN = ["run", "tags", "status", "epoch", "left"];
+// How runs are grouped: by a setting, or by their tags.
+const BY_TAGS = "own:tags";
+const groupOf = (run, name) => (name === BY_TAGS ? run.labels.join(", ") || null : run.settings[name] ?? null);
 
 export function runs(main) {
   const box = h("div", { class: "scroll" }), lower = h("div", { class: "stack" }), bar = h("div", { class: "bar" });
@@ -25,19 +29,20 @@ export function runs(main) {
     const [kind, name] = column;
     if (kind === "result") return run.results[name]?.[{ last: 0, min: 1, max: 2 }[state.params.get("show") ?? "last"]] ?? null;
     if (kind === "setting") return run.settings[name] ?? null;
-    return { run: run.name, status: run.status, epoch: run.epoch, left: run.left }[name];
+    return { run: run.name, tags: run.labels.join(", ") || null, status: run.status, epoch: run.epoch, left: run.left }[name];
   };
 
   function draw() {
     const list = shownRuns();
     if (!list.length) { box.replaceChildren(empty("No runs", "Nothing is shown; choose runs at the side.")); lower.replaceChildren(); return; }
     const { results, settings } = columns();
-    const all = [...OWN.map((name) => ["own", name]), ...results.map((name) => ["result", name]), ...settings.map((name) => ["setting", name])];
+    const own = OWN.filter((name) => name !== "tags" || state.editable || list.some((run) => run.labels.length));
+    const all = [...own.map((name) => ["own", name]), ...results.map((name) => ["result", name]), ...settings.map((name) => ["setting", name])];
     const [sorted, down] = sort();
     const by = all.find((column) => column.join(":") === sorted || column[1] === sorted) ?? all[0];
     const rows = [...list].sort((a, b) => order(value(a, by), value(b, by), down ? -1 : 1));
     const groups = state.params.get("group");
-    if (groups) rows.sort((a, b) => order(a.settings[groups] ?? null, b.settings[groups] ?? null));
+    if (groups) rows.sort((a, b) => order(groupOf(a, groups), groupOf(b, groups)));
     // Only the first rows exist until somebody scrolls: thousands of runs open at once.
     const most = Number(box.dataset.most ?? 200);
     const head = h("tr", {}, h("th", {}, h("span", { class: "hint" }, "pick")), all.map((column) => {
@@ -54,10 +59,10 @@ export function runs(main) {
         below();
       } })), all.map((column) => cell(run, column, value(run, column))));
       if (!groups) return [line];
-      const key = String(run.settings[groups] ?? "–");
+      const key = String(groupOf(run, groups) ?? "–");
       if (key === group) return [line];
       group = key;
-      return [h("tr", {}, h("td", { colSpan: all.length + 1, class: "hint" }, `${groups} = ${key}`)), line];
+      return [h("tr", {}, h("td", { colSpan: all.length + 1, class: "hint" }, `${groups === BY_TAGS ? "tags" : groups} = ${key}`)), line];
     });
     const top = box.scrollTop, left = box.scrollLeft;
     box.replaceChildren(h("table", { class: "data" }, h("thead", {}, head), h("tbody", {}, body)));
@@ -70,7 +75,7 @@ export function runs(main) {
     const settings = [...new Set(shownRuns().flatMap((run) => Object.keys(run.settings)))].sort();
     bar.replaceChildren(
       choice("Results", [["last", "last"], ["min", "min"], ["max", "max"]], state.params.get("show") ?? "last", (show) => { setParam("show", show); draw(); }),
-      choice("Group by", [["", "nothing"], ...settings.map((name) => [name, name])], state.params.get("group") ?? "", (name) => { setParam("group", name); draw(); }),
+      choice("Group by", [["", "nothing"], [BY_TAGS, "tags"], ...settings.map((name) => [name, name])], state.params.get("group") ?? "", (name) => { setParam("group", name); draw(); }),
       h("label", {}, h("input", { type: "checkbox", checked: state.params.has("all"), onchange: (event) => { setParam("all", event.target.checked ? 1 : null); draw(); } }), "all settings"),
       h("button", { class: "button", type: "button", onclick: () => download("runs.csv", "text/csv", csv(rows, all)) }, "CSV"),
       h("span", { class: "hint" }, `${rows.length} runs; pick two or more to compare their settings`));
@@ -110,7 +115,8 @@ function order(a, b, sign = 1) {
 }
 
 function cell(run, [kind, name], value) {
-  if (kind === "own" && name === "run") return h("td", { title: run.notes ?? run.name }, h("span", { class: "badge" }, h("span", { class: "swatch", style: { background: color(run), borderColor: color(run) } }), run.name, run.notes ? h("span", { class: "hint" }, run.notes) : ""));
+  if (kind === "own" && name === "run") return h("td", { title: run.notes ?? run.name }, h("span", { class: "badge" }, h("span", { class: "swatch", style: { background: color(run), borderColor: color(run) } }), run.name, run.notes ? h("span", { class: "hint" }, run.notes) : "", editButton(run)));
+  if (kind === "own" && name === "tags") return h("td", {}, h("span", { class: "badge" }, chips(run)));
   if (kind === "own" && name === "status") return h("td", {}, h("span", { class: "badge" }, h("span", { class: `dot ${run.status}` }), run.status, run.damaged ? h("span", { class: "hint", title: "Damaged records were skipped" }, `${run.damaged} damaged`) : ""));
   if (kind === "own" && name === "epoch") return h("td", { class: "num" }, run.epoch === null ? "" : `${number(run.epoch)}${run.epochs ? ` / ${number(run.epochs)}` : ""}`);
   if (kind === "own") return h("td", { class: "num" }, duration(value));

@@ -4,7 +4,7 @@ const listeners = new Map();
 
 export const state = {
   page: "curves", params: new URLSearchParams(), session: null, ready: false,
-  runs: [], byId: new Map(), tags: [], roots: [], hidden: new Set(), only: null,
+  runs: [], byId: new Map(), tags: [], roots: [], hidden: new Set(), only: null, editable: false,
 };
 
 export function on(name, work) {
@@ -25,8 +25,13 @@ export function color(run) {
   return `hsl(${(215 + index * 137.508) % 360} ${dark ? 72 : 68}% ${lightness}%)`;
 }
 
+// Whether the filter finds a run: by its name or by one of its tags.
+export function isFound(run) {
+  return state.only === null || state.only.test(run.name) || run.labels.some((label) => state.only.test(label));
+}
+
 export function isShown(run) {
-  return !state.hidden.has(run.name) && (state.only === null || state.only.test(run.name));
+  return !state.hidden.has(run.name) && isFound(run);
 }
 
 export function shownRuns() {
@@ -51,6 +56,13 @@ export async function api(path, params = {}) {
   return response;
 }
 
+// The only kind of request that changes something, where the board allows it.
+export async function send(path, params, body) {
+  const response = await fetch(`/api/${path}?${new URLSearchParams(params)}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  if (!response.ok) throw new Error(await response.text());
+  return response.json();
+}
+
 export async function json(path, params) {
   return (await api(path, params)).json();
 }
@@ -59,7 +71,7 @@ export async function loadRuns() {
   const data = await json("runs");
   const changed = data.session !== state.session;
   const before = JSON.stringify([state.tags.map((tag) => tag.name), state.runs.map((run) => run.name)]);
-  Object.assign(state, { session: data.session, ready: data.ready, tags: data.tags, roots: data.roots });
+  Object.assign(state, { session: data.session, ready: data.ready, editable: data.editable, tags: data.tags, roots: data.roots });
   const places = new Map(state.runs.map((run) => [run.name, run.place]));
   let next = Math.max(-1, ...places.values()) + 1;
   state.runs = data.runs;

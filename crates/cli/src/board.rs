@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
     /// A name by which browsers reach this machine; may be repeated
     #[arg(long, value_name = "HOST")]
     name: Vec<String>,
+    /// Let the page change notes and tags of runs; without it the board only reads
+    #[arg(long)]
+    edit: bool,
     /// Open the page in a browser
     #[arg(long)]
     open: bool,
@@ -52,12 +55,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         .map(|()| Ending::Done);
     }
     let folders = if arguments.folders.is_empty() { vec!["runs".into()] } else { arguments.folders.clone() };
-    let serving = start(&folders, arguments.host, arguments.port, &arguments.name)?;
+    let serving = start(&folders, arguments.host, arguments.port, &arguments.name, arguments.edit)?;
     line(format_args!("{}", serving.url()));
     if serving.needs_token() {
         line("Others can reach this address: the token in it is needed, and the connection is not encrypted.");
     }
-    line("Ctrl-C ends the board; runs are only read.");
+    line(match arguments.edit {
+        true => "Ctrl-C ends the board; notes and tags can be changed, all else is only read.",
+        false => "Ctrl-C ends the board; runs are only read.",
+    });
     if arguments.open {
         open(&serving.url());
     }
@@ -67,7 +73,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 
 /// The board of one run while it trains. That there is none is no reason not to train.
 pub(crate) fn beside(run: &Path, say: &mut dyn FnMut(&str)) -> Option<Serving> {
-    match start(&[run.to_path_buf()], IpAddr::V4(Ipv4Addr::LOCALHOST), None, &[]) {
+    match start(&[run.to_path_buf()], IpAddr::V4(Ipv4Addr::LOCALHOST), None, &[], false) {
         Ok(serving) => {
             say(&format!("board: {}", serving.url()));
             Some(serving)
@@ -79,9 +85,13 @@ pub(crate) fn beside(run: &Path, say: &mut dyn FnMut(&str)) -> Option<Serving> {
     }
 }
 
-fn start(folders: &[PathBuf], host: IpAddr, port: Option<u16>, names: &[String]) -> Result<Serving> {
-    let options =
-        |port| Options { folders: folders.to_vec(), address: SocketAddr::new(host, port), names: names.to_vec() };
+fn start(folders: &[PathBuf], host: IpAddr, port: Option<u16>, names: &[String], edits: bool) -> Result<Serving> {
+    let options = |port| Options {
+        folders: folders.to_vec(),
+        address: SocketAddr::new(host, port),
+        names: names.to_vec(),
+        edits,
+    };
     if let Some(port) = port {
         return Ok(serve(&options(port))?);
     }

@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let (metrics, findings) = evaluator.run(watched)?;
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
-        plots::findings(folder, &findings, &data.classes)?;
+        plots::findings(folder, &findings, &data.classes, &**dataset)?;
     }
     let remark = task.remark(&metrics);
     if arguments.json {

@@ -41,7 +41,7 @@ enum Command {
     Rename(rewrite::Rename),
     /// Copy everything but some tags
     Remove(rewrite::Remove),
-    /// Write scalars as a table: CSV or JSON, by the name of the file
+    /// Write scalars as a table: CSV, JSON or Parquet, by the name of the file
     Export(table::Export),
     /// Turn a CSV table into an event file: a column `step` and one column per tag
     Import(table::Import),

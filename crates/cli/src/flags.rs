@@ -25,7 +25,10 @@ pub(crate) struct Programs;
 
 impl Selection for Programs {
     fn includes(key: &FlaggedKey) -> bool {
-        const OTHERS: [&str; 13] = [
+        const OTHERS: [&str; 16] = [
+            "gallery",
+            "mlflow",
+            "wandb",
             "weights",
             "device",
             "cores",

@@ -15,8 +15,8 @@ use octant_imaging::Image;
 use octant_metrics::boxes::{FoundBox, Suppression, suppress};
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
-use octant_train::Predictor;
 use octant_train::step::{StepOptions, StepPlan};
+use octant_train::{Phase, Predictor, Session, Task, Values};
 use octant_zoo::identity::Card;
 use std::path::Path;
 
@@ -33,54 +33,105 @@ const INK: [u8; 3] = [40; 3];
 const RIGHT: [u8; 3] = [0, 120, 60];
 const WRONG: [u8; 3] = [200, 30, 30];
 
-/// Writes `plots/predictions.png` and the same image into the event file. Where the network makes images,
-/// `plots/progress.png` shows one of them over the epochs.
-pub(crate) fn write(run: &Path, recipe: &Recipe, data: &Data, backend: &dyn Backend, epoch: u64) -> Result<()> {
-    let entry = octant_zoo::find(&recipe.model)?;
-    let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
-    let count = data.valid.len().min(COLUMNS * ROWS);
-    let prepared = (0..count).map(|index| -> Result<Sample> {
-        Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(recipe.run.seed, 0, index as u64))?)
-    });
-    let samples: Vec<Sample> = prepared.collect::<Result<_>>()?;
-    let images: Vec<&Image<u8>> = samples
-        .iter()
-        .filter_map(|sample| match &sample.image {
-            AnyImage::U8(image) => Some(image),
-            _ => None,
-        })
-        .collect();
-    let Some(dims) = images.first().map(|image| image.dims()).filter(|_| images.len() == count) else {
-        return Ok(());
-    };
-    // The checkpoint that `octant eval` uses: the best epoch, where there is one.
-    let [best, last] = ["best", "last"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
-    let weights = if best.is_file() { best } else { last };
-    let archive = Archive::open(&weights)?;
-    let judged = Judged { recipe: recipe.clone(), weights, card: Card::of(&archive), archive };
-    let task = judged.task(data.outputs, dims)?;
-    let plan =
-        StepPlan { step: StepOptions { batch_size: count, ..recipe.step.clone() }, ..StepPlan::new(&*task, count) };
-    let values = judged.values(data.outputs)?;
-    let predictor = Predictor::new(backend, &plan, &CompileOptions::default(), &values)?;
-    let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
-    let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
-    let canvas = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
-        true => translated::draw(&samples, &images, &answers, recipe.task != "cyclegan"),
-        false => draw(&samples, &images, &answers, &data.classes),
-    };
-    std::fs::create_dir_all(run.join("plots"))?;
-    canvas.save(&run.join("plots/predictions.png"))?;
-    if let Some(strip) = progress::draw(run, images[0], Some(&samples[0].target).filter(|_| recipe.task != "cyclegan"))?
-    {
-        strip.save(&run.join("plots/progress.png"))?;
-    }
-    let [width, height] = canvas.size();
-    let mut events = EventWriter::append(run)?;
-    Ok(events.values(epoch, vec![("predictions".into(), Value::Image { height, width, png: canvas.png() })])?)
+/// The samples of a gallery, as the network sees them.
+pub(crate) struct Gallery<'a> {
+    backend: &'a dyn Backend,
+    recipe: &'a Recipe,
+    data: &'a Data,
+    samples: Vec<Sample>,
 }
 
-fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[String]) -> Canvas {
+/// A drawn gallery; where masks or boxes are drawn on it, also what they are drawn on, so that the board can fade them.
+struct Drawn {
+    marked: Canvas,
+    plain: Option<Canvas>,
+}
+
+impl Drawn {
+    fn values(&self) -> Vec<(String, Value)> {
+        let tagged = |(tag, canvas): (&str, &Canvas)| {
+            let [width, height] = canvas.size();
+            (tag.to_string(), Value::Image { height, width, png: canvas.png() })
+        };
+        let plain = self.plain.iter().map(|plain| ("predictions/plain", plain));
+        plain.chain([("predictions", &self.marked)]).map(tagged).collect()
+    }
+}
+
+impl<'a> Gallery<'a> {
+    /// The first samples of the validation data.
+    pub fn new(recipe: &'a Recipe, data: &'a Data, backend: &'a dyn Backend) -> Result<Gallery<'a>> {
+        let entry = octant_zoo::find(&recipe.model)?;
+        let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
+        let count = data.valid.len().min(COLUMNS * ROWS);
+        let prepared = (0..count).map(|index| -> Result<Sample> {
+            Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(recipe.run.seed, 0, index as u64))?)
+        });
+        Ok(Gallery { backend, recipe, data, samples: prepared.collect::<Result<_>>()? })
+    }
+
+    fn images(&self) -> Vec<&Image<u8>> {
+        let bytes = self.samples.iter().filter_map(|sample| match &sample.image {
+            AnyImage::U8(image) => Some(image),
+            _ => None,
+        });
+        bytes.collect()
+    }
+
+    /// Height, width and channels; none where images have no bytes to be shown.
+    fn dims(&self) -> Option<[usize; 3]> {
+        let images = self.images();
+        images.first().map(|image| image.dims()).filter(|_| images.len() == self.samples.len())
+    }
+
+    /// What the network makes of the samples with these variables.
+    fn draw(&self, task: &dyn Task, values: &Values) -> Result<Option<Drawn>> {
+        let (Some(dims), count) = (self.dims(), self.samples.len()) else { return Ok(None) };
+        let images = self.images();
+        let step = StepOptions { batch_size: count, ..self.recipe.step.clone() };
+        let plan = StepPlan { step, ..StepPlan::new(task, count) };
+        let predictor = Predictor::new(self.backend, &plan, &CompileOptions::default(), values)?;
+        let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
+        let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
+        let (samples, names) = (&self.samples, &self.data.classes);
+        let marked = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
+            true => translated::draw(samples, &images, &answers, self.recipe.task != "cyclegan"),
+            false => draw(samples, &images, &answers, names, true),
+        };
+        let has_marks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_) | Target::Boxes(_)));
+        let plain = has_marks.then(|| draw(samples, &images, &answers, names, false));
+        Ok(Some(Drawn { marked, plain }))
+    }
+
+    /// The gallery of a run under way, for its event file.
+    pub fn now(&self, phase: &Phase, session: &Session) -> Result<Vec<(String, Value)>> {
+        let drawn = self.draw(&*phase.task, &session.evaluated()?)?;
+        Ok(drawn.map(|drawn| drawn.values()).unwrap_or_default())
+    }
+
+    /// The gallery of a run that is over: `plots/predictions.png`, and the same image in the event file. Where the network
+    /// makes images, `plots/progress.png` shows one of them over the epochs.
+    pub fn write(&self, run: &Path, epoch: u64) -> Result<()> {
+        let Some(dims) = self.dims() else { return Ok(()) };
+        // The checkpoint that `octant eval` uses: the best epoch, where there is one.
+        let [best, last] = ["best", "last"].map(|name| run.join("checkpoints").join(name).join("model.safetensors"));
+        let weights = if best.is_file() { best } else { last };
+        let archive = Archive::open(&weights)?;
+        let judged = Judged { recipe: self.recipe.clone(), weights, card: Card::of(&archive), archive };
+        let task = judged.task(self.data.outputs, dims)?;
+        let Some(drawn) = self.draw(&*task, &judged.values(self.data.outputs)?)? else { return Ok(()) };
+        std::fs::create_dir_all(run.join("plots"))?;
+        drawn.marked.save(&run.join("plots/predictions.png"))?;
+        let target = self.samples.first().map(|sample| &sample.target).filter(|_| self.recipe.task != "cyclegan");
+        if let Some(strip) = progress::draw(run, self.images()[0], target)? {
+            strip.save(&run.join("plots/progress.png"))?;
+        }
+        Ok(EventWriter::append(run)?.values(epoch, drawn.values())?)
+    }
+}
+
+/// The grid; without `marks` its images are left as they are.
+fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[String], marks: bool) -> Canvas {
     let has_boxes = samples.iter().any(|sample| matches!(sample.target, Target::Boxes(_)));
     let factor = (if has_boxes { BOXES_SIDE } else { SIDE } / images[0].width().max(1)).max(1);
     let (width, height) = (images[0].width() * factor, images[0].height() * factor);
@@ -95,7 +146,8 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
     for (index, (sample, image)) in samples.iter().zip(images).enumerate() {
         let answer = &answers[index * share..(index + 1) * share];
         let corner = [index % COLUMNS * cell[0] + 4, index / COLUMNS * cell[1] + 4];
-        canvas.image(corner, width, &enlarged(image, factor, &sample.target, answer, names));
+        let target = marks.then_some(&sample.target);
+        canvas.image(corner, width, &enlarged(image, factor, target, answer, names));
         let (said, truth, color) = captions(&sample.target, answer, names);
         let short = |text: String| Canvas::fitted(&text, cell[0] - 8);
         canvas.letters([corner[0], corner[1] + height + 4], &short(said), color);
@@ -141,8 +193,8 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
 
 /// Color pixels of the enlarged image; on masks, what was found is green, what was marked in vain red, what was missed
 /// yellow.
-fn enlarged(image: &Image<u8>, factor: usize, target: &Target, answer: &[f64], names: &[String]) -> Vec<u8> {
-    if let Target::Boxes(truth) = target {
+fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &[f64], names: &[String]) -> Vec<u8> {
+    if let Some(Target::Boxes(truth)) = target {
         return boxes::drawn(image, factor, truth, &found(answer, names), names).into_values();
     }
     let [height, width, _] = image.dims();
@@ -152,7 +204,7 @@ fn enlarged(image: &Image<u8>, factor: usize, target: &Target, answer: &[f64], n
         .flat_map(|(row, column)| {
             let pixel = image.pixel(row, column);
             let plain = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);
-            let Target::Mask(mask) = target else { return plain };
+            let Some(Target::Mask(mask)) = target else { return plain };
             let marked = answer.get(row * width + column).is_some_and(|score| *score >= MARKED);
             match (marked, mask.pixel(row, column)[0] > 0) {
                 (true, true) => [plain[0] / 3, 255, plain[2] / 3],

@@ -23,6 +23,7 @@ mod gallery;
 mod hints;
 mod image;
 mod judged;
+mod mirror;
 mod models;
 mod plan;
 mod plots;

@@ -1,8 +1,10 @@
 //! Charts at the end of a run.
 
 pub(crate) mod boxes;
+mod mistakes;
 
 use anyhow::Result;
+use octant_data::Dataset;
 use octant_events::{Chart, Curve, Drawing, Matrix, read_table};
 use octant_metrics::Roc;
 use octant_metrics::classes::Confusion;
@@ -11,9 +13,9 @@ use octant_train::run::Summary;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Writes the curves of `metrics.csv` below `plots/`, and what the last validation found. The epoch that was best by the
-/// watched metric is marked.
-pub(crate) fn write(run: &Path, summary: &Summary, names: &[String], watched: &str) -> Result<PathBuf> {
+/// Writes the curves of `metrics.csv` below `plots/`, and what the last validation found on these samples. The epoch that
+/// was best by the watched metric is marked.
+pub(crate) fn write(run: &Path, summary: &Summary, samples: &dyn Dataset, watched: &str) -> Result<PathBuf> {
     let folder = run.join("plots");
     std::fs::create_dir_all(&folder)?;
     let best = summary.progress.best.as_ref();
@@ -21,7 +23,7 @@ pub(crate) fn write(run: &Path, summary: &Summary, names: &[String], watched: &s
     for chart in curves(&run.join("metrics.csv"), mark)? {
         chart.save(&folder, &chart.title)?;
     }
-    findings(&folder, &summary.findings, names)?;
+    findings(&folder, &summary.findings, samples.class_names(), samples)?;
     Ok(folder)
 }
 
@@ -48,9 +50,9 @@ fn curves(table: &Path, mark: Option<(f64, String)>) -> Result<Vec<Chart>> {
     Ok(plain.map(String::as_str).chain(only_validated).map(chart).collect())
 }
 
-/// The confusion matrix and the curves over all thresholds, where there are any: as plots, and as `findings.json` for the
-/// board.
-pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String]) -> Result<()> {
+/// The confusion matrix, the curves over all thresholds and the surest mistakes, where there are any: as plots, and as
+/// `findings.json` for the board.
+pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &dyn Dataset) -> Result<()> {
     let mut numbers = serde_json::Map::new();
     if let Some(confusion) = &findings.confusion {
         let names = confused_names(confusion, names);
@@ -58,11 +60,21 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String]) -> 
         Matrix { title: "confusion".into(), names, counts: confusion.counts.clone() }.save(folder, "confusion")?;
     }
     if let Some(roc) = &findings.roc {
-        let curves = json!({ "area": roc.area(), "curve": thinned(roc.curve()), "precision_recall": thinned(roc.precision_recall()) });
+        let curves = json!({ "area": roc.area(), "curve": thinned(roc.curve()), "precision_recall": thinned(roc.precision_recall()), "f1": thinned(roc.f1_over_confidence()) });
         numbers.insert("roc".into(), curves);
     }
+    if let Some(calibration) = &findings.calibration {
+        let bins = calibration.bins();
+        let bins: Vec<_> = bins.iter().map(|bin| [bin.from, bin.confidence, bin.accuracy, bin.count]).collect();
+        numbers.insert("calibration".into(), json!({ "error": calibration.error(), "bins": bins }));
+    }
+    if let Some(mistakes) = &findings.mistakes {
+        numbers.insert("mistakes".into(), mistakes::save(folder, mistakes, samples)?);
+    }
     if let Some(report) = &findings.boxes {
-        numbers.insert("boxes".into(), boxes::as_json(report, names));
+        let mut found = boxes::as_json(report, names);
+        found["curves"] = boxes::curves_json(report);
+        numbers.insert("boxes".into(), found);
         boxes::save(folder, report)?;
     }
     if !numbers.is_empty() {

@@ -1,5 +1,6 @@
 //! Text and JSON output of a run.
 
+use crate::gallery::Gallery;
 use crate::output::{Bar, Json, bytes, count, duration, line};
 use crate::recipes::Recipe;
 use crate::{hints, timeline};
@@ -14,7 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bars and lines of text, or JSON objects.
-pub(crate) struct Display {
+pub(crate) struct Display<'a> {
+    /// The images that are rendered during training.
+    gallery: Option<Gallery<'a>>,
     stop: Arc<AtomicBool>,
     json: bool,
     bar: Option<Bar>,
@@ -45,9 +48,18 @@ impl Pace {
     }
 }
 
-impl Display {
-    pub fn new(stop: Arc<AtomicBool>, json: bool) -> Display {
-        Display { stop, json, bar: None, run: PathBuf::new(), before: 0, begun: None, progress: Pace::default() }
+impl<'a> Display<'a> {
+    pub fn new(stop: Arc<AtomicBool>, json: bool, gallery: Option<Gallery<'a>>) -> Display<'a> {
+        Display {
+            gallery,
+            stop,
+            json,
+            bar: None,
+            run: PathBuf::new(),
+            before: 0,
+            begun: None,
+            progress: Pace::default(),
+        }
     }
 
     pub fn start(&mut self, recipe: &Recipe, text: &str, run: &Path, resumed: Option<u64>) {
@@ -69,7 +81,7 @@ impl Display {
     }
 }
 
-impl Watcher for Display {
+impl Watcher for Display<'_> {
     fn phase_begins(&mut self, phase: &Phase, session: &Session) {
         let (learning, all) = lints::learning(phase, session.variables());
         let share = if learning == all { "all learn".to_string() } else { format!("{learning} of them learn") };
@@ -153,6 +165,18 @@ impl Watcher for Display {
         if self.json {
             Json::line(json!({ "event": "step", "step": step, "loss": loss }));
         }
+    }
+
+    fn gallery(&mut self, phase: &Phase, session: &Session) -> Vec<(String, octant_events::Value)> {
+        let drawn = self.gallery.as_ref().map(|gallery| gallery.now(phase, session));
+        // An image is worth having, but not worth ending a run for.
+        drawn
+            .transpose()
+            .unwrap_or_else(|error| {
+                self.say(&format!("the image of predictions could not be made: {error:#}"));
+                None
+            })
+            .unwrap_or_default()
     }
 
     fn recorded(&mut self, timeline: &Timeline) {

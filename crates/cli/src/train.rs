@@ -6,9 +6,11 @@ mod summary;
 
 pub(crate) use arguments::Arguments;
 
+use crate::gallery::Gallery;
+use crate::mirror::{Mirrors, RunEnd};
 use crate::rundir::{self, Opened};
 use crate::show::Display;
-use crate::{Ending, compiling, device, gallery, prepare};
+use crate::{Ending, compiling, device, prepare};
 use anyhow::{Context, Result, bail};
 use arguments::{Resolved, resolve, time};
 use octant_recipe::{Recipe, lints};
@@ -51,7 +53,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     {
         bail!("{first} (--strict makes this an error)");
     }
-    let mut display = Display::new(stop, arguments.json);
+    let gallery = recipe.run.gallery.map(|_| Gallery::new(&recipe, &data, &*backend)).transpose()?;
+    let mut display = Display::new(stop, arguments.json, gallery);
     let mut known = Default::default();
     if let Some(path) = &weights {
         let (values, matching) = prepare::starting_values(path, &recipe, &data)?;
@@ -75,12 +78,17 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     })?;
     // Held until the run is over.
     let _board = arguments.board.then(|| crate::board::beside(&path, &mut |text| display.say(text)));
+    let mirrors = Mirrors::start(&path, &recipe, checkpoint.is_some());
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
     directory.write("network.json", describe(&recipe, &plan)?)?;
     let summary = run::run(&plan, directory, checkpoint, &mut display).map_err(|error| way_back(error, &path))?;
     let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);
+    if let Some(mirrors) = mirrors {
+        mirrors.end(if is_over { RunEnd::Finished } else { RunEnd::Stopped });
+    }
     // An image is worth having, but not worth failing for after hours of training.
-    if is_over && let Err(error) = gallery::write(&path, &recipe, &data, &*backend, summary.progress.epoch) {
+    let write = || Gallery::new(&recipe, &data, &*backend)?.write(&path, summary.progress.epoch);
+    if is_over && let Err(error) = write() {
         display.say(&format!("the image of predictions could not be made: {error:#}"));
     }
     finish(&recipe, &data, &path, &summary, &arguments)

@@ -52,7 +52,7 @@ impl Key {
     /// `url` must be encoded as the signature demands already, with its query in order: then the text that is signed can
     /// be taken from it as it is.
     fn sign(&self, method: &str, url: &str, seconds: u64, more: &[(&str, &str)]) -> Vec<(&'static str, String)> {
-        let (day, time) = stamp(seconds);
+        let (day, time) = utc_stamp(seconds);
         let nothing = hexadecimal(&Sha256::digest(b""));
         let without_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
         let (host, path) = without_scheme.split_once('/').unwrap_or((without_scheme, ""));
@@ -87,7 +87,7 @@ fn hmac(key: &[u8], text: &str) -> Vec<u8> {
 }
 
 /// Seconds since 1970 as `20130524` and `20130524T000000Z`.
-fn stamp(seconds: u64) -> (String, String) {
+pub fn utc_stamp(seconds: u64) -> (String, String) {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Years that begin in March have their leap day at the end, so that months follow from a formula.
     let day = days + 719_468;
@@ -140,7 +140,7 @@ mod tests {
             (1_735_689_599, "20241231T235959Z"),
             (4_107_542_400, "21000301T000000Z"),
         ] {
-            assert_eq!(stamp(seconds).1, expected);
+            assert_eq!(utc_stamp(seconds).1, expected);
         }
     }
 }

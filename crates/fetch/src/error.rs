@@ -20,6 +20,14 @@ pub enum FetchError {
         /// Where the file would have been found.
         cache: PathBuf,
     },
+    /// A service that is not there or does not answer.
+    #[error("cannot reach {url}: {reason}")]
+    NoService {
+        /// The address.
+        url: String,
+        /// What the system said.
+        reason: String,
+    },
     /// The server answers, but not with the file.
     #[error("{url} answers {status}{}", advice(*.status))]
     Refused {

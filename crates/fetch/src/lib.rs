@@ -31,6 +31,8 @@
 //! # }
 //! ```
 //!
+//! - [`Service`] asks a service beside a run, such as an experiment tracker, in JSON.
+//!
 //! Start reading at [`DownloadCache::get`], then `download.rs` for how an interrupted download is resumed.
 
 mod authority;
@@ -42,12 +44,15 @@ mod http;
 mod listing;
 mod location;
 mod mirroring;
+mod service;
 mod store;
 mod web;
 
+pub use authority::utc_stamp;
 pub use checksum::Checksum;
 pub use error::FetchError;
 pub use location::{Bucket, FetchLocation};
+pub use service::Service;
 pub use store::{DownloadCache, Item};
 
 /// Called with the bytes received so far, and the total if it is known.

@@ -14,6 +14,7 @@
 
 pub mod boxes;
 pub mod classes;
+pub mod confidence;
 mod detection;
 pub mod features;
 pub mod images;

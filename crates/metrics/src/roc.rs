@@ -25,6 +25,11 @@ fn ordered(score: f32) -> u32 {
     if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
 }
 
+/// The number of those bits.
+fn unordered(bits: u32) -> f32 {
+    f32::from_bits(if bits >> 31 == 1 { bits & !(1 << 31) } else { !bits })
+}
+
 /// A probability as log-odds: as fine near 1 as near 0.
 fn log_odds(probability: f32) -> f32 {
     let p = f64::from(probability);
@@ -100,6 +105,19 @@ impl Roc {
         caught.iter().map(|[alarms, hits]| [ratio(*hits, positives), ratio(*hits, hits + alarms)]).collect()
     }
 
+    /// Points (confidence, F1) from the strictest threshold to the loosest, for scores that are log-odds.
+    pub fn f1_over_confidence(&self) -> Vec<[f64; 2]> {
+        let mut thresholds: Vec<u32> = self.counts.keys().copied().collect();
+        thresholds.sort_unstable_by(|a, b| b.cmp(a));
+        let caught = self.caught();
+        let positives = caught.last().map_or(0.0, |totals| totals[1]);
+        let points = thresholds.iter().zip(&caught).map(|(&bits, [alarms, hits])| {
+            let log_odds = f64::from(unordered(bits << self.dropped));
+            [1.0 / (1.0 + (-log_odds).exp()), ratio(2.0 * hits, hits + alarms + positives)]
+        });
+        points.filter(|point| point[0].is_finite()).collect()
+    }
+
     /// The area under the curve: 1 is perfect, 0.5 is chance.
     pub fn area(&self) -> f64 {
         self.curve().windows(2).map(|pair| (pair[1][0] - pair[0][0]) * (pair[0][1] + pair[1][1]) / 2.0).sum()
@@ -158,9 +176,22 @@ mod tests {
     }
 
     #[test]
+    fn f1_is_that_of_every_threshold_on_the_probability() {
+        let mut roc = Roc::default();
+        for (probability, truth) in [(0.9, true), (0.8, false), (0.6, true), (0.2, false)] {
+            roc.observe_probability(probability, truth);
+        }
+        let expected = [[0.9, 2.0 / 3.0], [0.8, 0.5], [0.6, 0.8], [0.2, 2.0 / 3.0]];
+        for (point, expected) in roc.f1_over_confidence().iter().zip(expected) {
+            assert!((0..2).all(|axis| (point[axis] - expected[axis]).abs() < 1e-6), "{point:?} {expected:?}");
+        }
+    }
+
+    #[test]
     fn bits_are_ordered_as_their_numbers_are() {
         let scores = [f32::NEG_INFINITY, -3e30, -1.0, -1e-40, 0.0, 1e-40, 0.5, 2.0, f32::INFINITY];
         assert!(scores.windows(2).all(|pair| ordered(pair[0]) < ordered(pair[1])));
+        assert!(scores.iter().all(|&score| unordered(ordered(score)) == score));
         assert_eq!(ordered(-0.0), ordered(0.0));
         assert_eq!((log_odds(0.0), log_odds(1.0)), (f32::NEG_INFINITY, f32::INFINITY));
     }

@@ -42,6 +42,10 @@ options! {
         device: String = "auto".into(), flag();
         /// Devices that share every batch, or `all`; batches of any size are split over them.
         cores: Cores = Cores::Count(1), within(1..), alias("num-cores"), value("N|all");
+        /// The MLflow server that `octant train` mirrors metrics to, such as `http://localhost:5000`.
+        mlflow: Option<String>, unset("none"), flag(), value("URL");
+        /// The W&B project that `octant train` writes offline files for, into the run directory; `wandb sync` uploads them.
+        wandb: Option<String>, unset("none"), flag(), value("PROJECT");
         /// Whether decoded samples are cached: not at all, in memory, or in a file.
         cache: Cache = Cache::Off, flag();
         /// Megabytes of decoded samples that `cache = "ram"` keeps per split.

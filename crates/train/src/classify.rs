@@ -3,6 +3,7 @@
 use crate::{Findings, Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Targets};
 use octant_graph::{DType, HostTensor, Tensor};
+use octant_metrics::confidence::{Calibration, Mistake, Mistakes};
 use octant_metrics::{OneVersusRest, classes, vector};
 use octant_nn::{Context, Mode, loss};
 use octant_zoo::Model;
@@ -96,13 +97,16 @@ impl Task for Classify {
 
     fn observer(&self) -> Option<Box<dyn Observer>> {
         let scores = OneVersusRest::new(self.model.classes());
-        self.is_drawn().then(|| Box::new(Watcher { scores }) as Box<dyn Observer>)
+        let (calibration, mistakes) = Default::default();
+        self.is_drawn().then(|| Box::new(Watcher { scores, calibration, mistakes }) as Box<dyn Observer>)
     }
 }
 
-/// The probabilities of every sample, by class.
+/// What the probabilities of every sample come to.
 struct Watcher {
     scores: OneVersusRest,
+    calibration: Calibration,
+    mistakes: Mistakes,
 }
 
 impl Observer for Watcher {
@@ -113,7 +117,15 @@ impl Observer for Watcher {
         let classes = predictions.dims().get(1).copied().unwrap_or(1).max(1);
         for ((row, &label), &index) in probabilities.chunks_exact(classes).zip(labels.iter()).zip(&batch.indices) {
             if index != u64::MAX {
-                self.scores.observe(row, label as usize);
+                let label = label as usize;
+                self.scores.observe(row, label);
+                // Of equal ones the first, as `arg_max` counts them.
+                let best = row.iter().copied().enumerate().rev().max_by(|a, b| a.1.total_cmp(&b.1));
+                let Some((predicted, confidence)) = best else { continue };
+                self.calibration.observe(confidence.into(), predicted == label);
+                if predicted != label {
+                    self.mistakes.observe(Mistake { index, label, predicted, confidence });
+                }
             }
         }
         Ok(())
@@ -124,7 +136,12 @@ impl Observer for Watcher {
     }
 
     fn findings(&self) -> Findings {
-        Findings { roc: Some(self.scores.pooled()), ..Findings::default() }
+        Findings {
+            roc: Some(self.scores.pooled()),
+            calibration: Some(self.calibration.clone()),
+            mistakes: Some(self.mistakes.worst()),
+            ..Findings::default()
+        }
     }
 }
 

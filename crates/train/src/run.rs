@@ -189,6 +189,7 @@ impl<'p> Runner<'p, '_> {
             Rate::Scheduled(..) => None,
         };
         self.times.compile += begun.elapsed();
+        self.write_programs(&phase.name, &session)?;
         self.watcher.phase_begins(phase, &session);
         Ok(session)
     }

@@ -292,6 +292,13 @@ impl<'a> Session<'a> {
         Ok((specs, values))
     }
 
+    /// Waits, and copies the variables that are evaluated (averages, where there are any) to the host by path, in the layout
+    /// of the device.
+    pub fn evaluated(&self) -> Result<Values, TrainError> {
+        let (specs, values) = self.model()?;
+        Ok(specs.into_iter().map(|spec| spec.path).zip(values).collect())
+    }
+
     /// Starts to copy a batch to the device.
     pub fn upload_batch(&self, batch: &Batch) -> Result<Vec<Buffer>, TrainError> {
         spread::upload(self.backend, self.task, &self.mesh, batch)

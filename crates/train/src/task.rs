@@ -6,6 +6,7 @@ use octant_graph::{HostTensor, Tensor};
 use octant_metrics::Roc;
 use octant_metrics::boxes::BoxReport;
 use octant_metrics::classes::Confusion;
+use octant_metrics::confidence::{Calibration, Mistake};
 use octant_nn::Context;
 
 pub use octant_metrics::Metric;
@@ -127,6 +128,10 @@ pub struct Findings {
     pub roc: Option<Roc>,
     /// Boxes: everything that was found out about them.
     pub boxes: Option<BoxReport>,
+    /// How often predictions of every confidence are right.
+    pub calibration: Option<Calibration>,
+    /// The mistakes that the network was most sure of.
+    pub mistakes: Option<Vec<Mistake>>,
 }
 
 impl Findings {
@@ -136,6 +141,8 @@ impl Findings {
             confusion: self.confusion.or(other.confusion),
             roc: self.roc.or(other.roc),
             boxes: self.boxes.or(other.boxes),
+            calibration: self.calibration.or(other.calibration),
+            mistakes: self.mistakes.or(other.mistakes),
         }
     }
 }

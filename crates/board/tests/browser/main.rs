@@ -14,7 +14,7 @@ use octant_events::EventWriter;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use support::{octant_run, plain_run, start, start_at};
+use support::{octant_run, plain_run, start, start_at, start_editable};
 
 const PAGES: [(&str, &str); 8] = [
     (
@@ -25,11 +25,14 @@ const PAGES: [(&str, &str); 8] = [
     ("images", "[...document.querySelectorAll('.images img')].some(i => i.complete && i.naturalWidth > 0)"),
     (
         "judgement",
-        "document.querySelectorAll('.matrix td').length === 9 && document.querySelectorAll('canvas.over').length >= 2",
+        "document.querySelectorAll('.matrix td').length === 9 && document.querySelectorAll('canvas.over').length >= 4 && document.querySelectorAll('.tile').length === 3",
     ),
     // Blocks inside of others are folded at first.
     ("network", "document.querySelectorAll('table.data tbody tr').length === 2"),
-    ("machine", "document.querySelectorAll('.card').length >= 3"),
+    (
+        "machine",
+        "document.querySelectorAll('.card').length >= 5 && document.querySelector('canvas.timeline').width > 100",
+    ),
     ("histograms", "document.querySelectorAll('canvas').length >= 1 && document.querySelector('canvas').width > 300"),
     ("log", "document.querySelectorAll('pre.log .no').length > 5"),
 ];
@@ -242,16 +245,88 @@ fn runs_are_sorted_compared_and_their_differences_shown() {
         "const s = document.querySelector('input[type=range]'); s.value = 0; s.dispatchEvent(new Event('input'))",
     );
     browser.wait("the first epoch", "document.querySelector('.images figure').innerText.includes('step 1,')");
+    // What is drawn on images fades.
+    browser.eval("const o = document.querySelector('input[type=range][aria-label*=masks]'); o.value = 25; o.dispatchEvent(new Event('input'))");
+    browser.wait("the overlay", "getComputedStyle(document.querySelector('.layers img + img')).opacity === '0.25' && location.hash.includes('overlay=25')");
+    browser.wait(
+        "both images",
+        "[...document.querySelectorAll('.layers img')].every(i => i.complete && i.naturalWidth > 0)",
+    );
+    browser.shot(&shots().join("overlay.png"));
     // Judgement: a cell says what it counts.
     browser.open(&url(&serving, "judgement"));
     browser.wait("cells", "document.querySelectorAll('.matrix td').length === 9");
     browser.eval("document.querySelectorAll('.matrix td')[1].click()");
     browser.wait("the cell", "document.body.innerText.includes('shirt taken for coat: 9 of 60')");
+    // And shows the samples behind it; the address names the cell.
+    browser
+        .wait("its samples", "document.querySelectorAll('.tile').length === 2 && location.hash.includes('cell=0-1')");
+    browser.wait("their names", "document.querySelector('.tiles').innerText.includes('17.png')");
+    assert!(
+        browser
+            .eval("getComputedStyle(document.querySelector('.tile')).backgroundImage")
+            .as_str()
+            .unwrap()
+            .contains("mistakes.png")
+    );
+    browser.shot(&shots().join("cell.png"));
+    // The recording is zoomed with the keyboard and read with the pointer.
+    browser.open(&url(&serving, "machine"));
+    browser.wait("the recording", "document.querySelector('canvas.timeline')?.width > 100");
+    browser.wait(
+        "the programs",
+        "document.body.innerText.includes('loaded from the cache') && document.body.innerText.includes('14.2 MiB')",
+    );
+    browser.eval("document.querySelector('canvas.timeline').scrollIntoView({ block: 'center' })");
+    browser.eval("document.querySelector('canvas.timeline').focus()");
+    browser.key("+");
+    browser.hover("canvas.timeline", "a span", "/(conv|norm|update): .* µs at/.test(document.body.innerText)");
+    browser.shot(&shots().join("timeline.png"));
     // The log is searched.
     browser.open(&url(&serving, "log"));
     browser.wait("the log", "document.querySelectorAll('pre.log .no').length > 5");
     browser.eval("const s = document.querySelector('main input[type=search]'); s.value = 'epoch 7'; s.dispatchEvent(new Event('input'))");
     browser.wait("the line", "document.querySelectorAll('mark').length === 1");
+    check(&mut browser, &serving);
+}
+
+#[test]
+fn tags_and_notes_are_written_where_the_board_allows_it() {
+    let Some(mut browser) = browser() else { return };
+    let folder = folder_of_runs();
+    let serving = start(folder.path());
+    browser.size(1280, 850);
+    browser.open(&url(&serving, "runs"));
+    browser.wait("the table", "document.querySelectorAll('table.data tbody tr').length === 5");
+    assert_eq!(browser.eval("document.querySelectorAll('[aria-label^=\"Tags and notes\"]').length"), json!(0));
+    check(&mut browser, &serving);
+    // A page that is left does not miss its server.
+    browser.call("Page.navigate", json!({ "url": "about:blank" }));
+    drop(serving);
+    let serving = start_editable(folder.path());
+    browser.requests.clear();
+    browser.errors.clear();
+    browser.open(&url(&serving, "runs"));
+    browser.wait("the button", "document.querySelector('[aria-label=\"Tags and notes of glyphs-2\"]')");
+    browser.eval("document.querySelector('[aria-label=\"Tags and notes of glyphs-2\"]').click()");
+    browser.wait("the form", "document.querySelector('dialog.form[open]')");
+    browser.eval(
+        "document.querySelector('dialog.form input').value = 'baseline, tried'; \
+         document.querySelector('dialog.form textarea').value = '# Larger steps\\n\\n<b>as text</b>'; 0",
+    );
+    browser.shot(&shots().join("notes-form.png"));
+    browser.eval("document.querySelector('dialog.form form').requestSubmit()");
+    browser
+        .wait("the tags", "!document.querySelector('dialog.form') && document.querySelectorAll('.chip').length === 2");
+    browser.wait("the title", "document.querySelector('table.data').innerText.includes('Larger steps')");
+    let file = std::fs::read_to_string(folder.path().join("glyphs-2/notes.md")).unwrap();
+    assert_eq!(file, "tags: baseline, tried\n\n# Larger steps\n\n<b>as text</b>\n");
+    // Runs are found and grouped by their tags.
+    browser.shot(&shots().join("notes.png"));
+    browser.eval(
+        "const f = document.querySelector('#side input'); f.value = 'baseline'; f.dispatchEvent(new Event('input'))",
+    );
+    browser.wait("one run", "document.querySelectorAll('table.data tbody tr').length === 1");
     check(&mut browser, &serving);
 }
 
@@ -285,7 +360,8 @@ fn new_points_appear_within_a_second_and_a_restarted_server_is_found_again() {
     events.scalar(55, "loss", 0.25).unwrap();
     let begun = Instant::now();
     let again = loop {
-        let options = octant_board::Options { folders: vec![folder.path().into()], address, names: Vec::new() };
+        let options =
+            octant_board::Options { folders: vec![folder.path().into()], address, names: Vec::new(), edits: false };
         match octant_board::serve(&options) {
             Ok(serving) => break serving,
             Err(error) => assert!(begun.elapsed() < Duration::from_secs(90), "{error}"),

@@ -22,7 +22,8 @@ pub fn octant_run(path: &Path, index: usize, epochs: u64) {
     run.events.settings(&[("lr".into(), Setting::Number(0.1))], &["val_accuracy".into()]).unwrap();
     run.events.text("config", &config).unwrap();
     run.log("fashion-cnn on 512 training and 64 validation images").unwrap();
-    run.log("main: 21000 variables, step compiled in 1.2 s, 14.2 MiB at the peak").unwrap();
+    run.log("main: train compiled in 1.204 s, 14.2 MiB planned").unwrap();
+    run.log("main: evaluate loaded from the cache in 0.031 s").unwrap();
     for epoch in 1..=epochs {
         let loss =
             2.0 * (-(epoch as f64) / (4.0 + index as f64)).exp() + 0.02 * ((epoch * 7 + index as u64) % 5) as f64;
@@ -49,17 +50,44 @@ pub fn octant_run(path: &Path, index: usize, epochs: u64) {
             .unwrap();
         let mut canvas = Canvas::new(120, 80);
         canvas.letters([8, 30], &format!("epoch {epoch}"), [200, 30, 30]);
-        let image = Value::Image { height: 80, width: 120, png: canvas.png() };
-        run.events.values(epoch, vec![("predictions".into(), image)]).unwrap();
+        let image = |canvas: &Canvas| Value::Image { height: 80, width: 120, png: canvas.png() };
+        let plain = image(&canvas);
+        canvas.block([20, 10, 30, 15], [0, 200, 80]);
+        run.events
+            .values(epoch, vec![("predictions/plain".into(), plain), ("predictions".into(), image(&canvas))])
+            .unwrap();
     }
     let findings = r#"{"confusion":{"names":["shirt","coat","bag"],"counts":[50,9,1,12,44,2,0,1,61]},
-        "roc":{"area":0.91,"curve":[[0,0],[0.05,0.6],[0.2,0.85],[1,1]],"precision_recall":[[0,1],[0.6,0.9],[1,0.4]]}}"#;
+        "roc":{"area":0.91,"curve":[[0,0],[0.05,0.6],[0.2,0.85],[1,1]],"precision_recall":[[0,1],[0.6,0.9],[1,0.4]],
+            "f1":[[0.99,0.2],[0.7,0.75],[0.4,0.86],[0.1,0.6]]},
+        "calibration":{"error":0.052,"bins":[[0.4,0.45,0.4,20],[0.6667,0.72,0.66,50],[0.9333,0.97,0.93,110]]},
+        "mistakes":{"tile":96,"columns":16,"drawn":2,"samples":[
+            {"name":"valid/shirt/17.png","actual":0,"predicted":1,"confidence":0.98},
+            {"name":"valid/coat/3.png","actual":1,"predicted":0,"confidence":0.9},
+            {"name":"valid/shirt/4.png","actual":0,"predicted":1,"confidence":0.7}]}}"#;
     run.write("plots/findings.json", findings).unwrap();
     let network = r#"{"model":"fashion-cnn","blocks":[
         {"path":"conv","output":"f32[16,26,26,32]","parameters":320,"flops":389376},
         {"path":"head","output":"f32[16,10]","parameters":20490,"flops":40960},
         {"path":"head.fc","output":"f32[16,10]","parameters":20490,"flops":40960}]}"#;
     run.write("network.json", network).unwrap();
+    let mut tiles = Canvas::new(96 * 16, 96);
+    tiles.block([10, 10, 60, 60], [180, 40, 40]);
+    tiles.block([110, 20, 60, 60], [40, 40, 180]);
+    run.write("plots/mistakes.png", tiles.png()).unwrap();
+    let spans = (0..400u64).map(|span| {
+        let (lane, name) = (span % 2, ["conv", "norm", "update"][span as usize % 3]);
+        format!(
+            ",{{\"ph\":\"X\",\"name\":\"{name}\",\"pid\":0,\"tid\":{lane},\"ts\":{},\"dur\":{}}}",
+            span * 50,
+            20 + span % 27
+        )
+    });
+    let trace = format!(
+        "{{\"traceEvents\":[{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{{\"name\":\"gpu\"}}}}{}]}}",
+        spans.collect::<String>()
+    );
+    run.write("trace.json", trace).unwrap();
     run.write("plots/loss.png", Canvas::new(60, 40).png()).unwrap();
     if index != 1 {
         run.events.finished(epochs).unwrap();
@@ -81,7 +109,21 @@ pub fn start(folder: &Path) -> Serving {
 }
 
 pub fn start_at(folder: &Path, address: &str) -> Serving {
-    let options = Options { folders: vec![folder.into()], address: address.parse().unwrap(), names: Vec::new() };
+    start_with(Options {
+        folders: vec![folder.into()],
+        address: address.parse().unwrap(),
+        names: Vec::new(),
+        edits: false,
+    })
+}
+
+/// A board whose pages may change notes and tags.
+pub fn start_editable(folder: &Path) -> Serving {
+    let address = "127.0.0.1:0".parse().unwrap();
+    start_with(Options { folders: vec![folder.into()], address, names: Vec::new(), edits: true })
+}
+
+fn start_with(options: Options) -> Serving {
     let serving = serve(&options).unwrap();
     let begun = Instant::now();
     while !serving.store().is_ready() {

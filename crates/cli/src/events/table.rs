@@ -4,12 +4,12 @@ use super::Out;
 use super::select::{Input, Selection};
 use crate::output::line;
 use anyhow::{Context, Result, bail};
-use octant_events::{Event, EventLog, EventsError, Kind, Value, What, create_whole, write_record};
+use octant_events::{Event, EventLog, EventsError, Kind, ParquetScalars, Value, What, create_whole, write_record};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Write scalars as a table: CSV or JSON, by the name of the file
+/// Write scalars as a table: CSV, JSON or Parquet, by the name of the file
 #[derive(clap::Args)]
 pub(super) struct Export {
     #[command(flatten)]
@@ -28,25 +28,63 @@ pub(super) struct Import {
     out: PathBuf,
 }
 
+/// The table under way, in one of its formats.
+enum Rows<'a> {
+    Csv(&'a mut dyn Write),
+    Json(&'a mut dyn Write),
+    Parquet(Box<ParquetScalars<&'a mut dyn Write>>),
+}
+
+impl<'a> Rows<'a> {
+    /// The format is that of the file's name.
+    fn begin(extension: &str, out: &'a mut dyn Write) -> std::io::Result<Rows<'a>> {
+        match extension {
+            "csv" => writeln!(out, "run,tag,step,wall_time,value").map(|()| Rows::Csv(out)),
+            "parquet" => Ok(Rows::Parquet(Box::new(ParquetScalars::new(out)?))),
+            _ => Ok(Rows::Json(out)),
+        }
+    }
+
+    fn row(&mut self, run: &str, tag: &str, step: i64, time: f64, number: f32) -> std::io::Result<()> {
+        match self {
+            Rows::Csv(out) => writeln!(out, "{},{},{step},{time},{number}", cell(run), cell(tag)),
+            Rows::Json(out) => {
+                // JSON has no word for what is not finite; `null` would hide which it was.
+                let value = if number.is_finite() { json!(number) } else { json!(number.to_string()) };
+                writeln!(out, "{}", json!({ "run": run, "tag": tag, "step": step, "wall_time": time, "value": value }))
+            }
+            Rows::Parquet(table) => table.row(run, tag, step, time, number),
+        }
+    }
+
+    fn finish(self) -> std::io::Result<()> {
+        match self {
+            Rows::Csv(_) | Rows::Json(_) => Ok(()),
+            Rows::Parquet(table) => table.finish().map(drop),
+        }
+    }
+}
+
 pub(super) fn export(arguments: &Export) -> Result<()> {
     let out = &arguments.out.out;
-    let is_json = match out.extension().and_then(|extension| extension.to_str()) {
-        Some("csv") => false,
-        Some("json" | "jsonl") => true,
-        _ => bail!("{} should end in .csv or .json", out.display()),
-    };
+    let extension = out.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    if !["csv", "json", "jsonl", "parquet"].contains(&extension) {
+        bail!("{} should end in .csv, .json or .parquet", out.display());
+    }
     let inputs = arguments.selection.inputs()?;
-    let rows = create_whole(out, |out_file| {
-        if !is_json {
-            writeln!(out_file, "run,tag,step,wall_time,value").map_err(|e| unwritten(out, e))?;
-        }
-        let mut rows = 0u64;
+    let unwritten = |error| unwritten(out, error);
+    let count = create_whole(out, |file| {
+        let mut rows = Rows::begin(extension, file).map_err(unwritten)?;
+        let mut count = 0u64;
         for input in &inputs {
-            rows += rows_of(input, &arguments.selection, is_json, out_file, out)?;
+            count += rows_of(input, &arguments.selection, |tag, step, time, number| {
+                rows.row(&input.run, tag, step, time, number).map_err(unwritten)
+            })?;
         }
-        Ok(rows)
+        rows.finish().map_err(unwritten)?;
+        Ok(count)
     })?;
-    line(format_args!("{}: {rows} values", out.display()));
+    line(format_args!("{}: {count} values", out.display()));
     Ok(())
 }
 
@@ -54,31 +92,22 @@ fn unwritten(path: &Path, source: std::io::Error) -> EventsError {
     EventsError::Io { action: "write", path: path.to_path_buf(), source }
 }
 
+/// The scalars of a file that are selected; returns how many there are.
 fn rows_of(
     input: &Input,
     selection: &Selection,
-    is_json: bool,
-    out: &mut dyn Write,
-    path: &Path,
+    mut row: impl FnMut(&str, i64, f64, f32) -> Result<(), EventsError>,
 ) -> Result<u64, EventsError> {
     let mut log = EventLog::new(&input.path);
     log.read(u64::MAX)?;
     let mut rows = 0;
     for series in log.series().iter().filter(|series| series.kind == Kind::Scalar) {
         for index in 0..series.len() {
-            let (step, time, number) = (series.steps[index], series.times[index], series.numbers[index]);
-            if !selection.wants(step, &series.tag) {
-                continue;
+            let step = series.steps[index];
+            if selection.wants(step, &series.tag) {
+                row(&series.tag, step, series.times[index], series.numbers[index])?;
+                rows += 1;
             }
-            // JSON has no word for what is not finite; `null` would hide which it was.
-            let value = if number.is_finite() { json!(number) } else { json!(number.to_string()) };
-            let row = match is_json {
-                true => json!({ "run": input.run, "tag": series.tag, "step": step, "wall_time": time, "value": value })
-                    .to_string(),
-                false => format!("{},{},{step},{time},{number}", cell(&input.run), cell(&series.tag)),
-            };
-            writeln!(out, "{row}").map_err(|error| unwritten(path, error))?;
-            rows += 1;
         }
     }
     Ok(rows)

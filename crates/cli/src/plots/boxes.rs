@@ -39,6 +39,15 @@ pub(super) fn save(folder: &Path, report: &BoxReport) -> Result<()> {
     Ok(thresholds.save(folder, "thresholds")?)
 }
 
+/// What [`save`] draws, as numbers.
+pub(super) fn curves_json(report: &BoxReport) -> Value {
+    let curves = &report.curves;
+    json!({
+        "precision_by_recall": curves.precision_by_recall, "scores": curves.scores, "precision": curves.precision,
+        "recall": curves.recall, "f1": curves.f1,
+    })
+}
+
 /// The report for machines.
 pub(crate) fn as_json(report: &BoxReport, names: &[String]) -> Value {
     let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());

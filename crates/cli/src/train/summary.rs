@@ -122,7 +122,7 @@ pub(super) fn finish(
     let best = prepare::best(recipe)?;
     let kept = if progress.best.is_some() { "best" } else { "last" };
     let weights = path.join("checkpoints").join(kept).join("model.safetensors");
-    let charts = plots::write(path, summary, data.valid.class_names(), &best)?;
+    let charts = plots::write(path, summary, &*data.valid, &best)?;
     let next = next(recipe, path, summary);
     if arguments.json {
         Json::line(json!({

@@ -65,7 +65,7 @@ pub(super) fn parse(text: &str) -> Result<Yaml, String> {
     let mut at = 0;
     let value = block(&lines, &mut at, 0, 0)?;
     match (lines.get(at), &value) {
-        (Some(line), _) => Err(format!("line {} has an indentation that matches no line above", line.number)),
+        (Some(line), _) => Err(format!("line {} is indented unlike any line above", line.number)),
         (None, Yaml::Map(_)) => Ok(value),
         (None, _) => Err("it holds no keys".to_string()),
     }

@@ -86,7 +86,7 @@ impl Observer for BoxWatcher {
         // Theirs has the answer in the row, ours the truth.
         let at = |at: usize| report.confusion.count(at % classes, at / classes) as f64;
         let counts = (0..classes * classes).map(at).collect();
-        Findings { confusion: Some(Confusion { classes, counts }), roc: None, boxes: Some(report.clone()) }
+        Findings { confusion: Some(Confusion { classes, counts }), boxes: Some(report.clone()), ..Findings::default() }
     }
 }
 

@@ -61,6 +61,10 @@ impl<'p> Runner<'p, '_> {
         if self.plan.run.histograms.is_some_and(|every| number.is_multiple_of(every)) {
             self.write_histograms(phase, session, number)?;
         }
+        if self.plan.run.gallery.is_some_and(|every| number.is_multiple_of(every)) {
+            let images = self.watcher.gallery(phase, session);
+            self.directory.events.values(number, images)?;
+        }
         self.progress.metrics = metrics.clone();
         let verdict = self.bottleneck.verdict(&times);
         if validates {
@@ -180,7 +184,7 @@ impl<'p> Runner<'p, '_> {
 
     /// Judges the epoch, writes it down, and takes the checkpoints.
     fn end_epoch(&mut self, session: &mut Session, report: EpochReport) -> Result<(), TrainError> {
-        self.write_down(&report, &session.validated_names())?;
+        self.write_down(&report, session)?;
         let value = |name: &str| {
             let found = report.metrics.iter().find(|(metric, value)| metric == name && !value.is_nan());
             found.map(|(_, value)| *value)

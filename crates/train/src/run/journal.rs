@@ -8,7 +8,7 @@ use octant_graph::HostTensor;
 impl Runner<'_, '_> {
     /// Rows of the tables, the scalars of the event file and a line of the log.
     /// Columns of a validation stay empty in epochs without one.
-    pub(super) fn write_down(&mut self, report: &EpochReport, validated: &[String]) -> Result<(), TrainError> {
+    pub(super) fn write_down(&mut self, report: &EpochReport, session: &Session) -> Result<(), TrainError> {
         let own = [
             ("epoch", report.epoch as f64),
             ("phase", self.progress.phase as f64),
@@ -20,7 +20,7 @@ impl Runner<'_, '_> {
             .map(|(name, value)| (name.to_string(), value))
             .chain(report.metrics.iter().cloned())
             .collect();
-        self.directory.metrics.row(&row, validated)?;
+        self.directory.metrics.row(&row, &session.validated_names())?;
         let scalars = row[3..].iter().map(|(name, value)| (name.clone(), Value::Scalar(*value as f32))).collect();
         self.directory.events.values(report.epoch, scalars)?;
         let times = report.times;
@@ -34,9 +34,26 @@ impl Runner<'_, '_> {
             ("compile", times.compile.as_secs_f64()),
             ("images_per_second", times.images_per_second()),
         ];
-        self.directory.timing.row(&seconds.map(|(name, value)| (name.to_string(), value)), &[])?;
+        // In bytes, on the fullest device, where the backend can tell.
+        let memory = session.memory().map(|memory| ("memory", memory.peak.unwrap_or(memory.used) as f64));
+        let timing: Vec<Metric> =
+            seconds.into_iter().chain(memory).map(|(name, value)| (name.to_string(), value)).collect();
+        self.directory.timing.row(&timing, &[])?;
         let numbers: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", logged(*value))).collect();
         self.directory.log(&format!("{}: {}; {}", report.phase, numbers.join("  "), report.verdict))?;
+        Ok(())
+    }
+
+    /// How long the programs of a phase took to compile, and how much memory was planned for a step.
+    pub(super) fn write_programs(&mut self, phase: &str, session: &Session) -> Result<(), TrainError> {
+        let planned = session.cost().0.peak() as f64 / f64::from(1 << 20);
+        for (number, usage) in session.form_usage().chain([session.evaluation_usage()]).enumerate() {
+            let Some(cost) = usage.compiled else { continue };
+            let made = if cost.from_cache { "loaded from the cache" } else { "compiled" };
+            let memory = if number == 0 { format!(", {planned:.1} MiB planned") } else { String::new() };
+            let seconds = cost.compile_time.as_secs_f64();
+            self.directory.log(&format!("{phase}: {} {made} in {seconds:.3} s{memory}", usage.program))?;
+        }
         Ok(())
     }
 

@@ -101,6 +101,8 @@ crate::options! {
         samples: usize = 3, within(0..=64);
         /// Epochs between histograms of all weights and gradients in the event file.
         histograms: Option<u64>, within(1..), unset("none"), flag(), value("EPOCHS");
+        /// Epochs between galleries of predictions in the event file; the best epoch's is written at the end.
+        gallery: Option<u64>, within(1..), unset("at the end only"), flag(), value("EPOCHS");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::ProgramReport;
 use crate::{Findings, Metric, Phase, RunProgress, Session};
+use octant_events::Value;
 use octant_runtime::{MemoryUse, Timeline};
 use std::time::Duration;
 
@@ -175,6 +176,11 @@ pub trait Watcher {
     /// An epoch is over.
     fn epoch_ends(&mut self, report: &EpochReport) {
         let _ = report;
+    }
+    /// Images of what the network makes of samples now, for the event file.
+    fn gallery(&mut self, phase: &Phase, session: &Session) -> Vec<(String, Value)> {
+        let _ = (phase, session);
+        Vec::new()
     }
     /// What the devices did in the steps that were to be recorded.
     fn recorded(&mut self, timeline: &Timeline) {

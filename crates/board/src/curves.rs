@@ -2,7 +2,7 @@
 
 use crate::answer::{Shared, chosen};
 use crate::error::BoardError;
-use crate::points::{Axis, Reduction, reduce, smooth};
+use crate::points::{Axis, PointReduction, reduce, smooth};
 use crate::run::Run;
 use axum::extract::{Query, State};
 use axum::http::header;
@@ -61,7 +61,7 @@ fn packed(runs: &[Arc<Run>], axis: Axis, query: &PointsQuery) -> Vec<u8> {
                 None => numbers.to_vec(),
             };
             let span = |given: Option<f64>, end: Option<&f64>| given.or(end.copied()).unwrap_or(0.0);
-            let part = Reduction {
+            let part = PointReduction {
                 from: span(query.from, xs.first()),
                 to: span(query.to, xs.last()),
                 columns,

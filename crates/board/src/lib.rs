@@ -34,7 +34,7 @@ mod values;
 pub use data_server::DataOptions;
 pub use error::BoardError;
 pub use guard::Access;
-pub use points::{Axis, Reduction, reduce, smooth};
+pub use points::{Axis, PointReduction, reduce, smooth};
 pub use run::Run;
 pub use server::{Options, Serving, serve, serve_data};
 pub use store::Store;

@@ -19,7 +19,7 @@ pub enum Axis {
 
 /// The part of a curve that a chart shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reduction {
+pub struct PointReduction {
     /// From here.
     pub from: f64,
     /// To here.
@@ -47,7 +47,7 @@ pub fn smooth(values: &[f32], weight: f64) -> Vec<f32> {
     smoothed.collect()
 }
 
-impl Reduction {
+impl PointReduction {
     fn column(&self, x: f64) -> i64 {
         let scale = |x: f64| if self.is_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
         let (from, to) = (scale(self.from), scale(self.to));
@@ -58,7 +58,7 @@ impl Reduction {
 
 /// The indices of the points that draw the curve; `xs` must be sorted. One point on either side is kept beyond the
 /// range, so that lines reach the edges.
-pub fn reduce(xs: &[f64], ys: &[f32], part: &Reduction) -> Vec<usize> {
+pub fn reduce(xs: &[f64], ys: &[f32], part: &PointReduction) -> Vec<usize> {
     let first = xs.partition_point(|x| *x < part.from).saturating_sub(1);
     let end = (xs.partition_point(|x| *x <= part.to) + 1).min(xs.len());
     if first >= end {
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn few_points_are_all_kept() {
         let (xs, ys) = ([0.0, 1.0, 2.0, 3.0], [0.0, 5.0, 1.0, 2.0]);
-        let part = Reduction { from: 0.5, to: 1.5, columns: 10, is_log: false };
+        let part = PointReduction { from: 0.5, to: 1.5, columns: 10, is_log: false };
         assert_eq!(reduce(&xs, &ys, &part), [0, 1, 2]);
         assert!(reduce(&[], &[], &part).is_empty());
     }
@@ -128,7 +128,7 @@ mod tests {
             is_log: bool,
         ) {
             let xs: Vec<f64> = (0..ys.len()).map(|index| 1.0 + index as f64).collect();
-            let part = Reduction { from: 1.0, to: ys.len() as f64 + 0.5, columns, is_log };
+            let part = PointReduction { from: 1.0, to: ys.len() as f64 + 0.5, columns, is_log };
             let kept = reduce(&xs, &ys, &part);
             prop_assert!(kept.is_sorted_by(|a, b| a < b));
             prop_assert!(kept.len() <= 4 * columns + 8);

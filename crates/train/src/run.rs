@@ -58,6 +58,7 @@ pub fn run(
         skipped: 0,
         left_out: 0,
         remarked: false,
+        has_advanced: false,
     };
     runner.rehearse_data()?;
     runner.run(from)
@@ -94,6 +95,8 @@ struct Runner<'p, 'w> {
     left_out: usize,
     /// What is odd about the metrics was said.
     remarked: bool,
+    /// This process has trained a step.
+    has_advanced: bool,
 }
 
 impl<'p> Runner<'p, '_> {

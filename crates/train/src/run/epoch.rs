@@ -138,6 +138,7 @@ impl<'p> Runner<'p, '_> {
     }
 
     fn advance(&mut self, train: &Loader, position: octant_data::Position) {
+        self.has_advanced = true;
         let progress = &mut self.progress;
         progress.step += 1;
         progress.phase_step += 1;
@@ -161,7 +162,9 @@ impl<'p> Runner<'p, '_> {
         for (number, batch) in loader.epoch(0).enumerate() {
             let observer = observer.as_mut().map(|observer| &mut **observer as &mut dyn crate::Observer);
             session.evaluate_with(&batch?, observer)?;
-            if self.interruption().is_some() {
+            // Without a step before it, a validation is finished whatever the time: a run in slices that are shorter than its
+            // validation would begin the same one again and again.
+            if self.watcher.stops() || self.has_advanced && self.interruption().is_some() {
                 return Ok(None);
             }
             if self.watcher.is_due() {

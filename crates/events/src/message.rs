@@ -9,7 +9,7 @@ mod write;
 
 pub(crate) use read::{Field, fields};
 pub use tensor::TensorValue;
-pub(crate) use write::Message;
+pub(crate) use write::{Message, varint};
 
 /// One record of an event file.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,6 +5,7 @@
 //! compact protocol, of which [`Thrift`] writes the few types that occur. A small writer instead of a crate: the `parquet`
 //! crate would add more than a megabyte to the binary.
 
+use crate::message::varint;
 use std::io::{self, Write};
 
 /// Rows that are kept in memory before they are written as a row group.
@@ -198,16 +199,6 @@ fn chunk(element: &mut Thrift, column: usize, group: &Group) {
         }
         chunk
     });
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
 }
 
 /// One struct of Thrift's compact protocol. Fields must be written in the order of their numbers.

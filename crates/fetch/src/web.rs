@@ -14,7 +14,7 @@ pub(crate) fn localize(url: &str, store: &DownloadCache, progress: ProgressCallb
     let item = item(url);
     match store.patience.attempts(&|line| store.say(line), || remote.head(&store.agent)) {
         Ok(response) if header(&response, "content-type").is_some_and(|kind| kind.starts_with("text/html")) => {
-            localise_folder(url, store, progress)
+            localize_folder(url, store, progress)
         }
         Ok(response) => store.fetch(&remote, &item, version(&response).as_deref(), progress),
         Err(Failure::Unreachable(reason))
@@ -36,7 +36,7 @@ fn item(url: &str) -> Item {
     Item { name, url: url.into(), bytes: None, checksum: None }
 }
 
-fn localise_folder(url: &str, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
+fn localize_folder(url: &str, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
     let mut files = Vec::new();
     list(url, store, DEEPEST, &mut files)?;
     if files.is_empty() {

@@ -48,7 +48,9 @@ pub trait GpuKernel {
     fn defines(descriptor: &Self::Descriptor) -> Vec<String>;
 
     /// Bytes of shared memory to ask for at the launch, beside those that the source declares.
-    fn shared(descriptor: &Self::Descriptor) -> u32;
+    fn shared(_: &Self::Descriptor) -> u32 {
+        0
+    }
 
     /// The grid for operands and results of these shapes, or why there is none.
     fn grid(descriptor: &Self::Descriptor, shapes: [&[Dims]; 2], gpu: &GpuFacts) -> Result<Grid, String>;

@@ -2,17 +2,19 @@
 
 use super::{Event, Histogram, Setting, Value, What};
 
+/// An integer in groups of seven bits, the lowest first, as protocol buffers, Thrift and Parquet have it.
+pub(crate) fn varint(value: u64) -> impl Iterator<Item = u8> {
+    let groups = (64 - (value | 1).leading_zeros()).div_ceil(7);
+    (0..groups).map(move |group| (value >> (7 * group)) as u8 & 0x7f | if group + 1 < groups { 0x80 } else { 0 })
+}
+
 /// A message being written.
 #[derive(Default)]
 pub(crate) struct Message(pub Vec<u8>);
 
 impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
+    fn varint(&mut self, value: u64) {
+        self.0.extend(varint(value));
     }
 
     fn key(&mut self, field: u32, wire: u32) {

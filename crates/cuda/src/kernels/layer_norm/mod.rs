@@ -135,10 +135,6 @@ impl GpuKernel for LayerNormForward {
         defines(kernel)
     }
 
-    fn shared(_: &LayerNormKernel) -> u32 {
-        0
-    }
-
     fn grid(kernel: &LayerNormKernel, shapes: [&[Dims]; 2], _: &GpuFacts) -> Result<Grid, String> {
         let (&[x, scale, shift], &[result, means, deviations]) = (shapes[0], shapes[1]) else {
             return Err("a layer norm has three operands and three results".to_string());
@@ -168,10 +164,6 @@ impl GpuKernel for LayerNormGradient {
 
     fn defines(kernel: &LayerNormKernel) -> Vec<String> {
         defines(kernel)
-    }
-
-    fn shared(_: &LayerNormKernel) -> u32 {
-        0
     }
 
     fn grid(kernel: &LayerNormKernel, shapes: [&[Dims]; 2], _: &GpuFacts) -> Result<Grid, String> {

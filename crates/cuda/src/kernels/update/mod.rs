@@ -103,10 +103,6 @@ impl GpuKernel for UpdateKernel {
         vec![format!("ARRAYS={arrays}"), format!("SCALARS={scalars}"), format!("STATEMENTS={statements}")]
     }
 
-    fn shared(_: &UpdateDescriptor) -> u32 {
-        0
-    }
-
     fn grid(descriptor: &UpdateDescriptor, [operands, results]: [&[Dims]; 2], _: &GpuFacts) -> Result<Grid, String> {
         let variables = descriptor.variables(operands.len(), results.len())?;
         let mut blocks = 0;

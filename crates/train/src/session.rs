@@ -8,7 +8,7 @@ use crate::checkpoint::{Snapshot, averages};
 use crate::lazy::{Lazy, Usage};
 use crate::memory::Needs;
 use crate::state::{State, Values, full};
-use crate::step::{self, Role, StateEntry, StepOptions, StepPlan, TracedStep, WATCH};
+use crate::step::{self, Role, StateEntry, StepPlan, TracedStep, WATCH};
 use crate::{Metric, Observer, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
@@ -96,9 +96,8 @@ impl<'a> Session<'a> {
         let (train, state) = (train?, state?);
         let mut forms = vec![Form { task: plan.task, train, executions: 0 }];
         let batch_sizes = plan.step.batch_sizes();
-        for (task, batch_size) in forms_of(plan).skip(1) {
-            let step = StepOptions { batch_size, ..plan.step.clone() };
-            forms.push(compile_form(backend, &StepPlan { task, step, ..plan.clone() }, options, &traced)?);
+        for form in plan.forms().iter().skip(1) {
+            forms.push(compile_form(backend, form, options, &traced)?);
         }
         let counting = step::evaluation(plan)?;
         let evaluated = evaluated(&traced, &counting.variables)?;
@@ -344,14 +343,6 @@ impl<'a> Session<'a> {
         self.state.buffers.last().expect("the state ends with the sums").wait()?;
         Ok(self.counts.wait()?)
     }
-}
-
-/// What the step that learns is compiled for: every form of the task for `batch_size`, then for the other sizes.
-fn forms_of<'a>(plan: &StepPlan<'a>) -> impl Iterator<Item = (&'a dyn Task, usize)> + use<'a> {
-    let mut tasks = vec![plan.task];
-    tasks.extend(plan.task.forms());
-    let sizes = plan.step.batch_sizes().into_iter();
-    sizes.flat_map(move |size| tasks.clone().into_iter().map(move |task| (task, size)))
 }
 
 /// Compiles another form of a step, which must have the same state.

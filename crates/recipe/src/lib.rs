@@ -28,7 +28,7 @@ pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
 pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
-pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
+pub use phases::{DEFAULT_SLOTS, Facts, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use recipe::{
     AugmentOptions, Auto, BestMode, Cache, Cores, DataSource, DegradeOptions, GanOptions, NormKind, NormalizationMode,
     Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,

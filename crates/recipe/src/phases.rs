@@ -157,7 +157,7 @@ pub fn slots_of(recipe: &Recipe, train: &dyn Dataset, phase: &PhaseRecipe) -> Ve
 }
 
 /// Slots for objects where the labels are not known.
-const DEFAULT_SLOTS: usize = 128;
+pub const DEFAULT_SLOTS: usize = 128;
 
 fn augmentation(recipe: &Recipe) -> AugmentSettings {
     recipe.augment.as_ref().map(AugmentOptions::settings).unwrap_or_default()

@@ -2,11 +2,9 @@
 
 use super::subject::Subject;
 use octant_data::{Batch, Position, Targets};
+use octant_recipe::DEFAULT_SLOTS as SLOTS;
 use octant_tensor::{Element, HostTensor};
 use octant_zoo::ModelTask;
-
-/// Slots for boxes, as detectors have them where no data set says otherwise.
-const SLOTS: usize = 128;
 
 /// Images of noise with targets of the model's kind.
 pub(super) fn synthetic(subject: &Subject) -> Batch {

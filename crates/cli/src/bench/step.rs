@@ -6,10 +6,12 @@ use super::peaks;
 use super::statistics::Sample;
 use super::subject::Subject;
 use crate::output::{Json, bytes, duration};
+use crate::recipes::Recipe;
 use crate::timeline::Profile;
 use crate::{device, prepare};
 use anyhow::{Context, Result, bail};
 use octant_data::Batch;
+use octant_recipe::DEFAULT_SLOTS;
 use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Sharding};
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan, prediction};
@@ -30,7 +32,9 @@ struct Measured {
 
 pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) -> Result<()> {
     let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
-    let task = prepare::task(&subject.recipe, subject.classes(), image, false)?;
+    // As many slots for boxes as in training on data whose labels are not known; evaluation has the most there may be.
+    let recipe = Recipe { max_boxes: DEFAULT_SLOTS.min(subject.recipe.max_boxes), ..subject.recipe.clone() };
+    let task = prepare::task(&recipe, subject.classes(), image, false)?;
     let precision = device::precision(&arguments.precision)?;
     let backend = device::open(&arguments.device, arguments.threads)?;
     let mesh = device::mesh(arguments.cores, &*backend)?;

@@ -139,7 +139,7 @@ pub fn join(position: &str, key: &str) -> String {
 /// The name that is spelled most alike, if any is.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = names.collect();
-    let ranked = names.iter().map(|name| (octant_zoo::registry::edits(wanted, name), *name)).min();
+    let ranked = names.iter().map(|name| (strsim::levenshtein(wanted, name), *name)).min();
     let alike = ranked.filter(|(distance, _)| *distance <= 2 + wanted.len() / 4).map(|(_, name)| name);
     alike.or_else(|| names.into_iter().find(|name| !wanted.is_empty() && name.contains(wanted)))
 }

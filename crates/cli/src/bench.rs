@@ -1,6 +1,5 @@
 //! The `bench` command: steps of a model, single operations, and both beside a peer, on data in memory.
 
-mod batch;
 mod ops;
 mod peaks;
 mod peers;
@@ -10,8 +9,8 @@ mod subject;
 
 use crate::Ending;
 use crate::flags::{RecipeFlags, Selection};
-use crate::recipes::Cores;
 use anyhow::{Result, bail};
+use octant_recipe::Cores;
 use octant_recipe::flags::FlaggedKey;
 use std::path::PathBuf;
 use std::time::Instant;

@@ -1,12 +1,12 @@
 //! Which device does the work.
 
 use crate::compiling;
-use crate::recipes::Cores;
 use anyhow::{Result, bail};
 use octant_cpu::CpuBackend;
 use octant_pjrt::cache::ExecutableCache;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, surroundings};
+use octant_recipe::Cores;
 use octant_runtime::{Backend, Mesh};
 use octant_stablehlo::MatmulPrecision;
 use octant_train::options::OptionValue;

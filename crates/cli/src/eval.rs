@@ -4,11 +4,11 @@ mod similarity;
 
 use crate::judged::{Judged, resolve};
 use crate::output::{Bar, Json, line};
-use crate::recipes::Cores;
 use crate::show::{as_json, show};
 use crate::{Ending, device, plots, prepare};
 use anyhow::{Context, Result};
 use octant_data::{LastBatch, Loader, LoaderConfig};
+use octant_recipe::Cores;
 use octant_runtime::CompileOptions;
 use octant_train::Evaluator;
 use octant_train::step::{StepOptions, StepPlan};
@@ -78,8 +78,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
     let dataset = if arguments.on_train { &data.train } else { &data.valid };
     let entry = octant_zoo::find(&recipe.model)?;
-    let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
-    let task = judged.task(data.outputs, prepare::image(&**dataset, &transform)?)?;
+    let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
+    let task = judged.task(data.outputs, octant_recipe::image(&**dataset, &transform)?)?;
     let batch_size = arguments.batch_size.unwrap_or(recipe.step.batch_size).min(dataset.len()).max(1);
     let backend = device::open(&arguments.device, arguments.threads)?;
     let mesh = device::mesh(arguments.cores, &*backend)?;

@@ -3,7 +3,6 @@
 mod extract;
 
 use crate::output::{Json, line};
-use crate::recipes::Recipe;
 use crate::{Ending, device, judged, plan, prepare, weights};
 use anyhow::{Context, Result, bail};
 use extract::Extractor;
@@ -14,6 +13,7 @@ use octant_data::readers::{TableDataset, images_below};
 use octant_metrics::features::{
     LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance, nearest_neighbors,
 };
+use octant_recipe::Recipe;
 use octant_tensor::{HostTensor, write_npy};
 use octant_train::step::StepOptions;
 use octant_zoo::identity::identify;
@@ -146,7 +146,7 @@ fn of_run(arguments: &Arguments) -> Result<Asked> {
     let Some(outputs) = identify(&found.archive, entry)?.classes.or(found.recipe.classes) else {
         bail!("the weights of {} have no head", arguments.model.display());
     };
-    let (model, entry) = prepare::model(&found.recipe, outputs)?;
+    let (model, entry) = octant_recipe::model(&found.recipe, outputs)?;
     let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
     let values = found.values(outputs)?;
     let values = specs.iter().filter_map(|spec| values.get(&spec.path).cloned()).collect();

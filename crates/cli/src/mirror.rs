@@ -6,9 +6,9 @@
 mod mlflow;
 mod wandb;
 
-use crate::recipes::Recipe;
 use anyhow::Result;
 use octant_events::{EventLog, Kind, files_of};
+use octant_recipe::Recipe;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

@@ -9,11 +9,11 @@ mod translated;
 mod video;
 mod writer;
 
-use crate::recipes::Recipe;
 use crate::{Ending, weights};
 use anyhow::{Context, Result, bail};
 use octant_archive::{Archive, Fit};
 use octant_nn::VariableSpec;
+use octant_recipe::Recipe;
 use octant_tensor::HostTensor;
 use octant_train::Values;
 use octant_zoo::identity::{Card, identify};

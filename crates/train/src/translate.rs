@@ -100,6 +100,11 @@ impl ImageFormat {
     }
 }
 
+/// The columns that show what a network makes of a batch of images and targets.
+fn compared(batch: &[Tensor], output: Tensor) -> Vec<(&'static str, Tensor)> {
+    vec![("input", batch[0].clone()), ("output", output), ("truth", batch[1].clone())]
+}
+
 /// Names and sums of losses, each the sum over samples, then how many samples there were.
 fn losses(sums: &[f64], names: &[&str]) -> Vec<Metric> {
     let count = sums[names.len()].max(1.0);

@@ -4,7 +4,7 @@ use super::files::Failed;
 use super::video::{Encoder, Frames, is_video};
 use super::{Arguments, Asked};
 use crate::output::Json;
-use crate::{Ending, boxes, device, prepare};
+use crate::{Ending, boxes, device};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{DecodeOptions, read_image};
 use octant_data::detection::fit;
@@ -32,7 +32,7 @@ pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Argum
         bail!("--size {side}: the side must be a multiple of 32, the coarsest cells of the network");
     }
     let batch = if videos.is_empty() { images.len().clamp(1, BATCH) } else { BATCH };
-    let task = prepare::task(recipe, asked.outputs, [side, side, 3], false)?;
+    let task = octant_recipe::task(recipe, asked.outputs, [side, side, 3], false)?;
     let backend = device::open(&arguments.device, arguments.threads)?;
     let step = StepOptions { batch_size: batch, ..recipe.step.clone() };
     let plan = StepPlan { step, ..StepPlan::new(&*task, batch) };
@@ -87,7 +87,7 @@ fn rules(asked: &Asked, arguments: &Arguments) -> Result<Suppression> {
         })
     };
     let only = arguments.only.iter().map(class).collect::<Result<_>>()?;
-    let (model, _) = prepare::model(&asked.recipe, asked.outputs)?;
+    let (model, _) = octant_recipe::model(&asked.recipe, asked.outputs)?;
     let needs_suppression = !model.detector().is_some_and(|head| head.one_to_one);
     let overlap = if needs_suppression { iou } else { 1.0 };
     Ok(Suppression { score: conf, overlap, most: max_det, only, ..Suppression::prediction() })

@@ -1,6 +1,6 @@
 //! One network that makes images better: noise taken off, details added, holes filled, or codes unfolded.
 
-use super::{ImageFormat, losses};
+use super::{ImageFormat, compared, losses};
 use crate::{Inputs, Metric, Outcome, Task};
 use octant_graph::{DType, Tensor};
 use octant_metrics::vector;
@@ -86,7 +86,7 @@ impl Task for Restore {
     }
 
     fn samples(&self, cx: &Context, batch: &[Tensor]) -> Vec<(&'static str, Tensor)> {
-        vec![("input", batch[0].clone()), ("output", self.predict(cx, &batch[0])), ("truth", batch[1].clone())]
+        compared(batch, self.predict(cx, &batch[0]))
     }
 
     fn head_paths(&self) -> Vec<String> {

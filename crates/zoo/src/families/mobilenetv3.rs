@@ -3,7 +3,7 @@
 //! and whose last hidden layer is a 1×1 convolution.
 
 use super::mbconv::round_channels;
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, SqueezeExcite, dropout};
 use octant_nn::{Fans, Init, Scope, WeightLayout, init};
@@ -158,10 +158,6 @@ fn narrow(_: Fans) -> Init {
 }
 
 impl Model for MobileNetV3 {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
     fn classes(&self) -> usize {
         self.classes
     }

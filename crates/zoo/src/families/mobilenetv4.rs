@@ -1,7 +1,7 @@
 //! MobileNetV4 (Qin et al., "MobileNetV4: Universal Models for the Mobile Ecosystem", 2024), the convolutional networks as
 //! timm has them: inverted residuals with a depthwise convolution before the expansion, after it, at both, or at neither.
 
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, dropout, stochastic_depth};
 use octant_nn::{Fans, Init, Scope, WeightLayout, init};
@@ -186,10 +186,6 @@ fn residual(cx: &Scope, x: &Tensor, y: Tensor, drop: f64) -> Tensor {
 }
 
 impl Model for MobileNetV4 {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
     fn classes(&self) -> usize {
         self.classes
     }

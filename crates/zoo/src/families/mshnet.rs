@@ -5,7 +5,7 @@
 //! During warm-up only the finest head is trained and is the output. Afterwards the four heads, enlarged to the
 //! image's size, are merged by one more convolution, and the loss uses all five maps.
 
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, PendingNorm};
 use octant_nn::{Scope, WeightLayout};
@@ -102,10 +102,6 @@ impl MshNet {
 }
 
 impl Model for MshNet {
-    fn task(&self) -> ModelTask {
-        ModelTask::Segment
-    }
-
     fn classes(&self) -> usize {
         self.classes
     }
@@ -121,10 +117,6 @@ impl Model for MshNet {
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let [finest, ..] = self.decoded(cx, images);
         finest
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     /// The finest head alone; the merged output needs all scales and is what [`forward`](Model::forward) makes.

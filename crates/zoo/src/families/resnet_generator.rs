@@ -2,7 +2,7 @@
 //! PyTorch implementation.
 
 use super::gan::{GanNorm, conv, doubling, is_unused_statistic};
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{dropout, reflection_pad};
@@ -44,10 +44,6 @@ impl ResNetGenerator {
 }
 
 impl Model for ResNetGenerator {
-    fn task(&self) -> ModelTask {
-        ModelTask::Translate
-    }
-
     fn classes(&self) -> usize {
         self.channels
     }
@@ -79,10 +75,6 @@ impl Model for ResNetGenerator {
             y = norm(number + 1, doubling(width, 3, 1).bias(bias).apply(&at(number), &y));
         }
         y
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -3,7 +3,7 @@
 
 mod window;
 
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::Tensor;
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
 use octant_nn::{Scope, init};
@@ -105,10 +105,6 @@ fn merge(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for Swin {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
     fn classes(&self) -> usize {
         self.classes
     }
@@ -145,10 +141,6 @@ impl Model for Swin {
             }
         }
         layer_norm(&cx.at("norm"), &y, EPSILON)
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

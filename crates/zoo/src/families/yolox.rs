@@ -6,7 +6,7 @@
 
 use super::yolo::{STRIDES, conv_norm, head_output, join_up};
 use crate::model::BoxCode;
-use crate::{DetectorHead, Model, ModelTask};
+use crate::{DetectorHead, Model};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::Conv2d;
@@ -146,10 +146,6 @@ fn spatial_pyramid(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for YoloX {
-    fn task(&self) -> ModelTask {
-        ModelTask::Detect
-    }
-
     fn classes(&self) -> usize {
         self.classes
     }
@@ -166,10 +162,6 @@ impl Model for YoloX {
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let [_, _, coarsest] = self.pyramid(&cx.at("backbone"), images);
         coarsest
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     /// The coarsest level alone.

@@ -5,7 +5,7 @@
 mod blocks;
 mod embed;
 
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::Tensor;
 use octant_nn::layers::{Dense, dropout, layer_norm};
 use octant_nn::{Scope, init};
@@ -126,10 +126,6 @@ const REGISTERS: &str = "reg_token";
 const ATTENTION_POOL: &str = "attn_pool";
 
 impl Model for VisionTransformer {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
     fn classes(&self) -> usize {
         self.classes
     }

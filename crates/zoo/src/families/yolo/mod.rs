@@ -9,7 +9,7 @@ pub(super) use head::output as head_output;
 pub use head::{BoxHead, ClassTower};
 
 use crate::model::BoxCode;
-use crate::{DetectorHead, Model, ModelTask};
+use crate::{DetectorHead, Model};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 
@@ -74,10 +74,6 @@ impl Yolo {
 }
 
 impl Model for Yolo {
-    fn task(&self) -> ModelTask {
-        ModelTask::Detect
-    }
-
     fn classes(&self) -> usize {
         self.classes
     }
@@ -94,10 +90,6 @@ impl Model for Yolo {
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let [_, _, coarsest] = (self.pyramid)(&self.scale, &cx.at("model"), images);
         coarsest
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     /// The coarsest level alone; the other levels need the maps that only [`forward`](Model::forward) has.

@@ -1,29 +1,29 @@
-//! How far the host may run ahead of the device.
+//! Steps in flight: how far the host may run ahead of the device.
 
 use crate::TrainError;
 use octant_runtime::Buffer;
 use std::collections::VecDeque;
 
 /// Steps that may be queued at a time. Enough that the device never waits for the host; few, because each holds its
-/// batch in memory, and because somebody who says stop waits for all of them.
+/// batch in memory, and because a run that is to stop waits for all of them.
 const MOST: usize = 4;
 
-/// The steps that were queued last, each by an output that is not donated: as it becomes known, the step is done.
+/// The steps that were queued last, each by an output that is not donated: the step is done when its output is ready.
 #[derive(Default)]
-pub struct Ahead {
+pub struct InFlight {
     outputs: VecDeque<(Option<u64>, Buffer)>,
     /// Outputs of finished steps that have a number.
     finished: Vec<(u64, Buffer)>,
 }
 
-impl Ahead {
+impl InFlight {
     /// Adds a step, and waits until no more than a few are left to do.
-    pub fn queued(&mut self, output: Buffer) -> Result<(), TrainError> {
+    pub fn push(&mut self, output: Buffer) -> Result<(), TrainError> {
         self.add(None, output)
     }
 
-    /// The same for a step whose output is wanted; [`finished`](Ahead::finished) returns it.
-    pub fn queued_step(&mut self, step: u64, output: Buffer) -> Result<(), TrainError> {
+    /// The same for a step whose output is wanted; [`finished`](InFlight::finished) returns it.
+    pub fn push_numbered(&mut self, step: u64, output: Buffer) -> Result<(), TrainError> {
         self.add(Some(step), output)
     }
 

@@ -6,17 +6,17 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Who asks.
+/// How a request proves who asks.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Authority {
+pub(crate) enum Credentials {
     Anonymous,
     Bearer(String),
-    Key(Key),
+    Key(AccessKey),
 }
 
-/// An access key of an S3 store.
+/// An access key of an S3 cache.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct AccessKey {
     pub id: String,
     pub secret: String,
     pub session: Option<String>,
@@ -24,23 +24,23 @@ pub(crate) struct Key {
 }
 
 /// Secrets are never printed.
-impl fmt::Debug for Authority {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            Authority::Anonymous => "anonymous",
-            Authority::Bearer(_) => "a token",
-            Authority::Key(_) => "a key",
+            Credentials::Anonymous => "anonymous",
+            Credentials::Bearer(_) => "a token",
+            Credentials::Key(_) => "a key",
         })
     }
 }
 
-impl Authority {
+impl Credentials {
     /// The authentication headers for a request that is made now.
     pub fn headers(&self, method: &str, url: &str) -> Vec<(&'static str, String)> {
         match self {
-            Authority::Anonymous => Vec::new(),
-            Authority::Bearer(token) => vec![("authorization", format!("Bearer {token}"))],
-            Authority::Key(key) => {
+            Credentials::Anonymous => Vec::new(),
+            Credentials::Bearer(token) => vec![("authorization", format!("Bearer {token}"))],
+            Credentials::Key(key) => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 key.sign(method, url, now.as_secs(), &[])
             }
@@ -48,33 +48,39 @@ impl Authority {
     }
 }
 
-impl Key {
-    /// `url` must be encoded as the signature demands already, with its query in order: then the text that is signed can
-    /// be taken from it as it is.
+impl AccessKey {
+    /// The headers of a request without a body, signed as Signature Version 4 demands: a canonical text of the request
+    /// is hashed, the hash is signed with a key that holds for one day, region and service. `url` must be
+    /// percent-encoded as in that text, with its query in order, so that the text can be taken from it as it is.
     fn sign(&self, method: &str, url: &str, seconds: u64, more: &[(&str, &str)]) -> Vec<(&'static str, String)> {
+        const ALGORITHM: &str = "AWS4-HMAC-SHA256";
         let (day, time) = utc_stamp(seconds);
-        let nothing = hexadecimal(&Sha256::digest(b""));
+        let empty_body = hexadecimal(&Sha256::digest(b""));
         let without_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
         let (host, path) = without_scheme.split_once('/').unwrap_or((without_scheme, ""));
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let mut headers = vec![("host", host), ("x-amz-content-sha256", &nothing), ("x-amz-date", &time)];
+
+        let mut headers = vec![("host", host), ("x-amz-content-sha256", &empty_body), ("x-amz-date", &time)];
         headers.extend(self.session.as_deref().map(|session| ("x-amz-security-token", session)));
         headers.extend(more);
         headers.sort();
-        let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
-        let lines: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
-        let request = format!("{method}\n/{path}\n{query}\n{lines}\n{names}\n{nothing}");
+        let signed_names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
+        let header_lines: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        let canonical_request = format!("{method}\n/{path}\n{query}\n{header_lines}\n{signed_names}\n{empty_body}");
+
         let scope = format!("{day}/{}/s3/aws4_request", self.region);
-        let digest = hexadecimal(&Sha256::digest(request.as_bytes()));
-        let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{digest}");
-        let first = format!("AWS4{}", self.secret).into_bytes();
-        let key = [day.as_str(), &self.region, "s3", "aws4_request"].iter().fold(first, |key, part| hmac(&key, part));
-        let signature = hexadecimal(&hmac(&key, &text));
+        let request_hash = hexadecimal(&Sha256::digest(canonical_request.as_bytes()));
+        let text_to_sign = format!("{ALGORITHM}\n{time}\n{scope}\n{request_hash}");
+        let secret = format!("AWS4{}", self.secret).into_bytes();
+        let signing_key =
+            [day.as_str(), &self.region, "s3", "aws4_request"].iter().fold(secret, |key, part| hmac(&key, part));
+        let signature = hexadecimal(&hmac(&signing_key, &text_to_sign));
+
         let credential = format!("{}/{scope}", self.id);
         let authorization =
-            format!("AWS4-HMAC-SHA256 Credential={credential},SignedHeaders={names},Signature={signature}");
+            format!("{ALGORITHM} Credential={credential},SignedHeaders={signed_names},Signature={signature}");
         let mut result =
-            vec![("authorization", authorization), ("x-amz-content-sha256", nothing), ("x-amz-date", time)];
+            vec![("authorization", authorization), ("x-amz-content-sha256", empty_body), ("x-amz-date", time)];
         result.extend(self.session.clone().map(|session| ("x-amz-security-token", session)));
         result
     }
@@ -110,7 +116,7 @@ mod tests {
     /// The examples in Amazon's documentation of the signature.
     #[test]
     fn signatures_are_those_of_the_documentation() {
-        let key = Key {
+        let key = AccessKey {
             id: "AKIAIOSFODNN7EXAMPLE".into(),
             secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),
             session: None,

@@ -108,3 +108,9 @@ const GOLDEN: [u32; 3] = [0xBEE0_5CFD, 0x3FC7_053C, 0xBF2D_36A3];
 fn fewer_numbers_are_the_beginning_of_more() {
     assert_eq!(normals(1_500), normals(5_000)[..1_500]);
 }
+
+#[test]
+fn paths_hash_as_fnv_1a_says() {
+    assert_eq!(path_hash(""), 0xcbf2_9ce4_8422_2325);
+    assert_eq!(path_hash("a"), 0xaf63_dc4c_8601_ec8c);
+}

@@ -1,7 +1,7 @@
 //! The folder of fetched files.
 
-use crate::download::{Patience, Target, download};
-use crate::http::{self, Remote};
+use crate::download::{RetryPolicy, Target, download};
+use crate::http::{self, Failure, Remote};
 use crate::{Checksum, FetchError, FetchLocation, ProgressCallback};
 use std::fmt;
 use std::fs::{self, File};
@@ -27,13 +27,16 @@ pub struct DownloadCache {
     folder: PathBuf,
     mirror: Option<FetchLocation>,
     pub(crate) agent: Agent,
-    pub(crate) patience: Patience,
+    pub(crate) retry: RetryPolicy,
     log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl fmt::Debug for DownloadCache {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.debug_struct("Store").field("folder", &self.folder).field("mirror", &self.mirror).finish_non_exhaustive()
+        f.debug_struct("DownloadCache")
+            .field("folder", &self.folder)
+            .field("mirror", &self.mirror)
+            .finish_non_exhaustive()
     }
 }
 
@@ -43,7 +46,7 @@ impl DownloadCache {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(FetchError::disk(&folder))?;
         let log = Box::new(|_: &str| ());
-        Ok(DownloadCache { folder, mirror: None, agent: http::agent(), patience: Patience::NORMAL, log })
+        Ok(DownloadCache { folder, mirror: None, agent: http::agent(), retry: RetryPolicy::NORMAL, log })
     }
 
     /// Downloads from a mirror instead of the published address: a folder, or an address to which names are appended.
@@ -59,13 +62,18 @@ impl DownloadCache {
     }
 
     /// How often an attempt without progress is repeated, and the first wait; the wait doubles.
-    pub fn with_patience(mut self, attempts: u32, first_wait: Duration) -> DownloadCache {
-        self.patience = Patience { attempts, first_wait };
+    pub fn with_retries(mut self, attempts: u32, first_wait: Duration) -> DownloadCache {
+        self.retry = RetryPolicy { attempts, first_wait };
         self
     }
 
-    pub(crate) fn say(&self, line: &str) {
+    pub(crate) fn log(&self, line: &str) {
         (self.log)(line);
+    }
+
+    /// The answer to a request that is repeated while it fails for a passing reason.
+    pub(crate) fn retrying<T>(&self, request: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+        self.retry.run(&|line| self.log(line), request)
     }
 
     /// The folder of the files.
@@ -90,7 +98,7 @@ impl DownloadCache {
         }
         match &self.mirror {
             Some(FetchLocation::Path(folder)) => from_folder(folder, item),
-            Some(position) => self.fetch(&position.below(&item.name), item, None, progress),
+            Some(location) => self.fetch(&location.below(&item.name), item, None, progress),
             None => self.fetch(&Remote::public(&item.url), item, None, progress),
         }
     }
@@ -107,16 +115,16 @@ impl DownloadCache {
         if self.is_here(item, version)? {
             return Ok(path);
         }
-        let part = self.aside("unfinished", &item.name)?;
+        let part = self.bookkeeping_file("unfinished", &item.name)?;
         // Two processes may fetch the same file; the second one waits and then finds it.
-        let lock_file = self.aside("locks", &item.name)?;
+        let lock_file = self.bookkeeping_file("locks", &item.name)?;
         let lock = File::create(&lock_file).map_err(FetchError::disk(&lock_file))?;
         lock.lock().map_err(FetchError::disk(&lock_file))?;
         if !self.is_here(item, version)? {
-            let begun_version = self.aside("unfinished-versions", &item.name)?;
+            let begun_version = self.bookkeeping_file("unfinished-versions", &item.name)?;
             self.complete(remote, item, [&part, &begun_version], progress)?;
             drop(fs::remove_file(&begun_version));
-            let kept_version = self.aside("versions", &item.name)?;
+            let kept_version = self.bookkeeping_file("versions", &item.name)?;
             fs::rename(&part, &path).map_err(FetchError::disk(&path))?;
             fs::write(&kept_version, version.unwrap_or_default()).map_err(FetchError::disk(&kept_version))?;
         }
@@ -126,7 +134,7 @@ impl DownloadCache {
 
     fn is_here(&self, item: &Item, version: Option<&str>) -> Result<bool, FetchError> {
         let Some(wanted) = version else { return Ok(self.cached(item).is_some() && item.checksum.is_some()) };
-        let kept = fs::read_to_string(self.aside("versions", &item.name)?);
+        let kept = fs::read_to_string(self.bookkeeping_file("versions", &item.name)?);
         Ok(self.cached(item).is_some() && kept.is_ok_and(|kept| kept == wanted))
     }
 
@@ -141,7 +149,7 @@ impl DownloadCache {
         let target = Target { part, version, bytes: item.bytes, is_verified: item.checksum.is_some() };
         let was_begun = part.exists();
         let mut once = || -> Result<(), FetchError> {
-            download(&self.agent, remote, &target, self.patience, &|line| self.say(line), progress)
+            download(&self.agent, remote, &target, self.retry, &|line| self.log(line), progress)
                 .map_err(|failure| failure.at(&remote.url, &self.folder))?;
             let verified = item.checksum.as_ref().map_or(Ok(()), |checksum| checksum.verify(part, &remote.url));
             verified.inspect_err(|_| drop(fs::remove_file(part)))
@@ -158,12 +166,12 @@ impl DownloadCache {
         let is_plain = |part: Component| matches!(part, Component::Normal(_));
         match !name.is_empty() && !name.ends_with('/') && Path::new(name).components().all(is_plain) {
             true => Ok(self.folder.join(name)),
-            false => Err(FetchError::NoPlace { text: name.into(), problem: "it would lie outside of the cache" }),
+            false => Err(FetchError::BadLocation { text: name.into(), problem: "it would lie outside of the cache" }),
         }
     }
 
     /// A bookkeeping file. These are in hidden folders, so that readers of a data folder see only data.
-    pub(crate) fn aside(&self, what: &str, name: &str) -> Result<PathBuf, FetchError> {
+    pub(crate) fn bookkeeping_file(&self, what: &str, name: &str) -> Result<PathBuf, FetchError> {
         for folder in [self.path(name)?, self.folder.join(format!(".{what}")).join(name)] {
             let folder = folder.parent().unwrap_or(&self.folder);
             fs::create_dir_all(folder).map_err(FetchError::disk(folder))?;

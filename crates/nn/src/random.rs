@@ -1,9 +1,21 @@
-//! Fills arrays with random numbers: branch-free loops over Threefry's counters, which the compiler vectorizes.
+//! Random numbers on the host: Threefry-2×32 with 20 rounds (Salmon et al., 2011), the generator behind `random_bits` in
+//! graphs, and arrays filled from it by branch-free loops over its counters, which the compiler vectorizes.
 //!
 //! Only additions, products, divisions and square roots are used, which IEEE 754 rounds exactly, so results are the same
 //! on every machine. The logarithm, sine and cosine of Box–Muller are polynomials here, since those of C libraries differ.
 
-use crate::threefry::threefry;
+use octant_tensor::threefry;
+
+/// A hash of a path that separates the random streams of layers: FNV-1a, 64 bits. Must never change.
+pub fn path_hash(path: &str) -> u64 {
+    path.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01B3))
+}
+
+/// The key of everything random about a path under a seed.
+pub fn path_key(seed: u64, path: &str) -> [u32; 2] {
+    let hash = path_hash(path);
+    threefry([seed as u32, (seed >> 32) as u32], [hash as u32, (hash >> 32) as u32])
+}
 
 /// The distribution that numbers are sampled from.
 #[derive(Debug, Clone, Copy)]

@@ -129,7 +129,7 @@ MODELS = {
     'yolo26-tiny': lambda: Ultralytics('yolo26', [0.5, 0.125, 1024], 10, 64),
     'yolov8n': lambda: Ultralytics('yolov8', None, 80, 64),
     'yolo11n': lambda: Ultralytics('yolo11', None, 80, 64),
-    'yolo12n': lambda: Ultralytics('yolo12', None, 80, 64),
+    'yolo12n': lambda: Ultralytics('yolo12', None, 80, 128),
     'yolo26n': lambda: Ultralytics('yolo26', None, 80, 64),
     'yolov8s': lambda: Ultralytics('yolov8', None, 80, 64, 's'),
     'yolo11s': lambda: Ultralytics('yolo11', None, 80, 64, 's'),
@@ -150,7 +150,7 @@ def figures(name, reference):
     lines += [line('evaluate', f'output{i}', y, 8, 14) for i, y in enumerate(reference.outputs(x))]
     model.train()
     learned = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(learned, lr=1e-5, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(learned, lr=1e-6, momentum=0.9, weight_decay=1e-4)
     for step in range(3):
         optimizer.zero_grad()
         loss, parts = reference.loss(x)

@@ -11,9 +11,8 @@ use octant_zoo::{BoxCode, Model};
 
 const SLOTS: usize = 16;
 const BATCH: usize = 3;
-const RATE: f64 = 1e-5;
+const RATE: f64 = 1e-6;
 const DECAY: f64 = 1e-4;
-const STEPS: usize = 3;
 /// The steps whose gradients are compared, and the state after them.
 const COMPARED: [usize; 2] = [0, 2];
 /// The second head's share in the first epoch.
@@ -83,14 +82,14 @@ impl Case {
     }
 
     /// Losses of every step, gradients and state of those in [`COMPARED`].
-    pub fn check_training(&self, figures: &Figures) {
+    pub fn check_training(&self, figures: &Figures, steps: usize) {
         let mut weights = self.weights();
         let parameters: Vec<&VariableSpec> =
             self.specs.iter().filter(|spec| spec.kind == VariableKind::Parameter).collect();
         let mut momenta: Vec<HostTensor> =
             parameters.iter().map(|spec| HostTensor::zeros(spec.shape.clone())).collect();
         let step = self.trace_step();
-        for index in 0..STEPS {
+        for index in 0..steps {
             let mut inputs = self.inputs(&weights);
             inputs.push(HostTensor::scalar(index as f32 + 1.0));
             inputs.extend(momenta.iter().cloned());

@@ -31,7 +31,7 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
     let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
     let task = octant_recipe::task(&subject.recipe, subject.classes(), image, false)?;
     let precision = device::precision(&arguments.precision)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     if mesh.devices() > 1 && arguments.mode == "infer" {
         bail!("predictions run on one device; leave --cores away");

@@ -4,7 +4,7 @@ use super::files::Failed;
 use super::video::{Encoder, Frames, is_video};
 use super::{Arguments, Asked};
 use crate::output::Json;
-use crate::{Ending, boxes, device};
+use crate::{Ending, boxes};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{DecodeOptions, read_image};
 use octant_data::detection::fit;
@@ -33,7 +33,7 @@ pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Argum
     }
     let batch = if videos.is_empty() { images.len().clamp(1, BATCH) } else { BATCH };
     let task = octant_recipe::task(recipe, asked.outputs, [side, side, 3], false)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let step = StepOptions { batch_size: batch, ..recipe.step.clone() };
     let plan = StepPlan { step, ..StepPlan::new(&*task, batch) };
     let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;

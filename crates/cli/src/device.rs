@@ -12,6 +12,24 @@ use octant_stablehlo::MatmulPrecision;
 use octant_train::options::OptionValue;
 use std::path::Path;
 
+/// The flags of commands that choose a device without a recipe.
+#[derive(clap::Args)]
+pub(crate) struct DeviceFlags {
+    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
+    #[arg(long, default_value = "auto")]
+    pub device: String,
+    /// Threads of the CPU engine; all cores if not given
+    #[arg(long)]
+    pub threads: Option<usize>,
+}
+
+impl DeviceFlags {
+    /// The backend that was asked for.
+    pub fn open(&self) -> Result<Box<dyn Backend>> {
+        open(&self.device, self.threads)
+    }
+}
+
 /// The plugins that can serve a device of that name, best first.
 pub(crate) fn kinds(name: &str) -> &'static [PluginKind] {
     match name {

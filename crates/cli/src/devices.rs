@@ -3,7 +3,7 @@
 use crate::output::{Json, bytes};
 use crate::{Ending, device};
 use anyhow::Result;
-use octant_pjrt::discover::{self, Found, PluginKind};
+use octant_pjrt::discover::{self, FoundPlugin, PluginKind};
 use octant_pjrt::{Holder, Plugin, environment, holders, surroundings};
 use octant_runtime::Backend;
 use serde_json::json;
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 }
 
 /// What a plugin is, and its devices.
-fn through_plugin(name: &str, found: octant_pjrt::Result<Found>, as_json: bool) {
+fn through_plugin(name: &str, found: octant_pjrt::Result<FoundPlugin>, as_json: bool) {
     let opened = found.map_err(anyhow::Error::from).and_then(|found| {
         let plugin = Plugin::load(&found.path)?;
         versions(name, &found, &plugin, as_json);
@@ -49,7 +49,7 @@ fn through_plugin(name: &str, found: octant_pjrt::Result<Found>, as_json: bool) 
     }
 }
 
-fn versions(name: &str, found: &Found, plugin: &Plugin, as_json: bool) {
+fn versions(name: &str, found: &FoundPlugin, plugin: &Plugin, as_json: bool) {
     let driver = name.eq("cuda").then(environment::nvidia_driver).flatten();
     let api = plugin.version().to_string();
     if as_json {

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// Show where the time goes, and write trace.json
     #[arg(long)]
     profile: bool,
-    /// Measure a peer in turn with us and print ratios: pytorch, jax or burn
+    /// Measure a peer in turn with us and print ratios: pytorch, jax, burn, or inference for runtimes
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ops", "profile"])]
     peer: Option<String>,
     /// With --peer: its variants, such as eager,channels-last,compile; all it has if not given

@@ -6,10 +6,10 @@ use crate::boxes;
 use crate::judged::Judged;
 use anyhow::Result;
 use octant_archive::Archive;
-use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
+use octant_data::{AnyImage, LabeledBox, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
-use octant_metrics::boxes::{FoundBox, Suppression, suppress};
+use octant_metrics::boxes::{FoundBox, Rectangle, Suppression, suppress};
 use octant_metrics::images::psnr;
 use octant_recipe::{Data, Recipe};
 use octant_runtime::{Backend, CompileOptions};
@@ -155,10 +155,35 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
     canvas
 }
 
-/// The boxes above the display threshold, in pixels of the network's image.
+/// How much boxes of the same object overlap at least.
+const SAME: f64 = 0.5;
+
+/// The boxes above the display threshold, in pixels of the network's image. Of several classes for one object the surest is
+/// shown: frames on top of each other cannot be read.
 fn found(answer: &[f64], names: &[String]) -> Vec<FoundBox> {
     let rows: Vec<f32> = answer.iter().map(|value| *value as f32).collect();
-    suppress(&rows, names.len(), &Suppression { overlap: 0.5, ..Suppression::prediction() })
+    let mut shown: Vec<FoundBox> = Vec::new();
+    for answer in suppress(&rows, names.len(), &Suppression::prediction()) {
+        if shown.iter().all(|surer| surer.rectangle.iou(&answer.rectangle) <= SAME) {
+            shown.push(answer);
+        }
+    }
+    shown
+}
+
+/// How many objects have an answer of their class in their place.
+fn right(found: &[FoundBox], truth: &[LabeledBox]) -> usize {
+    let mut free: Vec<&LabeledBox> = truth.iter().collect();
+    for answer in found {
+        let is_meant = |object: &&LabeledBox| {
+            let place = Rectangle::of_corners([object.x0, object.y0, object.x1, object.y1].map(f64::from));
+            object.class as usize == answer.class && place.iou(&answer.rectangle) > SAME
+        };
+        if let Some(position) = free.iter().position(is_meant) {
+            free.swap_remove(position);
+        }
+    }
+    truth.len() - free.len()
 }
 
 /// What was predicted, what is true, and the color that says whether they agree.
@@ -184,7 +209,13 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
         }
         Target::Boxes(boxes) => {
             let found = found(answer, names);
-            (format!("{} found", found.len()), format!("of {}", boxes.len()), INK)
+            let right = right(&found, boxes);
+            let wrong = match found.len() - right {
+                0 => String::new(),
+                count => format!("{count} wrong"),
+            };
+            let color = if right == boxes.len() && wrong.is_empty() { RIGHT } else { INK };
+            (format!("{right} of {} found", boxes.len()), wrong, color)
         }
         Target::Image(_) => (String::new(), String::new(), INK),
     }

@@ -17,7 +17,7 @@ impl Surroundings for Terminal {
     }
 
     fn local(&self, location: &Path) -> octant_recipe::Result<PathBuf> {
-        fetching::localize(location, "data").map_err(|error| RecipeError::Refused(format!("{error:#}")))
+        fetching::localize_data(location).map_err(|error| RecipeError::Refused(format!("{error:#}")))
     }
 
     fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {

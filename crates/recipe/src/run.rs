@@ -19,11 +19,13 @@ use std::sync::Arc;
 /// The devices that work together.
 pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
     let there = backend.devices().len();
+    let is_here = backend.name() == "cpu";
+    let mesh = |count: usize| if is_here { Mesh::new(count) } else { Mesh::new(count).remote() };
     match cores {
-        Cores::All => Ok(Mesh::new(there)),
+        Cores::All => Ok(mesh(there)),
         Cores::Count(0) => refuse!("`cores` must be at least 1"),
-        Cores::Count(count) if count <= there => Ok(Mesh::new(count)),
-        Cores::Count(count) if backend.name() == "cpu" => {
+        Cores::Count(count) if count <= there => Ok(mesh(count)),
+        Cores::Count(count) if is_here => {
             refuse!("`cores = {count}` is too many: the processor is one device that uses all its cores")
         }
         Cores::Count(count) => {

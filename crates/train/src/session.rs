@@ -10,7 +10,7 @@ use crate::checkpoint::{Snapshot, averages};
 use crate::in_flight::InFlight;
 use crate::memory::Needs;
 use crate::state::{State, Values, full};
-use crate::step::{self, BAD_STEP_SUMS, Role, StateEntry, StepOptions, StepPlan, TracedStep};
+use crate::step::{self, BAD_STEP_SUMS, Role, StateEntry, StepPlan, TracedStep};
 use crate::{Metric, Observer, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
@@ -18,7 +18,7 @@ use octant_nn::VariableSpec;
 use octant_runtime::{
     Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, RuntimeError, Sharding,
 };
-use programs::{Form, Lazy, Samples, compile_form, forms_of};
+use programs::{Form, Lazy, Samples, compile_form};
 use std::collections::HashMap;
 
 /// One network being trained on one backend.
@@ -83,9 +83,8 @@ impl<'a> Session<'a> {
         let (train, state) = (train?, state?);
         let mut forms = vec![Form { task: plan.task, train, executions: 0 }];
         let batch_sizes = plan.step.batch_sizes();
-        for (task, batch_size) in forms_of(plan).skip(1) {
-            let step = StepOptions { batch_size, ..plan.step.clone() };
-            forms.push(compile_form(backend, &StepPlan { task, step, ..plan.clone() }, options, &traced)?);
+        for form in plan.forms().iter().skip(1) {
+            forms.push(compile_form(backend, form, options, &traced)?);
         }
         let counting = step::evaluation(plan)?;
         let evaluated = evaluated(&traced, &counting.variables)?;

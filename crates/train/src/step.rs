@@ -55,6 +55,18 @@ impl<'a> StepPlan<'a> {
         self
     }
 
+    /// What the training step is compiled for: every form of the task for `batch_size`, then for the other sizes. The first
+    /// one is this plan.
+    pub fn forms(&self) -> Vec<StepPlan<'a>> {
+        let mut tasks = vec![self.task];
+        tasks.extend(self.task.forms());
+        let of_size = |batch_size: usize| {
+            let step = StepOptions { batch_size, ..self.step.clone() };
+            tasks.iter().map(move |&task| StepPlan { task, step: step.clone(), ..self.clone() })
+        };
+        self.step.batch_sizes().into_iter().flat_map(of_size).collect()
+    }
+
     fn training(&self, key: &Tensor) -> Training {
         Training {
             batch_groups: self.step.batch_groups,
@@ -106,6 +118,25 @@ impl Scalars {
     fn in_order(self) -> [Tensor; 4] {
         [self.rate, self.update, self.applies, self.key]
     }
+}
+
+/// Which of [`forms`](StepPlan::forms) has the largest values: the one that decides whether a batch fits.
+pub fn largest_form(plan: &StepPlan) -> Result<usize, TrainError> {
+    let forms = plan.forms();
+    if forms.len() == 1 {
+        return Ok(0);
+    }
+    let bytes = |form: &StepPlan| -> Result<usize, TrainError> {
+        Ok(training(form)?.program.graph.values().iter().map(|value| value.shape.bytes()).sum())
+    };
+    let sizes = forms.iter().map(bytes).collect::<Result<Vec<_>, _>>()?;
+    // The first of equals.
+    Ok((0..sizes.len()).rev().max_by_key(|&form| sizes[form]).unwrap_or(0))
+}
+
+/// Traces the largest form of the training step.
+pub fn largest_training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
+    training(&plan.forms()[largest_form(plan)?])
 }
 
 /// Traces the training step. The task's updates move parameters while it is traced; the objectives it returns make the

@@ -24,16 +24,22 @@ struct Peer {
     start: fn(&Path, ModelTask) -> Result<Command>,
 }
 
-const PEERS: [Peer; 3] = [
+const PEERS: [Peer; 4] = [
     Peer {
         name: "pytorch",
         variants: &["eager", "channels-last", "compile"],
         start: |folder, task| match task {
-            ModelTask::Classify | ModelTask::Segment | ModelTask::Detect => python(folder.join("pytorch_peer.py")),
+            ModelTask::Classify | ModelTask::Segment => python(folder.join("pytorch_peer.py")),
+            ModelTask::Detect => python(folder.join("detection_peer.py")),
             ModelTask::Translate => python(folder.join("translate_peer.py")),
         },
     },
     Peer { name: "jax", variants: &["jit"], start: |folder, _| python(folder.join("jax_peer.py")) },
+    Peer {
+        name: "inference",
+        variants: &["onnxruntime", "openvino"],
+        start: |folder, _| python(folder.join("inference_peer.py")),
+    },
     Peer { name: "burn", variants: &["flex"], start: |folder, _| burn(folder.join("burn")) },
 ];
 

@@ -11,6 +11,7 @@ use octant_recipe::{Facts, Recipe, SourceEntry};
 use octant_runtime::{Mesh, Program};
 use octant_train::Phase;
 use octant_train::step::{self, StepOptions, StepPlan};
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -24,6 +25,7 @@ pub(super) struct Steps {
     mesh: Mesh,
     /// Images of an epoch.
     pub images: usize,
+    largest_form: OnceCell<usize>,
 }
 
 impl Steps {
@@ -41,18 +43,27 @@ impl Steps {
             false => (guessed(recipe)?, IMAGES),
         };
         let images = arguments.images.unwrap_or(samples);
-        Ok(Steps { phases, step: recipe.step.clone(), mesh: Mesh::new(devices), images })
+        Ok(Steps { phases, step: recipe.step.clone(), mesh: Mesh::new(devices).remote(), images, largest_form: OnceCell::new() })
     }
 
     /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.
     pub fn of_one_device(self, devices: usize) -> Steps {
         let batch_groups = (self.step.batch_groups / devices).max(1);
-        Steps { step: StepOptions { batch_groups, ..self.step }, mesh: Mesh::single(), ..self }
+        Steps { step: StepOptions { batch_groups, ..self.step }, mesh: Mesh::single().remote(), ..self }
     }
 
-    /// The training step of the phase that lasts longest.
+    /// The training step of the phase that lasts longest, in its largest form.
     pub fn training(&self, batch: usize) -> Result<Program> {
-        Ok(step::training(&self.longest(batch)?)?.program)
+        let plan = self.longest(batch)?;
+        // The same form is the largest for every batch.
+        let largest = match self.largest_form.get() {
+            Some(known) => *known,
+            None => {
+                let found = step::largest_form(&plan)?;
+                *self.largest_form.get_or_init(|| found)
+            }
+        };
+        Ok(step::training(&plan.forms()[largest])?.program)
     }
 
     /// Its evaluation step.
@@ -60,12 +71,15 @@ impl Steps {
         Ok(step::evaluation(&self.longest(batch)?)?.program)
     }
 
-    /// Both steps of every phase.
+    /// Both steps of every phase, the training step in all its forms.
     pub fn all(&self, batch: usize) -> Result<Vec<Program>> {
         let mut programs = Vec::new();
         for phase in &self.phases {
             let plan = self.plan(phase, batch);
-            programs.extend([step::training(&plan)?.program, step::evaluation(&plan)?.program]);
+            for form in plan.forms() {
+                programs.push(step::training(&form)?.program);
+            }
+            programs.push(step::evaluation(&plan)?.program);
         }
         Ok(programs)
     }

@@ -49,7 +49,7 @@ pub(super) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend) -> Re
     ))
 }
 
-/// The memory of both steps of every phase; the larger one counts.
+/// The memory of both steps of every phase, in the largest of their forms; the larger one counts.
 fn measure(recipe: &Recipe, data: &Data, backend: &dyn Backend, batch: usize, limit: u64) -> Result<Size> {
     let mut recipe = recipe.clone();
     recipe.step.batch_size = batch;
@@ -57,7 +57,7 @@ fn measure(recipe: &Recipe, data: &Data, backend: &dyn Backend, batch: usize, li
     let mut needed = 0;
     for phase in octant_recipe::phases(&recipe, data)? {
         let plan = phase.step(&recipe.step, &mesh);
-        for program in [step::training(&plan)?.program, step::evaluation(&plan)?.program] {
+        for program in [step::largest_training(&plan)?.program, step::evaluation(&plan)?.program] {
             match backend.compile(&program, &CompileOptions::default()) {
                 Ok(executable) => needed = executable.memory().peak().max(needed),
                 Err(RuntimeError::OutOfMemory { asked, .. }) => return Ok(Size { bytes: asked, fits: false }),

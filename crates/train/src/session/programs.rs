@@ -66,14 +66,6 @@ pub(super) struct Form<'a> {
     pub executions: u64,
 }
 
-/// What the training step is compiled for: every form of the task for `batch_size`, then for the other sizes.
-pub(super) fn forms_of<'a>(plan: &StepPlan<'a>) -> impl Iterator<Item = (&'a dyn Task, usize)> + use<'a> {
-    let mut tasks = vec![plan.task];
-    tasks.extend(plan.task.forms());
-    let sizes = plan.step.batch_sizes().into_iter();
-    sizes.flat_map(move |size| tasks.clone().into_iter().map(move |task| (task, size)))
-}
-
 /// Compiles another form of a step, which must have the same state.
 pub(super) fn compile_form<'a>(
     backend: &dyn Backend,

@@ -21,7 +21,11 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let sums = trace.input("#sums", Shape::new(DType::F32, [count]));
     let variables = context.variables();
     let loss = outcome.loss.convert(DType::F32);
-    let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(outcome.predictions).collect();
+    let predictions = outcome.predictions.map(|predictions| match plan.mesh.is_remote() {
+        true => plan.task.reduced(&predictions),
+        false => predictions,
+    });
+    let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(predictions).collect();
     let inputs = inputs_after(&variables, [sums].into_iter().chain(batch_inputs));
     let donated = variables.len()..variables.len() + 1;
     let program = program("evaluation step", trace, &inputs, &outputs, donated, plan)?;

@@ -6,6 +6,7 @@ use crate::Image;
 use crate::bilinear::{self, Columns, Interpolated, Lanes, PADDING, Spots};
 use crate::collage::Collage;
 use crate::color::HsvShift;
+use crate::geometry::{flip_horizontally, flip_vertically};
 use crate::simd::vectorized;
 
 /// A 3×3 matrix, row by row, over homogeneous coordinates of pixels.
@@ -57,6 +58,21 @@ pub struct Finish {
     pub mirrored: bool,
     /// Top and bottom change places.
     pub upside_down: bool,
+}
+
+impl Finish {
+    /// The same for an image that was moved already.
+    pub fn apply(&self, image: &mut Image<u8>) {
+        if let Some(color) = &self.color {
+            color.apply_to(image);
+        }
+        if self.mirrored {
+            flip_horizontally(image);
+        }
+        if self.upside_down {
+            flip_vertically(image);
+        }
+    }
 }
 
 /// Moves an image by `motion` (old coordinates to new ones) onto a canvas of that size; what was outside gets `fill`.
@@ -188,7 +204,7 @@ mod tests {
     use super::*;
     use crate::collage::Tile;
     use crate::color::shift_hsv;
-    use crate::geometry::{PixelWindow, flip_horizontally, flip_vertically};
+    use crate::geometry::PixelWindow;
 
     #[test]
     fn a_shift_by_whole_pixels_copies() {

@@ -20,9 +20,19 @@ impl HsvShift {
         HsvShift { turn: if turn < 1.0 { turn + 6.0 } else { turn }, saturation, value }
     }
 
-    /// What becomes of the levels of gray images: their value alone changes.
-    pub(crate) fn gray_table(&self) -> [u8; 256] {
-        std::array::from_fn(|level| (level as f32 * self.value).min(255.0) as u8)
+    /// Changes an image. Gray images change their value only.
+    pub fn apply_to(&self, image: &mut Image<u8>) {
+        if image.channels() != 3 {
+            let table = std::array::from_fn(|level| (level as f32 * self.value).min(255.0) as u8);
+            super::apply_table(image, &table);
+            return;
+        }
+        for block in image.values_mut().chunks_mut(3 * BLOCK) {
+            let lanes = &mut [[0; 4]; BLOCK][..block.len() / 3];
+            unpack(block, lanes);
+            self.apply(lanes);
+            pack(lanes, block);
+        }
     }
 
     /// Changes a row of pixels.
@@ -33,17 +43,7 @@ impl HsvShift {
 
 /// Turns the hue by `hue` circles and multiplies saturation and value. Gray images change their value only.
 pub fn shift_hsv(image: &mut Image<u8>, hue: f32, saturation: f32, value: f32) {
-    let change = HsvShift::new(hue, saturation, value);
-    if image.channels() != 3 {
-        super::apply_table(image, &change.gray_table());
-        return;
-    }
-    for block in image.values_mut().chunks_mut(3 * BLOCK) {
-        let lanes = &mut [[0; 4]; BLOCK][..block.len() / 3];
-        unpack(block, lanes);
-        shift(lanes, &change);
-        pack(lanes, block);
-    }
+    HsvShift::new(hue, saturation, value).apply_to(image);
 }
 
 /// Pixels that are changed together.

@@ -3,8 +3,6 @@
 use super::{Finish, Projection};
 use crate::Image;
 use crate::bilinear::ONE;
-use crate::color::apply_table;
-use crate::geometry::{flip_horizontally, flip_vertically};
 
 pub(super) fn warp(
     image: &Image<u8>,
@@ -21,15 +19,7 @@ pub(super) fn warp(
             }
         }
     }
-    if let Some(color) = &finish.color {
-        apply_table(&mut output, &color.gray_table());
-    }
-    if finish.mirrored {
-        flip_horizontally(&mut output);
-    }
-    if finish.upside_down {
-        flip_vertically(&mut output);
-    }
+    finish.apply(&mut output);
     output
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Image;
 use crate::geometry::PixelWindow;
+use std::ops::Range;
 
 /// A part of an image and where its upper left pixel lies on the canvas.
 #[derive(Debug, Clone, Copy)]
@@ -68,16 +69,21 @@ impl<'a> Collage<'a> {
         self.fill
     }
 
-    /// A row with one more pixel of `fill` on either side. Rows outside of the canvas are `fill` altogether.
-    pub(crate) fn read_row(&self, row: isize, line: &mut [u8]) {
-        let line = &mut line[..(self.width + 2) * self.channels];
+    /// Some pixels of a row that has one more pixel of `fill` on either side. Rows outside of the canvas are `fill`.
+    pub(crate) fn read_row(&self, row: isize, pixels: Range<usize>, line: &mut [u8]) {
+        let channels = self.channels;
+        let pixels = pixels.start..pixels.end.min(self.width + 2);
         let inside = usize::try_from(row).ok().filter(|&row| row < self.height);
-        let shown = |tile: &&Tile| inside.is_some_and(|row| row.wrapping_sub(tile.position[1]) < tile.window.height);
-        line.fill(self.fill);
-        for tile in self.tiles.iter().filter(shown) {
-            let row = inside.unwrap_or(0) - tile.position[1] + tile.window.top;
-            let values = &tile.image.row(row)[tile.window.left * self.channels..][..tile.window.width * self.channels];
-            line[(1 + tile.position[0]) * self.channels..][..values.len()].copy_from_slice(values);
+        line[pixels.start * channels..pixels.end * channels].fill(self.fill);
+        for tile in &self.tiles {
+            let row = inside.and_then(|row| row.checked_sub(tile.position[1])).filter(|&row| row < tile.window.height);
+            let start = (1 + tile.position[0]).max(pixels.start);
+            let end = (1 + tile.position[0] + tile.window.width).min(pixels.end);
+            if let (Some(row), true) = (row, start < end) {
+                let left = tile.window.left + start - 1 - tile.position[0];
+                let values = &tile.image.row(tile.window.top + row)[left * channels..][..(end - start) * channels];
+                line[start * channels..end * channels].copy_from_slice(values);
+            }
         }
     }
 
@@ -111,9 +117,14 @@ mod tests {
         assert_eq!((canvas.pixel(0, 0)[0], canvas.pixel(2, 6)[0], canvas.pixel(5, 7)[0]), (8, 107, 77));
         let mut line = vec![0; 10 * 3];
         for row in -2..8isize {
-            collage.read_row(row, &mut line);
             let inside = if (0..6).contains(&row) { canvas.row(row as usize).to_vec() } else { vec![77; 24] };
-            assert_eq!(line, [vec![77; 3], inside, vec![77; 3]].concat(), "row {row}");
+            let whole = [vec![77; 3], inside, vec![77; 3]].concat();
+            for pixels in [0..10, 2..9, 7..8] {
+                line.fill(1);
+                collage.read_row(row, pixels.clone(), &mut line);
+                let bytes = 3 * pixels.start..3 * pixels.end;
+                assert_eq!(line[bytes.clone()], whole[bytes], "row {row}, {pixels:?}");
+            }
         }
     }
 }

@@ -141,7 +141,7 @@ fn upright(collage: &Collage, back: &Projection, output: &mut Output) {
     if output.finish.mirrored {
         columns.reverse();
     }
-    let mut rows = Interpolated::new(&columns, collage.width() + 2, |row, line| collage.read_row(row, line));
+    let mut rows = Interpolated::new(&columns, |row, pixels, line| collage.read_row(row, pixels, line));
     for row in 0..output.image.height() {
         let (first, weights) = neighbors(m[1][1] * row as f64 + m[1][2], collage.height());
         rows.row([first as isize, first as isize + 1], weights, &mut output.lanes);
@@ -154,7 +154,7 @@ fn slanted(collage: &Collage, back: &Projection, output: &mut Output) {
     let (height, stride) = (collage.height(), 3 * (collage.width() + 2));
     let mut canvas = vec![0; stride * (height + 2) + PADDING];
     for (row, line) in canvas.chunks_exact_mut(stride).take(height + 2).enumerate() {
-        collage.read_row(row as isize - 1, line);
+        collage.read_row(row as isize - 1, 0..collage.width() + 2, line);
     }
     let mut spots = Spots::new(output.image.width());
     for row in 0..output.image.height() {

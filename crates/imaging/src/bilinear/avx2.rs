@@ -7,13 +7,13 @@ use std::arch::x86_64::*;
 const PAIRS: [i8; 16] = [0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1];
 
 /// Sums of as many outputs as are done four at a time; how many that are.
-pub(super) fn sum_columns(row: &[u8], Columns { offsets, weights, reach }: &Columns, sums: &mut [[i16; 4]]) -> usize {
+pub(super) fn sum_columns(row: &[u8], Columns { offsets, weights, pixels }: &Columns, sums: &mut [[i16; 4]]) -> usize {
     let count = offsets.len().min(weights.len()).min(sums.len()) / 4 * 4;
-    if !std::is_x86_feature_detected!("avx2") || row.len() < 3 * reach + 16 {
+    if !std::is_x86_feature_detected!("avx2") || row.len() < 3 * pixels.end + 16 {
         return 0;
     }
-    // SAFETY: the processor has AVX2, every offset is at most three bytes times `reach` and followed by 16 bytes of the
-    // row, and `count` elements of the other slices exist.
+    // SAFETY: the processor has AVX2, every offset lies before the end of `pixels` and is followed by 16 bytes of
+    // the row, and `count` elements of the other slices exist.
     unsafe { sum_four_columns(row.as_ptr(), &offsets[..count], &weights[..count], &mut sums[..count]) };
     count
 }

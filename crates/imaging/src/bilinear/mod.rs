@@ -10,6 +10,7 @@ mod lanes;
 
 use crate::simd::vectorized;
 pub(crate) use lanes::{pack, unpack};
+use std::ops::Range;
 
 /// A weight of one.
 pub(crate) const ONE: i16 = 1 << 11;
@@ -32,14 +33,15 @@ pub(crate) struct Columns {
     offsets: Vec<u32>,
     /// Both weights, once per channel, and zeros for the lane that is not used.
     weights: Vec<[i16; 8]>,
-    /// The pixels that a row must have for all neighbors.
-    reach: usize,
+    /// The first pixel that is a neighbor of anything, and the first after which none is.
+    pixels: Range<usize>,
 }
 
 impl Columns {
     /// The next output lies between this pixel of the row and the one after it.
     pub fn push(&mut self, pixel: usize, [first, second]: [i16; 2]) {
-        self.reach = self.reach.max(pixel + 2);
+        let known = if self.offsets.is_empty() { pixel..pixel } else { self.pixels.clone() };
+        self.pixels = known.start.min(pixel)..known.end.max(pixel + 2);
         self.offsets.push(3 * pixel as u32);
         self.weights.push([first, second, first, second, first, second, 0, 0]);
     }
@@ -94,10 +96,10 @@ pub(crate) struct Interpolated<'a, F> {
     held: [Option<isize>; 2],
 }
 
-impl<'a, F: FnMut(isize, &mut [u8])> Interpolated<'a, F> {
-    /// `read` writes the row of that number to the start of a line of at least `pixels` pixels.
-    pub fn new(columns: &'a Columns, pixels: usize, read: F) -> Interpolated<'a, F> {
-        let line = vec![0; 3 * pixels.max(columns.reach) + PADDING];
+impl<'a, F: FnMut(isize, Range<usize>, &mut [u8])> Interpolated<'a, F> {
+    /// `read` writes those pixels of the row of that number to their position in a line.
+    pub fn new(columns: &'a Columns, read: F) -> Interpolated<'a, F> {
+        let line = vec![0; 3 * columns.pixels.end + PADDING];
         let sums = std::array::from_fn(|_| vec![[0; 4]; columns.offsets.len()]);
         Interpolated { columns, read, line, sums, held: [None; 2] }
     }
@@ -111,7 +113,7 @@ impl<'a, F: FnMut(isize, &mut [u8])> Interpolated<'a, F> {
         }
         for (which, row) in rows.into_iter().enumerate() {
             if self.held[which] != Some(row) {
-                (self.read)(row, &mut self.line);
+                (self.read)(row, self.columns.pixels.clone(), &mut self.line);
                 self.columns.sum(&self.line, &mut self.sums[which]);
                 self.held[which] = Some(row);
             }

@@ -92,8 +92,10 @@ fn resize_rgb(image: &Image<u8>, horizontal: &Neighbors, vertical: &Neighbors) -
     let mut columns = Columns::default();
     // Where the second neighbor is not the next pixel, it is beyond the edge and has no weight.
     pairs(horizontal).into_iter().for_each(|([first, _], weights)| columns.push(first, weights));
-    let mut rows = Interpolated::new(&columns, image.width(), |row, line| {
-        line[..image.stride()].copy_from_slice(image.row(row as usize));
+    let mut rows = Interpolated::new(&columns, |row, pixels, line| {
+        // The right neighbor of the last pixel has no weight.
+        let bytes = 3 * pixels.start..3 * pixels.end.min(image.width());
+        line[bytes.clone()].copy_from_slice(&image.row(row as usize)[bytes]);
     });
     let vertical = pairs(vertical);
     let width = horizontal.positions.len() / 2;

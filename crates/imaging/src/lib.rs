@@ -10,7 +10,9 @@
 
 pub mod affine;
 pub mod augment;
+mod bilinear;
 pub mod blur;
+pub mod collage;
 pub mod color;
 pub mod compare;
 pub mod filters;

@@ -31,11 +31,11 @@ pub(super) fn decode(bytes: &[u8], channels: Channels, limits: &DecodeLimits) ->
 
 /// True when nothing ends the last scan. Decoders fill the missing part with gray, which would go unnoticed.
 fn is_cut_off(bytes: &[u8]) -> bool {
-    let last = |marker: u8| bytes.windows(2).rposition(|pair| pair == [0xff, marker]);
-    match (last(0xda), last(0xd9)) {
-        (Some(scan), Some(end)) => end < scan,
-        (_, None) => true,
-        (None, Some(_)) => false,
+    let is = |marker: u8| move |pair: &[u8]| pair == [0xff, marker];
+    // From behind: the end of the last scan is nearly always the end of the file.
+    match bytes.windows(2).rposition(is(0xd9)) {
+        Some(end) => bytes[end..].windows(2).any(is(0xda)),
+        None => true,
     }
 }
 

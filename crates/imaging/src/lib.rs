@@ -19,6 +19,7 @@ pub mod filters;
 pub mod font;
 pub mod geometry;
 mod image;
+pub mod lanes;
 pub mod mask;
 pub mod mix;
 pub mod resize;

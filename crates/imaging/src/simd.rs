@@ -3,6 +3,7 @@
 /// Defines a function whose body is compiled for the baseline and, on x86-64, once more for AVX2 and for AVX-512; the best
 /// one is chosen at run time. The body is ordinary Rust that the compiler vectorizes; it must not depend on which one runs,
 /// and it does not, because Rust never contracts or reorders floating-point operations by itself.
+#[macro_export]
 macro_rules! vectorized {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block) => {
         $(#[$meta])*

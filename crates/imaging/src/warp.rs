@@ -3,10 +3,11 @@
 mod plain;
 
 use crate::Image;
-use crate::bilinear::{self, Columns, Interpolated, Lanes, PADDING, Spots};
+use crate::bilinear::{self, Columns, Interpolated, PADDING, Spots};
 use crate::collage::Collage;
 use crate::color::HsvShift;
 use crate::geometry::{flip_horizontally, flip_vertically};
+use crate::lanes::{Lanes, pack};
 use crate::simd::vectorized;
 
 /// A 3×3 matrix, row by row, over homogeneous coordinates of pixels.
@@ -116,7 +117,7 @@ impl Output<'_> {
             color.apply(&mut self.lanes);
         }
         let target = if self.finish.upside_down { self.image.height() - 1 - row } else { row };
-        bilinear::pack(&self.lanes, self.image.row_mut(target));
+        pack(&self.lanes, self.image.row_mut(target));
     }
 }
 

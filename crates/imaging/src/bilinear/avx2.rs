@@ -1,6 +1,7 @@
 //! The loops over pixels that compilers do not vectorize: loads from positions that a table gives.
 
-use super::{Columns, Lanes, Spots};
+use super::{Columns, Spots};
+use crate::lanes::Lanes;
 use std::arch::x86_64::*;
 
 /// Bytes of two neighboring pixels as pairs of 16-bit numbers, channel by channel.

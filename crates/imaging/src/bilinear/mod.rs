@@ -1,24 +1,19 @@
 //! Two-tap interpolation of 8-bit RGB, row by row: the arithmetic behind OpenCV's bilinear resize and behind motions.
 //!
 //! Weights have 11 fractional bits, sums along a row keep 7, and the sum down the columns is rounded once at the end. All of
-//! it is integers, so every vector level gives the same bytes. A pixel is computed as four lanes of which the last is zero:
-//! a pixel is then one 32-bit word, which is what color changes want.
+//! it is integers, so every vector level gives the same bytes. Pixels are computed as four [lanes](crate::lanes).
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
-mod lanes;
 
+use crate::lanes::Lanes;
 use crate::simd::vectorized;
-pub(crate) use lanes::{pack, unpack};
 use std::ops::Range;
 
 /// A weight of one.
 pub(crate) const ONE: i16 = 1 << 11;
 /// Bytes that must be readable after the last pixel of a row, because pixels are loaded as whole words.
 pub(crate) const PADDING: usize = 16;
-
-/// A pixel as four lanes: red, green, blue, zero.
-pub(crate) type Lanes = [u8; 4];
 
 /// The weights of two neighbors at that distance from the first one.
 pub(crate) fn weights(share: f64) -> [i16; 2] {

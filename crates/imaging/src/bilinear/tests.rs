@@ -53,15 +53,3 @@ fn vectors_and_plain_loops_give_the_same_samples() {
         assert_eq!(*lanes, plain);
     }
 }
-
-#[test]
-fn packing_undoes_unpacking_at_every_length() {
-    for pixels in 0..20 {
-        let row = noise(3 * pixels);
-        let (mut lanes, mut back) = (vec![[7; 4]; pixels], vec![0; row.len()]);
-        unpack(&row, &mut lanes);
-        assert!(lanes.iter().zip(row.as_chunks::<3>().0).all(|(lanes, pixel)| lanes[..3] == *pixel && lanes[3] == 0));
-        pack(&lanes, &mut back);
-        assert_eq!(back, row);
-    }
-}

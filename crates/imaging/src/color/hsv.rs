@@ -1,7 +1,7 @@
 //! Hue, saturation and value changed at once, as detectors' augmentation does.
 
 use crate::Image;
-use crate::bilinear::{Lanes, pack, unpack};
+use crate::lanes::{Lanes, pack, unpack};
 use crate::simd::vectorized;
 
 /// A change of hue, saturation and value.
@@ -62,12 +62,12 @@ vectorized! {
             // From 0 to 12 sixths of the circle, then from 0 to 6.
             let hue = start + difference / range.max(1e-6) + turn;
             let hue = if hue >= 6.0 { hue - 6.0 } else { hue };
-            let share = (range / largest.max(1e-6) * saturation).min(1.0).max(0.0);
+            let share = (range / largest.max(1e-6) * saturation).clamp(0.0, 1.0);
             let bright = (largest * value).min(255.0);
             let depth = bright * share;
             // Half a level is added because fractions are cut off.
             let dark = bright - depth + 0.5;
-            let level = |part: f32| to_level(dark + depth * part.max(0.0).min(1.0));
+            let level = |part: f32| to_level(dark + depth * part.clamp(0.0, 1.0));
             let red = level((hue - 3.0).abs() - 1.0);
             let green = level(2.0 - (hue - 2.0).abs());
             let blue = level(2.0 - (hue - 4.0).abs());
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn colors_change_as_the_textbook_says() {
         let original = Image::from_fn(40, 41, 3, |row, column, channel| {
-            ((row * 41 + column) * [7919, 104_729, 1_299_709][channel] >> 7) as u8
+            (((row * 41 + column) * [7919, 104_729, 1_299_709][channel]) >> 7) as u8
         });
         for (hue, saturation, value) in [(0.013, 1.6, 0.7), (-0.01, 0.4, 1.3), (0.4, 1.0, 1.0), (-0.3, 0.0, 1.1)] {
             let mut image = original.clone();

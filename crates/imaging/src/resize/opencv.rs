@@ -1,10 +1,11 @@
 //! OpenCV's 8-bit resize: weights of 11 fractional bits, no rounding between the passes; floats for shrinking areas and down
 //! the columns of a cubic.
 
-use crate::bilinear::{Columns, Interpolated, pack};
+use crate::bilinear::{Columns, Interpolated};
 use crate::filters::Rows;
 use crate::filters::area::{opencv_enlarge_coordinate, opencv_shrink};
 use crate::filters::interpolation::{lanczos4_weights, opencv_coordinate, opencv_cubic_weights};
+use crate::lanes::pack;
 use crate::simd::vectorized;
 use crate::{Channel, Filter, Image};
 

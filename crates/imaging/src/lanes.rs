@@ -1,12 +1,14 @@
-//! Between three bytes per pixel, as images have them, and four, as rows are computed.
+//! Pixels as four bytes, of which the last is not used: a pixel is then one word, which is what vectors want. Images have
+//! three bytes per pixel; rows are converted while they are in the cache.
 
-use super::Lanes;
+/// A pixel: red, green, blue, zero.
+pub type Lanes = [u8; 4];
 
 /// Pixels moved at a time.
 const GROUP: usize = 4;
 
 /// Four lanes per pixel to three bytes.
-pub(crate) fn pack(lanes: &[Lanes], row: &mut [u8]) {
+pub fn pack(lanes: &[Lanes], row: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     let done = x86::pack(lanes, row);
     #[cfg(not(target_arch = "x86_64"))]
@@ -17,7 +19,7 @@ pub(crate) fn pack(lanes: &[Lanes], row: &mut [u8]) {
 }
 
 /// Three bytes per pixel to four lanes.
-pub(crate) fn unpack(row: &[u8], lanes: &mut [Lanes]) {
+pub fn unpack(row: &[u8], lanes: &mut [Lanes]) {
     #[cfg(target_arch = "x86_64")]
     let done = x86::unpack(row, lanes);
     #[cfg(not(target_arch = "x86_64"))]
@@ -80,6 +82,26 @@ mod x86 {
                 let pixels = _mm_loadu_si128(row.as_ptr().add(group * 12).cast());
                 _mm_storeu_si128(lanes.as_mut_ptr().cast(), _mm_shuffle_epi8(pixels, order));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing_undoes_unpacking_at_every_length() {
+        for pixels in 0..20 {
+            let row =
+                (0..3 * pixels as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 19) as u8).collect::<Vec<u8>>();
+            let (mut lanes, mut back) = (vec![[7; 4]; pixels], vec![0; row.len()]);
+            unpack(&row, &mut lanes);
+            assert!(
+                lanes.iter().zip(row.as_chunks::<3>().0).all(|(lanes, pixel)| lanes[..3] == *pixel && lanes[3] == 0)
+            );
+            pack(&lanes, &mut back);
+            assert_eq!(back, row);
         }
     }
 }

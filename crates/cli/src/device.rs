@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use octant_cpu::CpuBackend;
 use octant_pjrt::cache::ExecutableCache;
 use octant_pjrt::discover::{self, PluginKind};
-use octant_pjrt::{Client, NamedValues, PjrtBackend, Plugin, surroundings};
+use octant_pjrt::{Client, PjrtBackend, Plugin, environment, surroundings};
 use octant_recipe::Cores;
 use octant_runtime::{Backend, Mesh};
 use octant_stablehlo::MatmulPrecision;
@@ -98,7 +98,8 @@ fn automatic(threads: Option<usize>, precision: MatmulPrecision) -> Result<Box<d
 /// A plugin's devices, with compiled programs kept on disk.
 fn plugin(path: &Path, precision: MatmulPrecision) -> Result<Box<dyn Backend>> {
     let plugin = Plugin::load(path)?;
-    let client = Client::new(&plugin, &NamedValues::default())?;
+    let options = environment::client_options(path).map_err(anyhow::Error::msg)?;
+    let client = Client::new(&plugin, &options)?;
     let cache = ExecutableCache::new(discover::cache_folder().join("executables"));
     Ok(Box::new(PjrtBackend::new(client)?.with_precision(precision).with_cache(cache).with_log(compiling::log())))
 }

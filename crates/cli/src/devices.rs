@@ -10,7 +10,10 @@ use serde_json::json;
 
 /// List the devices that can be used
 #[derive(clap::Args)]
-#[command(after_help = "A plugin that is named by OCTANT_PJRT_PLUGIN is listed too.")]
+#[command(
+    after_help = "A plugin that is named by OCTANT_PJRT_PLUGIN is listed too. OCTANT_GPU_MEMORY=0.4 makes a process take \
+                        that share of a GPU's memory instead of three quarters, so that several can share it."
+)]
 pub(crate) struct Arguments {
     /// Print one JSON object per device
     #[arg(long)]

@@ -102,8 +102,12 @@ fn boxes_of_a_web_server_and_of_a_bucket_are_learned_like_those_of_a_folder() {
     let expected = setup.learned("folder", set);
     assert_eq!(expected.len(), 2, "{expected:?}");
     let web = &setup.server.address;
-    let positions =
-        [format!("{web}/set"), format!("{web}/set/data.yaml"), "s3://bucket/set/data.yaml".into(), "s3://bucket/packed".into()];
+    let positions = [
+        format!("{web}/set"),
+        format!("{web}/set/data.yaml"),
+        "s3://bucket/set/data.yaml".into(),
+        "s3://bucket/packed".into(),
+    ];
     for (index, position) in positions.iter().enumerate() {
         assert_eq!(setup.learned(&format!("run-{index}"), position), expected, "{position}");
     }

@@ -43,7 +43,13 @@ impl Steps {
             false => (guessed(recipe)?, IMAGES),
         };
         let images = arguments.images.unwrap_or(samples);
-        Ok(Steps { phases, step: recipe.step.clone(), mesh: Mesh::new(devices).remote(), images, largest_form: OnceCell::new() })
+        Ok(Steps {
+            phases,
+            step: recipe.step.clone(),
+            mesh: Mesh::new(devices).remote(),
+            images,
+            largest_form: OnceCell::new(),
+        })
     }
 
     /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.

@@ -4,12 +4,14 @@
     python detection_peer.py weights yolo11n 5 init.pt          initial weights for both sides (seed 0)
     python detection_peer.py train init.pt set/data.yaml DIR KEY=VALUE ...
     python detection_peer.py step yolo11n --batch 64 --size 640 --compile
+    python detection_peer.py yolo11n --batch-size 8 --size 320 --variant channels-last     with the flags of `octant bench`
     python detection_peer.py loader set/data.yaml --batch 64 --size 640 --workers 1
 
 `train` takes the arguments of `yolo detect train` and adds to its result the images per second of all epochs but the first
 two, and the largest memory of the GPU. Every command prints one JSON line.
 """
 import argparse, json, os, pathlib, resource, sys, time
+from measuring import measure, parser_of  # before anything heavy: it starts the clock
 
 os.environ.setdefault('YOLO_OFFLINE', 'True')
 import torch
@@ -65,39 +67,47 @@ def objects(batch, per_image):
                 cls=torch.randint(0, 80, (count, 1), generator=generator).float(), bboxes=torch.cat([center, size], 1))
 
 
-def step(arguments):
+def trained_step(arguments, device, channels_last, compiled):
+    """A network and what one step of its training is: forward, loss, gradients, clipping, SGD."""
     from ultralytics.nn.tasks import DetectionModel
     from ultralytics.cfg import get_cfg
-    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
-    if device.type == 'cpu':
-        torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     model = DetectionModel(f'{arguments.model}.yaml', nc=80, verbose=False)
     model.args = get_cfg()
     model = model.to(device).train()
-    if arguments.channels_last:
+    if channels_last:
         model = model.to(memory_format=torch.channels_last)
     for name, parameter in model.named_parameters():
         parameter.requires_grad = '.dfl' not in name
     model.criterion = model.init_criterion()
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-4, momentum=0.937, nesterov=True,
                                 weight_decay=5e-4)
-    batch = {key: value.to(device) for key, value in objects(arguments.batch, arguments.boxes).items()}
-    images = torch.randint(0, 256, (arguments.batch, 3, arguments.size, arguments.size), dtype=torch.uint8, device=device)
+    batch = {key: value.to(device) for key, value in objects(arguments.batch_size, arguments.boxes).items()}
+    images = torch.randint(0, 256, (arguments.batch_size, 3, arguments.size, arguments.size), dtype=torch.uint8, device=device)
+    if channels_last:
+        images = images.contiguous(memory_format=torch.channels_last)
 
     def loss_of(images):
         batch['img'] = images.float() / 255
         return model.loss(batch)[0].sum()
-    compiled = torch.compile(loss_of) if arguments.compile else loss_of
+    loss_of = torch.compile(loss_of) if compiled else loss_of
 
     def one():
         with torch.autocast(device.type, torch.bfloat16, enabled=arguments.precision == 'bf16'):
-            loss = compiled(images)
+            loss = loss_of(images)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
         optimizer.step()
         optimizer.zero_grad()
         return loss
+    return one
+
+
+def step(arguments):
+    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+    if device.type == 'cpu':
+        torch.set_num_threads(arguments.threads)
+    one = trained_step(arguments, device, arguments.channels_last, arguments.compile)
     began = time.time()
     wait = torch.cuda.synchronize if device.type == 'cuda' else lambda: None
     for _ in range(2 if device.type == 'cpu' else 8):
@@ -114,8 +124,30 @@ def step(arguments):
     processor = (time.process_time() - processor) / arguments.steps
     median = sorted(times)[len(times) // 2]
     memory = torch.cuda.max_memory_reserved() / 2**30 if device.type == 'cuda' else None
-    print(json.dumps(dict(model=arguments.model, compile=arguments.compile, ms=median * 1e3, rate=arguments.batch / median,
+    print(json.dumps(dict(model=arguments.model, compile=arguments.compile, ms=median * 1e3, rate=arguments.batch_size / median,
                           cpu_ms=processor * 1e3, warm_up_seconds=first, gpu_gib=memory)))
+
+
+def bench():
+    """With the flags of `octant bench`, on the processor: training steps, or decoded boxes without suppression."""
+    parser = parser_of(['eager', 'channels-last', 'compile'], 'eager')
+    parser.add_argument('--boxes', type=int, default=40)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    device, channels_last, compiled = torch.device('cpu'), arguments.variant != 'eager', arguments.variant == 'compile'
+    if arguments.mode == 'train':
+        return measure(trained_step(arguments, device, channels_last, compiled), 'pytorch', arguments)
+    from ultralytics.nn.tasks import DetectionModel
+    model = DetectionModel(f'{arguments.model}.yaml', nc=80, verbose=False).eval().fuse(verbose=False)
+    images = torch.rand(arguments.batch_size, 3, arguments.size, arguments.size)
+    if channels_last:
+        model, images = model.to(memory_format=torch.channels_last), images.contiguous(memory_format=torch.channels_last)
+    forward = torch.compile(model) if compiled else model
+
+    def one():
+        with torch.inference_mode(), torch.autocast('cpu', torch.bfloat16, enabled=arguments.precision == 'bf16'):
+            forward(images)
+    measure(one, 'pytorch', arguments)
 
 
 def loader(arguments):
@@ -125,8 +157,8 @@ def loader(arguments):
     from ultralytics.data.utils import check_det_dataset
     data = check_det_dataset(arguments.data)
     config = get_cfg(overrides=dict(imgsz=arguments.size, task='detect'))
-    dataset = build_yolo_dataset(config, data['train'], arguments.batch, data, mode='train', rect=False, stride=32)
-    batches = build_dataloader(dataset, arguments.batch, arguments.workers, shuffle=True, rank=-1)
+    dataset = build_yolo_dataset(config, data['train'], arguments.batch_size, data, mode='train', rect=False, stride=32)
+    batches = build_dataloader(dataset, arguments.batch_size, arguments.workers, shuffle=True, rank=-1)
     iterator, seen = iter(batches), 0
     for _ in range(2):
         next(iterator)
@@ -148,10 +180,13 @@ if __name__ == '__main__':
         weights(*rest)
     elif command == 'train':
         train(*rest[:3], rest[3:])
+    elif command not in ('step', 'loader'):
+        bench()
     else:
         parser = argparse.ArgumentParser()
         parser.add_argument('model' if command == 'step' else 'data')
-        for name, default in dict(batch=8, size=320, steps=20, boxes=40, threads=1, workers=1).items():
+        parser.add_argument('--batch', '--batch-size', type=int, default=8, dest='batch_size')
+        for name, default in dict(size=320, steps=20, boxes=40, threads=1, workers=1).items():
             parser.add_argument(f'--{name}', type=int, default=default)
         parser.add_argument('--seconds', type=float, default=15)
         parser.add_argument('--precision', default='f32')

@@ -37,8 +37,8 @@ pub fn events(data: &[u8]) {
         for series in log.series() {
             assert_eq!(series.steps.len(), series.times.len());
             assert_eq!(series.steps.len(), series.numbers.len() + series.locations.len());
-            for position in &series.locations {
-                let _ = EventLog::value(&path, *position).map(|value| Value::decode(&value));
+            for location in &series.locations {
+                let _ = EventLog::value(&path, *location).map(|value| Value::decode(&value));
             }
         }
         let mut records = RawRecords::open(&path).expect("the file is there");

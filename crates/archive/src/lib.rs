@@ -124,6 +124,20 @@ impl Archive {
     }
 }
 
+/// Tensors in memory, as a safetensors file without metadata would hold them.
+impl From<Vec<(String, HostTensor)>> for Archive {
+    fn from(tensors: Vec<(String, HostTensor)>) -> Archive {
+        Archive {
+            format: ArchiveFormat::Safetensors,
+            tensors,
+            metadata: Vec::new(),
+            found_under: String::new(),
+            stripped_prefix: String::new(),
+            mapping: Mapping::default(),
+        }
+    }
+}
+
 /// Describes a file without tensors: users often save the error page instead of the weights.
 fn looks_like(start: &[u8]) -> &'static str {
     match start {

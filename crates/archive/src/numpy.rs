@@ -14,13 +14,13 @@ pub fn numpy_array(value: PickleValue, path: &Path) -> Result<HostTensor, Archiv
 
 fn read(value: PickleValue) -> Result<HostTensor, Fault> {
     let object = value.as_object().ok_or_else(|| Fault::Damaged(format!("{value} is not a NumPy array")))?;
-    match object.name {
-        "_reconstruct" => reconstructed(object),
-        "_frombuffer" => from_buffer(object),
-        "scalar" => scalar(object),
-        _ => Err(Fault::Damaged(format!("{value} is not a NumPy array"))),
-    }
-    .and_then(|array| array.tensor())
+    let array = match object.name {
+        "_reconstruct" => reconstructed(object)?,
+        "_frombuffer" => from_buffer(object)?,
+        "scalar" => scalar(object)?,
+        _ => return Err(Fault::Damaged(format!("{value} is not a NumPy array"))),
+    };
+    array.tensor()
 }
 
 /// What NumPy stores of an array.
@@ -36,7 +36,7 @@ fn reconstructed(object: Object) -> Result<Array, Fault> {
     let part = |index| object.state.and_then(|state| state.item(index)).ok_or_else(incomplete);
     let elements =
         part(4)?.as_bytes().ok_or_else(|| Fault::damaged("a NumPy array holds Python objects, not numbers"))?;
-    let fortran_order = truth(part(3)?).ok_or_else(incomplete)?;
+    let fortran_order = bool_or_integer(part(3)?).ok_or_else(incomplete)?;
     Ok(Array { dims: dims(part(1)?)?, dtype: part(2)?, fortran_order, elements })
 }
 
@@ -59,8 +59,8 @@ fn incomplete() -> Fault {
     Fault::damaged("a NumPy array is incomplete")
 }
 
-/// Python 2 stored bools as integers.
-fn truth(value: PickleValue) -> Option<bool> {
+/// A bool, which Python 2 stored as an integer.
+fn bool_or_integer(value: PickleValue) -> Option<bool> {
     value.as_bool().or_else(|| value.as_int().map(|number| number != 0))
 }
 
@@ -88,13 +88,13 @@ impl Array<'_> {
             elements = Bytes::new(copy);
         }
         if !self.fortran_order {
-            return Ok(HostTensor::from_bytes(shape, elements)?.with_clean_truth_values());
+            return Ok(HostTensor::from_bytes(shape, elements)?.with_normalized_bools());
         }
         let mut strides = vec![1; shape.rank()];
         for axis in 1..shape.rank() {
             strides[axis] = strides[axis - 1] * shape.dims()[axis - 1];
         }
-        Ok(HostTensor::from_strides(shape, &elements, 0, &strides)?.with_clean_truth_values())
+        Ok(HostTensor::from_strides(shape, &elements, 0, &strides)?.with_normalized_bools())
     }
 }
 

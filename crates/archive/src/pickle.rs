@@ -15,6 +15,7 @@
 mod code;
 pub mod globals;
 mod machine;
+pub(crate) mod opcode;
 mod value;
 
 pub use globals::Globals;

@@ -9,9 +9,9 @@ mod write;
 
 pub use write::save_safetensors;
 
+use crate::Archive;
 use crate::error::Fault;
 use crate::source::Source;
-use crate::{Archive, ArchiveFormat};
 use header::{Entry, Header};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape, swap_byte_order};
 
@@ -41,9 +41,7 @@ pub(crate) fn read(source: &Source) -> Result<Archive, Fault> {
         let tensor = tensor(source, start, &entry).map_err(|fault| fault.of_tensor(&name))?;
         tensors.push((name, tensor));
     }
-    let (found_under, stripped_prefix, mapping) = Default::default();
-    let metadata = header.metadata;
-    Ok(Archive { format: ArchiveFormat::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping })
+    Ok(Archive { metadata: header.metadata, ..Archive::from(tensors) })
 }
 
 /// The tensors must fill the rest of the file exactly: no byte twice, none unused. A file that hides other data between
@@ -54,17 +52,20 @@ fn check_coverage(tensors: &[(String, Entry)], available: usize) -> Result<(), F
     let mut end = 0;
     for (name, entry) in in_order {
         let [from, to] = entry.data_offsets;
-        let problem = match () {
-            _ if from > to => format!("ends before it begins (bytes {from} to {to})"),
-            _ if to > available => format!("reaches byte {to} of {available}: the file is truncated or damaged"),
-            _ if from < end => format!("overlaps another one (it begins at byte {from}, before {end})"),
-            _ if from > end => format!("leaves a hole before it (bytes {end} to {from})"),
-            _ => {
-                end = to;
-                continue;
-            }
-        };
-        return Err(Fault::Damaged(format!("tensor {name:?} {problem}")));
+        let refuse = |problem: String| Err(Fault::Damaged(format!("tensor {name:?} {problem}")));
+        if from > to {
+            return refuse(format!("ends before it begins (bytes {from} to {to})"));
+        }
+        if to > available {
+            return refuse(format!("reaches byte {to} of {available}: the file is truncated or damaged"));
+        }
+        if from < end {
+            return refuse(format!("overlaps another one (it begins at byte {from}, before {end})"));
+        }
+        if from > end {
+            return refuse(format!("leaves a hole before it (bytes {end} to {from})"));
+        }
+        end = to;
     }
     if end != available {
         return Err(Fault::Damaged(format!("{} bytes after its last tensor belong to none", available - end)));
@@ -85,11 +86,11 @@ fn tensor(source: &Source, start: usize, entry: &Entry) -> Result<HostTensor, Fa
         return Err(Fault::Damaged(format!("{shape} does not take the {} bytes it was given", to - from)));
     }
     let bytes = source.aligned(start + from..start + to, dtype.size())?;
-    Ok(HostTensor::from_bytes(shape, in_other_order(bytes, dtype))?.with_clean_truth_values())
+    Ok(HostTensor::from_bytes(shape, in_file_order(bytes, dtype))?.with_normalized_bools())
 }
 
-/// The format is little-endian: from there to this machine's order, or back.
-fn in_other_order(bytes: Bytes, dtype: DType) -> Bytes {
+/// Swaps between this machine's byte order and the file's, which is little-endian; nothing to do on most machines.
+fn in_file_order(bytes: Bytes, dtype: DType) -> Bytes {
     if cfg!(target_endian = "big") && dtype.size() > 1 {
         let mut swapped = AlignedBytes::copy_of(&bytes);
         swap_byte_order(&mut swapped, dtype.size());

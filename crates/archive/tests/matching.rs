@@ -1,18 +1,11 @@
 //! The report on how a file fits a model.
 
-use octant_archive::{Archive, ArchiveError, ArchiveFormat, Fit, Matching};
+use octant_archive::{Archive, ArchiveError, Fit, Matching};
 use octant_tensor::{DType, HostTensor, Shape};
 
 fn archive(tensors: &[(&str, &[usize])]) -> Archive {
     let tensor = |dims: &[usize]| HostTensor::zeros(Shape::new(DType::F16, dims));
-    Archive {
-        format: ArchiveFormat::Safetensors,
-        tensors: tensors.iter().map(|(name, dims)| (name.to_string(), tensor(dims))).collect(),
-        metadata: vec![],
-        found_under: String::new(),
-        stripped_prefix: String::new(),
-        mapping: Default::default(),
-    }
+    Archive::from(tensors.iter().map(|(name, dims)| (name.to_string(), tensor(dims))).collect::<Vec<_>>())
 }
 
 fn wanted(parameters: &[(&str, &[usize])]) -> Vec<(String, Shape)> {

@@ -1,9 +1,9 @@
-//! The addresses of the board.
+//! The addresses of the board: pages, data and news.
 
 use crate::answer::Shared;
 use crate::guard::EDITED;
 use crate::store::Store;
-use crate::{assets, curves, judgement, machine, media, notes, table, timeline};
+use crate::{curves, findings, machine, media, notes, table, timeline};
 use axum::Router;
 use axum::extract::State;
 use axum::http::header;
@@ -14,7 +14,41 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_stream::wrappers::ReceiverStream;
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+macro_rules! script {
+    ($name:literal) => {
+        (concat!("/", $name), SCRIPT, include_bytes!(concat!("../web/", $name)))
+    };
+}
+
+/// The pages, inside of the binary: address, type and content.
+const ASSETS: &[(&str, &str, &[u8])] = &[
+    ("/", "text/html; charset=utf-8", include_bytes!("../web/index.html")),
+    ("/board.css", "text/css; charset=utf-8", include_bytes!("../web/board.css")),
+    ("/icon.svg", "image/svg+xml", include_bytes!("../web/icon.svg")),
+    script!("main.js"),
+    script!("state.js"),
+    script!("dom.js"),
+    script!("chart.js"),
+    script!("scale.js"),
+    script!("picker.js"),
+    script!("curves.js"),
+    script!("runs.js"),
+    script!("notes.js"),
+    script!("compare.js"),
+    script!("images.js"),
+    script!("judgement.js"),
+    script!("confusion.js"),
+    script!("machine.js"),
+    script!("timeline.js"),
+    script!("network.js"),
+    script!("histograms.js"),
+    script!("log.js"),
+];
 
 pub(crate) fn router(store: Arc<Store>) -> Router {
     let mut router = Router::new()
@@ -26,16 +60,16 @@ pub(crate) fn router(store: Arc<Store>) -> Router {
         .route("/api/image", get(media::image))
         .route("/api/histograms", get(media::histograms))
         .route("/api/texts", get(media::texts))
-        .route("/api/plots", get(media::plots))
-        .route("/api/plot", get(media::plot))
-        .route("/api/judgement", get(judgement::judgement))
+        .route("/api/plots", get(findings::plots))
+        .route("/api/plot", get(findings::plot))
+        .route("/api/judgement", get(findings::findings))
         .route("/api/machine", get(machine::machine))
         .route("/api/timeline", get(timeline::timeline))
         .route(EDITED, post(notes::change))
         .route("/api/network", get(machine::network))
         .route("/api/log", get(machine::log))
         .route("/api/live", get(live));
-    for (path, kind, bytes) in assets::ASSETS {
+    for (path, kind, bytes) in ASSETS {
         router = router.route(path, get(move || async move { ([(header::CONTENT_TYPE, *kind)], *bytes) }));
     }
     router.with_state(store)
@@ -48,6 +82,10 @@ async fn live(State(store): Shared) -> impl IntoResponse {
     tokio::spawn(async move {
         let hello = json!({ "session": store.session(), "ready": store.is_ready() });
         let mut message = Event::default().event("hello").data(hello.to_string());
+        let grown = |runs: &[u32]| {
+            let data = json!({ "runs": runs, "ready": store.is_ready() });
+            Event::default().event("news").data(data.to_string())
+        };
         loop {
             if sender.send(Ok(message)).await.is_err() {
                 return;
@@ -57,14 +95,10 @@ async fn live(State(store): Shared) -> impl IntoResponse {
                 () = sender.closed() => return,
             };
             message = match runs {
-                Ok(runs) => {
-                    Event::default().event("news").data(json!({ "runs": *runs, "ready": store.is_ready() }).to_string())
-                }
+                Ok(runs) => grown(&runs),
                 // Too much for a slow page: it asks for everything.
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
-                    Event::default().event("news").data(json!({ "runs": [], "ready": store.is_ready() }).to_string())
-                }
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                Err(RecvError::Lagged(_)) => grown(&[]),
+                Err(RecvError::Closed) => return,
             };
         }
     });

@@ -55,7 +55,7 @@ fn packed(runs: &[Arc<Run>], axis: Axis, query: &PointsQuery) -> Vec<u8> {
     let weight = query.smooth.unwrap_or(0.0).clamp(0.0, 1.0);
     for run in runs {
         let curve = run.with_numbers(&query.tag, |steps, times, numbers| {
-            let (xs, order) = positions(run, &query.tag, axis, steps, times);
+            let (xs, order) = x_values(run, &query.tag, axis, steps, times);
             let ys: Vec<f32> = match &order {
                 Some(order) => order.iter().map(|&index| numbers[index]).collect(),
                 None => numbers.to_vec(),
@@ -94,10 +94,10 @@ fn push(body: &mut Vec<u8>, xs: &[f64], ys: &[f32], kept: &[usize]) -> usize {
     kept.len()
 }
 
-/// Where points lie on an axis, sorted; with the order that sorts them where steps do not.
+/// The points' values on an axis, sorted; with the order that sorts them where steps do not.
 ///
 /// Octant writes values of epochs with the number of the epoch where others have a step, and values of steps below `step/`.
-fn positions(run: &Run, tag: &str, axis: Axis, steps: &[i64], times: &[f64]) -> (Vec<f64>, Option<Vec<usize>>) {
+fn x_values(run: &Run, tag: &str, axis: Axis, steps: &[i64], times: &[f64]) -> (Vec<f64>, Option<Vec<usize>>) {
     let facts = run.facts();
     let (is_octant, is_of_steps) = (facts.is_octant(), tag.starts_with("step/"));
     let swapped = |pairs: Vec<(f64, f64)>| pairs.into_iter().map(|(epoch, step)| (step, epoch)).collect();

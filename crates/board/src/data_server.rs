@@ -4,7 +4,6 @@
 //! server. Unlike TensorBoard's own server everything is kept; what is sent is thinned to the number that is asked for.
 
 mod answers;
-mod blobs;
 mod messages;
 mod modern;
 

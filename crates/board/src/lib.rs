@@ -12,14 +12,13 @@
 
 mod answer;
 mod api;
-mod assets;
 mod curves;
 mod data_server;
 mod digest;
 mod error;
 mod facts;
+mod findings;
 mod guard;
-mod judgement;
 mod machine;
 mod media;
 mod notes;

@@ -10,9 +10,9 @@ use axum::response::{IntoResponse, Response};
 use octant_events::{Histogram, TensorValue, Value};
 use serde::Deserialize;
 use serde_json::json;
-use std::path::PathBuf;
 
-const LARGEST: u64 = 64 << 20;
+/// Values beyond this size are not read.
+pub(crate) const LARGEST: u64 = 64 << 20;
 /// Histograms and texts in one answer.
 const MOST: usize = 200;
 
@@ -60,7 +60,8 @@ pub(crate) fn encoded(value: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-fn sniff(bytes: &[u8]) -> Option<&'static str> {
+/// The content type of an image, by its first bytes.
+pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -102,9 +103,9 @@ pub(crate) fn buckets(value: &[u8]) -> Option<Vec<[f64; 3]>> {
 
 fn edges(histogram: &Histogram) -> Vec<[f64; 3]> {
     let last = histogram.buckets.len().saturating_sub(1);
-    let mut left = histogram.least;
+    let mut left = histogram.min;
     let edge = |(index, &(limit, count)): (usize, &(f64, f64))| {
-        let right = if index == last { histogram.largest } else { limit };
+        let right = if index == last { histogram.max } else { limit };
         let bucket = [left, right, count];
         left = limit;
         bucket
@@ -115,10 +116,10 @@ fn edges(histogram: &Histogram) -> Vec<[f64; 3]> {
     let end = buckets.iter().rposition(|bucket| bucket[2] > 0.0).map_or(buckets.len(), |last| last + 1);
     let mut kept = buckets[first..end].to_vec();
     if let Some(bucket) = kept.first_mut() {
-        bucket[0] = bucket[0].max(histogram.least).min(bucket[1]);
+        bucket[0] = bucket[0].max(histogram.min).min(bucket[1]);
     }
     if let Some(bucket) = kept.last_mut() {
-        bucket[1] = bucket[1].min(histogram.largest).max(bucket[0]);
+        bucket[1] = bucket[1].min(histogram.max).max(bucket[0]);
     }
     kept
 }
@@ -140,43 +141,4 @@ pub(crate) async fn texts(State(store): Shared, Query(query): Query<TagQuery>) -
         Some(json!({ "step": value.step, "time": value.time, "text": text }))
     });
     Ok(Json(json!({ "texts": shown.collect::<Vec<_>>() })))
-}
-
-#[derive(Deserialize)]
-pub(crate) struct PlotQuery {
-    run: u32,
-    name: Option<String>,
-}
-
-/// The images in a run's `plots` folder.
-fn plot_files(run: &crate::Run) -> Vec<(String, PathBuf)> {
-    let entries = std::fs::read_dir(run.path().join("plots")).into_iter().flatten().flatten();
-    let mut files: Vec<(String, PathBuf)> = entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
-        .filter_map(|entry| Some((entry.file_name().to_str()?.to_string(), entry.path())))
-        .filter(|(name, _)| name.ends_with(".png"))
-        .collect();
-    files.sort();
-    files
-}
-
-/// Which plots a run has.
-pub(crate) async fn plots(State(store): Shared, Query(query): Query<PlotQuery>) -> Answer {
-    let run = find(&store, query.run)?;
-    let names: Vec<String> = plot_files(&run).into_iter().map(|(name, _)| name).collect();
-    Ok(Json(json!({ "plots": names })))
-}
-
-/// One plot. The name is looked up among the files that are there; it is never made into a path.
-pub(crate) async fn plot(State(store): Shared, Query(query): Query<PlotQuery>) -> Result<Response, BoardError> {
-    let run = find(&store, query.run)?;
-    let wanted = query.name.unwrap_or_default();
-    let found = plot_files(&run).into_iter().find(|(name, _)| *name == wanted);
-    let (_, path) = found.ok_or(BoardError::Missing("plot"))?;
-    let size = path.symlink_metadata().map_or(0, |metadata| metadata.len());
-    if size > LARGEST {
-        return Err(BoardError::TooLarge(LARGEST >> 20));
-    }
-    let bytes = std::fs::read(&path).map_err(|_| BoardError::Missing("plot"))?;
-    Ok(([(header::CONTENT_TYPE, sniff(&bytes).ok_or(BoardError::Missing("plot"))?)], bytes).into_response())
 }

@@ -61,8 +61,8 @@ impl Run {
         let mut logs = self.values.logs_mut();
         let mut before: Vec<EventLog> = std::mem::take(&mut *logs);
         for file in files {
-            let position = before.iter().position(|log| log.path() == file);
-            logs.push(position.map_or_else(|| EventLog::new(file), |position| before.swap_remove(position)));
+            let known = before.iter().position(|log| log.path() == file);
+            logs.push(known.map_or_else(|| EventLog::new(file), |index| before.swap_remove(index)));
         }
         self.version.fetch_add(1, Ordering::AcqRel);
     }

@@ -1,6 +1,5 @@
 //! The `bench` command: steps of a model, single operations, and both beside a peer, on data in memory.
 
-mod batch;
 mod ops;
 mod peaks;
 mod peers;
@@ -9,9 +8,10 @@ mod step;
 mod subject;
 
 use crate::Ending;
+use crate::device::DeviceFlags;
 use crate::flags::{RecipeFlags, Selection};
-use crate::recipes::Cores;
 use anyhow::{Result, bail};
+use octant_recipe::Cores;
 use octant_recipe::flags::FlaggedKey;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -44,15 +44,11 @@ pub(crate) struct Arguments {
     /// The optimizer of training steps; the one of the model's recipe if not given
     #[arg(long)]
     optimizer: Option<String>,
-    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
-    #[arg(long, default_value = "auto")]
-    device: String,
+    #[command(flatten)]
+    device: DeviceFlags,
     /// What layers compute in: f32 or bf16
     #[arg(long, default_value = "f32")]
     precision: String,
-    /// Threads of the CPU engine; all cores if not given
-    #[arg(long)]
-    threads: Option<usize>,
     /// Devices that work on every batch together, or `all`; for training steps
     #[arg(long, visible_alias = "num-cores", value_name = "N|all", default_value = "1")]
     cores: Cores,
@@ -62,7 +58,7 @@ pub(crate) struct Arguments {
     /// Show where the time goes, and write trace.json
     #[arg(long)]
     profile: bool,
-    /// Measure a peer in turn with us and print ratios: pytorch, jax or burn
+    /// Measure a peer in turn with us and print ratios: pytorch, jax, burn, or inference for runtimes
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ops", "profile"])]
     peer: Option<String>,
     /// With --peer: its variants, such as eager,channels-last,compile; all it has if not given

@@ -38,8 +38,9 @@ pub(crate) fn drawn(
     let thickness = (canvas.height().max(canvas.width()) / 400).clamp(2, 6);
     // The surest last, so that it is not painted over.
     for answer in found.iter().rev() {
-        let position = answer.rectangle;
-        let corners = [position.x, position.y, position.x + position.width, position.y + position.height].map(scaled);
+        let rectangle = answer.rectangle;
+        let corners =
+            [rectangle.x, rectangle.y, rectangle.x + rectangle.width, rectangle.y + rectangle.height].map(scaled);
         let color = COLORS[answer.class % COLORS.len()];
         frame(&mut canvas, corners, thickness, color);
         let name = names.get(answer.class).cloned().unwrap_or_else(|| answer.class.to_string());

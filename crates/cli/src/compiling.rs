@@ -4,7 +4,7 @@
 //! nothing is being trained, so the process ends at once.
 
 use crate::output::duration;
-use octant_pjrt::backend::{Before, Log, Notice};
+use octant_pjrt::backend::{Log, Notice, PastCompileTime};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -50,7 +50,7 @@ struct Job {
 pub(crate) fn log() -> Log {
     let job: Arc<Mutex<Option<Job>>> = Arc::default();
     Box::new(move |notice| match notice {
-        Notice::Said(sentence) => eprintln!("{sentence}"),
+        Notice::Message(sentence) => eprintln!("{sentence}"),
         Notice::Compiling { program, reason, before } => {
             let before = before.map(describe).unwrap_or_default();
             eprintln!("{program}: compiling, because {reason}{before}");
@@ -70,12 +70,14 @@ pub(crate) fn log() -> Log {
     })
 }
 
-fn describe(before: Before) -> String {
+fn describe(before: PastCompileTime) -> String {
     match before {
         // What took no time before is not worth a word.
-        Before::Same(time) | Before::Alike(time) if time < Duration::from_secs(1) => String::new(),
-        Before::Same(time) => format!(" ({} last time)", duration(time)),
-        Before::Alike(time) => format!(" (the last of that name took {})", duration(time)),
+        PastCompileTime::SameProgram(time) | PastCompileTime::SameName(time) if time < Duration::from_secs(1) => {
+            String::new()
+        }
+        PastCompileTime::SameProgram(time) => format!(" ({} last time)", duration(time)),
+        PastCompileTime::SameName(time) => format!(" (the last of that name took {})", duration(time)),
     }
 }
 

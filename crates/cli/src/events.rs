@@ -10,7 +10,7 @@ mod table;
 use crate::Ending;
 use crate::output::Json;
 use anyhow::Result;
-use octant_events::{Event, Value, What, read_events};
+use octant_events::{Event, EventContent, Value, read_events};
 use select::Selection;
 use serde_json::json;
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ fn show(arguments: &Show) -> Result<()> {
     }
     events.sort_by_key(|(index, event)| (inputs[*index].run.clone(), event.step));
     for (index, event) in &events {
-        let What::Values(values) = &event.what else { continue };
+        let EventContent::Values(values) = &event.content else { continue };
         let run = &inputs[*index].run;
         for (tag, value) in values.iter().filter(|(tag, _)| selection.wants(event.step, tag)) {
             let text = describe(value);
@@ -106,7 +106,7 @@ fn describe(value: &Value) -> String {
         Value::Scalar(number) => number.to_string(),
         Value::Image { height, width, png } => format!("image of {height}×{width}, {} bytes", png.len()),
         Value::Text(text) => format!("text of {} lines", text.lines().count()),
-        Value::Histogram(histogram) => format!("histogram from {} to {}", histogram.least, histogram.largest),
+        Value::Histogram(histogram) => format!("histogram from {} to {}", histogram.min, histogram.max),
         Value::Settings(settings) => format!("{} settings", settings.len()),
         Value::Metrics(metrics) => format!("metrics {}", metrics.join(", ")),
         Value::Finished => "finished".into(),

@@ -2,8 +2,8 @@
 
 mod extract;
 
+use crate::device::DeviceFlags;
 use crate::output::{Json, line};
-use crate::recipes::Recipe;
 use crate::{Ending, device, judged, plan, prepare, weights};
 use anyhow::{Context, Result, bail};
 use extract::Extractor;
@@ -14,6 +14,7 @@ use octant_data::readers::{TableDataset, images_below};
 use octant_metrics::features::{
     LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance, nearest_neighbors,
 };
+use octant_recipe::Recipe;
 use octant_tensor::{HostTensor, write_npy};
 use octant_train::step::StepOptions;
 use octant_zoo::identity::identify;
@@ -66,12 +67,8 @@ pub(crate) struct Arguments {
     /// What layers compute in, f32 or bf16
     #[arg(long, default_value = "f32")]
     precision: String,
-    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
-    #[arg(long, default_value = "auto")]
-    device: String,
-    /// Threads of the CPU engine; all cores if not given
-    #[arg(long)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    device: DeviceFlags,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -101,7 +98,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         true => of_run(&arguments)?,
         false => of_model(&arguments)?,
     };
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let extractor = Extractor { backend: &*backend, asked: &asked, layer, batch_size: arguments.batch_size };
     if let Some(output) = &arguments.output {
         write(&extractor, &arguments, output)?;
@@ -146,7 +143,7 @@ fn of_run(arguments: &Arguments) -> Result<Asked> {
     let Some(outputs) = identify(&found.archive, entry)?.classes.or(found.recipe.classes) else {
         bail!("the weights of {} have no head", arguments.model.display());
     };
-    let (model, entry) = prepare::model(&found.recipe, outputs)?;
+    let (model, entry) = octant_recipe::model(&found.recipe, outputs)?;
     let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
     let values = found.values(outputs)?;
     let values = specs.iter().filter_map(|spec| values.get(&spec.path).cloned()).collect();

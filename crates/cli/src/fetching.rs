@@ -28,6 +28,27 @@ pub(crate) fn localize(position: &Path, folder: &str) -> Result<PathBuf> {
     }
 }
 
+/// A data set's location as a local path. A remote file that only describes images stands for the folder that holds them too.
+pub(crate) fn localize_data(position: &Path) -> Result<PathBuf> {
+    match described(&position.to_string_lossy()) {
+        Some((folder, file)) => Ok(localize(Path::new(folder), "data")?.join(file)),
+        None => localize(position, "data"),
+    }
+}
+
+/// The folder of a remote description, and its place inside. COCO's lie in `annotations` beside the images.
+fn described(position: &str) -> Option<(&str, &str)> {
+    let start = position.find("://")? + 3;
+    let extension = position.rsplit_once('.')?.1;
+    if !["yaml", "yml", "json"].contains(&extension) {
+        return None;
+    }
+    let slash = position.rfind('/').filter(|slash| *slash > start)?;
+    let folder = position[..slash].strip_suffix("/annotations").filter(|folder| folder.len() > start);
+    let folder = folder.unwrap_or(&position[..slash]);
+    Some((folder, &position[folder.len() + 1..]))
+}
+
 /// Does something that takes a while, with a line on the terminal that shows how far it is.
 pub(crate) fn showing<T>(
     label: &str,
@@ -68,6 +89,21 @@ impl Line<'_> {
     fn clear(&self) {
         if self.drawn.is_some() {
             eprint!("\r\x1b[2K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::described;
+
+    #[test]
+    fn a_remote_description_stands_for_its_folder() {
+        assert_eq!(described("s3://b/set/data.yaml"), Some(("s3://b/set", "data.yaml")));
+        assert_eq!(described("https://h/a/annotations/val.json"), Some(("https://h/a", "annotations/val.json")));
+        assert_eq!(described("gs://bucket/annotations/val.json"), Some(("gs://bucket", "annotations/val.json")));
+        for other in ["set/data.yaml", "s3://b/set", "s3://b/set.pack", "https://host.json"] {
+            assert_eq!(described(other), None, "{other}");
         }
     }
 }

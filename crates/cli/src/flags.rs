@@ -77,7 +77,7 @@ impl<S: Selection> Args for RecipeFlags<S> {
 
 /// A name that no other argument has.
 fn id(key: &FlaggedKey) -> String {
-    format!("recipe.{}", key.position)
+    format!("recipe.{}", key.key_path)
 }
 
 fn argument(key: &FlaggedKey) -> Arg {
@@ -105,7 +105,7 @@ impl<S: Selection> FromArgMatches for RecipeFlags<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<RecipeFlags<S>, clap::Error> {
         let text = |key: &FlaggedKey| matches.try_get_one::<String>(&id(key)).ok().flatten().cloned();
         let keys = flags().into_iter().filter(S::includes);
-        let given = keys.filter_map(|key| text(&key).map(|text| (key.position, (key.spec.from_text)(&text)))).collect();
+        let given = keys.filter_map(|key| text(&key).map(|text| (key.key_path, (key.spec.from_text)(&text)))).collect();
         Ok(RecipeFlags { given, selection: PhantomData })
     }
 

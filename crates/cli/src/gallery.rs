@@ -1,18 +1,17 @@
 //! A grid of validation images with what the network makes of them, as a plot and as an event.
 
 mod progress;
-mod translated;
 
 use crate::boxes;
 use crate::judged::Judged;
-use crate::prepare::{self, Data};
-use crate::recipes::Recipe;
 use anyhow::Result;
 use octant_archive::Archive;
-use octant_data::{AnyImage, Sample, SampleRng, Target, Transform};
+use octant_data::{AnyImage, LabeledBox, Sample, SampleRng, Target, Transform};
 use octant_events::{Canvas, EventWriter, Value};
 use octant_imaging::Image;
-use octant_metrics::boxes::{FoundBox, Suppression, suppress};
+use octant_metrics::boxes::{FoundBox, Rectangle, Suppression, suppress};
+use octant_metrics::images::psnr;
+use octant_recipe::{Data, Recipe};
 use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan};
@@ -62,7 +61,7 @@ impl<'a> Gallery<'a> {
     /// The first samples of the validation data.
     pub fn new(recipe: &'a Recipe, data: &'a Data, backend: &'a dyn Backend) -> Result<Gallery<'a>> {
         let entry = octant_zoo::find(&recipe.model)?;
-        let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
+        let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
         let count = data.valid.len().min(COLUMNS * ROWS);
         let prepared = (0..count).map(|index| -> Result<Sample> {
             Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(recipe.run.seed, 0, index as u64))?)
@@ -95,7 +94,7 @@ impl<'a> Gallery<'a> {
         let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
         let (samples, names) = (&self.samples, &self.data.classes);
         let marked = match samples.iter().all(|sample| matches!(sample.target, Target::Image(_))) {
-            true => translated::draw(samples, &images, &answers, self.recipe.task != "cyclegan"),
+            true => draw_translated(samples, &images, &answers, self.recipe.task != "cyclegan"),
             false => draw(samples, &images, &answers, names, true),
         };
         let has_marks = samples.iter().any(|sample| matches!(sample.target, Target::Mask(_) | Target::Boxes(_)));
@@ -156,10 +155,35 @@ fn draw(samples: &[Sample], images: &[&Image<u8>], answers: &[f64], names: &[Str
     canvas
 }
 
-/// The boxes above the display threshold, in pixels of the network's image.
+/// How much boxes of the same object overlap at least.
+const SAME: f64 = 0.5;
+
+/// The boxes above the display threshold, in pixels of the network's image. Of several classes for one object the surest is
+/// shown: frames on top of each other cannot be read.
 fn found(answer: &[f64], names: &[String]) -> Vec<FoundBox> {
     let rows: Vec<f32> = answer.iter().map(|value| *value as f32).collect();
-    suppress(&rows, names.len(), &Suppression { overlap: 0.5, ..Suppression::prediction() })
+    let mut shown: Vec<FoundBox> = Vec::new();
+    for answer in suppress(&rows, names.len(), &Suppression::prediction()) {
+        if shown.iter().all(|surer| surer.rectangle.iou(&answer.rectangle) <= SAME) {
+            shown.push(answer);
+        }
+    }
+    shown
+}
+
+/// How many objects have an answer of their class in their place.
+fn right(found: &[FoundBox], truth: &[LabeledBox]) -> usize {
+    let mut free: Vec<&LabeledBox> = truth.iter().collect();
+    for answer in found {
+        let is_meant = |object: &&LabeledBox| {
+            let place = Rectangle::of_corners([object.x0, object.y0, object.x1, object.y1].map(f64::from));
+            object.class as usize == answer.class && place.iou(&answer.rectangle) > SAME
+        };
+        if let Some(position) = free.iter().position(is_meant) {
+            free.swap_remove(position);
+        }
+    }
+    truth.len() - free.len()
 }
 
 /// What was predicted, what is true, and the color that says whether they agree.
@@ -185,7 +209,13 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
         }
         Target::Boxes(boxes) => {
             let found = found(answer, names);
-            (format!("{} found", found.len()), format!("of {}", boxes.len()), INK)
+            let right = right(&found, boxes);
+            let wrong = match found.len() - right {
+                0 => String::new(),
+                count => format!("{count} wrong"),
+            };
+            let color = if right == boxes.len() && wrong.is_empty() { RIGHT } else { INK };
+            (format!("{right} of {} found", boxes.len()), wrong, color)
         }
         Target::Image(_) => (String::new(), String::new(), INK),
     }
@@ -198,9 +228,9 @@ fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &
         return boxes::drawn(image, factor, truth, &found(answer, names), names).into_values();
     }
     let [height, width, _] = image.dims();
-    let positions =
+    let pixels =
         (0..height * factor).flat_map(|row| (0..width * factor).map(move |column| (row / factor, column / factor)));
-    positions
+    pixels
         .flat_map(|(row, column)| {
             let pixel = image.pixel(row, column);
             let plain = [0, 1, 2].map(|channel| pixel[channel.min(pixel.len() - 1)]);
@@ -214,4 +244,52 @@ fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &
             }
         })
         .collect()
+}
+
+/// Samples side by side.
+const PAIRS_ACROSS: usize = 3;
+const GAP: usize = 4;
+
+/// A cell per sample with two or three images. `answers` are levels from 0 to 255; without pairs, the target is another
+/// image and not shown.
+fn draw_translated(samples: &[Sample], inputs: &[&Image<u8>], answers: &[f64], paired: bool) -> Canvas {
+    let share = answers.len() / samples.len().max(1);
+    let Some(Target::Image(first)) = samples.first().map(|sample| &sample.target) else { return Canvas::new(1, 1) };
+    let [height, width, channels] = first.dims();
+    let factor = (SIDE / width.max(1)).max(1);
+    let shown = if paired { 3 } else { 2 };
+    let (wide, tall) = (width * factor, height * factor);
+    let cell = [shown * (wide + GAP) + 3 * GAP, tall + CAPTION / 2 + GAP];
+    let mut canvas = Canvas::new(cell[0] * PAIRS_ACROSS, cell[1] * samples.len().div_ceil(PAIRS_ACROSS) + CAPTION / 2);
+    let names = ["input", "output", "truth"];
+    for column in 0..PAIRS_ACROSS {
+        for (part, name) in names.iter().take(shown).enumerate() {
+            canvas.letters([column * cell[0] + part * (wide + GAP) + GAP, 2], name, INK);
+        }
+    }
+    for (index, (sample, input)) in samples.iter().zip(inputs).enumerate() {
+        let levels = answers[index * share..(index + 1) * share].iter().map(|level| *level as u8).collect();
+        let (Ok(made), Target::Image(truth)) = (Image::new(height, width, channels, levels), &sample.target) else {
+            continue;
+        };
+        let corner = [index % PAIRS_ACROSS * cell[0] + GAP, index / PAIRS_ACROSS * cell[1] + CAPTION / 2];
+        for (part, image) in [*input, &made, truth].into_iter().take(shown).enumerate() {
+            canvas.scaled_image([corner[0] + part * (wide + GAP), corner[1]], [wide, tall], image);
+        }
+        if paired {
+            let error =
+                |image: &Image<u8>| decibels(image, truth).map_or(String::new(), |value| format!("{value:.1} dB"));
+            let captions = [error(input), error(&made)];
+            for (part, caption) in captions.iter().enumerate() {
+                canvas.letters([corner[0] + part * (wide + GAP), corner[1] + tall + 2], caption, INK);
+            }
+        }
+    }
+    canvas
+}
+
+/// The peak signal-to-noise ratio; none between images of different sizes.
+fn decibels(image: &Image<u8>, truth: &Image<u8>) -> Option<f64> {
+    let squares = image.values().iter().zip(truth.values()).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
+    (image.dims() == truth.dims()).then(|| psnr(squares.sum::<f64>() / image.values().len().max(1) as f64, 255.0))
 }

@@ -24,8 +24,8 @@ fn spelled(sentence: &str, as_flag: impl Fn(&str, &str) -> bool) -> String {
         // A flag reaches all phases, so their numbers do not matter; a key may be named without what it lies in.
         let parts = key.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
         let key = parts.collect::<Vec<_>>().join(".");
-        let same = |position: &str| position == key || position.ends_with(&format!(".{key}"));
-        let found = known.iter().find(|known| same(&known.position)).and_then(|known| known.spec.flag.as_ref());
+        let same = |key_path: &str| key_path == key || key_path.ends_with(&format!(".{key}"));
+        let found = known.iter().find(|known| same(&known.key_path)).and_then(|known| known.spec.flag.as_ref());
         let length = LENGTHS.iter().find(|length| ***length == *key).map(|length| length.replace('_', "-"));
         found.map(|flag| flag.name.clone()).or(length).map(|name| format!("--{name}"))
     };

@@ -1,9 +1,9 @@
 //! A network with its weights, as commands that evaluate or predict need it.
 
-use crate::recipes::{self, Recipe};
-use crate::{prepare, rundir};
+use crate::prepare;
 use anyhow::{Result, bail};
 use octant_archive::{Archive, Fit};
+use octant_recipe::Recipe;
 use octant_train::{Task, Values};
 use octant_zoo::identity::{Card, identify};
 use std::path::{Path, PathBuf};
@@ -25,19 +25,19 @@ pub(crate) fn resolve(
     set: &[String],
 ) -> Result<Judged> {
     let (mut table, weights) = match (run.join("config.toml").is_file(), recipe) {
-        (true, _) => (rundir::config(run)?, rundir::weights(run, checkpoint)?),
-        (false, Some(recipe)) => (recipes::table(recipe)?, run.to_path_buf()),
+        (true, _) => (octant_recipe::config(run)?, prepare::checkpoint_weights(run, checkpoint)?),
+        (false, Some(recipe)) => (octant_recipe::table(recipe)?, run.to_path_buf()),
         (false, None) if run.is_dir() => bail!("{} holds no run (it has no config.toml)", run.display()),
-        (false, None) if !run.exists() => bail!("there is no {}{}", run.display(), rundir::nearest(run)),
+        (false, None) if !run.exists() => bail!("there is no {}{}", run.display(), prepare::nearest_run(run)),
         (false, None) => {
             bail!("{} is not a run directory; say what its weights are for with --recipe NAME", run.display())
         }
     };
     if let Some(data) = data {
-        recipes::set(&mut table, "data.dir", toml::Value::String(data.display().to_string()))?;
+        octant_recipe::set(&mut table, "data.dir", toml::Value::String(data.display().to_string()))?;
     }
-    set.iter().try_for_each(|assignment| recipes::set_text(&mut table, assignment))?;
-    let mut recipe = recipes::check(table)?;
+    set.iter().try_for_each(|assignment| octant_recipe::set_text(&mut table, assignment))?;
+    let mut recipe = octant_recipe::check(table)?;
     let entry = octant_zoo::find(&recipe.model)?;
     let weights = crate::weights::resolve(&weights, entry)?;
     let archive = Archive::open(&weights)?;
@@ -49,7 +49,7 @@ pub(crate) fn resolve(
 impl Judged {
     /// The variables by path; all of them must fit.
     pub fn values(&self, outputs: usize) -> Result<Values> {
-        let (model, entry) = prepare::model(&self.recipe, outputs)?;
+        let (model, entry) = octant_recipe::model(&self.recipe, outputs)?;
         let (specs, _) = octant_zoo::describe(&*model, entry.preprocessing.input)?;
         let loaded = octant_zoo::weights::load(&self.archive, &*model, &specs, self.recipe.run.seed);
         loaded.matching.require(Fit::Exact)?;
@@ -58,6 +58,6 @@ impl Judged {
 
     /// The task, with the network that the weights were learned with.
     pub fn task(&self, outputs: usize, image: [usize; 3]) -> Result<Box<dyn Task>> {
-        Ok(prepare::task(&self.recipe, outputs, image, self.card.warm_up)?)
+        Ok(octant_recipe::task(&self.recipe, outputs, image, self.card.warm_up)?)
     }
 }

@@ -31,7 +31,6 @@ mod plugin;
 mod predict;
 mod prepare;
 mod recipes;
-mod rundir;
 mod selftest;
 mod show;
 mod timeline;

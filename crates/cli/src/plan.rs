@@ -6,8 +6,6 @@
 //! largest batch. One thread prints (`table`).
 
 mod board;
-mod estimate;
-mod kept;
 mod processes;
 pub(crate) mod search;
 mod steps;
@@ -15,13 +13,20 @@ mod table;
 mod turns;
 
 use crate::flags::{Programs, RecipeFlags};
-use crate::recipes::{self, Recipe};
 use crate::{Ending, compiling};
 use anyhow::{Context, Result, bail};
+use board::{OPTIMISM, Outcome, asked};
 use octant_pjrt::boards::Board;
+use octant_pjrt::estimate::estimate;
+use octant_recipe::Recipe;
+use octant_runtime::Cost;
 use octant_train::options::OptionTable;
 use octant_zoo::ModelEntry;
+use search::{Search, Size};
+use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
+use steps::Steps;
 use table::PlanTable;
 use toml::Table;
 
@@ -76,7 +81,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     compiling::stop_at(&[libc::SIGINT, libc::SIGTERM]).context("cannot watch for signals")?;
     let mut table = PlanTable::new(&arguments, &recipe);
     for target in arguments.on.iter().filter(|target| !board::is_here(target)) {
-        table.estimated(target, estimate::row(&arguments, &recipe, target)?);
+        table.estimated(target, estimated_row(&arguments, &recipe, target)?);
     }
     let finished = processes::plan(&arguments.on, &stop, &mut table);
     table.close(finished);
@@ -91,9 +96,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 /// The recipe with what the command line says. Boards compute in bf16 by default.
 fn resolved(arguments: &Arguments) -> Result<Recipe> {
     let mut table = table(&arguments.name)?;
-    recipes::set(&mut table, "precision", "bf16".into())?;
+    octant_recipe::set(&mut table, "precision", "bf16".into())?;
     arguments.flags.apply(&mut table)?;
-    let mut recipe = recipes::check(table)?;
+    let mut recipe = octant_recipe::check(table)?;
     if arguments.size.is_some() {
         recipe.image_size = arguments.size;
         // Where images are scaled and cropped, one size stands for both.
@@ -105,7 +110,7 @@ fn resolved(arguments: &Arguments) -> Result<Recipe> {
 
 /// The recipe of that name, or one for the model of that name.
 fn table(name: &str) -> Result<Table> {
-    match recipes::table(name) {
+    match octant_recipe::table(name) {
         Ok(table) => Ok(table),
         Err(error) if name.ends_with(".toml") => Err(error.into()),
         Err(_) => {
@@ -125,7 +130,7 @@ pub(crate) fn recipe_for(entry: &ModelEntry) -> Result<Recipe> {
         octant_zoo::ModelTask::Translate if entry.family.ends_with("generator") => "pix2pix",
         octant_zoo::ModelTask::Translate => "restore",
     };
-    let mut recipe = recipes::check(recipes::table(base)?)?;
+    let mut recipe = octant_recipe::check(octant_recipe::table(base)?)?;
     let factor = (entry.build)(entry.classes).enlarges();
     if let Some(degrade) = recipe.degrade.as_mut().filter(|_| factor > 1) {
         degrade.shrink = Some(factor);
@@ -134,4 +139,50 @@ pub(crate) fn recipe_for(entry: &ModelEntry) -> Result<Recipe> {
     // Networks that come without a head are measured with one.
     let classes = if entry.classes == 0 { 1000 } else { entry.classes };
     Ok(Recipe { name: name.clone(), model: name, classes: Some(classes), ..recipe })
+}
+
+/// The estimate for one board, as a row.
+fn estimated_row(arguments: &Arguments, recipe: &Recipe, target: &str) -> Result<Value> {
+    let board = Board::named(target)?;
+    let devices = board.devices;
+    // Devices do the same work on their shares of the batch.
+    let steps = Steps::new(arguments, recipe, devices)?.of_one_device(devices);
+    let most = steps.images.next_multiple_of(devices);
+    let of = |batch: usize| Ok::<_, anyhow::Error>(estimate(&steps.training(batch.div_ceil(devices))?, &board));
+    let first_batch = asked(arguments, recipe)?.unwrap_or(8 * devices).next_multiple_of(devices);
+    let first = of(first_batch)?;
+    // Memory is a straight line over the batch only where activations decide: small batches of large networks have their peak
+    // in the update, so the line is tried out where it meets the limit.
+    let second_batch = 2 * first_batch;
+    let size = |bytes: u64| Size { bytes: Some(bytes), fits: bytes <= board.memory };
+    let measured = vec![(first_batch, size(first.bytes)), (second_batch, size(of(second_batch)?.bytes))];
+    let mut search = Search { step: devices, most, limit: board.memory, fixed: 0, tries: 5, measured };
+    while let Some(batch) = search.next().filter(|batch| *batch > 0) {
+        search.measured.push((batch, size(of(batch)?.bytes)));
+    }
+    let largest = search.largest().min(most) / devices * devices;
+    let batch = asked(arguments, recipe)?.unwrap_or(largest.max(devices));
+    let chosen = if batch.next_multiple_of(devices) == first_batch { first } else { of(batch)? };
+    let cost = Cost {
+        flops: chosen.flops * devices as f64,
+        bytes: Some(chosen.traffic * devices as f64),
+        seconds: Some(chosen.seconds),
+        compile_time: Duration::ZERO,
+        from_cache: false,
+    };
+    let outcome = Outcome {
+        batch,
+        fits: chosen.bytes <= board.memory,
+        memory: Some(chosen.bytes),
+        limit: board.memory,
+        largest,
+        cost: Some(cost),
+        step: Some(chosen.seconds * OPTIMISM),
+        evaluation: None,
+        images: steps.images,
+        saved: None,
+        estimate: true,
+        complete: false,
+    };
+    Ok(outcome.to_json(target, arguments, recipe))
 }

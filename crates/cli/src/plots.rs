@@ -1,16 +1,18 @@
 //! Charts at the end of a run.
 
 pub(crate) mod boxes;
-mod mistakes;
 
 use anyhow::Result;
 use octant_data::Dataset;
-use octant_events::{Chart, Curve, Drawing, Matrix, read_table};
+use octant_events::{Canvas, Chart, Curve, Drawing, Matrix, read_table};
+use octant_imaging::resize::{Method, resize_with_pad};
+use octant_imaging::{Filter, Image, Semantics};
 use octant_metrics::Roc;
 use octant_metrics::classes::Confusion;
+use octant_metrics::confidence::Mistake;
 use octant_train::Findings;
 use octant_train::run::Summary;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Writes the curves of `metrics.csv` below `plots/`, and what the last validation found on these samples. The epoch that
@@ -69,7 +71,7 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], sam
         numbers.insert("calibration".into(), json!({ "error": calibration.error(), "bins": bins }));
     }
     if let Some(mistakes) = &findings.mistakes {
-        numbers.insert("mistakes".into(), mistakes::save(folder, mistakes, samples)?);
+        numbers.insert("mistakes".into(), save_mistakes(folder, mistakes, samples)?);
     }
     if let Some(report) = &findings.boxes {
         let mut found = boxes::as_json(report, names);
@@ -127,4 +129,47 @@ fn thresholds(roc: &Roc, average: &str) -> [Chart; 2] {
     let curve = Curve { name: "every threshold".into(), points: thinned(roc.precision_recall()) };
     let precision = Chart { title: "precision".into(), axis: "recall".into(), curves: vec![curve], ..receiver.clone() };
     [receiver, precision]
+}
+
+/// Pixels of a tile, and tiles in a row.
+const TILE: usize = 96;
+const COLUMNS: usize = 16;
+/// Samples that are drawn; more are only named.
+const DRAWN: usize = 256;
+
+/// Draws `mistakes.png` and returns the list: the sample of number `i` is the tile of number `i`.
+fn save_mistakes(folder: &Path, mistakes: &[Mistake], samples: &dyn Dataset) -> Result<Value> {
+    let drawn = mistakes.len().min(DRAWN);
+    if drawn > 0 {
+        let mut canvas = Canvas::new(TILE * COLUMNS, TILE * drawn.div_ceil(COLUMNS));
+        for (number, mistake) in mistakes.iter().take(drawn).enumerate() {
+            // One that cannot be read any more leaves its tile empty.
+            let Ok(sample) = samples.get(mistake.index as usize) else { continue };
+            let corner = [number % COLUMNS * TILE, number / COLUMNS * TILE];
+            canvas.image(corner, TILE, &tile(&sample.image.to_u8())?);
+        }
+        canvas.save(&folder.join("mistakes.png"))?;
+    }
+    let listed: Vec<Value> = mistakes
+        .iter()
+        .map(|mistake| {
+            let Mistake { index, label, predicted, confidence } = *mistake;
+            json!({
+                "name": samples.location(index as usize), "actual": label, "predicted": predicted,
+                "confidence": confidence,
+            })
+        })
+        .collect();
+    Ok(json!({ "samples": listed, "drawn": drawn, "tile": TILE, "columns": COLUMNS }))
+}
+
+/// The whole image in a square, in color.
+fn tile(image: &Image<u8>) -> Result<Vec<u8>> {
+    // Small images are enlarged by whole pixels, so that they stay sharp.
+    let is_small = image.height().max(image.width()) <= TILE;
+    let filter = if is_small { Filter::Nearest } else { Filter::Bilinear };
+    let (fitted, _) = resize_with_pad(image, TILE, TILE, Method::new(filter, Semantics::Pil), 255)?;
+    let channels = fitted.channels().max(1);
+    let color = |pixel: &[u8]| [0, 1, 2].map(|channel| pixel[if channels < 3 { 0 } else { channel }]);
+    Ok(fitted.values().chunks_exact(channels).flat_map(color).collect())
 }

@@ -1,16 +1,12 @@
-//! Recipes to runs with what the binary adds to the library: downloads and progress bars.
+//! What the binary adds to the library of recipes and runs: downloads, progress bars, warnings and suggestions.
 
 use crate::data::Ticking;
 use crate::{fetching, weights};
 use anyhow::Result;
 use octant_data::Dataset;
 use octant_pjrt::discover::cache_folder;
-use octant_recipe::{Recipe, RecipeError, Surroundings};
+use octant_recipe::{Data, Recipe, RecipeError, Surroundings};
 use std::path::{Path, PathBuf};
-
-pub(crate) use octant_recipe::{
-    Data, Facts, best, fix_paths, image, model, phases, phases_on, scaling, task, transform, weights as starting_values,
-};
 
 /// Octant's cache, downloads with a line that shows them, bars on the terminal.
 struct Terminal;
@@ -21,7 +17,7 @@ impl Surroundings for Terminal {
     }
 
     fn local(&self, location: &Path) -> octant_recipe::Result<PathBuf> {
-        fetching::localize(location, "data").map_err(|error| RecipeError::Refused(format!("{error:#}")))
+        fetching::localize_data(location).map_err(|error| RecipeError::Refused(format!("{error:#}")))
     }
 
     fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {
@@ -42,4 +38,30 @@ pub(crate) fn local_weights(recipe: &mut Recipe) -> Result<Option<PathBuf>> {
     let path = weights::resolve(given, octant_zoo::find(&recipe.model)?)?;
     octant_recipe::follow_weights(recipe, &path)?;
     Ok(Some(path))
+}
+
+/// The weights of a checkpoint of a run; a damaged one is said.
+pub(crate) fn checkpoint_weights(run: &Path, wanted: Option<&str>) -> Result<PathBuf> {
+    let (path, warning) = octant_recipe::checkpoint_weights(run, wanted)?;
+    warning.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    Ok(path)
+}
+
+/// The batch size of the run that is there, if there is one.
+pub(crate) fn batch_size(run: &Path) -> Option<usize> {
+    let size = octant_recipe::config(run).ok()?.get("batch_size")?.as_integer()?;
+    usize::try_from(size).ok()
+}
+
+/// A run with nearly that name beside where it was looked for, as the rest of a sentence.
+pub(crate) fn nearest_run(run: &Path) -> String {
+    let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(beside).into_iter().flatten().flatten();
+    let runs = entries.filter(|entry| entry.path().join("config.toml").is_file());
+    let names: Vec<String> = runs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let wanted = run.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match octant_recipe::nearest(&wanted, names.iter().map(String::as_str)) {
+        Some(near) => format!("; did you mean {}?", run.with_file_name(near).display()),
+        None => "; give the directory of a run, such as runs/NAME".into(),
+    }
 }

@@ -3,12 +3,9 @@
 use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
-use octant_recipe::{BUILT_IN, text};
-pub(crate) use octant_recipe::{Cores, Recipe, set, set_text, table};
+use octant_recipe::{BUILT_IN, check, table, text};
 use octant_train::options::OptionTable;
 use serde_json::json;
-
-pub(crate) use octant_recipe::{built_in, check};
 
 /// List the recipes, or show one
 #[derive(clap::Args)]

@@ -2,9 +2,8 @@
 
 use crate::gallery::Gallery;
 use crate::output::{Bar, Json, bytes, count, duration, line};
-use crate::recipes::Recipe;
 use crate::{hints, timeline};
-use octant_recipe::lints;
+use octant_recipe::{Recipe, lints};
 use octant_runtime::Timeline;
 use octant_train::run::{EpochReport, StepReport, Watcher};
 use octant_train::{Metric, Phase, Session};

@@ -8,12 +8,12 @@ pub(crate) use arguments::Arguments;
 
 use crate::gallery::Gallery;
 use crate::mirror::{Mirrors, RunEnd};
-use crate::rundir::{self, Opened};
 use crate::show::Display;
 use crate::{Ending, compiling, device, prepare};
 use anyhow::{Context, Result, bail};
 use arguments::{Resolved, resolve, time};
-use octant_recipe::{Recipe, lints};
+use octant_events::RunDirectory;
+use octant_recipe::{Opened, Recipe, lints};
 use octant_runtime::CompileOptions;
 use octant_train::run::{self, RunPlan};
 use serde_json::json;
@@ -32,22 +32,23 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     #[cfg(unix)]
     signal_hook::flag::register(libc::SIGPIPE, stop.clone()).context("cannot watch for signals")?;
     let Resolved { mut recipe, out, fits_batch } = resolve(&arguments)?;
-    prepare::fix_paths(&mut recipe)?;
+    octant_recipe::fix_paths(&mut recipe)?;
     let weights = prepare::local_weights(&mut recipe)?;
-    let path = rundir::choose(out.as_deref(), Path::new("runs"), &recipe, arguments.fresh);
-    let classes = if arguments.fresh { Vec::new() } else { rundir::class_names(&path) };
+    let path = octant_recipe::choose(out.as_deref(), Path::new("runs"), &recipe, arguments.fresh);
+    let classes = if arguments.fresh { Vec::new() } else { octant_recipe::class_names(&path) };
     let deadline = arguments.time.as_deref().map(time).transpose()?.map(|time| begun + time);
     let data = prepare::data(&recipe, &classes)?;
     let backend = device::open(&recipe.device, arguments.threads)?;
     let mut chosen = Vec::new();
     if fits_batch {
-        match rundir::batch_size(&path).filter(|_| !arguments.fresh) {
+        // A resumed run keeps the batch size that was found for it.
+        match prepare::batch_size(&path).filter(|_| !arguments.fresh) {
             Some(batch) => recipe.step.scale_batch(batch),
             None => chosen.push(batch::fit(&mut recipe, &data, &*backend)?),
         }
     }
     chosen.extend(octant_recipe::resolve_auto(&mut recipe, data.train.len(), data.outputs));
-    let warnings = lints::check(&recipe, &data)?;
+    let mut warnings = lints::check(&recipe, &data)?;
     if arguments.strict
         && let Some(first) = warnings.first()
     {
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let mut display = Display::new(stop, arguments.json, gallery);
     let mut known = Default::default();
     if let Some(path) = &weights {
-        let (values, matching) = prepare::starting_values(path, &recipe, &data)?;
+        let (values, matching) = octant_recipe::weights(path, &recipe, &data)?;
         display.say(&format!("weights from {}: {matching}", path.display()));
         known = values;
     }
@@ -67,15 +68,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         deadline,
         ..octant_recipe::plan(&recipe, &data, &*backend, known)?
     };
-    let Opened { mut directory, checkpoint, warning } = rundir::open(&path, &recipe, arguments.fresh)?;
-    chosen.iter().try_for_each(|sentence| -> Result<()> {
-        display.say(sentence);
-        Ok(directory.log(sentence)?)
-    })?;
-    warning.iter().chain(&warnings).try_for_each(|warning| -> Result<()> {
-        display.say(&format!("warning: {warning}"));
-        Ok(directory.log(warning)?)
-    })?;
+    let Opened { mut directory, checkpoint, warning } = octant_recipe::open(&path, &recipe, arguments.fresh)?;
+    warnings.splice(0..0, warning);
+    announce(&chosen, &warnings, &mut directory, &mut display)?;
     // Held until the run is over.
     let _board = arguments.board.then(|| crate::board::beside(&path, &mut |text| display.say(text)));
     let mirrors = Mirrors::start(&path, &recipe, checkpoint.is_some());
@@ -92,6 +87,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         display.say(&format!("the image of predictions could not be made: {error:#}"));
     }
     finish(&recipe, &data, &path, &summary, &arguments)
+}
+
+/// Shows and logs what was chosen automatically, and what is likely to be a mistake.
+fn announce(chosen: &[String], warnings: &[String], directory: &mut RunDirectory, display: &mut Display) -> Result<()> {
+    for sentence in chosen {
+        display.say(sentence);
+        directory.log(sentence)?;
+    }
+    for warning in warnings {
+        display.say(&format!("warning: {warning}"));
+        directory.log(warning)?;
+    }
+    Ok(())
 }
 
 /// The network of the last phase by blocks, for the board.

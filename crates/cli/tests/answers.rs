@@ -2,33 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod binary;
+
+use binary::{done, octant, refused};
 use octant_data::decode::{DecodeOptions, read_image};
 use octant_data::write_png_u8;
 use octant_imaging::Image;
 use octant_tensor::HostTensor;
 use octant_zoo::{describe, find, weights};
 use std::path::Path;
-use std::process::Command;
-
-/// Exit code, standard output and standard error.
-fn octant(at: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
-    let output = command.current_dir(at).args(arguments).env("OCTANT_CACHE", at.join("cache")).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    (output.status.code().unwrap_or(-1), out, err)
-}
-
-fn done(at: &Path, arguments: &[&str]) -> String {
-    let (code, out, err) = octant(at, arguments);
-    assert_eq!(code, 0, "{arguments:?}: {out}{err}");
-    out
-}
-
-fn refused(at: &Path, arguments: &[&str], sentence: &str) {
-    let (code, out, err) = octant(at, arguments);
-    assert_eq!(code, 1, "{arguments:?}: {out}{err}");
-    assert!(err.contains(sentence), "{arguments:?} should say {sentence:?}: {err}");
-}
 
 /// Random weights of a model with a head of that size.
 fn save(name: &str, classes: usize, path: &Path) {

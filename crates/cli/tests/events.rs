@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use octant_events::{EventWriter, Value, What, read_events, read_run};
+use octant_events::{EventContent, EventWriter, Value, read_events, read_run};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -27,8 +27,8 @@ fn write_run(path: &Path, steps: std::ops::Range<u64>) -> PathBuf {
 }
 
 fn scalars(path: &Path) -> Vec<(i64, String, f32)> {
-    let values = read_run(path).unwrap().into_iter().flat_map(|event| match event.what {
-        What::Values(values) => values.into_iter().map(|(tag, value)| (event.step, tag, value)).collect(),
+    let values = read_run(path).unwrap().into_iter().flat_map(|event| match event.content {
+        EventContent::Values(values) => values.into_iter().map(|(tag, value)| (event.step, tag, value)).collect(),
         _ => Vec::new(),
     });
     values
@@ -40,7 +40,7 @@ fn scalars(path: &Path) -> Vec<(i64, String, f32)> {
 }
 
 fn versions(file: &Path) -> usize {
-    read_events(file).unwrap().iter().filter(|event| matches!(event.what, What::Version(_))).count()
+    read_events(file).unwrap().iter().filter(|event| matches!(event.content, EventContent::Version(_))).count()
 }
 
 #[test]

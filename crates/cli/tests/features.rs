@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod binary;
+
+use binary::{done, refused};
 use octant_archive::Archive;
 use octant_data::write_png_u8;
 use octant_imaging::Image;
@@ -10,26 +13,6 @@ use octant_tensor::{HostTensor, read_npy};
 use octant_zoo::{describe, find, weights};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
-
-fn octant(at: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
-    let output = command.current_dir(at).args(arguments).env("OCTANT_CACHE", at.join("cache")).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    (output.status.code().unwrap_or(-1), out, err)
-}
-
-fn done(at: &Path, arguments: &[&str]) -> String {
-    let (code, out, err) = octant(at, arguments);
-    assert_eq!(code, 0, "{arguments:?}: {out}{err}");
-    out
-}
-
-fn refused(at: &Path, arguments: &[&str], sentence: &str) {
-    let (code, out, err) = octant(at, arguments);
-    assert_eq!(code, 1, "{arguments:?}: {out}{err}");
-    assert!(err.contains(sentence), "{arguments:?} should say {sentence:?}: {err}");
-}
 
 /// Ten dark and ten bright images, in a folder per class.
 fn data(at: &Path) {

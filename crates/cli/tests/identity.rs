@@ -2,33 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod binary;
+
+use binary::{done, octant, refused_with};
 use octant_data::write_png_u8;
 use octant_imaging::Image;
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
-
-/// Exit code, standard output and standard error.
-fn octant(at: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
-    let output = command.current_dir(at).args(arguments).env("OCTANT_CACHE", at.join("cache")).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    (output.status.code().unwrap_or(-1), out, err)
-}
-
-fn done(at: &Path, arguments: &[&str]) -> String {
-    let (code, out, err) = octant(at, arguments);
-    assert_eq!(code, 0, "{arguments:?}: {out}{err}");
-    out
-}
-
-fn refused(at: &Path, arguments: &[&str], sentences: &[&str]) {
-    let (code, out, err) = octant(at, arguments);
-    assert_eq!(code, 1, "{arguments:?}: {out}{err}");
-    for sentence in sentences {
-        assert!(err.contains(sentence), "{arguments:?} should say {sentence:?}: {err}");
-    }
-}
 
 /// The last object that a command printed.
 fn last(text: &str) -> Value {
@@ -80,7 +60,7 @@ fn labels_shifted_when_class_folders_differed() {
     let train = ["train", "own.toml", "--data", "data", "--out", "run", "--json"];
     let both =
         ["no class blue", "the training data: amber, blue, cyan, dark", "the validation data: amber, cyan, dark"];
-    refused(at, &train, &both);
+    refused_with(at, &train, &both);
     // An empty folder says that it is meant.
     std::fs::create_dir(at.join("data/val/blue")).unwrap();
     let (code, out, err) = octant(at, &train);
@@ -114,7 +94,7 @@ fn labels_shifted_when_class_folders_differed() {
     assert!(judged(&["--data", "few"]) > 0.9);
     images(at, "other/train", &["cyan", "extra"], 4);
     images(at, "other/val", &["cyan"], 4);
-    refused(at, &["eval", "run", "--data", "other"], &["extra", "the run: amber, blue, cyan, dark"]);
+    refused_with(at, &["eval", "run", "--data", "other"], &["extra", "the run: amber, blue, cyan, dark"]);
     // Packed into shards, the numbers keep their names.
     done(at, &["data", "pack", "moved", "shards", "--form", "webdataset"]);
     assert_eq!(judged(&["--data", "shards"]), trained);
@@ -131,8 +111,8 @@ fn a_class_that_training_does_not_have_trained_a_whole_epoch_before_it_failed() 
     images(at, "disjoint/val", &["cyan", "dark"], 3);
     let train = |data: &'static str| ["train", "own.toml", "--out", "run", "--data", data];
     let both = ["the training data: amber, blue, cyan, dark", "the validation data: amber, extra"];
-    refused(at, &train("extra"), &both);
-    refused(at, &train("disjoint"), &["the training data: amber, blue", "the validation data: cyan, dark"]);
+    refused_with(at, &train("extra"), &both);
+    refused_with(at, &train("disjoint"), &["the training data: amber, blue", "the validation data: cyan, dark"]);
     assert!(!at.join("run").exists());
     let (code, out, _) = octant(at, &["data", "verify", "extra"]);
     assert!(code == 1 && out.contains("1 classes only in test") && out.contains("3 classes only in train"), "{out}");
@@ -151,7 +131,11 @@ fn a_run_goes_on_from_another_folder() {
     assert_eq!(last(&out)["epochs"], 2);
     // A class more in the data is not the run that it was.
     images(at, "data/train", &["cyan"], 4);
-    refused(at, &["train", "run", "--epochs", "3"], &["the run: amber, blue", "the training data: amber, blue, cyan"]);
+    refused_with(
+        at,
+        &["train", "run", "--epochs", "3"],
+        &["the run: amber, blue", "the training data: amber, blue, cyan"],
+    );
 }
 
 /// A head that was trained for other classes is not loaded, though it has the same size.

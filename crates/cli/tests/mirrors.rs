@@ -6,7 +6,7 @@
 
 mod runs;
 
-use octant_events::{Value as EventValue, What, read_run};
+use octant_events::{EventContent, Value as EventValue, read_run};
 use runs::{finish, train};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -80,8 +80,8 @@ fn request(reader: &mut impl BufRead) -> Option<(String, Value)> {
 /// Every scalar of the event files, by tag and step.
 fn written(run: &Path) -> BTreeMap<(String, i64), f32> {
     let events = read_run(run).unwrap().into_iter();
-    let values = events.flat_map(|event| match event.what {
-        What::Values(values) => values.into_iter().map(|(tag, value)| (event.step, tag, value)).collect(),
+    let values = events.flat_map(|event| match event.content {
+        EventContent::Values(values) => values.into_iter().map(|(tag, value)| (event.step, tag, value)).collect(),
         _ => Vec::new(),
     });
     let scalar = |(step, tag, value)| match value {

@@ -171,8 +171,10 @@ fn the_loss_of_every_step_is_told() {
     );
     assert!(steps.iter().all(|step| step["loss"].as_f64().is_some_and(f64::is_finite)), "{text}");
     let written = octant_events::read_run(&folder.path().join("run")).unwrap();
-    let tags = written.iter().filter_map(|event| match &event.what {
-        octant_events::What::Values(values) => values.iter().any(|(tag, _)| tag == "step/loss").then_some(event.step),
+    let tags = written.iter().filter_map(|event| match &event.content {
+        octant_events::EventContent::Values(values) => {
+            values.iter().any(|(tag, _)| tag == "step/loss").then_some(event.step)
+        }
         _ => None,
     });
     assert_eq!(tags.collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());

@@ -101,6 +101,27 @@ fn estimates_need_no_compiler() {
     assert_eq!(output.status.success(), !failed);
 }
 
+/// A detector that trains at several image sizes needs memory for the largest, on boards and where the batch size is found.
+#[test]
+fn the_largest_form_of_a_step_decides() {
+    let estimate = |scale: &str| {
+        let mut command = command(&["demo-detect", "--model", "yolov8-tiny", "--set", scale, "--on", "v3-8", "--json"]);
+        command.env("TPU_LIBRARY_PATH", "/nowhere/libtpu.so").env("HOME", "/nowhere").env("OCTANT_CACHE", "/nowhere");
+        let row = rows(&String::from_utf8_lossy(&command.output().unwrap().stdout)).swap_remove(0);
+        row["hbm_bytes_per_core"].as_u64().unwrap()
+    };
+    let (one, several) = (estimate("augment.multi_scale=0.0"), estimate("augment.multi_scale=0.5"));
+    assert!(several as f64 > 1.3 * one as f64, "{several} and {one}");
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_octant"));
+    command.args(["train", "demo-detect", "--model", "yolov8-tiny", "--device", "cpu", "--batch-size", "auto"]);
+    command.args(["--set", "data.train=8", "--set", "data.test=4", "--set", "data.side=64", "--image-size", "64"]);
+    command.args(["--set", "augment.multi_scale=0.5", "--epochs", "1", "--out"]).arg(folder.path().join("run"));
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success() && text.contains("batch size: 8; its steps take"), "{text}");
+}
+
 #[test]
 fn a_board_that_nobody_knows_ends_the_command_before_it_begins() {
     for on in ["v9-8", "v3-8,v9-8"] {

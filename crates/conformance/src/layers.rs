@@ -4,8 +4,9 @@
 //! gradients of both operands, and with what may be fused into it: a 1×1 convolution beside it, a norm + ReLU before it, sums
 //! of its output. The reference evaluator would take minutes; the CPU engine passes the suite and is the reference instead.
 
+use crate::suite::run_program;
 use octant_graph::{Convolution, DType, GraphError, HostTensor, Shape, Tensor, Trace};
-use octant_runtime::{Backend, CompileOptions, Mesh, Program, RuntimeError, Sharding};
+use octant_runtime::{Backend, Program, RuntimeError};
 
 /// A convolution layer with what is around it.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +120,7 @@ impl Layer {
     /// Runs the layer on both backends.
     pub fn check(&self, device: &dyn Backend, reference: &dyn Backend) -> Result<LayerDifference, RuntimeError> {
         let (program, inputs) = self.program()?;
-        let (given, expected) = (run(device, &program, &inputs)?, run(reference, &program, &inputs)?);
+        let (given, expected) = (run_program(device, &program, &inputs)?, run_program(reference, &program, &inputs)?);
         let found =
             given.iter().zip(&expected).map(|(given, expected)| difference(given, expected)).fold(0.0, f64::max);
         let allowed = if self.dtype == DType::BF16 { OF_8_BITS } else { OF_11_BITS };
@@ -154,33 +155,51 @@ impl Layer {
     fn graph(&self, shapes: &[Shape]) -> Result<octant_graph::Graph, GraphError> {
         let trace = Trace::new();
         let operands: Vec<Tensor> = shapes.iter().map(|shape| trace.input("operand", shape.clone())).collect();
-        let (mut made, mut kernels, mut loss) = (Vec::new(), Vec::new(), trace.scalar(DType::F32, 0.0));
-        let normed = self.around == Around::NormRelu;
-        let images = &operands[0];
-        let x = match normed {
-            true => ((images - &operands[3]) * &operands[4] + &operands[5]).relu(),
-            false => images.clone(),
+        let [images, kernel, weights, others @ ..] = &operands[..] else {
+            unreachable!("`program` makes three or more")
         };
-        for pair in operands[1..if normed { 3 } else { operands.len() }].chunks(2) {
-            let padding = vec![(pair[0].dim(0) as i64 / 2, pair[0].dim(0) as i64 / 2); 2];
-            let conv = Convolution {
-                feature_groups: self.groups,
-                padding,
-                strides: vec![self.stride; 2],
-                ..Convolution::nhwc(2, self.dtype)
-            };
-            let y = x.convolution(&pair[0], conv);
-            loss = loss + (y.convert(DType::F32) * pair[1].convert(DType::F32)).sum(&[0, 1, 2, 3]);
-            if matches!(self.around, Around::Moments | Around::Pointwise) {
-                let distance = &y - 0.5;
-                made.extend([distance.sum(&[1, 2]), distance.square().sum(&[1, 2]), distance.square().sum(&[0, 1, 2])]);
+        let mut layers = vec![(kernel, weights)];
+        let mut x = images.clone();
+        let mut learned = vec![images.clone(), kernel.clone()];
+        match others {
+            [] => {}
+            [pointwise, weights] => {
+                layers.push((pointwise, weights));
+                learned.push(pointwise.clone());
             }
-            made.push(y);
-            kernels.push(pair[0].clone());
+            [center, scale, shift] => {
+                x = ((images - center) * scale + shift).relu();
+                learned.extend([scale.clone(), shift.clone()]);
+            }
+            _ => unreachable!("`program` makes no other number of operands"),
         }
-        let of_norm = if normed { &operands[4..] } else { &[] };
-        let gradients = trace.gradients(&loss, &[&operands[..1], &kernels, of_norm].concat());
-        trace.finish(&[made, gradients].concat())
+        let (mut outputs, mut loss) = (Vec::new(), trace.scalar(DType::F32, 0.0));
+        for (kernel, weights) in layers {
+            let y = x.convolution(kernel, self.convolution(kernel));
+            loss = loss + (y.convert(DType::F32) * weights.convert(DType::F32)).sum(&[0, 1, 2, 3]);
+            if matches!(self.around, Around::Moments | Around::Pointwise) {
+                // Each sum has its own square, as networks are written: passes must find them.
+                let distance = &y - 0.5;
+                outputs.extend([
+                    distance.sum(&[1, 2]),
+                    distance.square().sum(&[1, 2]),
+                    distance.square().sum(&[0, 1, 2]),
+                ]);
+            }
+            outputs.push(y);
+        }
+        outputs.extend(trace.gradients(&loss, &learned));
+        trace.finish(&outputs)
+    }
+
+    fn convolution(&self, kernel: &Tensor) -> Convolution {
+        let half = kernel.dim(0) as i64 / 2;
+        Convolution {
+            feature_groups: self.groups,
+            padding: vec![(half, half); 2],
+            strides: vec![self.stride; 2],
+            ..Convolution::nhwc(2, self.dtype)
+        }
     }
 }
 
@@ -198,7 +217,7 @@ pub fn check_magnitudes(device: &dyn Backend, reference: &dyn Backend) -> Result
         operands[operand] = by_row(&operands[operand], &size)?;
     }
     operands[1] = changed(&operands[1], |_, value| value * 1e-9)?;
-    let (given, expected) = (run(device, &program, &operands)?, run(reference, &program, &operands)?);
+    let (given, expected) = (run_program(device, &program, &operands)?, run_program(reference, &program, &operands)?);
     let mut found = difference(&given[2], &expected[2]);
     for image in 0..2 {
         let level = |tensor: &HostTensor| by_row(tensor, &|row| 1.0 / size(row));
@@ -219,9 +238,9 @@ pub fn check_nan(device: &dyn Backend) -> Result<[usize; 2], RuntimeError> {
         values[1234] = f32::from_bits(0x7fff_ffff);
         operands[operand] = HostTensor::new(operands[operand].shape().dims(), &values).map_err(failed)?;
     }
-    let results = run(device, &program, &operands)?;
-    let spoilt = results.iter().flat_map(|result| result.to_f64s()).filter(|value| value.is_nan()).count();
-    Ok([spoilt, 6 * outputs + 6 * inputs + 6 * outputs + 9 * inputs - 6])
+    let results = run_program(device, &program, &operands)?;
+    let are_nan = results.iter().flat_map(|result| result.to_f64s()).filter(|value| value.is_nan()).count();
+    Ok([are_nan, 6 * outputs + 6 * inputs + 6 * outputs + 9 * inputs - 6])
 }
 
 /// Numbers of −1 to 1 from a small generator.
@@ -243,14 +262,6 @@ fn changed(tensor: &HostTensor, change: impl Fn(usize, f64) -> f64) -> Result<Ho
 
 fn failed(error: impl std::fmt::Display) -> RuntimeError {
     RuntimeError::Device(error.to_string())
-}
-
-fn run(backend: &dyn Backend, program: &Program, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, RuntimeError> {
-    let executable = backend.compile(program, &CompileOptions::default())?;
-    let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);
-    let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
-    let outputs = executable.execute(&buffers)?;
-    outputs.iter().map(|output| output.to_host()).collect()
 }
 
 fn difference(given: &HostTensor, expected: &HostTensor) -> f64 {

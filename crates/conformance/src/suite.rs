@@ -103,12 +103,19 @@ impl Suite {
 /// Compiles and runs one case.
 pub fn run_on(backend: &dyn Backend, case: &Case) -> Result<Vec<HostTensor>, Problem> {
     let program = Program::new(case.name.clone(), case.graph.clone());
-    let executable = backend.compile(&program, &CompileOptions::default())?;
+    Ok(run_program(backend, &program, &case.inputs)?)
+}
+
+/// Compiles a program, runs it once on one device and copies its outputs to the host.
+pub(crate) fn run_program(
+    backend: &dyn Backend,
+    program: &Program,
+    inputs: &[HostTensor],
+) -> Result<Vec<HostTensor>, RuntimeError> {
+    let executable = backend.compile(program, &CompileOptions::default())?;
     let upload = |input: &HostTensor| backend.upload(input, &Mesh::single(), &Sharding::Replicated);
-    let inputs = case.inputs.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
-    let outputs = executable.execute(&inputs)?;
-    let outputs = outputs.iter().map(|output| output.to_host()).collect::<Result<Vec<_>, _>>()?;
-    Ok(outputs)
+    let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>()?;
+    executable.execute(&buffers)?.iter().map(|output| output.to_host()).collect()
 }
 
 /// What came of running cases.

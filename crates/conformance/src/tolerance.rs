@@ -49,10 +49,14 @@ impl Tolerance {
         }
         let dtype = given.dtype();
         let pairs: Vec<(f64, f64)> = given.to_f64s().into_iter().zip(expected.to_f64s()).collect();
-        let excess = |&(given, expected): &(f64, f64)| match () {
-            () if given == expected || (given.is_nan() && expected.is_nan()) => 0.0,
-            () if !given.is_finite() || !expected.is_finite() => f64::INFINITY,
-            () => (given - expected).abs() - self.allowed(dtype, expected),
+        let excess = |&(given, expected): &(f64, f64)| {
+            if given == expected || (given.is_nan() && expected.is_nan()) {
+                0.0
+            } else if !given.is_finite() || !expected.is_finite() {
+                f64::INFINITY
+            } else {
+                (given - expected).abs() - self.allowed(dtype, expected)
+            }
         };
         let wrong: Vec<usize> = (0..pairs.len()).filter(|&index| excess(&pairs[index]) > 0.0).collect();
         let Some(&worst) = wrong.iter().max_by(|&&x, &&y| excess(&pairs[x]).total_cmp(&excess(&pairs[y]))) else {
@@ -86,14 +90,15 @@ fn index_of(position: usize, tensor: &HostTensor) -> Vec<usize> {
     tensor.dims().iter().zip(strides).map(|(&dim, stride)| position / stride % dim).collect()
 }
 
-/// The distance from 1 to the next greater number of a float type.
+/// The distance from 1 to the next larger number of a float type; 0 for other types.
 pub fn epsilon(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => f64::EPSILON,
         DType::F32 => f32::EPSILON as f64,
         DType::F16 => 2f64.powi(-10),
         DType::BF16 => 2f64.powi(-7),
-        _ => 0.0,
+        DType::Bool | DType::U8 | DType::I8 | DType::U16 | DType::I16 => 0.0,
+        DType::U32 | DType::I32 | DType::U64 | DType::I64 => 0.0,
     }
 }
 

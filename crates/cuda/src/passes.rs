@@ -88,7 +88,7 @@ fn prepare_level(graph: &Graph, device: &GpuProfile, kernels: bool) -> Graph {
         graph = checked("fuse_convolutions", fuse_convolutions(&graph, device));
         graph = checked("group_updates", group_updates(&graph));
     }
-    graph = checked("pointwise_as_products", xla::pointwise_as_products(&graph));
+    graph = checked("convolutions_as_products", xla::convolutions_as_products(&graph));
     graph = checked("small_products_as_sums", xla::small_products_as_sums(&graph));
     graph = checked("unpool_by_comparing", xla::unpool_by_comparing(&graph));
     graph = checked("unpool_by_gathering", unpool_by_gathering(&graph));

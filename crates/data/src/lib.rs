@@ -24,7 +24,6 @@ mod sample;
 mod sampler;
 pub mod synth;
 pub mod transforms;
-mod unpaired;
 
 pub use cached::Cached;
 pub use classes::{Matched, NAMES_FILE, listed};
@@ -34,8 +33,8 @@ pub use glyphs::Glyphs;
 pub use joined::Joined;
 pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Mix, Skipped, Targets};
 pub use packed::{Packed, pack, pack_once};
+pub use readers::Unpaired;
 pub use rng::SampleRng;
 pub use sample::{AnyImage, Dataset, JudgedBox, JudgedImage, LabeledBox, Sample, Target, Transform};
 pub use sampler::{LastBatch, Permutation, Position, Sampler};
 pub use transforms::{Pipeline, TransformStep};
-pub use unpaired::Unpaired;

@@ -1,7 +1,7 @@
 //! The order of samples: which rows make up which batch of which epoch.
 
-use crate::rng::threefry2x32;
 use crate::{DataError, SampleRng};
+use octant_tensor::threefry;
 
 /// A pseudo-random order of `0..len` that is computed, not stored: any position of it costs the same.
 ///
@@ -77,7 +77,7 @@ impl Permutation {
 
     fn scramble(&self, round: u32, half: u64) -> u64 {
         // Halves have at most 32 bits; the round number goes where their counter word is unused.
-        let [a, b] = threefry2x32(self.key, [half as u32, round]);
+        let [a, b] = threefry(self.key, [half as u32, round]);
         (b as u64) << 32 | a as u64
     }
 }

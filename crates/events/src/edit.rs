@@ -3,7 +3,7 @@
 //! A record of which everything is kept is copied byte by byte, whatever it holds. Where values are left out or renamed,
 //! the other bytes of the record stay what they were, fields that nobody here knows included.
 
-use crate::message::{Field, fields};
+use crate::message::{Field, event_field, fields, value_field};
 use crate::wire::{Content, Fields, Slice, Span};
 use crate::{EventsError, RawRecords, framed};
 use std::fs::File;
@@ -125,9 +125,9 @@ fn edit_record(event: &[u8], editor: &mut dyn Editor) -> Changed {
     let (mut step, mut has_summary, mut is_version) = (0, false, false);
     for field in fields(event) {
         match field {
-            Some((2, Field::Varint(value))) => step = value as i64,
-            Some((3, Field::Bytes(_))) => is_version = true,
-            Some((5, Field::Bytes(_))) => has_summary = true,
+            Some((event_field::STEP, Field::Varint(value))) => step = value as i64,
+            Some((event_field::FILE_VERSION, Field::Bytes(_))) => is_version = true,
+            Some((event_field::SUMMARY, Field::Bytes(_))) => has_summary = true,
             Some(_) => {}
             None => return Changed::Same,
         }
@@ -137,8 +137,8 @@ fn edit_record(event: &[u8], editor: &mut dyn Editor) -> Changed {
         return if stays { Changed::Same } else { Changed::Gone };
     }
     let mut left = 0;
-    let changed = replace(event, 5, &mut |summary| {
-        replace(summary, 1, &mut |value| {
+    let changed = replace(event, event_field::SUMMARY, &mut |summary| {
+        replace(summary, event_field::SUMMARY_VALUE, &mut |value| {
             let edit = edit_value(value, step, editor);
             left += usize::from(edit != Changed::Gone);
             edit
@@ -149,13 +149,13 @@ fn edit_record(event: &[u8], editor: &mut dyn Editor) -> Changed {
 
 fn edit_value(value: &[u8], step: i64, editor: &mut dyn Editor) -> Changed {
     let tag = fields(value).find_map(|field| match field {
-        Some((1, Field::Bytes(tag))) => Some(String::from_utf8_lossy(tag).into_owned()),
+        Some((value_field::TAG, Field::Bytes(tag))) => Some(String::from_utf8_lossy(tag).into_owned()),
         _ => None,
     });
     match editor.value(step, &tag.unwrap_or_default()) {
         Edit::Keep => Changed::Same,
         Edit::Drop => Changed::Gone,
-        Edit::Rename(tag) => replace(value, 1, &mut |_| Changed::Bytes(tag.clone().into_bytes())),
+        Edit::Rename(tag) => replace(value, value_field::TAG, &mut |_| Changed::Bytes(tag.clone().into_bytes())),
     }
 }
 

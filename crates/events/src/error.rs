@@ -41,7 +41,7 @@ impl EventsError {
 fn remedy(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::StorageFull => "; make room and run the same command again",
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => "; choose another place",
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => "; choose another folder",
         _ => "",
     }
 }

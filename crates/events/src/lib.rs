@@ -35,7 +35,7 @@ pub use edit::{Edit, Edited, Editor, create_whole, edit_files};
 pub use error::EventsError;
 pub use log::{EventLog, Progress};
 pub use matrix::Matrix;
-pub use message::{Event, Histogram, Setting, TensorValue, Value, What};
+pub use message::{Event, EventContent, Histogram, Setting, TensorValue, Value};
 pub use parquet::ParquetScalars;
 pub use pen::{Anchor, Drawing, Pen};
 pub use raster::{Canvas, Color};

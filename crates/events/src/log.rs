@@ -190,10 +190,10 @@ impl EventLog {
     }
 
     /// The bytes of a value: a `Summary.Value`, or a graph. The checksum of its record is compared.
-    pub fn value(path: &Path, position: Location) -> Result<Vec<u8>, EventsError> {
-        let record = RawRecords::one(path, position.record)?;
-        let part = |offset: u64| offset.checked_sub(position.record.start).and_then(|at| usize::try_from(at).ok());
-        let range = part(position.value.start).zip(part(position.value.end));
+    pub fn value(path: &Path, location: Location) -> Result<Vec<u8>, EventsError> {
+        let record = RawRecords::one(path, location.record)?;
+        let part = |offset: u64| offset.checked_sub(location.record.start).and_then(|at| usize::try_from(at).ok());
+        let range = part(location.value.start).zip(part(location.value.end));
         let value = range.and_then(|(start, end)| record.get(start..end)).map(<[u8]>::to_vec);
         value.ok_or_else(|| EventsError::Malformed { path: path.to_path_buf(), problem: NOT_AN_EVENT.into() })
     }

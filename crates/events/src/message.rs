@@ -11,6 +11,28 @@ pub(crate) use read::{Field, fields};
 pub use tensor::TensorValue;
 pub(crate) use write::{Message, varint};
 
+/// Numbers of the fields of an `Event`.
+pub(crate) mod event_field {
+    pub const WALL_TIME: u32 = 1;
+    pub const STEP: u32 = 2;
+    pub const FILE_VERSION: u32 = 3;
+    pub const GRAPH_DEF: u32 = 4;
+    pub const SUMMARY: u32 = 5;
+    /// In a `Summary`: its values.
+    pub const SUMMARY_VALUE: u32 = 1;
+}
+
+/// Numbers of the fields of a `Summary.Value`.
+pub(crate) mod value_field {
+    pub const TAG: u32 = 1;
+    pub const SIMPLE_VALUE: u32 = 2;
+    pub const IMAGE: u32 = 4;
+    pub const HISTOGRAM: u32 = 5;
+    pub const AUDIO: u32 = 6;
+    pub const TENSOR: u32 = 8;
+    pub const METADATA: u32 = 9;
+}
+
 /// One record of an event file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
@@ -19,12 +41,12 @@ pub struct Event {
     /// The step (or epoch) that the values belong to.
     pub step: i64,
     /// What it says.
-    pub what: What,
+    pub content: EventContent,
 }
 
 /// What an event says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum EventContent {
     /// The first record of every file.
     Version(String),
     /// Values with tags.
@@ -81,10 +103,10 @@ pub enum Setting {
 pub struct Histogram {
     /// The upper limit and the count of every interval.
     pub buckets: Vec<(f64, f64)>,
-    /// The least value.
-    pub least: f64,
-    /// The largest value.
-    pub largest: f64,
+    /// The min value.
+    pub min: f64,
+    /// The max value.
+    pub max: f64,
     /// The sum of the values.
     pub sum: f64,
     /// The sum of their squares.
@@ -96,17 +118,17 @@ impl Histogram {
     pub fn of(values: &[f32]) -> Histogram {
         const INTERVALS: usize = 30;
         let finite = || values.iter().map(|&value| value as f64).filter(|value| value.is_finite());
-        let (least, largest) = finite().fold((f64::MAX, f64::MIN), |(l, g), value| (l.min(value), g.max(value)));
-        if least > largest {
+        let (min, max) = finite().fold((f64::MAX, f64::MIN), |(l, g), value| (l.min(value), g.max(value)));
+        if min > max {
             return Histogram::default();
         }
-        let width = ((largest - least) / INTERVALS as f64).max(1e-12);
-        let limit = |index: usize| (least + width * (index + 1) as f64, 0.0);
+        let width = ((max - min) / INTERVALS as f64).max(1e-12);
+        let limit = |index: usize| (min + width * (index + 1) as f64, 0.0);
         let mut buckets: Vec<(f64, f64)> = (0..INTERVALS).map(limit).collect();
         for value in finite() {
-            let position = (((value - least) / width) as usize).min(INTERVALS - 1);
+            let position = (((value - min) / width) as usize).min(INTERVALS - 1);
             buckets[position].1 += 1.0;
         }
-        Histogram { buckets, least, largest, sum: finite().sum(), squares: finite().map(|value| value * value).sum() }
+        Histogram { buckets, min, max, sum: finite().sum(), squares: finite().map(|value| value * value).sum() }
     }
 }

@@ -97,9 +97,16 @@ impl<W: Write> ParquetScalars<W> {
     /// Begins a file.
     pub fn new(mut out: W) -> io::Result<ParquetScalars<W>> {
         out.write_all(MAGIC)?;
-        let (names, groups) = Default::default();
-        let (steps, times, values) = Default::default();
-        Ok(ParquetScalars { out, offset: MAGIC.len() as u64, rows: 0, groups, names, steps, times, values })
+        Ok(ParquetScalars {
+            out,
+            offset: MAGIC.len() as u64,
+            rows: 0,
+            groups: Vec::new(),
+            names: Default::default(),
+            steps: Vec::new(),
+            times: Vec::new(),
+            values: Vec::new(),
+        })
     }
 
     /// Adds a row.

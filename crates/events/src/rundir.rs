@@ -145,7 +145,7 @@ fn lock(path: &Path) -> Result<File, EventsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Setting, Value, What, read_run, read_table};
+    use crate::{EventContent, Setting, Value, read_run, read_table};
 
     #[test]
     fn a_resumed_run_forgets_what_came_after_its_checkpoint() {
@@ -167,9 +167,9 @@ mod tests {
         let (columns, rows) = read_table(&path.join("metrics.csv")).unwrap();
         assert_eq!((columns.join(" "), rows), ("epoch loss".into(), vec![vec![1.0, 0.5], vec![1.0, 0.25]]));
         let events = read_run(&path).unwrap();
-        assert_eq!(events[0].what, What::Version("brain.Event:2".into()));
-        let scalar = |value| What::Values(vec![("loss".to_string(), Value::Scalar(value))]);
-        assert_eq!(events[1..].iter().map(|event| &event.what).collect::<Vec<_>>(), [&scalar(0.5), &scalar(0.25)]);
+        assert_eq!(events[0].content, EventContent::Version("brain.Event:2".into()));
+        let scalar = |value| EventContent::Values(vec![("loss".to_string(), Value::Scalar(value))]);
+        assert_eq!(events[1..].iter().map(|event| &event.content).collect::<Vec<_>>(), [&scalar(0.5), &scalar(0.25)]);
     }
 
     #[test]
@@ -190,8 +190,8 @@ mod tests {
         let values: Vec<(String, Value)> = read_run(folder.path())
             .unwrap()
             .into_iter()
-            .flat_map(|event| match event.what {
-                What::Values(values) => values,
+            .flat_map(|event| match event.content {
+                EventContent::Values(values) => values,
                 _ => vec![],
             })
             .collect();

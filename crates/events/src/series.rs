@@ -1,5 +1,6 @@
 //! What event files hold, by tag: numbers as columns, everything else as where it lies.
 
+use crate::message::{event_field, value_field};
 use crate::wire::{Content, Fields, Source, Span, bytes};
 use std::collections::HashMap;
 
@@ -62,7 +63,8 @@ const LONGEST_METADATA: u64 = 1 << 24;
 #[derive(Debug, Default)]
 pub(crate) struct SeriesTable {
     pub series: Vec<Series>,
-    positions: HashMap<Box<[u8]>, usize>,
+    /// Which series has a tag.
+    by_tag: HashMap<Box<[u8]>, usize>,
     /// When the first record that says something was written; version records may be much older or newer.
     pub began: Option<f64>,
 }
@@ -71,8 +73,9 @@ pub(crate) struct SeriesTable {
 pub(crate) const NOT_AN_EVENT: &str = "a record is not an event";
 pub(crate) const OTHER_KIND: &str = "a value is of another kind than those of its tag before";
 
+/// A value that was read and not yet added to a series.
 #[derive(Default)]
-struct Fresh {
+struct NewValue {
     kind: Option<Kind>,
     number: f32,
     plugin: Option<String>,
@@ -86,11 +89,11 @@ impl SeriesTable {
         let mut fields = Fields::of(record);
         while let Some(field) = fields.next(source) {
             match field.ok_or(NOT_AN_EVENT)? {
-                (1, Content::Fixed64(bits)) => time = f64::from_bits(bits),
-                (2, Content::Varint(value)) => step = value as i64,
-                (3, Content::Bytes(_)) => is_version = true,
-                (4, Content::Bytes(span)) => graph = Some(span),
-                (5, Content::Bytes(span)) => summary = Some(span),
+                (event_field::WALL_TIME, Content::Fixed64(bits)) => time = f64::from_bits(bits),
+                (event_field::STEP, Content::Varint(value)) => step = value as i64,
+                (event_field::FILE_VERSION, Content::Bytes(_)) => is_version = true,
+                (event_field::GRAPH_DEF, Content::Bytes(span)) => graph = Some(span),
+                (event_field::SUMMARY, Content::Bytes(span)) => summary = Some(span),
                 _ => {}
             }
         }
@@ -98,74 +101,76 @@ impl SeriesTable {
             self.began.get_or_insert(time);
         }
         if let Some(graph) = graph {
-            let fresh = Fresh { kind: Some(Kind::Graph), plugin: Some("graphs".into()), ..Fresh::default() };
-            self.push(source, GRAPH_TAG.as_bytes(), fresh, (step, time), Location { record, value: graph })?;
+            let new = NewValue { kind: Some(Kind::Graph), plugin: Some("graphs".into()), ..NewValue::default() };
+            self.push(source, GRAPH_TAG.as_bytes(), new, (step, time), Location { record, value: graph })?;
         }
         let Some(summary) = summary else { return Ok(()) };
         let (mut values, mut result) = (Fields::of(summary), Ok(()));
         while let Some(field) = values.next(source) {
-            let (1, Content::Bytes(value)) = field.ok_or(NOT_AN_EVENT)? else { continue };
+            let (event_field::SUMMARY_VALUE, Content::Bytes(value)) = field.ok_or(NOT_AN_EVENT)? else { continue };
             // One odd value does not cost the others of its record.
             result = result.and(self.value(source, Location { record, value }, (step, time)));
         }
         result
     }
 
-    fn value(&mut self, source: &mut impl Source, position: Location, when: (i64, f64)) -> Result<(), &'static str> {
-        let (mut tag, mut fresh, mut tensor) = (Span::default(), Fresh::default(), None);
-        let mut fields = Fields::of(position.value);
+    fn value(&mut self, source: &mut impl Source, location: Location, when: (i64, f64)) -> Result<(), &'static str> {
+        let (mut tag, mut new, mut tensor) = (Span::default(), NewValue::default(), None);
+        let mut fields = Fields::of(location.value);
         while let Some(field) = fields.next(source) {
             match field.ok_or(NOT_AN_EVENT)? {
-                (1, Content::Bytes(span)) => tag = span,
-                (2, Content::Fixed32(bits)) => (fresh.kind, fresh.number) = (Some(Kind::Scalar), f32::from_bits(bits)),
-                (4, Content::Bytes(_)) => fresh.kind = Some(Kind::Image),
-                (5, Content::Bytes(_)) => fresh.kind = Some(Kind::Histogram),
-                (6, Content::Bytes(_)) => fresh.kind = Some(Kind::Audio),
-                (8, Content::Bytes(span)) => tensor = Some(span),
-                (9, Content::Bytes(span)) => fresh.metadata = Some(span),
+                (value_field::TAG, Content::Bytes(span)) => tag = span,
+                (value_field::SIMPLE_VALUE, Content::Fixed32(bits)) => {
+                    (new.kind, new.number) = (Some(Kind::Scalar), f32::from_bits(bits))
+                }
+                (value_field::IMAGE, Content::Bytes(_)) => new.kind = Some(Kind::Image),
+                (value_field::HISTOGRAM, Content::Bytes(_)) => new.kind = Some(Kind::Histogram),
+                (value_field::AUDIO, Content::Bytes(_)) => new.kind = Some(Kind::Audio),
+                (value_field::TENSOR, Content::Bytes(span)) => tensor = Some(span),
+                (value_field::METADATA, Content::Bytes(span)) => new.metadata = Some(span),
                 _ => {}
             }
         }
-        if let Some(span) = fresh.metadata {
-            fresh.plugin = Some(plugin_name(source, span).ok_or(NOT_AN_EVENT)?);
+        if let Some(span) = new.metadata {
+            new.plugin = Some(plugin_name(source, span).ok_or(NOT_AN_EVENT)?);
         }
         let tag = bytes(source, tag, LONGEST_TAG).ok_or(NOT_AN_EVENT)?;
-        if fresh.kind == Some(Kind::Scalar)
-            && let Some(&known) = self.positions.get(tag)
+        if new.kind == Some(Kind::Scalar)
+            && let Some(&known) = self.by_tag.get(tag)
             && self.series[known].kind == Kind::Scalar
         {
             // Most values of most files: nothing is allocated.
-            self.series[known].push(when, fresh.number, None);
+            self.series[known].push(when, new.number, None);
             return Ok(());
         }
         let tag = tag.to_vec();
         if let Some(tensor) = tensor {
-            let known = self.positions.get(&tag[..]).map(|&position| self.series[position].kind);
-            fresh.kind = Some(known.unwrap_or_else(|| kind_of(fresh.plugin.as_deref().unwrap_or_default())));
-            if fresh.kind == Some(Kind::Scalar) {
+            let known = self.by_tag.get(&tag[..]).map(|&index| self.series[index].kind);
+            new.kind = Some(known.unwrap_or_else(|| kind_of(new.plugin.as_deref().unwrap_or_default())));
+            if new.kind == Some(Kind::Scalar) {
                 let content = bytes(source, tensor, LONGEST_TAG).ok_or(NOT_AN_EVENT)?;
                 let number = crate::TensorValue::decode(content).and_then(|tensor| tensor.numbers.first().copied());
-                fresh.number = number.ok_or(OTHER_KIND)? as f32;
+                new.number = number.ok_or(OTHER_KIND)? as f32;
             }
         }
-        self.push(source, &tag, fresh, when, position)
+        self.push(source, &tag, new, when, location)
     }
 
     fn push(
         &mut self,
         source: &mut impl Source,
         tag: &[u8],
-        fresh: Fresh,
+        new: NewValue,
         when: (i64, f64),
-        position: Location,
+        location: Location,
     ) -> Result<(), &'static str> {
-        let kind = fresh.kind.unwrap_or(Kind::Tensor);
-        let index = match self.positions.get(tag) {
+        let kind = new.kind.unwrap_or(Kind::Tensor);
+        let index = match self.by_tag.get(tag) {
             Some(&index) => index,
             None => {
-                let metadata = fresh.metadata.map(|span| bytes(source, span, LONGEST_METADATA).map(<[u8]>::to_vec));
-                let plugin = fresh.plugin.filter(|plugin| !plugin.is_empty());
-                self.positions.insert(tag.into(), self.series.len());
+                let metadata = new.metadata.map(|span| bytes(source, span, LONGEST_METADATA).map(<[u8]>::to_vec));
+                let plugin = new.plugin.filter(|plugin| !plugin.is_empty());
+                self.by_tag.insert(tag.into(), self.series.len());
                 self.series.push(Series {
                     tag: String::from_utf8_lossy(tag).into_owned(),
                     kind,
@@ -183,18 +188,18 @@ impl SeriesTable {
         if series.kind != kind {
             return Err(OTHER_KIND);
         }
-        series.push(when, fresh.number, (kind != Kind::Scalar).then_some(position));
+        series.push(when, new.number, (kind != Kind::Scalar).then_some(location));
         Ok(())
     }
 }
 
 impl Series {
     #[inline]
-    fn push(&mut self, (step, time): (i64, f64), number: f32, position: Option<Location>) {
+    fn push(&mut self, (step, time): (i64, f64), number: f32, location: Option<Location>) {
         self.steps.push(step);
         self.times.push(time);
-        match position {
-            Some(position) => self.locations.push(position),
+        match location {
+            Some(location) => self.locations.push(location),
             None => self.numbers.push(number),
         }
     }

@@ -13,10 +13,26 @@ use std::path::{Path, PathBuf};
 const HEADER: [u8; 7] = [b':', b'W', b'&', b'B', 0xe1, 0xbe, 0];
 const BLOCK: usize = 32 << 10;
 const FRAGMENT_HEADER: usize = 7;
-const FULL: u8 = 1;
-const FIRST: u8 = 2;
-const MIDDLE: u8 = 3;
-const LAST: u8 = 4;
+
+/// Which part of its record a fragment is, as LevelDB numbers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fragment {
+    Full = 1,
+    First = 2,
+    Middle = 3,
+    Last = 4,
+}
+
+/// The kinds of records: field numbers of W&B's `Record`.
+mod record {
+    pub const HISTORY: u32 = 2;
+    pub const SUMMARY: u32 = 3;
+    pub const METRIC: u32 = 12;
+    pub const RUN: u32 = 17;
+    pub const EXIT: u32 = 18;
+    pub const HEADER: u32 = 21;
+    pub const FOOTER: u32 = 22;
+}
 
 /// What a run is called in W&B.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,16 +72,15 @@ impl WandbWriter {
         file.write_all(&HEADER).map_err(&failed)?;
         let mut writer = WandbWriter { file, path: path.into(), position: HEADER.len(), number: 0 };
         let version = Message::default().text(1, "0.16.6").text(2, "0.13.0");
-        writer.record(21, Message::default().message(1, version))?;
-        let config =
-            settings.iter().fold(Message::default(), |config, (name, json)| config.message(1, item(name, json)));
+        writer.record(record::HEADER, Message::default().message(1, version))?;
+        let config = in_items(settings.iter());
         let began = Message::default().int(1, run.began as i64);
         let described = Message::default().text(1, &run.id).text(3, &run.project).message(4, config);
-        writer.record(17, described.text(8, &run.name).message(17, began))?;
+        writer.record(record::RUN, described.text(8, &run.name).message(17, began))?;
         for (pattern, over) in step_metrics {
             let kind = if pattern.contains('*') { 2 } else { 1 };
             let defined = Message::default().int(3, 1);
-            writer.record(12, Message::default().text(kind, pattern).text(4, over).message(6, defined))?;
+            writer.record(record::METRIC, Message::default().text(kind, pattern).text(4, over).message(6, defined))?;
         }
         Ok(writer)
     }
@@ -73,18 +88,15 @@ impl WandbWriter {
     /// A row of the history: names with values in JSON, under a number that grows from row to row.
     pub fn row(&mut self, step: u64, items: &[(String, String)]) -> Result<(), EventsError> {
         let step_item = [("_step".to_string(), step.to_string())];
-        let row = items.iter().chain(&step_item).fold(Message::default(), |row, (name, json)| {
-            row.message(1, Message::default().text(1, name).text(16, json))
-        });
-        self.record(2, row.message(2, Message::default().int(1, step as i64)))
+        let row = in_items(items.iter().chain(&step_item));
+        self.record(record::HISTORY, row.message(2, Message::default().int(1, step as i64)))
     }
 
     /// What the run came to, how it ended, and after how many seconds.
     pub fn finish(&mut self, summary: &[(String, String)], is_good: bool, seconds: u64) -> Result<(), EventsError> {
-        let summary = summary.iter().fold(Message::default(), |all, (name, json)| all.message(1, item(name, json)));
-        self.record(3, summary)?;
-        self.record(18, Message::default().int(1, i64::from(!is_good)).int(2, seconds as i64))?;
-        self.record(22, Message::default())?;
+        self.record(record::SUMMARY, in_items(summary.iter()))?;
+        self.record(record::EXIT, Message::default().int(1, i64::from(!is_good)).int(2, seconds as i64))?;
+        self.record(record::FOOTER, Message::default())?;
         self.file.sync_all().map_err(EventsError::write(&self.path))
     }
 
@@ -98,9 +110,9 @@ impl WandbWriter {
     }
 }
 
-/// A setting or a result.
-fn item(name: &str, json: &str) -> Message {
-    Message::default().text(1, name).text(16, json)
+/// A message of names with values in JSON: settings, a row of the history, or a summary.
+fn in_items<'a>(items: impl Iterator<Item = &'a (String, String)>) -> Message {
+    items.fold(Message::default(), |all, (name, json)| all.message(1, Message::default().text(1, name).text(16, json)))
 }
 
 /// A record as it stands in a file from that position on.
@@ -115,17 +127,17 @@ fn framed(mut rest: &[u8], position: usize) -> Vec<u8> {
         }
         let (fragment, after) = rest.split_at(rest.len().min(left - FRAGMENT_HEADER));
         let kind = match (is_first, after.is_empty()) {
-            (true, true) => FULL,
-            (true, false) => FIRST,
-            (false, false) => MIDDLE,
-            (false, true) => LAST,
+            (true, true) => Fragment::Full,
+            (true, false) => Fragment::First,
+            (false, false) => Fragment::Middle,
+            (false, true) => Fragment::Last,
         };
         let mut checksum = flate2::Crc::new();
-        checksum.update(&[kind]);
+        checksum.update(&[kind as u8]);
         checksum.update(fragment);
         bytes.extend(checksum.sum().to_le_bytes());
         bytes.extend((fragment.len() as u16).to_le_bytes());
-        bytes.push(kind);
+        bytes.push(kind as u8);
         bytes.extend(fragment);
         (rest, is_first) = (after, false);
         if rest.is_empty() {
@@ -157,7 +169,7 @@ mod tests {
                 at += FRAGMENT_HEADER + length;
             }
             assert_eq!(found, content);
-            assert_eq!((kinds[0], kinds.last()), (FIRST, Some(&LAST)));
+            assert_eq!((kinds[0], kinds.last()), (Fragment::First as u8, Some(&(Fragment::Last as u8))));
         }
         assert_eq!(framed(b"", 7).len(), FRAGMENT_HEADER);
     }

@@ -73,10 +73,14 @@ impl Fields {
         self.at
     }
 
+    pub fn is_at_end(&self) -> bool {
+        self.at >= self.end
+    }
+
     /// The next field's number and content; `Some(None)` when the message is malformed, `None` at its end.
     #[inline]
     pub fn next(&mut self, source: &mut impl Source) -> Option<Option<(u32, Content)>> {
-        if self.at >= self.end {
+        if self.is_at_end() {
             return None;
         }
         let field = self.field(source);
@@ -112,8 +116,9 @@ impl Fields {
         source.at(at, length)
     }
 
+    /// A number in groups of seven bits, the lowest first.
     #[inline]
-    fn varint(&mut self, source: &mut impl Source) -> Option<u64> {
+    pub fn varint(&mut self, source: &mut impl Source) -> Option<u64> {
         let most = (self.end - self.at).min(10) as usize;
         let bytes = source.at(self.at, most)?;
         let mut value = 0u64;

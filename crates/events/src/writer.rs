@@ -1,7 +1,7 @@
 //! Event files that TensorBoard reads.
 
 use crate::EventsError;
-use crate::message::{Event, Setting, Value, What};
+use crate::message::{Event, EventContent, Setting, Value};
 use crate::record::write_record;
 use crate::runs::is_event_file;
 use std::fs::{File, OpenOptions};
@@ -21,7 +21,7 @@ impl EventWriter {
         let path = folder.join(format!("events.out.tfevents.{:010}.octant", now() as u64));
         let file = File::create(&path).map_err(EventsError::write(&path))?;
         let mut writer = EventWriter { path, file, length: 0 };
-        writer.write(0, What::Version("brain.Event:2".into()))?;
+        writer.write(0, EventContent::Version("brain.Event:2".into()))?;
         Ok(writer)
     }
 
@@ -58,7 +58,7 @@ impl EventWriter {
 
     /// Values that belong to one step.
     pub fn values(&mut self, step: u64, values: Vec<(String, Value)>) -> Result<(), EventsError> {
-        self.write(step, What::Values(values))
+        self.write(step, EventContent::Values(values))
     }
 
     /// One number.
@@ -88,8 +88,8 @@ impl EventWriter {
         self.file.try_clone().map_err(EventsError::write(&self.path))
     }
 
-    fn write(&mut self, step: u64, what: What) -> Result<(), EventsError> {
-        let record = Event { wall_time: now(), step: step as i64, what }.encode();
+    fn write(&mut self, step: u64, content: EventContent) -> Result<(), EventsError> {
+        let record = Event { wall_time: now(), step: step as i64, content }.encode();
         write_record(&mut self.file, &record).map_err(EventsError::write(&self.path))?;
         self.length += record.len() as u64 + 16;
         Ok(())

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use octant_events::{
-    Edit, Editor, Event, EventLog, EventWriter, Histogram, Kind, Progress, RawRecords, StepRange, Value, What,
+    Edit, Editor, Event, EventContent, EventLog, EventWriter, Histogram, Kind, Progress, RawRecords, StepRange, Value,
     edit_files, find_runs, framed,
 };
 use proptest::prelude::*;
@@ -14,8 +14,8 @@ use std::path::Path;
 const ALL: u64 = u64::MAX;
 
 fn scalar(step: i64, tag: &str, value: f32) -> Vec<u8> {
-    let what = What::Values(vec![(tag.into(), Value::Scalar(value))]);
-    framed(&Event { wall_time: 1e9 + step as f64, step, what }.encode())
+    let content = EventContent::Values(vec![(tag.into(), Value::Scalar(value))]);
+    framed(&Event { wall_time: 1e9 + step as f64, step, content }.encode())
 }
 
 fn numbers(log: &EventLog, tag: &str) -> Vec<(i64, f32)> {
@@ -180,14 +180,14 @@ fn kept_records_are_copied_byte_by_byte() {
     let unknown = [&[0x10, 90, 0x2a, 9][..], &[0x0a, 7, 0x0a, 1, b'x', 0xfa, 0x01, 1, 7], &[0x7a, 2, 1, 2]].concat();
     let graph = [&[0x10, 95, 0x22, 3][..], b"net"].concat();
     let values = vec![("loss".to_string(), Value::Scalar(1.0)), ("noise".to_string(), Value::Scalar(2.0))];
-    let mixed = Event { wall_time: 5.0, step: 92, what: What::Values(values) }.encode();
+    let mixed = Event { wall_time: 5.0, step: 92, content: EventContent::Values(values) }.encode();
     let records = [framed(&unknown), framed(&graph), framed(&mixed), scalar(80, "loss", 1.0), scalar(101, "loss", 2.0)];
     std::fs::write(&source, records.concat()).unwrap();
     let mut editor = Only { steps: "80<step<=100".parse().unwrap(), tag: "noise" };
     let edited = edit_files(&[&source], &target, &mut editor).unwrap();
     assert_eq!((edited.copied, edited.changed, edited.dropped), (2, 1, 2));
     let values = vec![("loss".to_string(), Value::Scalar(1.0))];
-    let cut = Event { wall_time: 5.0, step: 92, what: What::Values(values) }.encode();
+    let cut = Event { wall_time: 5.0, step: 92, content: EventContent::Values(values) }.encode();
     let expected = [framed(&unknown), framed(&graph), framed(&cut)].concat();
     assert_eq!(std::fs::read(&target).unwrap(), expected);
     let again = edit_files(&[&source], &target, &mut editor).unwrap_err().to_string();

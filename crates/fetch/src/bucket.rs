@@ -1,7 +1,7 @@
 //! Buckets of object stores: their addresses and who may ask. S3 and Google's store understand the same listing request,
 //! so that one reader serves both.
 
-use crate::authority::{Authority, Key};
+use crate::credentials::{AccessKey, Credentials};
 use crate::http::Remote;
 use std::env;
 
@@ -26,7 +26,7 @@ impl Provider {
 pub(crate) struct Endpoint {
     /// Ends before the key, with a slash.
     base: String,
-    authority: Authority,
+    credentials: Credentials,
 }
 
 /// The first of these variables that is set and not empty.
@@ -52,21 +52,21 @@ impl Endpoint {
             None => format!("https://{bucket}.s3.{region}.amazonaws.com/"),
         };
         let key = setting(&["AWS_ACCESS_KEY_ID"]).zip(setting(&["AWS_SECRET_ACCESS_KEY"]));
-        let authority = key.map_or(Authority::Anonymous, |(id, secret)| {
-            Authority::Key(Key { id, secret, session: setting(&["AWS_SESSION_TOKEN"]), region })
+        let credentials = key.map_or(Credentials::Anonymous, |(id, secret)| {
+            Credentials::Key(AccessKey { id, secret, session: setting(&["AWS_SESSION_TOKEN"]), region })
         });
-        Endpoint { base, authority }
+        Endpoint { base, credentials }
     }
 
     fn google(bucket: &str) -> Endpoint {
         let endpoint = setting(&["STORAGE_EMULATOR_HOST"]).unwrap_or_else(|| "https://storage.googleapis.com".into());
         let token = setting(&["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"]);
-        let authority = token.map_or(Authority::Anonymous, Authority::Bearer);
-        Endpoint { base: format!("{}/{bucket}/", endpoint.trim_end_matches('/')), authority }
+        let credentials = token.map_or(Credentials::Anonymous, Credentials::Bearer);
+        Endpoint { base: format!("{}/{bucket}/", endpoint.trim_end_matches('/')), credentials }
     }
 
     pub fn object(&self, key: &str) -> Remote {
-        Remote { url: format!("{}{}", self.base, encoded(key, true)), authority: self.authority.clone() }
+        Remote { url: format!("{}{}", self.base, encoded(key, true)), credentials: self.credentials.clone() }
     }
 
     /// The next page of the objects under a prefix. The query is in the order that signatures demand.
@@ -74,7 +74,7 @@ impl Endpoint {
         let continuation =
             continuation.map(|token| format!("continuation-token={}&", encoded(token, false))).unwrap_or_default();
         let query = format!("{continuation}list-type=2&prefix={}", encoded(prefix, false));
-        Remote { url: format!("{}?{query}", self.base), authority: self.authority.clone() }
+        Remote { url: format!("{}?{query}", self.base), credentials: self.credentials.clone() }
     }
 }
 

@@ -10,41 +10,41 @@ use ureq::Agent;
 
 /// How often, and at which intervals, attempts without progress are repeated.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct RetryPolicy {
     pub attempts: u32,
     pub first_wait: Duration,
 }
 
-impl Patience {
-    pub const NORMAL: Patience = Patience { attempts: 5, first_wait: Duration::from_millis(500) };
+impl RetryPolicy {
+    pub const NORMAL: RetryPolicy = RetryPolicy { attempts: 5, first_wait: Duration::from_millis(500) };
 
     /// Repeats a request that broke.
-    pub fn attempts<T>(self, log: &dyn Fn(&str), request: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-        self.attempts_that_advance(log, || 0, request)
+    pub fn run<T>(self, log: &dyn Fn(&str), request: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+        self.run_while_advancing(log, || 0, request)
     }
 
-    /// Repeats a request that broke, as long as it likes while `reached` grows.
-    fn attempts_that_advance<T>(
+    /// Repeats a request that broke. Only attempts after which `reached` has not grown are counted.
+    fn run_while_advancing<T>(
         self,
         log: &dyn Fn(&str),
         reached: impl Fn() -> u64,
         mut request: impl FnMut() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut in_vain = 0;
+        let mut without_progress = 0;
         loop {
             let before = reached();
             let failure = match request() {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            in_vain = if reached() > before { 1 } else { in_vain + 1 };
+            without_progress = if reached() > before { 1 } else { without_progress + 1 };
             let reason = match failure {
-                Failure::Broken(reason) if in_vain < self.attempts => reason,
+                Failure::Broken(reason) if without_progress < self.attempts => reason,
                 // Without a network nothing changes within seconds; one more attempt is for a server that restarts.
-                Failure::Unreachable(reason) if in_vain < self.attempts.min(2) => reason,
+                Failure::Unreachable(reason) if without_progress < self.attempts.min(2) => reason,
                 last => return Err(last),
             };
-            let wait = self.first_wait * 2u32.pow(in_vain - 1);
+            let wait = self.first_wait * 2u32.pow(without_progress - 1);
             log(&format!("{reason}; trying again in {:.1} s", wait.as_secs_f64()));
             std::thread::sleep(wait);
         }
@@ -68,19 +68,23 @@ pub(crate) fn download(
     agent: &Agent,
     remote: &Remote,
     target: &Target,
-    patience: Patience,
+    retry: RetryPolicy,
     log: &dyn Fn(&str),
     progress: ProgressCallback,
 ) -> Result<(), Failure> {
     let reached = || target.part.metadata().map_or(0, |metadata| metadata.len());
-    patience.attempts_that_advance(log, reached, || attempt(agent, remote, target, progress))
+    retry.run_while_advancing(log, reached, || attempt(agent, remote, target, progress))
 }
 
+/// One request for what is missing, appended to the part.
 fn attempt(agent: &Agent, remote: &Remote, target: &Target, progress: ProgressCallback) -> Result<(), Failure> {
     let mut file = open(target.part).map_err(Failure::Disk)?;
     let known_version = std::fs::read_to_string(target.version).ok();
     let mut have = file.metadata().map_err(Failure::Disk)?.len();
-    if !(target.is_verified || known_version.is_some()) || target.bytes.is_some_and(|bytes| have > bytes) {
+    // A part of unknown version is used only if the checksum will tell whether the rest belongs to it.
+    let is_trusted = target.is_verified || known_version.is_some();
+    let is_too_long = target.bytes.is_some_and(|bytes| have > bytes);
+    if !is_trusted || is_too_long {
         have = 0;
     }
     if have > 0 && target.bytes == Some(have) {
@@ -105,9 +109,20 @@ fn attempt(agent: &Agent, remote: &Remote, target: &Target, progress: ProgressCa
     };
     remember(target.version, version(&response)).map_err(Failure::Disk)?;
     file.set_len(have).and_then(|()| file.seek(SeekFrom::Start(have))).map_err(Failure::Disk)?;
-    let mut body = response.into_body().into_reader();
+    let total = total.or(target.bytes);
+    let have = append(&mut file, response.into_body().into_reader(), have, |have| progress(have, total))?;
+    match total {
+        Some(total) if have < total => {
+            Err(Failure::Broken(format!("the connection ended after {have} of {total} bytes")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Writes what arrives to the end of a file that has `have` bytes. Returns how many it has afterwards.
+fn append(file: &mut File, mut body: impl Read, mut have: u64, mut progress: impl FnMut(u64)) -> Result<u64, Failure> {
     let mut block = vec![0; 1 << 17];
-    progress(have, total.or(target.bytes));
+    progress(have);
     loop {
         let count = body.read(&mut block).map_err(|error| Failure::Broken(error.to_string()))?;
         if count == 0 {
@@ -115,15 +130,10 @@ fn attempt(agent: &Agent, remote: &Remote, target: &Target, progress: ProgressCa
         }
         file.write_all(&block[..count]).map_err(Failure::Disk)?;
         have += count as u64;
-        progress(have, total.or(target.bytes));
+        progress(have);
     }
     file.sync_all().map_err(Failure::Disk)?;
-    match total.or(target.bytes) {
-        Some(total) if have < total => {
-            Err(Failure::Broken(format!("the connection ended after {have} of {total} bytes")))
-        }
-        _ => Ok(()),
-    }
+    Ok(have)
 }
 
 fn open(part: &Path) -> std::io::Result<File> {

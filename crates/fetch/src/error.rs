@@ -9,7 +9,7 @@ pub enum FetchError {
     /// No answer: the network or the server is away.
     #[error(
         "cannot reach {url} ({reason}), and it is not in the cache at {}; try again with a network, which goes on where it broke \
-         off, or fetch it elsewhere and name its folder: with --mirror, or instead of the address",
+         off, or fetch it elsewhere and name its folder as the mirror or instead of the address",
         cache.display()
     )]
     Unreachable {
@@ -77,7 +77,7 @@ pub enum FetchError {
     NoFolder(String),
     /// The text is neither a path nor an address.
     #[error("{text:?} cannot be read from: {problem}")]
-    NoPlace {
+    BadLocation {
         /// What was given.
         text: String,
         /// What is wrong with it.

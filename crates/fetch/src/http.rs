@@ -1,6 +1,7 @@
-//! One request and its answer, and which failures are worth another attempt.
+//! One request and its answer, and which failures are worth another attempt; requests to services in JSON.
 
-use crate::authority::Authority;
+use crate::FetchError;
+use crate::credentials::Credentials;
 use std::time::Duration;
 use ureq::http::Response;
 use ureq::{Agent, Body};
@@ -9,7 +10,7 @@ use ureq::{Agent, Body};
 #[derive(Debug, Clone)]
 pub(crate) struct Remote {
     pub url: String,
-    pub authority: Authority,
+    pub credentials: Credentials,
 }
 
 /// Why a request did not lead to the whole file.
@@ -41,7 +42,7 @@ pub(crate) fn agent() -> Agent {
 
 impl Remote {
     pub fn public(url: impl Into<String>) -> Remote {
-        Remote { url: url.into(), authority: Authority::Anonymous }
+        Remote { url: url.into(), credentials: Credentials::Anonymous }
     }
 
     pub fn get(&self, agent: &Agent, headers: &[(&str, String)]) -> Result<Response<Body>, Failure> {
@@ -61,7 +62,7 @@ impl Remote {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        for (name, value) in self.authority.headers(method, &self.url) {
+        for (name, value) in self.credentials.headers(method, &self.url) {
             request = request.header(name, value);
         }
         let response = request.call().map_err(of_connection)?;
@@ -96,4 +97,37 @@ pub(crate) fn header(response: &Response<Body>, name: &str) -> Option<String> {
 pub(crate) fn version(response: &Response<Body>) -> Option<String> {
     let strong = header(response, "etag").filter(|tag| !tag.starts_with("W/"));
     strong.or_else(|| header(response, "last-modified"))
+}
+
+/// A service beside a run that answers JSON over HTTP, such as an experiment tracker.
+pub struct Service {
+    agent: Agent,
+    base: String,
+    authorization: Option<String>,
+}
+
+impl Service {
+    /// The service below an address; `authorization` is the header's value.
+    pub fn new(base: &str, authorization: Option<String>) -> Service {
+        Service { agent: agent(), base: base.trim_end_matches('/').into(), authorization }
+    }
+
+    /// Sends a body, or asks without one. Returns the status and the answer, whatever they are.
+    pub fn call(&self, path: &str, body: Option<&str>) -> Result<(u16, String), FetchError> {
+        let url = format!("{}{path}", self.base);
+        let failed = |error: ureq::Error| FetchError::NoService { url: url.clone(), reason: error.to_string() };
+        let authorization = self.authorization.iter().map(|value| ("authorization", value.as_str()));
+        let answer = match body {
+            Some(body) => {
+                let request = self.agent.post(&url).header("content-type", "application/json");
+                authorization.fold(request, |request, (name, value)| request.header(name, value)).send(body)
+            }
+            None => {
+                authorization.fold(self.agent.get(&url), |request, (name, value)| request.header(name, value)).call()
+            }
+        };
+        let mut answer = answer.map_err(failed)?;
+        let text = answer.body_mut().read_to_string().map_err(failed)?;
+        Ok((answer.status().as_u16(), text))
+    }
 }

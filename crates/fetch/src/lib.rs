@@ -24,8 +24,8 @@
 //!     checksum: Some(Checksum::Md5("5d41402abc4b2a76b9719d911017c592".into())),
 //! };
 //! // A mirror replaces the published address: another server, or a folder as here.
-//! let store = DownloadCache::open(&cache)?.mirror(folder.to_str().ok_or("a strange path")?)?;
-//! let path = store.get(&item, &mut |done, total| println!("{done} of {total:?} bytes"))?;
+//! let cache = DownloadCache::open(&cache)?.mirror(folder.to_str().ok_or("a strange path")?)?;
+//! let path = cache.get(&item, &mut |done, total| println!("{done} of {total:?} bytes"))?;
 //! assert_eq!(std::fs::read_to_string(path)?, "hello");
 //! # Ok(())
 //! # }
@@ -35,25 +35,24 @@
 //!
 //! Start reading at [`DownloadCache::get`], then `download.rs` for how an interrupted download is resumed.
 
-mod authority;
 mod bucket;
+mod cache;
 mod checksum;
+mod credentials;
 mod download;
 mod error;
 mod http;
 mod listing;
 mod location;
 mod mirroring;
-mod service;
-mod store;
 mod web;
 
-pub use authority::utc_stamp;
+pub use cache::{DownloadCache, Item};
 pub use checksum::Checksum;
+pub use credentials::utc_stamp;
 pub use error::FetchError;
+pub use http::Service;
 pub use location::{Bucket, FetchLocation};
-pub use service::Service;
-pub use store::{DownloadCache, Item};
 
 /// Called with the bytes received so far, and the total if it is known.
 pub type ProgressCallback<'a> = &'a mut dyn FnMut(u64, Option<u64>);

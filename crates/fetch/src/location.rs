@@ -31,7 +31,7 @@ impl FetchLocation {
     pub fn parse(text: &str) -> Result<FetchLocation, FetchError> {
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(FetchLocation::Path(text.into())) };
         let rest = rest.trim_end_matches('/');
-        let wrong = |problem| Err(FetchError::NoPlace { text: text.into(), problem });
+        let wrong = |problem| Err(FetchError::BadLocation { text: text.into(), problem });
         let provider = match scheme {
             "file" => return Ok(FetchLocation::Path(rest.into())),
             "http" | "https" if !rest.is_empty() => return Ok(FetchLocation::Web(format!("{scheme}://{rest}"))),
@@ -47,14 +47,14 @@ impl FetchLocation {
         }
     }
 
-    /// A path to the same content on this machine. What lies elsewhere is mirrored into the store: a file becomes a file,
+    /// A path to the same content on this machine. What lies elsewhere is mirrored into the cache: a file becomes a file,
     /// a prefix a folder. What has not changed since the last time is not fetched again; without a network, what was
     /// mirrored completely before is used as it is.
-    pub fn localize(&self, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
+    pub fn localize(&self, cache: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
         match self {
             FetchLocation::Path(path) => Ok(path.clone()),
-            FetchLocation::Web(url) => web::localize(url, store, progress),
-            FetchLocation::Bucket(bucket) => bucket.localize(store, progress),
+            FetchLocation::Web(url) => web::localize(url, cache, progress),
+            FetchLocation::Bucket(bucket) => bucket.localize(cache, progress),
         }
     }
 
@@ -84,20 +84,20 @@ impl fmt::Display for FetchLocation {
 }
 
 impl Bucket {
-    fn localize(&self, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
+    fn localize(&self, cache: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
         let endpoint = Endpoint::of(self.provider, &self.bucket);
         let base = format!("{}/{}", self.provider.scheme(), self.bucket);
         let name = format!("{base}/{}", self.prefix);
         let name = name.trim_end_matches('/');
         let whole = FetchLocation::Bucket(self.clone()).to_string();
-        let list = || listing::objects(&store.agent, &endpoint, &self.prefix);
-        let listed = match store.patience.attempts(&|line| store.say(line), list) {
+        let list = || listing::objects(&cache.agent, &endpoint, &self.prefix);
+        let listed = match cache.retrying(list) {
             Ok(listed) => listed,
-            Err(Failure::Unreachable(reason)) if mirroring::is_complete(store, name)? => {
-                store.say(&format!("cannot reach {whole} ({reason}); using what was mirrored before"));
-                return store.path(name);
+            Err(Failure::Unreachable(reason)) if mirroring::is_complete(cache, name)? => {
+                cache.log(&format!("cannot reach {whole} ({reason}); using what was mirrored before"));
+                return cache.path(name);
             }
-            Err(failure) => return Err(failure.at(&whole, store.folder())),
+            Err(failure) => return Err(failure.at(&whole, cache.folder())),
         };
         let wanted = self.wanted(listed);
         if wanted.is_empty() {
@@ -106,12 +106,12 @@ impl Bucket {
         let total = wanted.iter().map(|object| object.bytes).sum();
         let named = |object: &Object| format!("{base}/{}", object.key);
         let names: Vec<String> = wanted.iter().map(named).collect();
-        mirroring::complete(store, name, &names, || {
+        mirroring::complete(cache, name, &names, || {
             mirroring::fetch_all(&wanted, Some(total), progress, |object, progress| {
                 let remote = endpoint.object(&object.key);
                 let (url, bytes) = (remote.url.clone(), Some(object.bytes));
                 let item = Item { name: named(object), url, bytes, checksum: None };
-                store.fetch(&remote, &item, Some(&object.version), progress)?;
+                cache.fetch(&remote, &item, Some(&object.version), progress)?;
                 // What was here already counts too.
                 progress(object.bytes, None);
                 Ok(())

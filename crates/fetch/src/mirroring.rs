@@ -12,23 +12,23 @@ use std::thread;
 const AT_ONCE: usize = 8;
 
 /// Whether the last mirroring of a folder was complete.
-pub(crate) fn is_complete(store: &DownloadCache, folder: &str) -> Result<bool, FetchError> {
-    Ok(store.aside("complete", folder)?.exists())
+pub(crate) fn is_complete(cache: &DownloadCache, folder: &str) -> Result<bool, FetchError> {
+    Ok(cache.bookkeeping_file("complete", folder)?.exists())
 }
 
 /// Mirrors a folder by `fetch`, after which it holds exactly `names`, and records that it is complete.
 pub(crate) fn complete(
-    store: &DownloadCache,
+    cache: &DownloadCache,
     folder: &str,
     names: &[String],
     fetch: impl FnOnce() -> Result<(), FetchError>,
 ) -> Result<PathBuf, FetchError> {
-    let complete = store.aside("complete", folder)?;
+    let complete = cache.bookkeeping_file("complete", folder)?;
     drop(fs::remove_file(&complete));
     fetch()?;
-    forget_others(store, folder, names)?;
+    forget_others(cache, folder, names)?;
     fs::write(&complete, "").map_err(FetchError::disk(&complete))?;
-    store.path(folder)
+    cache.path(folder)
 }
 
 enum Message {
@@ -80,9 +80,9 @@ pub(crate) fn fetch_all<T: Sync>(
 }
 
 /// Removes mirrored files that the origin no longer has.
-fn forget_others(store: &DownloadCache, folder: &str, names: &[String]) -> Result<(), FetchError> {
-    let wanted: HashSet<PathBuf> = names.iter().filter_map(|name| store.path(name).ok()).collect();
-    let mut folders = vec![store.path(folder)?];
+fn forget_others(cache: &DownloadCache, folder: &str, names: &[String]) -> Result<(), FetchError> {
+    let wanted: HashSet<PathBuf> = names.iter().filter_map(|name| cache.path(name).ok()).collect();
+    let mut folders = vec![cache.path(folder)?];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(&folder) else { continue };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {

@@ -8,62 +8,62 @@ use std::path::PathBuf;
 /// Folders in folders are followed so far; deeper ones are likely to be a page that links to itself.
 const DEEPEST: usize = 8;
 
-/// The file or the folder at an address, mirrored into the store.
-pub(crate) fn localize(url: &str, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
+/// The file or the folder at an address, mirrored into the cache.
+pub(crate) fn localize(url: &str, cache: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
     let remote = Remote::public(url);
     let item = item(url);
-    match store.patience.attempts(&|line| store.say(line), || remote.head(&store.agent)) {
+    match cache.retrying(|| remote.head(&cache.agent)) {
         Ok(response) if header(&response, "content-type").is_some_and(|kind| kind.starts_with("text/html")) => {
-            localize_folder(url, store, progress)
+            localize_folder(url, cache, progress)
         }
-        Ok(response) => store.fetch(&remote, &item, version(&response).as_deref(), progress),
+        Ok(response) => cache.fetch(&remote, &item, version(&response).as_deref(), progress),
         Err(Failure::Unreachable(reason))
-            if store.cached(&item).is_some() || mirroring::is_complete(store, &item.name)? =>
+            if cache.cached(&item).is_some() || mirroring::is_complete(cache, &item.name)? =>
         {
-            store.say(&format!("cannot reach {url} ({reason}); using what was fetched before"));
-            store.path(&item.name)
+            cache.log(&format!("cannot reach {url} ({reason}); using what was fetched before"));
+            cache.path(&item.name)
         }
         // Some servers refuse to be asked without being read.
-        Err(Failure::Status(403 | 405 | 501)) => store.fetch(&remote, &item, None, progress),
-        Err(failure) => Err(failure.at(url, store.folder())),
+        Err(Failure::Status(403 | 405 | 501)) => cache.fetch(&remote, &item, None, progress),
+        Err(failure) => Err(failure.at(url, cache.folder())),
     }
 }
 
-/// The file at an address under the name that it has in the store.
+/// The file at an address under the name that it has in the cache.
 fn item(url: &str) -> Item {
-    let (_, position) = url.split_once("://").unwrap_or(("", url));
-    let name = format!("web/{}", decoded(position).replace(['?', '#', '&', ':'], "_"));
+    let (_, without_scheme) = url.split_once("://").unwrap_or(("", url));
+    let name = format!("web/{}", decoded(without_scheme).replace(['?', '#', '&', ':'], "_"));
     Item { name, url: url.into(), bytes: None, checksum: None }
 }
 
-fn localize_folder(url: &str, store: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
+fn localize_folder(url: &str, cache: &DownloadCache, progress: ProgressCallback) -> Result<PathBuf, FetchError> {
     let mut files = Vec::new();
-    list(url, store, DEEPEST, &mut files)?;
+    list(url, cache, DEEPEST, &mut files)?;
     if files.is_empty() {
         return Err(FetchError::NoFolder(url.into()));
     }
     let names: Vec<String> = files.iter().map(|file| item(file).name).collect();
-    mirroring::complete(store, &item(url).name, &names, || {
+    mirroring::complete(cache, &item(url).name, &names, || {
         mirroring::fetch_all(&files, None, progress, |file, progress| {
             let remote = Remote::public(file);
-            let asked = store.patience.attempts(&|line| store.say(line), || remote.head(&store.agent));
-            let found = asked.map_err(|failure| failure.at(file, store.folder()))?;
-            store.fetch(&remote, &item(file), version(&found).as_deref(), progress).map(drop)
+            let asked = cache.retrying(|| remote.head(&cache.agent));
+            let found = asked.map_err(|failure| failure.at(file, cache.folder()))?;
+            cache.fetch(&remote, &item(file), version(&found).as_deref(), progress).map(drop)
         })
     })
 }
 
 /// Adds the addresses of all files below a folder.
-fn list(folder: &str, store: &DownloadCache, deepest: usize, files: &mut Vec<String>) -> Result<(), FetchError> {
+fn list(folder: &str, cache: &DownloadCache, deepest: usize, files: &mut Vec<String>) -> Result<(), FetchError> {
     let remote = Remote::public(format!("{folder}/"));
     let read = || -> Result<String, Failure> {
-        let mut page = remote.get(&store.agent, &[])?;
+        let mut page = remote.get(&cache.agent, &[])?;
         page.body_mut().read_to_string().map_err(|error| Failure::Broken(error.to_string()))
     };
-    let page = store.patience.attempts(&|line| store.say(line), read);
-    for name in links(&page.map_err(|failure| failure.at(&remote.url, store.folder()))?) {
+    let page = cache.retrying(read);
+    for name in links(&page.map_err(|failure| failure.at(&remote.url, cache.folder()))?) {
         match name.strip_suffix('/') {
-            Some(name) if deepest > 0 => list(&format!("{folder}/{name}"), store, deepest - 1, files)?,
+            Some(name) if deepest > 0 => list(&format!("{folder}/{name}"), cache, deepest - 1, files)?,
             Some(_) => {}
             None => files.push(format!("{folder}/{name}")),
         }

@@ -29,7 +29,7 @@ pub fn similarity(images: &Tensor, targets: &Tensor, weights: &Tensor, range: f6
 
 /// Means over images: MAE as a share of the range, PSNR in decibels, SSIM, and MS-SSIM where images of that side have one.
 pub fn similarity_metrics(sums: &[f64], side: usize) -> Vec<Metric> {
-    let mean = |position: usize| ratio(sums[position], sums[SUMS - 1]);
+    let mean = |index: usize| ratio(sums[index], sums[SUMS - 1]);
     let mut metrics = vec![("mae".into(), mean(0)), ("psnr".into(), mean(1))];
     if side >= SINGLE_SCALE {
         metrics.push(("ssim".into(), mean(2)));
@@ -55,7 +55,7 @@ pub fn ssim(left: &[f64], right: &[f64], width: usize, range: f64) -> Option<f64
         return None;
     }
     let weights: Vec<f64> =
-        (0..WINDOW).map(|position| (-(position as f64 - 5.0).powi(2) / (2.0 * 1.5 * 1.5)).exp()).collect();
+        (0..WINDOW).map(|offset| (-(offset as f64 - 5.0).powi(2) / (2.0 * 1.5 * 1.5)).exp()).collect();
     let total: f64 = weights.iter().sum();
     let weights: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).collect::<Vec<f64>>();
@@ -83,14 +83,14 @@ fn blurred(values: &[f64], width: usize, weights: &[f64]) -> Vec<f64> {
     let rows: Vec<f64> = values.chunks_exact(width).flat_map(|row| row.windows(weights.len()).map(dot)).collect();
     let short = rows.len() / narrow + 1 - weights.len();
     (0..short * narrow)
-        .map(|position| weights.iter().enumerate().map(|(row, weight)| weight * rows[position + row * narrow]).sum())
+        .map(|pixel| weights.iter().enumerate().map(|(row, weight)| weight * rows[pixel + row * narrow]).sum())
         .collect()
 }
 
-/// A sentence when values from `least` to `largest` do not fit the range that was declared.
-pub fn range_warning(least: f64, largest: f64, range: f64) -> Option<String> {
-    let odd = largest - least > range * 1.001 || (range > 2.0 && largest <= 1.0);
-    odd.then(|| format!("values from {least:.4} to {largest:.4} do not look like a range of {range}; say which it is"))
+/// A sentence when values from `min` to `max` do not fit the range that was declared.
+pub fn range_warning(min: f64, max: f64, range: f64) -> Option<String> {
+    let odd = max - min > range * 1.001 || (range > 2.0 && max <= 1.0);
+    odd.then(|| format!("values from {min:.4} to {max:.4} do not look like a range of {range}; say which it is"))
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn equal_images_are_perfectly_alike() {
-        let image: Vec<f64> = (0..400).map(|position| ((position * 37) % 255) as f64).collect();
+        let image: Vec<f64> = (0..400).map(|pixel| ((pixel * 37) % 255) as f64).collect();
         assert!((ssim(&image, &image, 20, 255.0).unwrap() - 1.0).abs() < 1e-12);
         let other: Vec<f64> = image.iter().rev().copied().collect();
         assert!(ssim(&image, &other, 20, 255.0).unwrap() < 0.3);
@@ -110,9 +110,9 @@ mod tests {
     /// `tf.image.ssim` and `tf.image.psnr` (TensorFlow 2) of the same two images: 0.950039 and 18.46323.
     #[test]
     fn figures_are_those_of_tensorflow() {
-        let left: Vec<f64> = (0..24 * 20).map(|position| ((position * 37 + position / 20 * 11) % 256) as f64).collect();
+        let left: Vec<f64> = (0..24 * 20).map(|pixel| ((pixel * 37 + pixel / 20 * 11) % 256) as f64).collect();
         let right: Vec<f64> =
-            left.iter().enumerate().map(|(position, value)| (value + (position % 7) as f64 * 9.0).min(255.0)).collect();
+            left.iter().enumerate().map(|(pixel, value)| (value + (pixel % 7) as f64 * 9.0).min(255.0)).collect();
         let mse = left.iter().zip(&right).map(|(l, r)| (l - r) * (l - r)).sum::<f64>() / left.len() as f64;
         assert!((psnr(mse, 255.0) - 18.46323).abs() < 1e-3);
         assert!((ssim(&left, &right, 20, 255.0).unwrap() - 0.950039).abs() < 1e-4);
@@ -123,10 +123,9 @@ mod tests {
         use octant_graph::evaluate::evaluate;
         use octant_graph::{HostTensor, Shape, Trace};
         let (height, width) = (20, 24);
-        let left: Vec<f32> =
-            (0..height * width).map(|position| ((position * 37 + position / 20 * 11) % 256) as f32).collect();
+        let left: Vec<f32> = (0..height * width).map(|pixel| ((pixel * 37 + pixel / 20 * 11) % 256) as f32).collect();
         let right: Vec<f32> =
-            left.iter().enumerate().map(|(position, value)| (value + (position % 7) as f32 * 9.0).min(255.0)).collect();
+            left.iter().enumerate().map(|(pixel, value)| (value + (pixel % 7) as f32 * 9.0).min(255.0)).collect();
         let trace = Trace::new();
         let shape = Shape::new(DType::F32, [1, height, width, 1]);
         let [x, y] = ["x", "y"].map(|name| trace.input(name, shape.clone()));

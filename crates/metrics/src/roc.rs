@@ -14,7 +14,7 @@ const MOST_INTERVALS: usize = 1 << 14;
 pub struct Roc {
     /// How many of the last bits of a score do not count.
     dropped: u32,
-    /// False and true, by the remaining bits.
+    /// How many were false and how many true, by the remaining bits.
     counts: HashMap<u32, [f64; 2]>,
 }
 
@@ -39,10 +39,9 @@ fn log_odds(probability: f32) -> f32 {
 impl Roc {
     /// Adds one score.
     pub fn observe(&mut self, score: f32, truth: bool) {
-        self.counts.entry(ordered(score) >> self.dropped).or_default()[usize::from(truth)] += 1.0;
-        while self.counts.len() > MOST_INTERVALS {
-            self.coarsen(self.dropped + 1);
-        }
+        let counts = if truth { [0.0, 1.0] } else { [1.0, 0.0] };
+        self.add(ordered(score) >> self.dropped, counts);
+        self.bound();
     }
 
     /// Adds one probability.
@@ -50,11 +49,23 @@ impl Roc {
         self.observe(log_odds(probability), truth);
     }
 
+    fn add(&mut self, bits: u32, [negatives, positives]: [f64; 2]) {
+        let counts = self.counts.entry(bits).or_default();
+        counts[0] += negatives;
+        counts[1] += positives;
+    }
+
+    /// Widens the intervals until there are few enough of them.
+    fn bound(&mut self) {
+        while self.counts.len() > MOST_INTERVALS {
+            self.coarsen(self.dropped + 1);
+        }
+    }
+
     fn coarsen(&mut self, dropped: u32) {
         let more = dropped - self.dropped;
         for (bits, counts) in std::mem::take(&mut self.counts) {
-            let merged = self.counts.entry(bits >> more).or_default();
-            (0..2).for_each(|truth| merged[truth] += counts[truth]);
+            self.add(bits >> more, counts);
         }
         self.dropped = dropped;
     }
@@ -66,12 +77,9 @@ impl Roc {
         self.coarsen(dropped);
         other.coarsen(dropped);
         for (bits, counts) in other.counts {
-            let merged = self.counts.entry(bits).or_default();
-            (0..2).for_each(|truth| merged[truth] += counts[truth]);
+            self.add(bits, counts);
         }
-        while self.counts.len() > MOST_INTERVALS {
-            self.coarsen(self.dropped + 1);
-        }
+        self.bound();
     }
 
     /// Whether positives and negatives both occur; the curve is undefined otherwise.

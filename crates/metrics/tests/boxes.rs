@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_metrics::boxes::{BoxScores, FoundBox, Rectangle, Suppression, TrueBox, suppress};
+use octant_graph::evaluate::evaluate;
+use octant_graph::{DType, HostTensor, Shape, Trace};
+use octant_metrics::boxes::{BoxScores, FoundBox, Rectangle, Suppression, TrueBox, kept, suppress, suppressed};
 
 fn rectangle(numbers: &[f64]) -> Rectangle {
     Rectangle { x: numbers[0], y: numbers[1], width: numbers[2], height: numbers[3] }
@@ -154,4 +156,52 @@ fn suppression_keeps_the_surest_of_each_class() {
     assert_eq!(kept.iter().map(|answer| answer.rectangle.x).collect::<Vec<_>>(), [40.0, 0.0]);
     let rules = Suppression { most: 1, ..Suppression::evaluation() };
     assert_eq!(suppress(&rows, 2, &rules).len(), 1);
+}
+
+/// Answers of crowded images: many boxes near each other, scores with ties, and one image without any.
+fn crowded(images: usize, cells: usize, classes: usize) -> Vec<f32> {
+    let mut state = 1u64;
+    let mut share = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 40) as f32 / (1u64 << 24) as f32
+    };
+    let mut answers = Vec::new();
+    for image in 0..images {
+        for _ in 0..cells {
+            let [x, y, width, height] = [share() * 60.0, share() * 60.0, 4.0 + share() * 40.0, 4.0 + share() * 40.0];
+            answers.extend([x, y, x + width, y + height]);
+            let surest = if image == 1 { 0.0 } else { 1.0 };
+            answers.extend((0..classes).map(|_| (share() * 20.0).floor() / 20.0 * surest));
+        }
+    }
+    answers
+}
+
+#[test]
+fn programs_suppress_as_the_host_does() {
+    let (images, cells, classes) = (3, 40, 4);
+    let answers = crowded(images, cells, classes);
+    let all = Suppression { most: 60, ..Suppression::evaluation() };
+    let rules = [
+        all.clone(),
+        Suppression { most: 5, ..all.clone() },
+        Suppression { overlap: 1.0, ..all.clone() },
+        Suppression { only: vec![1, 3], ..all.clone() },
+        Suppression { overlap: 0.3, several_classes: false, score: 0.5, ..all },
+    ];
+    for rules in rules {
+        let trace = Trace::new();
+        let input = trace.input("answers", Shape::new(DType::F32, [images, cells, 4 + classes]));
+        let graph = trace.finish(&[suppressed(&input, &rules)]).unwrap();
+        let tensor = HostTensor::new([images, cells, 4 + classes], &answers).unwrap();
+        let outputs = evaluate(&graph, &[tensor]).unwrap();
+        assert_eq!(outputs[0].dims(), [images, rules.most * 6]);
+        let rows = outputs[0].elements::<f32>().unwrap();
+        for (image, row) in rows.chunks_exact(rules.most * 6).enumerate() {
+            let own = &answers[image * cells * (4 + classes)..][..cells * (4 + classes)];
+            let expected = suppress(own, classes, &rules);
+            assert_eq!(expected.is_empty(), image == 1);
+            assert_eq!(kept(row), expected, "image {image}, {rules:?}");
+        }
+    }
 }

@@ -1,8 +1,6 @@
 //! The context of one traced network: its mode, its precision, and the variables it has declared.
 
-use crate::{
-    Adapters, Init, Objective, Scope, Variable, VariableKind, VariableSpec, WeightLayout, threefry::path_hash,
-};
+use crate::{Adapters, Init, Objective, Scope, Variable, VariableKind, VariableSpec, WeightLayout, random::path_hash};
 use octant_graph::{DType, Shape, Tensor, Trace};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -57,8 +55,7 @@ pub struct Training {
 impl Training {
     /// Whether the batch norms at that path keep their running statistics.
     pub(crate) fn keeps_statistics(&self, path: &str) -> bool {
-        let below = |scope: &String| path.strip_prefix(scope.as_str()).is_some_and(|rest| rest.starts_with('.'));
-        self.frozen_statistics || self.frozen_scopes.iter().any(below)
+        self.frozen_statistics || self.frozen_scopes.iter().any(|scope| is_below(path, scope))
     }
 
     /// Training with dropout from `key` and synchronized batch norm.
@@ -91,7 +88,8 @@ struct Inner {
     /// The training key after seed and step are mixed, made once.
     mixed_key: Option<Tensor>,
     variables: RefCell<Vec<Variable>>,
-    positions: RefCell<HashMap<String, usize>>,
+    /// The index of a variable by its path.
+    indices: RefCell<HashMap<String, usize>>,
     /// How many blocks have begun.
     blocks: Cell<usize>,
     inside_block: Cell<bool>,
@@ -110,24 +108,21 @@ impl Context {
     pub fn new(trace: &Trace, mode: Mode, precision: Precision) -> Context {
         let mixed_key = match &mode {
             Mode::Train(Training { key: Some(key), .. }) => Some(key.random_bits(&[2])),
-            _ => None,
+            Mode::Train(Training { key: None, .. }) | Mode::Evaluate => None,
         };
-        let (variables, positions, blocks, inside_block, adapters) = Default::default();
-        let (companions, image_statistics, minimizer) = Default::default();
-        let trace = trace.clone();
         let inner = Inner {
-            trace,
+            trace: trace.clone(),
             mode,
             precision,
             mixed_key,
-            variables,
-            positions,
-            blocks,
-            inside_block,
-            adapters,
-            companions,
-            image_statistics,
-            minimizer,
+            variables: RefCell::default(),
+            indices: RefCell::default(),
+            blocks: Cell::new(0),
+            inside_block: Cell::new(false),
+            adapters: RefCell::new(None),
+            companions: RefCell::default(),
+            image_statistics: Cell::new(false),
+            minimizer: RefCell::new(None),
         };
         Context { inner: Rc::new(inner) }
     }
@@ -183,8 +178,8 @@ impl Context {
     }
 
     /// The value that a variable has from now on, by its index in [`variables`](Context::variables).
-    pub fn set_parameter(&self, position: usize, value: Tensor) {
-        self.inner.variables.borrow_mut()[position].updated = Some(value);
+    pub fn set_parameter(&self, index: usize, value: Tensor) {
+        self.inner.variables.borrow_mut()[index].updated = Some(value);
     }
 
     /// Everything declared so far, in the order of declaration.
@@ -222,16 +217,15 @@ impl Context {
         init: Init,
         layout: WeightLayout,
     ) -> Tensor {
-        if let Some(&position) = self.inner.positions.borrow().get(&path) {
-            return self.inner.variables.borrow()[position].current().assert_dims(dims);
+        if let Some(&index) = self.inner.indices.borrow().get(&path) {
+            return self.inner.variables.borrow()[index].current().assert_dims(dims);
         }
         let shape = Shape::new(DType::F32, dims);
-        let below = |scope: &String| path.strip_prefix(scope.as_str()).is_some_and(|rest| rest.starts_with('.'));
-        let companion = self.inner.companions.borrow().iter().any(below);
+        let companion = self.inner.companions.borrow().iter().any(|scope| is_below(&path, scope));
         let spec = VariableSpec { path: path.clone(), shape, kind, init, layout, layer: self.layer(), companion };
         let value = self.inner.trace.input(&path, spec.shape.clone());
         let mut variables = self.inner.variables.borrow_mut();
-        self.inner.positions.borrow_mut().insert(path, variables.len());
+        self.inner.indices.borrow_mut().insert(path, variables.len());
         variables.push(Variable { spec, value: value.clone(), updated: None });
         value
     }
@@ -257,21 +251,26 @@ impl Context {
         }
     }
 
-    /// Notes a statistic's value after this step.
+    /// Sets a statistic's value after this step.
     pub(crate) fn set_update(&self, path: &str, value: Tensor) {
-        let position = self.inner.positions.borrow().get(path).copied();
-        match position {
-            Some(position) => self.inner.variables.borrow_mut()[position].updated = Some(value),
+        let index = self.inner.indices.borrow().get(path).copied();
+        match index {
+            Some(index) => self.inner.variables.borrow_mut()[index].updated = Some(value),
             None => {
                 self.inner.trace.fail(format!("{path} is updated but was never declared"), Shape::scalar(DType::F32));
             }
         }
     }
 
-    /// The statistics updated so far, by index, with their values.
+    /// The variables updated so far, by path, with their new values.
     pub(crate) fn updates(&self) -> Vec<(String, Tensor)> {
         let variables = self.inner.variables.borrow();
         let updated = variables.iter().filter_map(|variable| Some((variable, variable.updated.clone()?)));
         updated.map(|(variable, value)| (variable.spec.path.clone(), value)).collect()
     }
+}
+
+/// Whether a path lies inside of a scope.
+fn is_below(path: &str, scope: &str) -> bool {
+    path.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
 }

@@ -1,8 +1,7 @@
 //! Initializers: the references' distributions, sampled with a counter-based generator from (seed, path), so that a variable's first value
 //! depends on nothing else.
 
-use crate::draw::{Distribution, fill, normal_pair};
-use crate::threefry::path_key;
+use crate::random::{Distribution, fill, normal_pair, path_key};
 use octant_graph::{DType, HostTensor, Shape};
 
 /// Where a variable's first value comes from.

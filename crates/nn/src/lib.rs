@@ -26,15 +26,14 @@
 
 mod adapter;
 mod context;
-mod draw;
 pub mod init;
 pub mod layers;
 pub mod loss;
 mod objective;
 pub mod optimizer;
+pub mod random;
 pub mod schedule;
 mod scope;
-pub mod threefry;
 mod variable;
 mod weight_layout;
 

@@ -6,7 +6,7 @@
 
 mod times;
 
-pub use times::Before;
+pub use times::PastCompileTime;
 
 use crate::{Plugin, XlaCompileOptions};
 use std::fs;
@@ -107,7 +107,7 @@ impl ExecutableCache {
     /// Stores an executable. A reader sees all of it or nothing, whenever this process is killed.
     pub fn store(&self, key: &Key, executable: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        self.clear_away_what_was_left_half_written();
+        self.remove_abandoned_partial_files();
         let path = self.folder.join(key.file_name());
         let partial = self.folder.join(format!(".{}.{}", key.file_name(), std::process::id()));
         let written = write_entry(&partial, key, executable).and_then(|()| fs::rename(&partial, &path));
@@ -119,7 +119,7 @@ impl ExecutableCache {
     }
 
     /// A process that was killed while it wrote an entry leaves a part of it under a temporary name.
-    fn clear_away_what_was_left_half_written(&self) {
+    fn remove_abandoned_partial_files(&self) {
         // Nobody takes longer than this to write one.
         const ABANDONED: Duration = Duration::from_secs(3600);
         let Ok(entries) = fs::read_dir(&self.folder) else { return };

@@ -1,8 +1,10 @@
-//! How to compile: XLA's `CompileOptionsProto`, the few fields of it that Octant uses.
+//! What a compiler is given: the program's text, and the few fields of XLA's `CompileOptionsProto` that Octant uses.
 
 use crate::plugin::Plugin;
 use crate::proto::Message;
+use crate::sys;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 /// The value of a compiler flag.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,6 +125,32 @@ impl CompilerFlag {
             CompilerFlag::Double(number) => value.chosen_double(4, *number),
         };
         value
+    }
+}
+
+/// The C form of a program; borrows the text.
+pub(crate) struct ProgramText<'a> {
+    program: sys::PJRT_Program,
+    text: PhantomData<&'a str>,
+}
+
+impl<'a> ProgramText<'a> {
+    /// StableHLO as MLIR text.
+    pub(crate) fn mlir(text: &'a str) -> ProgramText<'a> {
+        const FORMAT: &str = "mlir";
+        let program = sys::PJRT_Program {
+            // The field is mutable because other functions write through it; the compilers only read.
+            code: text.as_ptr().cast_mut().cast(),
+            code_size: text.len(),
+            format: FORMAT.as_ptr().cast(),
+            format_size: FORMAT.len(),
+            ..Default::default()
+        };
+        ProgramText { program, text: PhantomData }
+    }
+
+    pub(crate) fn as_c(&self) -> *const sys::PJRT_Program {
+        &self.program
     }
 }
 

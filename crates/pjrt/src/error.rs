@@ -137,9 +137,9 @@ pub enum PjrtError {
 }
 
 impl PjrtError {
-    /// Whether the device itself is the trouble, rather than what was asked of it: its driver reset it, its machine took
-    /// it away, a program crashed it.
-    pub fn says_that_the_device_is_gone(&self) -> bool {
+    /// Whether the device itself failed, rather than the request: its driver reset it, its machine took it away, a
+    /// program crashed it.
+    pub fn is_device_lost(&self) -> bool {
         // Messages of GPU and TPU drivers with the code of an internal error.
         const WORDS: [&str; 4] = ["CUDA_ERROR_", "fallen off the bus", "halted unexpectedly", "device is lost"];
         let PjrtError::Status { code, message } = self else { return false };
@@ -175,74 +175,52 @@ impl PjrtError {
     }
 }
 
-/// The class of a plugin's error: the canonical status codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // The names are the documentation.
-pub enum Code {
-    Canceled,
-    Unknown,
-    InvalidArgument,
-    DeadlineExceeded,
-    NotFound,
-    AlreadyExists,
-    PermissionDenied,
-    ResourceExhausted,
-    FailedPrecondition,
-    Aborted,
-    OutOfRange,
-    Unimplemented,
-    Internal,
-    Unavailable,
-    DataLoss,
-    Unauthenticated,
+/// Declares [`Code`] from one table: number in the C API, name, words.
+macro_rules! codes {
+    ($($number:literal $name:ident $words:literal,)*) => {
+        /// The class of a plugin's error: the canonical status codes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the names are the documentation")]
+        pub enum Code {
+            $($name),*
+        }
+
+        impl Code {
+            /// The code of that number; a number that is not in the table is an unknown error.
+            pub(crate) fn from_raw(raw: i32) -> Code {
+                match raw {
+                    $($number => Code::$name,)*
+                    _ => Code::Unknown,
+                }
+            }
+
+            /// The code in words.
+            pub fn words(self) -> &'static str {
+                match self {
+                    $(Code::$name => $words,)*
+                }
+            }
+        }
+    };
 }
 
-impl Code {
-    pub(crate) fn from_raw(raw: i32) -> Code {
-        use Code::*;
-        let codes = [
-            Unknown,
-            Canceled,
-            Unknown,
-            InvalidArgument,
-            DeadlineExceeded,
-            NotFound,
-            AlreadyExists,
-            PermissionDenied,
-            ResourceExhausted,
-            FailedPrecondition,
-            Aborted,
-            OutOfRange,
-            Unimplemented,
-            Internal,
-            Unavailable,
-            DataLoss,
-            Unauthenticated,
-        ];
-        usize::try_from(raw).ok().and_then(|index| codes.get(index).copied()).unwrap_or(Unknown)
-    }
-
-    /// The code in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Code::Canceled => "canceled",
-            Code::Unknown => "unknown error",
-            Code::InvalidArgument => "invalid argument",
-            Code::DeadlineExceeded => "deadline exceeded",
-            Code::NotFound => "not found",
-            Code::AlreadyExists => "already exists",
-            Code::PermissionDenied => "permission denied",
-            Code::ResourceExhausted => "out of resources",
-            Code::FailedPrecondition => "failed precondition",
-            Code::Aborted => "aborted",
-            Code::OutOfRange => "out of range",
-            Code::Unimplemented => "not implemented by this plugin",
-            Code::Internal => "internal error of the plugin",
-            Code::Unavailable => "unavailable",
-            Code::DataLoss => "data loss",
-            Code::Unauthenticated => "not authenticated",
-        }
-    }
+codes! {
+    1 Canceled "canceled",
+    2 Unknown "unknown error",
+    3 InvalidArgument "invalid argument",
+    4 DeadlineExceeded "deadline exceeded",
+    5 NotFound "not found",
+    6 AlreadyExists "already exists",
+    7 PermissionDenied "permission denied",
+    8 ResourceExhausted "out of resources",
+    9 FailedPrecondition "failed precondition",
+    10 Aborted "aborted",
+    11 OutOfRange "out of range",
+    12 Unimplemented "not implemented by this plugin",
+    13 Internal "internal error of the plugin",
+    14 Unavailable "unavailable",
+    15 DataLoss "data loss",
+    16 Unauthenticated "not authenticated",
 }
 
 impl fmt::Display for Code {
@@ -286,11 +264,11 @@ mod tests {
         assert!(matches!(PjrtError::from_status(Code::InvalidArgument, text.into()), PjrtError::TooNew { .. }));
 
         let crashed = "CUDA error: Failed to end stream capture: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access";
-        assert!(PjrtError::from_status(Code::Internal, crashed.into()).says_that_the_device_is_gone());
-        assert!(PjrtError::from_status(Code::Unavailable, "Socket closed".into()).says_that_the_device_is_gone());
+        assert!(PjrtError::from_status(Code::Internal, crashed.into()).is_device_lost());
+        assert!(PjrtError::from_status(Code::Unavailable, "Socket closed".into()).is_device_lost());
 
         let other = PjrtError::from_status(Code::Internal, "boom".into());
-        assert!(!other.says_that_the_device_is_gone());
+        assert!(!other.is_device_lost());
         assert_eq!(other.to_string(), "internal error of the plugin: boom");
     }
 }

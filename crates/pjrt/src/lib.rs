@@ -31,7 +31,6 @@ mod memory_text;
 mod named_value;
 mod plugin;
 mod profiler;
-mod program;
 mod proto;
 mod recording;
 mod sys;

@@ -2,12 +2,11 @@
 
 use crate::buffer::PjrtBuffer;
 use crate::client::Client;
-use crate::compile_options::XlaCompileOptions;
+use crate::compile_options::{ProgramText, XlaCompileOptions};
 use crate::error::{PjrtError, Result};
 use crate::event::PjrtEvent;
 use crate::executable::CompiledExecutable;
 use crate::plugin::call;
-use crate::program::Program;
 use crate::sys;
 use std::ptr::null_mut;
 
@@ -140,7 +139,7 @@ impl Client {
     }
 
     fn compile_with(&self, program: &str, options: &XlaCompileOptions) -> Result<LoadedExecutable> {
-        let program = Program::mlir(program);
+        let program = ProgramText::mlir(program);
         let options = options.with_plugin_defaults(&self.inner.plugin).encode();
         let mut args = sys::PJRT_Client_Compile_Args {
             client: self.inner.client,
@@ -180,7 +179,7 @@ impl Client {
         };
         // SAFETY: client and executable are alive.
         match unsafe { call!(self.inner.plugin, PJRT_Client_Load, args) } {
-            // SAFETY: the plugin hands over a new loaded executable of this client.
+            // SAFETY: the plugin returns a new loaded executable of this client.
             Ok(()) => unsafe { LoadedExecutable::new(self.clone(), args.loaded_executable) },
             // Plugins before API 0.95 can only load what was stored first.
             Err(PjrtError::NoFunction { .. }) => self.load_serialized(&executable.serialize()?),

@@ -1,13 +1,12 @@
 //! Topologies: boards that need not be here. The compiler can be run for them all the same.
 
 use crate::boards::Board;
-use crate::compile_options::XlaCompileOptions;
+use crate::compile_options::{ProgramText, XlaCompileOptions};
 use crate::device::DeviceDescription;
 use crate::error::{PjrtError, Result};
 use crate::executable::CompiledExecutable;
 use crate::named_value::{AttributeValue, NamedValues, from_c, slice, text, to_c};
 use crate::plugin::{Plugin, call};
-use crate::program::Program;
 use crate::sys;
 
 /// A description of a board, such as `v3:2x2x1`, to compile for.
@@ -99,7 +98,7 @@ impl Topology {
 
     /// Compiles `program`, StableHLO as MLIR text, for this board. Blocks until it is done.
     pub fn compile(&self, program: &str, options: &XlaCompileOptions) -> Result<CompiledExecutable> {
-        let program = Program::mlir(program);
+        let program = ProgramText::mlir(program);
         let options = options.with_plugin_defaults(&self.plugin).encode();
         let mut args = sys::PJRT_Compile_Args {
             topology: self.topology,

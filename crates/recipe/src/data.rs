@@ -70,11 +70,27 @@ enum Open {
     /// Generated from a seed. How many samples each split has and how large they are, if the recipe does not say.
     MadeUp { train: usize, test: usize, open: fn(usize, usize, u64) -> Arc<dyn Dataset> },
     /// One split of a folder. Where there is only one, both splits are the same samples, and some are held out.
-    Files(fn(&Path, Split, &DataSource) -> Opened),
+    Files(OpenSplit),
 }
+
+type OpenSplit = fn(&Path, Split, &DataSource) -> Opened;
 
 fn eight_bits() -> DecodeOptions {
     DecodeOptions { eight_bits: true, ..DecodeOptions::default() }
+}
+
+/// Data that is generated, 1000 images to learn from and 200 to validate on unless the recipe says otherwise.
+const fn made_up(
+    kind: &'static str,
+    about: &'static str,
+    open: fn(usize, usize, u64) -> Arc<dyn Dataset>,
+) -> SourceEntry {
+    SourceEntry { kind, about, open: Open::MadeUp { train: 1000, test: 200, open } }
+}
+
+/// Data in a folder or file that `about` describes.
+const fn files(kind: &'static str, about: &'static str, open: OpenSplit) -> SourceEntry {
+    SourceEntry { kind, about, open: Open::Files(open) }
 }
 
 /// Every kind of data.
@@ -84,83 +100,41 @@ pub const SOURCES: [SourceEntry; 16] = [
         about: "line drawings of ten kinds",
         open: Open::MadeUp { train: 12_000, test: 2_000, open: |count, _, seed| Arc::new(Glyphs::new(count, seed)) },
     },
-    SourceEntry {
-        kind: "infrared",
-        about: "infrared scenes with small targets and their masks",
-        open: Open::MadeUp { train: 1000, test: 200, open: made_up::infrared },
-    },
-    SourceEntry {
-        kind: "shapes",
-        about: "colored shapes of four classes",
-        open: Open::MadeUp { train: 1000, test: 200, open: made_up::shapes },
-    },
-    SourceEntry {
-        kind: "discs",
-        about: "discs that are to be counted",
-        open: Open::MadeUp { train: 1000, test: 200, open: made_up::discs },
-    },
-    SourceEntry {
-        kind: "scenes",
-        about: "scenes of textured shapes that hide each other, with their boxes",
-        open: Open::MadeUp { train: 1000, test: 200, open: made_up::scenes },
-    },
-    SourceEntry {
-        kind: "outlines",
-        about: "outlines of shapes and what they look like in color",
-        open: Open::MadeUp { train: 1000, test: 200, open: made_up::outlines },
-    },
-    SourceEntry {
-        kind: "paintings",
-        about: "scenes of textured shapes to be restored",
-        open: Open::MadeUp { train: 1000, test: 200, open: made_up::paintings },
-    },
-    SourceEntry {
-        kind: "pairs",
-        about: "the folder with train/ and test/ of images side by side, or with trainA/, trainB/, testA/ and testB/",
-        open: Open::Files(|folder, split, source| Ok(Arc::new(ImagePairs::open(folder, split, source.swap)?))),
-    },
-    SourceEntry {
-        kind: "unpaired",
-        about: "the folder with trainA/, trainB/, testA/ and testB/",
-        open: Open::Files(|folder, split, source| Ok(Arc::new(ImagePairs::open_unpaired(folder, split, source.swap)?))),
-    },
-    SourceEntry {
-        kind: "images",
-        about: "the folder with train/ and test/, or with images anywhere below it",
-        open: Open::Files(|folder, split, _| Ok(Arc::new(ImagePairs::open_images(folder, split)?))),
-    },
-    SourceEntry {
-        kind: "boxes",
-        about: "a .yaml file of Ultralytics' form, a COCO .json file, or a folder with either or with Annotations/*.xml",
-        open: Open::Files(open_boxes),
-    },
-    SourceEntry {
-        kind: "idx",
-        about: "the folder with train-images-idx3-ubyte(.gz) and the other three files",
-        open: Open::Files(|folder, split, _| {
-            Matched::named_by_file(Arc::new(IdxDataset::open(folder, split == Split::Train)?), folder)
-        }),
-    },
-    SourceEntry {
-        kind: "cifar",
-        about: "the folder or archive of CIFAR-10 or CIFAR-100",
-        open: Open::Files(|folder, split, _| Ok(Arc::new(Cifar::open(folder, split)?))),
-    },
-    SourceEntry {
-        kind: "folder",
-        about: "the folder with train/CLASS/ and val/CLASS/, or with CLASS/ alone",
-        open: Open::Files(open_folder),
-    },
-    SourceEntry {
-        kind: "irstd",
-        about: "the folder with images/ and masks/, and with trainval.txt and test.txt if it is split",
-        open: Open::Files(|folder, split, _| Ok(Arc::new(open_irstd(folder, split, eight_bits())?))),
-    },
-    SourceEntry {
-        kind: "table",
-        about: "the folder with train.csv and test.csv, or with one table",
-        open: Open::Files(open_table),
-    },
+    made_up("infrared", "infrared scenes with small targets and their masks", made_up::infrared),
+    made_up("shapes", "colored shapes of four classes", made_up::shapes),
+    made_up("discs", "discs that are to be counted", made_up::discs),
+    made_up("scenes", "scenes of textured shapes that hide each other, with their boxes", made_up::scenes),
+    made_up("outlines", "outlines of shapes and what they look like in color", made_up::outlines),
+    made_up("paintings", "scenes of textured shapes to be restored", made_up::paintings),
+    files(
+        "pairs",
+        "the folder with train/ and test/ of images side by side, or with trainA/, trainB/, testA/ and testB/",
+        |folder, split, source| Ok(Arc::new(ImagePairs::open(folder, split, source.swap)?)),
+    ),
+    files("unpaired", "the folder with trainA/, trainB/, testA/ and testB/", |folder, split, source| {
+        Ok(Arc::new(ImagePairs::open_unpaired(folder, split, source.swap)?))
+    }),
+    files("images", "the folder with train/ and test/, or with images anywhere below it", |folder, split, _| {
+        Ok(Arc::new(ImagePairs::open_images(folder, split)?))
+    }),
+    files(
+        "boxes",
+        "a .yaml file of Ultralytics' form, a COCO .json file, or a folder with either or with Annotations/*.xml",
+        open_boxes,
+    ),
+    files("idx", "the folder with train-images-idx3-ubyte(.gz) and the other three files", |folder, split, _| {
+        Matched::named_by_file(Arc::new(IdxDataset::open(folder, split == Split::Train)?), folder)
+    }),
+    files("cifar", "the folder or archive of CIFAR-10 or CIFAR-100", |folder, split, _| {
+        Ok(Arc::new(Cifar::open(folder, split)?))
+    }),
+    files("folder", "the folder with train/CLASS/ and val/CLASS/, or with CLASS/ alone", open_folder),
+    files(
+        "irstd",
+        "the folder with images/ and masks/, and with trainval.txt and test.txt if it is split",
+        |folder, split, _| Ok(Arc::new(open_irstd(folder, split, eight_bits())?)),
+    ),
+    files("table", "the folder with train.csv and test.csv, or with one table", open_table),
 ];
 
 fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
@@ -169,10 +143,10 @@ fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
     Ok(Arc::new(open(split).or_else(|error| if split == Split::Test { open(Split::Train) } else { Err(error) })?))
 }
 
-fn open_boxes(position: &Path, split: Split, source: &DataSource) -> Opened {
+fn open_boxes(path: &Path, split: Split, source: &DataSource) -> Opened {
     let part = if split == Split::Train { DetectionSplit::Train } else { DetectionSplit::Val };
     let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
-    Ok(Arc::new(detection::open(position, part)?.restricted(&only, source.single_class)))
+    Ok(Arc::new(detection::open(path, part)?.restricted(&only, source.single_class)))
 }
 
 /// The table of a split, or the only table there is.
@@ -213,25 +187,7 @@ impl SourceEntry {
 /// Opens the data that a recipe names. Classes are matched by name: with `known`, those of a run, where there are any,
 /// otherwise with those of the training data.
 pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) -> Result<Data> {
-    let source = &recipe.data;
-    let entry = SourceEntry::named(&source.kind)?;
-    let mut is_held_out = false;
-    let [train, valid] = match entry.open {
-        Open::MadeUp { .. } if source.dir.is_some() => {
-            refuse!("{} are made up on the fly and take no `data.dir`; choose a recipe for files", source.kind)
-        }
-        Open::MadeUp { train, test, open } => {
-            let counts = [source.train.unwrap_or(train), source.test.unwrap_or(test)];
-            let side = source.side.unwrap_or(64);
-            let seeds = [recipe.run.seed, recipe.run.seed ^ 0x7e57];
-            [0, 1].map(|split| open(counts[split], side, seeds[split]))
-        }
-        Open::Files(open) => {
-            let [train, valid] = files(recipe, entry.about, open, surroundings)?;
-            is_held_out = entry.kind == "boxes" && held_out::is_needed(&*train, &*valid);
-            held_out::split(train, valid)?
-        }
-    };
+    let Splits { train, valid, is_held_out } = splits(recipe, surroundings)?;
     if train.is_empty() || valid.is_empty() {
         refuse!("the data set has no images to {}", if train.is_empty() { "learn from" } else { "validate on" });
     }
@@ -262,17 +218,47 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     Ok(Data { train, valid, outputs, classes, remarks })
 }
 
+/// The splits as their source has them.
+struct Splits {
+    train: Arc<dyn Dataset>,
+    valid: Arc<dyn Dataset>,
+    /// Detection data had no validation split, so some of its images were held out.
+    is_held_out: bool,
+}
+
+fn splits(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Splits> {
+    let source = &recipe.data;
+    let entry = SourceEntry::named(&source.kind)?;
+    match entry.open {
+        Open::MadeUp { .. } if source.dir.is_some() => {
+            refuse!("{} are made up on the fly and take no `data.dir`; choose a recipe for files", source.kind)
+        }
+        Open::MadeUp { train, test, open } => {
+            let side = source.side.unwrap_or(64);
+            let train = open(source.train.unwrap_or(train), side, recipe.run.seed);
+            let valid = open(source.test.unwrap_or(test), side, recipe.run.seed ^ 0x7e57);
+            Ok(Splits { train, valid, is_held_out: false })
+        }
+        Open::Files(open) => {
+            let [train, valid] = open_files(recipe, entry.about, open, surroundings)?;
+            let is_held_out = entry.kind == "boxes" && held_out::is_needed(&*train, &*valid);
+            let [train, valid] = held_out::split(train, valid)?;
+            Ok(Splits { train, valid, is_held_out })
+        }
+    }
+}
+
 /// Labels and files that are left out, reported before the first step.
 fn left_out(recipe: &Recipe, sets: &[&dyn Dataset]) -> Option<String> {
     let mut lines: Vec<String> = sets.iter().flat_map(|set| set.left_out()).collect();
     lines.sort();
     lines.dedup();
     let first = lines.first()?;
-    let position = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
+    let dir = recipe.data.dir.as_deref().unwrap_or(Path::new("")).display();
     Some(match lines.len() {
         1 => format!("left out: {first}"),
         count => {
-            format!("{count} labels or files are left out, such as {first}; `octant data verify {position}` lists them")
+            format!("{count} labels or files are left out, such as {first}; `octant data verify {dir}` lists them")
         }
     })
 }
@@ -303,15 +289,16 @@ fn cached(
     })
 }
 
-fn files(
+/// Both splits of a folder, which may hold shards instead of the files that `about` describes.
+fn open_files(
     recipe: &Recipe,
     about: &str,
-    open: fn(&Path, Split, &DataSource) -> Opened,
+    open: OpenSplit,
     surroundings: &dyn Surroundings,
 ) -> Result<[Arc<dyn Dataset>; 2]> {
     let source = &recipe.data;
-    let position = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
-    let folder = &surroundings.local(position)?;
+    let location = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
+    let folder = &surroundings.local(location)?;
     if !folder.exists() {
         refuse!("there is no {}; `data.dir` should be {about}", folder.display());
     }

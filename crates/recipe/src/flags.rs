@@ -7,8 +7,8 @@ use toml::{Table, Value};
 
 /// A key that has a flag.
 pub struct FlaggedKey {
-    /// Where the key lies; `*` stands for every phase: `phases.*.schedule.lr`.
-    pub position: String,
+    /// The dotted path of the key; `*` stands for every phase: `phases.*.schedule.lr`.
+    pub key_path: String,
     /// What is known about it.
     pub spec: OptionSpec,
 }
@@ -23,21 +23,21 @@ pub fn flags() -> Vec<FlaggedKey> {
     found
 }
 
-fn collect(specs: Vec<OptionSpec>, position: &str, found: &mut Vec<FlaggedKey>) {
+fn collect(specs: Vec<OptionSpec>, key_path: &str, found: &mut Vec<FlaggedKey>) {
     for mut spec in specs {
-        let key = format!("{position}{}", spec.key);
+        let key = format!("{key_path}{}", spec.key);
         let inner = std::mem::take(&mut spec.inner);
         let below = format!("{key}{}", if spec.is_list { ".*." } else { "." });
         if spec.flag.is_some() {
-            found.push(FlaggedKey { position: key, spec });
+            found.push(FlaggedKey { key_path: key, spec });
         }
         collect(inner, &below, found);
     }
 }
 
 /// Writes a value at a dotted path; `*` reaches all phases. The learning rate of a burn-in is not that of the other phases.
-pub fn apply(table: &mut Table, position: &str, value: Value) -> Result<()> {
-    let Some((list, rest)) = position.split_once(".*.") else { return set(table, position, value) };
+pub fn apply(table: &mut Table, key_path: &str, value: Value) -> Result<()> {
+    let Some((list, rest)) = key_path.split_once(".*.") else { return set(table, key_path, value) };
     let is_burn_in = |item: &Value| item.get("name").and_then(Value::as_str) == Some(BURN_IN);
     let items = table.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
     for (number, _) in items.iter().enumerate().filter(|(_, item)| rest != "schedule.lr" || !is_burn_in(item)) {
@@ -76,7 +76,7 @@ pub fn apply_lengths(table: &mut Table, lengths: &PhaseLengths) -> Result<()> {
     let mut left = lengths.epochs;
     let last = phases.len().saturating_sub(1);
     for (index, phase) in phases.iter().enumerate() {
-        let position = |key: &str| format!("phases.{index}.{key}");
+        let of_phase = |key: &str| format!("phases.{index}.{key}");
         // What is not a length stays as it is, and is refused when the recipe is checked.
         let written = phase.get("epochs").and_then(Value::as_integer).and_then(|epochs| u64::try_from(epochs).ok());
         let Some(mut epochs) = written else { continue };
@@ -86,13 +86,13 @@ pub fn apply_lengths(table: &mut Table, lengths: &PhaseLengths) -> Result<()> {
         if is_burn_in(phase) {
             epochs = lengths.burn_epochs.unwrap_or(epochs);
             if let Some(rate) = lengths.burn_lr {
-                set(table, &position("schedule.lr"), Value::Float(rate))?;
+                set(table, &of_phase("schedule.lr"), Value::Float(rate))?;
             }
         } else if let Some(left) = &mut left {
             epochs = if index == last { *left } else { epochs.min(*left) };
             *left -= epochs;
         }
-        set(table, &position("epochs"), Value::Integer(epochs as i64))?;
+        set(table, &of_phase("epochs"), Value::Integer(epochs as i64))?;
     }
     Ok(())
 }

@@ -15,9 +15,9 @@ pub mod flags;
 pub mod lints;
 pub mod page;
 mod phases;
+mod rate;
 mod recipe;
 mod run;
-mod start;
 pub mod steps;
 mod tables;
 mod task;
@@ -28,13 +28,12 @@ pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
 pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
-pub use phases::{Facts, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
+pub use phases::{DEFAULT_SLOTS, Facts, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use recipe::{
     AugmentOptions, Auto, BestMode, Cache, Cores, DataSource, DegradeOptions, GanOptions, NormKind, NormalizationMode,
     Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
 };
-pub use run::{mesh, plan, train};
-pub use start::{fix_paths, follow_weights, weights};
+pub use run::{fix_paths, follow_weights, mesh, plan, train, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};
 pub use task::{TASKS, TaskEntry, best, model, smaller_is_better, task};
 pub use transform::{Transforms, image, transform};

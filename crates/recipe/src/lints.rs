@@ -96,8 +96,8 @@ fn preprocessing(recipe: &Recipe, data: &Data) -> Result<Vec<String>> {
 fn shared_images(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
     let [trained, judged] = [train, valid].map(files);
     let known: HashSet<&String> = trained.iter().collect();
-    if let Some(position) = judged.iter().find(|position| known.contains(position)) {
-        return Some(format!("{position} is in the training and in the validation data; split them anew"));
+    if let Some(file) = judged.iter().find(|file| known.contains(file)) {
+        return Some(format!("{file} is in the training and in the validation data; split them anew"));
     }
     if let Some((copy, original)) = copied_file(&trained, &judged) {
         return Some(format!(
@@ -113,27 +113,37 @@ fn shared_images(train: &dyn Dataset, valid: &dyn Dataset) -> Option<String> {
 
 /// The files that samples come from, where they come from files.
 fn files(dataset: &dyn Dataset) -> Vec<String> {
-    let positions = (0..dataset.len().min(100_000)).map(|index| dataset.location(index));
-    positions.filter(|position| position.contains(['/', '\\'])).collect()
+    let locations = (0..dataset.len().min(100_000)).map(|index| dataset.location(index));
+    locations.filter(|location| location.contains(['/', '\\'])).collect()
 }
 
-/// A file that is there twice under different names. Only files of the same length are read, and not too many.
+/// A validation file with the content of a training file, and that training file. Only files of the same length are read,
+/// and not too many.
 fn copied_file(trained: &[String], judged: &[String]) -> Option<(String, String)> {
-    const READ: usize = 2000;
-    let length =
-        |position: &String| std::fs::metadata(position).ok().filter(|file| file.is_file()).map(|file| file.len());
+    const MOST_COMPARISONS: usize = 2000;
+    let length = |file: &String| std::fs::metadata(file).ok().filter(|facts| facts.is_file()).map(|facts| facts.len());
     let mut by_length: HashMap<u64, Vec<&String>> = HashMap::new();
-    trained.iter().for_each(|position| {
-        length(position).into_iter().for_each(|len| by_length.entry(len).or_default().push(position))
-    });
-    let alike =
-        |position: &String| length(position).and_then(|length| by_length.get(&length)).into_iter().flatten().copied();
-    let pairs = judged.iter().flat_map(|position| alike(position).map(move |original| (position, original)));
-    let same = |(copy, original): &(&String, &String)| match (std::fs::read(copy), std::fs::read(original)) {
-        (Ok(copy), Ok(original)) => copy == original,
-        _ => false,
-    };
-    pairs.take(READ).find(same).map(|(copy, original)| (copy.clone(), original.clone()))
+    for file in trained {
+        if let Some(length) = length(file) {
+            by_length.entry(length).or_default().push(file);
+        }
+    }
+    let mut comparisons = 0;
+    for copy in judged {
+        let originals = length(copy).and_then(|length| by_length.get(&length)).into_iter().flatten();
+        for &original in originals {
+            if comparisons == MOST_COMPARISONS {
+                return None;
+            }
+            comparisons += 1;
+            if let (Ok(left), Ok(right)) = (std::fs::read(copy), std::fs::read(original))
+                && left == right
+            {
+                return Some((copy.clone(), original.clone()));
+            }
+        }
+    }
+    None
 }
 
 /// Targets within 0 and 1 make squared errors look better than they are.

@@ -1,16 +1,13 @@
 //! Phases with their options, learning rates and transforms.
 
-use crate::error::{refusal, refuse};
+use crate::error::refuse;
+use crate::rate::{Length, rate};
 use crate::task::build_task;
-use crate::{
-    AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, ScheduleRecipe, image, smaller_is_better,
-    transform,
-};
+use crate::{AugmentOptions, Data, Per, PhaseRecipe, Recipe, Result, ScheduleKind, image, transform};
 use octant_data::detection::{self, AugmentSettings, BoxAugment, RecentImages};
-use octant_data::{Dataset, LastBatch, Pipeline, Unpaired};
-use octant_nn::schedule::{LinearScaling, Plateau, Schedule};
-use octant_train::options::one_of;
-use octant_train::{Pace, Phase, Rate, Trainable, WarmupOptions};
+use octant_data::{Dataset, Pipeline, Unpaired};
+use octant_nn::schedule::LinearScaling;
+use octant_train::{Phase, PhaseOptions, Trainable, WarmupOptions};
 use std::sync::Arc;
 
 /// What phases must know of the data.
@@ -47,29 +44,6 @@ pub fn phases_on(recipe: &Recipe, data: &Facts) -> Result<Vec<Phase>> {
     Ok(phases)
 }
 
-/// How long a phase is.
-#[derive(Debug, Clone, Copy)]
-struct Length {
-    epochs: u64,
-    /// Of all its epochs.
-    steps: u64,
-    /// Of its first epoch.
-    per_epoch: u64,
-}
-
-impl Length {
-    /// A phase that begins after so many epochs of the run.
-    fn of(recipe: &Recipe, samples: usize, begun: u64, epochs: u64) -> Length {
-        let steps = |epoch: u64| {
-            let batch = recipe.step.batch_at(epoch);
-            let batches =
-                if recipe.run.last_batch == LastBatch::Pad { samples.div_ceil(batch) } else { samples / batch };
-            recipe.run.steps_per_epoch.unwrap_or(batches as u64).max(1)
-        };
-        Length { epochs, steps: (begun..begun + epochs).map(steps).sum(), per_epoch: steps(begun) }
-    }
-}
-
 /// Refuses keys whose meaning is one batch size.
 fn refuse_several_sizes(recipe: &Recipe) -> Result<()> {
     let accumulates = recipe.phases.iter().any(|phase| phase.options.update_images.is_some());
@@ -96,19 +70,9 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = transform(recipe, &phase.transform, true, entry)?;
     let image = (data.image)(&transform)?;
-    let mut options = phase.options.clone();
-    options.weight_decay *= scaling.map_or(1.0, |scaling| scaling.factor);
-    // Beside adapters, the weights of the network stay as they are.
-    if recipe.step.adapters.is_some() && options.train == Trainable::All {
-        options.train = Trainable::Adapters;
-    }
-    if let Some(images) = options.update_images {
-        let batch = recipe.step.batch_size;
-        options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
-        options.weight_decay *= (batch as u64 * options.accumulate) as f64 / images as f64;
-    }
     let steps = length.per_epoch;
-    options.warmup = options.warmup.and_then(|warmup| settled_warmup(warmup, steps));
+    let options = phase_options(recipe, phase, scaling, steps);
+    // A schedule that warms up does so as long as momentum and biases do.
     let mut schedule = phase.schedule.clone();
     if let (None, Some(warmup)) = (schedule.warmup, &options.warmup)
         && matches!(schedule.kind, ScheduleKind::Linear | ScheduleKind::TimmCosine)
@@ -129,6 +93,28 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
             _ => Arc::new(transform),
         },
     })
+}
+
+/// The options of a phase with everything settled that depends on the batch size and the number of steps.
+fn phase_options(
+    recipe: &Recipe,
+    phase: &PhaseRecipe,
+    scaling: Option<LinearScaling>,
+    steps_per_epoch: u64,
+) -> PhaseOptions {
+    let mut options = phase.options.clone();
+    options.weight_decay *= scaling.map_or(1.0, |scaling| scaling.factor);
+    // Beside adapters, the weights of the network stay as they are.
+    if recipe.step.adapters.is_some() && options.train == Trainable::All {
+        options.train = Trainable::Adapters;
+    }
+    if let Some(images) = options.update_images {
+        let batch = recipe.step.batch_size;
+        options.accumulate = ((images as f64 / batch as f64).round_ties_even() as u64).max(1);
+        options.weight_decay *= (batch as u64 * options.accumulate) as f64 / images as f64;
+    }
+    options.warmup = options.warmup.and_then(|warmup| settled_warmup(warmup, steps_per_epoch));
+    options
 }
 
 /// The length of a warm-up in steps; nothing where it lasts no time.
@@ -157,7 +143,7 @@ pub fn slots_of(recipe: &Recipe, train: &dyn Dataset, phase: &PhaseRecipe) -> Ve
 }
 
 /// Slots for objects where the labels are not known.
-const DEFAULT_SLOTS: usize = 128;
+pub const DEFAULT_SLOTS: usize = 128;
 
 fn augmentation(recipe: &Recipe) -> AugmentSettings {
     recipe.augment.as_ref().map(AugmentOptions::settings).unwrap_or_default()
@@ -175,33 +161,6 @@ fn augment(
     BoxAugment { images: RecentImages::new(dataset, image[0]), side: image[0], most_boxes, mosaic_until, settings }
 }
 
-/// Refuses keys that a schedule of this kind does not read.
-fn refuse_ignored(schedule: &ScheduleRecipe) -> Result<()> {
-    use ScheduleKind::*;
-    let given: [(&str, bool, &[ScheduleKind]); 13] = [
-        ("min_lr", schedule.min_lr.is_some(), &[Linear, Cosine, WarmupCosine, TimmCosine, Plateau]),
-        ("min_share", schedule.min_share.is_some(), &[Linear, Cosine, WarmupCosine, TimmCosine, Plateau]),
-        ("warmup", schedule.warmup.is_some(), &[Linear, WarmupCosine, TimmCosine]),
-        ("warmup_lr", schedule.warmup_lr.is_some(), &[TimmCosine]),
-        ("total", schedule.total.is_some(), &[Linear, Polynomial, Cosine, OneCycle, WarmupCosine, TimmCosine]),
-        ("every", schedule.every.is_some(), &[Step]),
-        ("milestones", schedule.milestones.is_some(), &[MultiStep]),
-        ("factor", schedule.factor.is_some(), &[Step, MultiStep, Plateau]),
-        ("power", schedule.power.is_some(), &[Polynomial]),
-        ("patience", schedule.patience.is_some(), &[Plateau]),
-        ("threshold", schedule.threshold.is_some(), &[Plateau]),
-        ("cooldown", schedule.cooldown.is_some(), &[Plateau]),
-        ("stretch", schedule.stretch.is_some() || schedule.decay.is_some(), &[WarmupCosine]),
-    ];
-    match given.iter().find(|(_, is_given, kinds)| *is_given && !kinds.contains(&schedule.kind)) {
-        Some((key, _, kinds)) => {
-            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-            refuse!("`schedule.{key}` is for {}, not for a {} schedule; remove it", one_of(&kinds), schedule.kind)
-        }
-        None => Ok(()),
-    }
-}
-
 /// Refuses sizes that no transform of the recipe reads: they would have no effect.
 pub fn refuse_ignored_sizes(recipe: &Recipe) -> Result<()> {
     let entry = octant_zoo::find(&recipe.model)?;
@@ -210,110 +169,28 @@ pub fn refuse_ignored_sizes(recipe: &Recipe) -> Result<()> {
         learned.chain([transform(recipe, &recipe.eval_transform, false, entry)]).collect()
     };
     let now = pipelines(recipe)?;
-    for (key, is_given) in [
-        ("image_size", recipe.image_size.is_some()),
-        ("base_size", recipe.base_size.is_some()),
-        ("crop_size", recipe.crop_size.is_some()),
-    ] {
+    type SizeKey = fn(&mut Recipe) -> &mut Option<usize>;
+    let keys: [(&str, SizeKey); 3] = [
+        ("image_size", |recipe| &mut recipe.image_size),
+        ("base_size", |recipe| &mut recipe.base_size),
+        ("crop_size", |recipe| &mut recipe.crop_size),
+    ];
+    for (key, size) in keys {
         let mut other = recipe.clone();
-        let size = match key {
-            "image_size" => &mut other.image_size,
-            "base_size" => &mut other.base_size,
-            _ => &mut other.crop_size,
-        };
-        *size = size.map(|size| size + 1);
-        if is_given && pipelines(&other)? == now {
+        let Some(size) = size(&mut other) else { continue };
+        *size += 1;
+        if pipelines(&other)? == now {
             refuse!("`{key}` changes nothing: no transform of this recipe resizes or crops by it; name one that does");
         }
     }
     Ok(())
 }
 
-fn rate(
-    schedule: &ScheduleRecipe,
-    Length { epochs, steps, per_epoch }: Length,
-    scaling: Option<LinearScaling>,
-    recipe: &Recipe,
-) -> Result<Rate> {
-    let per_step = match schedule.per {
-        None => schedule.kind == ScheduleKind::OneCycle,
-        Some(per) => per == Per::Step,
-    };
-    refuse_ignored(schedule)?;
-    let (pace, length) = if per_step { (Pace::Step, steps) } else { (Pace::Epoch, epochs) };
-    let total = schedule.total.unwrap_or(length);
-    let share = schedule.min_share.map(|share| share * schedule.lr);
-    let (rate, min) = (schedule.lr, schedule.min_lr.or(share).unwrap_or(0.0));
-    let (warmup, factor) = (schedule.warmup.unwrap_or(0), schedule.factor.unwrap_or(0.1));
-    // A warm-up that took the whole phase would leave nothing to warm up for.
-    let warmup = scaling.map_or(warmup, |scaling| scaling.warmup(warmup).min(total / 2).max(warmup));
-    let scaling = scaling.map_or(1.0, |scaling| scaling.factor);
-    let scheduled = match schedule.kind {
-        ScheduleKind::Constant => Schedule::Constant { rate },
-        ScheduleKind::Step => Schedule::Step {
-            rate,
-            every: schedule
-                .every
-                .ok_or_else(|| refusal!("`schedule.every` is missing: a step schedule falls at equal distances"))?,
-            factor,
-        },
-        ScheduleKind::MultiStep => {
-            let milestones = schedule
-                .milestones
-                .clone()
-                .ok_or_else(|| refusal!("`schedule.milestones` is missing: when a multi-step schedule falls"))?;
-            Schedule::MultiStep { rate, milestones, factor }
-        }
-        ScheduleKind::Polynomial => Schedule::Polynomial { rate, total, power: schedule.power.unwrap_or(1.0) },
-        ScheduleKind::Linear => {
-            let hold = if per_step { per_epoch } else { 1 };
-            Schedule::Linear { rate, min, total, warmup, hold }
-        }
-        ScheduleKind::Cosine => Schedule::Cosine { rate, min, total },
-        ScheduleKind::OneCycle => {
-            Schedule::OneCycle { largest: rate, total, rising: 0.3, divisor: 25.0, final_divisor: 1e4 }
-        }
-        ScheduleKind::WarmupCosine => {
-            let (stretch, decay) = (schedule.stretch.unwrap_or(1.0), schedule.decay.unwrap_or(1.0));
-            Schedule::WarmupCosine { max: rate, min, cycle: total, warmup, stretch, decay }
-        }
-        ScheduleKind::TimmCosine => {
-            let start = schedule.warmup_lr.unwrap_or(min);
-            Schedule::TimmCosine { rate, min, total, warmup, start, prefix: false }
-        }
-        ScheduleKind::Plateau => {
-            let mut plateau = Plateau::new(rate * scaling, factor, schedule.patience.unwrap_or(10), min);
-            plateau.smaller_is_better = smaller_is_better(recipe)?;
-            plateau.threshold = schedule.threshold.unwrap_or(plateau.threshold);
-            plateau.cooldown = schedule.cooldown.unwrap_or(0);
-            return Ok(Rate::Plateau(plateau));
-        }
-    };
-    Ok(Rate::Scheduled(if scaling == 1.0 { scheduled } else { scheduled.scaled(scaling) }, pace))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{check, set_text, table};
-
-    #[test]
-    fn the_recipe_for_cifar_has_the_rates_that_its_source_logged() {
-        let recipe = check(table("cifar100-efficientnetv2").unwrap()).unwrap();
-        let [burn_in, train] = &recipe.phases[..] else { panic!("two phases") };
-        let length = |epochs: u64| Length { epochs, steps: 98 * epochs, per_epoch: 98 };
-        let at = |phase: &PhaseRecipe, epoch: u64| match rate(&phase.schedule, length(phase.epochs), None, &recipe)
-            .unwrap()
-        {
-            Rate::Scheduled(schedule, Pace::Epoch) => schedule.rate(epoch),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(at(burn_in, 0), 0.1);
-        assert_eq!(
-            format!("{:.5} {:.5} {:.6}", at(train, 73), at(train, 99), at(train, 100)),
-            "0.00236 0.00051 0.000503"
-        );
-    }
+    use crate::{ScheduleRecipe, check, set_text, table};
+    use octant_train::{Pace, Rate};
 
     #[test]
     fn steps_of_a_phase_are_counted_by_the_batch_size_of_every_epoch() {

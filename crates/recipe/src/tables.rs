@@ -62,44 +62,44 @@ pub fn text(name: &str) -> Option<&'static str> {
 }
 
 /// Writes a value at a dotted path, such as `phases.0.schedule.lr`.
-pub fn set(table: &mut Table, position: &str, value: Value) -> Result<()> {
-    let (last, path) = position
-        .split('.')
-        .collect::<Vec<_>>()
-        .split_last()
-        .map(|(l, p)| (l.to_string(), p.to_vec()))
-        .expect("a split has a last part");
-    let mut root = Value::Table(std::mem::take(table));
-    let mut inside = &mut root;
-    for part in path {
-        inside = match (inside, part.parse::<usize>()) {
-            (Value::Array(items), Ok(index)) => {
-                let count = items.len();
-                items.get_mut(index).ok_or_else(|| refusal!("{position}: there are only {count}, counted from 0"))?
-            }
-            (Value::Table(inner), _) => inner.entry(part).or_insert_with(|| Value::Table(Table::new())),
-            _ => refuse!("{position}: {part} has nothing inside"),
-        };
+pub fn set(table: &mut Table, key_path: &str, value: Value) -> Result<()> {
+    let parts: Vec<&str> = key_path.split('.').collect();
+    let (&key, parents) = parts.split_last().expect("a split has a last part");
+    let inner = table_at(table, parents, key_path)?;
+    if key == "optimizer" {
+        auto::choose_optimizer(inner, value);
+    } else {
+        inner.insert(key.to_string(), value);
     }
-    match inside {
-        Value::Table(inner) if last == "optimizer" => auto::choose_optimizer(inner, value),
-        Value::Table(inner) => drop(inner.insert(last.clone(), value)),
-        _ => refuse!("{position} is not a key of a recipe"),
-    }
-    *table = match root {
-        Value::Table(table) => table,
-        _ => unreachable!("the root stays a table"),
-    };
-    if let Some(phase) = position.strip_suffix(".schedule.lr") {
+    if let Some(phase) = key_path.strip_suffix(".schedule.lr") {
         auto::keep_rate(table, phase);
     }
     Ok(())
 }
 
+/// The table that a path leads to, made where it is missing. Numbers are indices into arrays.
+fn table_at<'a>(table: &'a mut Table, path: &[&str], key_path: &str) -> Result<&'a mut Table> {
+    let Some((&part, rest)) = path.split_first() else { return Ok(table) };
+    match (table.entry(part).or_insert_with(|| Value::Table(Table::new())), rest) {
+        (Value::Table(inner), rest) => table_at(inner, rest, key_path),
+        (Value::Array(items), [index, rest @ ..]) => {
+            let index: usize = index.parse().map_err(|_| refusal!("{key_path}: {index} has nothing inside"))?;
+            let count = items.len();
+            match items.get_mut(index) {
+                Some(Value::Table(inner)) => table_at(inner, rest, key_path),
+                Some(_) => refuse!("{key_path} is not a key of a recipe"),
+                None => refuse!("{key_path}: there are only {count}, counted from 0"),
+            }
+        }
+        (_, [next, ..]) => refuse!("{key_path}: {next} has nothing inside"),
+        (_, []) => refuse!("{key_path} is not a key of a recipe"),
+    }
+}
+
 /// Writes `KEY=VALUE`; the value is TOML, or text when it is not.
 pub fn set_text(table: &mut Table, assignment: &str) -> Result<()> {
-    let (position, text) = assignment.split_once('=').ok_or_else(|| refusal!("{assignment}: write KEY=VALUE"))?;
-    set(table, position.trim(), parsed(text))
+    let (key_path, text) = assignment.split_once('=').ok_or_else(|| refusal!("{assignment}: write KEY=VALUE"))?;
+    set(table, key_path.trim(), parsed(text))
 }
 
 /// All recipes that come with the program.

@@ -7,9 +7,8 @@ use octant_train::{
     Adversary, Classify, CycleGan, Detect, ImageFormat, ImageLoss, ImagePool, MaskLoss, Normalize, Pix2Pix, Regress,
     Restore, Segment, Task, ValueLoss, normalize_of,
 };
-use octant_zoo::families::gan::Discriminator;
-use octant_zoo::families::gan::GanNorm;
-use octant_zoo::{Adapted, Model, ModelEntry};
+use octant_zoo::families::gan::{Discriminator, GanNorm};
+use octant_zoo::{Adapted, Model, ModelEntry, ModelTask};
 
 /// A task of recipes.
 pub struct TaskEntry {
@@ -23,6 +22,8 @@ pub struct TaskEntry {
     pub losses: &'static [&'static str],
     /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`.
     pub keys: &'static [&'static str],
+    /// What the output of its networks means.
+    network: ModelTask,
     build: fn(Parts) -> Box<dyn Task>,
 }
 
@@ -76,6 +77,7 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_accuracy",
         losses: &[],
         keys: &["label_smoothing", "mix"],
+        network: ModelTask::Classify,
         build: |Parts { recipe, model, image, normalize, mixed, .. }| {
             Box::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
         },
@@ -86,6 +88,7 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_iou",
         losses: MaskLoss::NAMES,
         keys: &["warm_up"],
+        network: ModelTask::Segment,
         build: |Parts { model, image, normalize, loss, warm_up, .. }| {
             Box::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
         },
@@ -96,6 +99,7 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_mAP50-95",
         losses: &[],
         keys: &["augment"],
+        network: ModelTask::Detect,
         build: |Parts { recipe, model, image, normalize, slots, epochs, .. }| {
             let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
             let detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
@@ -108,6 +112,7 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_loss",
         losses: ValueLoss::NAMES,
         keys: &[],
+        network: ModelTask::Classify,
         build: |Parts { model, image, normalize, loss, .. }| {
             Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
         },
@@ -118,6 +123,7 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_mae",
         losses: Adversary::NAMES,
         keys: &["gan"],
+        network: ModelTask::Translate,
         build: |parts| {
             let adversary = Adversary::ALL[parts.loss];
             let usual = if adversary == Adversary::Wasserstein { GanNorm::Instance } else { GanNorm::Batch };
@@ -132,6 +138,7 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_loss",
         losses: &["lsgan", "vanilla", "hinge"],
         keys: &["gan"],
+        network: ModelTask::Translate,
         build: |parts| {
             let GanOptions { cycle, identity, pool, .. } = parts.gan();
             let (discriminator, format) = (parts.discriminator(GanNorm::Instance), parts.format());
@@ -145,10 +152,8 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_psnr",
         losses: ImageLoss::NAMES,
         keys: &["degrade"],
-        build: |parts| {
-            let (format, loss) = (parts.format(), ImageLoss::ALL[parts.loss]);
-            Box::new(Restore { model: parts.model, format, loss })
-        },
+        network: ModelTask::Translate,
+        build: restore,
     },
     TaskEntry {
         name: "autoencode",
@@ -156,12 +161,16 @@ pub const TASKS: [TaskEntry; 8] = [
         best: "val_psnr",
         losses: ImageLoss::NAMES,
         keys: &[],
-        build: |parts| {
-            let (format, loss) = (parts.format(), ImageLoss::ALL[parts.loss]);
-            Box::new(Restore { model: parts.model, format, loss })
-        },
+        network: ModelTask::Translate,
+        build: restore,
     },
 ];
+
+/// The task of networks that are compared with the undamaged image.
+fn restore(parts: Parts) -> Box<dyn Task> {
+    let (format, loss) = (parts.format(), ImageLoss::ALL[parts.loss]);
+    Box::new(Restore { model: parts.model, format, loss })
+}
 
 impl TaskEntry {
     /// The task of that name.
@@ -220,9 +229,19 @@ pub fn model(recipe: &Recipe, outputs: usize) -> Result<(Box<dyn Model>, &'stati
     Ok((Box::new(adapted), entry))
 }
 
+/// What a task must know of the phase that it is built for.
+struct PhaseFacts {
+    warm_up: bool,
+    mixed: bool,
+    /// See [`Parts::slots`].
+    slots: Vec<usize>,
+    epochs: u64,
+}
+
 /// The task of a recipe for evaluation and prediction.
 pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
-    built(recipe, outputs, image, warm_up, false, (vec![1024.min(recipe.max_boxes)], 1))
+    let slots = vec![1024.min(recipe.max_boxes)];
+    built(recipe, outputs, image, PhaseFacts { warm_up, mixed: false, slots, epochs: 1 })
 }
 
 /// The task of a recipe for training in a phase.
@@ -233,49 +252,51 @@ pub(crate) fn build_task(
     phase: &PhaseRecipe,
     slots: Vec<usize>,
 ) -> Result<Box<dyn Task>> {
-    built(recipe, outputs, image, phase.warm_up, phase.options.mix.is_some(), (slots, phase.epochs))
+    let (warm_up, mixed) = (phase.warm_up, phase.options.mix.is_some());
+    built(recipe, outputs, image, PhaseFacts { warm_up, mixed, slots, epochs: phase.epochs })
 }
 
-fn built(
-    recipe: &Recipe,
-    outputs: usize,
-    image: [usize; 3],
-    warm_up: bool,
-    mixed: bool,
-    (slots, epochs): (Vec<usize>, u64),
-) -> Result<Box<dyn Task>> {
+fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) -> Result<Box<dyn Task>> {
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
     let loss = task.loss(recipe)?;
     let (model, entry) = model(recipe, outputs)?;
-    if (task.name == "detect") != model.detector().is_some() {
+    if task.network != entry.task {
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
     }
-    if let Some(stride) = model.detector().and_then(|head| head.strides.last().copied()) {
-        let side = image[0].max(image[1]);
-        if image[..2].iter().any(|side| *side == 0 || !side.is_multiple_of(stride)) {
-            let near = side.div_ceil(stride).max(1) * stride;
-            refuse!("`image_size` must be a multiple of {stride} to detect, not {side}; {near} would do");
-        }
-    }
-    let makes_images = entry.task == octant_zoo::ModelTask::Translate;
-    if ["pix2pix", "cyclegan", "restore", "autoencode"].contains(&task.name) != makes_images {
-        refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
-    }
-    if makes_images && entry.preprocessing.input[2] != image[2] {
-        let wanted = entry.preprocessing.input[2];
-        refuse!("{} takes images of {wanted} channel(s), the data has {}; choose another model", entry.name, image[2]);
-    }
-    let shrinks = recipe.degrade.as_ref().and_then(|degrade| degrade.shrink).unwrap_or(1);
-    if makes_images && shrinks != model.enlarges() {
-        let factor = model.enlarges();
-        refuse!("{} enlarges images by {factor}; set `degrade.shrink` to it (it is {shrinks})", entry.name);
-    }
+    check_images(recipe, entry, &*model, image)?;
     let normalize = match recipe.normalize {
         NormalizationMode::Model => normalize_of(&entry.preprocessing),
         NormalizationMode::None => None,
     };
+    let PhaseFacts { warm_up, mixed, slots, epochs } = phase;
     Ok((task.build)(Parts { recipe, model, image, normalize, loss, warm_up, mixed, slots, epochs, outputs }))
+}
+
+/// Refuses images that the network cannot take.
+fn check_images(recipe: &Recipe, entry: &ModelEntry, model: &dyn Model, image: [usize; 3]) -> Result<()> {
+    let [height, width, channels] = image;
+    if let Some(stride) = model.detector().and_then(|head| head.strides.last().copied()) {
+        let fits = |side: usize| side != 0 && side.is_multiple_of(stride);
+        if !fits(height) || !fits(width) {
+            let side = height.max(width);
+            let near = side.div_ceil(stride).max(1) * stride;
+            refuse!("`image_size` must be a multiple of {stride} to detect, not {side}; {near} would do");
+        }
+    }
+    if entry.task != ModelTask::Translate {
+        return Ok(());
+    }
+    let wanted = entry.preprocessing.input[2];
+    if wanted != channels {
+        refuse!("{} takes images of {wanted} channel(s), the data has {channels}; choose another model", entry.name);
+    }
+    let shrinks = recipe.degrade.as_ref().and_then(|degrade| degrade.shrink).unwrap_or(1);
+    let factor = model.enlarges();
+    if shrinks != factor {
+        refuse!("{} enlarges images by {factor}; set `degrade.shrink` to it (it is {shrinks})", entry.name);
+    }
+    Ok(())
 }
 
 /// The metric that decides which epoch was best.
@@ -298,14 +319,17 @@ mod tests {
     use super::*;
     use crate::{check, set_text, table};
 
+    /// Why a task for images of that side is refused; empty if it is not.
+    fn sentence(recipe: &Recipe, side: usize) -> String {
+        let built = task(recipe, 1, [side, side, 3], false);
+        built.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
     fn refusal(recipe: &str, change: &str) -> String {
         let mut table = table(recipe).unwrap();
         set_text(&mut table, change).unwrap();
         let recipe = check(table).unwrap();
-        built(&recipe, 1, [32, 32, 3], false, false, (vec![8], 1))
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default()
+        sentence(&recipe, 32)
     }
 
     #[test]
@@ -319,12 +343,8 @@ mod tests {
     #[test]
     fn sizes_that_cells_do_not_divide_were_refused_by_a_concatenation() {
         let recipe = check(table("detect").unwrap()).unwrap();
-        let sentence = |side: usize| {
-            let built = built(&recipe, 1, [side, side, 3], false, false, (vec![8], 1));
-            built.err().map(|error| error.to_string()).unwrap_or_default()
-        };
-        assert_eq!(sentence(100), "`image_size` must be a multiple of 32 to detect, not 100; 128 would do");
-        assert_eq!(sentence(96), "");
+        assert_eq!(sentence(&recipe, 100), "`image_size` must be a multiple of 32 to detect, not 100; 128 would do");
+        assert_eq!(sentence(&recipe, 96), "");
     }
 
     #[test]

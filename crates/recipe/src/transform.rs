@@ -56,14 +56,14 @@ impl OptionValue for Transforms {
         format!("{}, or a list of steps", NamedTransform::expected())
     }
 
-    fn read(value: &Value, position: &str) -> Result<Transforms, OptionError> {
+    fn read(value: &Value, key_path: &str) -> Result<Transforms, OptionError> {
         match value {
             Value::Array(items) => {
-                let steps = items.iter().enumerate().map(|(number, item)| step(item, &format!("{position}.{number}")));
+                let steps = items.iter().enumerate().map(|(number, item)| step(item, &format!("{key_path}.{number}")));
                 Ok(Transforms::Steps(Pipeline::new(steps.collect::<Result<Vec<_>, _>>()?)))
             }
-            Value::String(_) => NamedTransform::read(value, position).map(Transforms::Named),
-            _ => Err(not_a_choice(value, position, &[&NamedTransform::choices()[..], &["a list of steps"]].concat())),
+            Value::String(_) => NamedTransform::read(value, key_path).map(Transforms::Named),
+            _ => Err(not_a_choice(value, key_path, &[&NamedTransform::choices()[..], &["a list of steps"]].concat())),
         }
     }
 
@@ -90,11 +90,11 @@ fn shortest(value: Value) -> Value {
 }
 
 /// One step of a pipeline.
-fn step(value: &Value, position: &str) -> Result<TransformStep, OptionError> {
+fn step(value: &Value, key_path: &str) -> Result<TransformStep, OptionError> {
     value
         .clone()
         .try_into()
-        .map_err(|error: toml::de::Error| OptionError::value(position, explained(error.message(), value)))
+        .map_err(|error: toml::de::Error| OptionError::value(key_path, explained(error.message(), value)))
 }
 
 /// serde's error about a step, without the names of Rust types.

@@ -5,81 +5,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod harness;
+
+use harness::{local_files, metric, recipe, trained};
 use octant_cpu::CpuBackend;
 use octant_data::{Dataset, Target, write_png_u8};
-use octant_events::RunDirectory;
 use octant_imaging::Image;
-use octant_recipe::{LocalFiles, Recipe, check, data, plan, set_text, table};
-use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, StepReport, Watcher, run};
-use octant_train::{Phase, Session, Values};
-use std::cell::Cell;
+use octant_recipe::{data, plan};
+use octant_train::Values;
 use std::path::Path;
-
-/// Remembers the metrics of every epoch, and ends the run after a number of looks.
-struct Notes {
-    epochs: Vec<Vec<(String, f64)>>,
-    looks_left: Cell<u64>,
-}
-
-impl Watcher for Notes {
-    fn phase_begins(&mut self, _: &Phase, _: &Session) {}
-    fn epoch_begins(&mut self, _: u64, _: u64, _: u64, _: u64) {}
-    fn is_due(&self) -> bool {
-        false
-    }
-    fn step(&mut self, _: &StepReport) {}
-    fn validates(&mut self, _: u64, _: u64) {}
-    fn epoch_ends(&mut self, report: &EpochReport) {
-        println!("epoch {}: {:?} in {:?}", report.epoch, report.metrics, report.times.total);
-        self.epochs.push(report.metrics.clone());
-    }
-    fn message(&mut self, _: &str) {}
-    fn stops(&self) -> bool {
-        let left = self.looks_left.get();
-        self.looks_left.set(left.saturating_sub(1));
-        left == 0
-    }
-}
-
-fn recipe(name: &str, changes: &[&str]) -> Recipe {
-    let mut table = table(name).unwrap();
-    changes.iter().for_each(|change| set_text(&mut table, change).unwrap());
-    check(table).unwrap()
-}
-
-fn surroundings(folder: &Path) -> LocalFiles {
-    LocalFiles { cache: folder.join("cache") }
-}
-
-/// Runs a recipe to its end, stopped after every `looks` looks at the watch; the metrics of the epochs.
-fn trained(recipe: &Recipe, folder: &Path, looks: u64) -> Vec<Vec<(String, f64)>> {
-    let backend = CpuBackend::new().unwrap();
-    let data = data(recipe, &[], &surroundings(folder)).unwrap();
-    let plan = plan(recipe, &data, &backend, Values::new()).unwrap();
-    let path = folder.join("run");
-    let mut epochs = Vec::new();
-    loop {
-        let checkpoint = Checkpoint::newest(&path.join("checkpoints"), "last").unwrap();
-        let (directory, from) = match checkpoint {
-            Some((checkpoint, _)) => {
-                let lengths = checkpoint.progress.file_lengths();
-                (RunDirectory::resume(&path, || lengths).unwrap(), Some(checkpoint))
-            }
-            None => (RunDirectory::create(&path, &plan.config).unwrap(), None),
-        };
-        let mut notes = Notes { epochs: Vec::new(), looks_left: looks.into() };
-        let summary = run(&plan, directory, from, &mut notes).unwrap();
-        epochs.append(&mut notes.epochs);
-        if summary.ending == Ending::Done {
-            return epochs;
-        }
-    }
-}
-
-fn metric(metrics: &[(String, f64)], name: &str) -> f64 {
-    metrics.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("{name} in {metrics:?}")).1
-}
 
 /// Two domains of small images, without pairs.
 fn domains(folder: &Path) {
@@ -147,7 +81,7 @@ fn refusal(name: &str, changes: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe(name, changes);
     let backend = CpuBackend::with_threads(1).unwrap();
-    let opened = data(&recipe, &[], &surroundings(folder.path()));
+    let opened = data(&recipe, &[], &local_files(folder.path()));
     let planned = opened.and_then(|data| plan(&recipe, &data, &backend, Values::new()).map(drop));
     planned.err().map(|error| error.to_string()).unwrap_or_default()
 }
@@ -186,7 +120,7 @@ fn the_whole_demo_colors_outlines() {
     }
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe("demo-pix2pix", &[]);
-    let held_out = data(&recipe, &[], &surroundings(folder.path())).unwrap();
+    let held_out = data(&recipe, &[], &local_files(folder.path())).unwrap();
     let mut mean = vec![0.0f32; 64 * 64 * 3];
     for index in 0..held_out.train.len() {
         let Target::Image(truth) = held_out.train.get(index).unwrap().target else { panic!() };

@@ -59,12 +59,23 @@ impl fmt::Debug for Buffer {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mesh {
     devices: usize,
+    is_remote: bool,
 }
 
 impl Mesh {
     /// A mesh of that many devices, the backend's first ones.
     pub fn new(devices: usize) -> Mesh {
-        Mesh { devices: devices.max(1) }
+        Mesh { devices: devices.max(1), is_remote: false }
+    }
+
+    /// The same devices with memory of their own: what they return is copied to the host, so less of it is better.
+    pub fn remote(self) -> Mesh {
+        Mesh { is_remote: true, ..self }
+    }
+
+    /// Whether the devices have memory of their own.
+    pub fn is_remote(&self) -> bool {
+        self.is_remote
     }
 
     /// One device.

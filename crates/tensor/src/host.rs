@@ -110,7 +110,7 @@ impl HostTensor {
     }
 
     /// The same tensor with every bool 0 or 1, for elements that come from files; other types stay as they are.
-    pub fn with_clean_truth_values(self) -> HostTensor {
+    pub fn with_normalized_bools(self) -> HostTensor {
         if self.dtype() != DType::Bool || self.bytes.iter().all(|&byte| byte <= 1) {
             return self;
         }

@@ -13,6 +13,7 @@ mod host;
 mod npy;
 mod shape;
 mod strided;
+mod threefry;
 
 pub use atomic::write_atomically;
 pub use bytes::{AlignedBytes, Bytes};
@@ -22,6 +23,7 @@ pub use host::HostTensor;
 pub use npy::{NpyError, read_npy, read_npy_from, read_npz, write_npy, write_npz};
 pub use shape::Shape;
 pub use strided::{StrideError, swap_byte_order};
+pub use threefry::threefry;
 
 /// A host tensor was asked for something its type or size does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -108,7 +108,7 @@ fn read_array(mut reader: impl Read, available: u64) -> Result<HostTensor, Fault
     }
     let bytes = Bytes::new(bytes);
     let tensor = if header.fortran_order { from_fortran_order(shape, bytes) } else { from_row_major(shape, bytes) };
-    tensor.map(HostTensor::with_clean_truth_values)
+    tensor.map(HostTensor::with_normalized_bools)
 }
 
 fn from_row_major(shape: Shape, bytes: Bytes) -> Result<HostTensor, Fault> {

@@ -127,9 +127,9 @@ fn conversions_round_truncate_and_saturate() {
 }
 
 #[test]
-fn truth_values_are_cleaned_and_nothing_else() {
+fn bools_are_normalized_and_nothing_else() {
     let bytes = || Bytes::new(vec![0u8, 1, 2, 255]);
-    let tensor = |dtype| HostTensor::from_bytes(Shape::new(dtype, [4]), bytes()).unwrap().with_clean_truth_values();
+    let tensor = |dtype| HostTensor::from_bytes(Shape::new(dtype, [4]), bytes()).unwrap().with_normalized_bools();
     assert_eq!(tensor(DType::Bool).bytes()[..], [0, 1, 1, 1]);
     assert_eq!(tensor(DType::U8).bytes()[..], [0, 1, 2, 255]);
 }

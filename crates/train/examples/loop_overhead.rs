@@ -10,7 +10,7 @@ use octant_events::RunDirectory;
 use octant_imaging::Image;
 use octant_nn::schedule::Schedule;
 use octant_runtime::{Buffer, CompileOptions, Mesh};
-use octant_train::run::{EpochReport, RunOptions, RunPlan, StepReport, Watched, Watcher, run};
+use octant_train::run::{EpochReport, RunOptions, RunPlan, Watched, Watcher, run};
 use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Session, TrainError};
 use std::sync::Arc;
@@ -66,7 +66,6 @@ impl Stopwatch<'_> {
 }
 
 impl Watcher for Stopwatch<'_> {
-    fn phase_begins(&mut self, _: &Phase, _: &Session) {}
     /// What comes between two epochs, such as the checkpoint, belongs to the one before.
     fn epoch_begins(&mut self, _: u64, _: u64, _: u64, _: u64) {
         if let (Some(begun), Some(bare)) = (&self.begun, self.bare.last()) {
@@ -75,20 +74,11 @@ impl Watcher for Stopwatch<'_> {
         }
         self.begun = Some(Beginning::now());
     }
-    fn is_due(&self) -> bool {
-        false
-    }
-    fn step(&mut self, _: &StepReport) {}
-    fn validates(&mut self, _: u64, _: u64) {}
     fn epoch_ends(&mut self, _: &EpochReport) {
         match self.bare_epoch() {
             Ok(cost) => self.bare.push(cost),
             Err(error) => eprintln!("the bare epoch failed: {error}"),
         }
-    }
-    fn message(&mut self, _: &str) {}
-    fn stops(&self) -> bool {
-        false
     }
 }
 

@@ -5,8 +5,7 @@
 //! over all of them. It is written under a temporary name, read back, and renamed; the one before it stays as `.bak`.
 
 use crate::state::Values;
-use crate::step::Role;
-use crate::step::TracedStep;
+use crate::step::{Role, TracedStep};
 use crate::{RunProgress, TrainError, import};
 use octant_archive::{Archive, save_safetensors};
 use octant_events::crc32c;

@@ -5,7 +5,7 @@ mod watcher;
 use crate::{Inputs, Metric, Normalize, Observer, Outcome, Task, TrainError, normalized};
 use octant_data::{Batch, Position, SampleRng, Targets};
 use octant_graph::{DType, HostTensor, Shape, Tensor};
-use octant_metrics::boxes::Suppression;
+use octant_metrics::boxes::{Suppression, suppressed};
 use octant_metrics::vector;
 use octant_nn::loss::detection::{
     Aligned, Cells, Head, TaskAligned, TransportLoss, Truth, transport, transport_answers,
@@ -93,6 +93,12 @@ impl Detect {
             code: BoxCode::Distances { bins: 16 },
             one_to_one: false,
         })
+    }
+
+    /// Which predictions are judged. Heads that answer once per object need no suppression.
+    fn suppression(&self) -> Suppression {
+        let overlap = if self.head().one_to_one { 1.0 } else { Suppression::evaluation().overlap };
+        Suppression { overlap, ..Suppression::evaluation() }
     }
 
     fn cells(&self, images: &Tensor, head: &DetectorHead) -> Cells {
@@ -245,12 +251,11 @@ impl Task for Detect {
         side * self.slot_counts.len() + slots
     }
 
+    fn reduced(&self, predictions: &Tensor) -> Tensor {
+        suppressed(predictions, &self.suppression())
+    }
+
     fn observer(&self) -> Option<Box<dyn Observer>> {
-        let classes = self.model.classes();
-        let mut rules = Suppression::evaluation();
-        if self.head().one_to_one {
-            rules.overlap = 1.0;
-        }
-        Some(Box::new(BoxWatcher::new(classes, rules)))
+        Some(Box::new(BoxWatcher::new(self.model.classes(), self.suppression())))
     }
 }

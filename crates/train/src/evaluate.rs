@@ -1,6 +1,6 @@
 //! Using a network without training it.
 
-use crate::ahead::Ahead;
+use crate::in_flight::InFlight;
 use crate::state::Values;
 use crate::step::{self, StepPlan, TracedStep};
 use crate::{Findings, Metric, Task, TrainError, spread};
@@ -40,7 +40,7 @@ impl<'a> Evaluator<'a> {
         let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.sums]));
         let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
         let mut observer = self.task.observer();
-        let mut ahead = Ahead::default();
+        let mut in_flight = InFlight::default();
         for batch in batches {
             let batch = batch?;
             let mut inputs = self.variables.clone();
@@ -48,7 +48,7 @@ impl<'a> Evaluator<'a> {
             inputs.extend(spread::upload(self.backend, self.task, &self.mesh, &batch)?);
             let mut outputs = self.program.execute(&inputs)?.into_iter();
             sums = outputs.next().expect("the first output is the sums");
-            ahead.queued(outputs.next().expect("the second output is the loss"))?;
+            in_flight.push(outputs.next().expect("the second output is the loss"))?;
             if let (Some(observer), Some(predictions)) = (&mut observer, outputs.next()) {
                 observer.observe(&batch, &predictions.to_host()?)?;
             }

@@ -12,14 +12,13 @@
 //! Start reading at [`Task`], then [`step`], then [`run`].
 
 mod accumulation;
-mod ahead;
 pub mod checkpoint;
 mod classify;
 mod detect;
 mod error;
 mod evaluate;
+mod in_flight;
 mod inputs;
-mod lazy;
 mod memory;
 pub mod network;
 pub mod options;
@@ -35,19 +34,18 @@ pub mod step;
 mod task;
 mod translate;
 
-pub use ahead::Ahead;
 pub use classify::Classify;
 pub use detect::Detect;
 pub use error::TrainError;
 pub use evaluate::{Evaluator, Predictor};
+pub use in_flight::InFlight;
 pub use inputs::Inputs;
 pub use inputs::{Normalize, normalized, of_model as normalize_of};
-pub use lazy::Usage;
 pub use phase::{Pace, Phase, Rate};
 pub use progress::{Best, RunProgress};
 pub use regress::{Regress, ValueLoss};
 pub use segment::{MaskLoss, Segment};
-pub use session::Session;
+pub use session::{Session, Usage};
 pub use state::{State, Values, import};
 pub use step::{Group, MixOptions, PhaseOptions, Role, StateEntry, Trainable, WarmupOptions};
 pub use task::{Findings, Metric, Objective, Observer, Outcome, Task};

@@ -72,8 +72,8 @@ pub trait OptionTable: Sized {
     /// All keys, those of the structs inside too.
     fn specs() -> Vec<OptionSpec>;
 
-    /// Takes the keys out of a table at `position`. Keys that are left belong to other structs.
-    fn take(table: &mut Table, position: &str) -> Result<Self, OptionError>;
+    /// Takes the keys out of a table at `key_path`. Keys that are left belong to other structs.
+    fn take(table: &mut Table, key_path: &str) -> Result<Self, OptionError>;
 
     /// Puts all keys that have a value into a table.
     fn put(&self, table: &mut Table);
@@ -99,25 +99,25 @@ pub fn defaults<T: OptionTable>() -> T {
 }
 
 /// Refuses keys that nobody took, with the one that was probably meant.
-pub fn nothing_left<T: OptionTable>(table: &Table, position: &str) -> Result<(), OptionError> {
+pub fn nothing_left<T: OptionTable>(table: &Table, key_path: &str) -> Result<(), OptionError> {
     let Some(key) = table.keys().next() else { return Ok(()) };
     let keys: Vec<&str> = T::specs().iter().map(|spec| spec.key).collect();
     let known = match nearest(key, keys.iter().copied()) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None => format!("there are {}", keys.join(", ")),
     };
-    Err(OptionError::Unknown { key: join(position, key), known })
+    Err(OptionError::Unknown { key: join(key_path, key), known })
 }
 
 /// One key of a table, its default where the table lacks it.
 pub fn take<T: OptionValue>(
     table: &mut Table,
-    position: &str,
+    key_path: &str,
     spec: OptionSpec,
     default: Option<fn() -> T>,
 ) -> Result<T, OptionError> {
     let old = spec.old.and_then(|old| table.remove(old));
-    let key = join(position, spec.key);
+    let key = join(key_path, spec.key);
     match table.remove(spec.key).or(old) {
         Some(value) => {
             let read = T::read(&value, &key)?;
@@ -132,14 +132,14 @@ pub fn take<T: OptionValue>(
 }
 
 /// A key with its path.
-pub fn join(position: &str, key: &str) -> String {
-    if position.is_empty() { key.to_string() } else { format!("{position}.{key}") }
+pub fn join(key_path: &str, key: &str) -> String {
+    if key_path.is_empty() { key.to_string() } else { format!("{key_path}.{key}") }
 }
 
 /// The name that is spelled most alike, if any is.
 pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = names.collect();
-    let ranked = names.iter().map(|name| (octant_zoo::registry::edits(wanted, name), *name)).min();
+    let ranked = names.iter().map(|name| (strsim::levenshtein(wanted, name), *name)).min();
     let alike = ranked.filter(|(distance, _)| *distance <= 2 + wanted.len() / 4).map(|(_, name)| name);
     alike.or_else(|| names.into_iter().find(|name| !wanted.is_empty() && name.contains(wanted)))
 }
@@ -194,17 +194,17 @@ macro_rules! options {
 
             fn take(
                 table: &mut $crate::options::toml::Table,
-                position: &str,
+                key_path: &str,
             ) -> Result<$name, $crate::options::OptionError> {
                 let mut specs = $name::own_specs().into_iter();
                 Ok($name {
                     $( $key: $crate::options::take::<$type>(
                         table,
-                        position,
+                        key_path,
                         specs.next().expect("a specification per key"),
                         $crate::options!(@default $type $(= $default)?),
                     )?, )*
-                    $($( $part: <$part_type as $crate::options::OptionTable>::take(table, position)?, )*)?
+                    $($( $part: <$part_type as $crate::options::OptionTable>::take(table, key_path)?, )*)?
                 })
             }
 
@@ -221,11 +221,11 @@ macro_rules! options {
                 "a table".into()
             }
 
-            fn read(value: &$crate::options::toml::Value, position: &str) -> Result<$name, $crate::options::OptionError> {
-                let wrong = || $crate::options::OptionError::value(position, format!("must be a table, not {value}"));
+            fn read(value: &$crate::options::toml::Value, key_path: &str) -> Result<$name, $crate::options::OptionError> {
+                let wrong = || $crate::options::OptionError::value(key_path, format!("must be a table, not {value}"));
                 let mut table = value.as_table().ok_or_else(wrong)?.clone();
-                let options = <$name as $crate::options::OptionTable>::take(&mut table, position)?;
-                $crate::options::nothing_left::<$name>(&table, position)?;
+                let options = <$name as $crate::options::OptionTable>::take(&mut table, key_path)?;
+                $crate::options::nothing_left::<$name>(&table, key_path)?;
                 Ok(options)
             }
 
@@ -277,10 +277,10 @@ macro_rules! choice {
                 [$(concat!("`", $text, "`")),*].join(", ")
             }
 
-            fn read(value: &$crate::options::toml::Value, position: &str) -> Result<$type, $crate::options::OptionError> {
+            fn read(value: &$crate::options::toml::Value, key_path: &str) -> Result<$type, $crate::options::OptionError> {
                 match value.as_str() {
                     $( Some($text) => Ok(<$type>::$variant), )*
-                    _ => Err($crate::options::not_a_choice(value, position, &[$($text),*])),
+                    _ => Err($crate::options::not_a_choice(value, key_path, &[$($text),*])),
                 }
             }
 
@@ -301,10 +301,10 @@ macro_rules! choice {
 }
 
 /// The error about a word that is none of those there are.
-pub fn not_a_choice(value: &Value, position: &str, known: &[&str]) -> OptionError {
+pub fn not_a_choice(value: &Value, key_path: &str, known: &[&str]) -> OptionError {
     let near = value.as_str().and_then(|word| nearest(word, known.iter().copied()));
     let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    OptionError::value(position, format!("must be {}, not {value}{hint}", one_of(known)))
+    OptionError::value(key_path, format!("must be {}, not {value}{hint}", one_of(known)))
 }
 
 /// `a, b or c`.

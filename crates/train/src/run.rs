@@ -12,8 +12,7 @@ mod rehearsal;
 mod report;
 mod samples;
 
-pub use plan::RunOptions;
-pub use plan::{RunPlan, Watched};
+pub use plan::{RunOptions, RunPlan, Watched};
 pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
@@ -41,17 +40,17 @@ pub fn run(
     let is_new = from.is_none();
     let writer = CheckpointWriter::new(&directory.path().join("checkpoints"));
     let progress = from.as_ref().map(|checkpoint| checkpoint.progress.clone()).unwrap_or_default();
-    let (plateau, findings, times, programs) = Default::default();
     let runner = Runner {
         plan,
         directory,
         writer,
         watcher,
         progress,
-        plateau,
-        findings,
-        times,
-        programs,
+        plateau: None,
+        last_findings: None,
+        best_findings: None,
+        times: Times::default(),
+        programs: Default::default(),
         recorder: plan.record.map(Recorder::new),
         bottleneck: Bottleneck::new(plan.run.workers),
         is_new,
@@ -81,13 +80,15 @@ struct Runner<'p, 'w> {
     watcher: &'w mut dyn Watcher,
     progress: RunProgress,
     plateau: Option<Plateau>,
-    /// What the last validation found, and that of the best epoch.
-    findings: [Option<Findings>; 2],
+    /// What the last validation found.
+    last_findings: Option<Findings>,
+    /// What the validation of the best epoch found, where it was in this process.
+    best_findings: Option<Findings>,
     times: Times,
     bottleneck: Bottleneck,
     /// Nothing was done in this directory before.
     is_new: bool,
-    /// The training loader and the validation loader.
+    /// The training step and the evaluation step.
     programs: [ProgramReport; 2],
     recorder: Option<Recorder>,
     skipped: u64,
@@ -127,34 +128,34 @@ impl<'p> Runner<'p, '_> {
             self.watcher.message("there were too few steps to record any after the first ones");
         }
         self.writer.finish()?;
-        if matches!(ending, Ending::Done | Ending::NoImprovement) {
+        let is_over = matches!(ending, Ending::Done | Ending::NoImprovement);
+        if is_over {
             self.directory.events.finished(self.progress.epoch)?;
         }
-        let is_over = matches!(ending, Ending::Done | Ending::NoImprovement);
         let findings = self.findings_of_best(is_over)?;
         let Runner { progress, skipped, programs, .. } = self;
         Ok(Summary { ending, progress, findings, skipped, programs })
     }
 
-    /// What was found at the best epoch. A process that was not there when it was reached judges its checkpoint again once the
-    /// run is over.
+    /// What was found at the best epoch. A process that was not there when it was reached evaluates its checkpoint again
+    /// once the run is over.
     fn findings_of_best(&mut self, is_over: bool) -> Result<Findings, TrainError> {
-        let [last, best] = std::mem::take(&mut self.findings);
+        let mut best = self.best_findings.take();
+        if best.is_none() && is_over && self.progress.best.is_some() {
+            best = self.findings_of_best_checkpoint()?;
+        }
+        Ok(best.or(self.last_findings.take()).unwrap_or_default())
+    }
+
+    fn findings_of_best_checkpoint(&self) -> Result<Option<Findings>, TrainError> {
         let folder = self.directory.path().join("checkpoints");
-        let best = match (best, &self.progress.best) {
-            (Some(findings), _) => Some(findings),
-            (None, Some(_)) if is_over => Checkpoint::newest(&folder, "best")?
-                .map(|(checkpoint, _)| {
-                    let phase = &self.plan.phases[checkpoint.progress.phase.min(self.plan.phases.len() - 1)];
-                    let step = phase.step(&self.plan.step, &self.plan.mesh);
-                    let values = checkpoint.values(&step::evaluation(&step)?.variables, false)?;
-                    let evaluator = Evaluator::new(self.plan.backend, &step, &self.plan.compile, &values)?;
-                    Ok::<_, TrainError>(evaluator.run(self.validation_loader(phase)?.epoch(0))?.1)
-                })
-                .transpose()?,
-            (None, _) => None,
-        };
-        Ok(best.or(last).unwrap_or_default())
+        let Some((checkpoint, _)) = Checkpoint::newest(&folder, "best")? else { return Ok(None) };
+        let phase = &self.plan.phases[checkpoint.progress.phase.min(self.plan.phases.len() - 1)];
+        let step = phase.step(&self.plan.step, &self.plan.mesh);
+        let values = checkpoint.values(&step::evaluation(&step)?.variables, false)?;
+        let evaluator = Evaluator::new(self.plan.backend, &step, &self.plan.compile, &values)?;
+        let (_, findings) = evaluator.run(self.validation_loader(phase)?.epoch(0))?;
+        Ok(Some(findings))
     }
 
     /// Compiles a phase's programs and puts the state in place.

@@ -1,14 +1,16 @@
 //! A compiled step with its state: what the training loop drives.
 
 mod inspection;
+mod programs;
+
+pub use programs::Usage;
 
 use crate::accumulation::Accumulation;
-use crate::ahead::Ahead;
 use crate::checkpoint::{Snapshot, averages};
-use crate::lazy::{Lazy, Usage};
+use crate::in_flight::InFlight;
 use crate::memory::Needs;
 use crate::state::{State, Values, full};
-use crate::step::{self, Role, StateEntry, StepOptions, StepPlan, TracedStep, WATCH};
+use crate::step::{self, BAD_STEP_SUMS, Role, StateEntry, StepPlan, TracedStep};
 use crate::{Metric, Observer, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
@@ -16,6 +18,7 @@ use octant_nn::VariableSpec;
 use octant_runtime::{
     Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, RuntimeError, Sharding,
 };
+use programs::{Form, Lazy, Samples, compile_form};
 use std::collections::HashMap;
 
 /// One network being trained on one backend.
@@ -27,11 +30,11 @@ pub struct Session<'a> {
     accumulation: Accumulation,
     traced: TracedStep,
     needs: Needs,
-    /// The step that learns, for every batch size in every form of the task. The first one is that of `traced`.
+    /// The training step, for every batch size in every form of the task. The first one is that of `traced`.
     forms: Vec<Form<'a>>,
     batch_sizes: Vec<usize>,
     evaluation: Lazy,
-    /// The gradients alone and whose they are, where somebody wants to look at them.
+    /// The gradients alone and the variables they belong to, where they are watched.
     gradients: Option<(Lazy, Vec<usize>)>,
     samples: Option<Samples>,
     state: State,
@@ -46,23 +49,7 @@ pub struct Session<'a> {
     tracks: bool,
     /// The loss of every step is wanted.
     keeps_losses: bool,
-    ahead: Ahead,
-}
-
-/// Images that show what was learned.
-struct Samples {
-    program: Lazy,
-    names: Vec<&'static str>,
-    /// The entries that it reads.
-    reads: Vec<usize>,
-}
-
-/// The training step, compiled for one form of the task and one batch size.
-struct Form<'a> {
-    task: &'a dyn Task,
-    train: Box<dyn Executable>,
-    /// Steps that were queued.
-    executions: u64,
+    in_flight: InFlight,
 }
 
 impl<'a> Session<'a> {
@@ -86,19 +73,18 @@ impl<'a> Session<'a> {
     ) -> Result<Session<'a>, TrainError> {
         let traced = step::training(plan)?;
         let needs = Needs::of(plan, &traced);
-        // A large state takes as long to draw and to copy as a stored program takes to load.
+        // A large state takes as long to initialize and to copy as a stored program takes to load.
         let (train, state) = std::thread::scope(|scope| {
             let state = scope.spawn(|| State::new(backend, &traced, known, |spec| spec.initial(seed)));
             let train = needs.compile(backend, &traced, options);
-            (train, state.join().expect("drawing and copying numbers does not panic"))
+            (train, state.join().expect("initializing and copying the state does not panic"))
         });
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
         let mut forms = vec![Form { task: plan.task, train, executions: 0 }];
         let batch_sizes = plan.step.batch_sizes();
-        for (task, batch_size) in forms_of(plan).skip(1) {
-            let step = StepOptions { batch_size, ..plan.step.clone() };
-            forms.push(compile_form(backend, &StepPlan { task, step, ..plan.clone() }, options, &traced)?);
+        for form in plan.forms().iter().skip(1) {
+            forms.push(compile_form(backend, form, options, &traced)?);
         }
         let counting = step::evaluation(plan)?;
         let evaluated = evaluated(&traced, &counting.variables)?;
@@ -127,7 +113,7 @@ impl<'a> Session<'a> {
             tracked: 0,
             tracks: !plan.phase.frozen_statistics,
             keeps_losses: false,
-            ahead: Ahead::default(),
+            in_flight: InFlight::default(),
         })
     }
 
@@ -146,11 +132,11 @@ impl<'a> Session<'a> {
     /// The losses of steps that have finished since the last call, by their numbers; of all queued ones with `wait`.
     pub fn losses(&mut self, wait: bool) -> Result<Vec<(u64, f64)>, TrainError> {
         if wait {
-            self.ahead.wait()?;
+            self.in_flight.wait()?;
         }
         let value =
             |buffer: Buffer| Ok::<_, TrainError>(buffer.to_host()?.to_f64s().first().copied().unwrap_or(f64::NAN));
-        self.ahead.finished().into_iter().map(|(step, buffer)| Ok((step, value(buffer)?))).collect()
+        self.in_flight.finished().into_iter().map(|(step, buffer)| Ok((step, value(buffer)?))).collect()
     }
 
     /// Queues one step of learning; returns before it has run, but not before all but a few of the queued ones have.
@@ -173,29 +159,39 @@ impl<'a> Session<'a> {
     }
 
     fn train_form(&mut self, form: usize, batch: Vec<Buffer>, rate: f64) -> Result<(), TrainError> {
-        self.steps += 1;
-        let (update, applies) = self.accumulation.next();
+        let step = self.steps + 1;
+        let mut accumulation = self.accumulation.clone();
+        let (update, applies) = accumulation.next();
         // The step's key: dropout differs at every step and is the same after a resume.
-        let key = [self.seed as u32, self.steps as u32];
+        let key = [self.seed as u32, step as u32];
         let scalars = [
             HostTensor::scalar(rate as f32),
             HostTensor::scalar(update as f32),
             HostTensor::scalar(applies as u8 as f32),
             HostTensor::new([2], &key).expect("two words"),
         ];
-        let mut inputs: Vec<Buffer> = self.state.buffers.drain(..).collect();
-        inputs.extend(batch);
-        for scalar in &scalars {
-            inputs.push(self.backend.upload(scalar, &self.mesh, &Sharding::Replicated)?);
-        }
+        let upload = |scalar| self.backend.upload(scalar, &self.mesh, &Sharding::Replicated);
+        let scalars = scalars.iter().map(upload).collect::<Result<Vec<Buffer>, _>>()?;
         let form = &mut self.forms[form];
-        self.state.buffers = form.train.execute(&inputs).map_err(changed_shape)?;
+        let entries = self.state.buffers.len();
+        let mut inputs = std::mem::take(&mut self.state.buffers);
+        inputs.extend(batch.into_iter().chain(scalars));
+        self.state.buffers = match form.train.execute(&inputs) {
+            Ok(outputs) => outputs,
+            Err(error) => {
+                // A step that was refused, for instance for the shape of its batch, has changed nothing.
+                inputs.truncate(entries);
+                self.state.buffers = inputs;
+                return Err(changed_shape(error));
+            }
+        };
         form.executions += 1;
+        (self.steps, self.accumulation) = (step, accumulation);
         self.tracked += u64::from(self.tracks);
         let loss = self.state.buffers.pop().expect("the last output is the loss");
         match self.keeps_losses {
-            true => self.ahead.queued_step(self.steps, loss),
-            false => self.ahead.queued(loss),
+            true => self.in_flight.push_numbered(self.steps, loss),
+            false => self.in_flight.push(loss),
         }
     }
 
@@ -237,7 +233,7 @@ impl<'a> Session<'a> {
     pub fn samples(&mut self, batch: &Batch) -> Result<Vec<(&'static str, HostTensor)>, TrainError> {
         let uploaded = self.upload_batch(batch)?;
         let Some(Samples { program, names, reads }) = &mut self.samples else { return Ok(Vec::new()) };
-        let variables = reads.iter().map(|&position| self.state.buffers[position].clone());
+        let variables = reads.iter().map(|&entry| self.state.buffers[entry].clone());
         let inputs: Vec<Buffer> = variables.chain(uploaded).collect();
         let columns = program.execute(self.backend, &inputs).map_err(changed_shape)?;
         names.iter().zip(columns).map(|(name, column)| Ok((*name, column.to_host()?))).collect()
@@ -257,14 +253,14 @@ impl<'a> Session<'a> {
         inputs.extend(uploaded);
         let mut outputs = self.evaluation.execute(self.backend, &inputs).map_err(changed_shape)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
-        self.ahead.queued(outputs.next().expect("the second output is the loss"))?;
+        self.in_flight.push(outputs.next().expect("the second output is the loss"))?;
         match (observer, outputs.next()) {
             (Some(observer), Some(predictions)) => observer.observe(batch, &predictions.to_host()?),
             _ => Ok(()),
         }
     }
 
-    /// Runs the counting step on one batch, and forgets what it counted.
+    /// Runs the evaluation step on one batch, and forgets what it counted.
     pub fn rehearse_evaluation(&mut self, batch: &Batch) -> Result<(), TrainError> {
         let mut observer = self.task.observer();
         self.evaluate_with(batch, observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer))?;
@@ -273,21 +269,21 @@ impl<'a> Session<'a> {
         self.reset_counts()
     }
 
-    /// Queues one step of counting.
+    /// Queues one evaluation step.
     pub fn evaluate(&mut self, batch: &Batch) -> Result<(), TrainError> {
         self.evaluate_with(batch, None)
     }
 
-    /// What an evaluation reads.
+    /// The buffers of the variables that an evaluation reads.
     fn evaluated_variables(&self) -> impl Iterator<Item = &Buffer> {
-        self.evaluated.iter().map(|&position| &self.state.buffers[position])
+        self.evaluated.iter().map(|&entry| &self.state.buffers[entry])
     }
 
     /// The model's variables without companions, and their values on the host: averages where there are any.
     fn model(&self) -> Result<(Vec<VariableSpec>, Vec<HostTensor>), TrainError> {
         let specs: Vec<VariableSpec> = self.traced.variables.iter().filter(|spec| !spec.companion).cloned().collect();
-        let positions = evaluated(&self.traced, &specs)?;
-        let values = positions.into_iter().map(|position| self.state.buffers[position].to_host());
+        let entries = evaluated(&self.traced, &specs)?;
+        let values = entries.into_iter().map(|entry| self.state.buffers[entry].to_host());
         let values = values.collect::<Result<_, _>>()?;
         Ok((specs, values))
     }
@@ -311,7 +307,7 @@ impl<'a> Session<'a> {
     /// Waits for all queued steps and reads the metrics of everything since the last [`reset`](Session::reset).
     pub fn metrics(&self) -> Result<Vec<Metric>, TrainError> {
         let sums = self.sums()?;
-        Ok(self.task.metrics(&sums[..sums.len() - WATCH], true))
+        Ok(self.task.metrics(&sums[..sums.len() - BAD_STEP_SUMS], true))
     }
 
     /// Waits, and says how many steps since the last [`reset`](Session::reset) had a loss that is not finite, and the
@@ -328,7 +324,7 @@ impl<'a> Session<'a> {
 
     /// Begins the sums of training anew.
     pub fn reset(&mut self) -> Result<(), TrainError> {
-        let sums = self.backend.upload(&zeros(self.traced.sums + WATCH), &self.mesh, &Sharding::Replicated)?;
+        let sums = self.backend.upload(&zeros(self.traced.sums + BAD_STEP_SUMS), &self.mesh, &Sharding::Replicated)?;
         *self.state.buffers.last_mut().expect("the state ends with the sums") = sums;
         Ok(())
     }
@@ -346,39 +342,16 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What the step that learns is compiled for: every form of the task for `batch_size`, then for the other sizes.
-fn forms_of<'a>(plan: &StepPlan<'a>) -> impl Iterator<Item = (&'a dyn Task, usize)> + use<'a> {
-    let mut tasks = vec![plan.task];
-    tasks.extend(plan.task.forms());
-    let sizes = plan.step.batch_sizes().into_iter();
-    sizes.flat_map(move |size| tasks.clone().into_iter().map(move |task| (task, size)))
-}
-
-/// Compiles another form of a step, which must have the same state.
-fn compile_form<'a>(
-    backend: &dyn Backend,
-    plan: &StepPlan<'a>,
-    options: &CompileOptions,
-    first: &TracedStep,
-) -> Result<Form<'a>, TrainError> {
-    let traced = step::training(plan)?;
-    if traced.entries != first.entries {
-        return Err(TrainError::Data("two forms of the training step do not have the same state".into()));
-    }
-    let train = Needs::of(plan, &traced).compile(backend, &traced, options)?;
-    Ok(Form { task: plan.task, train, executions: 0 })
-}
-
 /// The entries that hold some variables of a network as it is judged: their averages where there are any.
 fn evaluated(traced: &TracedStep, specs: &[VariableSpec]) -> Result<Vec<usize>, TrainError> {
-    let positions: HashMap<&str, usize> =
-        traced.entries.iter().enumerate().map(|(position, entry)| (entry.name.as_str(), position)).collect();
-    let position = |spec: &VariableSpec| {
-        let average = positions.get(format!("{}#average", spec.path).as_str());
+    let by_name: HashMap<&str, usize> =
+        traced.entries.iter().enumerate().map(|(index, entry)| (entry.name.as_str(), index)).collect();
+    let entry_of = |spec: &VariableSpec| {
+        let average = by_name.get(format!("{}#average", spec.path).as_str());
         let missing = || TrainError::Data(format!("{} is read by the evaluation but not by a step", spec.path));
-        average.or_else(|| positions.get(spec.path.as_str())).copied().ok_or_else(missing)
+        average.or_else(|| by_name.get(spec.path.as_str())).copied().ok_or_else(missing)
     };
-    specs.iter().map(position).collect()
+    specs.iter().map(entry_of).collect()
 }
 
 /// Programs are compiled for their shapes, once. One that changes later would cost a compilation at every step that nobody

@@ -11,7 +11,7 @@ mod trainable;
 mod update;
 
 pub use batch_schedule::BatchSchedule;
-pub use ending::WATCH;
+pub use ending::BAD_STEP_SUMS;
 pub use inference::{evaluation, gradients, prediction, samples};
 pub use layout::{Role, StateEntry};
 pub use options::{AdapterOptions, OnNan, StepOptions};
@@ -19,7 +19,7 @@ pub use phase_options::{Clip, Group, MixOptions, PhaseOptions, WarmupOptions};
 pub use trainable::Trainable;
 
 use crate::{Task, TrainError, spread};
-use ending::{average, ramped, watch};
+use ending::{add_sums, average, ramped};
 use layout::Layout;
 use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Optimizer, Training, VariableSpec};
@@ -55,6 +55,18 @@ impl<'a> StepPlan<'a> {
         self
     }
 
+    /// What the training step is compiled for: every form of the task for `batch_size`, then for the other sizes. The first
+    /// one is this plan.
+    pub fn forms(&self) -> Vec<StepPlan<'a>> {
+        let mut tasks = vec![self.task];
+        tasks.extend(self.task.forms());
+        let of_size = |batch_size: usize| {
+            let step = StepOptions { batch_size, ..self.step.clone() };
+            tasks.iter().map(move |&task| StepPlan { task, step: step.clone(), ..self.clone() })
+        };
+        self.step.batch_sizes().into_iter().flat_map(of_size).collect()
+    }
+
     fn training(&self, key: &Tensor) -> Training {
         Training {
             batch_groups: self.step.batch_groups,
@@ -79,19 +91,61 @@ pub struct TracedStep {
     pub sums: usize,
 }
 
-/// Scalars after the batch: learning rate, number of the update, whether this batch ends one, and the key of this step,
-/// whose second word is the step's number.
-const SCALARS: [(&str, DType, &[usize]); 4] =
-    [("rate", DType::F32, &[]), ("update", DType::F32, &[]), ("applies", DType::F32, &[]), ("key", DType::U32, &[2])];
+/// The scalar inputs of a training step, after the batch.
+#[derive(Clone)]
+struct Scalars {
+    /// The learning rate.
+    rate: Tensor,
+    /// The number of the update, from 1 on.
+    update: Tensor,
+    /// Whether this batch ends an update: 1 or 0.
+    applies: Tensor,
+    /// The random key of this step; its second word is the step's number.
+    key: Tensor,
+}
+
+impl Scalars {
+    fn declare(trace: &Trace) -> Scalars {
+        let scalar = |name| trace.input(name, Shape::new(DType::F32, []));
+        Scalars {
+            rate: scalar("rate"),
+            update: scalar("update"),
+            applies: scalar("applies"),
+            key: trace.input("key", Shape::new(DType::U32, [2])),
+        }
+    }
+
+    fn in_order(self) -> [Tensor; 4] {
+        [self.rate, self.update, self.applies, self.key]
+    }
+}
+
+/// Which of [`forms`](StepPlan::forms) has the largest values: the one that decides whether a batch fits.
+pub fn largest_form(plan: &StepPlan) -> Result<usize, TrainError> {
+    let forms = plan.forms();
+    if forms.len() == 1 {
+        return Ok(0);
+    }
+    let bytes = |form: &StepPlan| -> Result<usize, TrainError> {
+        Ok(training(form)?.program.graph.values().iter().map(|value| value.shape.bytes()).sum())
+    };
+    let sizes = forms.iter().map(bytes).collect::<Result<Vec<_>, _>>()?;
+    // The first of equals.
+    Ok((0..sizes.len()).rev().max_by_key(|&form| sizes[form]).unwrap_or(0))
+}
+
+/// Traces the largest form of the training step.
+pub fn largest_training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
+    training(&plan.forms()[largest_form(plan)?])
+}
 
 /// Traces the training step. The task's updates move parameters while it is traced; the objectives it returns make the
 /// last one.
 pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
     let (batch_inputs, batch) = batch(&trace, plan);
-    let scalars = SCALARS.map(|(name, dtype, dims)| trace.input(name, Shape::new(dtype, dims)));
-    let [_, update, applies, key] = &scalars;
-    let context = Context::new(&trace, Mode::Train(plan.training(key)), plan.step.precision);
+    let scalars = Scalars::declare(&trace);
+    let context = Context::new(&trace, Mode::Train(plan.training(&scalars.key)), plan.step.precision);
     let updates = Rc::new(RefCell::new(Updates::new(&trace, plan, &scalars)));
     let early = updates.clone();
     context.on_minimize(move |cx, objectives| early.borrow_mut().early(cx, objectives));
@@ -113,15 +167,15 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
         layout.outputs.push(variable.current());
     }
     let finite = updates.finite(&outcome.loss);
-    let gate = Rules::of(plan).gate(applies, &finite);
+    let gate = Rules::of(plan).gate(&scalars.applies, &finite);
     updates.undo_bad(&variables, &mut layout.outputs, &finite);
     layout.append(std::mem::take(&mut updates.slots));
     if let Some(decay) = plan.phase.ema {
-        let decay = ramped(plan, update, decay);
+        let decay = ramped(plan, &scalars.update, decay);
         average(&trace, &variables, &decay, &gate, &mut layout);
     }
     layout.append(std::mem::take(&mut updates.totals));
-    watch(&trace, &outcome.sums, &finite, key, &mut layout);
+    add_sums(&trace, &outcome.sums, &finite, &scalars.key, &mut layout);
 
     let sums = outcome.sums.dims().first().copied().unwrap_or(0);
     let specs = variables.into_iter().map(|variable| variable.spec).collect();
@@ -129,12 +183,12 @@ pub fn training(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     // Not donated: waiting on it means that the step has finished.
     outputs.push(outcome.loss.convert(DType::F32));
     let state = inputs.len();
-    let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars).collect();
+    let inputs: Vec<Tensor> = inputs.into_iter().chain(batch_inputs).chain(scalars.in_order()).collect();
     let mut program = program("training step", trace, &inputs, &outputs, 0..state, plan)?;
     if plan.step.shard_optimizer {
-        for (position, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
+        for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role.is_of_optimizer()) {
             let sharding = spread::in_parts(&entry.shape, &plan.mesh);
-            (program.inputs[position], program.outputs[position]) = (sharding, sharding);
+            (program.inputs[index], program.outputs[index]) = (sharding, sharding);
         }
     }
     Ok(TracedStep { program, variables: specs, entries, sums })
@@ -153,13 +207,13 @@ fn batch(trace: &Trace, plan: &StepPlan) -> (Vec<Tensor>, Vec<Tensor>) {
     (inputs, batch)
 }
 
+/// Where the graph has each of these inputs: it has them in the order in which they were declared.
 fn order(trace: &Trace, inputs: &[Tensor]) -> Vec<usize> {
-    let position =
-        |input: &Tensor| trace.with_graph(|graph| graph.inputs().iter().position(|&id| Some(id) == input.id()));
-    inputs.iter().filter_map(position).collect()
+    let index = |input: &Tensor| trace.with_graph(|graph| graph.inputs().iter().position(|&id| Some(id) == input.id()));
+    inputs.iter().filter_map(index).collect()
 }
 
-/// Puts the inputs into the order given. Those in `donated` hand their memory to the first outputs, in order; the batch
+/// Puts the inputs into the order given. Those in `donated` are donated to the first outputs, in order; the batch
 /// follows them and is split over the devices.
 fn program(
     name: &str,

@@ -48,6 +48,12 @@ pub trait Task {
     /// The metrics that follow from sums over any number of batches.
     fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric>;
 
+    /// What an [`observer`](Task::observer) needs of an evaluation's predictions. Only devices with memory of their own compute
+    /// it; elsewhere nothing has to be copied, and the observer reduces them itself.
+    fn reduced(&self, predictions: &Tensor) -> Tensor {
+        predictions.clone()
+    }
+
     /// What is asked of images alone: class probabilities, masks, values.
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor;
 

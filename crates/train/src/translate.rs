@@ -95,9 +95,20 @@ impl ImageFormat {
         images::similarity(&levels.max(&low).min(&high), targets, mask, 255.0)
     }
 
-    fn similarity_metrics(&self, sums: &[f64]) -> Vec<Metric> {
-        images::similarity_metrics(sums, self.target[0].min(self.target[1]))
+    /// The metrics of a step: in training the losses of these names, in validation one loss and the similarity.
+    fn metrics(&self, sums: &[f64], training: bool, names: &[&str]) -> Vec<Metric> {
+        if training {
+            return losses(sums, names);
+        }
+        let mut metrics = losses(sums, &["loss"]);
+        metrics.extend(images::similarity_metrics(&sums[2..], self.target[0].min(self.target[1])));
+        metrics
     }
+}
+
+/// The columns that show what a network makes of a batch of images and targets.
+fn compared(batch: &[Tensor], output: Tensor) -> Vec<(&'static str, Tensor)> {
+    vec![("input", batch[0].clone()), ("output", output), ("truth", batch[1].clone())]
 }
 
 /// Names and sums of losses, each the sum over samples, then how many samples there were.

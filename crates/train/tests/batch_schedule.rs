@@ -11,11 +11,11 @@ use octant_imaging::Image;
 use octant_nn::Optimizer;
 use octant_nn::schedule::Schedule;
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, RunOptions, RunPlan, StepReport, Summary, Watched, Watcher, run};
+use octant_train::run::{Ending, RunOptions, RunPlan, Summary, Watched, run};
 use octant_train::step::{BatchSchedule, StepOptions};
 use octant_train::{Adversary, ImageFormat, Pace, Phase, PhaseOptions, Pix2Pix, Rate, Session, Values};
 use octant_zoo::families::gan::{Discriminator, GanNorm};
-use std::cell::Cell;
+use plans::StopsAfter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,21 +86,8 @@ fn pairs(backend: &CpuBackend) -> RunPlan<'_> {
     }
 }
 
-/// Says stop after a number of looks.
-struct Impatient(Cell<u64>);
-
-impl Watcher for Impatient {
-    fn step(&mut self, _: &StepReport) {}
-    fn epoch_ends(&mut self, _: &EpochReport) {}
-    fn stops(&self) -> bool {
-        let left = self.0.get();
-        self.0.set(left.saturating_sub(1));
-        left == 0
-    }
-}
-
-/// Runs in pieces of so many looks, and returns the last one's summary.
-fn run_in_pieces(path: &Path, plan: &RunPlan, looks: u64) -> Summary {
+/// Runs in pieces of so many asks whether to stop, and returns the last one's summary.
+fn run_in_pieces(path: &Path, plan: &RunPlan, asks: u64) -> Summary {
     for _ in 0..100 {
         let (directory, from) = match Checkpoint::newest(&path.join("checkpoints"), "last").unwrap() {
             Some((checkpoint, _)) => {
@@ -109,7 +96,7 @@ fn run_in_pieces(path: &Path, plan: &RunPlan, looks: u64) -> Summary {
             }
             None => (RunDirectory::create(path, "").unwrap(), None),
         };
-        let summary = run(plan, directory, from, &mut Impatient(looks.into())).unwrap();
+        let summary = run(plan, directory, from, &mut StopsAfter::asks(asks)).unwrap();
         if summary.ending == Ending::Done {
             return summary;
         }
@@ -153,7 +140,7 @@ fn by_hand(plan: &RunPlan, steps_of: impl Fn(u64) -> u64) -> Vec<(String, octant
     unreachable!("there are three epochs")
 }
 
-fn check(make: for<'a> fn(&'a CpuBackend) -> RunPlan<'a>, steps: [u64; 3], looks: &[u64]) {
+fn check(make: for<'a> fn(&'a CpuBackend) -> RunPlan<'a>, steps: [u64; 3], asks: &[u64]) {
     let backend = CpuBackend::with_threads(2).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let plan = make(&backend);
@@ -164,10 +151,10 @@ fn check(make: for<'a> fn(&'a CpuBackend) -> RunPlan<'a>, steps: [u64; 3], looks
     for (name, value) in by_hand(&plan, |epoch| steps[epoch as usize]) {
         assert!(checkpoint.model.get(&name).unwrap() == &value, "{name}");
     }
-    for &looks in looks {
-        let pieces = folder.path().join(format!("pieces-{looks}"));
-        run_in_pieces(&pieces, &plan, looks);
-        assert!(files(&pieces) == files(&whole), "stopping every {looks} looks changed something");
+    for &asks in asks {
+        let pieces = folder.path().join(format!("pieces-{asks}"));
+        run_in_pieces(&pieces, &plan, asks);
+        assert!(files(&pieces) == files(&whole), "stopping every {asks} asks changed something");
     }
 }
 

@@ -5,9 +5,9 @@
 use octant_cpu::CpuBackend;
 use octant_data::{Batch, Position, Targets};
 use octant_graph::{DType, HostTensor, Shape};
-use octant_runtime::CompileOptions;
-use octant_train::step::StepPlan;
-use octant_train::{Detect, Session, Task};
+use octant_runtime::{Backend, CompileOptions, Mesh};
+use octant_train::step::{self, StepPlan};
+use octant_train::{Detect, Evaluator, Session, Task};
 use std::collections::HashSet;
 
 const SIDE: usize = 64;
@@ -84,4 +84,42 @@ fn every_form_takes_images_as_they_come() {
     let of_form = |form: &dyn Task| form.inputs(2).shapes().next().unwrap().1.clone();
     assert!(task.forms().into_iter().all(|form| of_form(form) == images));
     assert_eq!(task.forms().len(), 5);
+}
+
+#[test]
+fn memory_is_planned_for_the_largest_form() {
+    let flat = |sides: &[usize], slots: &[usize]| {
+        let task = detect().with_forms(sides, slots);
+        let plan = StepPlan::new(&task, 2);
+        let backend = CpuBackend::new().unwrap();
+        let peak = |program| backend.compile(&program, &CompileOptions::default()).unwrap().memory().peak();
+        let forms: Vec<u64> = plan.forms().iter().map(|form| peak(step::training(form).unwrap().program)).collect();
+        (forms, peak(step::largest_training(&plan).unwrap().program))
+    };
+    // The first form has 64 pixels and 32 slots; images of 96 pixels need more.
+    let (forms, largest) = flat(&[32, 64, 96], &[32, 8]);
+    assert_eq!(forms.len(), 6);
+    assert_eq!(Some(&largest), forms.iter().max());
+    assert!(largest > forms[0], "{forms:?}");
+    let (forms, largest) = flat(&[64], &[32, 8]);
+    assert_eq!(largest, forms[0]);
+}
+
+/// A device with memory of its own returns boxes after suppression, and they are judged as the raw ones are.
+#[test]
+fn boxes_suppressed_by_the_program_are_judged_like_those_of_the_host() {
+    let task = detect();
+    let backend = CpuBackend::new().unwrap();
+    let batch = batch(0, 6);
+    let judged = |mesh: Mesh| {
+        let plan = StepPlan { mesh, ..StepPlan::new(&task, 2) };
+        let specs = step::evaluation(&plan).unwrap().variables;
+        let values = specs.iter().map(|spec| (spec.path.clone(), spec.initial(5))).collect();
+        let evaluator = Evaluator::new(&backend, &plan, &CompileOptions::default(), &values).unwrap();
+        let (metrics, findings) = evaluator.run([Ok(batch.clone())].into_iter()).unwrap();
+        (metrics, findings.confusion.unwrap().counts)
+    };
+    let near = judged(Mesh::single());
+    assert!(near.0.iter().any(|(name, _)| name == "mAP50"), "{:?}", near.0);
+    assert_eq!(near, judged(Mesh::single().remote()));
 }

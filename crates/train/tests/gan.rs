@@ -14,7 +14,7 @@ use octant_graph::evaluate::evaluate;
 use octant_graph::{Graph, HostTensor};
 use octant_nn::Optimizer;
 use octant_nn::optimizer::Adam;
-use octant_nn::threefry::path_hash;
+use octant_nn::random::path_hash;
 use octant_runtime::{Backend, CompileOptions, Executable, Mesh, Sharding};
 use octant_train::step::{self, StepPlan, TracedStep};
 use octant_train::{Adversary, CycleGan, ImageFormat, ImageLoss, ImagePool, Pix2Pix, Restore, Role, Task};
@@ -124,7 +124,7 @@ fn run(case: &str, task: &dyn Task, traced: &TracedStep, engine: &Engine, tolera
         state = engine.run(&inputs);
         state.pop();
         let sums = state.last().unwrap().to_f64s();
-        for (name, found) in task.metrics(&sums[..sums.len() - step::WATCH], true) {
+        for (name, found) in task.metrics(&sums[..sums.len() - step::BAD_STEP_SUMS], true) {
             let words = format!("loss {case} {name} ");
             let line = FIGURES.lines().find_map(|line| line.strip_prefix(&words)).unwrap();
             let expected: f64 = line.split(' ').nth(number - 1).unwrap().parse().unwrap();

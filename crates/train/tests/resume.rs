@@ -5,42 +5,20 @@
 mod plans;
 
 use octant_cpu::CpuBackend;
-use octant_events::{RunDirectory, Value, What, read_run};
+use octant_events::{EventContent, RunDirectory, Value, read_run};
 use octant_nn::schedule::Schedule;
 use octant_train::checkpoint::Checkpoint;
-use octant_train::run::{Ending, EpochReport, RunPlan, StepReport, Watcher, run};
+use octant_train::run::{Ending, RunPlan, run};
 use octant_train::step::Clip;
-use octant_train::{Pace, Phase, Rate, Session};
-use plans::{adapters, plan};
+use octant_train::{Pace, Rate};
+use plans::{StopsAfter, adapters, plan};
 use std::path::Path;
-
-/// Says stop after a number of looks.
-struct Impatient {
-    looks_left: std::cell::Cell<u64>,
-}
-
-impl Watcher for Impatient {
-    fn phase_begins(&mut self, _: &Phase, _: &Session) {}
-    fn epoch_begins(&mut self, _: u64, _: u64, _: u64, _: u64) {}
-    fn is_due(&self) -> bool {
-        false
-    }
-    fn step(&mut self, _: &StepReport) {}
-    fn validates(&mut self, _: u64, _: u64) {}
-    fn epoch_ends(&mut self, _: &EpochReport) {}
-    fn message(&mut self, _: &str) {}
-    fn stops(&self) -> bool {
-        let left = self.looks_left.get();
-        self.looks_left.set(left.saturating_sub(1));
-        left == 0
-    }
-}
 
 /// What is run.
 type Make = for<'a> fn(&'a CpuBackend, usize) -> RunPlan<'a>;
 
-/// Runs until the end in pieces: stops after `first` looks at the watch, later after every `looks` ones.
-fn run_in_pieces(path: &Path, backend: &CpuBackend, make: Make, first: u64, looks: u64, workers: usize) {
+/// Runs until the end in pieces: stops when it was asked `first` times, later after every `asks` times.
+fn run_in_pieces(path: &Path, backend: &CpuBackend, make: Make, first: u64, asks: u64, workers: usize) {
     for piece in 0.. {
         assert!(piece < 100, "the run does not come forward");
         let checkpoint = Checkpoint::newest(&path.join("checkpoints"), "last").unwrap();
@@ -52,7 +30,7 @@ fn run_in_pieces(path: &Path, backend: &CpuBackend, make: Make, first: u64, look
             }
             None => (RunDirectory::create(path, "seed = 3\n").unwrap(), None),
         };
-        let mut watcher = Impatient { looks_left: if piece == 0 { first } else { looks }.into() };
+        let mut watcher = StopsAfter::asks(if piece == 0 { first } else { asks });
         let summary = run(&make(backend, workers), directory, from, &mut watcher).unwrap();
         if summary.ending == Ending::Done {
             return;
@@ -69,8 +47,8 @@ fn traces(path: &Path) -> Traces {
     let checkpoints = names.map(|name| path.join("checkpoints").join(name));
     let files =
         checkpoints.iter().chain([&path.join("metrics.csv")]).map(|path| std::fs::read(path).unwrap()).collect();
-    let events = read_run(path).unwrap().into_iter().filter_map(|event| match event.what {
-        What::Values(values) => Some((event.step, values)),
+    let events = read_run(path).unwrap().into_iter().filter_map(|event| match event.content {
+        EventContent::Values(values) => Some((event.step, values)),
         _ => None,
     });
     (files, events.collect())
@@ -86,12 +64,12 @@ fn stopping_anywhere_changes_nothing() {
     let table = String::from_utf8(expected.0[4].clone()).unwrap();
     assert_eq!(table.lines().count(), 6, "{table}");
     // Fifteen steps and three validations of three batches, with a look after each: stop at every kind of position once,
-    // and in many small pieces (three looks are what a validation takes, so fewer would never come forward).
+    // and in many small pieces (three asks are what a validation takes, so fewer would never come forward).
     let once = [0, 1, 2, 4, 6, 7, 8, 11, 13, 17, 20, 22].map(|first| (first, u64::MAX, 1));
-    for (first, looks, workers) in once.into_iter().chain([(3, 3, 3), (5, 4, 2)]) {
-        let pieces = folder.path().join(format!("pieces-{first}-{looks}"));
-        run_in_pieces(&pieces, &backend, plan, first, looks, workers);
-        assert!(traces(&pieces) == expected, "stopping after {first}, then every {looks} looks changed something");
+    for (first, asks, workers) in once.into_iter().chain([(3, 3, 3), (5, 4, 2)]) {
+        let pieces = folder.path().join(format!("pieces-{first}-{asks}"));
+        run_in_pieces(&pieces, &backend, plan, first, asks, workers);
+        assert!(traces(&pieces) == expected, "stopping after {first}, then every {asks} asks changed something");
     }
 }
 
@@ -102,10 +80,10 @@ fn stopping_anywhere_changes_nothing_where_adapters_learn() {
     let whole = folder.path().join("whole");
     run_in_pieces(&whole, &backend, adapters, u64::MAX, u64::MAX, 2);
     let expected = traces(&whole);
-    for (first, looks) in [(1, u64::MAX), (4, u64::MAX), (3, 3)] {
-        let pieces = folder.path().join(format!("pieces-{first}-{looks}"));
-        run_in_pieces(&pieces, &backend, adapters, first, looks, 1);
-        assert!(traces(&pieces) == expected, "stopping after {first}, then every {looks} looks changed something");
+    for (first, asks) in [(1, u64::MAX), (4, u64::MAX), (3, 3)] {
+        let pieces = folder.path().join(format!("pieces-{first}-{asks}"));
+        run_in_pieces(&pieces, &backend, adapters, first, asks, 1);
+        assert!(traces(&pieces) == expected, "stopping after {first}, then every {asks} asks changed something");
     }
 }
 
@@ -117,7 +95,7 @@ fn only_the_head_learns_in_the_first_phase() {
     only.phases.truncate(1);
     only.phases[0].options.ema = None;
     let directory = RunDirectory::create(folder.path(), "").unwrap();
-    run(&only, directory, None, &mut Impatient { looks_left: u64::MAX.into() }).unwrap();
+    run(&only, directory, None, &mut ()).unwrap();
     let (checkpoint, _) = Checkpoint::newest(&folder.path().join("checkpoints"), "last").unwrap().unwrap();
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
     let (specs, _) = octant_zoo::describe(&*model, [28, 28, 1]).unwrap();
@@ -140,6 +118,6 @@ fn a_loss_that_is_not_finite_stops_the_run_and_names_its_files() {
     wild.phases[0].options.accumulate = 1;
     wild.phases[0].options.clip = Clip::Off;
     let directory = RunDirectory::create(folder.path(), "").unwrap();
-    let error = run(&wild, directory, None, &mut Impatient { looks_left: u64::MAX.into() }).unwrap_err().to_string();
+    let error = run(&wild, directory, None, &mut ()).unwrap_err().to_string();
     assert!(error.contains("not finite since step 2") && error.contains("glyph"), "{error}");
 }

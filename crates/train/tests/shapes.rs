@@ -28,3 +28,19 @@ fn a_batch_of_another_size_is_refused_with_both_shapes() {
     assert!(error.contains("[16,28,28,1]") && error.contains("[8,28,28,1]"), "{error}");
     assert!(error.contains("every batch must have the same shapes"), "{error}");
 }
+
+#[test]
+fn a_refused_batch_took_the_state_with_it() {
+    let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
+    let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
+    let backend = CpuBackend::with_threads(1).unwrap();
+    let plan = StepPlan::new(&task, 16).with_optimizer(Optimizer::named("sgd").unwrap());
+    let trained = |refused: &[usize]| {
+        let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 4).unwrap();
+        session.train(&batch_of(16), 0.1).unwrap();
+        refused.iter().for_each(|&size| assert!(session.train(&batch_of(size), 0.1).is_err()));
+        session.train(&batch_of(16), 0.1).unwrap();
+        (session.steps(), session.values().unwrap())
+    };
+    assert_eq!(trained(&[8, 3]), trained(&[]));
+}

@@ -6,7 +6,6 @@
 //! those tests and logs it; `--without-pytorch` skips only the download of PyTorch. The board is driven in Chromium,
 //! which is installed with apt-get where that is possible; `--without-browser` skips that.
 
-mod chromium;
 mod layering;
 mod oracles;
 
@@ -19,11 +18,10 @@ const USAGE: &str = "usage: cargo xtask test [--without-pytorch | --without-orac
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let all = arguments.len();
-    arguments.retain(|argument| *argument != "--without-browser");
-    let browser = arguments.len() == all;
-    let result = match arguments[..] {
+    let (without_browser, others): (Vec<&str>, Vec<&str>) =
+        arguments.iter().map(String::as_str).partition(|argument| *argument == "--without-browser");
+    let browser = without_browser.is_empty();
+    let result = match others[..] {
         ["test"] => test(Some(Oracles::All), browser),
         ["test", "--without-pytorch"] => test(Some(Oracles::WithoutPytorch), browser),
         ["test", "--without-oracles"] => test(None, browser),
@@ -57,13 +55,11 @@ fn test(oracles: Option<Oracles>, browser: bool) -> Result<()> {
     if let Some(oracles) = oracles {
         tests.envs(oracles::install(oracles)?);
     }
-    match browser {
-        true => tests.envs(chromium::find()),
-        false => {
-            println!("SKIPPED by --without-browser: the board in a browser");
-            &mut tests
-        }
-    };
+    if browser {
+        tests.envs(oracles::find_browser());
+    } else {
+        println!("SKIPPED by --without-browser: the board in a browser");
+    }
     step("tests", || run(tests))
 }
 

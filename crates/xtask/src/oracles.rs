@@ -1,8 +1,8 @@
-//! The Python packages that tests compare with.
+//! What tests need and are skipped without: Python packages to compare with, and a browser.
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What is installed, in the versions that the tests were written with. NVIDIA's run-time compiler needs no GPU: the tests
 /// of our kernels compile all of them.
@@ -72,4 +72,38 @@ fn command(program: &str, arguments: &[&str], paths: &[&Path]) -> Command {
 fn target_folder() -> PathBuf {
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     std::path::absolute(&folder).unwrap_or(folder)
+}
+
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// A browser on this machine, which the tests of the board drive; on Debian it is installed where permissions allow. `None` skips its tests with a message.
+pub fn find_browser() -> Option<(&'static str, PathBuf)> {
+    let found = installed_browser().or_else(|| {
+        install_browser();
+        installed_browser()
+    });
+    if found.is_none() {
+        println!("SKIPPED: the board in a browser; install chromium (on Debian: apt-get install chromium as root)");
+    }
+    Some(("OCTANT_TEST_CHROMIUM", found?))
+}
+
+fn installed_browser() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = std::env::split_paths(&folders).collect();
+    BROWSERS.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|path| path.is_file())
+}
+
+fn install_browser() {
+    println!("── installing chromium");
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(["-qq", "-y"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    // Package lists may be old, or missing on a bare machine.
+    let wanted = ["install", "--no-install-recommends", "chromium"];
+    if !apt(&wanted) && apt(&["update"]) {
+        apt(&wanted);
+    }
 }

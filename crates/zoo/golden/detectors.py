@@ -1,4 +1,5 @@
-"""Golden figures of the detectors: forward passes, losses with their parts, gradients, and the state after three steps.
+"""Golden figures of the detectors: forward passes, losses with their parts, gradients, and the state after one and after
+three steps.
 
     pip install torch ultralytics==8.4.190
     git clone https://github.com/Megvii-BaseDetection/YOLOX (commit 6ddff4824372)
@@ -26,8 +27,18 @@ BOXES = [
 SEED = 'images'
 
 
+def narrow(model):
+    """Constants as the programs have them, in f32, so that networks can be compared beyond its precision."""
+    rounded = lambda number: torch.tensor(number, dtype=torch.float32).double().item()
+    for module in model.modules():
+        for name in ('eps', 'momentum', 'scale'):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, rounded(getattr(module, name)))
+
+
 def fill(model):
     model.double()
+    narrow(model)
     state = model.state_dict()
     for name, tensor in state.items():
         if tensor.is_floating_point() and not name.endswith('dfl.conv.weight'):
@@ -116,16 +127,18 @@ MODELS = {
     'yolo11-tiny': lambda: Ultralytics('yolo11', [0.5, 0.125, 1024], 10, 64),
     'yolo12-tiny': lambda: Ultralytics('yolo12', [0.5, 0.25, 256], 10, 64),
     'yolo26-tiny': lambda: Ultralytics('yolo26', [0.5, 0.125, 1024], 10, 64),
-    'yolov8n': lambda: Ultralytics('yolov8', None, 80, 128),
-    'yolo11n': lambda: Ultralytics('yolo11', None, 80, 128),
-    'yolo12n': lambda: Ultralytics('yolo12', None, 80, 128),
-    'yolo26n': lambda: Ultralytics('yolo26', None, 80, 128),
-    'yolov8s': lambda: Ultralytics('yolov8', None, 80, 128, 's'),
-    'yolo11s': lambda: Ultralytics('yolo11', None, 80, 128, 's'),
-    'yolo12s': lambda: Ultralytics('yolo12', None, 80, 128, 's'),
-    'yolo26s': lambda: Ultralytics('yolo26', None, 80, 128, 's'),
+    'yolov8n': lambda: Ultralytics('yolov8', None, 80, 64),
+    'yolo11n': lambda: Ultralytics('yolo11', None, 80, 64),
+    'yolo12n': lambda: Ultralytics('yolo12', None, 80, 64),
+    'yolo26n': lambda: Ultralytics('yolo26', None, 80, 64),
+    'yolov8s': lambda: Ultralytics('yolov8', None, 80, 64, 's'),
+    'yolo11s': lambda: Ultralytics('yolo11', None, 80, 64, 's'),
+    'yolo12s': lambda: Ultralytics('yolo12', None, 80, 64, 's'),
+    'yolo26s': lambda: Ultralytics('yolo26', None, 80, 64, 's'),
     'yolox-test': lambda: YoloX(0.33, 0.125, False, 10, 64),
-    'yolox_nano': lambda: YoloX(0.33, 0.25, True, 80, 128),
+    'yolox_nano': lambda: YoloX(0.33, 0.25, True, 80, 64),
+    'yolox_tiny': lambda: YoloX(0.33, 0.375, False, 80, 64),
+    'yolox_s': lambda: YoloX(0.33, 0.5, False, 80, 64),
 }
 
 
@@ -134,22 +147,22 @@ def figures(name, reference):
     x = images(name, 3, side, SEED)
     lines = [f'size batch 3', f'size side {side}', f'size parameters {sum(p.numel() for p in model.parameters())}']
     model.eval()
-    lines += [line('evaluate', f'output{i}', y, 8) for i, y in enumerate(reference.outputs(x))]
+    lines += [line('evaluate', f'output{i}', y, 8, 14) for i, y in enumerate(reference.outputs(x))]
     model.train()
     learned = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(learned, lr=1e-4, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(learned, lr=1e-5, momentum=0.9, weight_decay=1e-4)
     for step in range(3):
         optimizer.zero_grad()
         loss, parts = reference.loss(x)
         loss.backward()
         lines.append(f'loss step{step} 1 {loss.item():.12g}')
         lines += [f'loss step{step}.part{i} 1 {part.item():.12g}' for i, part in enumerate(parts)]
-        if step == 0:
-            lines += [line('gradient', n, p.grad if p.grad is not None else torch.zeros_like(p))
-                      for n, p in model.named_parameters() if p.requires_grad]
         optimizer.step()
-    lines += [line('state', n, t) for n, t in model.state_dict().items()
-              if t.is_floating_point() and not n.endswith('dfl.conv.weight')]
+        if step in (0, 2):
+            lines += [line(f'gradient{step}', n, p.grad if p.grad is not None else torch.zeros_like(p), 2)
+                      for n, p in model.named_parameters() if p.requires_grad]
+            lines += [line(f'state{step}', n, t, 2) for n, t in model.state_dict().items()
+                      if t.is_floating_point() and not n.endswith('dfl.conv.weight')]
     with open(os.path.join(HERE, 'figures', f'{name}.txt'), 'w') as file:
         file.write('\n'.join(lines) + '\n')
     print(name, *[row for row in lines if row.startswith('loss')], sep='\n  ')

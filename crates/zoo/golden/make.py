@@ -84,10 +84,10 @@ def samples(name, count, how_many):
     return [mix((fnv(name) + k + 1) & MASK) % count for k in range(how_many)]
 
 
-def line(what, name, tensor, how_many=3):
+def line(what, name, tensor, how_many=3, digits=9):
     flat = tensor.detach().double().contiguous().reshape(-1)
     elements = [flat[i].item() for i in samples(name, flat.numel(), how_many)]
-    numbers = ' '.join('%.9g' % v for v in [flat.sum().item(), flat.norm().item(), *elements])
+    numbers = ' '.join('%.*g' % (digits, v) for v in [flat.sum().item(), flat.norm().item(), *elements])
     return f'{what} {name} {flat.numel()} {numbers}'
 
 

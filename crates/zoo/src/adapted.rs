@@ -1,7 +1,7 @@
 //! Networks with low-rank adapters, and what becomes of the adapters' weights: merged into the matrices beside which they
 //! trained, or written to a separate file that peft reads.
 
-use crate::{DetectorHead, Model, ModelTask};
+use crate::{DetectorHead, Model};
 use octant_archive::Archive;
 use octant_graph::Tensor;
 use octant_nn::{Adapters, Scope};
@@ -27,10 +27,6 @@ impl Adapted {
 }
 
 impl Model for Adapted {
-    fn task(&self) -> ModelTask {
-        self.model.task()
-    }
-
     fn classes(&self) -> usize {
         self.model.classes()
     }

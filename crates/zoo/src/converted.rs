@@ -55,13 +55,8 @@ fn move_class_position(archive: &mut Archive, specs: &[VariableSpec]) -> Option<
 mod tests {
     use crate::weights::{export, load};
     use crate::{build, describe};
-    use octant_archive::{Archive, ArchiveFormat};
+    use octant_archive::Archive;
     use octant_tensor::HostTensor;
-
-    fn archive(tensors: Vec<(String, HostTensor)>) -> Archive {
-        let (metadata, found_under, stripped_prefix, mapping) = Default::default();
-        Archive { format: ArchiveFormat::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
-    }
 
     #[test]
     fn torchvisions_old_transformer_names_are_known() {
@@ -72,7 +67,7 @@ mod tests {
         for (name, _) in &mut tensors {
             *name = name.replace(".mlp.0.", ".mlp.linear_1.").replace(".mlp.3.", ".mlp.linear_2.");
         }
-        let loaded = load(&archive(tensors), &*model, &specs, 2);
+        let loaded = load(&Archive::from(tensors), &*model, &specs, 2);
         assert!(loaded.matching.is_exact(), "{}", loaded.matching);
         assert_eq!(loaded.values, values);
     }
@@ -97,7 +92,7 @@ mod tests {
             *name = name.replace("reg_token", "register_tokens");
         }
         tensors.push(("mask_token".into(), HostTensor::scalar(0.0f32)));
-        let loaded = load(&archive(tensors), &*model, &specs, 2);
+        let loaded = load(&Archive::from(tensors), &*model, &specs, 2);
         assert!(loaded.matching.is_exact(), "{}", loaded.matching);
         assert_eq!(loaded.values, values);
     }

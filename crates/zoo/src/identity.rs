@@ -119,16 +119,13 @@ pub fn published_names(entry: &ModelEntry, classes: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::weights::export;
-    use octant_archive::ArchiveFormat;
     use octant_tensor::HostTensor;
 
     fn archive(name: &str, classes: usize, metadata: Vec<(String, String)>) -> Archive {
         let entry = crate::find(name).unwrap();
         let (specs, _) = describe(&*(entry.build)(classes), entry.preprocessing.input).unwrap();
         let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
-        let (found_under, stripped_prefix, mapping) = Default::default();
-        let tensors = export(&specs, &values, 0);
-        Archive { format: ArchiveFormat::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
+        Archive { metadata, ..Archive::from(export(&specs, &values, 0)) }
     }
 
     #[test]

@@ -22,7 +22,6 @@
 
 pub mod adapted;
 mod converted;
-pub mod cost;
 pub mod families;
 pub mod identity;
 mod model;
@@ -30,5 +29,5 @@ pub mod registry;
 pub mod weights;
 
 pub use adapted::Adapted;
-pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe};
+pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe, multiply_adds};
 pub use registry::{Interpolation, ModelEntry, Preprocessing, ZooError, build, find, published};

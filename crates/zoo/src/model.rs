@@ -1,6 +1,6 @@
-//! What every model can do.
+//! What every model can do, and what it costs.
 
-use octant_graph::{DType, GraphError, Shape, Tensor, Trace};
+use octant_graph::{DType, Graph, GraphError, Op, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Precision, Scope, VariableSpec};
 
 /// What a model's output means.
@@ -42,9 +42,6 @@ pub enum BoxCode {
 
 /// A network: a description from which graphs are built. Its variables have the names of the reference's state dict.
 pub trait Model {
-    /// What the output means.
-    fn task(&self) -> ModelTask;
-
     /// How many classes (or maps) the head makes.
     fn classes(&self) -> usize;
 
@@ -63,8 +60,12 @@ pub trait Model {
     /// From images `[n, h, w, c]` to the last feature map, `[n, h', w', features]` (tokens for transformers).
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor;
 
-    /// From the last feature map to the pooled features, `[n, features]`, that the last linear layer sees.
-    fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor;
+    /// From the last feature map to the pooled features, `[n, features]`, that the last linear layer sees: the mean over
+    /// all pixels, unless the network says otherwise.
+    fn pool(&self, cx: &Scope, features: &Tensor) -> Tensor {
+        let _ = cx;
+        features.global_avg_pool()
+    }
 
     /// From the last feature map to the output.
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor;
@@ -104,6 +105,20 @@ pub trait Model {
     }
 }
 
+/// [`Model::classes`] and [`Model::reset_head`] of a network one of whose fields is the size of its head.
+macro_rules! head_size {
+    ($field:ident) => {
+        fn classes(&self) -> usize {
+            self.$field
+        }
+
+        fn reset_head(&mut self, size: usize) {
+            self.$field = size;
+        }
+    };
+}
+pub(crate) use head_size;
+
 /// The variables of a model, in the order of declaration, and the multiply–adds of one forward pass over an image of
 /// `[height, width, channels]`. The model is traced and thrown away.
 pub fn describe(model: &dyn Model, image: [usize; 3]) -> Result<(Vec<VariableSpec>, u64), GraphError> {
@@ -114,5 +129,31 @@ pub fn describe(model: &dyn Model, image: [usize; 3]) -> Result<(Vec<VariableSpe
     let specs = context.variables().into_iter().map(|variable| variable.spec).collect();
     // Heads that only training uses cost nothing.
     let graph = octant_graph::passes::dead_code(&trace.finish(&[output])?);
-    Ok((specs, crate::cost::multiply_adds(&graph)))
+    Ok((specs, multiply_adds(&graph)))
+}
+
+/// Multiply–adds of all convolutions and matrix products, which is what papers publish as "FLOPs"; bodies of calls
+/// count too. How often a loop runs and which branch is taken is known only when the program runs: a loop counts once,
+/// an `if` as its more expensive branch.
+pub fn multiply_adds(graph: &Graph) -> u64 {
+    graph
+        .nodes()
+        .iter()
+        .map(|node| {
+            let shape = |index: usize| graph.shape(node.inputs[index]);
+            let outputs = || node.outputs.iter().map(|&output| graph.shape(output).elements() as u64).sum::<u64>();
+            if let Op::Convolution(conv) = &node.op {
+                let kernel = shape(1);
+                let per_output = kernel.elements() / kernel.dims()[conv.kernel.output].max(1);
+                outputs() * per_output as u64
+            } else if let Op::Dot(dot) = &node.op {
+                let contracted: usize = dot.left_contract.iter().map(|&axis| shape(0).dims()[axis]).product();
+                outputs() * contracted as u64
+            } else if let Op::If { then, otherwise } = &node.op {
+                multiply_adds(then).max(multiply_adds(otherwise))
+            } else {
+                node.op.bodies().iter().map(|(_, body)| multiply_adds(body)).sum()
+            }
+        })
+        .sum()
 }

@@ -206,26 +206,10 @@ fn normal(name: &str) -> String {
 
 /// Up to three names within a few edits of the one asked for, nearest first.
 fn near(wanted: &str) -> Vec<&'static str> {
-    let distance = |entry: &ModelEntry| entry.names().map(|name| edits(wanted, &normal(name))).min();
+    let distance = |entry: &ModelEntry| entry.names().map(|name| strsim::levenshtein(wanted, &normal(name))).min();
     let mut ranked: Vec<(usize, &str)> =
         ENTRIES.iter().filter_map(|entry| Some((distance(entry)?, entry.name))).collect();
     ranked.retain(|(distance, _)| *distance <= 2 + wanted.len() / 4);
     ranked.sort();
     ranked.into_iter().take(3).map(|(_, name)| name).collect()
-}
-
-/// Levenshtein's distance, by which misspelled names find near ones.
-pub fn edits(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, l) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &r) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(l != r);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
 }

@@ -119,12 +119,6 @@ mod tests {
     use super::*;
     use crate::identity::{Card, identify};
     use crate::{build, describe};
-    use octant_archive::ArchiveFormat;
-
-    fn archive(tensors: Vec<(String, HostTensor)>) -> Archive {
-        let (metadata, found_under, stripped_prefix, mapping) = Default::default();
-        Archive { format: ArchiveFormat::Safetensors, tensors, metadata, found_under, stripped_prefix, mapping }
-    }
 
     #[test]
     fn what_is_exported_is_imported_exactly() {
@@ -135,7 +129,7 @@ mod tests {
             let entry = crate::find(name).unwrap();
             let (specs, _) = describe(&*model, entry.preprocessing.input).unwrap();
             let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
-            let loaded = load(&archive(export(&specs, &values, 3)), &*model, &specs, 2);
+            let loaded = load(&Archive::from(export(&specs, &values, 3)), &*model, &specs, 2);
             assert!(loaded.matching.is_exact(), "{name}: {}", loaded.matching);
             assert_eq!(loaded.values, values, "{name}");
         }
@@ -146,7 +140,7 @@ mod tests {
         let large = build("resnet-tiny", Some(20)).unwrap();
         let (specs, _) = describe(&*large, [32, 32, 3]).unwrap();
         let values: Vec<HostTensor> = specs.iter().map(|spec| spec.initial(1)).collect();
-        let file = archive(export(&specs, &values, 0));
+        let file = Archive::from(export(&specs, &values, 0));
         let small = build("resnet-tiny", Some(5)).unwrap();
         let (specs, _) = describe(&*small, [32, 32, 3]).unwrap();
         let loaded = load(&file, &*small, &specs, 1);

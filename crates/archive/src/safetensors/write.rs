@@ -1,6 +1,6 @@
 //! Writing safetensors files.
 
-use super::{LONGEST_HEADER, PREFIX, in_other_order, name_of};
+use super::{LONGEST_HEADER, PREFIX, in_file_order, name_of};
 use crate::ArchiveError;
 use crate::error::Fault;
 use octant_tensor::{HostTensor, write_atomically};
@@ -33,7 +33,7 @@ fn write(path: &Path, tensors: &[(&str, &HostTensor)], metadata: &[(String, Stri
         file.write_all(&header)?;
         for index in by_width {
             let tensor = tensors[index].1;
-            file.write_all(&in_other_order(tensor.bytes().clone(), tensor.dtype()))?;
+            file.write_all(&in_file_order(tensor.bytes().clone(), tensor.dtype()))?;
         }
         Ok(())
     })

@@ -2,7 +2,7 @@
 //! which is not needed: every module is a record whose state holds dictionaries of parameters, buffers
 //! and further modules, and the names along the way are those of the state dict.
 
-use super::state_dict::{Allowance, describe, strip_prefixes};
+use super::state_dict::{Allowance, describe_others, strip_prefixes};
 use super::storages::Storages;
 use crate::error::Fault;
 use crate::pickle::PickleValue;
@@ -28,23 +28,10 @@ fn state(value: PickleValue) -> Option<PickleValue> {
 
 pub(super) fn read(root: PickleValue, storages: &mut Storages) -> Result<Archive, Fault> {
     let (key, network) = found(root).ok_or_else(|| Fault::damaged("there is no network in it"))?;
-    let mut archive = Archive {
-        format: ArchiveFormat::TorchZip,
-        tensors: vec![],
-        metadata: vec![],
-        found_under: key.to_string(),
-        stripped_prefix: String::new(),
-        mapping: Default::default(),
-    };
+    let mut archive =
+        Archive { format: ArchiveFormat::TorchZip, found_under: key.to_string(), ..Archive::from(vec![]) };
     let mut allowance = Allowance::of_a_network();
-    for (name, value) in root.entries().into_iter().flatten() {
-        let (name, text) = (name.to_string(), describe(value));
-        allowance.spend(&name)?;
-        allowance.spend(&text)?;
-        if name != key {
-            archive.metadata.push((name, text));
-        }
-    }
+    describe_others(root, key, &mut archive.metadata, &mut allowance)?;
     collect(network, storages, &mut archive, &mut allowance)?;
     if archive.tensors.is_empty() {
         return Err(Fault::damaged("the network in it has no tensors"));

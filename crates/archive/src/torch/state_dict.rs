@@ -48,14 +48,7 @@ impl Allowance {
 }
 
 pub(super) fn read(format: ArchiveFormat, root: PickleValue, storages: &mut Storages) -> Result<Archive, Fault> {
-    let mut archive = Archive {
-        format,
-        tensors: vec![],
-        metadata: vec![],
-        found_under: String::new(),
-        stripped_prefix: String::new(),
-        mapping: Default::default(),
-    };
+    let mut archive = Archive { format, ..Archive::from(vec![]) };
     if let Some(tensor) = storages.tensor(root)? {
         archive.tensors.push(("tensor".into(), tensor));
         return Ok(archive);
@@ -82,18 +75,29 @@ fn innermost<'a>(
         let is_weights = |value: &PickleValue| value.entries().is_some_and(|entries| entries.len() > 0);
         let next = USUAL_KEYS.into_iter().find_map(|key| Some((key, dict.get(key).filter(is_weights)?)));
         let Some((key, inner)) = next else { break };
-        for (name, value) in dict.entries().into_iter().flatten() {
-            let (name, text) = (name.to_string(), describe(value));
-            allowance.spend(&name)?;
-            allowance.spend(&text)?;
-            if name != key {
-                metadata.push((name, text));
-            }
-        }
+        describe_others(dict, key, metadata, allowance)?;
         path.push(key);
         dict = inner;
     }
     Ok((path, dict))
+}
+
+/// Adds the entries of a dictionary to the metadata, except the one that holds the weights.
+pub(super) fn describe_others(
+    dict: PickleValue,
+    weights: &str,
+    metadata: &mut Vec<(String, String)>,
+    allowance: &mut Allowance,
+) -> Result<(), Fault> {
+    for (name, value) in dict.entries().into_iter().flatten() {
+        let (name, text) = (name.to_string(), describe(value));
+        allowance.spend(&name)?;
+        allowance.spend(&text)?;
+        if name != weights {
+            metadata.push((name, text));
+        }
+    }
+    Ok(())
 }
 
 /// Every tensor in a dictionary, and in the dictionaries inside it under dotted names.
@@ -135,7 +139,7 @@ fn collect(
 }
 
 /// One line about something that is not loaded.
-pub(super) fn describe(value: PickleValue) -> String {
+fn describe(value: PickleValue) -> String {
     let is_numpy_scalar = value.as_object().is_some_and(|object| object.name == "scalar");
     if is_numpy_scalar && let Ok(scalar) = numpy_array(value, Path::new("")) {
         return format!("{:?}", scalar.to_f64s()[0]);

@@ -174,7 +174,7 @@ impl<'a> Storages<'a> {
             }
             None => HostTensor::from_strides(shape, &storage, offset, &strides)?,
         };
-        Ok(tensor.with_clean_truth_values())
+        Ok(tensor.with_normalized_bools())
     }
 
     fn copied(&mut self, key: &str, position: Range<usize>, size: usize) -> Result<Bytes, Fault> {

@@ -6,7 +6,8 @@
 use super::storages::class_of;
 use crate::ArchiveError;
 use crate::error::Fault;
-use octant_tensor::{HostTensor, write_atomically};
+use crate::pickle::opcode as op;
+use octant_tensor::{HostTensor, Shape, write_atomically};
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
@@ -56,10 +57,9 @@ fn of_zip(error: zip::result::ZipError) -> Fault {
 
 /// An `OrderedDict` of tensors in pickle's protocol 2.
 fn pickle(tensors: &[(&str, &HostTensor)]) -> Result<Vec<u8>, Fault> {
-    const EMPTY_ORDERED_DICT: &[u8] = b"ccollections\nOrderedDict\n)R";
-    let mut pickle = b"\x80\x02".to_vec();
-    pickle.extend_from_slice(EMPTY_ORDERED_DICT);
-    pickle.push(b'(');
+    let mut pickle = vec![op::PROTO, 2];
+    empty_ordered_dict(&mut pickle);
+    pickle.push(op::MARK);
     let mut names = HashSet::new();
     for (index, (name, tensor)) in tensors.iter().enumerate() {
         if !names.insert(*name) {
@@ -69,42 +69,61 @@ fn pickle(tensors: &[(&str, &HostTensor)]) -> Result<Vec<u8>, Fault> {
             let dtype = tensor.dtype().name();
             Fault::Damaged(format!("PyTorch has no storage for the {dtype} elements of {name:?}; write safetensors"))
         })?;
-        let dims: Vec<i64> = tensor.dims().iter().map(|&dim| dim as i64).collect();
-        let strides: Vec<i64> = tensor.shape().strides().iter().map(|&stride| stride as i64).collect();
         text(&mut pickle, name);
-        pickle.extend_from_slice(b"ctorch._utils\n_rebuild_tensor_v2\n((");
-        text(&mut pickle, "storage");
-        pickle.extend_from_slice(format!("ctorch\n{class}\n").as_bytes());
-        text(&mut pickle, &index.to_string());
-        text(&mut pickle, "cpu");
-        integer(&mut pickle, tensor.shape().elements() as i64);
-        pickle.extend_from_slice(b"tQ");
-        integer(&mut pickle, 0);
-        tuple(&mut pickle, &dims);
-        tuple(&mut pickle, &strides);
-        // It needs no gradient, and it has no hooks.
-        pickle.push(b'\x89');
-        pickle.extend_from_slice(EMPTY_ORDERED_DICT);
-        pickle.extend_from_slice(b"tR");
+        rebuilt_tensor(&mut pickle, index, class, tensor.shape());
     }
-    pickle.extend_from_slice(b"u.");
+    pickle.extend([op::SETITEMS, op::STOP]);
     Ok(pickle)
 }
 
+/// `_rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, backward_hooks)`.
+fn rebuilt_tensor(pickle: &mut Vec<u8>, index: usize, class: &str, shape: &Shape) {
+    global(pickle, "torch._utils", "_rebuild_tensor_v2");
+    pickle.push(op::MARK);
+    storage(pickle, index, class, shape.elements());
+    integer(pickle, 0);
+    tuple(pickle, shape.dims());
+    tuple(pickle, &shape.strides());
+    pickle.push(op::NEWFALSE);
+    empty_ordered_dict(pickle);
+    pickle.extend([op::TUPLE, op::REDUCE]);
+}
+
+/// The persistent id of a storage: `('storage', class, key, location, elements)`.
+fn storage(pickle: &mut Vec<u8>, index: usize, class: &str, elements: usize) {
+    pickle.push(op::MARK);
+    text(pickle, "storage");
+    global(pickle, "torch", class);
+    text(pickle, &index.to_string());
+    text(pickle, "cpu");
+    integer(pickle, elements);
+    pickle.extend([op::TUPLE, op::BINPERSID]);
+}
+
+fn empty_ordered_dict(pickle: &mut Vec<u8>) {
+    global(pickle, "collections", "OrderedDict");
+    pickle.extend([op::EMPTY_TUPLE, op::REDUCE]);
+}
+
+fn global(pickle: &mut Vec<u8>, module: &str, name: &str) {
+    pickle.push(op::GLOBAL);
+    pickle.extend_from_slice(format!("{module}\n{name}\n").as_bytes());
+}
+
 fn text(pickle: &mut Vec<u8>, text: &str) {
-    pickle.push(b'X');
+    pickle.push(op::BINUNICODE);
     pickle.extend_from_slice(&(text.len() as u32).to_le_bytes());
     pickle.extend_from_slice(text.as_bytes());
 }
 
-fn integer(pickle: &mut Vec<u8>, value: i64) {
-    // LONG1 with eight bytes says any of them.
-    pickle.extend_from_slice(b"\x8a\x08");
-    pickle.extend_from_slice(&value.to_le_bytes());
+fn integer(pickle: &mut Vec<u8>, value: usize) {
+    let bytes = (value as i64).to_le_bytes();
+    pickle.extend([op::LONG1, bytes.len() as u8]);
+    pickle.extend_from_slice(&bytes);
 }
 
-fn tuple(pickle: &mut Vec<u8>, values: &[i64]) {
-    pickle.push(b'(');
+fn tuple(pickle: &mut Vec<u8>, values: &[usize]) {
+    pickle.push(op::MARK);
     values.iter().for_each(|&value| integer(pickle, value));
-    pickle.push(b't');
+    pickle.push(op::TUPLE);
 }

@@ -1,6 +1,5 @@
 //! What TensorBoard asks, and the answers.
 
-use super::blobs::{BlobKey, most_parts};
 use super::messages::*;
 use super::modern::{self, DataClass};
 use crate::run::Run;
@@ -201,6 +200,39 @@ impl Provider {
     }
 }
 
+/// The key of a blob: which run, which tag, which value, which of its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct BlobKey {
+    run: u32,
+    index: usize,
+    part: usize,
+    tag: String,
+}
+
+impl BlobKey {
+    fn parse(text: &str) -> Option<BlobKey> {
+        let mut parts = text.splitn(4, '.');
+        let mut number = || parts.next()?.parse::<usize>().ok();
+        let (run, index, part) = (number()?, number()?, number()?);
+        let tag = parts.next()?.to_string();
+        Some(BlobKey { run: u32::try_from(run).ok()?, index, part, tag })
+    }
+}
+
+impl std::fmt::Display for BlobKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}.{}.{}.{}", self.run, self.index, self.part, self.tag)
+    }
+}
+
+/// How many parts the values of a tag have at most: as many as the first, the last and one between.
+fn most_parts(run: &Arc<Run>, tag: &str, parts: impl Fn(&[u8]) -> usize) -> usize {
+    let stored = run.stored(tag);
+    let some = [0, stored.len() / 2, stored.len().saturating_sub(1)];
+    let counts = some.iter().filter_map(|&index| stored.get(index)?.read(1 << 28).ok()).map(|value| parts(&value));
+    counts.max().unwrap_or(0)
+}
+
 /// The indices of at most so many values, evenly spread; the last one is always among them.
 fn thinned(count: usize, most: usize) -> Vec<usize> {
     match most {
@@ -213,7 +245,7 @@ fn thinned(count: usize, most: usize) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::thinned;
+    use super::*;
 
     #[test]
     fn thinning_keeps_the_last() {
@@ -222,5 +254,14 @@ mod tests {
         assert_eq!(thinned(100, 3), [0, 49, 99]);
         assert!(thinned(100, 0).is_empty());
         assert!(thinned(0, 5).is_empty());
+    }
+
+    #[test]
+    fn keys_are_read_back_with_any_tag() {
+        let key = BlobKey { run: 3, index: 14, part: 2, tag: "a.b/c d.%".into() };
+        assert_eq!(BlobKey::parse(&key.to_string()), Some(key));
+        for wrong in ["", "1.2.3", "a.1.2.x", "-1.0.0.x", "99999999999999.0.0.x"] {
+            assert_eq!(BlobKey::parse(wrong), None, "{wrong:?}");
+        }
     }
 }

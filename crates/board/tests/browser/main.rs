@@ -56,6 +56,43 @@ fn folder_of_runs() -> tempfile::TempDir {
     folder
 }
 
+/// A browser with a board of some runs; the folder is removed with it.
+struct Board {
+    browser: Browser,
+    serving: Serving,
+    _folder: tempfile::TempDir,
+}
+
+impl Board {
+    /// The board on a desktop's window; `None` without a browser.
+    fn start() -> Option<Board> {
+        let mut browser = browser()?;
+        let folder = folder_of_runs();
+        let serving = start(folder.path());
+        browser.size(1280, 850);
+        Some(Board { browser, serving, _folder: folder })
+    }
+
+    /// Opens a page and waits until a script is true.
+    fn open(&mut self, page: &str, ready: &str) {
+        self.browser.open(&url(&self.serving, page));
+        self.browser.wait(page, ready);
+    }
+
+    fn shot(&mut self, name: &str) {
+        self.browser.shot(&shots().join(name));
+    }
+
+    fn check(&mut self) {
+        check(&mut self.browser, &self.serving);
+    }
+}
+
+/// The script of the chart of a tag, which may not be there yet.
+fn chart_if_shown(tag: &str) -> String {
+    format!("document.querySelector('[data-tag=\"{tag}\"] canvas.over')?.chart")
+}
+
 fn shots() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("board")
 }
@@ -75,123 +112,100 @@ fn check(browser: &mut Browser, serving: &Serving) {
 
 #[test]
 fn every_page_shows_its_content_in_light_dark_and_on_a_phone() {
-    let Some(mut browser) = browser() else { return };
-    let folder = folder_of_runs();
-    let serving = start(folder.path());
+    let Some(mut board) = Board::start() else { return };
     for (look, scheme, width, height) in
         [("light", "light", 1280, 850), ("dark", "dark", 1280, 850), ("phone", "light", 390, 844)]
     {
-        browser.size(width, height);
-        browser.prefer(scheme);
+        board.browser.size(width, height);
+        board.browser.prefer(scheme);
         for (page, ready) in PAGES {
-            browser.open(&url(&serving, page));
-            browser.wait(page, ready);
+            board.open(page, ready);
             // A frame for what was drawn last.
-            browser.eval("new Promise(done => requestAnimationFrame(() => setTimeout(done, 150)))");
-            assert_eq!(browser.eval("document.documentElement.dataset.theme"), json!(scheme));
-            let wide = browser.eval("document.documentElement.scrollWidth - innerWidth").as_f64().unwrap();
+            board.browser.eval("new Promise(done => requestAnimationFrame(() => setTimeout(done, 150)))");
+            assert_eq!(board.browser.eval("document.documentElement.dataset.theme"), json!(scheme));
+            let wide = board.browser.eval("document.documentElement.scrollWidth - innerWidth").as_f64().unwrap();
             assert!(wide <= 0.0, "{page} is {wide} pixels wider than a window of {width}");
-            browser.shot(&shots().join(format!("{page}-{look}.png")));
+            board.shot(&format!("{page}-{look}.png"));
             let unnamed = "[...document.querySelectorAll('button, input, select, canvas, img, a')].filter(e => e.offsetParent && e.ariaHidden !== 'true' && \
                            !(e.ariaLabel || e.textContent.trim() || e.alt !== undefined || e.labels?.length || e.title)).length";
-            assert_eq!(browser.eval(unnamed), json!(0), "{page} has controls without a name");
+            assert_eq!(board.browser.eval(unnamed), json!(0), "{page} has controls without a name");
         }
     }
-    check(&mut browser, &serving);
+    board.check();
 }
 
 #[test]
 fn curves_are_hovered_zoomed_panned_picked_and_shared() {
-    let Some(mut browser) = browser() else { return };
-    let folder = folder_of_runs();
-    let serving = start(folder.path());
-    browser.size(1280, 850);
-    browser.open(&url(&serving, "curves?smooth=0"));
+    let Some(mut board) = Board::start() else { return };
+    board.browser.open(&url(&board.serving, "curves?smooth=0"));
     let chart = |tag: &str| format!("document.querySelector('[data-tag=\"{tag}\"] canvas.over').chart");
-    browser.wait("curves", &format!("{}.curves.length === 4", chart("loss")));
+    board.browser.wait("curves", &format!("{}.curves.length === 4", chart("loss")));
     // Hovering one chart moves the cursor of the others and shows the values of all runs.
     let shows = "!document.querySelector('.tip').hidden && document.querySelectorAll('.tip tr').length === 4";
-    let [x, y] = browser.hover("[data-tag=\"loss\"] canvas.over", "the tip", shows);
-    browser.wait("the other cursors", &format!("{}.cursor !== null", chart("val_loss")));
-    browser.shot(&shots().join("hover.png"));
+    let [x, y] = board.browser.hover("[data-tag=\"loss\"] canvas.over", "the tip", shows);
+    board.browser.wait("the other cursors", &format!("{}.cursor !== null", chart("val_loss")));
+    board.shot("hover.png");
     // Zooming by dragging is shared by all charts and stands in the address.
-    browser.drag([x - 60.0, y], [x + 60.0, y], 0);
-    browser.wait("the zoom", &format!("{}.view && location.hash.includes('view=')", chart("val_loss")));
-    let address = browser.eval("location.href").as_str().unwrap().to_string();
-    let before = browser.eval(&format!("{}.view[0]", chart("loss"))).as_f64().unwrap();
-    browser.drag([x, y], [x - 50.0, y], 8);
-    browser.wait("the pan", &format!("{}.view[0] > {before}", chart("loss")));
+    board.browser.drag([x - 60.0, y], [x + 60.0, y], 0);
+    board.browser.wait("the zoom", &format!("{}.view && location.hash.includes('view=')", chart("val_loss")));
+    let address = board.browser.eval("location.href").as_str().unwrap().to_string();
+    let before = board.browser.eval(&format!("{}.view[0]", chart("loss"))).as_f64().unwrap();
+    board.browser.drag([x, y], [x - 50.0, y], 8);
+    board.browser.wait("the pan", &format!("{}.view[0] > {before}", chart("loss")));
     // A shared address shows the same part.
-    browser.open(&address);
-    browser.wait(
+    board.browser.open(&address);
+    board.browser.wait(
         "the shared view",
-        &format!(
-            "{}?.curves.length && Math.abs({}.view[0] - {before}) < 1e-6",
-            chart("loss").replace(").chart", ")?.chart"),
-            chart("loss")
-        ),
+        &format!("{}?.curves.length && Math.abs({}.view[0] - {before}) < 1e-6", chart_if_shown("loss"), chart("loss")),
     );
     // The keyboard moves the cursor and shows everything again.
-    browser.eval("document.querySelector('[data-tag=\"loss\"] canvas.over').focus()");
-    browser.key("ArrowRight");
-    browser.wait("the cursor", &format!("{}.cursor !== null", chart("loss")));
-    browser.key("0");
-    browser.wait("everything", &format!("{}.view === null", chart("loss")));
+    board.browser.eval("document.querySelector('[data-tag=\"loss\"] canvas.over').focus()");
+    board.browser.key("ArrowRight");
+    board.browser.wait("the cursor", &format!("{}.cursor !== null", chart("loss")));
+    board.browser.key("0");
+    board.browser.wait("everything", &format!("{}.view === null", chart("loss")));
     // A click shows the nearest run alone; a second one brings all back.
-    let [x, y] = browser.middle("[data-tag=\"loss\"] canvas.over");
-    browser.mouse("mousePressed", x, y, 0);
-    browser.mouse("mouseReleased", x, y, 0);
-    browser.wait("one run", &format!("{}.curves.length === 1 && location.hash.includes('hide=')", chart("loss")));
+    let [x, y] = board.browser.middle("[data-tag=\"loss\"] canvas.over");
+    board.browser.mouse("mousePressed", x, y, 0);
+    board.browser.mouse("mouseReleased", x, y, 0);
+    board.browser.wait("one run", &format!("{}.curves.length === 1 && location.hash.includes('hide=')", chart("loss")));
     // The group of the run that is hidden now is gone, so the chart moved.
-    let [x, y] = browser.middle("[data-tag=\"loss\"] canvas.over");
-    browser.mouse("mousePressed", x, y, 0);
-    browser.mouse("mouseReleased", x, y, 0);
-    browser.wait("all runs", &format!("{}.curves.length === 4", chart("loss")));
+    let [x, y] = board.browser.middle("[data-tag=\"loss\"] canvas.over");
+    board.browser.mouse("mousePressed", x, y, 0);
+    board.browser.mouse("mouseReleased", x, y, 0);
+    board.browser.wait("all runs", &format!("{}.curves.length === 4", chart("loss")));
     // Pinned charts come first.
-    browser.eval("document.querySelector('[aria-label=\"Pin: val_accuracy\"]').click()");
-    browser.wait("the pin", "document.querySelector('details.group summary').textContent.startsWith('Pinned')");
+    board.browser.eval("document.querySelector('[aria-label=\"Pin: val_accuracy\"]').click()");
+    board.browser.wait("the pin", "document.querySelector('details.group summary').textContent.startsWith('Pinned')");
     // The filter of runs, and of metrics.
-    browser.eval("const f = document.querySelector('#side input'); f.value = 'glyphs-[12]$'; f.dispatchEvent(new Event('input'))");
-    browser.wait("two runs", &format!("{}.curves.length === 2", chart("loss")));
+    board.browser.eval("const f = document.querySelector('#side input'); f.value = 'glyphs-[12]$'; f.dispatchEvent(new Event('input'))");
+    board.browser.wait("two runs", &format!("{}.curves.length === 2", chart("loss")));
     // Axes: in a run of Octant steps are not epochs.
-    browser.open(&url(&serving, "curves?smooth=0&axis=epoch"));
-    browser.wait(
-        "epochs",
-        &format!(
-            "{}?.curves.length && {}.full()[1] === 15",
-            chart("loss").replace(").chart", ")?.chart"),
-            chart("loss")
-        ),
-    );
-    browser.open(&url(&serving, "curves?smooth=0&axis=step"));
-    browser.wait(
-        "steps",
-        &format!(
-            "{}?.curves.length && {}.full()[1] === 480",
-            chart("loss").replace(").chart", ")?.chart"),
-            chart("loss")
-        ),
-    );
+    board.browser.open(&url(&board.serving, "curves?smooth=0&axis=epoch"));
+    board
+        .browser
+        .wait("epochs", &format!("{}?.curves.length && {}.full()[1] === 15", chart_if_shown("loss"), chart("loss")));
+    board.browser.open(&url(&board.serving, "curves?smooth=0&axis=step"));
+    board
+        .browser
+        .wait("steps", &format!("{}?.curves.length && {}.full()[1] === 480", chart_if_shown("loss"), chart("loss")));
     // Downloads hold every point; the drawing is a drawing.
-    let csv = browser.eval(
+    let csv = board.browser.eval(
         "fetch('/api/export?tag=train/noise&format=csv').then(r => r.text()).then(t => t.trim().split('\\n').length)",
     );
     assert_eq!(csv, json!(100_001));
-    let svg = browser.eval(&format!("{}.svg('loss')", chart("loss")));
+    let svg = board.browser.eval(&format!("{}.svg('loss')", chart("loss")));
     assert!(svg.as_str().unwrap().contains("<path d=\"M"), "{svg}");
-    check(&mut browser, &serving);
+    board.check();
 }
 
 #[test]
 fn a_hundred_thousand_points_pan_and_no_point_is_lost() {
-    let Some(mut browser) = browser() else { return };
-    let folder = folder_of_runs();
-    let serving = start(folder.path());
-    browser.size(1280, 850);
-    browser.open(&url(&serving, "curves?smooth=0&find=noise"));
+    let Some(mut board) = Board::start() else { return };
+    board.browser.open(&url(&board.serving, "curves?smooth=0&find=noise"));
     let chart = "document.querySelector('[data-tag=\"train/noise\"] canvas.over').chart";
-    browser.wait("the curve", &format!("{}?.curves.length", chart.replace(").chart", ")?.chart")));
-    let facts = browser.eval(&format!(
+    board.browser.wait("the curve", &format!("{}?.curves.length", chart_if_shown("train/noise")));
+    let facts = board.browser.eval(&format!(
         "[{chart}.curves[0].all, Math.max(...{chart}.curves[0].raw.y), {chart}.curves[0].raw.x.length]"
     ));
     assert_eq!(facts[0], json!(100_000));
@@ -203,91 +217,106 @@ fn a_hundred_thousand_points_pan_and_no_point_is_lost() {
          let spent = 0; for (let i = 0; i < 60; i += 1) {{ c.setView([a + i * (b - a) / 200, a + (b - a) / 3 + i * (b - a) / 200]); \
          await new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))); spent += c.drawn; }} return spent / 60; }})()"
     );
-    let each = browser.eval(&script).as_f64().unwrap();
+    let each = board.browser.eval(&script).as_f64().unwrap();
     println!("a frame of a pan over 100,000 points takes {each:.2} ms");
     assert!(each < 33.0, "a frame takes {each} ms");
-    check(&mut browser, &serving);
+    board.check();
 }
 
 #[test]
 fn runs_are_sorted_compared_and_their_differences_shown() {
-    let Some(mut browser) = browser() else { return };
-    let folder = folder_of_runs();
-    let serving = start(folder.path());
-    browser.size(1280, 850);
-    browser.open(&url(&serving, "runs"));
-    browser.wait("the table", "document.querySelectorAll('table.data tbody tr').length === 5");
+    let Some(mut board) = Board::start() else { return };
+    board.open("runs", "document.querySelectorAll('table.data tbody tr').length === 5");
     let first = "document.querySelector('table.data tbody tr').innerText";
     let sort = "[...document.querySelectorAll('th button')].find(b => b.textContent.startsWith('seed')).click()";
-    browser.eval(sort);
-    browser.wait("ascending", "document.querySelector('th[aria-sort=ascending]').innerText.startsWith('seed')");
-    assert!(browser.eval(first).as_str().unwrap().contains("glyphs-1"));
-    browser.eval(sort);
-    browser.wait("descending", &format!("{first}.includes('glyphs-4')"));
-    browser.eval("document.querySelectorAll('tbody input[type=checkbox]')[0].click()");
-    browser.eval("document.querySelectorAll('tbody input[type=checkbox]')[1].click()");
-    browser.wait(
+    board.browser.eval(sort);
+    board.browser.wait("ascending", "document.querySelector('th[aria-sort=ascending]').innerText.startsWith('seed')");
+    assert!(board.browser.eval(first).as_str().unwrap().contains("glyphs-1"));
+    board.browser.eval(sort);
+    board.browser.wait("descending", &format!("{first}.includes('glyphs-4')"));
+    board.browser.eval("document.querySelectorAll('tbody input[type=checkbox]')[0].click()");
+    board.browser.eval("document.querySelectorAll('tbody input[type=checkbox]')[1].click()");
+    board.browser.wait(
         "the difference",
         "[...document.querySelectorAll('tr.differs')].some(r => r.innerText.includes('phases.0.schedule.lr'))",
     );
     assert_eq!(
-        browser.eval("[...document.querySelectorAll('tr.differs')].some(r => r.innerText.startsWith('model'))"),
+        board.browser.eval("[...document.querySelectorAll('tr.differs')].some(r => r.innerText.startsWith('model'))"),
         json!(false)
     );
-    browser
+    board
+        .browser
         .wait("status", "document.body.innerText.includes('finished') && document.body.innerText.includes('stopped')");
-    browser.wait("lines", "document.querySelectorAll('svg path').length >= 4");
-    browser.shot(&shots().join("compare.png"));
-    // Images: the slider goes through the epochs.
-    browser.open(&url(&serving, "images"));
-    browser.wait("images", "document.querySelectorAll('.images img').length >= 4");
-    browser.eval(
+    board.browser.wait("lines", "document.querySelectorAll('svg path').length >= 4");
+    board.shot("compare.png");
+    board.check();
+}
+
+#[test]
+fn images_are_chosen_by_epoch_and_their_overlay_fades() {
+    let Some(mut board) = Board::start() else { return };
+    board.open("images", "document.querySelectorAll('.images img').length >= 4");
+    board.browser.eval(
         "const s = document.querySelector('input[type=range]'); s.value = 0; s.dispatchEvent(new Event('input'))",
     );
-    browser.wait("the first epoch", "document.querySelector('.images figure').innerText.includes('step 1,')");
+    board.browser.wait("the first epoch", "document.querySelector('.images figure').innerText.includes('step 1,')");
     // What is drawn on images fades.
-    browser.eval("const o = document.querySelector('input[type=range][aria-label*=masks]'); o.value = 25; o.dispatchEvent(new Event('input'))");
-    browser.wait("the overlay", "getComputedStyle(document.querySelector('.layers img + img')).opacity === '0.25' && location.hash.includes('overlay=25')");
-    browser.wait(
+    board.browser.eval("const o = document.querySelector('input[type=range][aria-label*=masks]'); o.value = 25; o.dispatchEvent(new Event('input'))");
+    board.browser.wait("the overlay", "getComputedStyle(document.querySelector('.layers img + img')).opacity === '0.25' && location.hash.includes('overlay=25')");
+    board.browser.wait(
         "both images",
         "[...document.querySelectorAll('.layers img')].every(i => i.complete && i.naturalWidth > 0)",
     );
-    browser.shot(&shots().join("overlay.png"));
-    // Judgement: a cell says what it counts.
-    browser.open(&url(&serving, "judgement"));
-    browser.wait("cells", "document.querySelectorAll('.matrix td').length === 9");
-    browser.eval("document.querySelectorAll('.matrix td')[1].click()");
-    browser.wait("the cell", "document.body.innerText.includes('shirt taken for coat: 9 of 60')");
+    board.shot("overlay.png");
+    board.check();
+}
+
+#[test]
+fn a_cell_of_the_confusion_matrix_shows_its_samples() {
+    let Some(mut board) = Board::start() else { return };
+    board.open("judgement", "document.querySelectorAll('.matrix td').length === 9");
+    board.browser.eval("document.querySelectorAll('.matrix td')[1].click()");
+    board.browser.wait("the cell", "document.body.innerText.includes('shirt taken for coat: 9 of 60')");
     // And shows the samples behind it; the address names the cell.
-    browser
+    board
+        .browser
         .wait("its samples", "document.querySelectorAll('.tile').length === 2 && location.hash.includes('cell=0-1')");
-    browser.wait("their names", "document.querySelector('.tiles').innerText.includes('17.png')");
+    board.browser.wait("their names", "document.querySelector('.tiles').innerText.includes('17.png')");
     assert!(
-        browser
+        board
+            .browser
             .eval("getComputedStyle(document.querySelector('.tile')).backgroundImage")
             .as_str()
             .unwrap()
             .contains("mistakes.png")
     );
-    browser.shot(&shots().join("cell.png"));
-    // The recording is zoomed with the keyboard and read with the pointer.
-    browser.open(&url(&serving, "machine"));
-    browser.wait("the recording", "document.querySelector('canvas.timeline')?.width > 100");
-    browser.wait(
+    board.shot("cell.png");
+    board.check();
+}
+
+#[test]
+fn a_recording_is_zoomed_with_the_keyboard_and_read_with_the_pointer() {
+    let Some(mut board) = Board::start() else { return };
+    board.open("machine", "document.querySelector('canvas.timeline')?.width > 100");
+    board.browser.wait(
         "the programs",
         "document.body.innerText.includes('loaded from the cache') && document.body.innerText.includes('14.2 MiB')",
     );
-    browser.eval("document.querySelector('canvas.timeline').scrollIntoView({ block: 'center' })");
-    browser.eval("document.querySelector('canvas.timeline').focus()");
-    browser.key("+");
-    browser.hover("canvas.timeline", "a span", "/(conv|norm|update): .* µs at/.test(document.body.innerText)");
-    browser.shot(&shots().join("timeline.png"));
-    // The log is searched.
-    browser.open(&url(&serving, "log"));
-    browser.wait("the log", "document.querySelectorAll('pre.log .no').length > 5");
-    browser.eval("const s = document.querySelector('main input[type=search]'); s.value = 'epoch 7'; s.dispatchEvent(new Event('input'))");
-    browser.wait("the line", "document.querySelectorAll('mark').length === 1");
-    check(&mut browser, &serving);
+    board.browser.eval("document.querySelector('canvas.timeline').scrollIntoView({ block: 'center' })");
+    board.browser.eval("document.querySelector('canvas.timeline').focus()");
+    board.browser.key("+");
+    board.browser.hover("canvas.timeline", "a span", "/(conv|norm|update): .* µs at/.test(document.body.innerText)");
+    board.shot("timeline.png");
+    board.check();
+}
+
+#[test]
+fn the_log_is_searched() {
+    let Some(mut board) = Board::start() else { return };
+    board.open("log", "document.querySelectorAll('pre.log .no').length > 5");
+    board.browser.eval("const s = document.querySelector('main input[type=search]'); s.value = 'epoch 7'; s.dispatchEvent(new Event('input'))");
+    board.browser.wait("the line", "document.querySelectorAll('mark').length === 1");
+    board.check();
 }
 
 #[test]
@@ -341,7 +370,7 @@ fn new_points_appear_within_a_second_and_a_restarted_server_is_found_again() {
     let address = serving.address();
     browser.size(1280, 850);
     browser.open(&url(&serving, "curves?smooth=0"));
-    let chart = "document.querySelector('[data-tag=\"loss\"] canvas.over')?.chart";
+    let chart = chart_if_shown("loss");
     browser.wait(
         "the curve",
         &format!("{chart}?.curves[0]?.all === 50 && document.querySelector('#live').className === 'on'"),

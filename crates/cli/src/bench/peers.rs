@@ -24,16 +24,22 @@ struct Peer {
     start: fn(&Path, ModelTask) -> Result<Command>,
 }
 
-const PEERS: [Peer; 3] = [
+const PEERS: [Peer; 4] = [
     Peer {
         name: "pytorch",
         variants: &["eager", "channels-last", "compile"],
         start: |folder, task| match task {
-            ModelTask::Classify | ModelTask::Segment | ModelTask::Detect => python(folder.join("pytorch_peer.py")),
+            ModelTask::Classify | ModelTask::Segment => python(folder.join("pytorch_peer.py")),
+            ModelTask::Detect => python(folder.join("detection_peer.py")),
             ModelTask::Translate => python(folder.join("translate_peer.py")),
         },
     },
     Peer { name: "jax", variants: &["jit"], start: |folder, _| python(folder.join("jax_peer.py")) },
+    Peer {
+        name: "inference",
+        variants: &["onnxruntime", "openvino"],
+        start: |folder, _| python(folder.join("inference_peer.py")),
+    },
     Peer { name: "burn", variants: &["flex"], start: |folder, _| burn(folder.join("burn")) },
 ];
 
@@ -103,7 +109,7 @@ pub(super) fn run(subject: &Subject, name: &str, arguments: &Arguments) -> Resul
 /// What both sides do, as flags that both understand.
 fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = arguments.threads.unwrap_or(cores);
+    let threads = arguments.device.threads.unwrap_or(cores);
     let flags = [
         ("--batch-size", subject.batch_size.to_string()),
         ("--size", subject.size.to_string()),
@@ -118,7 +124,7 @@ fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
 
 fn ours(work: &[String], arguments: &Arguments) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
-    command.arg("bench").args(work).args(["--device", &arguments.device, "--json"]);
+    command.arg("bench").args(work).args(["--device", &arguments.device.device, "--json"]);
     command.args(arguments.optimizer.iter().flat_map(|optimizer| ["--optimizer", optimizer]));
     Ok(command)
 }

@@ -1,19 +1,19 @@
 //! One model or recipe: training steps or predictions.
 
 use super::Arguments;
-use super::batch::synthetic;
 use super::peaks;
 use super::statistics::Sample;
-use super::subject::Subject;
+use super::subject::{Subject, synthetic_batch};
+use crate::device;
 use crate::output::{Json, bytes, duration};
 use crate::timeline::Profile;
-use crate::{device, prepare};
 use anyhow::{Context, Result, bail};
 use octant_data::Batch;
+use octant_recipe::{DEFAULT_SLOTS, Recipe};
 use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Sharding};
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan, prediction};
-use octant_train::{Ahead, Session};
+use octant_train::{InFlight, Session};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -30,9 +30,11 @@ struct Measured {
 
 pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) -> Result<()> {
     let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
-    let task = prepare::task(&subject.recipe, subject.classes(), image, false)?;
+    // As many slots for boxes as in training on data whose labels are not known; evaluation has the most there may be.
+    let recipe = Recipe { max_boxes: DEFAULT_SLOTS.min(subject.recipe.max_boxes), ..subject.recipe.clone() };
+    let task = octant_recipe::task(&recipe, subject.classes(), image, false)?;
     let precision = device::precision(&arguments.precision)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     if mesh.devices() > 1 && arguments.mode == "infer" {
         bail!("predictions run on one device; leave --cores away");
@@ -44,7 +46,7 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
         ..subject.recipe.step.clone()
     };
     let plan = StepPlan { task: &*task, mesh, step, phase: subject.phase.clone() };
-    let batch = synthetic(subject);
+    let batch = synthetic_batch(subject);
     let mut work: Box<dyn Steps> = match arguments.mode.as_str() {
         "train" => Box::new(Training::new(&*backend, &plan, &batch, arguments.profile)?),
         "infer" => Box::new(Predicting::new(&*backend, &plan, &batch, arguments.profile)?),
@@ -131,7 +133,7 @@ impl Steps for Training<'_> {
 struct Predicting {
     executable: Box<dyn Executable>,
     inputs: Vec<Buffer>,
-    ahead: Ahead,
+    in_flight: InFlight,
 }
 
 impl Predicting {
@@ -141,18 +143,18 @@ impl Predicting {
         let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);
         let variables = traced.variables.iter().map(|spec| upload(&spec.initial(0)));
         let inputs: Result<Vec<Buffer>, _> = variables.chain([upload(&batch.images)]).collect();
-        Ok(Predicting { executable, inputs: inputs?, ahead: Ahead::default() })
+        Ok(Predicting { executable, inputs: inputs?, in_flight: InFlight::default() })
     }
 }
 
 impl Steps for Predicting {
     fn queue(&mut self) -> Result<()> {
         let mut outputs = self.executable.execute(&self.inputs)?;
-        Ok(self.ahead.queued(outputs.pop().context("a prediction has an output")?)?)
+        Ok(self.in_flight.push(outputs.pop().context("a prediction has an output")?)?)
     }
 
     fn wait(&mut self) -> Result<()> {
-        Ok(self.ahead.wait()?)
+        Ok(self.in_flight.wait()?)
     }
 
     fn cost(&self) -> (MemoryPlan, Cost) {

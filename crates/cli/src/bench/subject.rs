@@ -1,14 +1,16 @@
-//! What is measured: a model under the usual settings of its kind, or the step of a recipe as it is.
+//! What is measured: a model under the usual settings of its kind, or the step of a recipe as it is, on a batch of noise.
 
 use super::Arguments;
-use crate::recipes::Recipe;
-use crate::{plan, recipes};
+use crate::plan;
 use anyhow::{Context, Result};
+use octant_data::{Batch, Position, Targets};
 use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
+use octant_recipe::{DEFAULT_SLOTS as SLOTS, Recipe};
+use octant_tensor::{Element, HostTensor};
 use octant_train::PhaseOptions;
 use octant_train::options::OptionTable;
-use octant_zoo::ModelEntry;
+use octant_zoo::{ModelEntry, ModelTask};
 use toml::{Table, Value};
 
 /// A step to be measured.
@@ -37,7 +39,7 @@ impl Subject {
             Ok(entry) => return Subject::of_model(entry, arguments),
             Err(unknown) => unknown,
         };
-        match recipes::table(name) {
+        match octant_recipe::table(name) {
             Ok(table) => Subject::of_recipe(name, table, arguments),
             Err(error) if name.ends_with(".toml") => Err(error.into()),
             Err(_) => Err(unknown).context(format!("\"{name}\" is neither a model nor a recipe")),
@@ -52,9 +54,9 @@ impl Subject {
             ("schedule".to_string(), Value::Table(Table::from_iter([("lr".to_string(), Value::Float(1e-3))]))),
         ]);
         let mut table = recipe.to_table();
-        recipes::set(&mut table, "phases", Value::Array(vec![Value::Table(phase)]))?;
+        octant_recipe::set(&mut table, "phases", Value::Array(vec![Value::Table(phase)]))?;
         arguments.flags.apply(&mut table)?;
-        let given = recipes::check(table)?;
+        let given = octant_recipe::check(table)?;
         let usual = longest_phase(&recipe).map_or("sgd", |phase| phase.optimizer.name());
         let optimizer = optimizer(arguments.optimizer.as_deref().unwrap_or(usual))?;
         let phase = PhaseOptions { optimizer, ..given.phases[0].options.clone() };
@@ -66,7 +68,7 @@ impl Subject {
     /// The recipe's own batch, sizes and longest phase.
     fn of_recipe(name: &str, mut table: Table, arguments: &Arguments) -> Result<Subject> {
         arguments.flags.apply(&mut table)?;
-        let recipe = recipes::check(table)?;
+        let recipe = octant_recipe::check(table)?;
         let entry = octant_zoo::find(&recipe.model)?;
         let mut phase = longest_phase(&recipe).context("the recipe has no phase")?.clone();
         if let Some(name) = &arguments.optimizer {
@@ -90,7 +92,7 @@ fn classes(entry: &ModelEntry) -> usize {
 
 /// The recipe that trains this very model, or one that trains its kind.
 fn recipe_of(entry: &ModelEntry) -> Result<Recipe> {
-    match recipes::built_in().find(|recipe| recipe.model == entry.name) {
+    match octant_recipe::built_in().find(|recipe| recipe.model == entry.name) {
         Some(recipe) => Ok(Recipe { classes: Some(classes(entry)), ..recipe }),
         None => plan::recipe_for(entry),
     }
@@ -108,4 +110,50 @@ fn optimizer(name: &str) -> Result<Optimizer> {
         Optimizer::Sgd(sgd) => Optimizer::Sgd(Sgd { momentum: 0.9, ..sgd }),
         other => other,
     })
+}
+
+/// Images of noise with targets of the model's kind.
+pub(super) fn synthetic_batch(subject: &Subject) -> Batch {
+    let (entry, count, [height, width]) = (subject.entry, subject.batch_size, [subject.size; 2]);
+    let channels = entry.preprocessing.input[2];
+    let targets = match entry.task {
+        ModelTask::Classify => {
+            let labels: Vec<i32> = (0..count).map(|i| (i % subject.classes()) as i32).collect();
+            Targets::Classes(tensor(&[count], &labels))
+        }
+        ModelTask::Segment => {
+            let mask: Vec<u8> = (0..count * height * width).map(|i| (i % 97 == 0) as u8).collect();
+            Targets::Masks(tensor(&[count, height, width, 1], &mask))
+        }
+        ModelTask::Translate => {
+            let factor = (entry.build)(entry.classes).enlarges();
+            Targets::Images(noise(&[count, height * factor, width * factor, subject.classes()]))
+        }
+        ModelTask::Detect => {
+            // A few boxes per image, which cover the left half.
+            let corners = |slot: usize| [0.0, 0.0, (width / 2) as f32 / (slot + 1) as f32, height as f32];
+            let boxes: Vec<f32> = (0..count * SLOTS).flat_map(|i| corners(i % SLOTS)).collect();
+            let classes: Vec<i32> = (0..count * SLOTS).map(|i| if i % SLOTS < 8 { 0 } else { -1 }).collect();
+            let (corners, classes) = (tensor(&[count, SLOTS, 4], &boxes), tensor(&[count, SLOTS], &classes));
+            Targets::Boxes { corners, classes, judged: Vec::new() }
+        }
+    };
+    Batch {
+        position: Position::default(),
+        images: noise(&[count, height, width, channels]),
+        targets,
+        mask: tensor(&[count], &vec![1.0f32; count]),
+        valid: count,
+        indices: (0..count as u64).collect(),
+    }
+}
+
+fn noise(dims: &[usize]) -> HostTensor {
+    let elements = dims.iter().product::<usize>() as u32;
+    let bytes: Vec<u8> = (0..elements).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    tensor(dims, &bytes)
+}
+
+fn tensor<T: Element>(dims: &[usize], elements: &[T]) -> HostTensor {
+    HostTensor::new(dims, elements).expect("as many elements as the shape has")
 }

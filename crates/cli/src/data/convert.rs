@@ -36,7 +36,7 @@ enum Form {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
-    let source = fetching::localize(&arguments.source, "data")?;
+    let source = fetching::localize_data(&arguments.source)?;
     if !source.exists() {
         bail!("there is no {}; give the folder or file of a data set", source.display());
     }

@@ -37,7 +37,7 @@ pub(crate) type Named = (&'static str, Arc<dyn Dataset>);
 
 /// The splits that were asked for and are there. A data set without splits is one, called "all".
 pub(crate) fn open(path: &Path, which: Which) -> Result<Vec<Named>> {
-    let path = &fetching::localize(path, "data")?;
+    let path = &fetching::localize_data(path)?;
     if !path.exists() {
         bail!("there is no {}; give the folder or file of a data set", path.display());
     }

@@ -82,7 +82,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
 
 /// What the labels say, where they are boxes.
 fn boxes(arguments: &Arguments) -> Result<Option<BoxSurvey>> {
-    let path = fetching::localize(&arguments.dir, "data")?;
+    let path = fetching::localize_data(&arguments.dir)?;
     if !detection::holds_boxes(&path) {
         return Ok(None);
     }

@@ -4,7 +4,9 @@ use super::Out;
 use super::select::{Input, Selection};
 use crate::output::line;
 use anyhow::{Context, Result, bail};
-use octant_events::{Event, EventLog, EventsError, Kind, ParquetScalars, Value, What, create_whole, write_record};
+use octant_events::{
+    Event, EventContent, EventLog, EventsError, Kind, ParquetScalars, Value, create_whole, write_record,
+};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -132,7 +134,7 @@ pub(super) fn import(arguments: &Import) -> Result<()> {
         bail!("{} has no column named step", path.display());
     };
     let time_column = position("wall_time");
-    let mut events = vec![Event { wall_time: 0.0, step: 0, what: What::Version("brain.Event:2".into()) }];
+    let mut events = vec![Event { wall_time: 0.0, step: 0, content: EventContent::Version("brain.Event:2".into()) }];
     for (index, row) in rows.enumerate() {
         let number = |column: usize| -> Result<Option<f64>> {
             match row.get(column).map(|cell| cell.trim()).filter(|cell| !cell.is_empty()) {
@@ -151,7 +153,7 @@ pub(super) fn import(arguments: &Import) -> Result<()> {
                 values.extend(number(column)?.map(|value| (name.clone(), Value::Scalar(value as f32))));
             }
         }
-        events.push(Event { wall_time, step: step as i64, what: What::Values(values) });
+        events.push(Event { wall_time, step: step as i64, content: EventContent::Values(values) });
     }
     let is_file = arguments.out.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"));
     let out = if is_file { arguments.out.clone() } else { arguments.out.join("events.out.tfevents.0.octant") };

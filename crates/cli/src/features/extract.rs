@@ -2,7 +2,6 @@
 
 use super::Asked;
 use crate::output::Bar;
-use crate::prepare;
 use anyhow::{Context as _, Result, bail};
 use octant_data::{Dataset, LastBatch, Loader, LoaderConfig, Targets};
 use octant_graph::{DType, Shape, Tensor, Trace};
@@ -89,8 +88,8 @@ impl Extractor<'_> {
         mut seen: impl FnMut(&[f32], &[usize], Vec<usize>),
     ) -> Result<()> {
         let Asked { entry, recipe, .. } = self.asked;
-        let transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
-        let image = prepare::image(&*dataset, &transform)?;
+        let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
+        let image = octant_recipe::image(&*dataset, &transform)?;
         let (workers, batch_size) = (recipe.run.workers, self.batch_size.min(dataset.len()).max(1));
         let config =
             LoaderConfig { batch_size, shuffle: false, last: LastBatch::Pad, workers, ..LoaderConfig::default() };

@@ -4,7 +4,7 @@ use super::{CAPTION, INK};
 use anyhow::Result;
 use octant_data::decode::{DecodeOptions, decode};
 use octant_data::{AnyImage, Target};
-use octant_events::{Canvas, Value, What, read_run};
+use octant_events::{Canvas, EventContent, Value, read_run};
 use octant_imaging::Image;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn outputs(run: &Path) -> Result<Vec<(i64, Image<u8>)>> {
     // A resumed run may have written an epoch twice; the later one is the one that counts.
     let mut pngs = BTreeMap::new();
     for event in read_run(run)? {
-        let What::Values(values) = event.what else { continue };
+        let EventContent::Values(values) = event.content else { continue };
         for (tag, value) in values {
             if let (true, Value::Image { png, .. }) = (tag == "sample", value) {
                 pngs.insert(event.step, png);

@@ -1,18 +1,17 @@
 //! What one board would do.
 
 use super::Arguments;
-use super::kept::{command, keep};
 use super::search::{Search, Size};
-use super::steps::Steps;
+use super::steps::{Steps, keep_programs, train_command};
 use super::turns::{Answer, Turns};
 use crate::device;
-use crate::recipes::Recipe;
 use anyhow::{Context, Result};
 use octant_pjrt::backend::Planned;
 use octant_pjrt::boards::Board;
 use octant_pjrt::cache::Key;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Plugin, Topology, backend};
+use octant_recipe::Recipe;
 use octant_runtime::{Backend, CompileOptions, Cost, MemoryPlan, Program, RuntimeError};
 use serde_json::{Value, json};
 
@@ -139,7 +138,7 @@ fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str, turns: &mut Turns
         let programs = [(steps.training(outcome.batch)?, chosen), (steps.evaluation(outcome.batch)?, evaluation)];
         let made = programs.into_iter().filter_map(|(program, attempt)| attempt.made(topology, &program));
         let made = made.collect::<Result<Vec<_>>>()?;
-        outcome.saved = Some(keep(folder.as_deref(), &steps, outcome.batch, topology, &made)?);
+        outcome.saved = Some(keep_programs(folder.as_deref(), &steps, outcome.batch, topology, &made)?);
     }
     Ok(outcome)
 }
@@ -263,7 +262,7 @@ impl Outcome {
             "price_estimate": price, "flops_per_step": self.cost.map(|cost| cost.flops),
             "bytes_per_step": self.cost.and_then(|cost| cost.bytes),
             "compile_seconds": compiled.map(|cost| cost.compile_time.as_secs_f64()), "error": null,
-            "saved": self.saved, "train": self.saved.map(|_| command(arguments, recipe, self.batch)),
+            "saved": self.saved, "train": self.saved.map(|_| train_command(arguments, recipe, self.batch)),
         })
     }
 }

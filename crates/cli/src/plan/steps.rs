@@ -1,14 +1,19 @@
-//! The programs that training the recipe would compile, for any batch and board.
+//! The programs that training the recipe would compile, for any batch and board, and how they are kept for that board.
 
 use super::Arguments;
-use crate::prepare::{self, Facts};
-use crate::recipes::Recipe;
+use crate::prepare;
 use anyhow::{Context, Result, bail};
 use octant_data::Pipeline;
-use octant_recipe::SourceEntry;
+use octant_pjrt::backend::{self, Planned};
+use octant_pjrt::cache::{ExecutableCache, Key, Lookup};
+use octant_pjrt::{Topology, discover};
+use octant_recipe::{Facts, Recipe, SourceEntry};
 use octant_runtime::{Mesh, Program};
 use octant_train::Phase;
 use octant_train::step::{self, StepOptions, StepPlan};
+use std::cell::OnceCell;
+use std::collections::HashSet;
+use std::path::Path;
 
 /// Images of an epoch where the data set is unknown.
 const IMAGES: usize = 50_000;
@@ -20,6 +25,7 @@ pub(super) struct Steps {
     mesh: Mesh,
     /// Images of an epoch.
     pub images: usize,
+    largest_form: OnceCell<usize>,
 }
 
 impl Steps {
@@ -32,36 +38,54 @@ impl Steps {
         let (phases, samples) = match is_at_hand {
             true => {
                 let data = prepare::data(recipe, &[])?;
-                (prepare::phases(recipe, &data)?, data.train.len())
+                (octant_recipe::phases(recipe, &data)?, data.train.len())
             }
             false => (guessed(recipe)?, IMAGES),
         };
         let images = arguments.images.unwrap_or(samples);
-        Ok(Steps { phases, step: recipe.step.clone(), mesh: Mesh::new(devices), images })
+        Ok(Steps {
+            phases,
+            step: recipe.step.clone(),
+            mesh: Mesh::new(devices).remote(),
+            images,
+            largest_form: OnceCell::new(),
+        })
     }
 
     /// The same for one of several devices with its share of the batch, and of the groups that batch norms look at.
     pub fn of_one_device(self, devices: usize) -> Steps {
         let batch_groups = (self.step.batch_groups / devices).max(1);
-        Steps { step: StepOptions { batch_groups, ..self.step }, mesh: Mesh::single(), ..self }
+        Steps { step: StepOptions { batch_groups, ..self.step }, mesh: Mesh::single().remote(), ..self }
     }
 
-    /// The learning step of the phase that lasts longest.
+    /// The training step of the phase that lasts longest, in its largest form.
     pub fn training(&self, batch: usize) -> Result<Program> {
-        Ok(step::training(&self.longest(batch)?)?.program)
+        let plan = self.longest(batch)?;
+        // The same form is the largest for every batch.
+        let largest = match self.largest_form.get() {
+            Some(known) => *known,
+            None => {
+                let found = step::largest_form(&plan)?;
+                *self.largest_form.get_or_init(|| found)
+            }
+        };
+        Ok(step::training(&plan.forms()[largest])?.program)
     }
 
-    /// Its counting step.
+    /// Its evaluation step.
     pub fn evaluation(&self, batch: usize) -> Result<Program> {
         Ok(step::evaluation(&self.longest(batch)?)?.program)
     }
 
-    /// Both steps of every phase.
+    /// Both steps of every phase, the training step in all its forms.
     pub fn all(&self, batch: usize) -> Result<Vec<Program>> {
         let mut programs = Vec::new();
         for phase in &self.phases {
             let plan = self.plan(phase, batch);
-            programs.extend([step::training(&plan)?.program, step::evaluation(&plan)?.program]);
+            for form in plan.forms() {
+                programs.push(step::training(&form)?.program);
+            }
+            programs.push(step::evaluation(&plan)?.program);
         }
         Ok(programs)
     }
@@ -83,5 +107,56 @@ fn guessed(recipe: &Recipe) -> Result<Vec<Phase>> {
     let wanted = recipe.crop_size.or(recipe.image_size);
     let size = wanted.map_or([height, width, channels], |side| [side, side, channels]);
     let image = |_: &Pipeline| Ok(size);
-    Ok(prepare::phases_on(recipe, &Facts { samples: IMAGES, outputs: entry.classes, image: &image, train: None })?)
+    Ok(octant_recipe::phases_on(
+        recipe,
+        &Facts { samples: IMAGES, outputs: entry.classes, image: &image, train: None },
+    )?)
+}
+
+/// Stores every program that a run on the board will ask for under the key that it will ask with, and answers how many
+/// there are, in this machine's cache if no folder is named. Those that were `made` already are not compiled again.
+pub(super) fn keep_programs(
+    folder: Option<&Path>,
+    steps: &Steps,
+    batch: usize,
+    topology: &Topology,
+    made: &[(Key, Planned)],
+) -> Result<usize> {
+    let folder = folder.map_or_else(discover::cache_folder, Path::to_path_buf);
+    let cache = ExecutableCache::new(folder.join("executables"));
+    let mut kept = HashSet::new();
+    for program in steps.all(batch)? {
+        // Phases that differ in their rates alone share their programs.
+        let key = backend::key_of(topology, &program)?;
+        if !kept.insert(key.clone()) || matches!(cache.look_up(&key), Lookup::Hit(_)) {
+            continue;
+        }
+        let compiled;
+        let planned = match made.iter().find(|(of, _)| *of == key) {
+            Some((_, planned)) => planned,
+            None => {
+                compiled = backend::plan(topology, &program)?;
+                &compiled
+            }
+        };
+        let bytes = planned.executable.serialize().context("the compiler does not give its programs away")?;
+        cache.note_time(&key, &program.name, planned.cost.compile_time);
+        cache.store(&key, &bytes).with_context(|| format!("cannot keep programs in {}", folder.display()))?;
+    }
+    Ok(kept.len())
+}
+
+/// The command that finds them.
+pub(super) fn train_command(arguments: &Arguments, recipe: &Recipe, batch: usize) -> String {
+    let folder = arguments.save.as_ref().and_then(|folder| folder.as_deref());
+    let mut command = folder.map(|folder| format!("OCTANT_CACHE={} ", folder.display())).unwrap_or_default();
+    command += &format!("octant train {} --device tpu --cores all", recipe.name);
+    command += &format!(" --batch-size {batch} --precision {}", recipe.step.precision.dtype());
+    if let Some(size) = arguments.size {
+        command += &format!(" --image-size {size}");
+    }
+    if let Some(data) = &recipe.data.dir {
+        command += &format!(" --data {}", data.display());
+    }
+    command
 }

@@ -4,7 +4,7 @@ use super::Arguments;
 use super::board::OPTIMISM;
 use super::turns::Answer;
 use crate::output::{self, Json, bytes, duration};
-use crate::recipes::Recipe;
+use octant_recipe::Recipe;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

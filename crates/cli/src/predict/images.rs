@@ -1,18 +1,18 @@
 //! Images through a network, one at a time. One that cannot be read does not end the others.
 
 use super::files::{Failed, files};
-use super::writer::{Names, Writer};
+use super::writer::{AnswerKind, Answered, Names, Writer};
 use super::{Arguments, Asked, Chosen, choose, load};
 use crate::device::precision;
 use crate::judged::{self, Judged};
-use crate::recipes::Recipe;
-use crate::{Ending, device, plan, prepare};
+use crate::{Ending, plan, prepare};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions, read_image};
 use octant_data::transforms::Placed;
 use octant_data::{AnyImage, Pipeline, Sample, SampleRng, Target, Transform, TransformStep};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
+use octant_recipe::Recipe;
 use octant_runtime::CompileOptions;
 use octant_tensor::HostTensor;
 use octant_train::Predictor;
@@ -86,18 +86,19 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
         return failed.ending(files.len());
     };
     let dims = first.image.dims();
-    let task = prepare::task(recipe, asked.outputs, dims, asked.warm_up)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let task = octant_recipe::task(recipe, asked.outputs, dims, asked.warm_up)?;
+    let backend = arguments.device.open()?;
     let plan = StepPlan { step: StepOptions { batch_size: 1, ..recipe.step.clone() }, ..StepPlan::new(&*task, 1) };
     let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
     let folder = arguments.output.clone().unwrap_or(asked.folder);
     let names = Names { names: asked.names, outputs: asked.outputs };
-    let writer = Writer { task: recipe.task.clone(), names, top: asked.top, folder, json: arguments.json };
+    let kind = AnswerKind::of_task(&recipe.task);
+    let writer = Writer { kind, names, top: asked.top, folder, json: arguments.json };
     writer.header();
     for (path, name) in &files {
         let answered = prepared(path, &transform, entry).and_then(|prepared| {
-            let answer = answer(&predictor, &prepared.image, dims)?;
-            writer.row(path, name, &prepared.original, prepared.placed.as_ref(), &answer)
+            let answer = &answer(&predictor, &prepared.image, dims)?;
+            writer.row(&Answered { path, name, image: &prepared.original, placed: prepared.placed.as_ref(), answer })
         });
         failed.note(path, answered);
     }
@@ -115,7 +116,7 @@ fn answer(predictor: &Predictor, image: &Image<u8>, dims: [usize; 3]) -> Result<
 }
 
 fn transform(recipe: &Recipe, entry: &ModelEntry) -> Result<Pipeline> {
-    let mut transform = prepare::transform(recipe, &recipe.eval_transform, false, entry)?;
+    let mut transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
     if transform.steps.is_empty() {
         // The recipe's own images are all of one size; others must be brought to it.
         let side = recipe.image_size.or(recipe.data.side).unwrap_or(entry.preprocessing.input[0]);

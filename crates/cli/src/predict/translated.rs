@@ -3,8 +3,8 @@
 use super::files::Failed;
 use super::tiles::Tiling;
 use super::{Arguments, Asked};
+use crate::Ending;
 use crate::output::Json;
-use crate::{Ending, device, prepare};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions, read_image};
 use octant_data::write_png_u8;
@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// Writes what the network makes of every file, under its name.
 pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Arguments) -> Result<Ending> {
     let recipe = &asked.recipe;
-    let (model, entry) = prepare::model(recipe, asked.outputs)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let (model, entry) = octant_recipe::model(recipe, asked.outputs)?;
+    let backend = arguments.device.open()?;
     let folder = arguments.output.clone().unwrap_or_else(|| asked.folder.clone());
     // A program per size of tiles; the images of a folder mostly share one.
     let mut programs: HashMap<[usize; 2], Predictor> = HashMap::new();
@@ -36,7 +36,7 @@ pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Argum
             let tiling = Tiling::new(size, arguments.tile, model.multiple());
             if let std::collections::hash_map::Entry::Vacant(vacant) = programs.entry(tiling.tile) {
                 let dims = [tiling.tile[0], tiling.tile[1], image.channels()];
-                let task = prepare::task(recipe, asked.outputs, dims, false)?;
+                let task = octant_recipe::task(recipe, asked.outputs, dims, false)?;
                 let step = StepOptions { batch_size: 1, ..recipe.step.clone() };
                 let plan = StepPlan { step, ..StepPlan::new(&*task, 1) };
                 vacant.insert(Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?);

@@ -31,10 +31,42 @@ impl Names {
     }
 }
 
+/// What is written of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerKind {
+    /// The likeliest classes.
+    Classes,
+    /// A mask and an overlay.
+    Mask,
+    /// Numbers in columns.
+    Values,
+}
+
+impl AnswerKind {
+    /// The answers of a recipe's task.
+    pub fn of_task(task: &str) -> AnswerKind {
+        match task {
+            "classify" => AnswerKind::Classes,
+            "segment" => AnswerKind::Mask,
+            _ => AnswerKind::Values,
+        }
+    }
+}
+
+/// An image and what the network answered.
+pub(super) struct Answered<'a> {
+    pub path: &'a Path,
+    /// The path of files that are written about it, below the output folder and without an ending.
+    pub name: &'a Path,
+    pub image: &'a Image<u8>,
+    /// Where the image lies in what the network saw; none where the transform is random.
+    pub placed: Option<&'a Placed>,
+    pub answer: &'a HostTensor,
+}
+
 /// Writes what was predicted.
 pub(super) struct Writer {
-    /// classify, segment or regress.
-    pub task: String,
+    pub kind: AnswerKind,
     pub names: Names,
     /// How many classes are shown of each image.
     pub top: usize,
@@ -54,46 +86,39 @@ fn field(text: impl std::fmt::Display) -> String {
 
 impl Writer {
     pub fn header(&self) {
-        if !self.json {
-            let header = match self.task.as_str() {
-                "classify" => "path,class,name,probability".to_string(),
-                "segment" => "path,marked_pixels,components,mask,overlay".to_string(),
-                _ => std::iter::once("path".to_string())
-                    .chain(self.names.columns().iter().map(field))
-                    .collect::<Vec<_>>()
-                    .join(","),
-            };
-            println!("{header}");
+        if self.json {
+            return;
+        }
+        match self.kind {
+            AnswerKind::Classes => println!("path,class,name,probability"),
+            AnswerKind::Mask => println!("path,marked_pixels,components,mask,overlay"),
+            AnswerKind::Values => {
+                let columns: Vec<String> = self.names.columns().iter().map(field).collect();
+                println!("path,{}", columns.join(","));
+            }
         }
     }
 
-    /// What is said of one image, and written under `name`.
-    pub fn row(
-        &self,
-        path: &Path,
-        name: &Path,
-        image: &Image<u8>,
-        placed: Option<&Placed>,
-        answer: &HostTensor,
-    ) -> Result<()> {
-        match self.task.as_str() {
-            "classify" => self.classes(path, &answer.to_f64s()),
-            "segment" => self.mask(path, name, image, placed, answer)?,
-            _ => {
-                let values = answer.to_f64s();
-                let text: Vec<String> = values.iter().map(f64::to_string).collect();
-                match self.json {
-                    true => {
-                        let columns = self.names.columns();
-                        let named: serde_json::Map<String, serde_json::Value> =
-                            columns.into_iter().zip(values.iter().map(|&value| value.into())).collect();
-                        Json::line(json!({ "path": path, "values": values, "columns": named }));
-                    }
-                    false => println!("{},{}", field(path.display()), text.join(",")),
-                }
-            }
+    /// Writes what was answered for one image.
+    pub fn row(&self, answered: &Answered) -> Result<()> {
+        match self.kind {
+            AnswerKind::Classes => self.classes(answered.path, &answered.answer.to_f64s()),
+            AnswerKind::Mask => self.mask(answered)?,
+            AnswerKind::Values => self.values(answered.path, &answered.answer.to_f64s()),
         }
         Ok(())
+    }
+
+    /// One column per value.
+    fn values(&self, path: &Path, values: &[f64]) {
+        if self.json {
+            let columns = self.names.columns();
+            let named: serde_json::Map<String, serde_json::Value> =
+                columns.into_iter().zip(values.iter().map(|&value| value.into())).collect();
+            return Json::line(json!({ "path": path, "values": values, "columns": named }));
+        }
+        let text: Vec<String> = values.iter().map(f64::to_string).collect();
+        println!("{},{}", field(path.display()), text.join(","));
     }
 
     /// The likeliest classes, one row each.
@@ -119,14 +144,7 @@ impl Writer {
     }
 
     /// A mask of 0 and 255 of the image's own size in `masks/`, and the image with what was marked in red in `overlays/`.
-    fn mask(
-        &self,
-        path: &Path,
-        name: &Path,
-        image: &Image<u8>,
-        placed: Option<&Placed>,
-        answer: &HostTensor,
-    ) -> Result<()> {
+    fn mask(&self, &Answered { path, name, image, placed, answer }: &Answered) -> Result<()> {
         let &[_, height, width, _] = answer.dims() else { anyhow::bail!("the network's answer is no map") };
         let seen = Image::new(height, width, 1, answer.bytes().to_vec())?;
         let placed = placed.context(

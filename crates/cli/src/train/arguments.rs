@@ -1,9 +1,8 @@
 //! The flags of `train`, and how they are written into the recipe.
 
 use crate::flags::RecipeFlags;
-use crate::recipes::{self, Recipe};
-use crate::rundir;
 use anyhow::{Context, Result, bail};
+use octant_recipe::Recipe;
 use octant_recipe::flags::{PhaseLengths, apply_lengths};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -81,22 +80,22 @@ pub(super) struct Resolved {
 pub(super) fn resolve(arguments: &Arguments) -> Result<Resolved> {
     let named = Path::new(&arguments.recipe);
     let (mut table, out) = match named.join("config.toml").is_file() {
-        true => (rundir::config(named)?, Some(named.to_path_buf())),
-        false => (recipes::table(&arguments.recipe)?, arguments.out.clone()),
+        true => (octant_recipe::config(named)?, Some(named.to_path_buf())),
+        false => (octant_recipe::table(&arguments.recipe)?, arguments.out.clone()),
     };
     let usual = table.get("batch_size").filter(|size| size.is_integer()).cloned();
     arguments.flags.apply(&mut table)?;
     let Arguments { epochs, burn_epochs, burn_lr, warm_epoch, .. } = *arguments;
     apply_lengths(&mut table, &PhaseLengths { epochs, burn_epochs, burn_lr, warm_epoch })?;
     for assignment in &arguments.set {
-        recipes::set_text(&mut table, assignment)?;
+        octant_recipe::set_text(&mut table, assignment)?;
     }
     let fits_batch = table.get("batch_size").and_then(|size| size.as_str()) == Some("auto");
     if fits_batch {
         table.remove("batch_size");
         usual.into_iter().for_each(|usual| drop(table.insert("batch_size".into(), usual)));
     }
-    Ok(Resolved { recipe: recipes::check(table)?, out, fits_batch })
+    Ok(Resolved { recipe: octant_recipe::check(table)?, out, fits_batch })
 }
 
 /// `9h`, `30m`, `90s`.

@@ -2,9 +2,8 @@
 
 use crate::output::bytes;
 use crate::plan::search::{Search, Size};
-use crate::prepare::{self, Data};
 use anyhow::{Result, bail};
-use octant_recipe::{Recipe, mesh};
+use octant_recipe::{Data, Recipe, mesh};
 use octant_runtime::{Backend, CompileOptions, RuntimeError};
 use octant_train::step;
 
@@ -50,15 +49,15 @@ pub(super) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend) -> Re
     ))
 }
 
-/// The memory of both steps of every phase; the larger one counts.
+/// The memory of both steps of every phase, in the largest of their forms; the larger one counts.
 fn measure(recipe: &Recipe, data: &Data, backend: &dyn Backend, batch: usize, limit: u64) -> Result<Size> {
     let mut recipe = recipe.clone();
     recipe.step.batch_size = batch;
     let mesh = mesh(recipe.cores, backend)?;
     let mut needed = 0;
-    for phase in prepare::phases(&recipe, data)? {
+    for phase in octant_recipe::phases(&recipe, data)? {
         let plan = phase.step(&recipe.step, &mesh);
-        for program in [step::training(&plan)?.program, step::evaluation(&plan)?.program] {
+        for program in [step::largest_training(&plan)?.program, step::evaluation(&plan)?.program] {
             match backend.compile(&program, &CompileOptions::default()) {
                 Ok(executable) => needed = executable.memory().peak().max(needed),
                 Err(RuntimeError::OutOfMemory { asked, .. }) => return Ok(Size { bytes: asked, fits: false }),

@@ -3,7 +3,7 @@
 use super::Arguments;
 use crate::output::{Json, count, duration, line};
 use crate::show::{Display, as_json, number, show};
-use crate::{Ending, compiling, plots, prepare};
+use crate::{Ending, compiling, plots};
 use anyhow::{Result, anyhow};
 use octant_data::DataError;
 use octant_events::Setting;
@@ -37,13 +37,13 @@ fn scaled(recipe: &Recipe, phase: &PhaseRecipe, factor: f64, warmup: u64) -> Str
 
 pub(super) fn introduce(
     recipe: &Recipe,
-    data: &prepare::Data,
+    data: &octant_recipe::Data,
     directory: &mut octant_events::RunDirectory,
     checkpoint: Option<&Checkpoint>,
     display: &mut Display,
 ) -> Result<()> {
     for phase in &recipe.phases {
-        if let Some(scaling) = prepare::scaling(recipe, phase)? {
+        if let Some(scaling) = octant_recipe::scaling(recipe, phase)? {
             let text = scaled(recipe, phase, scaling.factor, scaling.warmup(phase.schedule.warmup.unwrap_or(0)));
             display.say(&text);
             directory.log(&text)?;
@@ -82,7 +82,7 @@ pub(super) fn introduce(
             ("seed", number(recipe.run.seed as f64)),
         ];
         let settings: Vec<(String, Setting)> = settings.map(|(name, setting)| (name.to_string(), setting)).to_vec();
-        directory.events.settings(&settings, &[prepare::best(recipe)?])?;
+        directory.events.settings(&settings, &[octant_recipe::best(recipe)?])?;
         directory.events.text("config", &format!("```toml\n{config}```\n"))?;
     }
     display.start(recipe, &text, directory.path(), checkpoint.map(|checkpoint| checkpoint.progress.step));
@@ -108,7 +108,7 @@ pub(super) fn way_back(error: TrainError, path: &Path) -> anyhow::Error {
 
 pub(super) fn finish(
     recipe: &Recipe,
-    data: &prepare::Data,
+    data: &octant_recipe::Data,
     path: &Path,
     summary: &Summary,
     arguments: &Arguments,
@@ -119,7 +119,7 @@ pub(super) fn finish(
         run::Ending::TimeUp => ("time-up", Ending::Done),
         run::Ending::Stopped => ("interrupted", Ending::Interrupted(compiling::signal())),
     };
-    let best = prepare::best(recipe)?;
+    let best = octant_recipe::best(recipe)?;
     let kept = if progress.best.is_some() { "best" } else { "last" };
     let weights = path.join("checkpoints").join(kept).join("model.safetensors");
     let charts = plots::write(path, summary, &*data.valid, &best)?;
@@ -147,8 +147,7 @@ pub(super) fn finish(
         row("mistakes", &mistakes(confusion, data.valid.class_names()));
     }
     let used = summary.programs.iter().filter(|program| program.runs > 0);
-    used.enumerate()
-        .for_each(|(position, program)| row(if position == 0 { "programs" } else { "" }, &program_line(program)));
+    used.enumerate().for_each(|(index, program)| row(if index == 0 { "programs" } else { "" }, &program_line(program)));
     row("weights", &weights.display().to_string());
     row("plots", &charts.display().to_string());
     line("\nnext:");

@@ -1,7 +1,7 @@
 //! Low-rank adapters between runs and files: merged into the weights, or written separately as peft does.
 
 use crate::output::Json;
-use crate::rundir;
+use crate::prepare;
 use anyhow::{Context, Result, bail};
 use octant_archive::{Archive, save_safetensors};
 use octant_nn::Adapters;
@@ -16,7 +16,7 @@ const FILES: [&str; 2] = ["adapter_model.safetensors", "adapter_config.json"];
 /// The weights of a run, or a file of weights.
 fn weights(given: &Path) -> Result<PathBuf> {
     match given.join("config.toml").is_file() {
-        true => rundir::weights(given, None),
+        true => prepare::checkpoint_weights(given, None),
         false => Ok(given.to_path_buf()),
     }
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use octant_data::write_png_u8;
-use octant_events::{Value, What, read_run};
+use octant_events::{EventContent, Value, read_run};
 use octant_imaging::Image;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -104,7 +104,7 @@ pub fn traces(run: &Path) -> Traces {
         paths.map(|path: PathBuf| std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
     let (mut scalars, mut samples) = (Vec::new(), Vec::new());
     for event in read_run(run).unwrap() {
-        let What::Values(values) = event.what else { continue };
+        let EventContent::Values(values) = event.content else { continue };
         for (tag, value) in values {
             match value {
                 Value::Scalar(value) => scalars.push((event.step, tag, value.to_bits())),

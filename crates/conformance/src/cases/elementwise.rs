@@ -127,7 +127,7 @@ fn clamp(dtype: DType) -> Case {
     })
 }
 
-pub fn cases() -> Vec<Case> {
+pub fn convert() -> Vec<Case> {
     let mut cases: Vec<Case> = DType::ALL.into_iter().map(conversions).collect();
     cases.extend(DType::ALL.into_iter().map(bitcasts));
     cases

@@ -33,7 +33,7 @@ pub const GROUPS: &[CaseGroup] = &[
     ("binary", elementwise::binary),
     ("compare", elementwise::compare),
     ("choice", elementwise::choice),
-    ("convert", elementwise::cases),
+    ("convert", elementwise::convert),
     ("movement", movement::cases),
     ("reduce", reduce::cases),
     ("window", window::cases),

@@ -10,7 +10,7 @@ mod sums;
 mod transposed;
 
 pub use functions::recompute_functions;
-pub use pointwise::pointwise_as_products;
+pub use pointwise::convolutions_as_products;
 pub use pooling::unpool_by_comparing;
 pub use products::small_products_as_sums;
 pub use reductions::divide_reductions;

@@ -21,7 +21,7 @@ pub(crate) use listing::entries;
 pub use listing::images_below;
 pub use masked::{MaskedDataset, open_frames};
 pub use open::{holds_shards, open};
-pub use pairs::ImagePairs;
+pub use pairs::{ImagePairs, Unpaired};
 pub use table::TableDataset;
 pub use tfrecord::{TfRecordDataset, TfRecordKeys};
 pub use webdataset::{WebDataset, write_webdataset};

@@ -3,11 +3,12 @@
 
 use super::{Split, listing};
 use crate::decode::{DecodeOptions, announced_size, read_image};
-use crate::{AnyImage, DataError, Dataset, Sample, Target};
+use crate::{AnyImage, DataError, Dataset, Pipeline, Sample, SampleRng, Target, Transform};
 use octant_imaging::Image;
 use octant_imaging::geometry::{PixelWindow, crop};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where the two images of a sample are.
 enum Files {
@@ -186,5 +187,37 @@ impl Dataset for ImagePairs {
         match &self.samples[index] {
             Files::Joined(path) | Files::Two(path, _) | Files::Same(path) => path.display().to_string(),
         }
+    }
+}
+
+/// The transform of training samples of two domains without pairs: the image by index, its counterpart at random, each
+/// transformed by itself.
+pub struct Unpaired {
+    /// Where counterparts come from: the targets of any sample.
+    pub dataset: Arc<dyn Dataset>,
+    /// What happens to either image.
+    pub pipeline: Pipeline,
+}
+
+/// Streams of random numbers, one per thing that happens.
+mod stream {
+    pub const PARTNER: u64 = 1;
+    pub const FIRST: u64 = 2;
+    pub const SECOND: u64 = 3;
+}
+
+impl Transform for Unpaired {
+    fn apply(&self, sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError> {
+        let partner = rng.fork(stream::PARTNER).below(self.dataset.len());
+        let Target::Image(other) = self.dataset.get(partner)?.target else {
+            return Err(DataError::request("a data set of two domains has images as targets"));
+        };
+        let alone = |image, stream: u64| {
+            let sample = Sample { image, target: Target::Class(0) };
+            Ok::<_, DataError>(self.pipeline.apply(sample, &mut rng.fork(stream))?.image)
+        };
+        let image = alone(sample.image, stream::FIRST)?;
+        let other = alone(AnyImage::U8(other), stream::SECOND)?.to_u8();
+        Ok(Sample { image, target: Target::Image(other) })
     }
 }

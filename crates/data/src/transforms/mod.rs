@@ -264,9 +264,23 @@ impl Transform for Pipeline {
     }
 }
 
+/// What a step changes, and so where it is implemented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepGroup {
+    /// Where pixels are: sizes, crops, flips.
+    Geometry,
+    /// Values of 8-bit images.
+    Color,
+    /// The image, but not its target.
+    Degradation,
+    /// A policy that chooses among other steps.
+    Automatic,
+    /// The element type.
+    Conversion,
+}
+
 impl TransformStep {
-    /// Applies the step. The error is a sentence.
-    pub fn apply(&self, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
+    fn group(&self) -> StepGroup {
         match self {
             TransformStep::Resize { .. }
             | TransformStep::ResizeShort { .. }
@@ -280,7 +294,7 @@ impl TransformStep {
             | TransformStep::MaskCrop { .. }
             | TransformStep::FlipHorizontally { .. }
             | TransformStep::FlipVertically { .. }
-            | TransformStep::Affine { .. } => crops::apply(self, sample, rng),
+            | TransformStep::Affine { .. } => StepGroup::Geometry,
             TransformStep::ColorJitter { .. }
             | TransformStep::Gray { .. }
             | TransformStep::Equalize { .. }
@@ -290,14 +304,25 @@ impl TransformStep {
             | TransformStep::Solarize { .. }
             | TransformStep::Sharpness { .. }
             | TransformStep::GaussianBlur { .. }
-            | TransformStep::RandomErasing { .. } => color::apply(self, eight_bit(sample)?, rng),
+            | TransformStep::RandomErasing { .. } => StepGroup::Color,
             TransformStep::Noise { .. } | TransformStep::Shrink { .. } | TransformStep::Holes { .. } => {
-                degrade::apply(self, sample, rng)
+                StepGroup::Degradation
             }
             TransformStep::RandAugment { .. }
             | TransformStep::TrivialAugment { .. }
-            | TransformStep::AutoAugment { .. } => automatic::apply(self, sample, rng),
-            TransformStep::ToU8 => {
+            | TransformStep::AutoAugment { .. } => StepGroup::Automatic,
+            TransformStep::ToU8 => StepGroup::Conversion,
+        }
+    }
+
+    /// Applies the step. The error is a sentence.
+    pub fn apply(&self, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
+        match self.group() {
+            StepGroup::Geometry => crops::apply(self, sample, rng),
+            StepGroup::Color => color::apply(self, eight_bit(sample)?, rng),
+            StepGroup::Degradation => degrade::apply(self, sample, rng),
+            StepGroup::Automatic => automatic::apply(self, sample, rng),
+            StepGroup::Conversion => {
                 let empty = AnyImage::U8(octant_imaging::Image::filled(1, 1, 1, 0));
                 sample.image = AnyImage::U8(std::mem::replace(&mut sample.image, empty).to_u8());
                 Ok(())

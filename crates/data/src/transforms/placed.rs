@@ -1,6 +1,6 @@
 //! Back from what the network saw to the image it came from: masks and boxes belong to the latter.
 
-use super::{Pipeline, TransformStep};
+use super::{Pipeline, StepGroup, TransformStep};
 use octant_imaging::Image;
 use octant_imaging::resize::{fit_long_side, fit_short_side};
 
@@ -45,32 +45,13 @@ impl Placed {
                 });
                 self.shift(offset, frame);
             }
-            TransformStep::ColorJitter { .. }
-            | TransformStep::Gray { .. }
-            | TransformStep::Equalize { .. }
-            | TransformStep::AutoContrast { .. }
-            | TransformStep::Invert { .. }
-            | TransformStep::Posterize { .. }
-            | TransformStep::Solarize { .. }
-            | TransformStep::Sharpness { .. }
-            | TransformStep::GaussianBlur { .. }
-            | TransformStep::RandomErasing { .. }
-            | TransformStep::Noise { .. }
-            | TransformStep::Holes { .. }
-            | TransformStep::ToU8 => {}
             TransformStep::Shrink { factor } => self.resize(self.new.map(|side| side / (*factor).max(1))),
-            // Detectors bring their boxes back themselves.
-            TransformStep::Letterbox { .. }
-            | TransformStep::RandomCrop { .. }
-            | TransformStep::RandomResizedCrop { .. }
-            | TransformStep::ScaleJitterCrop { .. }
-            | TransformStep::MaskCrop { .. }
-            | TransformStep::FlipHorizontally { .. }
-            | TransformStep::FlipVertically { .. }
-            | TransformStep::Affine { .. }
-            | TransformStep::RandAugment { .. }
-            | TransformStep::TrivialAugment { .. }
-            | TransformStep::AutoAugment { .. } => return None,
+            // Other geometry is random or depends on the image; detectors bring their boxes back from a letterbox
+            // themselves.
+            other => match other.group() {
+                StepGroup::Color | StepGroup::Degradation | StepGroup::Conversion => {}
+                StepGroup::Geometry | StepGroup::Automatic => return None,
+            },
         }
         Some(())
     }
@@ -96,7 +77,7 @@ impl Placed {
     pub fn back(&self, map: &Image<u8>, outside: u8) -> Image<u8> {
         let [height, width] = self.old;
         // The center of a pixel of the image, in the coordinates of the map's pixels.
-        let along = |position: usize, axis: usize| (position as f64 + 0.5) * self.scale[axis] + self.offset[axis] - 0.5;
+        let along = |pixel: usize, axis: usize| (pixel as f64 + 0.5) * self.scale[axis] + self.offset[axis] - 0.5;
         let limits = [map.height(), map.width()].map(|size| size as f64 - 0.5);
         Image::from_fn(height, width, 1, |row, column, _| {
             let (y, x) = (along(row, 0), along(column, 1));

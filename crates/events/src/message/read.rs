@@ -1,18 +1,20 @@
 //! Bytes into events.
 
-use super::{Event, Histogram, Setting, TensorValue, Value, What};
+use super::{Event, EventContent, Histogram, Setting, TensorValue, Value, event_field, value_field};
 use crate::wire::{Content, Fields, Slice, Span};
 
 impl Event {
     /// Reads a record; `None` when it is not an event.
     pub fn decode(record: &[u8]) -> Option<Event> {
-        let mut event = Event { wall_time: 0.0, step: 0, what: What::Other };
+        let mut event = Event { wall_time: 0.0, step: 0, content: EventContent::Other };
         for field in fields(record) {
             match field? {
-                (1, Field::Fixed64(bits)) => event.wall_time = f64::from_bits(bits),
-                (2, Field::Varint(step)) => event.step = step as i64,
-                (3, Field::Bytes(version)) => event.what = What::Version(String::from_utf8_lossy(version).into_owned()),
-                (5, Field::Bytes(summary)) => event.what = What::Values(values(summary)?),
+                (event_field::WALL_TIME, Field::Fixed64(bits)) => event.wall_time = f64::from_bits(bits),
+                (event_field::STEP, Field::Varint(step)) => event.step = step as i64,
+                (event_field::FILE_VERSION, Field::Bytes(version)) => {
+                    event.content = EventContent::Version(String::from_utf8_lossy(version).into_owned())
+                }
+                (event_field::SUMMARY, Field::Bytes(summary)) => event.content = EventContent::Values(values(summary)?),
                 _ => {}
             }
         }
@@ -44,8 +46,8 @@ pub(crate) fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<(u32, Field<'_
 fn values(summary: &[u8]) -> Option<Vec<(String, Value)>> {
     let mut values = Vec::new();
     for field in fields(summary) {
-        if let (1, Field::Bytes(value)) = field? {
-            values.push(decode_value(value)?);
+        if let (event_field::SUMMARY_VALUE, Field::Bytes(value)) = field? {
+            values.push(Value::decode(value)?);
         }
     }
     Some(values)
@@ -54,24 +56,20 @@ fn values(summary: &[u8]) -> Option<Vec<(String, Value)>> {
 impl Value {
     /// Reads a `Summary.Value`: its tag and what it is. `None` when it is malformed.
     pub fn decode(bytes: &[u8]) -> Option<(String, Value)> {
-        decode_value(bytes)
-    }
-}
-
-fn decode_value(bytes: &[u8]) -> Option<(String, Value)> {
-    let (mut tag, mut value) = (String::new(), Value::Other);
-    for field in fields(bytes) {
-        match field? {
-            (1, Field::Bytes(text)) => tag = String::from_utf8_lossy(text).into_owned(),
-            (2, Field::Fixed32(bits)) => value = Value::Scalar(f32::from_bits(bits)),
-            (4, Field::Bytes(image)) => value = decode_image(image)?,
-            (5, Field::Bytes(histogram)) => value = decode_histogram(histogram)?,
-            (8, Field::Bytes(tensor)) => value = decode_tensor(tensor)?,
-            (9, Field::Bytes(metadata)) => value = decode_settings(metadata)?.unwrap_or(value),
-            _ => {}
+        let (mut tag, mut value) = (String::new(), Value::Other);
+        for field in fields(bytes) {
+            match field? {
+                (value_field::TAG, Field::Bytes(text)) => tag = String::from_utf8_lossy(text).into_owned(),
+                (value_field::SIMPLE_VALUE, Field::Fixed32(bits)) => value = Value::Scalar(f32::from_bits(bits)),
+                (value_field::IMAGE, Field::Bytes(image)) => value = decode_image(image)?,
+                (value_field::HISTOGRAM, Field::Bytes(histogram)) => value = decode_histogram(histogram)?,
+                (value_field::TENSOR, Field::Bytes(tensor)) => value = decode_tensor(tensor)?,
+                (value_field::METADATA, Field::Bytes(metadata)) => value = decode_settings(metadata)?.unwrap_or(value),
+                _ => {}
+            }
         }
+        Some((tag, value))
     }
-    Some((tag, value))
 }
 
 fn decode_image(bytes: &[u8]) -> Option<Value> {
@@ -103,8 +101,8 @@ fn decode_histogram(bytes: &[u8]) -> Option<Value> {
     let (mut histogram, mut limits, mut counts) = (Histogram::default(), Vec::new(), Vec::<f64>::new());
     for field in fields(bytes) {
         match field? {
-            (1, Field::Fixed64(bits)) => histogram.least = f64::from_bits(bits),
-            (2, Field::Fixed64(bits)) => histogram.largest = f64::from_bits(bits),
+            (1, Field::Fixed64(bits)) => histogram.min = f64::from_bits(bits),
+            (2, Field::Fixed64(bits)) => histogram.max = f64::from_bits(bits),
             (4, Field::Fixed64(bits)) => histogram.sum = f64::from_bits(bits),
             (5, Field::Fixed64(bits)) => histogram.squares = f64::from_bits(bits),
             (6, Field::Bytes(packed)) => limits = doubles(packed),

@@ -1,13 +1,17 @@
 //! Tensors in event files, as far as numbers and strings go.
 
 use super::read::{Field, fields};
+use crate::wire::{Fields, Slice, Span};
 
-const FLOAT: u64 = 1;
-const DOUBLE: u64 = 2;
-const INT32: u64 = 3;
-const STRING: u64 = 7;
-const INT64: u64 = 9;
-const BOOL: u64 = 10;
+/// TensorFlow's `DataType`.
+mod data_type {
+    pub const FLOAT: u64 = 1;
+    pub const DOUBLE: u64 = 2;
+    pub const INT32: u64 = 3;
+    pub const STRING: u64 = 7;
+    pub const INT64: u64 = 9;
+    pub const BOOL: u64 = 10;
+}
 
 /// A tensor whose elements are numbers or strings.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,12 +44,12 @@ impl TensorValue {
             }
         }
         match dtype {
-            FLOAT => tensor.numbers.extend(floats(content)),
-            DOUBLE => tensor.numbers.extend(doubles(content)),
-            INT32 => tensor.numbers.extend(numbers(content, i32::from_le_bytes).map(f64::from)),
-            INT64 => tensor.numbers.extend(numbers(content, i64::from_le_bytes).map(|value| value as f64)),
-            BOOL => tensor.numbers.extend(content.iter().map(|&byte| f64::from(byte))),
-            STRING => {}
+            data_type::FLOAT => tensor.numbers.extend(floats(content)),
+            data_type::DOUBLE => tensor.numbers.extend(doubles(content)),
+            data_type::INT32 => tensor.numbers.extend(numbers(content, i32::from_le_bytes).map(f64::from)),
+            data_type::INT64 => tensor.numbers.extend(numbers(content, i64::from_le_bytes).map(|value| value as f64)),
+            data_type::BOOL => tensor.numbers.extend(content.iter().map(|&byte| f64::from(byte))),
+            data_type::STRING => {}
             _ => return None,
         }
         tensor.fill();
@@ -89,14 +93,11 @@ fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> {
     numbers(bytes, f64::from_le_bytes)
 }
 
-fn varints(mut bytes: &[u8]) -> Option<Vec<f64>> {
+fn varints(bytes: &[u8]) -> Option<Vec<f64>> {
+    let mut packed = Fields::of(Span { start: 0, end: bytes.len() as u64 });
     let mut values = Vec::new();
-    while !bytes.is_empty() {
-        let end = bytes.iter().take(10).position(|byte| byte & 0x80 == 0)? + 1;
-        let (varint, rest) = bytes.split_at(end);
-        let value = varint.iter().rev().fold(0u64, |value, byte| value << 7 | u64::from(byte & 0x7f));
-        values.push(value as i64 as f64);
-        bytes = rest;
+    while !packed.is_at_end() {
+        values.push(packed.varint(&mut Slice { base: 0, bytes })? as i64 as f64);
     }
     Some(values)
 }

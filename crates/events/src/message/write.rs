@@ -1,6 +1,6 @@
 //! Events into bytes.
 
-use super::{Event, Histogram, Setting, Value, What};
+use super::{Event, EventContent, Histogram, Setting, Value, event_field, value_field};
 
 /// An integer in groups of seven bits, the lowest first, as protocol buffers, Thrift and Parquet have it.
 pub(crate) fn varint(value: u64) -> impl Iterator<Item = u8> {
@@ -67,14 +67,16 @@ fn new() -> Message {
 impl Event {
     /// The record of an event file.
     pub fn encode(&self) -> Vec<u8> {
-        let event = new().double(1, self.wall_time).int(2, self.step);
-        match &self.what {
-            What::Version(version) => event.text(3, version),
-            What::Values(values) => {
-                let summary = values.iter().fold(new(), |summary, (tag, value)| summary.message(1, encode(tag, value)));
-                event.message(5, summary)
+        let event = new().double(event_field::WALL_TIME, self.wall_time).int(event_field::STEP, self.step);
+        match &self.content {
+            EventContent::Version(version) => event.text(event_field::FILE_VERSION, version),
+            EventContent::Values(values) => {
+                let summary = values.iter().fold(new(), |summary, (tag, value)| {
+                    summary.message(event_field::SUMMARY_VALUE, encode(tag, value))
+                });
+                event.message(event_field::SUMMARY, summary)
             }
-            What::Other => event,
+            EventContent::Other => event,
         }
         .0
     }
@@ -86,36 +88,37 @@ fn plugin(name: &str, content: Option<Message>) -> Message {
 }
 
 fn encode(tag: &str, value: &Value) -> Message {
-    let message = new().text(1, tag);
+    let message = new().text(value_field::TAG, tag);
     let hparams = |field: u32, content: Message| plugin("hparams", Some(new().message(field, content)));
     match value {
-        Value::Scalar(value) => message.float(2, *value),
-        Value::Image { height, width, png } => {
-            message.message(4, new().int(1, *height as i64).int(2, *width as i64).int(3, 3).bytes(4, png))
-        }
+        Value::Scalar(value) => message.float(value_field::SIMPLE_VALUE, *value),
+        Value::Image { height, width, png } => message
+            .message(value_field::IMAGE, new().int(1, *height as i64).int(2, *width as i64).int(3, 3).bytes(4, png)),
         Value::Text(text) => {
             const STRING: i64 = 7;
             let one = new().message(2, new().int(1, 1));
-            message.message(8, new().int(1, STRING).message(2, one).text(8, text)).message(9, plugin("text", None))
+            let tensor = new().int(1, STRING).message(2, one).text(8, text);
+            message.message(value_field::TENSOR, tensor).message(value_field::METADATA, plugin("text", None))
         }
-        Value::Histogram(histogram) => message.message(5, encode_histogram(histogram)),
+        Value::Histogram(histogram) => message.message(value_field::HISTOGRAM, encode_histogram(histogram)),
         Value::Settings(settings) => {
             let start = settings.iter().fold(new(), |start, (name, setting)| {
                 start.message(1, new().text(1, name).message(2, encode_setting(setting)))
             });
-            message.message(9, hparams(3, start))
+            message.message(value_field::METADATA, hparams(3, start))
         }
         Value::Metrics(tags) => {
             let metric = |tag: &String| new().message(1, new().text(2, tag));
-            message.message(9, hparams(2, tags.iter().fold(new(), |e, tag| e.message(5, metric(tag)))))
+            message
+                .message(value_field::METADATA, hparams(2, tags.iter().fold(new(), |e, tag| e.message(5, metric(tag)))))
         }
         Value::Finished => {
             const SUCCESS: i64 = 1;
-            message.message(9, hparams(4, new().int(1, SUCCESS)))
+            message.message(value_field::METADATA, hparams(4, new().int(1, SUCCESS)))
         }
         Value::Failed => {
             const FAILURE: i64 = 2;
-            message.message(9, hparams(4, new().int(1, FAILURE)))
+            message.message(value_field::METADATA, hparams(4, new().int(1, FAILURE)))
         }
         Value::Tensor(_) | Value::Other => message,
     }
@@ -132,8 +135,8 @@ fn encode_setting(setting: &Setting) -> Message {
 fn encode_histogram(histogram: &Histogram) -> Message {
     let count: f64 = histogram.buckets.iter().map(|(_, count)| count).sum();
     new()
-        .double(1, histogram.least)
-        .double(2, histogram.largest)
+        .double(1, histogram.min)
+        .double(2, histogram.max)
         .double(3, count)
         .double(4, histogram.sum)
         .double(5, histogram.squares)

@@ -51,12 +51,12 @@ fn bucket(objects: &Objects, request: &Request) -> Answer {
     }
 }
 
-fn store(folder: &Path) -> DownloadCache {
-    DownloadCache::open(folder).unwrap().with_patience(2, Duration::from_millis(5))
+fn cache(folder: &Path) -> DownloadCache {
+    DownloadCache::open(folder).unwrap().with_retries(2, Duration::from_millis(5))
 }
 
-fn localize(position: &str, folder: &Path) -> Result<std::path::PathBuf, FetchError> {
-    FetchLocation::parse(position)?.localize(&store(folder), &mut |_, _| ())
+fn localize(location: &str, folder: &Path) -> Result<std::path::PathBuf, FetchError> {
+    FetchLocation::parse(location)?.localize(&cache(folder), &mut |_, _| ())
 }
 
 fn set(name: &str, value: &str) {
@@ -74,32 +74,32 @@ fn a_prefix_is_mirrored_page_by_page_and_then_only_what_changed() {
     let shared = objects.clone();
     let server = Server::start(move |_, request| bucket(&shared, request));
     set("AWS_ENDPOINT_URL", &server.address);
-    let cache = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let mut last = (0, None);
-    let position = FetchLocation::parse("s3://bucket/data/train/").unwrap();
-    let path = position.localize(&store(cache.path()), &mut |done, total| last = (done, total)).unwrap();
+    let location = FetchLocation::parse("s3://bucket/data/train/").unwrap();
+    let path = location.localize(&cache(folder.path()), &mut |done, total| last = (done, total)).unwrap();
     assert_eq!(last, (16, Some(16)));
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
     assert_eq!((read("a b.txt"), read("deep/c.txt"), read("d.txt")), ("first".into(), "second".into(), "third".into()));
-    assert!(!cache.path().join("s3/bucket/data/train2").exists());
+    assert!(!folder.path().join("s3/bucket/data/train2").exists());
     let listings = server.log().iter().filter(|line| line.contains("list-type=2")).count();
     assert_eq!((listings, server.log().len()), (3, 6));
 
     // Nothing changed: only the listing is read.
-    localize("s3://bucket/data/train", cache.path()).unwrap();
+    localize("s3://bucket/data/train", folder.path()).unwrap();
     assert_eq!(server.log().len(), 9);
 
     // One object changed, one is gone.
     *objects.lock().unwrap() = vec![("data/train/a b.txt", "fifth"), ("data/train/d.txt", "third")];
-    localize("s3://bucket/data/train", cache.path()).unwrap();
+    localize("s3://bucket/data/train", folder.path()).unwrap();
     assert_eq!(read("a b.txt"), "fifth");
     assert!(!path.join("deep/c.txt").exists());
     assert_eq!(server.log().len(), 11);
 
     // Without a network, what is complete is used.
     set("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
-    assert_eq!(localize("s3://bucket/data/train", cache.path()).unwrap(), path);
-    let error = localize("s3://bucket/other", cache.path()).unwrap_err().to_string();
+    assert_eq!(localize("s3://bucket/data/train", folder.path()).unwrap(), path);
+    let error = localize("s3://bucket/other", folder.path()).unwrap_err().to_string();
     assert!(error.contains("cannot reach s3://bucket/other"), "{error}");
 }
 
@@ -111,13 +111,13 @@ fn one_object_becomes_one_file_and_requests_are_signed() {
     set("AWS_ENDPOINT_URL", &server.address);
     set("AWS_ACCESS_KEY_ID", "someone");
     set("AWS_SECRET_ACCESS_KEY", "secret");
-    let cache = tempfile::tempdir().unwrap();
-    let path = localize("s3://bucket/data/train/d.txt", cache.path()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = localize("s3://bucket/data/train/d.txt", folder.path()).unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), "third");
     for request in server.requests() {
         assert!(request.headers["authorization"].starts_with("AWS4-HMAC-SHA256 Credential=someone/"), "{request:?}");
     }
-    let error = localize("s3://bucket/nothing", cache.path()).unwrap_err();
+    let error = localize("s3://bucket/nothing", folder.path()).unwrap_err();
     assert!(matches!(error, FetchError::Nothing(_)), "{error}");
     set("AWS_ACCESS_KEY_ID", "");
 }
@@ -129,8 +129,8 @@ fn googles_buckets_are_asked_with_a_token() {
     let server = Server::start(move |_, request| bucket(&objects, request));
     set("STORAGE_EMULATOR_HOST", &server.address);
     set("GOOGLE_OAUTH_ACCESS_TOKEN", "token");
-    let cache = tempfile::tempdir().unwrap();
-    let path = localize("gs://bucket/data/train2", cache.path()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = localize("gs://bucket/data/train2", folder.path()).unwrap();
     assert_eq!(std::fs::read_to_string(path.join("e.txt")).unwrap(), "of another folder");
     assert!(server.requests().iter().all(|request| request.headers["authorization"] == "Bearer token"));
 }
@@ -143,13 +143,13 @@ fn a_file_on_the_web_is_asked_for_its_version() {
         let version = *current.lock().unwrap();
         Answer::of(version.as_bytes(), request).with("etag", format!("\"{version}\""))
     });
-    let cache = tempfile::tempdir().unwrap();
-    let position = format!("{}/data/list.txt?x=1", server.address);
-    let path = localize(&position, cache.path()).unwrap();
-    localize(&position, cache.path()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let location = format!("{}/data/list.txt?x=1", server.address);
+    let path = localize(&location, folder.path()).unwrap();
+    localize(&location, folder.path()).unwrap();
     assert_eq!(server.log().iter().filter(|line| line.starts_with("GET")).count(), 1);
     *version.lock().unwrap() = "two";
-    assert_eq!(localize(&position, cache.path()).unwrap(), path);
+    assert_eq!(localize(&location, folder.path()).unwrap(), path);
     assert_eq!(std::fs::read_to_string(path).unwrap(), "two");
 }
 
@@ -169,16 +169,16 @@ fn folder_on_the_web(request: &Request) -> Answer {
 #[test]
 fn a_folder_on_the_web_is_mirrored_by_its_listing() {
     let server = Server::start(|_, request| folder_on_the_web(request));
-    let cache = tempfile::tempdir().unwrap();
-    let path = localize(&format!("{}/set/", server.address), cache.path()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = localize(&format!("{}/set/", server.address), folder.path()).unwrap();
     let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
     assert_eq!((read("a b.txt"), read("deep/c.txt")), ("first".into(), "second".into()));
     std::fs::write(path.join("gone.txt"), "is not there any more").unwrap();
-    localize(&format!("{}/set", server.address), cache.path()).unwrap();
+    localize(&format!("{}/set", server.address), folder.path()).unwrap();
     assert!(!path.join("gone.txt").exists());
     let fetched = server.log().iter().filter(|line| line.starts_with("GET") && line.ends_with("txt")).count();
     assert_eq!(fetched, 2, "what has not changed is not fetched again: {:?}", server.log());
-    let error = localize(&format!("{}/welcome", server.address), cache.path()).unwrap_err();
+    let error = localize(&format!("{}/welcome", server.address), folder.path()).unwrap_err();
     assert!(matches!(error, FetchError::NoFolder(_)), "{error}");
 }
 
@@ -190,6 +190,6 @@ fn places_are_told_apart() {
         assert_eq!(FetchLocation::parse(text).unwrap().to_string(), text);
     }
     for text in ["ftp://example.org/x", "s3://", "gs:///x"] {
-        assert!(matches!(FetchLocation::parse(text), Err(FetchError::NoPlace { .. })), "{text}");
+        assert!(matches!(FetchLocation::parse(text), Err(FetchError::BadLocation { .. })), "{text}");
     }
 }

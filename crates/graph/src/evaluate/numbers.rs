@@ -2,7 +2,7 @@
 //! with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 
 use crate::{DType, HostTensor, Shape};
-use octant_tensor::{AlignedBytes, Bytes, Element, bf16, f16};
+use octant_tensor::{AlignedBytes, Bytes, Element, bf16, f16, threefry};
 
 /// The elements of a tensor in the widest type of their kind. Bools are the integers 0 and 1.
 pub enum Numbers {
@@ -89,25 +89,6 @@ pub fn integer_range(dtype: DType) -> (i128, i128) {
         (_, true) => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
         (_, false) => (0, (1 << bits) - 1),
     }
-}
-
-const ROTATIONS: [u32; 8] = [13, 15, 26, 6, 17, 29, 16, 24];
-const PARITY: u32 = 0x1BD1_1BDA;
-
-/// One block: two words from a key and a counter.
-pub fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
-    let schedule = [key[0], key[1], PARITY ^ key[0] ^ key[1]];
-    let mut x = [counter[0].wrapping_add(schedule[0]), counter[1].wrapping_add(schedule[1])];
-    for round in 0..20 {
-        x[0] = x[0].wrapping_add(x[1]);
-        x[1] = x[1].rotate_left(ROTATIONS[round % 8]) ^ x[0];
-        if round % 4 == 3 {
-            let injection = round / 4 + 1;
-            x[0] = x[0].wrapping_add(schedule[injection % 3]);
-            x[1] = x[1].wrapping_add(schedule[(injection + 1) % 3]).wrapping_add(injection as u32);
-        }
-    }
-    x
 }
 
 pub fn random_bits(key: &HostTensor, dims: &[usize]) -> HostTensor {

@@ -13,6 +13,7 @@ mod interpolated;
 mod matching;
 mod report;
 mod suppress;
+mod suppress_on_device;
 
 pub use coco::{CocoSummary, SizeRange};
 pub use confusion::BoxConfusion;
@@ -20,6 +21,7 @@ pub use curves::{Curves, OperatingPoint};
 pub use interpolated::Interpolated;
 pub use report::BoxReport;
 pub use suppress::{Suppression, suppress};
+pub use suppress_on_device::{kept, suppressed};
 
 /// An upright rectangle: left, top, width and height in pixels, as COCO keeps it.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,5 +1,6 @@
 //! Convolutions of NHWC images.
 
+use super::dense::add_bias;
 use crate::{Fans, Init, Scope, WeightLayout, init};
 use octant_graph::{Convolution, Tensor};
 
@@ -119,12 +120,7 @@ impl Conv2d {
             })
             .to_vec();
         let y = x.convolution(&weight, conv);
-        match self.bias {
-            true => {
-                &y + cx.param("bias", &[self.features], (self.bias_init)(fans), WeightLayout::Same).convert(y.dtype())
-            }
-            false => y,
-        }
+        if self.bias { add_bias(cx, "bias", &y, (self.bias_init)(fans)) } else { y }
     }
 }
 
@@ -199,11 +195,6 @@ impl ConvTranspose2d {
         conv.padding = vec![(around, around + self.output_padding as i64); 2];
         conv.reversed = true;
         let y = x.convolution(&weight, conv);
-        match self.bias {
-            true => {
-                &y + cx.param("bias", &[self.features], (self.bias_init)(fans), WeightLayout::Same).convert(y.dtype())
-            }
-            false => y,
-        }
+        if self.bias { add_bias(cx, "bias", &y, (self.bias_init)(fans)) } else { y }
     }
 }

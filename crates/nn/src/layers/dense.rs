@@ -53,13 +53,13 @@ impl Dense {
             y = y + adapters.apply(&layer, &x, self.features);
         }
         let _scope = cx.enter();
-        match self.bias {
-            true => {
-                &y + cx.param(bias, &[self.features], (self.bias_init)(fans), WeightLayout::Same).convert(y.dtype())
-            }
-            false => y,
-        }
+        if self.bias { add_bias(cx, bias, &y, (self.bias_init)(fans)) } else { y }
     }
+}
+
+/// Adds a variable of one value per feature.
+pub(super) fn add_bias(cx: &Scope, name: &str, y: &Tensor, init: Init) -> Tensor {
+    y + cx.param(name, &[y.channels()], init, WeightLayout::Same).convert(y.dtype())
 }
 
 /// Self-attention: queries, keys and values come from one joint projection.

@@ -173,17 +173,17 @@ pub fn global_norm(gradients: &[Tensor]) -> Tensor {
     squares.reduce(|sum, square| sum + square).expect("at least one gradient").sqrt()
 }
 
-/// All gradients scaled down together so that their norm is at most `largest`, as PyTorch's `clip_grad_norm_`. Returns
+/// All gradients scaled down together so that their norm is at most `max`, as PyTorch's `clip_grad_norm_`. Returns
 /// the norm before clipping too.
-pub fn clip_by_norm(gradients: &[Tensor], largest: f64) -> (Vec<Tensor>, Tensor) {
+pub fn clip_by_norm(gradients: &[Tensor], max: f64) -> (Vec<Tensor>, Tensor) {
     let norm = global_norm(gradients);
-    let factor = (largest / (&norm + 1e-6)).min(&norm.scalar_like(1.0));
+    let factor = (max / (&norm + 1e-6)).min(&norm.scalar_like(1.0));
     (gradients.iter().map(|gradient| gradient * &factor).collect(), norm)
 }
 
-/// Every element kept within `±largest`.
-pub fn clip_by_value(gradients: &[Tensor], largest: f64) -> Vec<Tensor> {
-    let clip = |gradient: &Tensor| gradient.clamp(&gradient.scalar_like(-largest), &gradient.scalar_like(largest));
+/// Every element kept within `±max`.
+pub fn clip_by_value(gradients: &[Tensor], max: f64) -> Vec<Tensor> {
+    let clip = |gradient: &Tensor| gradient.clamp(&gradient.scalar_like(-max), &gradient.scalar_like(max));
     gradients.iter().map(clip).collect()
 }
 

@@ -42,7 +42,7 @@ impl ShardedBuffer {
         }
     }
 
-    /// Notes that a program has taken the memory over.
+    /// Marks the memory as donated to a program.
     pub(super) fn mark_donated(&self) {
         self.donated.store(true, Ordering::Release);
     }
@@ -63,7 +63,7 @@ impl DeviceBuffer for ShardedBuffer {
                 let tensors: Vec<_> = pending.into_iter().map(wait).collect::<Result<_>>()?;
                 shards::join(&tensors, &self.shape, axis)
             }
-            _ => wait(parts[0].to_host().map_err(failed)?),
+            Sharding::Split { .. } | Sharding::Replicated => wait(parts[0].to_host().map_err(failed)?),
         }
     }
 

@@ -14,49 +14,66 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 impl PjrtBackend {
-    pub(super) fn say(&self, sentence: &str) {
-        (self.log)(Notice::Said(sentence));
+    pub(super) fn log_line(&self, line: &str) {
+        (self.log)(Notice::Message(line));
     }
 
-    /// Logs once why programs do without kernels that they might call.
-    pub(super) fn say_what_is_missing(&self, program: &Program) {
+    /// Logs, once each, why programs do without kernels that they might call.
+    pub(super) fn log_missing_kernels(&self, program: &Program) {
         let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(reason) = missing.kernels.take() {
-            self.say(&format!("XLA's own kernels are used instead of ours: {reason}"));
+        if let Some(reason) = missing.own.take() {
+            self.log_line(&format!("XLA's own kernels are used instead of ours: {reason}"));
         }
         if let Some(reason) = missing.attention.take() {
-            self.say(&format!("attention is computed by plain products: {reason}"));
+            self.log_line(&format!("attention is computed by plain products: {reason}"));
         }
-        let refused = if self.form.fuses_attention() { refused_attentions(&program.graph) } else { Vec::new() };
+        let refused = if self.target.fuses_attention() { refused_attentions(&program.graph) } else { Vec::new() };
         for (_, reason) in refused {
             if !missing.refusals.contains(&reason) {
                 missing.refusals.push(reason);
-                self.say(&format!("{}: attention is computed by plain products, since {reason}", program.name));
+                self.log_line(&format!("{}: attention is computed by plain products, since {reason}", program.name));
             }
         }
     }
 
-    /// The executable of a program, and whether it came from the cache. cuDNN knows only when it is asked whether it has a
-    /// kernel for an attention; if it has none, the program is compiled without.
+    /// The executable of a program, and whether it came from the cache. Whether cuDNN has a kernel for an attention is
+    /// known only when the program is compiled; where it has none, the program is compiled again without.
     pub(super) fn lower_and_compile(
         &self,
         program: &Program,
         options: &runtime::CompileOptions,
     ) -> runtime::Result<(LoadedExecutable, bool)> {
-        let compiled = |form: &LoweringTarget| -> runtime::Result<(crate::Result<(LoadedExecutable, bool)>, bool)> {
-            let Lowered { text, adds_atomically, calls_cudnn } = (self.lowering)(program, form)?;
-            options.write_dump(program, "stablehlo.mlir", || text.clone().into_bytes())?;
-            let compile = self.compile_options(program, adds_atomically)?;
-            Ok((self.load_or_compile(&program.name, &text, compile), calls_cudnn))
-        };
-        let result = match compiled(&self.form)? {
-            (Err(error), true) if !matches!(error, PjrtError::OutOfMemory(_)) => {
-                self.say(&format!("{}: compiled again without cuDNN's attention ({error})", program.name));
-                compiled(&self.form.with_plain_attention())?.0
+        let lowered = self.lower(program, &self.target, options)?;
+        let compiled = match self.compile_lowered(program, &lowered)? {
+            Err(error) if lowered.calls_cudnn && !matches!(error, PjrtError::OutOfMemory(_)) => {
+                self.log_line(&format!("{}: compiled again without cuDNN's attention ({error})", program.name));
+                let lowered = self.lower(program, &self.target.with_plain_attention(), options)?;
+                self.compile_lowered(program, &lowered)?
             }
-            (result, _) => result,
+            compiled => compiled,
         };
-        result.map_err(|error| super::refused(&self.name, error))
+        compiled.map_err(|error| super::refused(&self.name, error))
+    }
+
+    fn lower(
+        &self,
+        program: &Program,
+        target: &LoweringTarget,
+        options: &runtime::CompileOptions,
+    ) -> runtime::Result<Lowered> {
+        let lowered = (self.lowering)(program, target)?;
+        options.write_dump(program, "stablehlo.mlir", || lowered.text.clone().into_bytes())?;
+        Ok(lowered)
+    }
+
+    /// What the compiler answers is the inner result.
+    fn compile_lowered(
+        &self,
+        program: &Program,
+        lowered: &Lowered,
+    ) -> runtime::Result<crate::Result<(LoadedExecutable, bool)>> {
+        let options = self.compile_options(program, lowered.adds_atomically)?;
+        Ok(self.load_or_compile(&program.name, &lowered.text, options))
     }
 
     /// How a program is compiled. One whose kernels might add atomically gets XLA's repeatable ones, unless speed was asked
@@ -94,7 +111,7 @@ impl PjrtBackend {
         let reason = match cache.look_up(&key) {
             Lookup::Hit(bytes) => match self.client.load_serialized(&bytes) {
                 Ok(loaded) => {
-                    self.say(&format!("{name}: loaded from the cache"));
+                    self.log_line(&format!("{name}: loaded from the cache"));
                     return Ok((loaded, true));
                 }
                 Err(error) => {
@@ -110,16 +127,15 @@ impl PjrtBackend {
         let time = begun.elapsed();
         (self.log)(Notice::Compiled { program: name, time });
         let loaded = compiled?;
-        let stored = loaded.executable().serialize().map(|bytes| {
+        let stored = loaded.executable().serialize().map_err(|error| error.to_string()).and_then(|bytes| {
             cache.note_time(&key, name, time);
-            cache.store(&key, &bytes)
+            cache.store(&key, &bytes).map_err(|error| error.to_string())
         });
-        let problem = match stored {
-            Ok(Ok(())) => return Ok((loaded, false)),
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        self.say(&format!("{name}: the executable could not be kept ({problem}), so the next start compiles it again"));
+        if let Err(problem) = stored {
+            self.log_line(&format!(
+                "{name}: the executable could not be kept ({problem}), so the next start compiles it again"
+            ));
+        }
         Ok((loaded, false))
     }
 

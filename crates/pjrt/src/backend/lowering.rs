@@ -32,23 +32,23 @@ pub struct LoweringTarget {
     tiled: bool,
     /// Kernels of our own that programs may call.
     kernels: &'static [&'static str],
-    /// Who computes attention.
+    /// How attention is computed.
     attention: GpuAttention,
 }
 
 /// Why programs for a GPU do without some of the kernels that they might call.
 #[derive(Debug, Default)]
-pub struct Missing {
-    /// Why there are none of ours.
-    pub kernels: Option<String>,
+pub struct MissingKernels {
+    /// Why our own kernels are not used.
+    pub own: Option<String>,
     /// Why attention is not fused.
     pub attention: Option<String>,
-    /// Why some attentions are not, as has been logged.
+    /// Reasons, already logged, why single attentions are not fused.
     pub refusals: Vec<&'static str>,
 }
 
 impl LoweringTarget {
-    /// The same with products that exact.
+    /// The same with products of that precision.
     pub fn with_precision(self, precision: MatmulPrecision) -> LoweringTarget {
         LoweringTarget { precision, ..self }
     }
@@ -68,22 +68,24 @@ impl LoweringTarget {
         self.attention != GpuAttention::Plain
     }
 
-    /// The form for a platform, and why it has none of the kernels that it might have.
-    pub fn of(platform: &str, plugin: &Plugin) -> (LoweringTarget, Missing) {
+    /// The target of a platform, and why it has none of the kernels that it might have.
+    pub fn of(platform: &str, plugin: &Plugin) -> (LoweringTarget, MissingKernels) {
         let (tiled, attention) = (platform == TPU, GpuAttention::Plain);
         let plain = LoweringTarget { precision: MatmulPrecision::default(), gpu: None, tiled, kernels: &[], attention };
         if platform != CUDA {
-            return (plain, Missing::default());
+            return (plain, MissingKernels::default());
         }
-        let form = LoweringTarget { gpu: Some(GpuFacts::of_device().unwrap_or(GpuFacts::H200)), ..plain };
+        let target = LoweringTarget { gpu: Some(GpuFacts::of_device().unwrap_or(GpuFacts::H200)), ..plain };
         if let Err(reason) = register_kernels(plugin) {
-            return (form, Missing { kernels: Some(reason), ..Missing::default() });
+            return (target, MissingKernels { own: Some(reason), ..MissingKernels::default() });
         }
-        let form = LoweringTarget { kernels: octant_cuda::CALLED_NAMES, ..form };
+        let target = LoweringTarget { kernels: octant_cuda::CALLED_NAMES, ..target };
+        if environment::wants_plain_attention() {
+            return (target, MissingKernels::default());
+        }
         match GpuAttention::available(!environment::is_repeatable()) {
-            _ if environment::wants_plain_attention() => (form, Missing::default()),
-            Ok(attention) => (LoweringTarget { attention, ..form }, Missing::default()),
-            Err(reason) => (form, Missing { attention: Some(reason), ..Missing::default() }),
+            Ok(attention) => (LoweringTarget { attention, ..target }, MissingKernels::default()),
+            Err(reason) => (target, MissingKernels { attention: Some(reason), ..MissingKernels::default() }),
         }
     }
 }
@@ -110,28 +112,31 @@ fn bytes_behind_barriers(graph: &Graph) -> Graph {
     })
 }
 
-pub fn lower(program: &Program, form: &LoweringTarget) -> runtime::Result<Lowered> {
+pub fn lower(program: &Program, target: &LoweringTarget) -> runtime::Result<Lowered> {
     let refused = |error: octant_stablehlo::LowerError| RuntimeError::Compile {
         backend: "StableHLO".to_string(),
         message: error.to_string(),
     };
-    let options =
-        octant_stablehlo::LoweringOptions { precision: form.precision, kernels: form.kernels, ..Default::default() };
+    let options = octant_stablehlo::LoweringOptions {
+        precision: target.precision,
+        kernels: target.kernels,
+        ..Default::default()
+    };
     let plain = |program: &Program| {
         let text = octant_stablehlo::lower(program, &options).map_err(refused)?;
         Ok(Lowered { text, adds_atomically: false, calls_cudnn: false })
     };
-    if form.tiled {
+    if target.tiled {
         let graph = bytes_behind_barriers(&pack_narrow_images(&program.graph));
         return plain(&Program { graph, ..program.clone() });
     }
-    let Some(gpu) = form.gpu else { return plain(program) };
+    let Some(gpu) = target.gpu else { return plain(program) };
     // XLA cannot partition a call that it knows nothing about.
-    let kernels = !form.kernels.is_empty() && program.mesh.devices() == 1;
-    let attention = if kernels { form.attention } else { GpuAttention::Plain };
-    let target =
-        octant_cuda::GpuTarget { gpu, kernels, fast_products: form.precision == MatmulPrecision::Fast, attention };
-    let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
+    let kernels = !target.kernels.is_empty() && program.mesh.devices() == 1;
+    let attention = if kernels { target.attention } else { GpuAttention::Plain };
+    let gpu_target =
+        octant_cuda::GpuTarget { gpu, kernels, fast_products: target.precision == MatmulPrecision::Fast, attention };
+    let graph = octant_cuda::prepare(&program.graph, &program.donated, &gpu_target);
     let adds_atomically = octant_cuda::adds_atomically(&graph);
     let text = octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)?;
     let calls_cudnn = octant_cuda::CUDNN_NAMES.iter().any(|name| text.contains(name));

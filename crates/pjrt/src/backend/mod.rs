@@ -23,11 +23,11 @@ use octant_stablehlo::MatmulPrecision;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-pub use crate::cache::Before;
+pub use crate::cache::PastCompileTime;
 
 use self::buffer::ShardedBuffer;
 use self::executable::PjrtExecutable;
-use self::lowering::{Lowering, LoweringTarget, Missing, lower};
+use self::lowering::{Lowering, LoweringTarget, MissingKernels, lower};
 
 /// What the CUDA plugin calls its platform.
 const CUDA: &str = "cuda";
@@ -39,19 +39,19 @@ pub struct PjrtBackend {
     name: String,
     client: Client,
     devices: Vec<PjrtDevice>,
-    form: LoweringTarget,
+    target: LoweringTarget,
     lowering: Lowering,
     /// Why programs cannot call some kernels, until that has been logged.
-    missing: Mutex<Missing>,
+    missing: Mutex<MissingKernels>,
     cache: Option<ExecutableCache>,
     log: Log,
 }
 
-/// What the backend tells those who wait for it.
+/// An event that users who wait for the backend want to see.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Notice<'a> {
     /// A sentence for the log.
-    Said(&'a str),
+    Message(&'a str),
     /// The compiler is at work from now on, and why.
     Compiling {
         /// The program's name.
@@ -59,9 +59,9 @@ pub enum Notice<'a> {
         /// Why it was not found in the cache.
         reason: &'a str,
         /// How long the compiler took before, where that is known.
-        before: Option<Before>,
+        before: Option<PastCompileTime>,
     },
-    /// The compiler is done, well or badly.
+    /// The compiler is done, successfully or not.
     Compiled {
         /// The program's name.
         program: &'a str,
@@ -70,7 +70,7 @@ pub enum Notice<'a> {
     },
 }
 
-/// Who listens to the backend.
+/// Receives the notices of a backend.
 pub type Log = Box<dyn Fn(Notice) + Send + Sync>;
 
 impl PjrtBackend {
@@ -84,15 +84,15 @@ impl PjrtBackend {
     pub fn new(client: Client) -> crate::Result<PjrtBackend> {
         let name = client.platform_name()?.to_lowercase();
         let devices = client.devices()?;
-        let (form, missing) = LoweringTarget::of(&name, client.plugin());
+        let (target, missing) = LoweringTarget::of(&name, client.plugin());
         let missing = Mutex::new(missing);
         let log: Log = Box::new(|_| ());
-        Ok(PjrtBackend { name, client, devices, form, lowering: lower, missing, cache: None, log })
+        Ok(PjrtBackend { name, client, devices, target, lowering: lower, missing, cache: None, log })
     }
 
-    /// Computes products that exactly instead of by the device's fastest algorithm.
+    /// Computes products with that precision instead of by the device's fastest algorithm.
     pub fn with_precision(self, precision: MatmulPrecision) -> PjrtBackend {
-        PjrtBackend { form: self.form.with_precision(precision), ..self }
+        PjrtBackend { target: self.target.with_precision(precision), ..self }
     }
 
     /// Keeps executables (and what XLA's autotuner measures, and kernels of our own) in `cache`.
@@ -101,7 +101,7 @@ impl PjrtBackend {
         PjrtBackend { cache: Some(cache), ..self }
     }
 
-    /// Tells `log` about compilations and the cache.
+    /// Sends notices about compilations and the cache to `log`.
     pub fn with_log(self, log: Log) -> PjrtBackend {
         PjrtBackend { log, ..self }
     }
@@ -137,7 +137,7 @@ impl runtime::Backend for PjrtBackend {
         program: &Program,
         options: &runtime::CompileOptions,
     ) -> runtime::Result<Box<dyn runtime::Executable>> {
-        self.say_what_is_missing(program);
+        self.log_missing_kernels(program);
         options.write_dump(program, "graph.txt", || program.graph.to_string().into_bytes())?;
         let start = Instant::now();
         let (loaded, from_cache) = self.lower_and_compile(program, options)?;
@@ -148,7 +148,7 @@ impl runtime::Backend for PjrtBackend {
                     options.write_dump(program, &ending, || optimized.code)?;
                 }
                 // Plugins need not return the optimized program.
-                Err(error) => self.say(&format!("{}: no optimized program to dump ({error})", program.name)),
+                Err(error) => self.log_line(&format!("{}: no optimized program to dump ({error})", program.name)),
             }
         }
         let executable = PjrtExecutable::new(loaded, program, start.elapsed(), from_cache)?;
@@ -237,7 +237,7 @@ pub fn whole_cost(cost: &XlaCost, devices: usize, compile_time: Duration, from_c
 fn refused(backend: &str, error: PjrtError) -> RuntimeError {
     match error {
         PjrtError::OutOfMemory(_) => failed(error),
-        error if error.says_that_the_device_is_gone() => failed(error),
+        error if error.is_device_lost() => failed(error),
         error => RuntimeError::Compile { backend: backend.to_string(), message: error.to_string() },
     }
 }
@@ -246,7 +246,7 @@ fn refused(backend: &str, error: PjrtError) -> RuntimeError {
 fn failed(error: PjrtError) -> RuntimeError {
     let message = error.to_string();
     match error {
-        error if error.says_that_the_device_is_gone() => {
+        error if error.is_device_lost() => {
             RuntimeError::Lost { reason: message.lines().next().unwrap_or_default().to_string() }
         }
         PjrtError::OutOfMemory(memory) => {

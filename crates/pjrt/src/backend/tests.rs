@@ -67,7 +67,7 @@ fn a_step_runs_on_all_devices_and_its_state_is_donated() {
 
 fn logged(notice: Notice) -> String {
     match notice {
-        Notice::Said(sentence) => sentence.to_string(),
+        Notice::Message(sentence) => sentence.to_string(),
         Notice::Compiling { program, reason, before: None } => format!("{program}: compiling, because {reason}"),
         Notice::Compiling { program, reason, .. } => format!("{program}: compiling again, because {reason}"),
         Notice::Compiled { program, .. } => format!("{program}: compiled"),
@@ -106,7 +106,7 @@ fn a_program_planned_for_a_board_has_the_key_that_the_board_looks_for() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
     let topology = Topology::new(backend.client().plugin(), "v3:1x1x1", &NamedValues::new()).unwrap();
-    let text = (backend.lowering)(&program(), &backend.form).unwrap().text;
+    let text = (backend.lowering)(&program(), &backend.target).unwrap().text;
     let options = backend.compile_options(&program(), false).unwrap();
     assert!(!options.device_ids.is_empty(), "here the devices have numbers");
     assert_eq!(backend.cache_key(&text, &options).unwrap(), key_of(&topology, &program()).unwrap());
@@ -155,12 +155,12 @@ fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
     let said = Arc::new(Mutex::new(Vec::new()));
     let log = said.clone();
     let backend = backend().with_log(Box::new(move |notice| log.lock().unwrap().push(logged(notice))));
-    let lowering = |program: &Program, form: &LoweringTarget| {
-        let call = if form.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
-        let calls_cudnn = form.fuses_attention();
+    let lowering = |program: &Program, target: &LoweringTarget| {
+        let call = if target.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
+        let calls_cudnn = target.fuses_attention();
         Ok(Lowered { text: lower(program)? + call, adds_atomically: false, calls_cudnn })
     };
-    let backend = PjrtBackend { lowering, form: backend.form.with_fused_attention(), ..backend };
+    let backend = PjrtBackend { lowering, target: backend.target.with_fused_attention(), ..backend };
     backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();
     let said = said.lock().unwrap().join("\n");
     assert!(said.contains("compiled again without cuDNN's attention") && said.contains("execution plans"), "{said}");

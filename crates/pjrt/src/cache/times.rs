@@ -10,11 +10,11 @@ const KEPT: usize = 200;
 
 /// How long the compiler took before.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Before {
+pub enum PastCompileTime {
     /// For this very program.
-    Same(Duration),
+    SameProgram(Duration),
     /// For the last program of that name.
-    Alike(Duration),
+    SameName(Duration),
 }
 
 /// `program seconds name`, one per line, the newest last.
@@ -32,13 +32,13 @@ fn parse(line: &str) -> Option<Line<'_>> {
 
 impl ExecutableCache {
     /// How long the compiler took for this program, or for the last one of that name.
-    pub fn time_before(&self, key: &Key, name: &str) -> Option<Before> {
+    pub fn time_before(&self, key: &Key, name: &str) -> Option<PastCompileTime> {
         let text = fs::read_to_string(self.folder.join(FILE)).ok()?;
         let program = format!("{:032x}", key.program);
         let newest = |fits: &dyn Fn(&Line) -> bool| text.lines().rev().filter_map(parse).find(|line| fits(line));
         let time = |line: Line| Duration::from_secs_f64(line.seconds);
-        let same = newest(&|line| line.program == program).map(|line| Before::Same(time(line)));
-        same.or_else(|| newest(&|line| line.name == name).map(|line| Before::Alike(time(line))))
+        let same = newest(&|line| line.program == program).map(|line| PastCompileTime::SameProgram(time(line)));
+        same.or_else(|| newest(&|line| line.name == name).map(|line| PastCompileTime::SameName(time(line))))
     }
 
     /// Stores how long the compiler took. Write errors are ignored.
@@ -74,8 +74,8 @@ mod tests {
         cache.note_time(&key("a"), "training step", seconds(90));
         cache.note_time(&key("b"), "training step", seconds(30));
         cache.note_time(&key("a"), "training step", seconds(80));
-        assert_eq!(cache.time_before(&key("b"), "training step"), Some(Before::Same(seconds(30))));
-        assert_eq!(cache.time_before(&key("c"), "training step"), Some(Before::Alike(seconds(80))));
+        assert_eq!(cache.time_before(&key("b"), "training step"), Some(PastCompileTime::SameProgram(seconds(30))));
+        assert_eq!(cache.time_before(&key("c"), "training step"), Some(PastCompileTime::SameName(seconds(80))));
         assert_eq!(cache.time_before(&key("c"), "evaluation step"), None);
         fs::write(folder.path().join("new").join(FILE), "x\n\u{0}\n1 2").unwrap();
         assert_eq!(cache.time_before(&key("a"), "training step"), None, "damage is not fatal");

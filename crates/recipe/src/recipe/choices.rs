@@ -109,12 +109,12 @@ impl OptionValue for Cores {
         "a whole number or `all`".into()
     }
 
-    fn read(value: &Value, position: &str) -> Result<Cores, OptionError> {
+    fn read(value: &Value, key_path: &str) -> Result<Cores, OptionError> {
         match value {
             Value::String(word) if word == "all" => Ok(Cores::All),
-            Value::Integer(_) => usize::read(value, position).map(Cores::Count),
+            Value::Integer(_) => usize::read(value, key_path).map(Cores::Count),
             _ => Err(OptionError::value(
-                position,
+                key_path,
                 format!("must be {}, not {value}", one_of(&["a whole number", "all"])),
             )),
         }

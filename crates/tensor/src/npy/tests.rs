@@ -39,7 +39,7 @@ fn fortran_order_becomes_row_major() {
 }
 
 #[test]
-fn truth_values_are_zero_or_one() {
+fn bools_are_zero_or_one() {
     let tensor = read(&file(1, &header("|b1", "False", "(3L,)"), &[0, 1, 255])).unwrap();
     assert_eq!(tensor.bytes()[..], [0, 1, 1]);
 }

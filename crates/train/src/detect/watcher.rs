@@ -4,7 +4,7 @@ use crate::{Findings, Metric, Observer, TrainError};
 use octant_data::detection::Fitted;
 use octant_data::{Batch, JudgedImage, Targets};
 use octant_graph::HostTensor;
-use octant_metrics::boxes::{BoxReport, BoxScores, FoundBox, Rectangle, Suppression, TrueBox, suppress};
+use octant_metrics::boxes::{BoxReport, BoxScores, FoundBox, Rectangle, Suppression, TrueBox, kept, suppress};
 use octant_metrics::classes::Confusion;
 use std::cell::OnceCell;
 
@@ -57,8 +57,12 @@ impl Observer for BoxWatcher {
         let rows = batch.indices.len().max(1);
         let (per_row, listed) = (answers.len() / rows, classes.len() / rows);
         let counted: Vec<usize> = (0..batch.indices.len()).filter(|&row| batch.indices[row] != u64::MAX).collect();
-        let found =
-            in_threads(&counted, |row| suppress(&answers[row * per_row..][..per_row], self.classes, &self.rules));
+        // Devices with memory of their own return what is left after suppression, in rows.
+        let is_reduced = predictions.dims().len() == 2;
+        let found = in_threads(&counted, |row| {
+            let answers = &answers[row * per_row..][..per_row];
+            if is_reduced { kept(answers) } else { suppress(answers, self.classes, &self.rules) }
+        });
         let side = batch.images.dims()[1];
         for (&row, found) in counted.iter().zip(found) {
             if let Some(Some(image)) = judged.get(row) {

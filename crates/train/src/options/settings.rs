@@ -11,8 +11,8 @@ pub trait OptionValue: Sized {
     /// What a value looks like, in words: `a whole number`.
     fn expected() -> String;
 
-    /// The value of the key at `position`.
-    fn read(value: &Value, position: &str) -> Result<Self, OptionError>;
+    /// The value of the key at `key_path`, the dotted path for messages.
+    fn read(value: &Value, key_path: &str) -> Result<Self, OptionError>;
 
     /// The value as TOML; none where there is none.
     fn write(&self) -> Option<Value>;
@@ -43,8 +43,8 @@ pub trait OptionValue: Sized {
     }
 }
 
-fn wrong<T: OptionValue>(value: &Value, position: &str) -> OptionError {
-    OptionError::value(position, format!("must be {}, not {value}", T::expected()))
+fn wrong<T: OptionValue>(value: &Value, key_path: &str) -> OptionError {
+    OptionError::value(key_path, format!("must be {}, not {value}", T::expected()))
 }
 
 /// A number, whole or not.
@@ -57,8 +57,8 @@ impl OptionValue for bool {
         "true or false".into()
     }
 
-    fn read(value: &Value, position: &str) -> Result<bool, OptionError> {
-        value.as_bool().ok_or_else(|| wrong::<bool>(value, position))
+    fn read(value: &Value, key_path: &str) -> Result<bool, OptionError> {
+        value.as_bool().ok_or_else(|| wrong::<bool>(value, key_path))
     }
 
     fn write(&self) -> Option<Value> {
@@ -73,11 +73,11 @@ macro_rules! whole {
                 "a whole number".into()
             }
 
-            fn read(value: &Value, position: &str) -> Result<$type, OptionError> {
+            fn read(value: &Value, key_path: &str) -> Result<$type, OptionError> {
                 match value.as_integer().map(<$type>::try_from) {
                     Some(Ok(number)) => Ok(number),
-                    Some(Err(_)) => Err(OptionError::value(position, format!("must be at least 0, not {value}"))),
-                    None => Err(wrong::<$type>(value, position)),
+                    Some(Err(_)) => Err(OptionError::value(key_path, format!("must be at least 0, not {value}"))),
+                    None => Err(wrong::<$type>(value, key_path)),
                 }
             }
 
@@ -94,9 +94,9 @@ impl OptionValue for f64 {
         "a number".into()
     }
 
-    fn read(value: &Value, position: &str) -> Result<f64, OptionError> {
+    fn read(value: &Value, key_path: &str) -> Result<f64, OptionError> {
         let finite = number(value).filter(|number| number.is_finite());
-        finite.ok_or_else(|| wrong::<f64>(value, position))
+        finite.ok_or_else(|| wrong::<f64>(value, key_path))
     }
 
     fn write(&self) -> Option<Value> {
@@ -109,10 +109,10 @@ impl OptionValue for [f64; 2] {
         "two numbers".into()
     }
 
-    fn read(value: &Value, position: &str) -> Result<[f64; 2], OptionError> {
+    fn read(value: &Value, key_path: &str) -> Result<[f64; 2], OptionError> {
         match value.as_array().map(|items| items.iter().map(number).collect::<Option<Vec<f64>>>()) {
             Some(Some(numbers)) if numbers.len() == 2 => Ok([numbers[0], numbers[1]]),
-            _ => Err(wrong::<[f64; 2]>(value, position)),
+            _ => Err(wrong::<[f64; 2]>(value, key_path)),
         }
     }
 
@@ -126,8 +126,8 @@ impl OptionValue for String {
         "a text".into()
     }
 
-    fn read(value: &Value, position: &str) -> Result<String, OptionError> {
-        value.as_str().map(str::to_string).ok_or_else(|| wrong::<String>(value, position))
+    fn read(value: &Value, key_path: &str) -> Result<String, OptionError> {
+        value.as_str().map(str::to_string).ok_or_else(|| wrong::<String>(value, key_path))
     }
 
     fn write(&self) -> Option<Value> {
@@ -144,8 +144,8 @@ impl OptionValue for PathBuf {
         "a path".into()
     }
 
-    fn read(value: &Value, position: &str) -> Result<PathBuf, OptionError> {
-        value.as_str().map(PathBuf::from).ok_or_else(|| wrong::<PathBuf>(value, position))
+    fn read(value: &Value, key_path: &str) -> Result<PathBuf, OptionError> {
+        value.as_str().map(PathBuf::from).ok_or_else(|| wrong::<PathBuf>(value, key_path))
     }
 
     fn write(&self) -> Option<Value> {
@@ -162,8 +162,8 @@ impl<T: OptionValue> OptionValue for Option<T> {
         T::expected()
     }
 
-    fn read(value: &Value, position: &str) -> Result<Option<T>, OptionError> {
-        T::read(value, position).map(Some)
+    fn read(value: &Value, key_path: &str) -> Result<Option<T>, OptionError> {
+        T::read(value, key_path).map(Some)
     }
 
     fn write(&self) -> Option<Value> {
@@ -196,9 +196,9 @@ impl<T: OptionValue> OptionValue for Vec<T> {
         format!("a list of {}", T::expected().trim_start_matches("a "))
     }
 
-    fn read(value: &Value, position: &str) -> Result<Vec<T>, OptionError> {
-        let items = value.as_array().ok_or_else(|| wrong::<Vec<T>>(value, position))?;
-        items.iter().enumerate().map(|(number, item)| T::read(item, &format!("{position}.{number}"))).collect()
+    fn read(value: &Value, key_path: &str) -> Result<Vec<T>, OptionError> {
+        let items = value.as_array().ok_or_else(|| wrong::<Vec<T>>(value, key_path))?;
+        items.iter().enumerate().map(|(number, item)| T::read(item, &format!("{key_path}.{number}"))).collect()
     }
 
     fn write(&self) -> Option<Value> {

@@ -173,7 +173,7 @@ impl<'p> Runner<'p, '_> {
         }
         let counts = session.counts()?;
         let seen = observer.as_ref().map(|observer| observer.findings()).unwrap_or_default();
-        self.findings[0] = Some(phase.task.findings(&counts).or(seen));
+        self.last_findings = Some(phase.task.findings(&counts).or(seen));
         let mut metrics = phase.task.metrics(&counts, false);
         metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));
         if !self.remarked
@@ -210,7 +210,7 @@ impl<'p> Runner<'p, '_> {
         self.times = Times::default();
         let is_best = value(&self.plan.watched.metric).is_some_and(|value| self.judge(value));
         if is_best {
-            self.findings[1] = self.findings[0].clone();
+            self.best_findings = self.last_findings.clone();
         }
         self.checkpoint(session, if is_best { &["best", "last"] } else { &["last"] })
     }

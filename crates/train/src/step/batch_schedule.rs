@@ -72,7 +72,7 @@ impl OptionValue for BatchSchedule {
         "a list of [epoch, images per step]".into()
     }
 
-    fn read(value: &Value, position: &str) -> Result<BatchSchedule, OptionError> {
+    fn read(value: &Value, key_path: &str) -> Result<BatchSchedule, OptionError> {
         let pair = |item: &Value| match item.as_array()?.as_slice() {
             [epoch, size] => {
                 Some((u64::try_from(epoch.as_integer()?).ok()?, usize::try_from(size.as_integer()?).ok()?))
@@ -80,8 +80,8 @@ impl OptionValue for BatchSchedule {
             _ => None,
         };
         let pairs: Option<Vec<(u64, usize)>> = value.as_array().and_then(|items| items.iter().map(pair).collect());
-        let wrong = || OptionError::value(position, format!("must be {}, not {value}", BatchSchedule::expected()));
-        let problem = |problem: &str| OptionError::value(position, format!("{problem}, not {value}"));
+        let wrong = || OptionError::value(key_path, format!("must be {}, not {value}", BatchSchedule::expected()));
+        let problem = |problem: &str| OptionError::value(key_path, format!("{problem}, not {value}"));
         BatchSchedule::new(pairs.ok_or_else(wrong)?).map_err(problem)
     }
 

@@ -1,4 +1,4 @@
-//! What a step does after its updates: moving averages, and the sums with their watch.
+//! What a step does after its updates: moving averages, and sums for the metrics.
 
 use super::StepPlan;
 use super::layout::{Layout, Role};
@@ -7,8 +7,8 @@ use octant_graph::{DType, Shape, Tensor, Trace};
 use octant_nn::optimizer::moving_average;
 use octant_nn::{Variable, VariableSpec};
 
-/// After the task's own sums: how many steps were not finite, and the number of the first one.
-pub const WATCH: usize = 2;
+/// Sums behind the task's own: how many steps were not finite, and the number of the first one.
+pub const BAD_STEP_SUMS: usize = 2;
 
 /// How much of the average is kept at an update.
 pub(super) struct Decay {
@@ -32,8 +32,8 @@ pub(super) fn average(
 ) {
     for (index, variable) in variables.iter().enumerate().filter(|(_, variable)| !variable.spec.companion) {
         let VariableSpec { path, shape, .. } = &variable.spec;
-        let position = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
-        let old = layout.inputs[position].clone();
+        let entry = layout.add(trace, format!("{path}#average"), Role::Average(index), shape, 0.0);
+        let old = layout.inputs[entry].clone();
         let arguments: Vec<Tensor> =
             [&old, &layout.outputs[index]].into_iter().chain(gate).chain(decay.now.as_ref()).cloned().collect();
         let mut next = trace.call(&arguments, false, |arguments| {
@@ -42,23 +42,23 @@ pub(super) fn average(
             let new = moving_average(old, value, &now.first().cloned().unwrap_or_else(|| old.scalar_like(decay.last)));
             vec![gated(&gate.first().cloned(), new, old)]
         });
-        layout.outputs[position] = next.swap_remove(0);
+        layout.outputs[entry] = next.swap_remove(0);
     }
 }
 
-/// The sums after this step, with the watch behind them.
-pub(super) fn watch(trace: &Trace, sums: &Tensor, finite: &Tensor, key: &Tensor, layout: &mut Layout) {
+/// Adds this step to the running sums, the count of steps that were not finite among them.
+pub(super) fn add_sums(trace: &Trace, sums: &Tensor, finite: &Tensor, key: &Tensor, layout: &mut Layout) {
     let count = sums.dims().first().copied().unwrap_or(0);
-    let shape = Shape::new(DType::F32, [count + WATCH]);
-    let position = layout.add(trace, "#sums".into(), Role::Sums, &shape, 0.0);
-    let old = layout.inputs[position].clone();
+    let shape = Shape::new(DType::F32, [count + BAD_STEP_SUMS]);
+    let index = layout.add(trace, "#sums".into(), Role::Sums, &shape, 0.0);
+    let old = layout.inputs[index].clone();
     let bad = 1.0 - finite.convert(DType::F32);
-    let [before, first] = [count, count + 1].map(|position| old.slice_axis(0, position, position + 1).reshape(&[]));
+    let [before, first] = [count, count + 1].map(|index| old.slice_axis(0, index, index + 1).reshape(&[]));
     let number = key.slice_axis(0, 1, 2).reshape(&[]).convert(DType::F32);
     let none_yet = before.less(&before.scalar_like(0.5)).convert(DType::F32);
     let first = first + &bad * none_yet * number;
     let tail = octant_metrics::vector(&[before + bad, first]);
     // What a bad step counted is not a number either and would spoil the sums of all others.
     let sums = gated(&Some(finite.clone()), sums.clone(), &sums.zeros_like());
-    layout.outputs[position] = Tensor::concatenate(&[old.slice_axis(0, 0, count) + sums, tail], 0);
+    layout.outputs[index] = Tensor::concatenate(&[old.slice_axis(0, 0, count) + sums, tail], 0);
 }

@@ -5,12 +5,12 @@ use super::update::gradients_of;
 use super::{StepPlan, TracedStep, batch, order, program};
 use crate::TrainError;
 use octant_graph::{DType, Shape, Tensor, Trace};
-use octant_nn::{Context, Mode, Objective};
+use octant_nn::{Context, Mode, Objective, Variable};
 use octant_runtime::Program;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Traces the step that only counts. Its inputs are the variables (read), the sums (updated) and the batch; its outputs
+/// Traces the evaluation step. Its inputs are the variables (read), the sums (updated) and the batch; its outputs
 /// are the sums, the loss and, where the task has an observer, the predictions.
 pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let trace = Trace::new();
@@ -21,12 +21,15 @@ pub fn evaluation(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let sums = trace.input("#sums", Shape::new(DType::F32, [count]));
     let variables = context.variables();
     let loss = outcome.loss.convert(DType::F32);
-    let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(outcome.predictions).collect();
-    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([sums]).chain(batch_inputs).collect();
-    let position = variables.len();
-    let program = program("evaluation step", trace, &inputs, &outputs, position..position + 1, plan)?;
-    let variables = variables.into_iter().map(|v| v.spec).collect();
-    Ok(TracedStep { program, variables, entries: Vec::new(), sums: count })
+    let predictions = outcome.predictions.map(|predictions| match plan.mesh.is_remote() {
+        true => plan.task.reduced(&predictions),
+        false => predictions,
+    });
+    let outputs: Vec<Tensor> = [&sums + &outcome.sums, loss].into_iter().chain(predictions).collect();
+    let inputs = inputs_after(&variables, [sums].into_iter().chain(batch_inputs));
+    let donated = variables.len()..variables.len() + 1;
+    let program = program("evaluation step", trace, &inputs, &outputs, donated, plan)?;
+    Ok(TracedStep { sums: count, ..without_state(program, variables) })
 }
 
 /// Traces what is asked of images alone: variables and images in, predictions out.
@@ -38,10 +41,10 @@ pub fn prediction(plan: &StepPlan) -> Result<TracedStep, TrainError> {
     let context = Context::new(&trace, Mode::Evaluate, plan.step.precision);
     let output = plan.task.predict(&context, &images);
     let variables = context.variables();
-    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain([images]).collect();
+    let inputs = inputs_after(&variables, [images]);
     let order = order(&trace, &inputs);
     let program = Program::new("prediction", trace.finish(&[output])?.with_inputs_ordered(&order));
-    Ok(TracedStep { program, variables: variables.into_iter().map(|v| v.spec).collect(), entries: Vec::new(), sums: 0 })
+    Ok(without_state(program, variables))
 }
 
 /// Traces the images that show what was learned, and what their columns are called; none where the task has none. Variables
@@ -55,10 +58,9 @@ pub fn samples(plan: &StepPlan) -> Result<Option<(TracedStep, Vec<&'static str>)
         return Ok(None);
     }
     let variables = context.variables();
-    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain(batch_inputs).collect();
+    let inputs = inputs_after(&variables, batch_inputs);
     let program = program("samples", trace, &inputs, &columns, variables.len()..variables.len(), plan)?;
-    let variables = variables.into_iter().map(|v| v.spec).collect();
-    Ok(Some((TracedStep { program, variables, entries: Vec::new(), sums: 0 }, names)))
+    Ok(Some((without_state(program, variables), names)))
 }
 
 /// Traces the gradients of a training step, before they are accumulated and clipped. Its inputs are the variables, the
@@ -77,11 +79,19 @@ pub fn gradients(plan: &StepPlan) -> Result<(TracedStep, Vec<usize>), TrainError
     let variables = context.variables();
     let learned = Rules::of(plan).learned(&variables, &objectives);
     let outputs = gradients_of(&trace, &variables, &learned, &objectives);
-    let position = variables.len();
-    let inputs: Vec<Tensor> = variables.iter().map(|v| v.value.clone()).chain(batch_inputs).chain([key]).collect();
-    let mut program = program("gradients", trace, &inputs, &outputs, position..position, plan)?;
-    program.donated.clear();
-    let specs = variables.into_iter().map(|variable| variable.spec).collect();
-    let numbers = learned.into_iter().map(|(_, index)| index).collect();
-    Ok((TracedStep { program, variables: specs, entries: Vec::new(), sums: 0 }, numbers))
+    let inputs = inputs_after(&variables, batch_inputs.into_iter().chain([key]));
+    let program = program("gradients", trace, &inputs, &outputs, variables.len()..variables.len(), plan)?;
+    let numbers = learned.into_iter().map(|learned| learned.variable).collect();
+    Ok((without_state(program, variables), numbers))
+}
+
+/// The values of the variables, the first inputs of every program here, then others.
+fn inputs_after(variables: &[Variable], others: impl IntoIterator<Item = Tensor>) -> Vec<Tensor> {
+    variables.iter().map(|variable| variable.value.clone()).chain(others).collect()
+}
+
+/// A program that reads variables and keeps nothing between its runs.
+fn without_state(program: Program, variables: Vec<Variable>) -> TracedStep {
+    let variables = variables.into_iter().map(|variable| variable.spec).collect();
+    TracedStep { program, variables, entries: Vec::new(), sums: 0 }
 }

@@ -137,13 +137,13 @@ impl OptionTable for Optimizer {
         OptimizerKeys::specs()
     }
 
-    fn take(table: &mut Table, position: &str) -> Result<Optimizer, OptionError> {
-        let mut keys = OptimizerKeys::take(table, position)?;
+    fn take(table: &mut Table, key_path: &str) -> Result<Optimizer, OptionError> {
+        let mut keys = OptimizerKeys::take(table, key_path)?;
         let unknown = || {
             let near = nearest(&keys.optimizer, Optimizer::NAMES.into_iter());
             let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
             let problem = format!("must be {}, not \"{}\"{hint}", one_of(&Optimizer::NAMES), keys.optimizer);
-            OptionError::value(join(position, "optimizer"), problem)
+            OptionError::value(join(key_path, "optimizer"), problem)
         };
         let mut optimizer = Optimizer::named(&keys.optimizer).ok_or_else(unknown)?;
         settings(&mut optimizer, &mut keys);
@@ -157,7 +157,7 @@ impl OptionTable for Optimizer {
         match left.iter().find(|(_, is_left)| *is_left) {
             Some((name, _)) => {
                 let problem = format!("is no setting of {}; remove it", keys.optimizer);
-                Err(OptionError::value(join(position, name), problem))
+                Err(OptionError::value(join(key_path, name), problem))
             }
             None => Ok(optimizer),
         }
@@ -241,10 +241,10 @@ impl OptionTable for Clip {
         ClipKeys::specs()
     }
 
-    fn take(table: &mut Table, position: &str) -> Result<Clip, OptionError> {
-        match ClipKeys::take(table, position)? {
+    fn take(table: &mut Table, key_path: &str) -> Result<Clip, OptionError> {
+        match ClipKeys::take(table, key_path)? {
             ClipKeys { clip_norm: Some(_), clip_value: Some(_) } => {
-                Err(OptionError::value(join(position, "clip_value"), "excludes `clip_norm`; remove one of them"))
+                Err(OptionError::value(join(key_path, "clip_value"), "excludes `clip_norm`; remove one of them"))
             }
             ClipKeys { clip_norm: Some(norm), .. } => Ok(Clip::Norm(norm)),
             ClipKeys { clip_value: Some(value), .. } => Ok(Clip::Value(value)),
@@ -267,14 +267,14 @@ impl OptionValue for Trainable {
         "`all`, `head`, `adapters`, or a list of paths".into()
     }
 
-    fn read(value: &Value, position: &str) -> Result<Trainable, OptionError> {
+    fn read(value: &Value, key_path: &str) -> Result<Trainable, OptionError> {
         match value {
             Value::String(name) if name == "all" => Ok(Trainable::All),
             Value::String(name) if name == "head" => Ok(Trainable::Head),
             Value::String(name) if name == "adapters" => Ok(Trainable::Adapters),
-            Value::Array(_) => Ok(Trainable::Under(Vec::read(value, position)?)),
+            Value::Array(_) => Ok(Trainable::Under(Vec::read(value, key_path)?)),
             _ => Err(OptionError::value(
-                position,
+                key_path,
                 format!("must be all, head, adapters, or a list of paths, not {value}"),
             )),
         }

@@ -16,6 +16,13 @@ pub(super) struct Rules {
     head: Vec<String>,
 }
 
+/// A parameter and the objective that moves it, by their numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Learned {
+    pub objective: usize,
+    pub variable: usize,
+}
+
 impl Rules {
     pub fn of(plan: &StepPlan) -> Rules {
         let (phase, head) = (plan.phase.clone(), plan.task.head_paths());
@@ -23,8 +30,8 @@ impl Rules {
         Rules { phase, skips_bad, adds_batches, head }
     }
 
-    /// Which objective moves which variable.
-    pub fn learned(&self, variables: &[Variable], objectives: &[Objective]) -> Vec<(usize, usize)> {
+    /// Which objective moves which variable, objective by objective.
+    pub fn learned(&self, variables: &[Variable], objectives: &[Objective]) -> Vec<Learned> {
         let is_trainable = |spec: &VariableSpec| {
             let frozen = self.phase.freeze.iter().any(|frozen| is_under(&spec.path, frozen));
             spec.kind == VariableKind::Parameter && !frozen && self.phase.train.includes(spec, &self.head)
@@ -32,7 +39,7 @@ impl Rules {
         let of_objective = |(number, objective): (usize, &Objective)| {
             let moves = |spec: &VariableSpec| objective.includes(spec) && is_trainable(spec);
             let indices = (0..variables.len()).filter(|&index| moves(&variables[index].spec));
-            indices.map(|index| (number, index)).collect::<Vec<_>>()
+            indices.map(|variable| Learned { objective: number, variable }).collect::<Vec<_>>()
         };
         objectives.iter().enumerate().flat_map(of_objective).collect()
     }

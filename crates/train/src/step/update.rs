@@ -1,18 +1,17 @@
 //! Updates: from losses to moved parameters. A step has one at its end, and any number before it where a task asks for them.
 
-use super::StepPlan;
 use super::layout::{Layout, Role};
-use super::rules::Rules;
+use super::rules::{Learned, Rules, Warmup};
+use super::{Scalars, StepPlan};
 use octant_graph::{DType, Tensor, Trace};
 use octant_nn::optimizer::{Update, global_norm};
-use octant_nn::{Context, Objective, Variable, VariableKind, VariableSpec};
+use octant_nn::{Context, Objective, Optimizer, Variable, VariableKind, VariableSpec};
 
 /// The updates of one step, in order.
 pub(super) struct Updates {
     trace: Trace,
     rules: Rules,
-    /// Rate, number of the update, whether this batch ends one, key.
-    scalars: [Tensor; 4],
+    scalars: Scalars,
     /// What optimizers keep, with its value after the updates so far.
     pub slots: Layout,
     /// Gradients of the batches since the last update.
@@ -24,7 +23,7 @@ pub(super) struct Updates {
 }
 
 impl Updates {
-    pub fn new(trace: &Trace, plan: &StepPlan, scalars: &[Tensor; 4]) -> Updates {
+    pub fn new(trace: &Trace, plan: &StepPlan, scalars: &Scalars) -> Updates {
         Updates {
             trace: trace.clone(),
             rules: Rules::of(plan),
@@ -83,7 +82,7 @@ impl Updates {
         let own = finite(objectives, self.rules.skips_bad.then_some(&gradients[..]));
         let finite = self.finite.take().map_or(own.clone(), |before| before.and(&own));
         self.finite = Some(finite.clone());
-        let gate = self.rules.gate(&self.scalars[2], &finite);
+        let gate = self.rules.gate(&self.scalars.applies, &finite);
         let gradients = self.accumulated(&variables, &learned, objectives, gradients, &finite, &gate);
         let gradients = self.rules.clipped(gradients);
         self.apply(&variables, &learned, &gradients, &gate, objectives)
@@ -93,7 +92,7 @@ impl Updates {
     fn accumulated(
         &mut self,
         variables: &[Variable],
-        learned: &[(usize, usize)],
+        learned: &[Learned],
         objectives: &[Objective],
         gradients: Vec<Tensor>,
         finite: &Tensor,
@@ -108,16 +107,16 @@ impl Updates {
             true => gated(&Some(finite.clone()), gradient.clone(), &gradient.zeros_like()),
             false => gradient,
         });
-        let all = learned.iter().zip(gradients).map(|(&(objective, index), gradient)| {
-            let VariableSpec { path, shape, .. } = &variables[index].spec;
+        let all = learned.iter().zip(gradients).map(|(&Learned { objective, variable }, gradient)| {
+            let VariableSpec { path, shape, .. } = &variables[variable].spec;
             // Several updates of the same parameters have separate gradients.
             let name = match objectives[objective].turn.0 {
                 0 => format!("{path}#gradient"),
                 turn => format!("{path}#gradient{turn}"),
             };
-            let position = self.totals.add(&self.trace, name, Role::Gradient, shape, 0.0);
-            let total = &self.totals.inputs[position] + if shares == 1.0 { gradient } else { gradient / shares };
-            self.totals.outputs[position] = gated(gate, total.zeros_like(), &total);
+            let entry = self.totals.add(&self.trace, name, Role::Gradient, shape, 0.0);
+            let total = &self.totals.inputs[entry] + if shares == 1.0 { gradient } else { gradient / shares };
+            self.totals.outputs[entry] = gated(gate, total.zeros_like(), &total);
             total
         });
         all.collect()
@@ -127,55 +126,74 @@ impl Updates {
     fn apply(
         &mut self,
         variables: &[Variable],
-        learned: &[(usize, usize)],
+        learned: &[Learned],
         gradients: &[Tensor],
         gate: &Option<Tensor>,
         objectives: &[Objective],
     ) -> Vec<(usize, Tensor)> {
-        let [rate, update, _, key] = &self.scalars;
-        let last = variables.iter().map(|variable| variable.spec.layer).max().unwrap_or(0);
-        let warmup = self.rules.warmup(key);
+        let last_layer = variables.iter().map(|variable| variable.spec.layer).max().unwrap_or(0);
+        let warmup = self.rules.warmup(&self.scalars.key);
         let mut moved = Vec::with_capacity(learned.len());
-        for (&(objective, index), gradient) in learned.iter().zip(gradients) {
-            let (spec, objective) = (&variables[index].spec, &objectives[objective]);
+        for (&Learned { objective, variable: index }, gradient) in learned.iter().zip(gradients) {
+            let (variable, objective) = (&variables[index], &objectives[objective]);
             let optimizer = objective.optimizer.unwrap_or(self.rules.phase.optimizer);
-            let _scope = self.trace.scope(spec.path.as_str());
-            let positions: Vec<usize> = optimizer
+            let _scope = self.trace.scope(variable.spec.path.as_str());
+            let entries: Vec<usize> = optimizer
                 .slots()
                 .into_iter()
                 .map(|slot| {
-                    let name = format!("{}#{}", spec.path, slot.name);
-                    self.slots.entry(&self.trace, name, Role::Slot, &spec.shape, slot.initial)
+                    let name = format!("{}#{}", variable.spec.path, slot.name);
+                    self.slots.entry(&self.trace, name, Role::Slot, &variable.spec.shape, slot.initial)
                 })
                 .collect();
-            let scale = self.rules.rate_scale(spec, last) * objective.rate_scale;
-            let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
-            let rate = if spec.path.ends_with("bias") { warmup.bias_rate(&rate) } else { rate };
-            let (number, gate) = turn(objective, update, gate);
-            // What is done to all variables is one function, parameter and slots first: a backend may update many at once.
-            let slots = positions.iter().map(|&position| self.slots.outputs[position].clone());
-            let state: Vec<Tensor> = std::iter::once(variables[index].current()).chain(slots).collect();
-            let gated_by = gate.is_some();
-            let scalars = [rate, number].into_iter().chain(gate).chain(warmup.momentum(&optimizer));
-            let arguments: Vec<Tensor> = state.iter().chain([gradient]).cloned().chain(scalars).collect();
-            let decay = self.rules.decay(spec);
-            let mut next = self.trace.call(&arguments, false, |arguments| {
-                let (state, others) = arguments.split_at(state.len());
-                let [gradient, rate, step, rest @ ..] = others else { unreachable!("these are the arguments") };
-                let (gate, momentum) = rest.split_at(usize::from(gated_by));
-                let (parameter, slots) = (&state[0], &state[1..]);
-                let change = Update { parameter, gradient, slots, rate, step, decay };
-                let (changed, next) = optimizer.update_with(change, momentum.first());
-                let all = std::iter::once(changed).chain(next).zip(state);
-                all.map(|(new, old)| gated(&gate.first().cloned(), new, old)).collect()
-            });
-            positions
-                .into_iter()
-                .zip(next.split_off(1))
-                .for_each(|(position, slot)| self.slots.outputs[position] = slot);
+            let rate = self.rate(&variable.spec, objective, last_layer, &warmup);
+            let (number, gate) = turn(objective, &self.scalars.update, gate);
+            let slots = entries.iter().map(|&entry| self.slots.outputs[entry].clone());
+            let state: Vec<Tensor> = std::iter::once(variable.current()).chain(slots).collect();
+            let momentum = warmup.momentum(&optimizer);
+            let decay = self.rules.decay(&variable.spec);
+            let mut next = self.optimize(optimizer, &state, gradient, [rate, number], gate, momentum, decay);
+            for (entry, slot) in entries.into_iter().zip(next.split_off(1)) {
+                self.slots.outputs[entry] = slot;
+            }
             moved.push((index, next.swap_remove(0)));
         }
         moved
+    }
+
+    /// The learning rate of one parameter.
+    fn rate(&self, spec: &VariableSpec, objective: &Objective, last_layer: usize, warmup: &Warmup) -> Tensor {
+        let rate = &self.scalars.rate;
+        let scale = self.rules.rate_scale(spec, last_layer) * objective.rate_scale;
+        let rate = if scale == 1.0 { rate.clone() } else { rate * scale };
+        if spec.path.ends_with("bias") { warmup.bias_rate(&rate) } else { rate }
+    }
+
+    /// A parameter and its slots after this update, as one call with the state first: a backend may recognize the calls of
+    /// many parameters and run them together.
+    fn optimize(
+        &self,
+        optimizer: Optimizer,
+        state: &[Tensor],
+        gradient: &Tensor,
+        [rate, number]: [Tensor; 2],
+        gate: Option<Tensor>,
+        momentum: Option<Tensor>,
+        decay: f64,
+    ) -> Vec<Tensor> {
+        let is_gated = gate.is_some();
+        let scalars = [rate, number].into_iter().chain(gate).chain(momentum);
+        let arguments: Vec<Tensor> = state.iter().chain([gradient]).cloned().chain(scalars).collect();
+        self.trace.call(&arguments, false, |arguments| {
+            let (state, others) = arguments.split_at(state.len());
+            let [gradient, rate, step, rest @ ..] = others else { unreachable!("these are the arguments") };
+            let (gate, momentum) = rest.split_at(usize::from(is_gated));
+            let (parameter, slots) = (&state[0], &state[1..]);
+            let change = Update { parameter, gradient, slots, rate, step, decay };
+            let (changed, next) = optimizer.update_with(change, momentum.first());
+            let all = std::iter::once(changed).chain(next).zip(state);
+            all.map(|(new, old)| gated(&gate.first().cloned(), new, old)).collect()
+        })
     }
 }
 
@@ -183,11 +201,12 @@ impl Updates {
 pub(super) fn gradients_of(
     trace: &Trace,
     variables: &[Variable],
-    learned: &[(usize, usize)],
+    learned: &[Learned],
     objectives: &[Objective],
 ) -> Vec<Tensor> {
     let of_objective = |(number, objective): (usize, &Objective)| {
-        let own = learned.iter().filter(|(of, _)| *of == number).map(|&(_, index)| variables[index].current());
+        let own = learned.iter().filter(|learned| learned.objective == number);
+        let own = own.map(|learned| variables[learned.variable].current());
         trace.gradients(&objective.loss, &own.collect::<Vec<_>>())
     };
     objectives.iter().enumerate().flat_map(of_objective).collect()

@@ -7,12 +7,30 @@ use octant_data::{Glyphs, Pipeline, TransformStep};
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_nn::{Adapters, Optimizer};
 use octant_runtime::{CompileOptions, Mesh};
-use octant_train::run::{EpochReport, RunOptions, RunPlan, StepReport, Watched, Watcher};
+use octant_train::run::{EpochReport, RunOptions, RunPlan, Watched, Watcher};
 use octant_train::step::{Clip, StepOptions};
-use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Session, Trainable};
+use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Trainable};
 use octant_zoo::Adapted;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Stops the run after it was asked that many times.
+pub struct StopsAfter(Cell<u64>);
+
+impl StopsAfter {
+    pub fn asks(count: u64) -> StopsAfter {
+        StopsAfter(Cell::new(count))
+    }
+}
+
+impl Watcher for StopsAfter {
+    fn stops(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left == 0
+    }
+}
 
 /// Waits for the end, and keeps the messages.
 #[derive(Default)]
@@ -24,7 +42,6 @@ pub struct Patient {
 }
 
 impl Watcher for Patient {
-    fn phase_begins(&mut self, _: &Phase, _: &Session) {}
     fn epoch_begins(&mut self, epoch: u64, _: u64, _: u64, _: u64) {
         if let Some((after, path)) = &self.after_epoch
             && epoch == after + 1
@@ -35,19 +52,11 @@ impl Watcher for Patient {
             }
         }
     }
-    fn is_due(&self) -> bool {
-        false
-    }
-    fn step(&mut self, _: &StepReport) {}
-    fn validates(&mut self, _: u64, _: u64) {}
     fn epoch_ends(&mut self, _: &EpochReport) {
         self.epochs += 1;
     }
     fn message(&mut self, text: &str) {
         self.messages.push(text.into());
-    }
-    fn stops(&self) -> bool {
-        false
     }
 }
 

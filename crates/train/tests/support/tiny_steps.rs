@@ -78,6 +78,20 @@ impl TinyStep {
     }
 }
 
+/// The evaluation step of one model on devices with memory of their own, with inputs to run it on.
+#[allow(dead_code, reason = "not every test evaluates")]
+pub fn tiny_evaluation(model: &'static str, batch_size: usize, devices: usize) -> (Program, Vec<HostTensor>) {
+    let task = task(model);
+    let plan = StepPlan { mesh: Mesh::new(devices).remote(), ..StepPlan::new(&*task, batch_size) };
+    let traced = step::evaluation(&plan).unwrap();
+    let variables = traced.variables.iter().map(|spec| spec.initial(5));
+    let sums = HostTensor::zeros(Shape::new(DType::F32, [traced.sums]));
+    let batch = task.inputs(batch_size);
+    let batch: Vec<HostTensor> = batch.shapes().map(|(name, shape)| batch_input(name, shape)).collect();
+    let inputs = variables.chain([sums]).chain(batch).collect();
+    (traced.program, inputs)
+}
+
 fn task(model: &str) -> Box<dyn Task> {
     let entry = octant_zoo::find(model).unwrap();
     let model = (entry.build)(entry.classes);

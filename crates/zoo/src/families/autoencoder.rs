@@ -1,7 +1,8 @@
 //! A convolutional autoencoder: strided convolutions down to a few numbers per patch, resize convolutions back up, which
 //! leave no checkerboard (Odena et al., 2016). It follows no publication; the names are its own.
 
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{Conv2d, Padding};
@@ -27,17 +28,7 @@ impl AutoEncoder {
 }
 
 impl Model for AutoEncoder {
-    fn task(&self) -> ModelTask {
-        ModelTask::Translate
-    }
-
-    fn classes(&self) -> usize {
-        self.channels
-    }
-
-    fn reset_head(&mut self, channels: usize) {
-        self.channels = channels;
-    }
+    head_size!(channels);
 
     fn multiple(&self) -> usize {
         1 << self.depth
@@ -58,10 +49,6 @@ impl Model for AutoEncoder {
             let path = cx.at(format_args!("decoder.{level}"));
             Conv2d::new(self.width << level, 3).apply(&path, &y.upsample_nearest(2)).relu()
         })
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

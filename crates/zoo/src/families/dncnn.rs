@@ -1,7 +1,7 @@
 //! DnCNN (Zhang et al., 2017) in the form in which its weights are published for PyTorch: batch norms merged into the
 //! convolutions. The network tells the noise, which is taken off the image.
 
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::Conv2d;
@@ -25,10 +25,6 @@ impl DnCnn {
 }
 
 impl Model for DnCnn {
-    fn task(&self) -> ModelTask {
-        ModelTask::Translate
-    }
-
     fn classes(&self) -> usize {
         self.channels
     }
@@ -43,10 +39,6 @@ impl Model for DnCnn {
         (0..self.depth - 1).fold(images.clone(), |y, number| {
             Conv2d::new(self.width, 3).apply(&cx.at(format_args!("model.{}", 2 * number)), &y).relu()
         })
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     /// The noise.

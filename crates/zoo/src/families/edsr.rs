@@ -1,7 +1,7 @@
 //! EDSR (Lim et al., 2017): residual blocks without norms, then pixel shuffles. Names, and the mean that is taken off the
 //! images, are those of the authors' PyTorch implementation; values lie within 0 and 255.
 
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::{DType, HostTensor, Tensor};
 use octant_nn::Scope;
 use octant_nn::layers::{Conv2d, pixel_shuffle};
@@ -38,10 +38,6 @@ impl Edsr {
 }
 
 impl Model for Edsr {
-    fn task(&self) -> ModelTask {
-        ModelTask::Translate
-    }
-
     fn classes(&self) -> usize {
         3
     }
@@ -71,10 +67,6 @@ impl Model for Edsr {
             y = pixel_shuffle(&Conv2d::new(self.width * factor * factor, 3).apply(&path, &y), factor);
         }
         y
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -2,8 +2,10 @@
 //! padding; timm's form has its names, half padding and PyTorch's epsilon; the `tf_` form has timm's names, TensorFlow's
 //! padding and epsilon 1e-3, as the published TensorFlow weights need.
 
-use super::mbconv::{MbConvBlock, MbConvVariant, Stage, Style, round_channels};
-use crate::{Model, ModelTask};
+use super::mbconv::MbConvBlock::{self, Fused, MbConv};
+use super::mbconv::{MbConvVariant, Stage, Style, round_channels};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{BatchNorm, dropout};
@@ -25,83 +27,48 @@ pub struct EfficientNet {
     pub classes: usize,
 }
 
-/// `(kind, expand, kernel, stride, input, output, depth)`.
-type Row = (MbConvBlock, usize, usize, usize, usize, usize, usize);
+/// A stage before scaling: block, expansion, kernel, stride, channels and number of blocks.
+type Row = (MbConvBlock, usize, usize, usize, usize, usize);
 
+const V1_STEM: usize = 32;
 const V1: [Row; 7] = [
-    (MbConvBlock::MbConv, 1, 3, 1, 32, 16, 1),
-    (MbConvBlock::MbConv, 6, 3, 2, 16, 24, 2),
-    (MbConvBlock::MbConv, 6, 5, 2, 24, 40, 2),
-    (MbConvBlock::MbConv, 6, 3, 2, 40, 80, 3),
-    (MbConvBlock::MbConv, 6, 5, 1, 80, 112, 3),
-    (MbConvBlock::MbConv, 6, 5, 2, 112, 192, 4),
-    (MbConvBlock::MbConv, 6, 3, 1, 192, 320, 1),
+    (MbConv, 1, 3, 1, 16, 1),
+    (MbConv, 6, 3, 2, 24, 2),
+    (MbConv, 6, 5, 2, 40, 2),
+    (MbConv, 6, 3, 2, 80, 3),
+    (MbConv, 6, 5, 1, 112, 3),
+    (MbConv, 6, 5, 2, 192, 4),
+    (MbConv, 6, 3, 1, 320, 1),
 ];
 
-const V2_S: [Row; 6] = [
-    (MbConvBlock::Fused, 1, 3, 1, 24, 24, 2),
-    (MbConvBlock::Fused, 4, 3, 2, 24, 48, 4),
-    (MbConvBlock::Fused, 4, 3, 2, 48, 64, 4),
-    (MbConvBlock::MbConv, 4, 3, 2, 64, 128, 6),
-    (MbConvBlock::MbConv, 6, 3, 1, 128, 160, 9),
-    (MbConvBlock::MbConv, 6, 3, 2, 160, 256, 15),
-];
+const TINY_STEM: usize = 8;
+const V1_TINY: [Row; 3] = [(MbConv, 1, 3, 1, 8, 1), (MbConv, 4, 3, 2, 16, 2), (MbConv, 4, 5, 2, 16, 1)];
+const V2_TINY: [Row; 4] =
+    [(Fused, 1, 3, 1, 8, 2), (Fused, 2, 3, 2, 16, 1), (MbConv, 4, 3, 2, 24, 2), (MbConv, 4, 3, 1, 24, 1)];
 
-const V2_M: [Row; 7] = [
-    (MbConvBlock::Fused, 1, 3, 1, 24, 24, 3),
-    (MbConvBlock::Fused, 4, 3, 2, 24, 48, 5),
-    (MbConvBlock::Fused, 4, 3, 2, 48, 80, 5),
-    (MbConvBlock::MbConv, 4, 3, 2, 80, 160, 7),
-    (MbConvBlock::MbConv, 6, 3, 1, 160, 176, 14),
-    (MbConvBlock::MbConv, 6, 3, 2, 176, 304, 18),
-    (MbConvBlock::MbConv, 6, 3, 1, 304, 512, 5),
-];
+/// The stages of EfficientNetV2: all sizes have the same blocks, the smallest one lacks the last stage.
+fn v2_rows(channels: &[usize], depths: &[usize]) -> Vec<Row> {
+    const BLOCKS: [(MbConvBlock, usize, usize); 7] =
+        [(Fused, 1, 1), (Fused, 4, 2), (Fused, 4, 2), (MbConv, 4, 2), (MbConv, 6, 1), (MbConv, 6, 2), (MbConv, 6, 1)];
+    let sizes = channels.iter().zip(depths);
+    BLOCKS.iter().zip(sizes).map(|(&(kind, expand, stride), (&c, &n))| (kind, expand, 3, stride, c, n)).collect()
+}
 
-const V2_L: [Row; 7] = [
-    (MbConvBlock::Fused, 1, 3, 1, 32, 32, 4),
-    (MbConvBlock::Fused, 4, 3, 2, 32, 64, 7),
-    (MbConvBlock::Fused, 4, 3, 2, 64, 96, 7),
-    (MbConvBlock::MbConv, 4, 3, 2, 96, 192, 10),
-    (MbConvBlock::MbConv, 6, 3, 1, 192, 224, 19),
-    (MbConvBlock::MbConv, 6, 3, 2, 224, 384, 25),
-    (MbConvBlock::MbConv, 6, 3, 1, 384, 640, 7),
-];
-
-const V2_XL: [Row; 7] = [
-    (MbConvBlock::Fused, 1, 3, 1, 32, 32, 4),
-    (MbConvBlock::Fused, 4, 3, 2, 32, 64, 8),
-    (MbConvBlock::Fused, 4, 3, 2, 64, 96, 8),
-    (MbConvBlock::MbConv, 4, 3, 2, 96, 192, 16),
-    (MbConvBlock::MbConv, 6, 3, 1, 192, 256, 24),
-    (MbConvBlock::MbConv, 6, 3, 2, 256, 512, 32),
-    (MbConvBlock::MbConv, 6, 3, 1, 512, 640, 8),
-];
-
-const V1_TINY: [Row; 3] = [
-    (MbConvBlock::MbConv, 1, 3, 1, 8, 8, 1),
-    (MbConvBlock::MbConv, 4, 3, 2, 8, 16, 2),
-    (MbConvBlock::MbConv, 4, 5, 2, 16, 16, 1),
-];
-
-const V2_TINY: [Row; 4] = [
-    (MbConvBlock::Fused, 1, 3, 1, 8, 8, 2),
-    (MbConvBlock::Fused, 2, 3, 2, 8, 16, 1),
-    (MbConvBlock::MbConv, 4, 3, 2, 16, 24, 2),
-    (MbConvBlock::MbConv, 4, 3, 1, 24, 24, 1),
-];
-
-fn stages(rows: &[Row], width: f64, depth: f64) -> Vec<Stage> {
-    rows.iter()
-        .map(|&(kind, expand, kernel, stride, input, output, layers)| Stage {
-            kind,
-            expand,
-            kernel,
-            stride,
-            input: round_channels(input as f64 * width),
-            output: round_channels(output as f64 * width),
-            depth: (layers as f64 * depth).ceil() as usize,
-        })
-        .collect()
+/// The rows with their channels multiplied by `width` and their blocks by `depth`. A stage's input is the output of the one
+/// before it.
+fn stages(stem: usize, rows: &[Row], width: f64, depth: f64) -> Vec<Stage> {
+    let channels = |unscaled: usize| round_channels(unscaled as f64 * width);
+    let inputs = std::iter::once(stem).chain(rows.iter().map(|row| row.4));
+    let rows = inputs.zip(rows).map(|(input, &(kind, expand, kernel, stride, output, blocks))| Stage {
+        kind,
+        expand,
+        kernel,
+        stride,
+        input: channels(input),
+        output: channels(output),
+        depth: (blocks as f64 * depth).ceil() as usize,
+    });
+    rows.collect()
 }
 
 /// The sizes of EfficientNetV2.
@@ -123,7 +90,7 @@ impl EfficientNet {
             false => BatchNorm::new(),
         };
         let (dropout, stochastic_depth) = if form == MbConvVariant::Torchvision { (dropout, 0.2) } else { (0.0, 0.0) };
-        let stages = stages(&V1, width, depth);
+        let stages = stages(V1_STEM, &V1, width, depth);
         let last = 4 * stages.last().map_or(0, |stage| stage.output);
         let style = Style { form, norm };
         EfficientNet { stages, last, style, dropout, stochastic_depth, classes }
@@ -131,24 +98,25 @@ impl EfficientNet {
 
     /// A small EfficientNet for tests.
     pub fn v1_tiny(form: MbConvVariant, classes: usize) -> EfficientNet {
-        EfficientNet { stages: stages(&V1_TINY, 1.0, 1.0), last: 64, ..EfficientNet::v1(1.0, 1.0, 0.2, form, classes) }
+        let stages = stages(TINY_STEM, &V1_TINY, 1.0, 1.0);
+        EfficientNet { stages, last: 64, ..EfficientNet::v1(1.0, 1.0, 0.2, form, classes) }
     }
 
     /// EfficientNetV2 in one of its forms. timm's models have no dropout unless it is asked for.
     pub fn v2(size: V2Size, form: MbConvVariant, classes: usize) -> EfficientNet {
-        let (rows, dropout): (&[Row], f64) = match size {
-            V2Size::Tiny => (&V2_TINY, 0.2),
-            V2Size::S => (&V2_S, 0.2),
-            V2Size::M => (&V2_M, 0.3),
-            V2Size::L => (&V2_L, 0.4),
-            V2Size::Xl => (&V2_XL, 0.4),
+        let (stem, rows, dropout) = match size {
+            V2Size::Tiny => (TINY_STEM, V2_TINY.to_vec(), 0.2),
+            V2Size::S => (24, v2_rows(&[24, 48, 64, 128, 160, 256], &[2, 4, 4, 6, 9, 15]), 0.2),
+            V2Size::M => (24, v2_rows(&[24, 48, 80, 160, 176, 304, 512], &[3, 5, 5, 7, 14, 18, 5]), 0.3),
+            V2Size::L => (32, v2_rows(&[32, 64, 96, 192, 224, 384, 640], &[4, 7, 7, 10, 19, 25, 7]), 0.4),
+            V2Size::Xl => (32, v2_rows(&[32, 64, 96, 192, 256, 512, 640], &[4, 8, 8, 16, 24, 32, 8]), 0.4),
         };
         let norm = BatchNorm::new();
         let norm = if form == MbConvVariant::Timm { norm } else { norm.epsilon(1e-3) };
         let style = Style { form, norm };
         let (dropout, stochastic_depth) = if form == MbConvVariant::Torchvision { (dropout, 0.2) } else { (0.0, 0.0) };
         let last = if size == V2Size::Tiny { 64 } else { 1280 };
-        EfficientNet { stages: stages(rows, 1.0, 1.0), last, style, dropout, stochastic_depth, classes }
+        EfficientNet { stages: stages(stem, &rows, 1.0, 1.0), last, style, dropout, stochastic_depth, classes }
     }
 
     fn stage_path(&self, stage: usize, block: usize) -> String {
@@ -179,17 +147,7 @@ impl EfficientNet {
 }
 
 impl Model for EfficientNet {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, dropout: f64, stochastic_depth: f64) {
         (self.dropout, self.stochastic_depth) = (dropout, stochastic_depth);
@@ -216,10 +174,6 @@ impl Model for EfficientNet {
             }
         }
         style.conv_norm(cx, [&last[0], &last[1]], style.conv(self.last, 1, 1), &y).silu()
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

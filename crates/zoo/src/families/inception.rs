@@ -1,7 +1,8 @@
 //! InceptionV3 (Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015) as in torchvision, without
 //! the second head that only its training uses; and in the form whose features the Fréchet distance (FID) is defined by.
 
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_graph::composites::{PaddingCounts, Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, Padding, dropout};
@@ -130,17 +131,7 @@ impl Inception {
 }
 
 impl Model for Inception {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, dropout: f64, _: f64) {
         self.dropout = dropout;
@@ -176,10 +167,6 @@ impl Model for Inception {
             };
             self.coarse(cx, y, &pooled)
         })
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -3,7 +3,8 @@
 //! and whose last hidden layer is a 1×1 convolution.
 
 use super::mbconv::round_channels;
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, SqueezeExcite, dropout};
 use octant_nn::{Fans, Init, Scope, WeightLayout, init};
@@ -158,17 +159,7 @@ fn narrow(_: Fans) -> Init {
 }
 
 impl Model for MobileNetV3 {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, dropout: f64, _: f64) {
         self.dropout = dropout;

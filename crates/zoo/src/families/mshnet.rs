@@ -5,7 +5,8 @@
 //! During warm-up only the finest head is trained and is the output. Afterwards the four heads, enlarged to the
 //! image's size, are merged by one more convolution, and the loss uses all five maps.
 
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, PendingNorm};
 use octant_nn::{Scope, WeightLayout};
@@ -102,17 +103,7 @@ impl MshNet {
 }
 
 impl Model for MshNet {
-    fn task(&self) -> ModelTask {
-        ModelTask::Segment
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         ["output_0", "output_1", "output_2", "output_3", "final"].map(String::from).to_vec()
@@ -121,10 +112,6 @@ impl Model for MshNet {
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let [finest, ..] = self.decoded(cx, images);
         finest
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     /// The finest head alone; the merged output needs all scales and is what [`forward`](Model::forward) makes.

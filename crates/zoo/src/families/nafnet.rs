@@ -1,7 +1,7 @@
 //! NAFNet (Chen et al., 2022): a U-shaped network whose activations are products of halves of channels. Names are those of
 //! the authors' PyTorch implementation.
 
-use crate::{Model, ModelTask};
+use crate::Model;
 use octant_graph::Tensor;
 use octant_nn::init::ZEROS;
 use octant_nn::layers::{Conv2d, Padding, layer_norm, pixel_shuffle};
@@ -67,10 +67,6 @@ impl NafNet {
 }
 
 impl Model for NafNet {
-    fn task(&self) -> ModelTask {
-        ModelTask::Translate
-    }
-
     fn classes(&self) -> usize {
         3
     }
@@ -97,10 +93,6 @@ impl Model for NafNet {
             y = blocks(&cx.at(format_args!("decoders.{level}")), &y, count);
         }
         y
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     /// What is added to the padded image.

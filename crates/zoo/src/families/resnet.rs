@@ -1,7 +1,8 @@
 //! ResNet (He et al., "Deep Residual Learning for Image Recognition", 2015) as in torchvision: the stride of a bottleneck
 //! lies on its 3×3 convolution. timm's `resnet*` have the same names and numbers.
 
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense};
 use octant_nn::{Scope, init};
@@ -85,17 +86,7 @@ fn bottleneck_block(cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tens
 }
 
 impl Model for ResNet {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec!["fc".into()]
@@ -112,10 +103,6 @@ impl Model for ResNet {
             }
         }
         y
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

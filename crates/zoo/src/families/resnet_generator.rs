@@ -2,7 +2,8 @@
 //! PyTorch implementation.
 
 use super::gan::{GanNorm, conv, doubling, is_unused_statistic};
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{dropout, reflection_pad};
@@ -44,17 +45,7 @@ impl ResNetGenerator {
 }
 
 impl Model for ResNetGenerator {
-    fn task(&self) -> ModelTask {
-        ModelTask::Translate
-    }
-
-    fn classes(&self) -> usize {
-        self.channels
-    }
-
-    fn reset_head(&mut self, channels: usize) {
-        self.channels = channels;
-    }
+    head_size!(channels);
 
     fn set_drop(&mut self, dropout: f64, _: f64) {
         self.dropout = self.dropout.map(|_| dropout);
@@ -79,10 +70,6 @@ impl Model for ResNetGenerator {
             y = norm(number + 1, doubling(width, 3, 1).bias(bias).apply(&at(number), &y));
         }
         y
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -3,7 +3,8 @@
 
 mod window;
 
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
 use octant_nn::{Scope, init};
@@ -105,17 +106,7 @@ fn merge(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for Swin {
-    fn task(&self) -> ModelTask {
-        ModelTask::Classify
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, _: f64, stochastic_depth: f64) {
         self.stochastic_depth = stochastic_depth;
@@ -145,10 +136,6 @@ impl Model for Swin {
             }
         }
         layer_norm(&cx.at("norm"), &y, EPSILON)
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -1,7 +1,8 @@
 //! U-Net (Ronneberger et al., 2015) with batch norm and padded convolutions, under the names of the brain-segmentation
 //! network on PyTorch Hub (Buda et al., 2019). That one ends with a sigmoid; here the output is its logits.
 
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d};
@@ -32,17 +33,7 @@ fn block(cx: &Scope, name: &str, x: &Tensor, width: usize) -> Tensor {
 }
 
 impl Model for UNet {
-    fn task(&self) -> ModelTask {
-        ModelTask::Segment
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec!["conv".into()]
@@ -65,10 +56,6 @@ impl Model for UNet {
             y = block(&cx.at(format_args!("decoder{scale}")), &format!("dec{scale}"), &joined, width);
         }
         y
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

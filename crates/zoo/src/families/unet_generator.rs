@@ -4,7 +4,8 @@
 //! Every skip connection passes the ReLU of the layer that reads it, so only its positive part counts.
 
 use super::gan::{GanNorm, conv, doubling, is_unused_statistic};
-use crate::{Model, ModelTask};
+use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::dropout;
@@ -58,17 +59,7 @@ impl UNetGenerator {
 }
 
 impl Model for UNetGenerator {
-    fn task(&self) -> ModelTask {
-        ModelTask::Translate
-    }
-
-    fn classes(&self) -> usize {
-        self.channels
-    }
-
-    fn reset_head(&mut self, channels: usize) {
-        self.channels = channels;
-    }
+    head_size!(channels);
 
     fn set_drop(&mut self, dropout: f64, _: f64) {
         self.dropout = dropout;
@@ -82,10 +73,6 @@ impl Model for UNetGenerator {
         let first = conv(self.width, 4, 2, 1).bias(self.norm.has_bias());
         let y = first.apply(&cx.at("model.model.0"), images);
         self.block(&cx.at("model.model.1"), &y, 1).relu()
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     fn head(&self, cx: &Scope, features: &Tensor) -> Tensor {

@@ -5,8 +5,8 @@
 //! green, blue, so the network reverses them itself.
 
 use super::yolo::{STRIDES, conv_norm, head_output, join_up};
-use crate::model::BoxCode;
-use crate::{DetectorHead, Model, ModelTask};
+use crate::model::{BoxCode, head_size};
+use crate::{DetectorHead, Model};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::Conv2d;
@@ -146,17 +146,7 @@ fn spatial_pyramid(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for YoloX {
-    fn task(&self) -> ModelTask {
-        ModelTask::Detect
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec!["head".into()]
@@ -166,10 +156,6 @@ impl Model for YoloX {
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let [_, _, coarsest] = self.pyramid(&cx.at("backbone"), images);
         coarsest
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     /// The coarsest level alone.

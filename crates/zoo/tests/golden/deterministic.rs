@@ -1,7 +1,7 @@
 //! Weights, images and targets as functions of name and index, equal to those of `golden/make.py`.
 
 use octant_nn::VariableSpec;
-use octant_nn::threefry::path_hash;
+use octant_nn::random::path_hash;
 use octant_tensor::{DType, HostTensor, Shape};
 
 /// SplitMix64's finaliser.

@@ -1,7 +1,7 @@
 //! Reading the stored figures and comparing tensors with them.
 
 use crate::deterministic::mix;
-use octant_nn::threefry::path_hash;
+use octant_nn::random::path_hash;
 use std::path::Path;
 
 /// The largest difference that is still equal, relative to the size of the tensor.

@@ -16,6 +16,7 @@ pub struct Case {
     /// Whether blocks are computed again in the backward pass.
     pub recompute: bool,
     model: Box<dyn Model>,
+    task: ModelTask,
     deep: bool,
     optimizer: Optimizer,
     rate: f64,
@@ -43,7 +44,8 @@ impl Case {
             () if channels == 1 || name.starts_with("edsr") => (Optimizer::Adam(Adam::default()), 1e-3, 0.0),
             () => (Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() }), 0.01, 1e-4),
         };
-        let targets = match model.task() {
+        let task = octant_zoo::find(name).unwrap().task;
+        let targets = match task {
             // Networks without a head answer with features.
             ModelTask::Classify => deterministic::labels(batch, figures.elements("evaluate", "output") / batch),
             ModelTask::Segment => deterministic::masks(batch, side),
@@ -53,8 +55,19 @@ impl Case {
             }
         };
         let images = deterministic::images(batch, side, channels);
-        let mut case =
-            Case { engine, recompute: false, model, deep, optimizer, rate, decay, images, targets, specs: vec![] };
+        let mut case = Case {
+            engine,
+            recompute: false,
+            model,
+            task,
+            deep,
+            optimizer,
+            rate,
+            decay,
+            images,
+            targets,
+            specs: vec![],
+        };
         case.specs = case.trace(Mode::Evaluate, false, |_, outputs, _| outputs[..1].to_vec()).specs();
         case
     }
@@ -180,7 +193,7 @@ impl Case {
     }
 
     fn loss(&self, outputs: &[Tensor], target: &Tensor) -> Tensor {
-        match self.model.task() {
+        match self.task {
             ModelTask::Classify => loss::mean(&loss::cross_entropy(&outputs[0], target, 0.0), None),
             ModelTask::Segment if self.deep => self.deep_loss(outputs, target),
             ModelTask::Segment => loss::mean(&loss::binary_cross_entropy(&outputs[0], target), None),

@@ -1,13 +1,13 @@
 //! Globals, calls and instances: recorded, never made.
 
-use super::{Done, Machine};
+use super::{Machine, PickleResult, op};
 use crate::pickle::value::{Node, ObjectNode, Ref};
 use crate::pickle::{PickleError, globals};
 use octant_tensor::Bytes;
 
 impl Machine<'_> {
-    pub(super) fn global(&mut self, opcode: u8) -> Done {
-        if opcode == b'c' {
+    pub(super) fn global(&mut self, opcode: u8) -> PickleResult {
+        if opcode == op::GLOBAL {
             let (module, name) = (self.code.text_line()?, self.code.text_line()?);
             return self.push_global(module, name);
         }
@@ -22,7 +22,7 @@ impl Machine<'_> {
         }
     }
 
-    fn push_global(&mut self, module: &str, name: &str) -> Done {
+    fn push_global(&mut self, module: &str, name: &str) -> PickleResult {
         match globals::find(self.globals, module, name) {
             Some((module, name)) => self.push(Node::Global(module, name)),
             None if self.keep_foreign => self.push(Node::Global(globals::FOREIGN.0, globals::FOREIGN.1)),
@@ -30,12 +30,12 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn object(&mut self) -> Done {
+    pub(super) fn object(&mut self) -> PickleResult {
         let parts = self.take(2)?;
         self.push_object(parts[0], parts[1])
     }
 
-    pub(super) fn object_with_keywords(&mut self) -> Done {
+    pub(super) fn object_with_keywords(&mut self) -> PickleResult {
         let parts = self.take(3)?;
         match self.node(parts[2]) {
             Node::Dict(keywords) if keywords.is_empty() => self.push_object(parts[0], parts[1]),
@@ -44,8 +44,8 @@ impl Machine<'_> {
     }
 
     /// Python 2's instances: the class lies above the mark (or is named in the code), its arguments follow.
-    pub(super) fn object_from_mark(&mut self, opcode: u8) -> Done {
-        if opcode == b'i' {
+    pub(super) fn object_from_mark(&mut self, opcode: u8) -> PickleResult {
+        if opcode == op::INST {
             let (module, name) = (self.code.text_line()?, self.code.text_line()?);
             let args = self.take_to_mark()?;
             self.push(Node::Tuple(args.into()))?;
@@ -61,7 +61,7 @@ impl Machine<'_> {
     }
 
     /// Dictionaries and bytes become what they are; everything else stays a record.
-    fn push_object(&mut self, global: Ref, args: Ref) -> Done {
+    fn push_object(&mut self, global: Ref, args: Ref) -> PickleResult {
         let &mut Node::Global(module, name) = self.node(global) else {
             return Err(self.code.damaged("it calls something that has no name"));
         };
@@ -97,7 +97,7 @@ impl Machine<'_> {
     }
 
     /// Sets the state of the object below. Attributes of dictionaries (PyTorch's `_metadata`) mean nothing here.
-    pub(super) fn build(&mut self) -> Done {
+    pub(super) fn build(&mut self) -> PickleResult {
         let state = self.pop()?;
         let target = self.top()?;
         match self.node(target) {
@@ -110,8 +110,8 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn persistent(&mut self, opcode: u8) -> Done {
-        if opcode == b'P' {
+    pub(super) fn persistent(&mut self, opcode: u8) -> PickleResult {
+        if opcode == op::PERSID {
             let text = self.code.text_line()?.as_bytes().to_vec();
             self.push(Node::Text(Bytes::new(text)))?;
         }
@@ -120,7 +120,7 @@ impl Machine<'_> {
     }
 }
 
-fn spend(allowance: &mut usize, amount: usize) -> Done {
+fn spend(allowance: &mut usize, amount: usize) -> PickleResult {
     let left = allowance.checked_sub(amount);
     *allowance = left.ok_or(PickleError::TooLarge { what: "copies of what it holds", limit: 1 })?;
     Ok(())

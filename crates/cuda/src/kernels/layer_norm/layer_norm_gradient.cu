@@ -3,27 +3,35 @@
 
 #include "rows.h"
 
-extern "C" __global__ void __launch_bounds__(256)
+// Two blocks of a multiprocessor work at once, so that one's loads hide the other's sums. To leave registers for that, rows
+// are kept as they came and widened twice, and the scale is read from shared memory where it is needed.
+extern "C" __global__ void __launch_bounds__(256, 2)
 octant_layer_norm_gradient(const Element* __restrict__ x, const float* __restrict__ scale, const float* __restrict__ means,
                            const float* __restrict__ deviations, const Element* __restrict__ cotangent,
                            Element* __restrict__ of_x, float* __restrict__ of_scale, float* __restrict__ of_shift, int rows) {
-    float scales[PARTS * WIDTH], scale_sums[PARTS * WIDTH] = {}, shift_sums[PARTS * WIDTH] = {};
-    each(scale, [&](int i, float item) { scales[i] = item; });
+    __shared__ __align__(16) float totals[2][CHANNELS];
+    float* scales = totals[0];  // until the rows are done
+    for (int at = threadIdx.x; at < CHANNELS; at += THREADS) scales[at] = scale[at];
+    __syncthreads();
+    float scale_sums[PARTS * WIDTH] = {}, shift_sums[PARTS * WIDTH] = {};
     int group = threadIdx.x / LANES;
     for (i64 first_row = (i64)blockIdx.x * ROWS; first_row < rows; first_row += (i64)gridDim.x * ROWS) {
         i64 row = first_row + group;
         bool there = row < rows;
         row = there ? row : first_row;
-        float mean = means[row], deviation = deviations[row];
-        float normal[PARTS * WIDTH], given[PARTS * WIDTH], sums[2] = {0, 0};
-        each(x + row * CHANNELS, [&](int i, Element item) { normal[i] = (wide(item) - mean) * deviation; });
-        each(cotangent + row * CHANNELS, [&](int i, Element item) {
-            given[i] = there ? wide(item) : 0.0f;
-            scale_sums[i] += given[i] * normal[i];
-            shift_sums[i] += given[i];
-            given[i] *= scales[i];
-            sums[0] += given[i];
-            sums[1] += given[i] * normal[i];
+        Element xs[PARTS * WIDTH], cotangents[PARTS * WIDTH];
+        each(x + row * CHANNELS, [&](int i, Element item) { xs[i] = item; });
+        each(cotangent + row * CHANNELS, [&](int i, Element item) { cotangents[i] = item; });
+        float mean = means[row], deviation = deviations[row], sums[2] = {0, 0};
+        auto normal = [&](int at) { return (wide(xs[at]) - mean) * deviation; };
+        auto given = [&](int at) { return there ? wide(cotangents[at]) : 0.0f; };
+        // The compiler would move loads out of the loop and keep them in registers.
+        asm volatile("" ::: "memory");
+        each(scales, [&](int at, float scale) {
+            scale_sums[at] += given(at) * normal(at);
+            shift_sums[at] += given(at);
+            sums[0] += given(at) * scale;
+            sums[1] += given(at) * scale * normal(at);
         });
         sum_row(sums);
         float center = sums[0] / CHANNELS, projection = sums[1] / CHANNELS;
@@ -32,16 +40,17 @@ octant_layer_norm_gradient(const Element* __restrict__ x, const float* __restric
         for (int k = 0; k < PARTS; ++k) {
             int first = channel(k);
             if (first < 0) break;
+            Vector<float> scale = *(const Vector<float>*)(scales + first);
             Vector<Element> vector;
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
                 int at = k * WIDTH + i;
-                vector.items[i] = narrow((given[at] - center - normal[at] * projection) * deviation);
+                vector.items[i] = narrow((given(at) * scale.items[i] - center - normal(at) * projection) * deviation);
             }
             *(Vector<Element>*)(of_x + row * CHANNELS + first) = vector;
         }
     }
-    __shared__ float totals[2][CHANNELS];
+    __syncthreads();
     for (int turn = 0; turn < ROWS; ++turn) {
         if (turn == group)
 #pragma unroll

@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 /// Threads of a block, as in the source.
 const THREADS: usize = 256;
-/// Elements of a row that a thread keeps in registers at most.
+/// Elements of a row that a thread keeps in registers at most; in the gradient, which keeps four numbers for each, with two
+/// blocks on every multiprocessor.
 const ELEMENTS: usize = 32;
+const GRADIENT_ELEMENTS: usize = 24;
 /// Channels whose sums fit into the shared memory that every GPU has.
 const CHANNELS: usize = 4096;
 /// Blocks of the gradient per multiprocessor: enough to hide the memory's latency, few enough to add up their sums.
@@ -30,12 +32,12 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(kernel: &LayerNormKernel) -> Shares {
+    fn of(kernel: &LayerNormKernel, elements: usize) -> Shares {
         let widest = 16 / kernel.dtype.size();
         let width = 1 << kernel.channels.trailing_zeros().min(widest.trailing_zeros());
         let vectors = kernel.channels.div_ceil(width);
         let lanes = vectors.next_power_of_two().min(32);
-        let lanes = lanes.max(kernel.channels.div_ceil(ELEMENTS).next_power_of_two());
+        let lanes = lanes.max(kernel.channels.div_ceil(elements).next_power_of_two());
         Shares { width, lanes, parts: vectors.div_ceil(lanes) }
     }
 }
@@ -45,7 +47,7 @@ fn serves(kernel: &LayerNormKernel) -> bool {
     matches!(kernel.dtype, DType::F32 | DType::BF16 | DType::F16)
         && (1..=CHANNELS).contains(&kernel.channels)
         && (1..=i32::MAX as usize).contains(&kernel.rows)
-        && Shares::of(kernel).lanes <= THREADS
+        && Shares::of(kernel, GRADIENT_ELEMENTS).lanes <= THREADS
 }
 
 /// The same graph, where layer norms and their gradients are calls of the kernels.
@@ -75,7 +77,8 @@ fn forward(kernel: &LayerNormKernel, trace: &Trace, inputs: &[Tensor]) -> Vec<Te
 
 fn backward(kernel: &LayerNormKernel, trace: &Trace, inputs: &[Tensor], gpu: &GpuFacts) -> Vec<Tensor> {
     let hint = Arc::new(KernelHint::new(LayerNormGradient::NAME, kernel.encode()));
-    let blocks = kernel.rows.div_ceil(THREADS / Shares::of(kernel).lanes).min(RESIDENT * gpu.multiprocessors);
+    let blocks =
+        kernel.rows.div_ceil(THREADS / Shares::of(kernel, GRADIENT_ELEMENTS).lanes).min(RESIDENT * gpu.multiprocessors);
     // How the rows are divided among the blocks is up to the kernel, so here the first block has all.
     let first_of = |sums: &Tensor| {
         let zero = sums.scalar_like(0.0);
@@ -93,8 +96,8 @@ fn decode(encoded: &Encoded) -> Result<LayerNormKernel, String> {
     kernel.ok_or_else(|| "a layer norm's descriptor has rows, channels, a type and an epsilon".to_string())
 }
 
-fn defines(kernel: &LayerNormKernel) -> Vec<String> {
-    let Shares { width, lanes, parts } = Shares::of(kernel);
+fn defines(kernel: &LayerNormKernel, elements: usize) -> Vec<String> {
+    let Shares { width, lanes, parts } = Shares::of(kernel, elements);
     let kind = match kernel.dtype {
         DType::BF16 => 1,
         DType::F16 => 2,
@@ -132,7 +135,7 @@ impl GpuKernel for LayerNormForward {
     }
 
     fn defines(kernel: &LayerNormKernel) -> Vec<String> {
-        defines(kernel)
+        defines(kernel, ELEMENTS)
     }
 
     fn grid(kernel: &LayerNormKernel, shapes: [&[Dims]; 2], _: &GpuFacts) -> Result<Grid, String> {
@@ -140,7 +143,7 @@ impl GpuKernel for LayerNormForward {
             return Err("a layer norm has three operands and three results".to_string());
         };
         let (all, LayerNormKernel { rows, channels, .. }) = (kernel.rows * kernel.channels, *kernel);
-        let blocks = enough(rows as i64, (THREADS / Shares::of(kernel).lanes) as i64);
+        let blocks = enough(rows as i64, (THREADS / Shares::of(kernel, ELEMENTS).lanes) as i64);
         let of_rows = [(means, rows), (deviations, rows)];
         grid(kernel, blocks, &[&[(x, all), (scale, channels), (shift, channels), (result, all)][..], &of_rows].concat())
     }
@@ -163,7 +166,7 @@ impl GpuKernel for LayerNormGradient {
     }
 
     fn defines(kernel: &LayerNormKernel) -> Vec<String> {
-        defines(kernel)
+        defines(kernel, GRADIENT_ELEMENTS)
     }
 
     fn grid(kernel: &LayerNormKernel, shapes: [&[Dims]; 2], _: &GpuFacts) -> Result<Grid, String> {

@@ -53,9 +53,10 @@ fn rows_that_do_not_fit_are_left_to_the_body() {
 #[test]
 fn threads_cover_every_row_once() {
     for channels in (1..200).chain([384, 768, 1000, 1024, 1536, 2048, 3072, 4096]) {
-        for dtype in [DType::F32, DType::BF16] {
+        for (dtype, elements) in [(DType::F32, ELEMENTS), (DType::BF16, ELEMENTS), (DType::BF16, GRADIENT_ELEMENTS)] {
             let kernel = kernel(10, channels, dtype);
-            let Shares { width, lanes, parts } = Shares::of(&kernel);
+            let Shares { width, lanes, parts } = Shares::of(&kernel, elements);
+            assert!(width * parts <= elements.max(width), "{channels}");
             assert!(channels.is_multiple_of(width) && width * dtype.size() <= 16, "{channels}");
             assert!(lanes * parts * width >= channels && lanes * (parts - 1) * width < channels, "{channels}");
             assert!(THREADS.is_multiple_of(lanes) && (lanes <= 32 || lanes.is_multiple_of(32)), "{channels}");
@@ -73,8 +74,12 @@ fn the_kernels_compile_where_there_is_a_compiler() {
     for (channels, dtype) in
         [(768, DType::BF16), (96, DType::F32), (1536, DType::F16), (7, DType::BF16), (4096, DType::F32)]
     {
-        for source in [LayerNormForward::SOURCE, LayerNormGradient::SOURCE] {
-            let code = compiler.compile(&source, 80, &defines(&kernel(100, channels, dtype)));
+        let kernel = kernel(100, channels, dtype);
+        for (source, defines) in [
+            (LayerNormForward::SOURCE, LayerNormForward::defines(&kernel)),
+            (LayerNormGradient::SOURCE, LayerNormGradient::defines(&kernel)),
+        ] {
+            let code = compiler.compile(&source, 80, &defines);
             assert!(code.as_ref().is_ok_and(|code| !code.is_empty()), "{:?} {channels}: {code:?}", source.name);
         }
     }

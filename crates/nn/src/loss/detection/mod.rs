@@ -17,7 +17,7 @@ pub use assign::{Assigned, TaskAligned};
 pub use boxes::{Boxes, ciou, iou};
 pub use transport::{TransportLoss, transport, transport_answers};
 
-use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
+use octant_graph::{DType, Gather, HostTensor, Shape, Tensor, Trace};
 
 /// The cells of all feature maps, level by level and row by row, as constants of a graph.
 #[derive(Debug, Clone)]
@@ -134,14 +134,23 @@ fn per_cell(objects: &Tensor, cells: usize) -> Tensor {
 }
 
 /// From scores `[n, cells, classes]` those of every object's class: `[n, objects, cells]`.
+///
+/// Images are named in the index vectors, not by rows of all images together: partitioners then see that every device finds
+/// its images at home, and move no scores.
 fn of_class(scores: &Tensor, classes: &Tensor) -> Tensor {
     let [n, cells, count] = [scores.dim(0), scores.dim(1), scores.dim(2)];
     let objects = classes.dim(1);
-    let image = classes.trace().iota(Shape::new(DType::I32, [n, objects]), 0);
-    let row = image * count as f64
-        + classes.convert(DType::I32).min(&classes.convert(DType::I32).scalar_like(count as f64 - 1.0));
-    let rows = scores.transpose(&[0, 2, 1]).reshape(&[n * count, cells]);
-    rows.take(&row.reshape(&[n * objects])).reshape(&[n, objects, cells])
+    let image = classes.trace().iota(Shape::new(DType::I32, [n, objects, 1]), 0);
+    let classes = classes.convert(DType::I32);
+    let class = classes.min(&classes.scalar_like(count as f64 - 1.0)).unsqueeze(2);
+    let gather = Gather {
+        offset_axes: vec![2],
+        collapsed_axes: vec![0, 1],
+        start_index_map: vec![0, 1],
+        index_vector_axis: 2,
+        slice_sizes: vec![1, 1, cells],
+    };
+    scores.transpose(&[0, 2, 1]).gather(&Tensor::concatenate(&[image, class], 2), gather)
 }
 
 /// The object's own value per cell, where at most one object has the cell: `[n, objects]` becomes `[n, cells]`.

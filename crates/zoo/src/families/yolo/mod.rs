@@ -8,8 +8,8 @@ pub(super) use blocks::{Block, attention, c2f, c2psa, c3k, c3k2, conv, conv_norm
 pub(super) use head::output as head_output;
 pub use head::{BoxHead, ClassTower};
 
-use crate::model::BoxCode;
-use crate::{DetectorHead, Model, ModelTask};
+use crate::model::{BoxCode, head_size};
+use crate::{DetectorHead, Model};
 use octant_graph::Tensor;
 use octant_nn::Scope;
 
@@ -74,17 +74,7 @@ impl Yolo {
 }
 
 impl Model for Yolo {
-    fn task(&self) -> ModelTask {
-        ModelTask::Detect
-    }
-
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec![format!("model.{}", self.head_layer)]
@@ -94,10 +84,6 @@ impl Model for Yolo {
     fn features(&self, cx: &Scope, images: &Tensor) -> Tensor {
         let [_, _, coarsest] = (self.pyramid)(&self.scale, &cx.at("model"), images);
         coarsest
-    }
-
-    fn pool(&self, _: &Scope, features: &Tensor) -> Tensor {
-        features.global_avg_pool()
     }
 
     /// The coarsest level alone; the other levels need the maps that only [`forward`](Model::forward) has.

@@ -11,15 +11,19 @@ const fn augreg(name: &'static str, aliases: Names, build: Builder) -> ModelEntr
     timm(name, "vit", aliases, inception(224, 0.9), build)
 }
 
-/// A network without a head: its output are features.
-const fn features(
-    name: &'static str,
-    family: &'static str,
-    aliases: Names,
-    preprocessing: Preprocessing,
-    build: Builder,
-) -> ModelEntry {
-    ModelEntry { classes: 0, ..timm(name, family, aliases, preprocessing, build) }
+/// The authors' weights of DeiT.
+const fn deit(name: &'static str, aliases: Names, build: Builder) -> ModelEntry {
+    timm(name, "deit", aliases, cropped(224, 0.9), build)
+}
+
+/// DINOv2, without a head: its output are features.
+const fn dinov2(name: &'static str, aliases: Names, build: Builder) -> ModelEntry {
+    ModelEntry { classes: 0, ..timm(name, "dinov2", aliases, cropped(518, 1.0), build) }
+}
+
+/// SigLIP, without a head: its output are features.
+const fn siglip(name: &'static str, side: usize, aliases: Names, build: Builder) -> ModelEntry {
+    ModelEntry { classes: 0, ..timm(name, "clip", aliases, inception(side, 0.9), build) }
 }
 
 /// A tower of CLIP, whose head projects into the space shared with texts.
@@ -71,91 +75,49 @@ pub(super) const TRANSFORMERS: &[ModelEntry] = &[
     }),
     tiny("vit-test", "vit", 32, |classes| sized(vit::TEST, classes)),
     tiny("vit_timm-test", "vit", 32, |classes| sized(vit::TIMM_TEST, classes)),
-    timm("deit_tiny_patch16_224", "deit", &["deit_tiny_patch16_224.fb_in1k"], cropped(224, 0.9), |classes| {
-        sized(deit::deit(vit::TINY), classes)
-    }),
-    timm("deit_small_patch16_224", "deit", &["deit_small_patch16_224.fb_in1k"], cropped(224, 0.9), |classes| {
+    deit("deit_tiny_patch16_224", &["deit_tiny_patch16_224.fb_in1k"], |classes| sized(deit::deit(vit::TINY), classes)),
+    deit("deit_small_patch16_224", &["deit_small_patch16_224.fb_in1k"], |classes| {
         sized(deit::deit(vit::SMALL), classes)
     }),
-    timm("deit_base_patch16_224", "deit", &["deit_base_patch16_224.fb_in1k"], cropped(224, 0.9), |classes| {
-        sized(deit::deit(vit::BASE), classes)
+    deit("deit_base_patch16_224", &["deit_base_patch16_224.fb_in1k"], |classes| sized(deit::deit(vit::BASE), classes)),
+    deit("deit_tiny_distilled_patch16_224", &["deit_tiny_distilled_patch16_224.fb_in1k"], |classes| {
+        sized(deit::distilled(vit::TINY), classes)
     }),
-    timm(
-        "deit_tiny_distilled_patch16_224",
-        "deit",
-        &["deit_tiny_distilled_patch16_224.fb_in1k"],
-        cropped(224, 0.9),
-        |classes| sized(deit::distilled(vit::TINY), classes),
-    ),
-    timm(
-        "deit_small_distilled_patch16_224",
-        "deit",
-        &["deit_small_distilled_patch16_224.fb_in1k"],
-        cropped(224, 0.9),
-        |classes| sized(deit::distilled(vit::SMALL), classes),
-    ),
-    timm(
-        "deit_base_distilled_patch16_224",
-        "deit",
-        &["deit_base_distilled_patch16_224.fb_in1k"],
-        cropped(224, 0.9),
-        |classes| sized(deit::distilled(vit::BASE), classes),
-    ),
+    deit("deit_small_distilled_patch16_224", &["deit_small_distilled_patch16_224.fb_in1k"], |classes| {
+        sized(deit::distilled(vit::SMALL), classes)
+    }),
+    deit("deit_base_distilled_patch16_224", &["deit_base_distilled_patch16_224.fb_in1k"], |classes| {
+        sized(deit::distilled(vit::BASE), classes)
+    }),
     tiny("deit_distilled-test", "deit", 32, |classes| sized(deit::TEST, classes)),
-    features(
-        "vit_small_patch14_dinov2",
-        "dinov2",
-        &["vit_small_patch14_dinov2.lvd142m", "dinov2_vits14"],
-        cropped(518, 1.0),
-        |classes| sized(dinov2::dinov2(vit::SMALL), classes),
-    ),
-    features(
-        "vit_base_patch14_dinov2",
-        "dinov2",
-        &["vit_base_patch14_dinov2.lvd142m", "dinov2_vitb14"],
-        cropped(518, 1.0),
-        |classes| sized(dinov2::dinov2(vit::BASE), classes),
-    ),
-    features(
-        "vit_large_patch14_dinov2",
-        "dinov2",
-        &["vit_large_patch14_dinov2.lvd142m", "dinov2_vitl14"],
-        cropped(518, 1.0),
-        |classes| sized(dinov2::dinov2(vit::LARGE), classes),
-    ),
-    features(
-        "vit_giant_patch14_dinov2",
-        "dinov2",
-        &["vit_giant_patch14_dinov2.lvd142m", "dinov2_vitg14"],
-        cropped(518, 1.0),
-        |classes| sized(dinov2::gated(dinov2::dinov2(dinov2::GIANT), 8192), classes),
-    ),
-    features(
+    dinov2("vit_small_patch14_dinov2", &["vit_small_patch14_dinov2.lvd142m", "dinov2_vits14"], |classes| {
+        sized(dinov2::dinov2(vit::SMALL), classes)
+    }),
+    dinov2("vit_base_patch14_dinov2", &["vit_base_patch14_dinov2.lvd142m", "dinov2_vitb14"], |classes| {
+        sized(dinov2::dinov2(vit::BASE), classes)
+    }),
+    dinov2("vit_large_patch14_dinov2", &["vit_large_patch14_dinov2.lvd142m", "dinov2_vitl14"], |classes| {
+        sized(dinov2::dinov2(vit::LARGE), classes)
+    }),
+    dinov2("vit_giant_patch14_dinov2", &["vit_giant_patch14_dinov2.lvd142m", "dinov2_vitg14"], |classes| {
+        sized(dinov2::gated(dinov2::dinov2(dinov2::GIANT), 8192), classes)
+    }),
+    dinov2(
         "vit_small_patch14_reg4_dinov2",
-        "dinov2",
         &["vit_small_patch14_reg4_dinov2.lvd142m", "dinov2_vits14_reg"],
-        cropped(518, 1.0),
         |classes| sized(dinov2::with_registers(dinov2::dinov2(vit::SMALL)), classes),
     ),
-    features(
-        "vit_base_patch14_reg4_dinov2",
-        "dinov2",
-        &["vit_base_patch14_reg4_dinov2.lvd142m", "dinov2_vitb14_reg"],
-        cropped(518, 1.0),
-        |classes| sized(dinov2::with_registers(dinov2::dinov2(vit::BASE)), classes),
-    ),
-    features(
+    dinov2("vit_base_patch14_reg4_dinov2", &["vit_base_patch14_reg4_dinov2.lvd142m", "dinov2_vitb14_reg"], |classes| {
+        sized(dinov2::with_registers(dinov2::dinov2(vit::BASE)), classes)
+    }),
+    dinov2(
         "vit_large_patch14_reg4_dinov2",
-        "dinov2",
         &["vit_large_patch14_reg4_dinov2.lvd142m", "dinov2_vitl14_reg"],
-        cropped(518, 1.0),
         |classes| sized(dinov2::with_registers(dinov2::dinov2(vit::LARGE)), classes),
     ),
-    features(
+    dinov2(
         "vit_giant_patch14_reg4_dinov2",
-        "dinov2",
         &["vit_giant_patch14_reg4_dinov2.lvd142m", "dinov2_vitg14_reg"],
-        cropped(518, 1.0),
         |classes| sized(dinov2::with_registers(dinov2::gated(dinov2::dinov2(dinov2::GIANT), 8192)), classes),
     ),
     tiny("dinov2-test", "dinov2", 32, |classes| sized(dinov2::TEST, classes)),
@@ -198,41 +160,21 @@ pub(super) const TRANSFORMERS: &[ModelEntry] = &[
         |classes| sized(clip::clip(16, [256, 10, 4]), classes),
     ),
     tiny("clip-test", "clip", 32, |classes| sized(clip::CLIP_TEST, classes)),
-    features(
-        "vit_base_patch16_siglip_224",
-        "clip",
-        &["vit_base_patch16_siglip_224.webli"],
-        inception(224, 0.9),
-        |classes| sized(clip::siglip(16, 224, vit::BASE), classes),
-    ),
-    features(
-        "vit_base_patch16_siglip_256",
-        "clip",
-        &["vit_base_patch16_siglip_256.webli"],
-        inception(256, 0.9),
-        |classes| sized(clip::siglip(16, 256, vit::BASE), classes),
-    ),
-    features(
-        "vit_large_patch16_siglip_256",
-        "clip",
-        &["vit_large_patch16_siglip_256.webli"],
-        inception(256, 0.9),
-        |classes| sized(clip::siglip(16, 256, vit::LARGE), classes),
-    ),
-    features(
-        "vit_so400m_patch14_siglip_224",
-        "clip",
-        &["vit_so400m_patch14_siglip_224.webli"],
-        inception(224, 0.9),
-        |classes| sized(clip::siglip_so400m(14, 224), classes),
-    ),
-    features(
-        "vit_so400m_patch14_siglip_384",
-        "clip",
-        &["vit_so400m_patch14_siglip_384.webli"],
-        inception(384, 0.9),
-        |classes| sized(clip::siglip_so400m(14, 384), classes),
-    ),
+    siglip("vit_base_patch16_siglip_224", 224, &["vit_base_patch16_siglip_224.webli"], |classes| {
+        sized(clip::siglip(16, 224, vit::BASE), classes)
+    }),
+    siglip("vit_base_patch16_siglip_256", 256, &["vit_base_patch16_siglip_256.webli"], |classes| {
+        sized(clip::siglip(16, 256, vit::BASE), classes)
+    }),
+    siglip("vit_large_patch16_siglip_256", 256, &["vit_large_patch16_siglip_256.webli"], |classes| {
+        sized(clip::siglip(16, 256, vit::LARGE), classes)
+    }),
+    siglip("vit_so400m_patch14_siglip_224", 224, &["vit_so400m_patch14_siglip_224.webli"], |classes| {
+        sized(clip::siglip_so400m(14, 224), classes)
+    }),
+    siglip("vit_so400m_patch14_siglip_384", 384, &["vit_so400m_patch14_siglip_384.webli"], |classes| {
+        sized(clip::siglip_so400m(14, 384), classes)
+    }),
     tiny("siglip-test", "clip", 32, |classes| sized(clip::SIGLIP_TEST, classes)),
     torchvision("swin_t", "swin", &[], 224, 232, Bicubic, |classes| sized(Swin::new(&[2, 2, 6, 2], 96, 0.2), classes)),
     torchvision("swin_s", "swin", &[], 224, 246, Bicubic, |classes| sized(Swin::new(&[2, 2, 18, 2], 96, 0.3), classes)),

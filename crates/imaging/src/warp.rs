@@ -3,7 +3,7 @@
 mod plain;
 
 use crate::Image;
-use crate::bilinear::{self, Columns, Interpolated, PADDING, Spots};
+use crate::bilinear::{self, Columns, Interpolated, PADDING, Spots, blend_rows, column_weights, row_weights};
 use crate::collage::Collage;
 use crate::color::HsvShift;
 use crate::geometry::{flip_horizontally, flip_vertically};
@@ -121,14 +121,14 @@ impl Output<'_> {
     }
 }
 
-/// The pixel before a coordinate, from −1 on, and the weights of it and the next one. Coordinates from which no pixel is
+/// The pixel before a coordinate, from −1 on, and how far behind it the coordinate lies. Coordinates from which no pixel is
 /// seen are those of pixel −1, which is `fill` like the one after the last.
 #[inline(always)]
-fn neighbors(position: f64, length: usize) -> (i32, [i16; 2]) {
+fn neighbor(position: f64, length: usize) -> (i32, f64) {
     let low = position.floor();
     let is_seen = low >= -1.0 && low < length as f64;
     let (first, share) = if is_seen { (low, position - low) } else { (-1.0, 0.0) };
-    (first as i32, bilinear::weights(share))
+    (first as i32, share)
 }
 
 /// Columns have the same neighbors in every row.
@@ -136,16 +136,16 @@ fn upright(collage: &Collage, back: &Projection, output: &mut Output) {
     let m = &back.0;
     let mut columns = Columns::default();
     for column in 0..output.image.width() {
-        let (first, weights) = neighbors(m[0][0] * column as f64 + m[0][2], collage.width());
-        columns.push((first + 1) as usize, weights);
+        let (first, share) = neighbor(m[0][0] * column as f64 + m[0][2], collage.width());
+        columns.push((first + 1) as usize, column_weights(share));
     }
     if output.finish.mirrored {
         columns.reverse();
     }
-    let mut rows = Interpolated::new(&columns, |row, pixels, line| collage.read_row(row, pixels, line));
+    let mut rows = Interpolated::new(&columns, blend_rows, |row, pixels, line| collage.read_row(row, pixels, line));
     for row in 0..output.image.height() {
-        let (first, weights) = neighbors(m[1][1] * row as f64 + m[1][2], collage.height());
-        rows.row([first as isize, first as isize + 1], weights, &mut output.lanes);
+        let (first, share) = neighbor(m[1][1] * row as f64 + m[1][2], collage.height());
+        rows.row([first as isize, first as isize + 1], row_weights(share), &mut output.lanes);
         output.finish_row(row);
     }
 }
@@ -191,8 +191,9 @@ vectorized! {
         for (column, ((offset, columns), rows)) in offsets.iter_mut().zip(columns).zip(rows).enumerate() {
             let at = |(slope, start): (f64, f64)| slope * column as f64 + start;
             let scale = if is_affine { 1.0 } else { 1.0 / at(z) };
-            let (left, [first, second]) = neighbors(at(x) * scale, width);
-            let (top, [upper, lower]) = neighbors(at(y) * scale, height);
+            let (left, across) = neighbor(at(x) * scale, width);
+            let (top, down) = neighbor(at(y) * scale, height);
+            let ([first, second], [upper, lower]) = (column_weights(across), row_weights(down));
             *offset = 3 * ((top + 1) as u32 * (width + 2) as u32 + (left + 1) as u32);
             *columns = first as u32 | (second as u32) << 16;
             *rows = upper as u32 | (lower as u32) << 16;

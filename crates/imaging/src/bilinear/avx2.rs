@@ -88,9 +88,9 @@ unsafe fn sample_pairs(image: *const u8, stride: usize, spots: impl Iterator<Ite
         let packed = _mm256_packs_epi32(sums(0), sums(1));
         let both = u64::from(rows[0]) | u64::from(rows[1]) << 32;
         let weights = _mm256_shuffle_epi8(_mm256_set1_epi64x(both as i64), spread);
-        let products = _mm256_mulhi_epi16(packed, weights);
+        let products = _mm256_mulhrs_epi16(packed, weights);
         let sum = _mm_add_epi16(_mm256_castsi256_si128(products), _mm256_extracti128_si256::<1>(products));
-        let rounded = _mm_srai_epi16::<2>(_mm_add_epi16(sum, _mm_set1_epi16(2)));
+        let rounded = _mm_srai_epi16::<6>(_mm_add_epi16(sum, _mm_set1_epi16(32)));
         let bytes = _mm_cvtsi128_si64(_mm_packus_epi16(rounded, rounded));
         output.as_flattened_mut().copy_from_slice(&bytes.to_le_bytes());
     }

@@ -1,7 +1,7 @@
 //! OpenCV's 8-bit resize: weights of 11 fractional bits, no rounding between the passes; floats for shrinking areas and down
 //! the columns of a cubic.
 
-use crate::bilinear::{Columns, Interpolated};
+use crate::bilinear::{Columns, Interpolated, resize_rows};
 use crate::filters::Rows;
 use crate::filters::area::{opencv_enlarge_coordinate, opencv_shrink};
 use crate::filters::interpolation::{lanczos4_weights, opencv_coordinate, opencv_cubic_weights};
@@ -93,7 +93,7 @@ fn resize_rgb(image: &Image<u8>, horizontal: &Neighbors, vertical: &Neighbors) -
     let mut columns = Columns::default();
     // Where the second neighbor is not the next pixel, it is beyond the edge and has no weight.
     pairs(horizontal).into_iter().for_each(|([first, _], weights)| columns.push(first, weights));
-    let mut rows = Interpolated::new(&columns, |row, pixels, line| {
+    let mut rows = Interpolated::new(&columns, resize_rows, |row, pixels, line| {
         // The right neighbor of the last pixel has no weight.
         let bytes = 3 * pixels.start..3 * pixels.end.min(image.width());
         line[bytes.clone()].copy_from_slice(&image.row(row as usize)[bytes]);

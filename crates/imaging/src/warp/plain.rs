@@ -2,7 +2,6 @@
 
 use super::{Finish, Projection};
 use crate::Image;
-use crate::bilinear::ONE;
 
 pub(super) fn warp(
     image: &Image<u8>,
@@ -25,18 +24,16 @@ pub(super) fn warp(
 
 /// The weighted mean of four pixels; those outside are `fill`.
 fn sample(image: &Image<u8>, (x, y): (f64, f64), fill: u8, pixel: &mut [u8]) {
-    let ((left, columns), (top, rows)) = (super::neighbors(x, image.width()), super::neighbors(y, image.height()));
+    let ((left, across), (top, down)) = (super::neighbor(x, image.width()), super::neighbor(y, image.height()));
     let at = |row: i32, column: i32| match (usize::try_from(row), usize::try_from(column)) {
         (Ok(row), Ok(column)) if row < image.height() && column < image.width() => Some(image.pixel(row, column)),
         _ => None,
     };
     let corners = [at(top, left), at(top, left + 1), at(top + 1, left), at(top + 1, left + 1)];
-    let weights =
-        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(row, column)| i32::from(rows[row]) * i32::from(columns[column]));
-    let half = i32::from(ONE) * i32::from(ONE) / 2;
+    let weights = [(1.0 - down) * (1.0 - across), (1.0 - down) * across, down * (1.0 - across), down * across];
     for (channel, value) in pixel.iter_mut().enumerate() {
-        let level = |corner: Option<&[u8]>| i32::from(corner.map_or(fill, |pixel| pixel[channel]));
-        let sum: i32 = corners.iter().zip(weights).map(|(&corner, weight)| level(corner) * weight).sum();
-        *value = ((sum + half) / (2 * half)) as u8;
+        let level = |corner: Option<&[u8]>| f64::from(corner.map_or(fill, |pixel| pixel[channel]));
+        let sum: f64 = corners.iter().zip(weights).map(|(&corner, weight)| level(corner) * weight).sum();
+        *value = (sum + 0.5) as u8;
     }
 }

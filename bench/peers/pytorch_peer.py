@@ -3,7 +3,7 @@
     python pytorch_peer.py MODEL [--batch-size N] [--size H] [--mode train|infer] [--precision f32|bf16] [--threads T]
                            [--steps K] [--variant eager|channels-last|compile]
 
-Models: fashion-cnn, mshnet, and every classifier that torchvision knows by the same name. The variant `compile` is
+Models: fashion-cnn, mshnet, and every classifier that torchvision or timm knows by the same name. The variant `compile` is
 channels-last too, since that is how it is fastest. bf16 is autocast with f32 parameters, as in Octant.
 """
 import os
@@ -56,6 +56,19 @@ def deep_loss(outputs, target):
     return total / (len(maps) + 1)
 
 
+def classifier(name):
+    """Torchvision's network of that name, or timm's."""
+    import torchvision
+    if hasattr(torchvision.models, name):
+        return getattr(torchvision.models, name)()
+    try:
+        import timm
+        return timm.create_model(name)
+    except (ImportError, RuntimeError) as error:
+        sys.exit(f"there is no {name} for PyTorch; there are fashion-cnn, mshnet and the classifiers of torchvision and, "
+                 f"where it is installed, timm ({error})")
+
+
 def case(name, batch, size):
     """The network, its input, its loss and its optimizer."""
     if name == "mshnet":
@@ -70,10 +83,7 @@ def case(name, batch, size):
         optimizer = lambda parameters: torch.optim.Adam(parameters, lr=1e-3)
         classes = 10
     else:
-        import torchvision
-        if not hasattr(torchvision.models, name):
-            sys.exit(f"there is no {name} for PyTorch; there are fashion-cnn, mshnet and torchvision's classifiers")
-        model, images = getattr(torchvision.models, name)(), torch.randn(batch, 3, size, size)
+        model, images = classifier(name), torch.randn(batch, 3, size, size)
         optimizer = lambda parameters: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
         classes = 1000
     labels = torch.arange(batch) % classes

@@ -8,6 +8,7 @@ mod step;
 mod subject;
 
 use crate::Ending;
+use crate::device::DeviceFlags;
 use crate::flags::{RecipeFlags, Selection};
 use anyhow::{Result, bail};
 use octant_recipe::Cores;
@@ -43,15 +44,11 @@ pub(crate) struct Arguments {
     /// The optimizer of training steps; the one of the model's recipe if not given
     #[arg(long)]
     optimizer: Option<String>,
-    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
-    #[arg(long, default_value = "auto")]
-    device: String,
+    #[command(flatten)]
+    device: DeviceFlags,
     /// What layers compute in: f32 or bf16
     #[arg(long, default_value = "f32")]
     precision: String,
-    /// Threads of the CPU engine; all cores if not given
-    #[arg(long)]
-    threads: Option<usize>,
     /// Devices that work on every batch together, or `all`; for training steps
     #[arg(long, visible_alias = "num-cores", value_name = "N|all", default_value = "1")]
     cores: Cores,

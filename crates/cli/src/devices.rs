@@ -3,14 +3,17 @@
 use crate::output::{Json, bytes};
 use crate::{Ending, device};
 use anyhow::Result;
-use octant_pjrt::discover::{self, Found, PluginKind};
+use octant_pjrt::discover::{self, FoundPlugin, PluginKind};
 use octant_pjrt::{Holder, Plugin, environment, holders, surroundings};
 use octant_runtime::Backend;
 use serde_json::json;
 
 /// List the devices that can be used
 #[derive(clap::Args)]
-#[command(after_help = "A plugin that is named by OCTANT_PJRT_PLUGIN is listed too.")]
+#[command(
+    after_help = "A plugin that is named by OCTANT_PJRT_PLUGIN is listed too. OCTANT_GPU_MEMORY=0.4 makes a process take \
+                        that share of a GPU's memory instead of three quarters, so that several can share it."
+)]
 pub(crate) struct Arguments {
     /// Print one JSON object per device
     #[arg(long)]
@@ -37,7 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 }
 
 /// What a plugin is, and its devices.
-fn through_plugin(name: &str, found: octant_pjrt::Result<Found>, as_json: bool) {
+fn through_plugin(name: &str, found: octant_pjrt::Result<FoundPlugin>, as_json: bool) {
     let opened = found.map_err(anyhow::Error::from).and_then(|found| {
         let plugin = Plugin::load(&found.path)?;
         versions(name, &found, &plugin, as_json);
@@ -49,7 +52,7 @@ fn through_plugin(name: &str, found: octant_pjrt::Result<Found>, as_json: bool) 
     }
 }
 
-fn versions(name: &str, found: &Found, plugin: &Plugin, as_json: bool) {
+fn versions(name: &str, found: &FoundPlugin, plugin: &Plugin, as_json: bool) {
     let driver = name.eq("cuda").then(environment::nvidia_driver).flatten();
     let api = plugin.version().to_string();
     if as_json {

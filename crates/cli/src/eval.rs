@@ -2,6 +2,7 @@
 
 mod similarity;
 
+use crate::device::DeviceFlags;
 use crate::judged::{Judged, resolve};
 use crate::output::{Bar, Json, line};
 use crate::show::{as_json, show};
@@ -47,12 +48,8 @@ pub(crate) struct Arguments {
     /// Images per step
     #[arg(long)]
     batch_size: Option<usize>,
-    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
-    #[arg(long, default_value = "auto")]
-    device: String,
-    /// Threads of the CPU engine; all cores if not given
-    #[arg(long)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    device: DeviceFlags,
     /// Devices that work on every batch together, or `all`
     #[arg(long, visible_alias = "num-cores", value_name = "N|all", default_value = "1")]
     cores: Cores,
@@ -81,7 +78,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
     let task = judged.task(data.outputs, octant_recipe::image(&**dataset, &transform)?)?;
     let batch_size = arguments.batch_size.unwrap_or(recipe.step.batch_size).min(dataset.len()).max(1);
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     let step = StepOptions { batch_size, ..recipe.step.clone() };
     let plan = StepPlan { mesh, step, ..StepPlan::new(&*task, batch_size) };

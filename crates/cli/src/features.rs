@@ -2,6 +2,7 @@
 
 mod extract;
 
+use crate::device::DeviceFlags;
 use crate::output::{Json, line};
 use crate::{Ending, device, judged, plan, prepare, weights};
 use anyhow::{Context, Result, bail};
@@ -66,12 +67,8 @@ pub(crate) struct Arguments {
     /// What layers compute in, f32 or bf16
     #[arg(long, default_value = "f32")]
     precision: String,
-    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
-    #[arg(long, default_value = "auto")]
-    device: String,
-    /// Threads of the CPU engine; all cores if not given
-    #[arg(long)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    device: DeviceFlags,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -101,7 +98,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         true => of_run(&arguments)?,
         false => of_model(&arguments)?,
     };
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let extractor = Extractor { backend: &*backend, asked: &asked, layer, batch_size: arguments.batch_size };
     if let Some(output) = &arguments.output {
         write(&extractor, &arguments, output)?;

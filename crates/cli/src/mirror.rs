@@ -16,9 +16,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often new values are looked for, and how long a server that failed is left alone.
+/// How often new values are looked for.
 const INTERVAL: Duration = Duration::from_secs(1);
-const PATIENCE: u32 = 10;
+/// For so many intervals a server that failed is left alone.
+const PAUSE: u32 = 10;
 const STATE: &str = "mirrors.json";
 
 /// A value of a metric.
@@ -50,7 +51,7 @@ trait Mirror: Send {
     fn state(&self) -> Value;
 }
 
-/// What mirrors are told about a run before its first value.
+/// What mirrors know of a run before its first value.
 struct RunFacts {
     path: PathBuf,
     name: String,
@@ -124,7 +125,7 @@ struct Follower {
 
 impl Follower {
     fn work(mut self, ends: &Receiver<RunEnd>) {
-        let mut silent = vec![0; self.mirrors.len()];
+        let mut pauses = vec![0; self.mirrors.len()];
         loop {
             let end = match ends.recv_timeout(INTERVAL) {
                 Ok(end) => Some(end),
@@ -132,13 +133,13 @@ impl Follower {
                 Err(RecvTimeoutError::Timeout) => None,
             };
             let points = self.read();
-            for (index, silent) in silent.iter_mut().enumerate() {
-                if *silent > 0 && end.is_none() {
-                    *silent -= 1;
+            for (index, pause) in pauses.iter_mut().enumerate() {
+                if *pause > 0 && end.is_none() {
+                    *pause -= 1;
                 } else if let Err(error) = self.mirror(index, &points, end) {
                     let name = self.mirrors[index].name();
                     eprintln!("warning: metrics are not mirrored to {name} now: {error:#}");
-                    *silent = PATIENCE;
+                    *pause = PAUSE;
                 }
             }
             if end.is_some() {

@@ -4,7 +4,7 @@ use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
 use octant_pjrt::Plugin;
-use octant_pjrt::discover::{self, Found, PluginKind};
+use octant_pjrt::discover::{self, FoundPlugin, PluginKind};
 use octant_pjrt::install::install;
 use serde_json::json;
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ fn list(as_json: bool) {
     }
 }
 
-fn describe(found: &Found, as_json: bool) {
+fn describe(found: &FoundPlugin, as_json: bool) {
     let api = Plugin::load(&found.path).map(|plugin| plugin.version().to_string());
     let state = match &api {
         Ok(api) => format!("PJRT {api}"),

@@ -9,6 +9,7 @@ mod translated;
 mod video;
 mod writer;
 
+use crate::device::DeviceFlags;
 use crate::{Ending, weights};
 use anyhow::{Context, Result, bail};
 use octant_archive::{Archive, Fit};
@@ -69,12 +70,8 @@ pub(crate) struct Arguments {
     /// With --model: what layers compute in, f32 or bf16
     #[arg(long, default_value = "f32")]
     precision: String,
-    /// The device: auto, cpu, cuda, tpu or the path of a PJRT plugin
-    #[arg(long, default_value = "auto")]
-    device: String,
-    /// Threads of the CPU engine; all cores if not given
-    #[arg(long)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    device: DeviceFlags,
     /// Detectors: boxes less sure than this are not shown
     #[arg(long, default_value_t = 0.25)]
     conf: f32,

@@ -43,6 +43,8 @@ impl Progress {
         } else {
             let verdict = if failures.is_empty() { "ok".to_string() } else { format!("{} WRONG", failures.len()) };
             println!("{name:<14} {passed:>5} passed  {verdict:<9} {}", duration(time));
+            // At once: whoever interrupts a long run should know what is wrong.
+            failures.iter().for_each(|(case, problem)| println!("  {case}: {problem}"));
         }
         self.passed += passed;
         self.failures.extend(failures);

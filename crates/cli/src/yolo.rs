@@ -34,7 +34,7 @@ impl Arguments {
     }
 }
 
-/// Keys of training that set a key of the recipe of the same meaning.
+/// Keys with the flag, or the key of the recipe, of the same meaning.
 const SAME: [(&str, &str); 36] = [
     ("data", "--data"),
     ("epochs", "--epochs"),
@@ -74,8 +74,8 @@ const SAME: [(&str, &str); 36] = [
     ("time", "--time"),
 ];
 
-/// Keys that change nothing here, and why.
-const IDLE: [(&str, &str); 13] = [
+/// Keys that are left out, and why.
+const LEFT_OUT: [(&str, &str); 13] = [
     ("verbose", "what is printed does not depend on it"),
     ("plots", "plots are always written into the run directory"),
     ("save", "checkpoints and drawn boxes are always written"),
@@ -116,8 +116,8 @@ fn translate(words: &[String]) -> Result<Translation> {
             result.train(model)?;
             result.directory(&mut keys);
         }
-        "val" => result.judge(model)?,
-        "predict" => result.ask(model, &mut keys)?,
+        "val" => result.validate(model)?,
+        "predict" => result.predict(model, &mut keys)?,
         other => bail!("mode={other} has no counterpart; there are train, val and predict"),
     }
     for (key, value) in keys {
@@ -160,7 +160,7 @@ impl Translation {
         Ok(())
     }
 
-    fn judge(&mut self, model: Option<String>) -> Result<()> {
+    fn validate(&mut self, model: Option<String>) -> Result<()> {
         let model = model.context("val needs model=RUN, a run directory, or model=FILE.pt")?;
         match Path::new(&model).is_dir() {
             true => self.add(&["eval", &model]),
@@ -173,7 +173,7 @@ impl Translation {
         Ok(())
     }
 
-    fn ask(&mut self, model: Option<String>, keys: &mut Vec<(String, String)>) -> Result<()> {
+    fn predict(&mut self, model: Option<String>, keys: &mut Vec<(String, String)>) -> Result<()> {
         let model = model.context("predict needs model=RUN, a run directory, or model=FILE.pt")?;
         let at = keys.iter().position(|(key, _)| key == "source").context("predict needs source=IMAGES")?;
         let source = keys.remove(at).1;
@@ -189,7 +189,7 @@ impl Translation {
     }
 
     fn key(&mut self, mode: &str, key: &str, value: &str) {
-        let truth = value.eq_ignore_ascii_case("true");
+        let is_true = value.eq_ignore_ascii_case("true");
         match (key, mode) {
             ("batch", "train") if value.parse().is_ok_and(|share: f64| share < 1.0) => {
                 self.add(&["--batch-size", "auto"]);
@@ -200,34 +200,34 @@ impl Translation {
             ("device", _) => self.device(value),
             ("optimizer", "train") => self.optimizer(value),
             ("resume", "train") => self.notes.push("resume: `octant train RUN` goes on with a run, bit for bit".into()),
-            ("cos_lr", "train") if truth => self.set("phases.0.schedule.kind", "timm-cosine"),
-            ("amp", "train") if truth => self.add(&["--precision", "bf16"]),
+            ("cos_lr", "train") if is_true => self.set("phases.0.schedule.kind", "timm-cosine"),
+            ("amp", "train") if is_true => self.add(&["--precision", "bf16"]),
             ("cache", "train") if value != "False" => {
                 self.add(&["--cache", if value == "disk" { "packed" } else { "ram" }]);
             }
             ("freeze", "train") => self.freeze(value),
             // Older versions took a bool, where true meant 0.5.
             ("multi_scale", "train") => {
-                let share = if truth { "0.5" } else { value };
+                let share = if is_true { "0.5" } else { value };
                 let share = if value.eq_ignore_ascii_case("false") { "0.0" } else { share };
                 self.set("augment.multi_scale", share);
             }
             ("classes", "predict") => self.add(&["--only", value.trim_matches(['[', ']'])]),
-            ("save_txt", "predict") if truth => self.add(&["--labels"]),
+            ("save_txt", "predict") if is_true => self.add(&["--labels"]),
             ("imgsz", "predict") => self.add(&["--size", value]),
             ("imgsz", "val") => self.set("image_size", value),
-            ("save_json", "predict") if truth => self.add(&["--coco", "predictions.json"]),
+            ("save_json", "predict") if is_true => self.add(&["--coco", "predictions.json"]),
             _ => self.same_or_note(mode, key, value),
         }
     }
 
     fn same_or_note(&mut self, mode: &str, key: &str, value: &str) {
-        let is_asking = ["conf", "iou", "max_det"].contains(&key);
-        let fits = is_asking == (mode == "predict") || ["data", "batch"].contains(&key) && mode != "predict";
+        let is_of_predict = ["conf", "iou", "max_det"].contains(&key);
+        let fits = is_of_predict == (mode == "predict") || ["data", "batch"].contains(&key) && mode != "predict";
         match SAME.iter().find(|(known, _)| *known == key) {
             Some((_, flag)) if fits && flag.starts_with("--") => self.add(&[flag, value]),
-            Some((_, position)) if fits => self.set(position, &value.to_lowercase()),
-            _ => match IDLE.iter().find(|(known, _)| *known == key) {
+            Some((_, key_path)) if fits => self.set(key_path, &value.to_lowercase()),
+            _ => match LEFT_OUT.iter().find(|(known, _)| *known == key) {
                 Some((_, why)) => self.notes.push(format!("{key}={value} is left out: {why}")),
                 None => self.notes.push(format!("{key}={value} has no counterpart and is left out")),
             },
@@ -256,8 +256,8 @@ impl Translation {
         }
     }
 
-    fn set(&mut self, position: &str, value: &str) {
-        self.add(&["--set", &format!("{position}={value}")]);
+    fn set(&mut self, key_path: &str, value: &str) {
+        self.add(&["--set", &format!("{key_path}={value}")]);
     }
 
     fn device(&mut self, value: &str) {
@@ -283,7 +283,7 @@ impl Translation {
 mod tests {
     use super::*;
 
-    fn said(words: &str) -> (String, Vec<String>) {
+    fn translated(words: &str) -> (String, Vec<String>) {
         let words: Vec<String> = words.split(' ').map(str::to_string).collect();
         let result = translate(&words).unwrap();
         (result.command.join(" "), result.notes)
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn training_commands_are_understood() {
         let (command, notes) =
-            said("detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640 batch=-1 device=0");
+            translated("detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640 batch=-1 device=0");
         assert_eq!(
             command,
             "train detect --model yolo11n --data coco8.yaml --epochs 100 --image-size 640 --batch-size auto --device cuda"
@@ -300,14 +300,14 @@ mod tests {
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].contains("AGPL-3.0"));
         let (command, notes) =
-            said("mode=train task=detect model=yolov8s.yaml mosaic=0.5 freeze=2 device=0,1 copy_paste=0.1");
+            translated("mode=train task=detect model=yolov8s.yaml mosaic=0.5 freeze=2 device=0,1 copy_paste=0.1");
         assert_eq!(
             command,
             "train detect --model yolov8s --set augment.mosaic=0.5 --set phases.0.freeze=[\"model.0\", \"model.1\"] \
              --device cuda --cores 2 --set augment.copy_paste=0.1"
         );
         assert!(notes.is_empty(), "{notes:?}");
-        let (command, notes) = said(
+        let (command, notes) = translated(
             "train model=yolo11n.yaml optimizer=AdamW lr0=0.002 lrf=0.1 warmup_epochs=1 batch=0.7 project=out name=a \
              multi_scale=0.5 multi_scale=True profile=True",
         );
@@ -321,10 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn questions_and_judgements_are_understood() {
-        let (command, _) = said("predict model=yolo11n.yaml source=photos conf=0.4 classes=[0,2] save_txt=True");
+    fn predict_and_val_commands_are_understood() {
+        let (command, _) = translated("predict model=yolo11n.yaml source=photos conf=0.4 classes=[0,2] save_txt=True");
         assert_eq!(command, "predict photos --model yolo11n --conf 0.4 --only 0,2 --labels");
-        let (command, _) = said("val model=yolo11n.pt data=coco8.yaml");
+        let (command, _) = translated("val model=yolo11n.pt data=coco8.yaml");
         assert_eq!(command, "eval yolo11n.pt --recipe detect --set model=yolo11n --data coco8.yaml");
         assert!(translate(&["segment".into(), "train".into()]).is_err());
         assert!(translate(&["detect".into()]).is_err());

@@ -178,9 +178,13 @@ impl Layer {
             let y = x.convolution(kernel, self.convolution(kernel));
             loss = loss + (y.convert(DType::F32) * weights.convert(DType::F32)).sum(&[0, 1, 2, 3]);
             if matches!(self.around, Around::Moments | Around::Pointwise) {
+                // Each sum has its own square, as networks are written: passes must find them.
                 let distance = &y - 0.5;
-                let squares = distance.square();
-                outputs.extend([distance.sum(&[1, 2]), squares.sum(&[1, 2]), squares.sum(&[0, 1, 2])]);
+                outputs.extend([
+                    distance.sum(&[1, 2]),
+                    distance.square().sum(&[1, 2]),
+                    distance.square().sum(&[0, 1, 2]),
+                ]);
             }
             outputs.push(y);
         }

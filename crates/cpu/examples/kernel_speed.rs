@@ -152,6 +152,17 @@ fn products() -> Vec<(&'static str, Gemm)> {
             Gemm { b: MatrixStrides::row_major(2048, 2048).transposed(), ..Gemm::row_major(2048, 2048, 2048) },
         ),
         ("gemm 512³", Gemm::row_major(512, 512, 512)),
+        ("gemm 1576×384 · 384×1536", Gemm::row_major(1576, 1536, 384)),
+        ("gemm 1576×1536 · 1536×384", Gemm::row_major(1576, 384, 1536)),
+        (
+            "gemm 1576×1536 · (384×1536)ᵀ",
+            Gemm { b: MatrixStrides::row_major(384, 1536).transposed(), ..Gemm::row_major(1576, 384, 1536) },
+        ),
+        (
+            "gemm (1576×384)ᵀ · 1576×1536",
+            Gemm { a: MatrixStrides::row_major(1576, 384).transposed(), ..Gemm::row_major(384, 1536, 1576) },
+        ),
+        ("gemm 197×384 · 384×1536", Gemm::row_major(197, 1536, 384)),
         ("gemm 128×10816 · 10816×10", Gemm::row_major(128, 10, 10816)),
         (
             "gemm (128×10816)ᵀ · 128×10",

@@ -34,6 +34,8 @@ def save(name, image, lossless=True, mode=None, **options):
 image = Image.fromarray(rgb)
 save("baseline.jpg", image, quality=90)
 save("subsampled.jpg", image, quality=85, subsampling="4:2:0")
+save("halved.jpg", image, quality=92, subsampling="4:2:2")
+save("restarted.jpg", image, quality=88, subsampling="4:4:4", restart_marker_blocks=3)
 save("progressive.jpg", image, quality=90, progressive=True)
 save("grey.jpg", Image.fromarray(grey), quality=90)
 for code in range(1, 9):

@@ -172,9 +172,9 @@ pub trait Transform: Send + Sync {
     /// The transformed sample.
     fn apply(&self, sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError>;
 
-    /// The sample to apply it to. A transform that keeps samples for others returns what it kept.
-    fn read(&self, dataset: &dyn Dataset, index: usize) -> Result<Sample, DataError> {
-        dataset.get(index)
+    /// The transformed sample of that number. A transform that keeps samples for others need not read it again.
+    fn prepare(&self, dataset: &dyn Dataset, index: usize, rng: &mut SampleRng) -> Result<Sample, DataError> {
+        self.apply(dataset.get(index)?, rng)
     }
 }
 

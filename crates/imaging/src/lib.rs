@@ -10,13 +10,16 @@
 
 pub mod affine;
 pub mod augment;
+mod bilinear;
 pub mod blur;
+pub mod collage;
 pub mod color;
 pub mod compare;
 pub mod filters;
 pub mod font;
 pub mod geometry;
 mod image;
+pub mod lanes;
 pub mod mask;
 pub mod mix;
 pub mod resize;

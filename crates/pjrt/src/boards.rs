@@ -68,15 +68,15 @@ impl Board {
 
     /// What [`Topology::new`](crate::Topology::new) needs besides the name.
     pub fn options(&self) -> NamedValues {
-        let megacore = ("chip_config_name".to_string(), AttributeValue::Text("megacore".to_string()));
-        let one_host = ("chips_per_host_bounds".to_string(), AttributeValue::Ints(EIGHT_CHIPS.to_vec()));
+        let mut options = NamedValues::new();
+        if self.megacore {
+            options.insert("chip_config_name".to_string(), AttributeValue::Text("megacore".to_string()));
+        }
         // By default libtpu takes eight chips for two hosts of four.
-        let is_eight = self.topology.ends_with(":2x4");
-        [(self.megacore, megacore), (is_eight, one_host)]
-            .into_iter()
-            .filter(|(holds, _)| *holds)
-            .map(|(_, it)| it)
-            .collect()
+        if self.topology.ends_with(":2x4") {
+            options.insert("chips_per_host_bounds".to_string(), AttributeValue::Ints(EIGHT_CHIPS.to_vec()));
+        }
+        options
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finding plugins that are already on this machine.
 //!
-//! People have them in many positions: named in the environment, in Octant's own cache (see [`crate::install`]), in the
+//! They lie in many locations: named in the environment, in Octant's own cache (see [`crate::install`]), in the
 //! packages of the Python they use, or where the images of TPU machines and notebooks have them. The first match wins,
 //! and every find says where it came from.
 
@@ -67,7 +67,7 @@ impl fmt::Display for PluginKind {
 
 /// A plugin that lies on this machine. It has not been loaded yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundPlugin {
     /// What it is for.
     pub kind: PluginKind,
     /// The library.
@@ -79,12 +79,12 @@ pub struct Found {
 }
 
 /// Every plugin on this machine, best first, each library once.
-pub fn plugins() -> Vec<Found> {
+pub fn plugins() -> Vec<FoundPlugin> {
     SearchPath::of_this_machine().search()
 }
 
 /// The best plugin among `kinds`.
-pub fn plugin(kinds: &[PluginKind]) -> Result<Found> {
+pub fn plugin(kinds: &[PluginKind]) -> Result<FoundPlugin> {
     plugins().into_iter().find(|found| kinds.contains(&found.kind)).ok_or_else(|| {
         let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
         let names = names.join(" or ");
@@ -106,49 +106,50 @@ fn cache_folder_from(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     base.unwrap_or_else(std::env::temp_dir).join("octant")
 }
 
-/// Where to look.
+/// A file or folder to look at, and why, as the end of a sentence.
+type Candidate = (PathBuf, String);
+
+/// Where to look, in order.
+#[derive(Default)]
 struct SearchPath {
-    /// Libraries that were named, with the reason.
-    named: Vec<(PathBuf, String)>,
-    /// Folders of Python packages, with the reason.
-    packages: Vec<(PathBuf, String)>,
+    /// Libraries that the environment names.
+    named: Vec<Candidate>,
+    /// Folders of Python packages.
+    packages: Vec<Candidate>,
+    /// Libraries of this machine's image.
+    image: Vec<Candidate>,
 }
 
 impl SearchPath {
     fn of_this_machine() -> SearchPath {
-        let variable = |name: &str| std::env::var_os(name);
-        let mut positions = SearchPath { named: named_in_environment(variable), packages: Vec::new() };
         let cache = cache_folder().join("plugins");
-        for kind in PluginKind::KNOWN {
-            positions.packages.push((cache.join(kind.name()), "installed by Octant".to_string()));
-        }
-        positions.packages.extend(python_packages().into_iter().map(|path| (path, "a package of python3".to_string())));
-        positions.packages.extend(well_known_packages().into_iter().map(|path| {
+        let installed = PluginKind::KNOWN.map(|kind| (cache.join(kind.name()), "installed by Octant".to_string()));
+        let of_python = python_packages().into_iter().map(|path| (path, "a package of python3".to_string()));
+        let well_known = well_known_packages().into_iter().map(|path| {
             let origin = format!("a package in {}", path.display());
             (path, origin)
-        }));
+        });
         // Where images of TPU machines have it, for use without Python.
-        for path in ["/lib/libtpu.so", "/usr/lib/libtpu.so", "/usr/local/lib/libtpu.so"] {
-            positions.named.push((PathBuf::from(path), "part of this machine's image".to_string()));
+        let image = ["/lib/libtpu.so", "/usr/lib/libtpu.so", "/usr/local/lib/libtpu.so"];
+        SearchPath {
+            named: named_in_environment(|name| std::env::var_os(name)),
+            packages: installed.into_iter().chain(of_python).chain(well_known).collect(),
+            image: image.map(|path| (path.into(), "part of this machine's image".to_string())).to_vec(),
         }
-        positions
     }
 
-    fn search(&self) -> Vec<Found> {
-        let from_environment = |(_, origin): &&(PathBuf, String)| origin.starts_with("named by");
-        let (first, last): (Vec<_>, Vec<_>) = self.named.iter().partition(from_environment);
+    fn search(&self) -> Vec<FoundPlugin> {
         let in_packages = PluginKind::KNOWN.into_iter().flat_map(|kind| {
             let relative = kind.path_in_packages().unwrap_or_default();
             self.packages.iter().map(move |(folder, origin)| (folder.join(relative), origin.clone()))
         });
-        let candidates = first.into_iter().cloned().chain(in_packages).chain(last.into_iter().cloned());
-        let mut found: Vec<Found> = Vec::new();
-        for (path, origin) in candidates {
-            // A path that the user named is kept even if it is wrong, so that loading it says so.
-            let is_there = path.is_file() || origin.starts_with("named by");
+        let others = in_packages.chain(self.image.iter().cloned()).filter(|(path, _)| path.is_file());
+        let mut found: Vec<FoundPlugin> = Vec::new();
+        // A path that the user named is kept even if it is wrong, so that loading it says so.
+        for (path, origin) in self.named.iter().cloned().chain(others) {
             let path = path.canonicalize().unwrap_or(path);
-            if is_there && found.iter().all(|earlier| earlier.path != path) {
-                found.push(Found { kind: PluginKind::of(&path), version: package_version(&path), path, origin });
+            if found.iter().all(|earlier| earlier.path != path) {
+                found.push(FoundPlugin { kind: PluginKind::of(&path), version: package_version(&path), path, origin });
             }
         }
         found
@@ -229,18 +230,16 @@ mod tests {
         touch(&root.join("site-packages/jax_plugins/xla_cuda12/xla_cuda_plugin.so"));
         fs::create_dir(root.join("site-packages/libtpu-0.0.51.dist-info")).unwrap();
         fs::create_dir(root.join("site-packages/jax_cuda12_pjrt-0.11.2.dist-info")).unwrap();
-        let positions = SearchPath {
-            named: vec![
-                (root.join(own), "named by OCTANT_PJRT_PLUGIN".into()),
-                (root.join(image), "part of this machine's image".into()),
-            ],
+        let path = SearchPath {
+            named: vec![(root.join(own), "named by OCTANT_PJRT_PLUGIN".into())],
+            image: vec![(root.join(image), "part of this machine's image".into())],
             packages: vec![
                 (root.join("nothing here"), "installed by Octant".into()),
                 (root.join("site-packages"), "a package of python3".into()),
                 (root.join("site-packages"), "found twice".into()),
             ],
         };
-        let found = positions.search();
+        let found = path.search();
         let summary: Vec<_> = found.iter().map(|found| (found.kind, found.version.as_deref())).collect();
         assert_eq!(
             summary,
@@ -268,7 +267,7 @@ mod tests {
     #[test]
     fn a_named_plugin_that_is_missing_is_not_skipped_in_silence() {
         let named = vec![(PathBuf::from("/nowhere/plugin.so"), "named by OCTANT_PJRT_PLUGIN".to_string())];
-        let found = SearchPath { named, packages: vec![] }.search();
+        let found = SearchPath { named, ..SearchPath::default() }.search();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].kind, PluginKind::Other);
     }

@@ -5,6 +5,7 @@
 //! thing in `main`. Most of this is for machines without a TPU, where libtpu serves as a compiler only; on a TPU machine
 //! libtpu's variables are left as they are.
 
+use crate::named_value::{AttributeValue, NamedValues};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,10 @@ const NONDETERMINISTIC: (&str, &str) = ("OCTANT_NONDETERMINISTIC", "1");
 
 /// Programs compute attention by plain products, for comparisons with cuDNN's fused kernels.
 const PLAIN_ATTENTION: (&str, &str) = ("OCTANT_GPU_ATTENTION", "plain");
+
+/// The share of a GPU's memory that a process takes when it opens the device. The CUDA plugin takes three quarters if nothing is
+/// said, so that processes that share a GPU must say less.
+const GPU_MEMORY: &str = "OCTANT_GPU_MEMORY";
 
 /// Settings for libtpu on a machine without a TPU.
 const WITHOUT_TPU: [(&str, &str); 5] = [
@@ -83,6 +88,26 @@ pub(crate) fn wants_plain_attention() -> bool {
     std::env::var_os(PLAIN_ATTENTION.0).is_some_and(|value| value == PLAIN_ATTENTION.1)
 }
 
+/// The options that a client of this plugin is to be created with.
+pub fn client_options(plugin: &Path) -> Result<NamedValues, String> {
+    let is_cuda = plugin.file_name().is_some_and(|name| name.to_string_lossy().contains("cuda"));
+    match std::env::var(GPU_MEMORY) {
+        Ok(share) if is_cuda => memory_options(&share),
+        _ => Ok(NamedValues::new()),
+    }
+}
+
+fn memory_options(share: &str) -> Result<NamedValues, String> {
+    match share.parse() {
+        Ok(fraction) if fraction > 0.0 && fraction <= 1.0 => {
+            Ok(NamedValues::from([("memory_fraction".to_string(), AttributeValue::Float(fraction))]))
+        }
+        _ => Err(format!(
+            "{GPU_MEMORY} must be a share of the GPU's memory between 0 and 1, such as 0.4, not \"{share}\""
+        )),
+    }
+}
+
 fn is_single_threaded() -> bool {
     fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
@@ -102,6 +127,16 @@ fn driver_version(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_of_the_memory_is_a_fraction() {
+        let options = memory_options("0.4").unwrap();
+        assert_eq!(options.get("memory_fraction"), Some(&AttributeValue::Float(0.4)));
+        for wrong in ["", "0", "1.5", "-1", "40%", "NaN"] {
+            assert!(memory_options(wrong).is_err_and(|error| error.contains("between 0 and 1")), "{wrong}");
+        }
+        assert!(client_options(Path::new("/x/libtpu.so")).unwrap().is_empty());
+    }
 
     #[test]
     fn the_drivers_version_is_found() {

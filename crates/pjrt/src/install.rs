@@ -1,6 +1,6 @@
 //! Installing plugins: pip installs the vendors' packages into Octant's own cache, away from the user's Python.
 
-use crate::discover::{Found, PluginKind, cache_folder};
+use crate::discover::{FoundPlugin, PluginKind, cache_folder};
 use crate::error::PjrtError;
 use crate::plugin::{ApiVersion, Plugin};
 use std::fs;
@@ -53,7 +53,7 @@ pub enum InstallError {
 #[derive(Debug)]
 pub struct Installed {
     /// Where it is and which version.
-    pub found: Found,
+    pub found: FoundPlugin,
     /// The version of the interface it speaks.
     pub api: ApiVersion,
 }
@@ -65,7 +65,7 @@ pub fn install(kind: PluginKind, wheels: Option<&Path>, version: Option<&str>) -
     let library = install_into(&folder, kind, wheels, version, |library| Plugin::load(library).map(drop))?;
     let api = Plugin::load(&library)?.version();
     let version = crate::discover::package_version(&library);
-    Ok(Installed { found: Found { kind, path: library, origin: "installed by Octant".into(), version }, api })
+    Ok(Installed { found: FoundPlugin { kind, path: library, origin: "installed by Octant".into(), version }, api })
 }
 
 /// Fills `folder`, atomically: pip writes to a temporary folder, which replaces `folder` when complete. Should `check` then

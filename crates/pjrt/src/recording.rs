@@ -16,6 +16,36 @@ impl Recording for Profiler {
     }
 }
 
+/// Numbers of fields, by message, as in XLA's `xplane.proto`.
+mod field {
+    pub mod space {
+        pub const PLANES: u64 = 1;
+    }
+    pub mod plane {
+        pub const NAME: u64 = 2;
+        pub const LINES: u64 = 3;
+        /// A map: its entries have a key and a value.
+        pub const EVENT_METADATA: u64 = 4;
+        pub const ENTRY_KEY: u64 = 1;
+        pub const ENTRY_VALUE: u64 = 2;
+    }
+    pub mod line {
+        pub const NAME: u64 = 2;
+        pub const TIMESTAMP_NS: u64 = 3;
+        pub const EVENTS: u64 = 4;
+        pub const DISPLAY_NAME: u64 = 11;
+    }
+    pub mod event {
+        pub const METADATA_ID: u64 = 1;
+        pub const OFFSET_PS: u64 = 2;
+        pub const DURATION_PS: u64 = 3;
+    }
+    pub mod event_metadata {
+        pub const NAME: u64 = 2;
+        pub const DISPLAY_NAME: u64 = 4;
+    }
+}
+
 /// An event before its name is known.
 struct Event {
     name: u64,
@@ -24,21 +54,25 @@ struct Event {
 }
 
 fn timeline(space: &[u8]) -> Timeline {
-    let mut spans: Vec<TimelineSpan> = messages(space, 1).flat_map(plane).collect();
+    let mut spans: Vec<TimelineSpan> = messages(space, field::space::PLANES).flat_map(plane).collect();
     let first = spans.iter().map(|span| span.start).min().unwrap_or_default();
     spans.iter_mut().for_each(|span| span.start -= first);
     Timeline { spans }
 }
 
 fn plane(plane: &[u8]) -> Vec<TimelineSpan> {
-    let plane_name = text(plane, 2);
-    let names: HashMap<u64, String> =
-        messages(plane, 4).filter_map(|entry| Some((int(entry, 1), name(messages(entry, 2).next()?)))).collect();
-    let spans = messages(plane, 3).flat_map(|line| {
-        let lane = Some(text(line, 11)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(line, 2));
-        let begin = Duration::from_nanos(int(line, 3));
+    let plane_name = text(plane, field::plane::NAME);
+    let metadata = messages(plane, field::plane::EVENT_METADATA);
+    let named = metadata.filter_map(|entry| {
+        let value = messages(entry, field::plane::ENTRY_VALUE).next()?;
+        Some((int(entry, field::plane::ENTRY_KEY), name(value)))
+    });
+    let names: HashMap<u64, String> = named.collect();
+    let spans = messages(plane, field::plane::LINES).flat_map(|line| {
+        let lane = display_name(line, field::line::DISPLAY_NAME, field::line::NAME);
+        let begin = Duration::from_nanos(int(line, field::line::TIMESTAMP_NS));
         let (plane_name, names) = (&plane_name, &names);
-        messages(line, 4).map(event).map(move |event| TimelineSpan {
+        messages(line, field::line::EVENTS).map(event).map(move |event| TimelineSpan {
             plane: plane_name.clone(),
             lane: lane.clone(),
             name: names.get(&event.name).cloned().unwrap_or_else(|| "unnamed".into()),
@@ -50,11 +84,20 @@ fn plane(plane: &[u8]) -> Vec<TimelineSpan> {
 }
 
 fn name(metadata: &[u8]) -> String {
-    Some(text(metadata, 4)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(metadata, 2))
+    display_name(metadata, field::event_metadata::DISPLAY_NAME, field::event_metadata::NAME)
+}
+
+/// The name for people, or the other one where there is none.
+fn display_name(message: &[u8], display: u64, plain: u64) -> String {
+    Some(text(message, display)).filter(|name| !name.is_empty()).unwrap_or_else(|| text(message, plain))
 }
 
 fn event(event: &[u8]) -> Event {
-    Event { name: int(event, 1), start_ps: int(event, 2), length_ps: int(event, 3) }
+    Event {
+        name: int(event, field::event::METADATA_ID),
+        start_ps: int(event, field::event::OFFSET_PS),
+        length_ps: int(event, field::event::DURATION_PS),
+    }
 }
 
 fn picoseconds(count: u64) -> Duration {
@@ -62,8 +105,8 @@ fn picoseconds(count: u64) -> Duration {
 }
 
 fn messages(message: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {
-    fields(message).filter_map(move |(field, value)| match value {
-        Field::Bytes(bytes) if field == number => Some(bytes),
+    fields(message).filter_map(move |(found, value)| match value {
+        Field::Bytes(bytes) if found == number => Some(bytes),
         _ => None,
     })
 }
@@ -73,8 +116,8 @@ fn text(message: &[u8], number: u64) -> String {
 }
 
 fn int(message: &[u8], number: u64) -> u64 {
-    let values = fields(message).filter_map(|(field, value)| match value {
-        Field::Int(int) if field == number => Some(int),
+    let values = fields(message).filter_map(|(found, value)| match value {
+        Field::Int(int) if found == number => Some(int),
         _ => None,
     });
     values.last().unwrap_or(0)

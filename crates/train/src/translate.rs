@@ -95,8 +95,14 @@ impl ImageFormat {
         images::similarity(&levels.max(&low).min(&high), targets, mask, 255.0)
     }
 
-    fn similarity_metrics(&self, sums: &[f64]) -> Vec<Metric> {
-        images::similarity_metrics(sums, self.target[0].min(self.target[1]))
+    /// The metrics of a step: in training the losses of these names, in validation one loss and the similarity.
+    fn metrics(&self, sums: &[f64], training: bool, names: &[&str]) -> Vec<Metric> {
+        if training {
+            return losses(sums, names);
+        }
+        let mut metrics = losses(sums, &["loss"]);
+        metrics.extend(images::similarity_metrics(&sums[2..], self.target[0].min(self.target[1])));
+        metrics
     }
 }
 

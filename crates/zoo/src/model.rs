@@ -105,6 +105,20 @@ pub trait Model {
     }
 }
 
+/// [`Model::classes`] and [`Model::reset_head`] of a network one of whose fields is the size of its head.
+macro_rules! head_size {
+    ($field:ident) => {
+        fn classes(&self) -> usize {
+            self.$field
+        }
+
+        fn reset_head(&mut self, size: usize) {
+            self.$field = size;
+        }
+    };
+}
+pub(crate) use head_size;
+
 /// The variables of a model, in the order of declaration, and the multiply–adds of one forward pass over an image of
 /// `[height, width, channels]`. The model is traced and thrown away.
 pub fn describe(model: &dyn Model, image: [usize; 3]) -> Result<(Vec<VariableSpec>, u64), GraphError> {

@@ -1,84 +1,43 @@
 //! The instructions of pickle protocols 0 to 5, under the names that Python's `pickletools` gives them.
 
+macro_rules! opcodes {
+    ($($name:ident $code:literal,)*) => { $(pub const $name: u8 = $code;)* };
+}
+
 // Framing.
-pub const PROTO: u8 = 0x80;
-pub const FRAME: u8 = 0x95;
-pub const STOP: u8 = b'.';
-
+opcodes! {
+    PROTO 0x80, FRAME 0x95, STOP b'.',
+}
 // Constants and numbers.
-pub const NONE: u8 = b'N';
-pub const NEWTRUE: u8 = 0x88;
-pub const NEWFALSE: u8 = 0x89;
-pub const INT: u8 = b'I';
-pub const BININT: u8 = b'J';
-pub const BININT1: u8 = b'K';
-pub const BININT2: u8 = b'M';
-pub const LONG: u8 = b'L';
-pub const LONG1: u8 = 0x8a;
-pub const LONG4: u8 = 0x8b;
-pub const FLOAT: u8 = b'F';
-pub const BINFLOAT: u8 = b'G';
-
+opcodes! {
+    NONE b'N', NEWTRUE 0x88, NEWFALSE 0x89, INT b'I', BININT b'J', BININT1 b'K', BININT2 b'M', LONG b'L', LONG1 0x8a,
+    LONG4 0x8b, FLOAT b'F', BINFLOAT b'G',
+}
 // Bytes and texts.
-pub const STRING: u8 = b'S';
-pub const BINSTRING: u8 = b'T';
-pub const SHORT_BINSTRING: u8 = b'U';
-pub const BINBYTES: u8 = b'B';
-pub const SHORT_BINBYTES: u8 = b'C';
-pub const BINBYTES8: u8 = 0x8e;
-pub const BYTEARRAY8: u8 = 0x96;
-pub const UNICODE: u8 = b'V';
-pub const BINUNICODE: u8 = b'X';
-pub const SHORT_BINUNICODE: u8 = 0x8c;
-pub const BINUNICODE8: u8 = 0x8d;
-
+opcodes! {
+    STRING b'S', BINSTRING b'T', SHORT_BINSTRING b'U', BINBYTES b'B', SHORT_BINBYTES b'C', BINBYTES8 0x8e,
+    BYTEARRAY8 0x96, UNICODE b'V', BINUNICODE b'X', SHORT_BINUNICODE 0x8c, BINUNICODE8 0x8d,
+}
 // Containers.
-pub const EMPTY_LIST: u8 = b']';
-pub const LIST: u8 = b'l';
-pub const APPEND: u8 = b'a';
-pub const APPENDS: u8 = b'e';
-pub const EMPTY_TUPLE: u8 = b')';
-pub const TUPLE: u8 = b't';
-pub const TUPLE1: u8 = 0x85;
-pub const TUPLE2: u8 = 0x86;
-pub const TUPLE3: u8 = 0x87;
-pub const EMPTY_DICT: u8 = b'}';
-pub const DICT: u8 = b'd';
-pub const SETITEM: u8 = b's';
-pub const SETITEMS: u8 = b'u';
-pub const EMPTY_SET: u8 = 0x8f;
-pub const ADDITEMS: u8 = 0x90;
-pub const FROZENSET: u8 = 0x91;
-
+opcodes! {
+    EMPTY_LIST b']', LIST b'l', APPEND b'a', APPENDS b'e', EMPTY_TUPLE b')', TUPLE b't', TUPLE1 0x85, TUPLE2 0x86,
+    TUPLE3 0x87, EMPTY_DICT b'}', DICT b'd', SETITEM b's', SETITEMS b'u', EMPTY_SET 0x8f, ADDITEMS 0x90,
+    FROZENSET 0x91,
+}
 // The stack.
-pub const MARK: u8 = b'(';
-pub const POP: u8 = b'0';
-pub const POP_MARK: u8 = b'1';
-pub const DUP: u8 = b'2';
-
+opcodes! {
+    MARK b'(', POP b'0', POP_MARK b'1', DUP b'2',
+}
 // The memo.
-pub const GET: u8 = b'g';
-pub const BINGET: u8 = b'h';
-pub const LONG_BINGET: u8 = b'j';
-pub const PUT: u8 = b'p';
-pub const BINPUT: u8 = b'q';
-pub const LONG_BINPUT: u8 = b'r';
-pub const MEMOIZE: u8 = 0x94;
-
+opcodes! {
+    GET b'g', BINGET b'h', LONG_BINGET b'j', PUT b'p', BINPUT b'q', LONG_BINPUT b'r', MEMOIZE 0x94,
+}
 // Globals and objects.
-pub const GLOBAL: u8 = b'c';
-pub const STACK_GLOBAL: u8 = 0x93;
-pub const REDUCE: u8 = b'R';
-pub const BUILD: u8 = b'b';
-pub const INST: u8 = b'i';
-pub const OBJ: u8 = b'o';
-pub const NEWOBJ: u8 = 0x81;
-pub const NEWOBJ_EX: u8 = 0x92;
-pub const PERSID: u8 = b'P';
-pub const BINPERSID: u8 = b'Q';
-
+opcodes! {
+    GLOBAL b'c', STACK_GLOBAL 0x93, REDUCE b'R', BUILD b'b', INST b'i', OBJ b'o', NEWOBJ 0x81, NEWOBJ_EX 0x92,
+    PERSID b'P', BINPERSID b'Q',
+}
 // Known but not supported: extension registries (up to `EXT4`) and buffers outside the file.
-pub const EXT1: u8 = 0x82;
-pub const EXT4: u8 = 0x84;
-pub const NEXT_BUFFER: u8 = 0x97;
-pub const READONLY_BUFFER: u8 = 0x98;
+opcodes! {
+    EXT1 0x82, EXT4 0x84, NEXT_BUFFER 0x97, READONLY_BUFFER 0x98,
+}

@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         bail!("no operation contains \"{pattern}\"; there are {}", names.join("; "));
     }
     let precision = device::precision(&arguments.precision)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let peaks = Peaks::measure(&*backend, precision.dtype())?;
     match arguments.json {
         true => Json::line(json!({

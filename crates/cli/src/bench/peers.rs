@@ -109,7 +109,7 @@ pub(super) fn run(subject: &Subject, name: &str, arguments: &Arguments) -> Resul
 /// What both sides do, as flags that both understand.
 fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = arguments.threads.unwrap_or(cores);
+    let threads = arguments.device.threads.unwrap_or(cores);
     let flags = [
         ("--batch-size", subject.batch_size.to_string()),
         ("--size", subject.size.to_string()),
@@ -124,7 +124,7 @@ fn work(subject: &Subject, arguments: &Arguments) -> Vec<String> {
 
 fn ours(work: &[String], arguments: &Arguments) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
-    command.arg("bench").args(work).args(["--device", &arguments.device, "--json"]);
+    command.arg("bench").args(work).args(["--device", &arguments.device.device, "--json"]);
     command.args(arguments.optimizer.iter().flat_map(|optimizer| ["--optimizer", optimizer]));
     Ok(command)
 }

@@ -34,7 +34,7 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
     let recipe = Recipe { max_boxes: DEFAULT_SLOTS.min(subject.recipe.max_boxes), ..subject.recipe.clone() };
     let task = octant_recipe::task(&recipe, subject.classes(), image, false)?;
     let precision = device::precision(&arguments.precision)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     if mesh.devices() > 1 && arguments.mode == "infer" {
         bail!("predictions run on one device; leave --cores away");

@@ -1,11 +1,13 @@
 //! `octant data synth`: data sets made up from a seed.
 
 use crate::Ending;
-use crate::output::Json;
+use crate::output::{Bar, Json};
 use anyhow::{Result, bail};
-use octant_data::synth::{write_infrared, write_regression, write_scenes, write_shapes};
+use octant_data::synth::{self, SynthKind};
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Write a data set that is made up from a seed
 #[derive(clap::Args)]
@@ -60,13 +62,21 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if !as_json {
         eprintln!("writing {count} images of {side}×{side} …");
     }
-    let (write, recipe): (fn(&std::path::Path, usize, usize, u64) -> _, _) = match kind {
-        Kind::Irstd => (write_infrared, "mshnet-irstd"),
-        Kind::Shapes => (write_shapes, "imagenet-resnet50"),
-        Kind::Scenes => (write_scenes, "detect"),
-        Kind::Regression => (write_regression, "regression-efficientnetv2"),
+    let (kind, recipe) = match kind {
+        Kind::Irstd => (SynthKind::Infrared, "mshnet-irstd"),
+        Kind::Shapes => (SynthKind::Shapes, "imagenet-resnet50"),
+        Kind::Scenes => (SynthKind::Scenes, "detect"),
+        Kind::Regression => (SynthKind::Regression, "regression-efficientnetv2"),
     };
-    write(&out, count, side, seed)?;
+    let bar = Mutex::new(Bar::new("images".into(), count as u64));
+    synth::write(kind, &out, (count, side, seed), &|done| {
+        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        // Short work needs no bar.
+        if !as_json && bar.elapsed() > Duration::from_secs(1) && bar.is_due() {
+            bar.draw(done as u64, "");
+        }
+    })?;
+    bar.into_inner().unwrap_or_else(PoisonError::into_inner).clear();
     match as_json {
         true => Json::line(json!({ "event": "done", "out": out, "count": count, "side": side, "seed": seed })),
         false => {

@@ -4,7 +4,7 @@ use super::files::Failed;
 use super::video::{Encoder, Frames, is_video};
 use super::{Arguments, Asked};
 use crate::output::Json;
-use crate::{Ending, boxes, device};
+use crate::{Ending, boxes};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{DecodeOptions, read_image};
 use octant_data::detection::fit;
@@ -33,7 +33,7 @@ pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Argum
     }
     let batch = if videos.is_empty() { images.len().clamp(1, BATCH) } else { BATCH };
     let task = octant_recipe::task(recipe, asked.outputs, [side, side, 3], false)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let step = StepOptions { batch_size: batch, ..recipe.step.clone() };
     let plan = StepPlan { step, ..StepPlan::new(&*task, batch) };
     let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
@@ -53,9 +53,9 @@ pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Argum
         let read = part.iter().filter_map(|(path, name)| {
             failed.note(path, read_image(path, &options).map(|image| (path, name, image.to_u8())).map_err(Into::into))
         });
-        let (positions, pixels): (Vec<_>, Vec<_>) = read.map(|(path, name, image)| ((path, name), image)).unzip();
+        let (files, pixels): (Vec<_>, Vec<_>) = read.map(|(path, name, image)| ((path, name), image)).unzip();
         let found = detector.found(&pixels)?;
-        for (((path, name), image), found) in positions.into_iter().zip(&pixels).zip(found) {
+        for (((path, name), image), found) in files.into_iter().zip(&pixels).zip(found) {
             let written = output.write(path, name, image, &found);
             failed.note(path, written);
         }
@@ -110,17 +110,17 @@ impl Detector<'_> {
         }
         let Detector { batch, side, .. } = *self;
         let mut bytes = Vec::with_capacity(batch * side * side * 3);
-        let mut positions = Vec::with_capacity(images.len());
+        let mut fits = Vec::with_capacity(images.len());
         for image in images {
             let (square, fitted) = fit(image, side)?;
             bytes.extend_from_slice(square.values());
-            positions.push(fitted);
+            fits.push(fitted);
         }
         bytes.resize(batch * side * side * 3, 0);
         let answers = self.predictor.predict(&HostTensor::new([batch, side, side, 3], &bytes)?)?;
         let answers = answers.elements::<f32>()?;
         let share = answers.len() / batch;
-        let rows = images.iter().zip(positions).enumerate().map(|(index, (image, fitted))| {
+        let rows = images.iter().zip(fits).enumerate().map(|(index, (image, fitted))| {
             let mut found = suppress(&answers[index * share..][..share], self.classes, &self.rules);
             for answer in &mut found {
                 let Rectangle { x, y, width, height } = answer.rectangle;
@@ -245,11 +245,11 @@ impl Output<'_> {
             Json::line(line);
             return Ok(());
         }
-        let position = frame.map_or_else(|| path.display().to_string(), |frame| format!("{}:{frame}", path.display()));
+        let source = frame.map_or_else(|| path.display().to_string(), |frame| format!("{}:{frame}", path.display()));
         for answer in found {
             let [x0, y0, x1, y1] = corners(answer);
             let (class, score) = (answer.class, answer.score);
-            println!("{position},{class},{},{score:.4},{x0:.1},{y0:.1},{x1:.1},{y1:.1}", called(class));
+            println!("{source},{class},{},{score:.4},{x0:.1},{y0:.1},{x1:.1},{y1:.1}", called(class));
         }
         Ok(())
     }
@@ -259,9 +259,9 @@ impl Output<'_> {
         let (height, width) = (image.height() as f64, image.width() as f64);
         let mut text = String::new();
         for answer in found {
-            let position = answer.rectangle;
-            let (x, y) = ((position.x + position.width / 2.0) / width, (position.y + position.height / 2.0) / height);
-            let (w, h) = (position.width / width, position.height / height);
+            let Rectangle { x, y, width: wide, height: high } = answer.rectangle;
+            let (x, y) = ((x + wide / 2.0) / width, (y + high / 2.0) / height);
+            let (w, h) = (wide / width, high / height);
             writeln!(text, "{} {x:.6} {y:.6} {w:.6} {h:.6} {:.6}", answer.class, answer.score)?;
         }
         let path = self.file(&Path::new("labels").join(name), "txt")?;
@@ -270,9 +270,9 @@ impl Output<'_> {
 }
 
 /// One entry of a COCO results file. An image's id is the number in its file name, else its index.
-fn coco_result(position: u64, name: &Path, answer: &FoundBox, names: &[String]) -> Value {
+fn coco_result(number: u64, name: &Path, answer: &FoundBox, names: &[String]) -> Value {
     let stem = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let id = stem.parse::<u64>().unwrap_or(position);
+    let id = stem.parse::<u64>().unwrap_or(number);
     let Rectangle { x, y, width, height } = answer.rectangle;
     json!({
         "image_id": id, "file_name": stem, "category_id": category(answer.class, names),

@@ -5,7 +5,7 @@ use super::writer::{AnswerKind, Answered, Names, Writer};
 use super::{Arguments, Asked, Chosen, choose, load};
 use crate::device::precision;
 use crate::judged::{self, Judged};
-use crate::{Ending, device, plan, prepare};
+use crate::{Ending, plan, prepare};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions, read_image};
 use octant_data::transforms::Placed;
@@ -87,7 +87,7 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     };
     let dims = first.image.dims();
     let task = octant_recipe::task(recipe, asked.outputs, dims, asked.warm_up)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let plan = StepPlan { step: StepOptions { batch_size: 1, ..recipe.step.clone() }, ..StepPlan::new(&*task, 1) };
     let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
     let folder = arguments.output.clone().unwrap_or(asked.folder);

@@ -38,7 +38,7 @@ pub(super) fn run(entry: &'static ModelEntry, input: &Path, output: &Path, argum
     };
     let specs: Vec<_> = context.variables().into_iter().map(|variable| variable.spec).collect();
     let values = load(arguments, &chosen, &*model, &specs)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let program = Program::new("prediction", trace.finish(&[result.convert(DType::F32)])?);
     let executable = backend.compile(&program, &CompileOptions::default())?;
     let upload = |tensor: &HostTensor| backend.upload(tensor, &Mesh::single(), &Sharding::Replicated);

@@ -3,8 +3,8 @@
 use super::files::Failed;
 use super::tiles::Tiling;
 use super::{Arguments, Asked};
+use crate::Ending;
 use crate::output::Json;
-use crate::{Ending, device};
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions, read_image};
 use octant_data::write_png_u8;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Arguments) -> Result<Ending> {
     let recipe = &asked.recipe;
     let (model, entry) = octant_recipe::model(recipe, asked.outputs)?;
-    let backend = device::open(&arguments.device, arguments.threads)?;
+    let backend = arguments.device.open()?;
     let folder = arguments.output.clone().unwrap_or_else(|| asked.folder.clone());
     // A program per size of tiles; the images of a folder mostly share one.
     let mut programs: HashMap<[usize; 2], Predictor> = HashMap::new();

@@ -147,8 +147,7 @@ pub(super) fn finish(
         row("mistakes", &mistakes(confusion, data.valid.class_names()));
     }
     let used = summary.programs.iter().filter(|program| program.runs > 0);
-    used.enumerate()
-        .for_each(|(position, program)| row(if position == 0 { "programs" } else { "" }, &program_line(program)));
+    used.enumerate().for_each(|(index, program)| row(if index == 0 { "programs" } else { "" }, &program_line(program)));
     row("weights", &weights.display().to_string());
     row("plots", &charts.display().to_string());
     line("\nnext:");

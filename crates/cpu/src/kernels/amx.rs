@@ -4,6 +4,8 @@
 //! packed so that a row holds 16 columns of two consecutive steps of the reduced axis, which is what the instruction
 //! multiplies. The compiler has no stable intrinsics for this unit, hence the assembly.
 
+pub(super) mod split;
+
 use std::arch::asm;
 
 /// Rows of the result in one block.

@@ -2,17 +2,22 @@
 //!
 //! If A is contiguous along the reduced axis, its rows go straight into the `Rows` tile and only B is packed. If A and B
 //! are both contiguous across the result (`Aᵀ·B`, the gradient of a linear layer), the `Outer` tile needs no packing at
-//! all. A layout that fits neither is copied once. Few rows and columns over a long reduced axis are cut along that
+//! all. A layout that fits neither is copied once. With AMX, larger products are computed in bf16 parts (`split`), at two to
+//! three times the speed of f32 registers. Few rows and columns over a long reduced axis are cut along that
 //! axis, by shape, and the parts added in order.
 
 mod few_rows;
 mod product;
+#[cfg(target_arch = "x86_64")]
+mod split;
 
 #[cfg(test)]
 mod tests;
 
 use super::{Machine, Shared, scratch};
 use product::Product;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use split::{RowsGemm, is_split};
 
 /// Up to this many rows B is read too few times to be worth packing.
 const FEW_ROWS: usize = 32;
@@ -90,6 +95,12 @@ impl Gemm {
     }
 }
 
+/// Whether a product is computed in bf16 parts: never without AMX.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn is_split(_: crate::simd::Simd, _: &Gemm) -> bool {
+    false
+}
+
 /// Computes `c = a · b` for every product of the batch.
 ///
 /// # Panics
@@ -115,14 +126,15 @@ pub fn gemm(machine: &Machine, shape: &Gemm, a: &[f32], b: &[f32], c: &mut [f32]
         return through_a_copy(machine, shape, &Gemm { c: MatrixStrides::row_major(n, m), ..transposed }, b, a, c);
     }
     for index in 0..batch {
-        let product = Product {
-            machine,
-            shape,
-            a: Shared(a.as_ptr().wrapping_add(index * shape.a.batch).cast_mut()),
-            b: Shared(b.as_ptr().wrapping_add(index * shape.b.batch).cast_mut()),
-            c: Shared(c.as_mut_ptr().wrapping_add(index * shape.c.batch)),
-        };
-        product.run();
+        let a = Shared(a.as_ptr().wrapping_add(index * shape.a.batch).cast_mut());
+        let b = Shared(b.as_ptr().wrapping_add(index * shape.b.batch).cast_mut());
+        let c = Shared(c.as_mut_ptr().wrapping_add(index * shape.c.batch));
+        #[cfg(target_arch = "x86_64")]
+        if is_split(machine.simd, shape) {
+            split::SplitGemm { machine, shape, a, b, c }.run();
+            continue;
+        }
+        Product { machine, shape, a, b, c }.run();
     }
 }
 

@@ -38,6 +38,9 @@ pub(crate) use bf16::{narrow_all, widen_all};
 pub use conv::{
     ConvGeometry, Epilogue, Finished, ForwardConv, Weights, WeightsGradient, conv2d, conv2d_weights_gradient,
 };
+#[cfg(target_arch = "x86_64")]
+pub(crate) use gemm::RowsGemm;
+pub(crate) use gemm::is_split;
 pub use gemm::{Gemm, MatrixStrides, gemm};
 pub use gemm_bf16::gemm_bf16;
 pub use pool2d::{Pool2d, PoolReduction, max_pool2d_gradient, pool2d, scatter_selected, sum_pool2d_gradient};

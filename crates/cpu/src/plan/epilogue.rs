@@ -2,8 +2,7 @@
 //!
 //! A loop that reads a convolution's result element by element, and is the only one to read it, need not wait until the
 //! whole result has gone through memory: the convolution runs it over every finished part, which still lies in the
-//! cache. The loop's result replaces the convolution's. The same holds for a product of bf16 matrices, whose rows
-//! are pixels.
+//! cache. The loop's result replaces the convolution's. The same holds for a product of matrices, whose rows are pixels.
 
 use super::StoredValues;
 use super::kernel::{BufferId, Source};
@@ -94,13 +93,14 @@ fn hands_out_pixels(conv: &KernelStep) -> bool {
     is_images(conv, DType::F32) || is_images(conv, DType::BF16) || is_rows(conv)
 }
 
-/// Whether the step is one product of bf16 matrices whose rows lie in order, each contiguous in the result.
+/// Whether the step is one product of matrices whose rows lie in order, each contiguous in the result.
 fn is_rows(product: &KernelStep) -> bool {
     let Op::Dot(dot) = &product.op else { return false };
     let [left, right] = [&product.inputs[0].1, &product.inputs[1].1];
-    let of_one_type = [left, right, &product.outputs[0].1].iter().all(|shape| shape.dtype() == DType::BF16);
+    let dtype = left.dtype();
+    let of_one_type = [right, &product.outputs[0].1].iter().all(|shape| shape.dtype() == dtype);
     let in_order = dot.left_batch.is_empty() && dot.left_contract == [left.rank() - 1];
-    of_one_type && in_order && right.rank() == dot.right_contract.len() + 1
+    matches!(dtype, DType::F32 | DType::BF16) && of_one_type && in_order && right.rank() == dot.right_contract.len() + 1
 }
 
 /// Whether the loop walks through `result` once, in the order of its memory, stores its first result in the same order, and

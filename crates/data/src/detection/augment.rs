@@ -1,14 +1,16 @@
 //! What training sees: mosaics of four images, moved, mixed, recolored and flipped, all by (seed, epoch, index).
 
 use super::copy_paste::copy_paste;
-use super::letterbox::{finished, fit, parts};
-use super::mosaic::{Boxed, mosaic, moved};
+use super::letterbox::{Boxed, GRAY, at_side, finished, parts};
+use super::mosaic::{Arranged, alone, mosaic, moved};
 use super::recent::RecentImages;
 use crate::{DataError, Dataset, LabeledBox, Sample, SampleRng, Transform};
-use octant_imaging::color::shift_hsv;
-use octant_imaging::geometry::{flip_horizontally, flip_vertically};
+use octant_imaging::collage::Collage;
+use octant_imaging::color::HsvShift;
 use octant_imaging::mix::{cutmix_window, mixup_bytes, paste_window};
+use octant_imaging::warp::Finish;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How strongly images are changed. Probabilities are per image; the names are those that users of YOLO know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,73 +97,69 @@ mod stream {
 
 impl Transform for BoxAugment {
     fn apply(&self, sample: Sample, rng: &mut SampleRng) -> Result<Sample, DataError> {
-        let mut boxed = self.arranged(parts(sample)?, rng)?;
-        let mut mix = rng.fork(stream::MIX);
-        if mix.chance(self.settings.mixup) {
-            boxed = self.mixed(boxed, rng, &mut mix)?;
-        } else if mix.chance(self.settings.cutmix) {
-            boxed = self.cut(boxed, rng, &mut mix)?;
-        }
-        let (mut image, mut boxes) = boxed;
-        self.recolor(&mut image, &mut rng.fork(stream::COLOR));
-        self.flip(&mut image, &mut boxes, &mut rng.fork(stream::FLIP));
-        Ok(finished(image, boxes, self.most_boxes))
+        self.augmented(&at_side(parts(sample)?, self.side)?, rng)
     }
 
-    fn read(&self, _: &dyn Dataset, index: usize) -> Result<Sample, DataError> {
-        self.images.get(index)
+    fn prepare(&self, _: &dyn Dataset, index: usize, rng: &mut SampleRng) -> Result<Sample, DataError> {
+        self.augmented(&*self.images.get(index)?, rng)
     }
 }
 
 impl BoxAugment {
+    fn augmented(&self, boxed: &Boxed, rng: &SampleRng) -> Result<Sample, DataError> {
+        let mut mix = rng.fork(stream::MIX);
+        let is_mixed = mix.chance(self.settings.mixup);
+        let is_cut = !is_mixed && mix.chance(self.settings.cutmix);
+        let finish = self.finish(rng);
+        let (image, mut boxes) = if is_mixed || is_cut {
+            let plain = self.arranged(boxed, rng, &Finish::default())?;
+            let second = self.second(rng)?;
+            let (mut image, boxes) =
+                if is_mixed { mixed(plain, second, &mut mix) } else { self.cut(plain, second, &mut mix) };
+            finish.apply(&mut image);
+            (image, boxes)
+        } else {
+            self.arranged(boxed, rng, &finish)?
+        };
+        self.flip(&mut boxes, &finish);
+        Ok(finished(image, boxes, self.most_boxes))
+    }
+
     /// A mosaic or the image alone, moved.
-    fn arranged(&self, boxed: Boxed, rng: &SampleRng) -> Result<Boxed, DataError> {
+    fn arranged(&self, boxed: &Boxed, rng: &SampleRng, finish: &Finish) -> Result<Boxed, DataError> {
         let mut layout = rng.fork(stream::LAYOUT);
-        let mut motion = rng.fork(stream::MOTION);
         let is_mosaic = layout.chance(self.settings.mosaic) && rng.epoch() < self.mosaic_until;
         if is_mosaic {
             let [a, b, c] = [self.partner(&mut layout)?, self.partner(&mut layout)?, self.partner(&mut layout)?];
-            let canvas = self.pasted(mosaic([boxed, a, b, c], self.side, &mut layout)?, rng);
-            return Ok(moved(canvas, self.side, &self.settings, &mut motion));
+            let canvas = mosaic([boxed, &*a, &*b, &*c], self.side, &mut layout);
+            return Ok(self.moved(canvas, rng, finish));
         }
-        let (image, mut boxes) = boxed;
-        let (image, fitted) = fit(&image, self.side)?;
-        for object in &mut boxes {
-            let position = |value: f32, axis: usize| value * fitted.scale[axis] as f32 + fitted.offset[axis] as f32;
-            (object.x0, object.x1) = (position(object.x0, 0), position(object.x1, 0));
-            (object.y0, object.y1) = (position(object.y0, 1), position(object.y1, 1));
-        }
-        Ok(moved(self.pasted((image, boxes), rng), self.side, &self.settings, &mut motion))
+        Ok(self.moved(alone(boxed, self.side), rng, finish))
     }
 
-    fn pasted(&self, boxed: Boxed, rng: &SampleRng) -> Boxed {
-        match self.settings.copy_paste > 0.0 {
-            true => copy_paste(boxed, self.settings.copy_paste, &mut rng.fork(stream::PASTE)),
-            false => boxed,
+    fn moved(&self, (collage, boxes): Arranged, rng: &SampleRng, finish: &Finish) -> Boxed {
+        let mut motion = rng.fork(stream::MOTION);
+        if self.settings.copy_paste <= 0.0 {
+            return moved((collage, boxes), self.side, &self.settings, &mut motion, finish);
         }
+        let canvas = (collage.to_image(), boxes);
+        let (canvas, boxes) = copy_paste(canvas, self.settings.copy_paste, &mut rng.fork(stream::PASTE));
+        moved((Collage::of(&canvas, GRAY), boxes), self.side, &self.settings, &mut motion, finish)
     }
 
-    fn partner(&self, rng: &mut SampleRng) -> Result<Boxed, DataError> {
-        parts(self.images.get(self.images.partner(rng))?)
+    fn partner(&self, rng: &mut SampleRng) -> Result<Arc<Boxed>, DataError> {
+        self.images.get(self.images.partner(rng))
     }
 
     /// Another image with the same preparation.
     fn second(&self, rng: &SampleRng) -> Result<Boxed, DataError> {
         let mut stream = rng.fork(stream::PARTNER);
         let partner = self.partner(&mut stream)?;
-        self.arranged(partner, &stream.fork(0))
-    }
-
-    fn mixed(&self, (mut image, mut boxes): Boxed, rng: &SampleRng, mix: &mut SampleRng) -> Result<Boxed, DataError> {
-        let (other, more) = self.second(rng)?;
-        mixup_bytes(image.values_mut(), other.values(), mix.beta(32.0, 32.0));
-        boxes.extend(more);
-        Ok((image, boxes))
+        self.arranged(&partner, &stream.fork(0), &Finish::default())
     }
 
     /// A rectangle of another image, with the boxes that are mostly inside of it; boxes mostly covered go.
-    fn cut(&self, (mut image, mut boxes): Boxed, rng: &SampleRng, mix: &mut SampleRng) -> Result<Boxed, DataError> {
-        let (other, more) = self.second(rng)?;
+    fn cut(&self, (mut image, mut boxes): Boxed, (other, more): Boxed, mix: &mut SampleRng) -> Boxed {
         let position = (mix.below(self.side), mix.below(self.side));
         let (window, _) = cutmix_window(self.side, self.side, mix.beta(32.0, 32.0), position);
         let channels = image.channels();
@@ -179,29 +177,41 @@ impl BoxAugment {
         boxes.retain(|object| area(&inside(object)) <= 0.5 * area(object));
         let visible = more.iter().filter(|object| area(&inside(object)) >= 0.5 * area(object)).map(inside);
         boxes.extend(visible);
-        Ok((image, boxes))
+        (image, boxes)
     }
 
-    fn recolor(&self, image: &mut octant_imaging::Image<u8>, rng: &mut SampleRng) {
-        let AugmentSettings { hsv_h, hsv_s, hsv_v, .. } = self.settings;
-        if hsv_h == 0.0 && hsv_s == 0.0 && hsv_v == 0.0 {
-            return;
+    /// The change of colors and the flips of a sample.
+    fn finish(&self, rng: &SampleRng) -> Finish {
+        let AugmentSettings { hsv_h, hsv_s, hsv_v, flipud, fliplr, .. } = self.settings;
+        let mut color = rng.fork(stream::COLOR);
+        let [hue, saturation, value] = [hsv_h, hsv_s, hsv_v].map(|amount| color.between(-amount, amount));
+        let changes = hsv_h != 0.0 || hsv_s != 0.0 || hsv_v != 0.0;
+        let mut flip = rng.fork(stream::FLIP);
+        Finish {
+            color: changes.then(|| HsvShift::new(hue, 1.0 + saturation, 1.0 + value)),
+            upside_down: flip.chance(flipud),
+            mirrored: flip.chance(fliplr),
         }
-        let [hue, saturation, value] = [hsv_h, hsv_s, hsv_v].map(|amount| rng.between(-amount, amount));
-        shift_hsv(image, hue, 1.0 + saturation, 1.0 + value);
     }
 
-    fn flip(&self, image: &mut octant_imaging::Image<u8>, boxes: &mut [LabeledBox], rng: &mut SampleRng) {
+    fn flip(&self, boxes: &mut [LabeledBox], finish: &Finish) {
         let side = self.side as f32;
-        if rng.chance(self.settings.flipud) {
-            flip_vertically(image);
-            boxes.iter_mut().for_each(|object| (object.y0, object.y1) = (side - object.y1, side - object.y0));
-        }
-        if rng.chance(self.settings.fliplr) {
-            flip_horizontally(image);
-            boxes.iter_mut().for_each(|object| (object.x0, object.x1) = (side - object.x1, side - object.x0));
+        for object in boxes {
+            if finish.upside_down {
+                (object.y0, object.y1) = (side - object.y1, side - object.y0);
+            }
+            if finish.mirrored {
+                (object.x0, object.x1) = (side - object.x1, side - object.x0);
+            }
         }
     }
+}
+
+/// Two images blended, with the boxes of both.
+fn mixed((mut image, mut boxes): Boxed, (other, more): Boxed, mix: &mut SampleRng) -> Boxed {
+    mixup_bytes(image.values_mut(), other.values(), mix.beta(32.0, 32.0));
+    boxes.extend(more);
+    (image, boxes)
 }
 
 /// The numbers of slots for boxes that steps are compiled for, the largest first, each a power of two but never more than

@@ -2,7 +2,7 @@
 //!
 //! Labels are boxes, so what is pasted is the rectangle around an object with the ground that is in it, not its outline.
 
-use super::mosaic::Boxed;
+use super::letterbox::Boxed;
 use crate::{LabeledBox, SampleRng};
 
 /// A pasted rectangle may hide at most this share of any object.

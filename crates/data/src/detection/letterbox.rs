@@ -1,8 +1,11 @@
 //! Images into a square without changing their shape: the rest is gray.
 
 use crate::{AnyImage, DataError, LabeledBox, Sample, Target};
+use octant_imaging::collage::{Collage, Tile};
+use octant_imaging::geometry::PixelWindow;
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Filter, Image, Semantics};
+use std::borrow::Cow;
 
 /// The gray of what is not part of an image.
 pub(super) const GRAY: u8 = 114;
@@ -38,13 +41,14 @@ impl Fitted {
 }
 
 /// The image with its longer side of that length.
-pub(super) fn scaled(image: &Image<u8>, side: usize) -> Result<Image<u8>, DataError> {
+pub(super) fn scaled(image: &Image<u8>, side: usize) -> Result<Cow<'_, Image<u8>>, DataError> {
     let [height, width] = inner_size(image.height(), image.width(), side);
     if [height, width] == [image.height(), image.width()] {
-        return Ok(image.clone());
+        return Ok(Cow::Borrowed(image));
     }
     let method = Method::new(Filter::Bilinear, Semantics::OpenCv);
-    image.resize(height, width, method).map_err(|error| DataError::request(error.to_string()))
+    let resized = image.resize(height, width, method);
+    resized.map(Cow::Owned).map_err(|error| DataError::request(error.to_string()))
 }
 
 /// Height and width of an image whose longer side becomes `side`.
@@ -55,23 +59,35 @@ fn inner_size(height: usize, width: usize, side: usize) -> [usize; 2] {
 
 /// The image in the middle of a square, and where it lies there.
 pub fn fit(image: &Image<u8>, side: usize) -> Result<(Image<u8>, Fitted), DataError> {
-    let inner = scaled(image, side)?;
     let fitted = Fitted::of(image.height(), image.width(), side);
-    let mut output = Image::filled(side, side, image.channels(), GRAY);
-    paste(&mut output, &inner, fitted.offset);
-    Ok((output, fitted))
+    Ok((placed(&*scaled(image, side)?, fitted.offset, side).to_image(), fitted))
 }
 
-/// Copies an image onto a canvas that is large enough.
-pub(super) fn paste(canvas: &mut Image<u8>, image: &Image<u8>, [left, top]: [usize; 2]) {
-    let start = left * image.channels();
-    for row in 0..image.height() {
-        canvas.row_mut(top + row)[start..start + image.stride()].copy_from_slice(image.row(row));
+/// A square of gray with an image that begins at that column and row.
+pub(super) fn placed(image: &Image<u8>, position: [usize; 2], side: usize) -> Collage<'_> {
+    let mut collage = Collage::new(side, side, image.channels(), GRAY);
+    let window = PixelWindow { top: 0, left: 0, height: image.height(), width: image.width() };
+    collage.push(Tile { image, window, position });
+    collage
+}
+
+/// An image with its boxes.
+pub type Boxed = (Image<u8>, Vec<LabeledBox>);
+
+/// The same with a longer side of that length.
+pub(super) fn at_side((image, mut boxes): Boxed, side: usize) -> Result<Boxed, DataError> {
+    let Cow::Owned(small) = scaled(&image, side)? else { return Ok((image, boxes)) };
+    let [sx, sy] =
+        [(small.width(), image.width()), (small.height(), image.height())].map(|(new, old)| new as f32 / old as f32);
+    for object in &mut boxes {
+        (object.x0, object.x1) = (object.x0 * sx, object.x1 * sx);
+        (object.y0, object.y1) = (object.y0 * sy, object.y1 * sy);
     }
+    Ok((small, boxes))
 }
 
 /// The 8-bit image and the boxes of a sample.
-pub(super) fn parts(sample: Sample) -> Result<(Image<u8>, Vec<LabeledBox>), DataError> {
+pub(super) fn parts(sample: Sample) -> Result<Boxed, DataError> {
     match (sample.image, sample.target) {
         (AnyImage::U8(image), Target::Boxes(boxes)) => Ok((image, boxes)),
         (_, Target::Boxes(_)) => Err(DataError::request("boxes need images of 8 bits per channel")),

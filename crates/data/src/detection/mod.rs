@@ -20,7 +20,7 @@ mod yolo;
 
 pub use augment::{AugmentSettings, BoxAugment, box_slots};
 pub use convert::{BoxForm, Converted, convert};
-pub use letterbox::{Fitted, fit};
+pub use letterbox::{Boxed, Fitted, fit};
 pub use recent::RecentImages;
 pub use survey::{BoxSurvey, survey};
 

@@ -1,46 +1,45 @@
 //! Four images around a random point (Bochkovskiy et al., "YOLOv4", 2020), and the random motion that follows.
 
 use super::AugmentSettings;
-use super::letterbox::{GRAY, paste, scaled};
-use crate::{DataError, LabeledBox, SampleRng};
-use octant_imaging::Image;
-use octant_imaging::geometry::{PixelWindow, crop};
-use octant_imaging::warp::{Projection, warp};
+use super::letterbox::{Boxed, Fitted, GRAY, placed};
+use crate::{LabeledBox, SampleRng};
+use octant_imaging::collage::{Collage, Tile};
+use octant_imaging::geometry::PixelWindow;
+use octant_imaging::warp::{Finish, Projection, warp_collage};
 
-/// An image with its boxes.
-pub(super) type Boxed = (Image<u8>, Vec<LabeledBox>);
+/// A canvas that need not exist, and its boxes.
+pub(super) type Arranged<'a> = (Collage<'a>, Vec<LabeledBox>);
 
 /// A canvas of twice the side with four images that meet at a random point. Boxes are cut at the canvas.
-pub(super) fn mosaic(images: [Boxed; 4], side: usize, rng: &mut SampleRng) -> Result<Boxed, DataError> {
+pub(super) fn mosaic<'a>(images: [&'a Boxed; 4], side: usize, rng: &mut SampleRng) -> Arranged<'a> {
     let between = |rng: &mut SampleRng| rng.inclusive(side as i64 / 2, side as i64 * 3 / 2) as usize;
     let (center_y, center_x) = (between(rng), between(rng));
-    let channels = images[0].0.channels();
-    let mut canvas = Image::filled(2 * side, 2 * side, channels, GRAY);
+    let mut collage = Collage::new(2 * side, 2 * side, images[0].0.channels(), GRAY);
     let mut all = Vec::new();
     for (quarter, (image, boxes)) in images.into_iter().enumerate() {
-        let (old_height, old_width) = (image.height() as f32, image.width() as f32);
-        let image = scaled(&image, side)?;
         let (is_left, is_top) = (quarter.is_multiple_of(2), quarter < 2);
         let x = along(is_left, center_x, image.width(), 2 * side);
         let y = along(is_top, center_y, image.height(), 2 * side);
         let window = PixelWindow { top: y.from, left: x.from, height: y.length, width: x.length };
-        if y.length > 0 && x.length > 0 {
-            paste(&mut canvas, &crop(&image, window), [x.to, y.to]);
-        }
-        let (sx, sy) = (image.width() as f32 / old_width, image.height() as f32 / old_height);
+        collage.push(Tile { image, window, position: [x.to, y.to] });
         let (dx, dy) = (x.to as f32 - x.from as f32, y.to as f32 - y.from as f32);
-        all.extend(boxes.into_iter().map(|object| LabeledBox {
-            x0: object.x0 * sx + dx,
-            x1: object.x1 * sx + dx,
-            y0: object.y0 * sy + dy,
-            y1: object.y1 * sy + dy,
-            ..object
-        }));
+        all.extend(boxes.iter().map(|object| shifted(object, dx, dy)));
     }
     let limit = 2.0 * side as f32;
     all.iter_mut().for_each(|object| clip(object, limit, limit));
     all.retain(|object| object.x1 > object.x0 && object.y1 > object.y0);
-    Ok((canvas, all))
+    (collage, all)
+}
+
+/// An image in the middle of a square, with its boxes.
+pub(super) fn alone((image, boxes): &Boxed, side: usize) -> Arranged<'_> {
+    let offset = Fitted::of(image.height(), image.width(), side).offset;
+    let [dx, dy] = offset.map(|offset| offset as f32);
+    (placed(image, offset, side), boxes.iter().map(|object| shifted(object, dx, dy)).collect())
+}
+
+fn shifted(object: &LabeledBox, dx: f32, dy: f32) -> LabeledBox {
+    LabeledBox { x0: object.x0 + dx, x1: object.x1 + dx, y0: object.y0 + dy, y1: object.y1 + dy, ..*object }
 }
 
 /// Which part of an image lies where on the canvas, along one axis.
@@ -65,12 +64,26 @@ fn clip(object: &mut LabeledBox, width: f32, height: f32) {
     (object.y0, object.y1) = (object.y0.clamp(0.0, height), object.y1.clamp(0.0, height));
 }
 
-/// Moves an image onto a square of `side`: scaled, rotated, sheared and shifted at random around its center. Boxes that
+/// Moves a canvas onto a square of `side`: scaled, rotated, sheared and shifted at random around its center. Boxes that
 /// are hardly visible afterwards are left out.
-pub(super) fn moved((image, boxes): Boxed, side: usize, settings: &AugmentSettings, rng: &mut SampleRng) -> Boxed {
+pub(super) fn moved(
+    (collage, boxes): Arranged,
+    side: usize,
+    settings: &AugmentSettings,
+    rng: &mut SampleRng,
+    finish: &Finish,
+) -> Boxed {
+    let (motion, scale) = motion(&collage, side, settings, rng);
+    let output = warp_collage(&collage, &motion, [side, side], finish);
+    let boxes = boxes.into_iter().filter_map(|object| moved_box(object, &motion, side as f32, scale as f32));
+    (output, boxes.collect())
+}
+
+/// A random motion of a canvas onto a square, and by how much it scales.
+fn motion(canvas: &Collage, side: usize, settings: &AugmentSettings, rng: &mut SampleRng) -> (Projection, f64) {
     let mut around = |amount: f64| f64::from(rng.between(-amount as f32, amount as f32));
     let matrix = |m: [[f64; 3]; 3]| Projection(m);
-    let (height, width) = (image.height() as f64, image.width() as f64);
+    let (height, width) = (canvas.height() as f64, canvas.width() as f64);
     let center = matrix([[1.0, 0.0, -width / 2.0], [0.0, 1.0, -height / 2.0], [0.0, 0.0, 1.0]]);
     let perspective = [around(settings.perspective), around(settings.perspective)];
     let perspective = matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [perspective[0], perspective[1], 1.0]]);
@@ -84,10 +97,7 @@ pub(super) fn moved((image, boxes): Boxed, side: usize, settings: &AugmentSettin
     let shear = matrix([[1.0, shear[0], 0.0], [shear[1], 1.0, 0.0], [0.0, 0.0, 1.0]]);
     let shift = [around(settings.translate), around(settings.translate)].map(|part| (0.5 + part) * side as f64);
     let shift = matrix([[1.0, 0.0, shift[0]], [0.0, 1.0, shift[1]], [0.0, 0.0, 1.0]]);
-    let motion = shift.after(&shear).after(&rotation).after(&perspective).after(&center);
-    let output = warp(&image, &motion, side, side, GRAY);
-    let boxes = boxes.into_iter().filter_map(|object| moved_box(object, &motion, side as f32, scale as f32));
-    (output, boxes.collect())
+    (shift.after(&shear).after(&rotation).after(&perspective).after(&center), scale)
 }
 
 /// The axis-aligned box around a transformed one, clipped to the image; none when too little of it is left.

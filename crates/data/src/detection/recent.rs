@@ -4,8 +4,8 @@
 //! two images meet sooner or later, and a sample still depends on (seed, epoch, index) alone. What is kept only saves time:
 //! an image that is not there any more is decoded again.
 
-use super::letterbox::{parts, scaled};
-use crate::{AnyImage, DataError, Dataset, LabeledBox, Permutation, Sample, SampleRng, Target};
+use super::letterbox::{Boxed, at_side, parts};
+use crate::{DataError, Dataset, Permutation, SampleRng};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ const BLOCK: u64 = 128;
 const KEPT: usize = 2 * BLOCK as usize;
 
 /// One image. Whoever comes first decodes it while the others wait.
-type Slot = Arc<Mutex<Option<Sample>>>;
+type Slot = Arc<Mutex<Option<Arc<Boxed>>>>;
 
 /// A data set of boxes whose images have a longer side of that length, and of which the latest are kept.
 pub struct RecentImages {
@@ -51,27 +51,15 @@ impl RecentImages {
     }
 
     /// The image of that number with its boxes.
-    pub fn get(&self, index: usize) -> Result<Sample, DataError> {
+    pub fn get(&self, index: usize) -> Result<Arc<Boxed>, DataError> {
         let slot = self.kept.lock().unwrap_or_else(PoisonError::into_inner).slot(index);
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sample) = &*slot {
-            return Ok(sample.clone());
+        if let Some(boxed) = &*slot {
+            return Ok(boxed.clone());
         }
-        let sample = self.read(index)?;
-        *slot = Some(sample.clone());
-        Ok(sample)
-    }
-
-    fn read(&self, index: usize) -> Result<Sample, DataError> {
-        let (image, mut boxes) = parts(self.dataset.get(index)?)?;
-        let small = scaled(&image, self.side)?;
-        let [sx, sy] = [(small.width(), image.width()), (small.height(), image.height())]
-            .map(|(new, old)| new as f32 / old as f32);
-        boxes.iter_mut().for_each(|object: &mut LabeledBox| {
-            (object.x0, object.x1) = (object.x0 * sx, object.x1 * sx);
-            (object.y0, object.y1) = (object.y0 * sy, object.y1 * sy);
-        });
-        Ok(Sample { image: AnyImage::U8(small), target: Target::Boxes(boxes) })
+        let boxed = Arc::new(at_side(parts(self.dataset.get(index)?)?, self.side)?);
+        *slot = Some(boxed.clone());
+        Ok(boxed)
     }
 
     /// A random image of the sample's block.
@@ -87,6 +75,7 @@ impl RecentImages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{AnyImage, LabeledBox, Sample, Target};
     use octant_imaging::Image;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -126,8 +115,7 @@ mod tests {
         let images = RecentImages::new(Arc::new(Counting(AtomicUsize::new(0))), 8);
         let first = images.get(3).unwrap();
         assert_eq!(first, images.get(3).unwrap());
-        assert_eq!(first.image.dims(), [4, 8, 3]);
-        let half = LabeledBox { class: 3, x0: 1.0, y0: 2.0, x1: 3.0, y1: 4.0 };
-        assert_eq!(first.target, Target::Boxes(vec![half]));
+        assert_eq!(first.0.dims(), [4, 8, 3]);
+        assert_eq!(first.1, [LabeledBox { class: 3, x0: 1.0, y0: 2.0, x1: 3.0, y1: 4.0 }]);
     }
 }

@@ -1,11 +1,12 @@
 //! Rows become a batch: one block for the images, one for the targets.
 
 use super::mix::mix_rows;
-use super::pool::Block;
+use super::pool::{Block, Pool, RowBlock};
 use super::{Batch, Job, Targets};
 use crate::{AnyImage, DataError, Position, Sample, Target};
 use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
 use std::fmt;
+use std::sync::Arc;
 
 /// The layout of every row of every batch.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,21 +69,91 @@ pub(super) struct Assembly {
     indices: Vec<Option<u64>>,
     filled: Vec<bool>,
     missing: usize,
-    blocks: Option<Blocks>,
+    rows: Option<Rows>,
     /// The failure in the lowest row, so that the same one is reported whatever the scheduling.
     failure: Option<(usize, DataError)>,
 }
 
+/// The memory of a batch. Workers share it while they write their rows.
+#[derive(Clone)]
+pub(super) struct Rows {
+    images: Arc<RowBlock>,
+    targets: Arc<RowBlock>,
+    box_classes: Arc<RowBlock>,
+}
+
+impl Rows {
+    fn new(layout: &RowLayout, rows: usize, max_boxes: usize, pool: &Arc<Pool>) -> Rows {
+        let block = |bytes: usize| Arc::new(RowBlock::new(pool.take(rows * bytes), bytes));
+        let slots = if layout.target == TargetLayout::Boxes { max_boxes } else { 0 };
+        Rows {
+            images: block(layout.image.bytes()),
+            targets: block(layout.target_bytes(max_boxes)),
+            box_classes: block(slots * size_of::<i32>()),
+        }
+    }
+
+    /// Copies a sample of the batch's layout into its row.
+    pub fn write(self, row: usize, sample: Sample) -> Result<(), String> {
+        self.images.write(row, |bytes| bytes.copy_from_slice(sample.image.bytes()));
+        let slots = self.box_classes.row_bytes() / size_of::<i32>();
+        match sample.target {
+            Target::Class(class) => {
+                self.targets.write(row, |bytes| bytes.copy_from_slice(&(class as i32).to_ne_bytes()))
+            }
+            Target::Mask(image) | Target::Image(image) => {
+                self.targets.write(row, |bytes| bytes.copy_from_slice(image.values()));
+            }
+            Target::Values(values) => {
+                self.targets.write(row, |bytes| bytes.copy_from_slice(bytemuck::cast_slice(&values)))
+            }
+            Target::Boxes(boxes) if boxes.len() > slots => {
+                return Err(format!("it has {} boxes, more than max_boxes = {slots}", boxes.len()));
+            }
+            Target::Boxes(boxes) => {
+                self.targets.write(row, |bytes| {
+                    bytes.fill(0);
+                    let corners: &mut [[f32; 4]] = bytemuck::cast_slice_mut(bytes);
+                    let given = boxes.iter().map(|object| [object.x0, object.y0, object.x1, object.y1]);
+                    corners.iter_mut().zip(given).for_each(|(slot, given)| *slot = given);
+                });
+                self.box_classes.write(row, |bytes| {
+                    bytes.fill(NO_BOX);
+                    let classes: &mut [i32] = bytemuck::cast_slice_mut(bytes);
+                    classes.iter_mut().zip(&boxes).for_each(|(slot, object)| *slot = object.class as i32);
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every byte of −1, the class of a slot without a box.
+const NO_BOX: u8 = 0xff;
+
+/// The memory of a batch that nobody writes to any more.
 struct Blocks {
     images: Block,
     targets: Block,
-    box_classes: Vec<i32>,
+    box_classes: Block,
+}
+
+impl Blocks {
+    /// Nothing when somebody still holds the rows.
+    fn new(rows: Rows) -> Option<Blocks> {
+        let block = |rows: Arc<RowBlock>| Arc::into_inner(rows).map(RowBlock::into_block);
+        Some(Blocks {
+            images: block(rows.images)?,
+            targets: block(rows.targets)?,
+            box_classes: block(rows.box_classes)?,
+        })
+    }
 }
 
 impl Assembly {
     pub fn new(position: Position, indices: Vec<Option<u64>>) -> Assembly {
         let filled = vec![false; indices.len()];
-        let mut assembly = Assembly { position, filled, indices, missing: 0, blocks: None, failure: None };
+        let mut assembly = Assembly { position, filled, indices, missing: 0, rows: None, failure: None };
         assembly.missing = assembly.wanted().len();
         assembly
     }
@@ -95,16 +166,21 @@ impl Assembly {
         if rows.is_empty() { vec![(0, 0)] } else { rows }
     }
 
-    /// Copies a sample into its row. True when it was the last one missing.
-    pub fn put(&mut self, row: usize, sample: Sample, job: &Job) -> bool {
-        match self.copy(row, sample, job) {
-            Ok(()) => self.row_done(),
-            Err(problem) => {
-                let index = self.indices[row].unwrap_or(u64::MAX);
-                let location = job.dataset.location(index as usize);
-                self.fail(row, DataError::Sample { index, location, problem })
-            }
+    /// Where a sample is to be written, if it looks like those before it.
+    pub fn rows(&mut self, sample: &Sample, job: &Job) -> Result<Rows, String> {
+        let own = RowLayout::of(sample);
+        let layout = job.layout.get_or_init(|| own.clone());
+        if own != *layout {
+            return Err(format!("it is {own}, but the samples before it are {layout}; add a resize or a crop"));
         }
+        let new = || Rows::new(layout, self.indices.len(), job.config.max_boxes, &job.pool);
+        Ok(self.rows.get_or_insert_with(new).clone())
+    }
+
+    /// The row was written. True when it was the last one missing.
+    pub fn put(&mut self, row: usize) -> bool {
+        self.filled[row] = true;
+        self.row_done()
     }
 
     /// The row stays invalid. True when it was the last one missing.
@@ -125,42 +201,6 @@ impl Assembly {
         self.missing == 0
     }
 
-    fn copy(&mut self, row: usize, sample: Sample, job: &Job) -> Result<(), String> {
-        let own = RowLayout::of(&sample);
-        let layout = job.layout.get_or_init(|| own.clone());
-        if own != *layout {
-            return Err(format!("it is {own}, but the samples before it are {layout}; add a resize or a crop"));
-        }
-        let max_boxes = job.config.max_boxes;
-        let rows = self.indices.len();
-        let blocks = self.blocks.get_or_insert_with(|| Blocks {
-            images: job.pool.take(rows * layout.image.bytes()),
-            targets: job.pool.take(rows * layout.target_bytes(max_boxes)),
-            box_classes: Vec::new(),
-        });
-        row_of(&mut blocks.images, row, layout.image.bytes()).copy_from_slice(sample.image.bytes());
-        let target = row_of(&mut blocks.targets, row, layout.target_bytes(max_boxes));
-        match sample.target {
-            Target::Class(class) => target.copy_from_slice(&(class as i32).to_ne_bytes()),
-            Target::Mask(image) | Target::Image(image) => target.copy_from_slice(image.values()),
-            Target::Values(values) => target.copy_from_slice(bytemuck::cast_slice(&values)),
-            Target::Boxes(boxes) => {
-                if boxes.len() > max_boxes {
-                    return Err(format!("it has {} boxes, more than max_boxes = {max_boxes}", boxes.len()));
-                }
-                blocks.box_classes.resize(rows * max_boxes, -1);
-                target.fill(0);
-                let corners: &mut [[f32; 4]] = bytemuck::cast_slice_mut(target);
-                for (slot, object) in boxes.iter().enumerate() {
-                    corners[slot] = [object.x0, object.y0, object.x1, object.y1];
-                    blocks.box_classes[row * max_boxes + slot] = object.class as i32;
-                }
-            }
-        }
-        self.filled[row] = true;
-        Ok(())
-    }
-
     /// Mixes rows where that was asked for and makes sense; the share that each row keeps.
     fn mix(&self, blocks: &mut Blocks, layout: &RowLayout, job: &Job) -> Option<Vec<f32>> {
         let mix = job.config.mix.as_ref()?;
@@ -176,7 +216,8 @@ impl Assembly {
         if let Some((_, error)) = self.failure.take() {
             return Err(error);
         }
-        let (Some(mut blocks), Some(layout)) = (self.blocks.take(), job.layout.get()) else {
+        let blocks = self.rows.take().and_then(Blocks::new);
+        let (Some(mut blocks), Some(layout), true) = (blocks, job.layout.get(), self.filled.contains(&true)) else {
             return Err(DataError::request(
                 "no sample of a whole batch could be read; see the list of skipped samples",
             ));
@@ -186,13 +227,15 @@ impl Assembly {
         for row in (0..rows).filter(|&row| !self.filled[row]) {
             repeat_row(&mut blocks.images, layout.image.bytes(), source, row);
             repeat_row(&mut blocks.targets, layout.target_bytes(max_boxes), source, row);
+            let classes = blocks.box_classes.len() / rows;
+            blocks.box_classes[row * classes..][..classes].fill(NO_BOX);
         }
         let counts = self.filled.iter().zip(&self.indices).map(|(&filled, index)| filled && index.is_some());
         let mask: Vec<f32> = counts.map(|counts| counts as u8 as f32).collect();
         let shares = self.mix(&mut blocks, layout, job);
         let mut dims = vec![rows];
         dims.extend(layout.image.dims());
-        let mut targets = targets(&layout.target, rows, max_boxes, blocks.targets, &blocks.box_classes);
+        let mut targets = targets(&layout.target, rows, max_boxes, blocks.targets, blocks.box_classes);
         if let Targets::Boxes { judged, .. } = &mut targets {
             let of_row = |index: &Option<u64>| index.and_then(|index| job.dataset.judged(index as usize));
             *judged = self.indices.iter().map(of_row).collect();
@@ -220,7 +263,7 @@ fn mixed(targets: Targets, shares: Option<Vec<f32>>) -> Targets {
     }
 }
 
-fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, box_classes: &[i32]) -> Targets {
+fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, box_classes: Block) -> Targets {
     let bytes = block.freeze();
     match *layout {
         TargetLayout::Class => Targets::Classes(tensor(DType::I32, vec![rows], bytes)),
@@ -233,14 +276,10 @@ fn targets(layout: &TargetLayout, rows: usize, max_boxes: usize, block: Block, b
         TargetLayout::Values(count) => Targets::Values(tensor(DType::F32, vec![rows, count], bytes)),
         TargetLayout::Boxes => Targets::Boxes {
             corners: tensor(DType::F32, vec![rows, max_boxes, 4], bytes),
-            classes: copied(DType::I32, vec![rows, max_boxes], bytemuck::cast_slice(box_classes)),
+            classes: tensor(DType::I32, vec![rows, max_boxes], box_classes.freeze()),
             judged: Vec::new(),
         },
     }
-}
-
-fn row_of(block: &mut Block, row: usize, bytes: usize) -> &mut [u8] {
-    &mut block[row * bytes..][..bytes]
 }
 
 fn repeat_row(block: &mut Block, bytes: usize, source: usize, row: usize) {

@@ -2,6 +2,7 @@
 
 use octant_tensor::{AlignedBytes, Bytes};
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Locks even when a panicking worker held the lock: the panic itself is reported through the stream.
@@ -64,5 +65,48 @@ impl Drop for Block {
         if free.len() < self.pool.limit {
             free.extend(self.bytes.take());
         }
+    }
+}
+
+/// A block of rows that several threads write at the same time, every row once.
+pub(super) struct RowBlock {
+    block: Block,
+    start: *mut u8,
+    row_bytes: usize,
+    written: Box<[AtomicBool]>,
+}
+
+// SAFETY: `start` is the only part that is not `Send` and `Sync` by itself. It points into the block, which lives on the heap
+// until the last thread is done, and is only written through `write`, where every row belongs to one thread.
+unsafe impl Send for RowBlock {}
+// SAFETY: as above.
+unsafe impl Sync for RowBlock {}
+
+impl RowBlock {
+    /// A block as rows of that many bytes.
+    pub fn new(mut block: Block, row_bytes: usize) -> RowBlock {
+        let rows = block.len().checked_div(row_bytes).unwrap_or(0);
+        let written = (0..rows).map(|_| AtomicBool::new(false)).collect();
+        RowBlock { start: block.as_mut_ptr(), block, row_bytes, written }
+    }
+
+    /// Bytes per row.
+    pub fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    /// Lets a row be written. Every row has one writer; a second one changes nothing.
+    pub fn write(&self, row: usize, write: impl FnOnce(&mut [u8])) {
+        let is_first = self.written.get(row).is_some_and(|written| !written.swap(true, Ordering::Relaxed));
+        if is_first {
+            // SAFETY: the row lies inside of the block, because there is a flag for it, and the flag lets one call through:
+            // nothing else refers to these bytes before `into_block`, which needs the only owner.
+            write(unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.row_bytes), self.row_bytes) });
+        }
+    }
+
+    /// The block, after all rows were written.
+    pub fn into_block(self) -> Block {
+        self.block
     }
 }

@@ -154,9 +154,18 @@ pub(super) fn worker(shared: &Shared, job: &Job) {
     let _guard = WorkerGuard(shared);
     while let Some(claim) = shared.claim(job) {
         let prepared = prepare(&claim, job);
+        // Rows are copied without the lock, so that workers on the same batch do not wait for each other.
+        let written = prepared.map(|sample| {
+            let rows = lock(&claim.assembly).rows(&sample, job);
+            rows.and_then(|rows| rows.write(claim.row, sample))
+        });
         let mut assembly = lock(&claim.assembly);
-        let complete = match prepared {
-            Ok(sample) => assembly.put(claim.row, sample, job),
+        let complete = match written {
+            Ok(Ok(())) => assembly.put(claim.row),
+            Ok(Err(problem)) => {
+                let location = job.dataset.location(claim.index as usize);
+                assembly.fail(claim.row, DataError::Sample { index: claim.index, location, problem })
+            }
             Err(error) if job.config.corrupt == Corrupt::Skip => {
                 lock(&job.skipped).push(Skipped { index: claim.index, reason: error.to_string() });
                 assembly.skip()
@@ -174,9 +183,8 @@ pub(super) fn worker(shared: &Shared, job: &Job) {
 /// Reads and transforms one sample. A panic inside is an error of that sample.
 fn prepare(claim: &Claim, job: &Job) -> Result<Sample, DataError> {
     let attempt = catch_unwind(AssertUnwindSafe(|| {
-        let sample = job.transform.read(&*job.dataset, claim.index as usize)?;
         let mut rng = SampleRng::new(job.config.seed, claim.position.epoch, claim.index);
-        job.transform.apply(sample, &mut rng)
+        job.transform.prepare(&*job.dataset, claim.index as usize, &mut rng)
     }));
     let problem = match attempt {
         Ok(Ok(sample)) => return Ok(sample),

@@ -4,12 +4,14 @@
 //! They let every recipe run without a download. An image depends on (seed, number) alone, so a larger set begins with
 //! the smaller one.
 
+mod files;
 mod infrared;
 mod outlines;
 mod scenes;
 mod shapes;
 
-use crate::{DataError, LabeledBox, SampleRng, write_png_u8};
+use crate::{DataError, LabeledBox, SampleRng};
+use files::{infrared_files, regression_files, scenes_files, shapes_files};
 pub use infrared::{Scene, infrared};
 use octant_imaging::resize::{Method, Resizable};
 use octant_imaging::{Filter, Image, Semantics};
@@ -22,61 +24,73 @@ use std::path::Path;
 /// The share of samples that go into the test list.
 const TEST_SHARE: f32 = 0.2;
 
-/// Writes `images/`, `masks/`, `trainval.txt` and `test.txt`: infrared scenes of `side` × `side` pixels.
+/// Which data set to make up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SynthKind {
+    /// `images/`, `masks/`, `trainval.txt` and `test.txt`: infrared scenes.
+    Infrared,
+    /// Images with several shapes each: `images/` with `labels/` (class, center and size as shares of the image, one object
+    /// per line) for detection, and `train/CLASS/` and `val/CLASS/` with single shapes.
+    Shapes,
+    /// Scenes with boxes in Ultralytics' form: `data.yaml`, `images/train`, `images/val` and `labels/` beside them.
+    Scenes,
+    /// `images/`, `train.csv` and `test.csv`: how many discs there are and how much they cover.
+    Regression,
+}
+
+/// How many images of which size, from which seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SynthSize {
+    count: usize,
+    side: usize,
+    seed: u64,
+}
+
+impl SynthSize {
+    /// The first image of the test list.
+    fn first_test(&self) -> usize {
+        self.count - (self.count as f32 * TEST_SHARE).round() as usize
+    }
+
+    fn rng(&self, stream: u64, number: usize) -> SampleRng {
+        SampleRng::new(self.seed, stream, number as u64)
+    }
+}
+
+/// Writes `count` images of `side` × `side` pixels with their labels, on all cores. `progress` hears how many are done.
+pub fn write(
+    kind: SynthKind,
+    folder: &Path,
+    (count, side, seed): (usize, usize, u64),
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<(), DataError> {
+    let size = SynthSize { count, side, seed };
+    match kind {
+        SynthKind::Infrared => infrared_files(folder, size, progress),
+        SynthKind::Shapes => shapes_files(folder, size, progress),
+        SynthKind::Scenes => scenes_files(folder, size, progress),
+        SynthKind::Regression => regression_files(folder, size, progress),
+    }
+}
+
+/// [`SynthKind::Infrared`].
 pub fn write_infrared(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
-    create(&folder.join("images"))?;
-    create(&folder.join("masks"))?;
-    let names: Vec<String> = (0..count).map(|number| format!("scene{number:05}")).collect();
-    for (number, name) in names.iter().enumerate() {
-        let (image, mask) = infrared(side, &mut SampleRng::new(seed, 0, number as u64));
-        write_png_u8(folder.join(format!("images/{name}.png")), &image)?;
-        write_png_u8(folder.join(format!("masks/{name}.png")), &mask.map(|value| value * 255))?;
-    }
-    let first_test = count - (count as f32 * TEST_SHARE).round() as usize;
-    write_text(&folder.join("trainval.txt"), &names[..first_test].join("\n"))?;
-    write_text(&folder.join("test.txt"), &names[first_test..].join("\n"))
+    write(SynthKind::Infrared, folder, (count, side, seed), &|_| {})
 }
 
-/// Writes images with several shapes each: `images/` with `labels/` (class, center and size as shares of the
-/// image, one object per line) for detection, and `train/CLASS/` and `val/CLASS/` with single shapes.
+/// [`SynthKind::Shapes`].
 pub fn write_shapes(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
-    for part in ["images", "labels"] {
-        create(&folder.join(part))?;
-    }
-    for class in shapes::NAMES {
-        create(&folder.join("train").join(class))?;
-        create(&folder.join("val").join(class))?;
-    }
-    let first_test = count - (count as f32 * TEST_SHARE).round() as usize;
-    for number in 0..count {
-        let (image, objects) = shapes(side, 1 + number % 4, &mut SampleRng::new(seed, 0, number as u64));
-        write_png_u8(folder.join(format!("images/{number:05}.png")), &image)?;
-        write_text(&folder.join(format!("labels/{number:05}.txt")), &label_lines(&objects, side))?;
-        let (single, object) = shapes(side, 1, &mut SampleRng::new(seed, 1, number as u64));
-        let part = if number < first_test { "train" } else { "val" };
-        let class = object.first().map_or(shapes::NAMES[0], |object| shapes::NAMES[object.class as usize]);
-        write_png_u8(folder.join(format!("{part}/{class}/{number:05}.png")), &single)?;
-    }
-    Ok(())
+    write(SynthKind::Shapes, folder, (count, side, seed), &|_| {})
 }
 
-/// Writes scenes with boxes in Ultralytics' form: `data.yaml`, `images/train`, `images/val` and `labels/` beside them.
+/// [`SynthKind::Scenes`].
 pub fn write_scenes(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
-    for part in ["images/train", "images/val", "labels/train", "labels/val"] {
-        create(&folder.join(part))?;
-    }
-    let first_test = count - (count as f32 * TEST_SHARE).round() as usize;
-    for number in 0..count {
-        let (image, objects) = scene(side, &mut SampleRng::new(seed, 0, number as u64));
-        let part = if number < first_test { "train" } else { "val" };
-        write_png_u8(folder.join(format!("images/{part}/{number:05}.png")), &image)?;
-        write_text(&folder.join(format!("labels/{part}/{number:05}.txt")), &label_lines(&objects, side))?;
-    }
-    let mut yaml = String::from("train: images/train\nval: images/val\nnames:\n");
-    for (class, name) in SCENE_CLASSES.iter().enumerate() {
-        let _ = writeln!(yaml, "  {class}: {name}");
-    }
-    write_text(&folder.join("data.yaml"), &yaml)
+    write(SynthKind::Scenes, folder, (count, side, seed), &|_| {})
+}
+
+/// [`SynthKind::Regression`].
+pub fn write_regression(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
+    write(SynthKind::Regression, folder, (count, side, seed), &|_| {})
 }
 
 /// Class, center and size of every box as shares of the image, one per line.
@@ -89,20 +103,6 @@ fn label_lines(objects: &[LabeledBox], side: usize) -> String {
         let _ = writeln!(lines, "{} {center_x:.6} {center_y:.6} {:.6} {:.6}", object.class, x1 - x0, y1 - y0);
     }
     lines
-}
-
-/// Writes `images/`, `train.csv` and `test.csv`: how many discs there are and how much they cover.
-pub fn write_regression(folder: &Path, count: usize, side: usize, seed: u64) -> Result<(), DataError> {
-    create(&folder.join("images"))?;
-    let first_test = count - (count as f32 * TEST_SHARE).round() as usize;
-    let mut tables = [String::from("path,discs,covered\n"), String::from("path,discs,covered\n")];
-    for number in 0..count {
-        let (image, [discs, covered]) = regression(side, &mut SampleRng::new(seed, 0, number as u64));
-        write_png_u8(folder.join(format!("images/{number:05}.png")), &image)?;
-        let _ = writeln!(tables[(number >= first_test) as usize], "images/{number:05}.png,{discs},{covered:.6}");
-    }
-    write_text(&folder.join("train.csv"), &tables[0])?;
-    write_text(&folder.join("test.csv"), &tables[1])
 }
 
 fn create(folder: &Path) -> Result<(), DataError> {

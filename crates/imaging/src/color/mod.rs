@@ -12,7 +12,7 @@ mod tone;
 use crate::simd::vectorized;
 use crate::{Image, Semantics, Unsupported};
 pub use gray::{gray, gray_in_place};
-pub use hsv::shift_hsv;
+pub use hsv::{HsvShift, shift_hsv};
 pub use hue::adjust_hue;
 pub use tone::{autocontrast, equalize, invert, posterize, solarize};
 

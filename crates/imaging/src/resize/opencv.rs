@@ -1,9 +1,11 @@
 //! OpenCV's 8-bit resize: weights of 11 fractional bits, no rounding between the passes; floats for shrinking areas and down
 //! the columns of a cubic.
 
+use crate::bilinear::{Columns, Interpolated, resize_rows};
 use crate::filters::Rows;
 use crate::filters::area::{opencv_enlarge_coordinate, opencv_shrink};
 use crate::filters::interpolation::{lanczos4_weights, opencv_coordinate, opencv_cubic_weights};
+use crate::lanes::pack;
 use crate::simd::vectorized;
 use crate::{Channel, Filter, Image};
 
@@ -19,6 +21,9 @@ pub(super) fn resize(image: &Image<u8>, height: usize, width: usize, filter: Fil
     }
     let horizontal = Neighbors::new(image.width(), width, filter, true);
     let vertical = Neighbors::new(image.height(), height, filter, false);
+    if image.channels() == 3 && vertical.taps == 2 {
+        return resize_rgb(image, &horizontal, &vertical);
+    }
     let sums = resize_horizontally(image, &horizontal);
     match vertical.taps {
         2 => resize_vertically(image, &sums, &vertical, combine_two),
@@ -39,38 +44,69 @@ impl Neighbors {
     fn new(input: usize, output: usize, filter: Filter, horizontal: bool) -> Neighbors {
         let mut neighbors = Neighbors { taps: 0, positions: Vec::new(), weights: Vec::new() };
         for position in 0..output {
-            let (first, weights): (isize, Vec<f32>) = match filter {
+            match filter {
                 Filter::Bicubic => {
                     let (first, share) = opencv_coordinate(input, output, position);
-                    (first - 1, opencv_cubic_weights(share).to_vec())
+                    neighbors.push(input, first - 1, &opencv_cubic_weights(share));
                 }
                 Filter::Lanczos => {
                     let (first, share) = opencv_coordinate(input, output, position);
-                    (first - 3, lanczos4_weights(share).to_vec())
+                    neighbors.push(input, first - 3, &lanczos4_weights(share));
                 }
-                Filter::Area => linear(input, opencv_enlarge_coordinate(input, output, position), horizontal),
+                Filter::Area => {
+                    let coordinate = opencv_enlarge_coordinate(input, output, position);
+                    neighbors.push_linear(input, coordinate, horizontal);
+                }
                 Filter::Nearest | Filter::Bilinear => {
-                    linear(input, opencv_coordinate(input, output, position), horizontal)
+                    neighbors.push_linear(input, opencv_coordinate(input, output, position), horizontal);
                 }
-            };
-            neighbors.taps = weights.len();
-            for (tap, weight) in weights.into_iter().enumerate() {
-                neighbors.positions.push((first + tap as isize).clamp(0, input as isize - 1) as usize);
-                neighbors.weights.push((weight * (1 << FRACTION_BITS) as f32).round_ties_even() as i32);
             }
         }
         neighbors
     }
+
+    fn push(&mut self, input: usize, first: isize, weights: &[f32]) {
+        self.taps = weights.len();
+        for (tap, weight) in weights.iter().enumerate() {
+            self.positions.push((first + tap as isize).clamp(0, input as isize - 1) as usize);
+            self.weights.push((weight * (1 << FRACTION_BITS) as f32).round_ties_even() as i32);
+        }
+    }
+
+    /// Left and right neighbor. Along rows OpenCV does not interpolate beyond the edge; along columns it interpolates
+    /// between the edge pixel and itself, which is the same but for the rounding.
+    fn push_linear(&mut self, input: usize, (first, share): (isize, f32), horizontal: bool) {
+        match first {
+            _ if horizontal && first < 0 => self.push(input, 0, &[1.0, 0.0]),
+            _ if horizontal && first >= input as isize - 1 => self.push(input, input as isize - 1, &[1.0, 0.0]),
+            _ => self.push(input, first, &[1.0 - share, share]),
+        }
+    }
 }
 
-/// Left and right neighbor. Along rows OpenCV does not interpolate beyond the edge; along columns it interpolates
-/// between the edge pixel and itself, which is the same but for the rounding.
-fn linear(input: usize, (first, share): (isize, f32), horizontal: bool) -> (isize, Vec<f32>) {
-    match first {
-        _ if horizontal && first < 0 => (0, vec![1.0, 0.0]),
-        _ if horizontal && first >= input as isize - 1 => (input as isize - 1, vec![1.0, 0.0]),
-        _ => (first, vec![1.0 - share, share]),
+/// Two neighbors of three channels, by rows: only rows that are used are computed.
+fn resize_rgb(image: &Image<u8>, horizontal: &Neighbors, vertical: &Neighbors) -> Image<u8> {
+    let pairs = |neighbors: &Neighbors| -> Vec<([usize; 2], [i16; 2])> {
+        let (positions, weights) = (neighbors.positions.as_chunks().0, neighbors.weights.as_chunks::<2>().0);
+        positions.iter().zip(weights).map(|(&positions, weights)| (positions, weights.map(|w| w as i16))).collect()
+    };
+    let mut columns = Columns::default();
+    // Where the second neighbor is not the next pixel, it is beyond the edge and has no weight.
+    pairs(horizontal).into_iter().for_each(|([first, _], weights)| columns.push(first, weights));
+    let mut rows = Interpolated::new(&columns, resize_rows, |row, pixels, line| {
+        // The right neighbor of the last pixel has no weight.
+        let bytes = 3 * pixels.start..3 * pixels.end.min(image.width());
+        line[bytes.clone()].copy_from_slice(&image.row(row as usize)[bytes]);
+    });
+    let vertical = pairs(vertical);
+    let width = horizontal.positions.len() / 2;
+    let mut output = Image::filled(vertical.len(), width, 3, 0);
+    let mut lanes = vec![[0; 4]; width];
+    for (row, (positions, weights)) in vertical.into_iter().enumerate() {
+        rows.row(positions.map(|position| position as isize), weights, &mut lanes);
+        pack(&lanes, output.row_mut(row));
     }
+    output
 }
 
 fn resize_horizontally(image: &Image<u8>, neighbors: &Neighbors) -> Vec<i32> {

@@ -1,7 +1,7 @@
 //! Pix2Pix (Isola et al., 2017): a generator that is to match its target and to fool a discriminator, which sees the input
 //! together with what was made of it.
 
-use super::{Adversary, ImageFormat, compared, losses};
+use super::{Adversary, ImageFormat, compared};
 use crate::{Inputs, Metric, Objective, Outcome, Task};
 use octant_graph::{DType, Tensor};
 use octant_metrics::vector;
@@ -101,12 +101,7 @@ impl Task for Pix2Pix {
     }
 
     fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {
-        if training {
-            return losses(sums, &LOSSES);
-        }
-        let mut metrics = losses(sums, &["loss"]);
-        metrics.extend(self.format.similarity_metrics(&sums[2..]));
-        metrics
+        self.format.metrics(sums, training, &LOSSES)
     }
 
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {

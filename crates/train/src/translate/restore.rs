@@ -1,6 +1,6 @@
 //! One network that makes images better: noise taken off, details added, holes filled, or codes unfolded.
 
-use super::{ImageFormat, compared, losses};
+use super::{ImageFormat, compared};
 use crate::{Inputs, Metric, Outcome, Task};
 use octant_graph::{DType, Tensor};
 use octant_metrics::vector;
@@ -74,11 +74,7 @@ impl Task for Restore {
     }
 
     fn metrics(&self, sums: &[f64], training: bool) -> Vec<Metric> {
-        let mut metrics = losses(sums, &["loss"]);
-        if !training {
-            metrics.extend(self.format.similarity_metrics(&sums[2..]));
-        }
-        metrics
+        self.format.metrics(sums, training, &["loss"])
     }
 
     fn predict(&self, cx: &Context, images: &Tensor) -> Tensor {

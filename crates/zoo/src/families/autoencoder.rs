@@ -2,6 +2,7 @@
 //! leave no checkerboard (Odena et al., 2016). It follows no publication; the names are its own.
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{Conv2d, Padding};
@@ -27,13 +28,7 @@ impl AutoEncoder {
 }
 
 impl Model for AutoEncoder {
-    fn classes(&self) -> usize {
-        self.channels
-    }
-
-    fn reset_head(&mut self, channels: usize) {
-        self.channels = channels;
-    }
+    head_size!(channels);
 
     fn multiple(&self) -> usize {
         1 << self.depth

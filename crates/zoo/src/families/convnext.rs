@@ -3,6 +3,7 @@
 //! response norm inside the blocks instead of a scale at their end.
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::{DType, Tensor};
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
 use octant_nn::{Init, Scope, WeightLayout, init};
@@ -147,13 +148,7 @@ fn block(cx: &Scope, x: &Tensor, names: &Names, version: Version, drop: f64) -> 
 }
 
 impl Model for ConvNext {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, _: f64, stochastic_depth: f64) {
         self.stochastic_depth = stochastic_depth;

@@ -5,6 +5,7 @@
 use super::mbconv::MbConvBlock::{self, Fused, MbConv};
 use super::mbconv::{MbConvVariant, Stage, Style, round_channels};
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{BatchNorm, dropout};
@@ -146,13 +147,7 @@ impl EfficientNet {
 }
 
 impl Model for EfficientNet {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, dropout: f64, stochastic_depth: f64) {
         (self.dropout, self.stochastic_depth) = (dropout, stochastic_depth);

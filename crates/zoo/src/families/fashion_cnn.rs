@@ -5,6 +5,7 @@
 //! network written there (`conv`, max-pool, ReLU, flatten, `fc`) reads the file.
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{Conv2d, Dense, Padding};
 use octant_nn::{Scope, WeightLayout, init};
@@ -26,13 +27,7 @@ impl FashionCnn {
 }
 
 impl Model for FashionCnn {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec!["fc".into()]

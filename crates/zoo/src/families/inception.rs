@@ -2,6 +2,7 @@
 //! the second head that only its training uses; and in the form whose features the Fréchet distance (FID) is defined by.
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_graph::composites::{PaddingCounts, Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, Padding, dropout};
@@ -130,13 +131,7 @@ impl Inception {
 }
 
 impl Model for Inception {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, dropout: f64, _: f64) {
         self.dropout = dropout;

@@ -4,6 +4,7 @@
 
 use super::mbconv::round_channels;
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, SqueezeExcite, dropout};
 use octant_nn::{Fans, Init, Scope, WeightLayout, init};
@@ -158,13 +159,7 @@ fn narrow(_: Fans) -> Init {
 }
 
 impl Model for MobileNetV3 {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, dropout: f64, _: f64) {
         self.dropout = dropout;

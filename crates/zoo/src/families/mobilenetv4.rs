@@ -2,6 +2,7 @@
 //! timm has them: inverted residuals with a depthwise convolution before the expansion, after it, at both, or at neither.
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, dropout, stochastic_depth};
 use octant_nn::{Fans, Init, Scope, WeightLayout, init};
@@ -186,13 +187,7 @@ fn residual(cx: &Scope, x: &Tensor, y: Tensor, drop: f64) -> Tensor {
 }
 
 impl Model for MobileNetV4 {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, dropout: f64, stochastic_depth: f64) {
         (self.dropout, self.stochastic_depth) = (dropout, stochastic_depth);

@@ -6,6 +6,7 @@
 //! image's size, are merged by one more convolution, and the loss uses all five maps.
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense, PendingNorm};
 use octant_nn::{Scope, WeightLayout};
@@ -102,13 +103,7 @@ impl MshNet {
 }
 
 impl Model for MshNet {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         ["output_0", "output_1", "output_2", "output_3", "final"].map(String::from).to_vec()

@@ -2,6 +2,7 @@
 //! lies on its 3×3 convolution. timm's `resnet*` have the same names and numbers.
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::layers::{BatchNorm, Conv2d, Dense};
 use octant_nn::{Scope, init};
@@ -85,13 +86,7 @@ fn bottleneck_block(cx: &Scope, x: &Tensor, width: usize, stride: usize) -> Tens
 }
 
 impl Model for ResNet {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec!["fc".into()]

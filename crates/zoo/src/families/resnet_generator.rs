@@ -3,6 +3,7 @@
 
 use super::gan::{GanNorm, conv, doubling, is_unused_statistic};
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::{dropout, reflection_pad};
@@ -44,13 +45,7 @@ impl ResNetGenerator {
 }
 
 impl Model for ResNetGenerator {
-    fn classes(&self) -> usize {
-        self.channels
-    }
-
-    fn reset_head(&mut self, channels: usize) {
-        self.channels = channels;
-    }
+    head_size!(channels);
 
     fn set_drop(&mut self, dropout: f64, _: f64) {
         self.dropout = self.dropout.map(|_| dropout);

@@ -4,6 +4,7 @@
 mod window;
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::layers::{Conv2d, Dense, Padding, layer_norm, stochastic_depth};
 use octant_nn::{Scope, init};
@@ -105,13 +106,7 @@ fn merge(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for Swin {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, _: f64, stochastic_depth: f64) {
         self.stochastic_depth = stochastic_depth;

@@ -2,6 +2,7 @@
 //! network on PyTorch Hub (Buda et al., 2019). That one ends with a sigmoid; here the output is its logits.
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d};
@@ -32,13 +33,7 @@ fn block(cx: &Scope, name: &str, x: &Tensor, width: usize) -> Tensor {
 }
 
 impl Model for UNet {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec!["conv".into()]

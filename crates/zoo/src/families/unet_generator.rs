@@ -5,6 +5,7 @@
 
 use super::gan::{GanNorm, conv, doubling, is_unused_statistic};
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::Scope;
 use octant_nn::layers::dropout;
@@ -58,13 +59,7 @@ impl UNetGenerator {
 }
 
 impl Model for UNetGenerator {
-    fn classes(&self) -> usize {
-        self.channels
-    }
-
-    fn reset_head(&mut self, channels: usize) {
-        self.channels = channels;
-    }
+    head_size!(channels);
 
     fn set_drop(&mut self, dropout: f64, _: f64) {
         self.dropout = dropout;

@@ -5,7 +5,7 @@
 //! green, blue, so the network reverses them itself.
 
 use super::yolo::{STRIDES, conv_norm, head_output, join_up};
-use crate::model::BoxCode;
+use crate::model::{BoxCode, head_size};
 use crate::{DetectorHead, Model};
 use octant_graph::{Tensor, composites::Pool};
 use octant_nn::Scope;
@@ -146,13 +146,7 @@ fn spatial_pyramid(cx: &Scope, x: &Tensor) -> Tensor {
 }
 
 impl Model for YoloX {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec!["head".into()]

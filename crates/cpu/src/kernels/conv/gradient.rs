@@ -70,6 +70,11 @@ impl WeightsGradient {
         }
     }
 
+    /// The convolution whose weights' gradient is computed.
+    pub fn description(&self) -> &ConvGeometry {
+        &self.conv
+    }
+
     /// Computes `dw`, stored as (row, column, input within the group, output).
     ///
     /// # Panics

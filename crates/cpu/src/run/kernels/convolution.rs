@@ -7,7 +7,10 @@ use super::KeptWeights;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
-use crate::kernels::{ConvGeometry, Epilogue, ForwardConv as Kernel, Machine, MatrixStrides, Weights, WeightsGradient};
+use crate::kernels::{
+    ConvGeometry, Epilogue, ForwardConv as Kernel, Gemm, Machine, MatrixStrides, Weights, WeightsGradient, is_split,
+};
+use crate::simd::Simd;
 use octant_graph::op::{ImageAxes, KernelAxes};
 use octant_graph::{Convolution, DType, Shape};
 
@@ -79,6 +82,30 @@ impl ConvAlgorithm {
         ConvAlgorithm::Gradient(WeightsGradient::new(&forward))
     }
 
+    /// The same as one product of f32 matrices, if windows are single pixels and the machine has a faster unit for products
+    /// than for windows.
+    pub fn as_product(&self, [input, kernel, output]: [&Shape; 3], simd: Simd) -> Option<Gemm> {
+        let (conv, strides) = match self {
+            ConvAlgorithm::Images { kernel, strides } => (kernel.description(), Some(strides)),
+            ConvAlgorithm::Gradient(gradient) => (gradient.description(), None),
+            ConvAlgorithm::General(_) => return None,
+        };
+        let of_f32 = [input, kernel, output].iter().all(|shape| shape.dtype() == DType::F32);
+        let dense = conv.kernel == [1; 2] && conv.input == conv.output && conv.pad_low == [0; 2] && conv.groups == 1;
+        let (pixels, channels) = (conv.batch * conv.input[0] * conv.input[1], [conv.in_channels, conv.out_channels]);
+        let product = match strides {
+            Some(&KernelStrides { input, output, .. }) => {
+                let b = MatrixStrides { batch: 0, row: input, column: output };
+                Gemm { b, ..Gemm::row_major(pixels, channels[1], channels[0]) }
+            }
+            None => {
+                let a = MatrixStrides::row_major(pixels, channels[0]).transposed();
+                Gemm { a, ..Gemm::row_major(channels[0], channels[1], pixels) }
+            }
+        };
+        (of_f32 && dense && is_split(simd, &product)).then_some(product)
+    }
+
     pub fn run(
         &self,
         arguments: &Arguments,
@@ -99,7 +126,10 @@ impl ConvAlgorithm {
                     let w = strides.view(w);
                     match (kept, plan.packed_bf16_len(machine)) {
                         (Some(kept), Some(len)) => {
-                            let pack = |packed: &mut [u16]| plan.pack_bf16(machine, w, packed);
+                            let pack = |packed: &mut [u16]| {
+                                plan.pack_bf16(machine, w, packed);
+                                true
+                            };
                             kept.lend(memory, len, pack, |packed| plan.run_packed_bf16(machine, x, packed, y, &follow));
                         }
                         _ => plan.run_bf16(machine, x, w, y, Some(&follow)),

@@ -1,12 +1,15 @@
 //! Which kernel computes a product of the graph.
 
+use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
-use super::Arguments;
 use super::convolution::{self, KernelStrides};
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
+use super::{Arguments, KeptWeights};
 use crate::kernels::{ConvGeometry, ForwardConv, Gemm, Machine, MatrixStrides, WeightsGradient, gemm, gemm_bf16};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::{RowsGemm, borrow_scratch};
 use crate::simd::{Bf16Unit, Simd};
 use octant_graph::ops::contract::free_axes;
 use octant_graph::{DType, DotGeneral, Shape};
@@ -64,6 +67,63 @@ impl DotAlgorithm {
         let fits = has_unit && a == MatrixStrides::row_major(m, k);
         let kernel = || ForwardConv::new(&ConvGeometry::new(1, [m, 1], [k, n], [1, 1]));
         fits.then(|| convolution::ConvAlgorithm::Images { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
+    }
+
+    /// Computes one f32 product whose rows are finished one block after the other, for the sake of the epilogue or of weights
+    /// that are kept. False where nothing is gained by it.
+    #[cfg(target_arch = "x86_64")]
+    pub fn run_rows(
+        &self,
+        arguments: &Arguments,
+        epilogue: Option<&PreparedLoop>,
+        kept: Option<&KeptWeights>,
+        memory: &Memory,
+        machine: &Machine,
+    ) -> bool {
+        /// Packed weights are larger than they were: with more rows than this, packing them anew costs next to nothing.
+        const KEPT_ROWS: usize = 512;
+        let [left, right, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
+        let DotAlgorithm::Matrices(shape) = self else { return false };
+        let of_f32 = [left, right, output].iter().all(|(_, shape)| shape.dtype() == DType::F32);
+        let kept = kept.filter(|_| shape.m <= KEPT_ROWS);
+        let Some(len) = RowsGemm::packed_len(machine.simd, shape).filter(|_| of_f32) else { return false };
+        if epilogue.is_none() && kept.is_none() {
+            return false;
+        }
+        let follow = |first: usize, count: usize| {
+            if let Some(epilogue) = epilogue {
+                epilogue.run_range(memory, first, count);
+            }
+        };
+        with_f32(memory, machine, left, |a| {
+            with_f32(memory, machine, right, |b| {
+                into_f32(memory, machine, output, |c| {
+                    let product = RowsGemm::new(machine, shape, a, b, c);
+                    let run = |packed: &[u16]| product.run(packed, &follow);
+                    match kept {
+                        Some(kept) => kept.lend(memory, len, |packed| product.pack(packed), run),
+                        None => borrow_scratch(len, |packed: &mut [u16]| {
+                            product.pack(packed);
+                            run(packed);
+                        }),
+                    }
+                });
+            });
+        });
+        true
+    }
+
+    /// Only AMX computes products in this way.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn run_rows(
+        &self,
+        _: &Arguments,
+        _: Option<&PreparedLoop>,
+        _: Option<&KeptWeights>,
+        _: &Memory,
+        _: &Machine,
+    ) -> bool {
+        false
     }
 
     pub fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {

@@ -54,7 +54,11 @@ impl PreparedKernel {
         let arguments = Arguments { inputs: buffers(step.inputs), outputs: buffers(step.outputs) };
         let algorithm = if let Op::Convolution(conv) = &step.op {
             let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
-            Algorithm::Convolution(convolution::ConvAlgorithm::choose(conv, shapes))
+            let algorithm = convolution::ConvAlgorithm::choose(conv, shapes);
+            match algorithm.as_product(shapes, simd) {
+                Some(product) => Algorithm::Dot(dot::DotAlgorithm::Matrices(product)),
+                None => Algorithm::Convolution(algorithm),
+            }
         } else if let Op::Dot(dot) = &step.op {
             let algorithm = dot::DotAlgorithm::choose(dot, &arguments);
             algorithm.as_convolution(&arguments, simd).map_or(Algorithm::Dot(algorithm), Algorithm::Convolution)
@@ -86,8 +90,12 @@ impl PreparedKernel {
             }
             Algorithm::Pooled(algorithm) => algorithm.run(arguments, self.epilogue.as_ref(), memory, machine),
             Algorithm::Dot(algorithm) => {
+                let (epilogue, kept) = (self.epilogue.as_ref(), self.kept.as_ref());
+                if algorithm.run_rows(arguments, epilogue, kept, memory, machine) {
+                    return;
+                }
                 algorithm.run(arguments, memory, machine);
-                if let Some(epilogue) = &self.epilogue {
+                if let Some(epilogue) = epilogue {
                     run_afterwards(epilogue, &arguments.outputs[0].1, memory, machine);
                 }
             }
@@ -167,8 +175,9 @@ impl KeptWeights {
         self.lock().are_of(&self.inputs, memory)
     }
 
-    /// Lends `len` numbers of packed weights; `pack` writes them if they are not this run's.
-    pub fn lend(&self, memory: &Memory, len: usize, pack: impl FnOnce(&mut [u16]), body: impl FnOnce(&[u16])) {
+    /// Lends `len` numbers of packed weights; `pack` writes them if they are not this run's, and returns whether they may be
+    /// kept.
+    pub fn lend(&self, memory: &Memory, len: usize, pack: impl FnOnce(&mut [u16]) -> bool, body: impl FnOnce(&[u16])) {
         let mut packed = self.lock();
         if !packed.are_of(&self.inputs, memory) {
             packed.made_from = None;
@@ -176,8 +185,9 @@ impl KeptWeights {
                 packed.bytes = AlignedBytes::zeroed(2 * len);
             }
             // SAFETY: the block has room for the numbers, is aligned, and any bytes are numbers.
-            pack(unsafe { std::slice::from_raw_parts_mut(packed.bytes.as_mut_ptr().cast(), len) });
-            packed.made_from = self.inputs.iter().map(|&input| memory.identity(input)).collect();
+            if pack(unsafe { std::slice::from_raw_parts_mut(packed.bytes.as_mut_ptr().cast(), len) }) {
+                packed.made_from = self.inputs.iter().map(|&input| memory.identity(input)).collect();
+            }
         }
         // SAFETY: as above; they were written now or before.
         body(unsafe { std::slice::from_raw_parts(packed.bytes.as_ptr().cast(), len) });

@@ -6,6 +6,7 @@ mod blocks;
 mod embed;
 
 use crate::Model;
+use crate::model::head_size;
 use octant_graph::Tensor;
 use octant_nn::layers::{Dense, dropout, layer_norm};
 use octant_nn::{Scope, init};
@@ -126,13 +127,7 @@ const REGISTERS: &str = "reg_token";
 const ATTENTION_POOL: &str = "attn_pool";
 
 impl Model for VisionTransformer {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn set_drop(&mut self, dropout: f64, stochastic_depth: f64) {
         (self.dropout, self.stochastic_depth) = (dropout, stochastic_depth);

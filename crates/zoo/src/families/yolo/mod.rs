@@ -8,7 +8,7 @@ pub(super) use blocks::{Block, attention, c2f, c2psa, c3k, c3k2, conv, conv_norm
 pub(super) use head::output as head_output;
 pub use head::{BoxHead, ClassTower};
 
-use crate::model::BoxCode;
+use crate::model::{BoxCode, head_size};
 use crate::{DetectorHead, Model};
 use octant_graph::Tensor;
 use octant_nn::Scope;
@@ -74,13 +74,7 @@ impl Yolo {
 }
 
 impl Model for Yolo {
-    fn classes(&self) -> usize {
-        self.classes
-    }
-
-    fn reset_head(&mut self, classes: usize) {
-        self.classes = classes;
-    }
+    head_size!(classes);
 
     fn head_paths(&self) -> Vec<String> {
         vec![format!("model.{}", self.head_layer)]

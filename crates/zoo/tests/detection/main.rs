@@ -50,14 +50,14 @@ fn check_real(name: &str) {
 
 #[test]
 fn small_networks_take_three_steps() {
-    ["yolov8n", "yolo11n"].map(check_wide);
+    ["yolov8n", "yolo11n"].into_iter().for_each(check_wide);
 }
 
 #[test]
 #[ignore = "minutes: convolutions in f64 have no fast kernels"]
 fn all_networks_take_three_steps() {
-    ["yolo12n", "yolo26n", "yolov8s", "yolo11s", "yolo12s", "yolo26s"].map(check_wide);
-    ["yolox_nano", "yolox_tiny", "yolox_s"].map(check_wide);
+    ["yolo12n", "yolo26n", "yolov8s", "yolo11s", "yolo12s", "yolo26s"].into_iter().for_each(check_wide);
+    ["yolox_nano", "yolox_tiny", "yolox_s"].into_iter().for_each(check_wide);
 }
 
 #[test]

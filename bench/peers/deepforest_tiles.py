@@ -44,10 +44,10 @@ def main():
     with zipfile.ZipFile(a.wheel) as wheel:
         names = wheel.namelist()
         for name in sorted(name for name in names if name.endswith('.xml')):
-            picture = name[:-4] + '.png'
-            if picture not in names:
+            photograph = name[:-4] + '.png'
+            if photograph not in names:
                 continue
-            image = Image.open(io.BytesIO(wheel.read(picture))).convert('RGB')
+            image = Image.open(io.BytesIO(wheel.read(photograph))).convert('RGB')
             boxes, stem = boxes_of(wheel.read(name)), pathlib.Path(name).stem
             line = image.width - max(image.width // 4, a.side) if image.width >= 2 * a.side else image.width
             for part, low, high in (('train', 0, line), ('val', line, image.width)):

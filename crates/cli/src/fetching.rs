@@ -36,7 +36,7 @@ pub(crate) fn localize_data(position: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The folder of a remote description, and its place inside. COCO's lie in `annotations` beside the images.
+/// The folder of a remote description, and the description's path inside of it. COCO's lie in `annotations` beside the images.
 fn described(position: &str) -> Option<(&str, &str)> {
     let start = position.find("://")? + 3;
     let extension = position.rsplit_once('.')?.1;

@@ -171,13 +171,13 @@ fn found(answer: &[f64], names: &[String]) -> Vec<FoundBox> {
     shown
 }
 
-/// How many objects have an answer of their class in their place.
+/// How many objects have an answer of their class that overlaps them.
 fn right(found: &[FoundBox], truth: &[LabeledBox]) -> usize {
     let mut free: Vec<&LabeledBox> = truth.iter().collect();
     for answer in found {
         let is_meant = |object: &&LabeledBox| {
-            let place = Rectangle::of_corners([object.x0, object.y0, object.x1, object.y1].map(f64::from));
-            object.class as usize == answer.class && place.iou(&answer.rectangle) > SAME
+            let object_box = Rectangle::of_corners([object.x0, object.y0, object.x1, object.y1].map(f64::from));
+            object.class as usize == answer.class && object_box.iou(&answer.rectangle) > SAME
         };
         if let Some(position) = free.iter().position(is_meant) {
             free.swap_remove(position);

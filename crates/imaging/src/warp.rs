@@ -189,7 +189,7 @@ vectorized! {
         let [x, y, z] = back.0.map(|m| (m[0], m[1] * row + m[2]));
         let is_affine = back.0[2] == [0.0, 0.0, 1.0];
         for (column, ((offset, columns), rows)) in offsets.iter_mut().zip(columns).zip(rows).enumerate() {
-            let at = |(slope, start): (f64, f64)| slope * column as f64 + start;
+            let at = |(step, start): (f64, f64)| step * column as f64 + start;
             let scale = if is_affine { 1.0 } else { 1.0 / at(z) };
             let (left, across) = neighbor(at(x) * scale, width);
             let (top, down) = neighbor(at(y) * scale, height);

@@ -136,7 +136,7 @@ MODELS = {
     'yolo12s': lambda: Ultralytics('yolo12', None, 80, 64, 's'),
     'yolo26s': lambda: Ultralytics('yolo26', None, 80, 64, 's'),
     'yolox-test': lambda: YoloX(0.33, 0.125, False, 10, 64),
-    'yolox_nano': lambda: YoloX(0.33, 0.25, True, 80, 64),
+    'yolox_nano': lambda: YoloX(0.33, 0.25, True, 80, 128),
     'yolox_tiny': lambda: YoloX(0.33, 0.375, False, 80, 64),
     'yolox_s': lambda: YoloX(0.33, 0.5, False, 80, 64),
 }

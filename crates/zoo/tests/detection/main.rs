@@ -39,10 +39,10 @@ fn check_wide(name: &str) {
     Case::new(name, &figures, Engine::WideCpu).check_training(&figures, 3);
 }
 
-/// Evaluation and one step on the CPU backend in f32. A hundred layers carry its rounding into the gradients (7e-4 was seen in
-/// YOLOX-nano), and later steps multiply it: a cell that changes its object changes the loss by a percent.
-fn check_real(name: &str) {
-    let figures = Figures::read(name, Tolerance { evaluation: 1e-4, training: 1e-3 });
+/// Evaluation and one step on the CPU backend in f32. A hundred layers carry its rounding into the gradients, which `training`
+/// bounds, and later steps multiply it: a cell that changes its object changes the loss by a percent.
+fn check_real(name: &str, training: f64) {
+    let figures = Figures::read(name, Tolerance { evaluation: 1e-4, training });
     let case = Case::new(name, &figures, Engine::Cpu);
     case.check_evaluation(&figures);
     case.check_training(&figures, 1);
@@ -88,55 +88,55 @@ fn yolox_test() {
 
 #[test]
 fn yolov8n() {
-    check_real("yolov8n");
+    check_real("yolov8n", 1e-4);
 }
 
 #[test]
 fn yolo11n() {
-    check_real("yolo11n");
+    check_real("yolo11n", 5e-4);
 }
 
 #[test]
 fn yolo12n() {
-    check_real("yolo12n");
+    check_real("yolo12n", 1e-4);
 }
 
 #[test]
 fn yolo26n() {
-    check_real("yolo26n");
+    check_real("yolo26n", 5e-4);
 }
 
 #[test]
 fn yolov8s() {
-    check_real("yolov8s");
+    check_real("yolov8s", 5e-4);
 }
 
 #[test]
 fn yolo11s() {
-    check_real("yolo11s");
+    check_real("yolo11s", 5e-4);
 }
 
 #[test]
 fn yolo12s() {
-    check_real("yolo12s");
+    check_real("yolo12s", 5e-4);
 }
 
 #[test]
 fn yolo26s() {
-    check_real("yolo26s");
+    check_real("yolo26s", 5e-4);
 }
 
 #[test]
 fn yolox_nano() {
-    check_real("yolox_nano");
+    check_real("yolox_nano", 5e-4);
 }
 
 #[test]
 fn yolox_tiny() {
-    check_real("yolox_tiny");
+    check_real("yolox_tiny", 5e-4);
 }
 
 #[test]
 fn yolox_s() {
-    check_real("yolox_s");
+    check_real("yolox_s", 5e-4);
 }

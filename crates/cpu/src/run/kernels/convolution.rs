@@ -2,11 +2,10 @@
 
 use super::super::looping::PreparedLoop;
 use super::super::memory::Memory;
-use super::Arguments;
-use super::KeptWeights;
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
+use super::{Arguments, KeptWeights, run_behind};
 use crate::kernels::{
     ConvGeometry, Epilogue, ForwardConv as Kernel, Gemm, Machine, MatrixStrides, Weights, WeightsGradient, is_split,
 };
@@ -115,11 +114,7 @@ impl ConvAlgorithm {
         machine: &Machine,
     ) {
         let [input, kernel, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
-        let follow = |first: usize, count: usize| {
-            if let Some(epilogue) = epilogue {
-                epilogue.run_range(memory, first, count);
-            }
-        };
+        let follow = run_behind(epilogue, memory);
         match self {
             ConvAlgorithm::Images { kernel: plan, strides } if is_bf16(&input.1, &output.1) => {
                 with_bf16(memory, [input, kernel, output], |x, w, y| {

@@ -6,6 +6,8 @@ use super::convolution::{self, KernelStrides};
 use super::numbers::{
     advance, doubles, integers, into_f32, is_bf16, with_bf16, with_f32, write_doubles, write_integers,
 };
+#[cfg(target_arch = "x86_64")]
+use super::run_behind;
 use super::{Arguments, KeptWeights};
 use crate::kernels::{ConvGeometry, ForwardConv, Gemm, Machine, MatrixStrides, WeightsGradient, gemm, gemm_bf16};
 #[cfg(target_arch = "x86_64")]
@@ -90,11 +92,7 @@ impl DotAlgorithm {
         if epilogue.is_none() && kept.is_none() {
             return false;
         }
-        let follow = |first: usize, count: usize| {
-            if let Some(epilogue) = epilogue {
-                epilogue.run_range(memory, first, count);
-            }
-        };
+        let follow = run_behind(epilogue, memory);
         with_f32(memory, machine, left, |a| {
             with_f32(memory, machine, right, |b| {
                 into_f32(memory, machine, output, |c| {

@@ -105,6 +105,15 @@ impl PreparedKernel {
     }
 }
 
+/// Runs an epilogue, if there is one, over elements that a kernel has just finished: the first one, and how many.
+fn run_behind<'a>(epilogue: Option<&'a PreparedLoop>, memory: &'a Memory) -> impl Fn(usize, usize) + 'a {
+    move |first, count| {
+        if let Some(epilogue) = epilogue {
+            epilogue.run_range(memory, first, count);
+        }
+    }
+}
+
 /// Runs the loop over the whole result of a product that was not computed row by row.
 fn run_afterwards(epilogue: &PreparedLoop, result: &Shape, memory: &Memory, machine: &Machine) {
     const CHUNK: usize = 1 << 16;

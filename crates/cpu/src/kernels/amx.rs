@@ -6,6 +6,7 @@
 
 pub(super) mod split;
 
+use crate::simd::Vector;
 use std::arch::asm;
 
 /// Rows of the result in one block.
@@ -49,6 +50,36 @@ pub(super) fn quarters(c: *mut f32, stride: usize) -> [*mut f32; 4] {
 
 /// Columns of one tile.
 pub(super) const NARROW: usize = 16;
+
+/// Writes 16 pairs, one number of each row.
+///
+/// # Safety
+/// 16 numbers lie behind both rows and 32 behind `to`; the machine has AVX-512, which tiles imply.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) unsafe fn interleave(first: *const u16, second: *const u16, to: *mut u16) {
+    use std::arch::x86_64::*;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let [low, high] = [first, second].map(|row| _mm512_cvtepu16_epi32(_mm256_loadu_si256(row.cast())));
+        _mm512_storeu_si512(to.cast(), _mm512_or_si512(low, _mm512_slli_epi32::<16>(high)));
+    }
+}
+
+/// Transposes 16 × 16 numbers of 32 bits, or pairs of 16.
+///
+/// # Safety
+/// 16 rows of 16 numbers lie behind both pointers, with these strides.
+#[inline(always)]
+pub(super) unsafe fn transpose_pairs<V: Vector>(from: *const f32, from_row: usize, to: *mut f32, to_row: usize) {
+    const SIDE: usize = 16;
+    for row in (0..SIDE).step_by(V::LANES) {
+        for column in (0..SIDE).step_by(V::LANES) {
+            // SAFETY: the caller's promise.
+            unsafe { V::transpose(from.add(row * from_row + column), from_row, to.add(column * to_row + row), to_row) };
+        }
+    }
+}
 
 /// Sums over all blocks of steps of all segments; the lines multiply one block and step on to the next.
 macro_rules! sum_products {

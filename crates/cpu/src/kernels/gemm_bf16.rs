@@ -109,6 +109,8 @@ mod tests {
     #[test]
     fn products_of_all_layouts_follow_the_definition() {
         let sizes = [(1, 1, 1, 1), (2, 33, 17, 5), (1, 70, 100, 64), (1, 16, 10, 301), (3, 5, 40, 0), (1, 0, 3, 4)];
+        // Blocks of weights that are transposed as a whole, and what is left of them.
+        let sizes = [&sizes[..], &[(1, 40, 64, 96), (2, 33, 176, 70)]].concat();
         for (batch, m, n, k) in sizes {
             for transposed in 0..8 {
                 let layout = |rows: usize, columns: usize, bit: usize| match transposed >> bit & 1 {

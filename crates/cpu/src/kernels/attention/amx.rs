@@ -160,6 +160,10 @@ pub(super) unsafe fn forward(head: &Head<'_, bf16>, results: &ForwardResults<bf1
     });
 }
 
+/// Scores and cotangents of a square, whose rows begin at cache lines.
+#[repr(align(64))]
+struct Squares([[f32; ROWS * COLUMNS]; 2]);
+
 /// Queries at a time in the backward direction.
 const BLOCK: usize = 128;
 
@@ -188,6 +192,7 @@ pub(super) unsafe fn backward(head: &Head<'_, bf16>, rows: &BackwardRows<bf16>) 
             // SAFETY: the pointers are inside of the operands, the gradients and the memory taken above; the unit is there.
             unsafe {
                 let tiles = Tiles::configure(MAX_STEPS);
+                let mut squares = Squares([[0.0; ROWS * COLUMNS]; 2]);
                 let k = dense(simd, k, [keys, features], k_rows);
                 let v = dense(simd, v, [keys, features], v_rows);
                 let k_transposed = transpose(simd, k, [down, padded], k_columns.as_mut_ptr().cast());
@@ -212,17 +217,16 @@ pub(super) unsafe fn backward(head: &Head<'_, bf16>, rows: &BackwardRows<bf16>) 
                     let blocks = padded / MAX_STEPS;
                     for key in (0..down).step_by(ROWS) {
                         for column in (0..columns).step_by(COLUMNS) {
-                            let mut squares = [[0.0f32; ROWS * COLUMNS]; 2];
                             for (rows, packed, square) in [(k, &*q_across, 0), (v, &*given_across, 1)] {
                                 let a = Dense { data: rows.data.add(key * rows.row), ..rows };
                                 let b = packed.as_ptr().cast::<u16>().add(column / COLUMNS * blocks * BLOCK_LEN);
-                                let c = (squares[square].as_mut_ptr(), COLUMNS);
+                                let c = (squares.0[square].as_mut_ptr(), COLUMNS);
                                 multiply(&tiles, a, b, [ROWS, padded, COLUMNS], c, false);
                             }
                             let down_block = column / COLUMNS * (down / MAX_STEPS) + key / MAX_STEPS;
                             let square = Square {
-                                scores: squares[0].as_ptr(),
-                                cotangents: squares[1].as_ptr(),
+                                scores: squares.0[0].as_ptr(),
+                                cotangents: squares.0[1].as_ptr(),
                                 log_sums: log_sums.as_ptr().add(column),
                                 centers: centers.as_ptr().add(column),
                                 scale: kernel.scale as f32,

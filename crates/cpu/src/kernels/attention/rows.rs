@@ -3,6 +3,7 @@
 use super::super::Stored;
 use crate::math;
 use crate::simd::{Kernel, Simd, Vector};
+use std::any::TypeId;
 use std::array::from_fn;
 use std::marker::PhantomData;
 
@@ -84,7 +85,7 @@ impl Kernel for Exponentials {
                 largest = next.if_at_least(largest, next, largest);
             }
             let max = largest.lanes()[..V::LANES].iter().copied().fold(HIDDEN, f32::max);
-            scores.iter_mut().for_each(|score| *score = math::exp::<V>(*score - max));
+            scores.iter_mut().for_each(|score| *score = math::exp_or_zero::<V>(*score - max));
             scores[row.visible..].fill(0.0);
             let mut sum = V::splat(0.0);
             for first in (0..row.padded).step_by(V::LANES) {
@@ -129,7 +130,7 @@ impl Kernel for WeightsAndCotangents {
         unsafe {
             let GradientRow { row, cotangents, log_sum, center, bias_gradient } = *row;
             let weights = scaled(&row);
-            weights.iter_mut().for_each(|score| *score = math::exp::<V>(*score - log_sum));
+            weights.iter_mut().for_each(|score| *score = math::exp_or_zero::<V>(*score - log_sum));
             weights[row.visible..].fill(0.0);
             let cotangents = std::slice::from_raw_parts_mut(cotangents, row.padded);
             let (visible, hidden) = cotangents.split_at_mut(row.visible);
@@ -184,14 +185,33 @@ impl<S: Stored, D: Stored> Kernel for Copy<S, D> {
             for row in 0..copied.rows {
                 let from = std::slice::from_raw_parts(copied.from.add(row * copied.from_row), copied.columns);
                 let to = std::slice::from_raw_parts_mut(copied.to.add(row * copied.to_row), copied.padded);
-                let factor = if copied.factors.is_null() { 1.0 } else { *copied.factors.add(row) };
                 let (live, rest) = to.split_at_mut(copied.columns);
+                rest.fill(D::rounded(0.0));
+                if copied.factors.is_null() && TypeId::of::<S>() == TypeId::of::<D>() {
+                    copy_same(from.as_ptr().cast(), live);
+                    continue;
+                }
+                let factor = if copied.factors.is_null() { 1.0 } else { *copied.factors.add(row) };
                 for (to, from) in live.iter_mut().zip(from) {
                     *to = D::rounded(from.wide() * factor);
                 }
-                rest.fill(D::rounded(0.0));
             }
         }
+    }
+}
+
+/// Copies a row of the same type: heads have so few features that a call for each of their rows would take longer.
+#[inline(always)]
+unsafe fn copy_same<T: Stored>(from: *const T, to: &mut [T]) {
+    const AT_ONCE: usize = 32;
+    let (chunks, rest) = to.as_chunks_mut::<AT_ONCE>();
+    let copied = chunks.len() * AT_ONCE;
+    // SAFETY: as many numbers lie behind `from` as there are in `to`.
+    unsafe {
+        for (index, chunk) in chunks.iter_mut().enumerate() {
+            *chunk = from.add(index * AT_ONCE).cast::<[T; AT_ONCE]>().read_unaligned();
+        }
+        rest.iter_mut().enumerate().for_each(|(index, to)| *to = *from.add(copied + index));
     }
 }
 

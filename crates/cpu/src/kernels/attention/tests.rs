@@ -183,6 +183,7 @@ fn biases_of_all_groups_follow_the_formula() {
     }
     for bias in [[1, 1, 1], [4, 1, 1], [2, 3, 1]] {
         check(&AttentionKernel { bias: Some(bias), ..kernel([4, 5, 37, 3, 16]) });
+        check(&AttentionKernel { bias: Some(bias), ..kernel([4, 20, 37, 3, 16]) });
     }
 }
 

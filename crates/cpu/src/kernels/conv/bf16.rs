@@ -191,6 +191,13 @@ impl WeightsGradient {
         assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
         assert_eq!(dy.len(), self.conv.output_len(), "the output gradient's size must match {:?}", self.conv);
         assert_eq!(dw.len(), self.conv.weights_len(), "the weights' size must match {:?}", self.conv);
+        #[cfg(target_arch = "x86_64")]
+        if let (Bf16Unit::Amx, Some(plan), false) =
+            (machine.simd.bf16(), &self.tiled, self.strategy == ConvStrategy::Planar)
+        {
+            let mut dw = dw;
+            return plan.run(machine, &self.conv, x, dy, dw.shared());
+        }
         match dw {
             Output::F32(dw) => self.sum_bf16(machine, x, dy, dw),
             Output::Bf16(dw) => scratch::borrow(dw.len(), |sums: &mut [f32]| {
@@ -203,10 +210,6 @@ impl WeightsGradient {
     fn sum_bf16(&self, machine: &Machine, x: &[bf16], dy: &[bf16], dw: &mut [f32]) {
         if self.strategy == ConvStrategy::Planar {
             return planar_gradient(machine, &self.conv, x, dy, dw);
-        }
-        #[cfg(target_arch = "x86_64")]
-        if let (Bf16Unit::Amx, Some(plan)) = (machine.simd.bf16(), &self.tiled) {
-            return plan.run(machine, &self.conv, x, dy, dw);
         }
         // The input is widened at once, for it is read once per tap; the output's gradient row by row, when it is wanted.
         scratch::borrow(x.len(), |wide_x: &mut [f32]| {

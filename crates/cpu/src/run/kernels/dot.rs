@@ -56,8 +56,11 @@ impl DotAlgorithm {
         let DotAlgorithm::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
         let has_unit =
             simd.bf16() == Bf16Unit::Amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
-        if has_unit && m > 1 && a == MatrixStrides::row_major(k, m).transposed() && b == MatrixStrides::row_major(k, n)
-        {
+        // The distance between products of a batch says nothing about one product, nor a stride about a single row.
+        let dense = |matrix: MatrixStrides, [rows, columns]: [usize; 2]| {
+            (matrix.column == 1 || columns == 1) && (matrix.row == columns || rows == 1)
+        };
+        if has_unit && m > 1 && dense(a.transposed(), [k, m]) && dense(b, [k, n]) {
             // Rows of A are channels of an image of k pixels: the product is the gradient of a 1×1 convolution's weights.
             return Some(convolution::ConvAlgorithm::Gradient(WeightsGradient::new(&ConvGeometry::new(
                 1,
@@ -66,7 +69,7 @@ impl DotAlgorithm {
                 [1, 1],
             ))));
         }
-        let fits = has_unit && a == MatrixStrides::row_major(m, k);
+        let fits = has_unit && dense(a, [m, k]);
         let kernel = || ForwardConv::new(&ConvGeometry::new(1, [m, 1], [k, n], [1, 1]));
         fits.then(|| convolution::ConvAlgorithm::Images { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
     }
@@ -219,4 +222,40 @@ fn general<T: Copy>(
         advance(&mut output_index, output.dims());
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn algorithm(dot: DotGeneral, shapes: [&[usize]; 3], simd: Simd) -> Option<convolution::ConvAlgorithm> {
+        let [left, right, output] = shapes.map(|dims| (0, Shape::new(DType::BF16, dims.to_vec())));
+        let arguments = Arguments { inputs: vec![left, right], outputs: vec![output] };
+        DotAlgorithm::choose(&dot, &arguments).as_convolution(&arguments, simd)
+    }
+
+    /// They were copied number by number, because the distance between products of a batch was compared where there is no
+    /// batch.
+    #[test]
+    fn bf16_products_of_linear_layers_need_no_copy_of_an_operand() {
+        for simd in Simd::all().into_iter().filter(|simd| simd.bf16() == Bf16Unit::Amx) {
+            let none = DotGeneral {
+                left_batch: vec![],
+                right_batch: vec![],
+                left_contract: vec![],
+                right_contract: vec![],
+                dtype: DType::BF16,
+            };
+            let forward = DotGeneral { left_contract: vec![2], right_contract: vec![0], ..none.clone() };
+            for tokens in [[8, 197], [1, 1]] {
+                let [batch, length] = tokens;
+                let shapes: [&[usize]; 3] = [&[batch, length, 64], &[64, 96], &[batch, length, 96]];
+                let chosen = algorithm(forward.clone(), shapes, simd);
+                assert!(matches!(chosen, Some(convolution::ConvAlgorithm::Images { .. })), "{tokens:?}");
+            }
+            let gradient = DotGeneral { left_contract: vec![0, 1], right_contract: vec![0, 1], ..none };
+            let chosen = algorithm(gradient, [&[8, 197, 64], &[8, 197, 96], &[64, 96]], simd);
+            assert!(matches!(chosen, Some(convolution::ConvAlgorithm::Gradient(_))));
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Operands of tiles: B holds pairs of consecutive steps of the reduced axis side by side.
 
-use super::super::super::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS};
+use super::super::super::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS, interleave, transpose_pairs};
 use super::Dense;
 use crate::simd::{Kernel, Simd, Vector};
 
@@ -39,20 +39,9 @@ impl Kernel for Across {
                 for step in (0..columns).step_by(MAX_STEPS) {
                     let block = row / COLUMNS * (columns / MAX_STEPS) + step / MAX_STEPS;
                     let to = to.add(block * BLOCK_LEN + row % COLUMNS / TILE * (BLOCK_LEN / 2));
-                    square::<V>(from.data.add(row * from.row + step).cast(), from.row / 2, to.cast(), TILE);
+                    transpose_pairs::<V>(from.data.add(row * from.row + step).cast(), from.row / 2, to.cast(), TILE);
                 }
             }
-        }
-    }
-}
-
-/// Transposes 16 × 16 numbers of 32 bits.
-#[inline(always)]
-unsafe fn square<V: Vector>(from: *const f32, from_row: usize, to: *mut f32, to_row: usize) {
-    for row in (0..TILE).step_by(V::LANES) {
-        for column in (0..TILE).step_by(V::LANES) {
-            // SAFETY: the caller's promise.
-            unsafe { V::transpose(from.add(row * from_row + column), from_row, to.add(column * to_row + row), to_row) };
         }
     }
 }
@@ -90,20 +79,6 @@ impl Kernel for Down {
     }
 }
 
-/// Writes 16 pairs, one number of each row.
-///
-/// # Safety
-/// 16 numbers lie behind both rows and 32 behind `to`; the machine has AVX-512, which tiles imply.
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn interleave(first: *const u16, second: *const u16, to: *mut u16) {
-    use std::arch::x86_64::*;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let [low, high] = [first, second].map(|row| _mm512_cvtepu16_epi32(_mm256_loadu_si256(row.cast())));
-        _mm512_storeu_si512(to.cast(), _mm512_or_si512(low, _mm512_slli_epi32::<16>(high)));
-    }
-}
-
 /// The transposed matrix, rows as long as `from` has rows.
 ///
 /// # Safety
@@ -129,7 +104,7 @@ impl Kernel for Transpose {
                 for column in (0..columns).step_by(2 * TILE) {
                     let mut pairs = [[0u32; TILE]; TILE];
                     let source = from.data.add(row * from.row + column);
-                    square::<V>(source.cast(), from.row / 2, pairs.as_mut_ptr().cast(), TILE);
+                    transpose_pairs::<V>(source.cast(), from.row / 2, pairs.as_mut_ptr().cast(), TILE);
                     for (pair, numbers) in pairs.iter().enumerate() {
                         let to = to.add((column + 2 * pair) * rows + row);
                         let low: [u16; TILE] = std::array::from_fn(|i| numbers[i] as u16);
@@ -169,7 +144,12 @@ impl Kernel for TransposeSums {
             for column in (0..columns).step_by(TILE) {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    square::<V>(from.add(row * from_row + column), from_row, to.add(column * rows + row), rows);
+                    transpose_pairs::<V>(
+                        from.add(row * from_row + column),
+                        from_row,
+                        to.add(column * rows + row),
+                        rows,
+                    );
                 }
             }
         }

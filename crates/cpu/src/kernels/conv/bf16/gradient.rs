@@ -11,6 +11,7 @@ use super::super::windows::Sweep;
 use super::gradient_job::Job;
 use super::gradient_shifted::ShiftedSweep;
 use crate::kernels::amx::{COLUMNS, ROWS, Tiles};
+use crate::kernels::bf16::SharedOutput;
 use crate::kernels::scratch::clear;
 use crate::kernels::{Machine, Shared, scratch};
 use half::bf16;
@@ -53,12 +54,15 @@ impl TiledGradient {
         Some(TiledGradient { sweeps, job: [inputs, outputs], slices, padded })
     }
 
-    pub fn run(&self, machine: &Machine, conv: &ConvGeometry, x: &[bf16], dy: &[bf16], dw: &mut [f32]) {
+    pub fn run(&self, machine: &Machine, conv: &ConvGeometry, x: &[bf16], dy: &[bf16], dw: SharedOutput) {
         let slice_len = self.padded.iter().product::<usize>();
         let [inputs, outputs] = self.job;
         let (input_jobs, output_jobs) = (self.padded[1].div_ceil(inputs), self.padded[2].div_ceil(outputs));
+        let begins_with_all = self.begins_with_all(conv);
         scratch::borrow(self.slices * slice_len, |partial: &mut [f32]| {
-            clear(machine, partial);
+            if !begins_with_all {
+                clear(machine, partial);
+            }
             let target = Shared(partial.as_mut_ptr());
             machine.pool.run(self.slices * input_jobs * output_jobs, &|job| {
                 let (slice, job) = (job / (input_jobs * output_jobs), job % (input_jobs * output_jobs));
@@ -77,30 +81,43 @@ impl TiledGradient {
                 let tiles = unsafe { Tiles::configure(STEPS) };
                 for sweep in &self.sweeps {
                     let blocks = sweep.spans(conv).div_ceil(sweep.block_spans);
-                    for block in slice * blocks / self.slices..(slice + 1) * blocks / self.slices {
+                    let own = slice * blocks / self.slices..(slice + 1) * blocks / self.slices;
+                    for block in own.clone() {
                         let spans = block * sweep.block_spans..((block + 1) * sweep.block_spans).min(sweep.spans(conv));
-                        job.add_block(sweep, spans, &tiles);
+                        job.add_block(sweep, spans, &tiles, block > own.start || !begins_with_all);
                     }
                 }
             });
-            self.add_up(machine, conv, partial, dw);
+            self.add_up(machine, conv, target, dw);
         });
     }
 
-    /// Adds the slices in order and drops the padding.
-    fn add_up(&self, machine: &Machine, conv: &ConvGeometry, partial: &[f32], dw: &mut [f32]) {
+    /// Whether the first block of every slice meets every element of the gradient, which it then writes instead of adding
+    /// to it.
+    fn begins_with_all(&self, conv: &ConvGeometry) -> bool {
+        let [sweep] = &self.sweeps[..] else { return false };
+        let blocks = sweep.spans(conv).div_ceil(sweep.block_spans);
+        sweep.taps.len() == self.padded[0] && sweep.width > 0 && blocks >= self.slices
+    }
+
+    /// Adds the slices in order, drops the padding and rounds.
+    fn add_up(&self, machine: &Machine, conv: &ConvGeometry, partial: Shared<f32>, dw: SharedOutput) {
+        const CHUNK: usize = 32 * 1024;
         let slice_len = self.padded.iter().product::<usize>();
-        let outputs = conv.out_channels;
-        let target = Shared(dw.as_mut_ptr());
-        machine.pool.run(self.padded[0], &|tap| {
-            for input in 0..conv.in_channels {
-                let to = (tap * conv.in_channels + input) * outputs;
-                // SAFETY: every job writes the rows of its own tap.
-                let to = unsafe { std::slice::from_raw_parts_mut(target.at(to), outputs) };
+        let (outputs, rows) = (conv.out_channels, self.padded[0] * conv.in_channels);
+        let at_once = (CHUNK / outputs).max(1);
+        machine.pool.run(rows.div_ceil(at_once), &|chunk| {
+            for row in chunk * at_once..((chunk + 1) * at_once).min(rows) {
+                let (tap, input) = (row / conv.in_channels, row % conv.in_channels);
                 let from = (tap * self.padded[1] + input) * self.padded[2];
-                to.copy_from_slice(&partial[from..from + outputs]);
-                for slice in partial.chunks_exact(slice_len).skip(1) {
-                    to.iter_mut().zip(&slice[from..from + outputs]).for_each(|(sum, value)| *sum += value);
+                // SAFETY: every chunk has rows of its own, of all slices and of the result.
+                unsafe {
+                    let sum = std::slice::from_raw_parts_mut(partial.at(from), outputs);
+                    for slice in 1..self.slices {
+                        let part = std::slice::from_raw_parts(partial.at(slice * slice_len + from), outputs);
+                        sum.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
+                    }
+                    dw.store(machine.simd, row * outputs, sum);
                 }
             }
         });

@@ -4,9 +4,9 @@ use super::gradient::STEPS;
 use super::gradient_job::Job;
 use super::gradient_shifted::ShiftedSweep;
 use super::transpose::transpose_block;
-use crate::kernels::amx::{BLOCK_LEN, COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
+use crate::kernels::amx::{BLOCK_LEN, COLUMNS, NARROW, Products, ROWS, Tiles, interleave, quarters};
 use crate::kernels::scratch;
-use crate::simd::{Kernel, Vector};
+use crate::simd::{Kernel, Vector, prefetch};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -21,6 +21,8 @@ pub(super) struct Sides<'a> {
     pub stride: usize,
     /// The gradients of the outputs, panel by panel.
     pub packed: &'a [u16],
+    /// Whether products are added to the sums, not written over them.
+    pub accumulate: bool,
 }
 
 impl Sides<'_> {
@@ -88,7 +90,7 @@ impl Sides<'_> {
             c,
             step_bytes: 2 * STEPS,
             blocks: self.steps / STEPS,
-            accumulate: 1,
+            accumulate: self.accumulate as usize,
             a_stride: 2 * self.stride,
             segments: &0,
             segment_count: 1,
@@ -99,8 +101,8 @@ impl Sides<'_> {
 }
 
 impl Job<'_> {
-    /// Adds what some spans contribute.
-    pub fn add_block(&self, sweep: &ShiftedSweep, spans: Range<usize>, tiles: &Tiles) {
+    /// Adds what some spans contribute, or writes it.
+    pub fn add_block(&self, sweep: &ShiftedSweep, spans: Range<usize>, tiles: &Tiles, accumulate: bool) {
         if sweep.taps.is_empty() || sweep.width == 0 || self.inputs.is_empty() || self.outputs.is_empty() {
             return;
         }
@@ -124,14 +126,10 @@ impl Job<'_> {
                     let panels = self.outputs.len().div_ceil(COLUMNS);
                     let panel_len = steps / STEPS * BLOCK_LEN;
                     scratch::borrow(panels * panel_len, |packed: &mut [u16]| {
-                        for (panel, packed) in packed.chunks_exact_mut(panel_len).enumerate() {
-                            let first = self.outputs.start + panel * COLUMNS;
-                            let columns = COLUMNS.min(self.outputs.end - first);
-                            let rows = &pointers[..steps];
-                            // SAFETY: the entry was chosen for this machine; pixels have `first + columns` channels.
-                            unsafe { self.simd.entry::<Interleave<'_>>()((rows, first, columns, packed)) };
-                        }
-                        let sides = Sides { steps, transposed, class_len, stride, packed };
+                        let outputs = self.outputs.clone();
+                        // SAFETY: the entry was chosen for this machine; pixels have these channels.
+                        unsafe { self.simd.entry::<Interleave<'_>>()((&pointers[..steps], outputs, packed)) };
+                        let sides = Sides { steps, transposed, class_len, stride, packed, accumulate };
                         sides.add_taps(self, sweep, tiles);
                     });
                 });
@@ -140,37 +138,47 @@ impl Job<'_> {
     }
 }
 
-/// Packs some output channels of pixels in pairs: `[32 pixels][2 halves][pair][16 channels][2 pixels]`.
+/// Packs some output channels of pixels in pairs, panel by panel: `[32 pixels][2 halves][pair][16 channels][2 pixels]`.
 struct Interleave<'a>(PhantomData<&'a ()>);
 
 impl<'a> Kernel for Interleave<'a> {
-    type Args = (&'a [*const u16], usize, usize, &'a mut [u16]);
+    type Args = (&'a [*const u16], Range<usize>, &'a mut [u16]);
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector>((rows, first, columns, packed): Self::Args) {
-        for (block, rows) in packed.chunks_exact_mut(BLOCK_LEN).zip(rows.chunks_exact(STEPS)) {
-            for (half, tile) in block.chunks_exact_mut(BLOCK_LEN / 2).enumerate() {
-                let live = columns.saturating_sub(16 * half).min(16);
-                for (pair, rows) in tile.chunks_exact_mut(32).zip(rows.chunks_exact(2)) {
-                    let channel = first + 16 * half;
-                    // SAFETY: every pixel has the channels up to `first + columns`.
-                    let [even, odd] =
-                        [0, 1].map(|row| unsafe { std::slice::from_raw_parts(rows[row].wrapping_add(channel), live) });
-                    if live == 16 {
-                        for column in 0..16 {
-                            pair[2 * column] = even[column];
-                            pair[2 * column + 1] = odd[column];
+    unsafe fn run<V: Vector>((pixels, channels, packed): Self::Args) {
+        let panel_len = pixels.len() / STEPS * BLOCK_LEN;
+        // All channels of some pixels, which lie next to each other in memory, before the next pixels.
+        for (block, rows) in pixels.chunks_exact(STEPS).enumerate() {
+            let next = pixels.chunks_exact(STEPS).nth(block + 1).unwrap_or(&[]);
+            for (panel, first) in channels.clone().step_by(COLUMNS).enumerate() {
+                next.iter().for_each(|pixel| prefetch(pixel.wrapping_add(first).cast()));
+                let to = &mut packed[panel * panel_len + block * BLOCK_LEN..][..BLOCK_LEN];
+                for (half, to) in to.chunks_exact_mut(BLOCK_LEN / 2).enumerate() {
+                    let first = first + NARROW * half;
+                    let live = channels.end.saturating_sub(first).min(NARROW);
+                    for (pair, rows) in to.chunks_exact_mut(2 * NARROW).zip(rows.chunks_exact(2)) {
+                        let [even, odd] = [0, 1].map(|row| rows[row].wrapping_add(first));
+                        // SAFETY: every pixel has the channels of the range, and AMX implies AVX-512.
+                        unsafe {
+                            match live == NARROW {
+                                true => interleave(even, odd, pair.as_mut_ptr()),
+                                false => interleave_some(even, odd, live, pair),
+                            }
                         }
-                        continue;
-                    }
-                    pair.fill(0);
-                    for column in 0..live {
-                        pair[2 * column] = even[column];
-                        pair[2 * column + 1] = odd[column];
                     }
                 }
             }
         }
+    }
+}
+
+/// The first `live` of 16 pairs, then zeros.
+#[inline(always)]
+unsafe fn interleave_some(even: *const u16, odd: *const u16, live: usize, pairs: &mut [u16]) {
+    pairs.fill(0);
+    for (column, pair) in pairs.chunks_exact_mut(2).take(live).enumerate() {
+        // SAFETY: both rows have that many numbers.
+        unsafe { pair.copy_from_slice(&[*even.add(column), *odd.add(column)]) };
     }
 }

@@ -4,7 +4,7 @@
 
 use super::super::{ConvGeometry, Weights};
 use super::sweep::TiledSweep;
-use crate::kernels::amx::{BLOCK_LEN, COLUMNS};
+use crate::kernels::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS, NARROW, interleave, transpose_pairs};
 use crate::simd::{Kernel, Simd, Vector};
 use half::bf16;
 use std::marker::PhantomData;
@@ -19,9 +19,12 @@ pub(super) fn pack_panels(
     panels: Range<usize>,
     packed: &mut [u16],
 ) {
-    packed.fill(0);
     let first = panels.start * COLUMNS;
     let columns = (panels.len() * COLUMNS).min(conv.out_channels - first);
+    let whole = columns == panels.len() * COLUMNS && tiled.channels == conv.in_channels && tiled.steps == MAX_STEPS;
+    if !whole || !conv.in_channels.is_multiple_of(2) {
+        packed.fill(0);
+    }
     for (tap, (row, column)) in tiled.sweep.taps().enumerate() {
         // Taps follow each other along the reduced axis; blocks need not end where taps do.
         let first_step = tap * tiled.channels;
@@ -53,8 +56,26 @@ impl<'a> Kernel for PackTap<'a> {
     #[inline(always)]
     unsafe fn run<V: Vector>(tap: TapBlock<'a>) {
         let TapBlock { w, from, inputs, columns, first_step, steps, panel_len, packed } = tap;
+        let mut done = 0;
+        // Where a column's steps follow each other, a pair of them is one number of 32 bits, and blocks are transposed.
+        let squares = w.input == 1 && w.output.is_multiple_of(2) && columns.is_multiple_of(NARROW);
+        if squares && steps == MAX_STEPS && first_step.is_multiple_of(steps) {
+            done = inputs / MAX_STEPS * MAX_STEPS;
+            for half in 0..columns / NARROW {
+                let to = half / 2 * panel_len + half % 2 * (BLOCK_LEN / 2);
+                let source = &w.data[from + NARROW * half * w.output..][..(NARROW - 1) * w.output + done];
+                for input in (0..done).step_by(MAX_STEPS) {
+                    let to = &mut packed[to + (first_step + input) / steps * BLOCK_LEN..][..BLOCK_LEN / 2];
+                    // SAFETY: 16 columns of 32 steps lie behind the source, and 16 rows of 16 pairs behind the target.
+                    unsafe {
+                        let (from, to) = (source.as_ptr().add(input).cast(), to.as_mut_ptr().cast());
+                        transpose_pairs::<V>(from, w.output / 2, to, NARROW);
+                    }
+                }
+            }
+        }
         // First steps are even, so that two steps of a pair belong to the same tap.
-        for input in (0..inputs).step_by(2) {
+        for input in (done..inputs).step_by(2) {
             let step = first_step + input;
             let (block, within) = (step / steps, step % steps);
             let source = from + input * w.input;
@@ -66,10 +87,8 @@ impl<'a> Kernel for PackTap<'a> {
                 let source = source + 16 * half * w.output;
                 if w.output == 1 && both && live == 16 {
                     let (even, odd) = (&w.data[source..][..16], &w.data[source + w.input..][..16]);
-                    for column in 0..16 {
-                        to[2 * column] = even[column].to_bits();
-                        to[2 * column + 1] = odd[column].to_bits();
-                    }
+                    // SAFETY: there are 16 numbers each and room for 16 pairs; AMX implies AVX-512.
+                    unsafe { interleave(even.as_ptr().cast(), odd.as_ptr().cast(), to.as_mut_ptr()) };
                     continue;
                 }
                 for column in 0..live {

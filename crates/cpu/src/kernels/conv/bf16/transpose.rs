@@ -1,6 +1,6 @@
 //! Turning pixels of channels into channels of pixels, 16 by 16 numbers of 16 bits.
 
-use crate::simd::{Level, Simd};
+use crate::simd::{Level, Simd, prefetch};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -17,8 +17,13 @@ pub(super) fn transpose_block(
 ) {
     assert!(simd.level() == Level::Avx512 && pixels.len() <= stride && pixels.len().is_multiple_of(16));
     assert!(channels.len().next_multiple_of(16) * stride <= transposed.len());
-    for (group, pixels) in pixels.chunks_exact(16).enumerate() {
+    let mut groups = pixels.chunks_exact(16).enumerate().peekable();
+    while let Some((group, pixels)) = groups.next() {
+        let next = groups.peek().map_or(&[][..], |(_, pixels)| pixels);
         for first in (0..channels.len()).step_by(16) {
+            if first.is_multiple_of(32) {
+                next.iter().for_each(|pixel| prefetch(pixel.wrapping_add(channels.start + first).cast()));
+            }
             let to = transposed[first * stride + 16 * group..].as_mut_ptr();
             let count = 16.min(channels.len() - first);
             let mut rows = [std::ptr::null(); 16];

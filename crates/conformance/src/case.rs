@@ -70,6 +70,11 @@ impl Case {
         }
     }
 
+    /// How near an output must be.
+    pub fn tolerance(&self, output: usize) -> Tolerance {
+        self.tolerances.get(output).or(self.tolerances.last()).copied().unwrap_or(Tolerance::EXACT)
+    }
+
     /// Compares results with the right ones; the error is a sentence about the first that is wrong.
     pub fn check(&self, given: &[HostTensor]) -> Result<(), String> {
         let expected = self.expected().map_err(|error| error.to_string())?;
@@ -78,8 +83,7 @@ impl Case {
         }
         let pairs = given.iter().zip(&expected).enumerate();
         pairs.into_iter().try_for_each(|(output, (given, expected))| {
-            let tolerance = self.tolerances.get(output).or(self.tolerances.last()).unwrap_or(&Tolerance::EXACT);
-            tolerance.check(given, expected).map_err(|problem| format!("output {output}: {problem}"))
+            self.tolerance(output).check(given, expected).map_err(|problem| format!("output {output}: {problem}"))
         })
     }
 }

@@ -33,7 +33,7 @@ pub mod values;
 
 pub use case::{Case, Problem};
 pub use reference::ReferenceBackend;
-pub use suite::{Exception, Report, Suite, run_on};
+pub use suite::{CUDA_SHORTFALLS, Exception, Report, Shortfall, Suite, run_on};
 pub use tolerance::Tolerance;
 
 impl<B: octant_runtime::Backend + 'static> From<B> for Suite {

@@ -7,7 +7,7 @@ mod probe;
 pub use distance::{FeatureSet, frechet_distance, kernel_distance};
 pub use probe::{LinearProbe, ProbeSettings};
 
-use crate::ratio;
+use crate::{in_parts, ratio};
 
 /// Features of samples, one row after another, with the samples' classes.
 #[derive(Debug, Clone, Default)]
@@ -30,25 +30,6 @@ impl Labeled {
 pub fn accuracy(guesses: &[usize], classes: &[usize]) -> f64 {
     let right = guesses.iter().zip(classes).filter(|(guess, class)| guess == class).count();
     ratio(right as f64, classes.len() as f64)
-}
-
-/// The results of `work` on parts of `0..count`, in order. Parts have a fixed size, so that sums over them do not depend
-/// on the number of threads.
-fn in_parts<T: Send>(count: usize, part: usize, work: impl Fn(std::ops::Range<usize>) -> T + Sync) -> Vec<T> {
-    let parts: Vec<_> = (0..count).step_by(part.max(1)).map(|first| first..(first + part).min(count)).collect();
-    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let mut results = Vec::with_capacity(parts.len());
-    for some in parts.chunks(threads) {
-        let done: Vec<T> = std::thread::scope(|scope| {
-            let running: Vec<_> = some.iter().map(|part| scope.spawn(|| work(part.clone()))).collect();
-            running
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
-        results.extend(done);
-    }
-    results
 }
 
 fn dot(left: &[f32], right: &[f32]) -> f32 {

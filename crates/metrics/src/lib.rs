@@ -42,3 +42,26 @@ pub fn vector(scalars: &[Tensor]) -> Tensor {
 pub(crate) fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
+
+/// The results of `work` on parts of `0..count`, in order. Parts have a fixed size, so that sums over them do not depend
+/// on the number of threads.
+pub(crate) fn in_parts<T: Send>(
+    count: usize,
+    part: usize,
+    work: impl Fn(std::ops::Range<usize>) -> T + Sync,
+) -> Vec<T> {
+    let parts: Vec<_> = (0..count).step_by(part.max(1)).map(|first| first..(first + part).min(count)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let mut results = Vec::with_capacity(parts.len());
+    for some in parts.chunks(threads) {
+        let done: Vec<T> = std::thread::scope(|scope| {
+            let running: Vec<_> = some.iter().map(|part| scope.spawn(|| work(part.clone()))).collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        results.extend(done);
+    }
+    results
+}

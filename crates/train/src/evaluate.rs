@@ -1,6 +1,6 @@
 //! Using a network without training it.
 
-use crate::in_flight::InFlight;
+use crate::in_flight::{Ahead, InFlight, Observation};
 use crate::state::Values;
 use crate::step::{self, StepPlan, TracedStep};
 use crate::{Findings, Metric, Task, TrainError, spread};
@@ -35,24 +35,29 @@ impl<'a> Evaluator<'a> {
     /// The metrics over all batches, and what can be plotted of them.
     pub fn run(
         &self,
-        batches: impl Iterator<Item = Result<Batch, DataError>>,
+        mut batches: impl Iterator<Item = Result<Batch, DataError>>,
     ) -> Result<(Vec<Metric>, Findings), TrainError> {
         let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.sums]));
         let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
-        let mut observer = self.task.observer();
-        let mut in_flight = InFlight::default();
-        for batch in batches {
-            let batch = batch?;
+        let mut observation = Observation::of(self.task);
+        let (mut ahead, mut in_flight) = (Ahead::default(), InFlight::default());
+        let mut upload = || {
+            batches.next().map(|batch| {
+                let batch = batch?;
+                Ok((spread::upload(self.backend, self.task, &self.mesh, &batch)?, batch))
+            })
+        };
+        while let Some(next) = ahead.next(&mut upload) {
+            let (uploaded, batch) = next?;
             let mut inputs = self.variables.clone();
             inputs.push(sums);
-            inputs.extend(spread::upload(self.backend, self.task, &self.mesh, &batch)?);
+            inputs.extend(uploaded);
             let mut outputs = self.program.execute(&inputs)?.into_iter();
             sums = outputs.next().expect("the first output is the sums");
             in_flight.push(outputs.next().expect("the second output is the loss"))?;
-            if let (Some(observer), Some(predictions)) = (&mut observer, outputs.next()) {
-                observer.observe(&batch, &predictions.to_host()?)?;
-            }
+            observation.push(batch, outputs.next())?;
         }
+        let observer = observation.finish()?;
         let sums = sums.to_host()?.to_f64s();
         let mut metrics = self.task.metrics(&sums, false);
         metrics.extend(observer.iter().flat_map(|observer| observer.metrics()));

@@ -17,11 +17,13 @@ pub use programs::ProgramReport;
 pub use report::{Ending, EpochReport, StepReport, Summary, Times, Watcher};
 
 use crate::checkpoint::{Checkpoint, CheckpointWriter, Contents, averages};
+use crate::in_flight::Ahead;
 use crate::progress::PlateauState;
+use crate::session::UploadedBatch;
 use crate::state::Values;
 use crate::step::{self, Role, StepPlan};
 use crate::{Evaluator, Findings, Phase, Rate, RunProgress, Session, TrainError};
-use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix};
+use octant_data::{Batches, LastBatch, Loader, LoaderConfig, Mix, Position};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Plateau;
 use octant_zoo::identity::Card;
@@ -67,6 +69,8 @@ pub fn run(
 struct Feed {
     train: Loader,
     batches: Batches,
+    /// Batches that are on their way to the devices, each with its position.
+    ahead: Ahead<(UploadedBatch, Position)>,
     /// Of an epoch.
     steps: u64,
     batch_size: usize,
@@ -236,7 +240,7 @@ impl<'p> Runner<'p, '_> {
         let steps = self.plan.run.steps_per_epoch.unwrap_or_else(|| train.batches_per_epoch()).max(1);
         let batches = train.stream(self.progress.position, u64::MAX);
         self.left_out = 0;
-        Ok(Feed { train, batches, steps, batch_size })
+        Ok(Feed { train, batches, ahead: Ahead::default(), steps, batch_size })
     }
 
     fn loader(&self, training: bool, phase: &Phase, batch_size: usize) -> Result<Loader, TrainError> {

@@ -7,11 +7,11 @@ pub use programs::Usage;
 
 use crate::accumulation::Accumulation;
 use crate::checkpoint::{Snapshot, averages};
-use crate::in_flight::InFlight;
+use crate::in_flight::{InFlight, Observation};
 use crate::memory::Needs;
 use crate::state::{State, Values, full};
 use crate::step::{self, BAD_STEP_SUMS, Role, StateEntry, StepPlan, TracedStep};
-use crate::{Metric, Observer, Task, TrainError, spread};
+use crate::{Metric, Task, TrainError, spread};
 use octant_data::Batch;
 use octant_graph::{DType, HostTensor, Shape};
 use octant_nn::VariableSpec;
@@ -20,6 +20,12 @@ use octant_runtime::{
 };
 use programs::{Form, Lazy, Samples, compile_form};
 use std::collections::HashMap;
+
+/// A batch on the devices, and the form of the step that learns from it.
+pub(crate) struct UploadedBatch {
+    form: usize,
+    buffers: Vec<Buffer>,
+}
 
 /// One network being trained on one backend.
 pub struct Session<'a> {
@@ -141,9 +147,20 @@ impl<'a> Session<'a> {
 
     /// Queues one step of learning; returns before it has run, but not before all but a few of the queued ones have.
     pub fn train(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
+        let batch = self.upload_to_train(batch)?;
+        self.train_uploaded(batch, rate)
+    }
+
+    /// Starts to copy a batch to the devices, for the form that learns from it.
+    pub(crate) fn upload_to_train(&self, batch: &Batch) -> Result<UploadedBatch, TrainError> {
         let form = self.form_of(batch);
-        let batch = spread::upload(self.backend, self.forms[form].task, &self.mesh, batch)?;
-        self.train_form(form, batch, rate)
+        let buffers = spread::upload(self.backend, self.forms[form].task, &self.mesh, batch)?;
+        Ok(UploadedBatch { form, buffers })
+    }
+
+    /// [`train`](Session::train) on a batch that was uploaded before.
+    pub(crate) fn train_uploaded(&mut self, batch: UploadedBatch, rate: f64) -> Result<(), TrainError> {
+        self.train_form(batch.form, batch.buffers, rate)
     }
 
     /// The form that learns from a batch. One of a size that nothing was compiled for is refused when the first one runs.
@@ -245,25 +262,23 @@ impl<'a> Session<'a> {
         named.filter(|(entry, _)| matches!(entry.role, Role::Variable(_))).map(|(_, buffer)| buffer.clone()).collect()
     }
 
-    /// Queues one evaluation step. Outputs that the task's observer asked for are passed to it, which waits for the device.
-    pub fn evaluate_with(&mut self, batch: &Batch, observer: Option<&mut dyn Observer>) -> Result<(), TrainError> {
-        let uploaded = self.upload_batch(batch)?;
+    /// Queues one evaluation step on an uploaded batch; returns the predictions that the task's observer asked for.
+    pub(crate) fn evaluate_uploaded(&mut self, uploaded: Vec<Buffer>) -> Result<Option<Buffer>, TrainError> {
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
         inputs.extend(uploaded);
         let mut outputs = self.evaluation.execute(self.backend, &inputs).map_err(changed_shape)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
         self.in_flight.push(outputs.next().expect("the second output is the loss"))?;
-        match (observer, outputs.next()) {
-            (Some(observer), Some(predictions)) => observer.observe(batch, &predictions.to_host()?),
-            _ => Ok(()),
-        }
+        Ok(outputs.next())
     }
 
     /// Runs the evaluation step on one batch, and forgets what it counted.
-    pub fn rehearse_evaluation(&mut self, batch: &Batch) -> Result<(), TrainError> {
-        let mut observer = self.task.observer();
-        self.evaluate_with(batch, observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer))?;
+    pub fn rehearse_evaluation(&mut self, batch: Batch) -> Result<(), TrainError> {
+        let predictions = self.evaluate_uploaded(self.upload_batch(&batch)?)?;
+        let mut observation = Observation::of(self.task);
+        observation.push(batch, predictions)?;
+        observation.finish()?;
         self.counts.wait()?;
         self.evaluation.forget();
         self.reset_counts()
@@ -271,7 +286,7 @@ impl<'a> Session<'a> {
 
     /// Queues one evaluation step.
     pub fn evaluate(&mut self, batch: &Batch) -> Result<(), TrainError> {
-        self.evaluate_with(batch, None)
+        self.evaluate_uploaded(self.upload_batch(batch)?).map(drop)
     }
 
     /// The buffers of the variables that an evaluation reads.

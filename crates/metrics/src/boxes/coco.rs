@@ -1,9 +1,9 @@
 //! COCO's average precision and recall (Lin et al., 2014), by the rules of its published evaluation code: precision as a
 //! step function of recall, 101 points, at most 100 predictions per image, crowds ignored, absent classes left out.
 
-use super::matching::{ImageClass, Matched};
-use super::{BoxScores, by_score, envelope};
-use crate::Metric;
+use super::matching::{Fate, ImageClass};
+use super::{BoxScores, ClassBoxes, by_score, envelope};
+use crate::{Metric, in_parts};
 
 /// Objects by area in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl SizeRange {
 /// Limits on predictions per image.
 const MOST: [usize; 3] = [1, 10, 100];
 const POINTS: usize = 101;
-const THRESHOLDS: usize = 10;
+pub(super) const THRESHOLDS: usize = 10;
 
 /// 0.50, 0.55 … 0.95 as NumPy's `linspace` makes them.
 pub(super) fn thresholds() -> [f64; THRESHOLDS] {
@@ -80,39 +80,40 @@ impl CocoSummary {
     }
 }
 
-/// Precision and recall of one class over one range of sizes with one limit on predictions.
+/// Precision and recall of one class over one range of sizes.
 struct Cell {
     /// `[threshold][point]`.
-    precision: Vec<[f64; POINTS]>,
-    /// `[threshold]`.
-    recall: Vec<f64>,
+    precision: [[f64; POINTS]; THRESHOLDS],
+    /// `[limit][threshold]`.
+    recall: [[f64; THRESHOLDS]; MOST.len()],
 }
+
+/// The cells of a class, by range of sizes; nothing where there are no objects.
+type Cells = [Option<Cell>; SizeRange::EACH.len()];
 
 impl BoxScores {
     /// COCO's twelve figures and what they are per class.
     pub fn coco(&self) -> CocoSummary {
+        CocoSummary::of(&self.by_class())
+    }
+}
+
+impl CocoSummary {
+    pub(super) fn of(classes: &[ClassBoxes]) -> CocoSummary {
         let thresholds = thresholds();
-        // [class][size][most]
-        let cells: Vec<Vec<[Option<Cell>; 3]>> =
-            (0..self.classes).map(|class| self.class_cells(class, &thresholds)).collect();
-        let mean_precision = |size: usize, chosen: &dyn Fn(usize) -> bool| {
-            let of_cell = |cell: &Cell| -> Vec<f64> {
-                let rows = cell.precision.iter().enumerate().filter(|(threshold, _)| chosen(*threshold));
-                rows.flat_map(|(_, row)| *row).collect()
-            };
-            mean(cells.iter().filter_map(|sizes| sizes[size][2].as_ref()).flat_map(of_cell))
+        let cells: Vec<Cells> = in_parts(classes.len(), 1, |part| cells(&classes[part.start], &thresholds));
+        let of_size = |size: usize| cells.iter().filter_map(move |sizes| sizes[size].as_ref());
+        let mean_precision = |size: usize, chosen: std::ops::Range<usize>| {
+            mean(of_size(size).flat_map(|cell| cell.precision[chosen.clone()].iter().flatten().copied()))
         };
-        let mean_recall = |size: usize, most: usize| {
-            mean(cells.iter().filter_map(|sizes| sizes[size][most].as_ref()).flat_map(|cell| cell.recall.clone()))
-        };
-        let all = |_: usize| true;
+        let mean_recall = |size: usize, limit: usize| mean(of_size(size).flat_map(|cell| cell.recall[limit]));
         let figures = [
-            mean_precision(0, &all),
-            mean_precision(0, &|threshold| threshold == 0),
-            mean_precision(0, &|threshold| threshold == 5),
-            mean_precision(1, &all),
-            mean_precision(2, &all),
-            mean_precision(3, &all),
+            mean_precision(0, 0..THRESHOLDS),
+            mean_precision(0, 0..1),
+            mean_precision(0, 5..6),
+            mean_precision(1, 0..THRESHOLDS),
+            mean_precision(2, 0..THRESHOLDS),
+            mean_precision(3, 0..THRESHOLDS),
             mean_recall(0, 0),
             mean_recall(0, 1),
             mean_recall(0, 2),
@@ -120,57 +121,65 @@ impl BoxScores {
             mean_recall(2, 2),
             mean_recall(3, 2),
         ];
-        let of_class = |rows: &dyn Fn(&Cell) -> Vec<f64>| -> Vec<f64> {
-            cells.iter().map(|sizes| mean(sizes[0][2].iter().flat_map(rows))).collect()
+        let of_class = |chosen: std::ops::Range<usize>| -> Vec<f64> {
+            let rows = |cell: &Cell| cell.precision[chosen.clone()].concat();
+            cells.iter().map(|sizes| mean(sizes[0].iter().flat_map(rows))).collect()
         };
-        let per_class = of_class(&|cell| cell.precision.concat());
-        let per_class_50 = of_class(&|cell| cell.precision[0].to_vec());
-        CocoSummary { figures, per_class, per_class_50 }
-    }
-
-    fn class_cells(&self, class: usize, thresholds: &[f64]) -> Vec<[Option<Cell>; 3]> {
-        let images: Vec<ImageClass> =
-            self.images.iter().filter_map(|(truth, found)| ImageClass::new(class, truth, found, MOST[2])).collect();
-        let of_size = |size: SizeRange| {
-            let matched: Vec<Matched> = images.iter().map(|image| image.matched(thresholds, size.areas())).collect();
-            MOST.map(|most| cell(&matched, most, thresholds.len()))
-        };
-        SizeRange::EACH.map(of_size).into()
+        CocoSummary { figures, per_class: of_class(0..THRESHOLDS), per_class_50: of_class(0..1) }
     }
 }
 
-fn cell(images: &[Matched], most: usize, thresholds: usize) -> Option<Cell> {
-    let wanted: usize = images.iter().map(|image| image.wanted).sum();
+fn cells(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> Cells {
+    const LAST: usize = MOST[MOST.len() - 1];
+    let limited = |found: &'_ [&_]| found.len().min(LAST);
+    let images: Vec<ImageClass> =
+        class.images().map(|(truth, found)| ImageClass::new(truth, &found[..limited(found)])).collect();
+    let answers: Vec<Answer> = class
+        .images()
+        .flat_map(|(_, found)| found[..limited(found)].iter().enumerate())
+        .map(|(rank, answer)| Answer { score: answer.score, rank })
+        .collect();
+    let order = by_score(answers.iter().map(|answer| answer.score));
+    SizeRange::EACH.map(|size| {
+        let mut fates = Vec::with_capacity(answers.len());
+        let wanted = images.iter().map(|image| image.matched(thresholds, size.areas(), &mut fates)).sum();
+        let sorted: Vec<(Fate, usize)> = order.iter().map(|&index| (fates[index], answers[index].rank)).collect();
+        cell(&sorted, wanted)
+    })
+}
+
+/// An answer of any image.
+struct Answer {
+    score: f64,
+    /// How many answers of its image and class are surer.
+    rank: usize,
+}
+
+/// The cell of answers in order of score, each with its rank.
+fn cell(answers: &[(Fate, usize)], wanted: usize) -> Option<Cell> {
     if wanted == 0 {
         return None;
     }
-    // Predictions of all images: image and index, in order of score.
-    let answers: Vec<(usize, usize)> = images
-        .iter()
-        .enumerate()
-        .flat_map(|(image, matched)| (0..matched.scores.len().min(most)).map(move |position| (image, position)))
-        .collect();
-    let order = by_score(answers.iter().map(|&(image, position)| images[image].scores[position]));
-    let mut result = Cell { precision: Vec::new(), recall: Vec::new() };
-    for threshold in 0..thresholds {
+    let mut result = Cell { precision: [[0.0; POINTS]; THRESHOLDS], recall: [[0.0; THRESHOLDS]; MOST.len()] };
+    let (mut precision, mut recall) = (vec![0.0; answers.len()], vec![0.0; answers.len()]);
+    for threshold in 0..THRESHOLDS {
         let (mut right, mut wrong) = (0.0, 0.0);
-        let (mut precision, mut recall) = (Vec::new(), Vec::new());
-        for &index in &order {
-            let (image, position) = answers[index];
-            let matched = images[image].matched[threshold][position];
-            if !images[image].ignored[threshold][position] {
-                if matched { right += 1.0 } else { wrong += 1.0 }
-            }
-            recall.push(right / wanted as f64);
-            precision.push(right / (wrong + right + f64::EPSILON));
+        for (index, (fate, _)) in answers.iter().enumerate() {
+            right += f64::from(u8::from(fate.is_right(threshold)));
+            wrong += f64::from(u8::from(fate.is_wrong(threshold)));
+            recall[index] = right / wanted as f64;
+            precision[index] = right / (wrong + right + f64::EPSILON);
         }
         envelope(&mut precision);
-        result.recall.push(recall.last().copied().unwrap_or(0.0));
-        result.precision.push(std::array::from_fn(|point| {
+        result.precision[threshold] = std::array::from_fn(|point| {
             let least = if point == POINTS - 1 { 1.0 } else { point as f64 * 0.01 };
             let position = recall.partition_point(|&recall| recall < least);
             precision.get(position).copied().unwrap_or(0.0)
-        }));
+        });
+        for (recall, most) in result.recall.iter_mut().zip(MOST) {
+            let right = answers.iter().filter(|(fate, rank)| *rank < most && fate.is_right(threshold)).count();
+            recall[threshold] = right as f64 / wanted as f64;
+        }
     }
     Some(result)
 }

@@ -1,6 +1,6 @@
 //! What every threshold on the score would give.
 
-use super::interpolated::{interpolate, recall_and_precision};
+use super::interpolated::{Judged, JudgedClass, interpolate, judged, recall_and_precision};
 use super::{BoxScores, envelope};
 
 /// Means over the classes that have objects, at overlap 0.50.
@@ -37,7 +37,12 @@ const STEPS: usize = 1000;
 impl BoxScores {
     /// The curves over all thresholds.
     pub fn curves(&self) -> Curves {
-        let objects = self.all_objects();
+        Curves::of(&judged(&self.by_class()))
+    }
+}
+
+impl Curves {
+    pub(super) fn of(classes: &[JudgedClass]) -> Curves {
         let scores: Vec<f64> = (0..STEPS).map(|step| step as f64 / (STEPS - 1) as f64).collect();
         let zeros = vec![0.0; STEPS];
         let mut curves = Curves {
@@ -47,16 +52,13 @@ impl BoxScores {
             f1: zeros,
             precision_by_recall: vec![0.0; 101],
         };
-        let classes: Vec<usize> = (0..self.classes).filter(|&class| objects[class] > 0).collect();
-        for &class in &classes {
-            curves.add(&self.judged(class), objects[class], classes.len() as f64);
+        for class in classes {
+            curves.add(&class.answers, class.objects, classes.len() as f64);
         }
         curves
     }
-}
 
-impl Curves {
-    fn add(&mut self, judged: &[super::interpolated::Judged], objects: usize, classes: f64) {
+    fn add(&mut self, judged: &[Judged], objects: usize, classes: f64) {
         if judged.is_empty() {
             return;
         }

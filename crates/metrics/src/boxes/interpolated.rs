@@ -1,14 +1,15 @@
 //! Average precision as Ultralytics prints it: an answer is paired with the object that it overlaps most and with no other,
 //! an object with the surest of its answers, and precision is interpolated linearly between points of recall.
 
-use super::coco::thresholds;
-use super::{BoxScores, by_score, envelope};
+use super::coco::{THRESHOLDS, thresholds};
+use super::{BoxScores, ClassBoxes, TrueBox, by_score, envelope};
+use crate::in_parts;
 
 /// Average precision per class and threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interpolated {
     /// Classes that have objects, and their average precision at 0.50, 0.55 … 0.95.
-    pub per_class: Vec<(usize, [f64; 10])>,
+    pub per_class: Vec<(usize, [f64; THRESHOLDS])>,
 }
 
 impl Interpolated {
@@ -22,7 +23,7 @@ impl Interpolated {
         self.mean(|row| row[0])
     }
 
-    fn mean(&self, of_class: impl Fn(&[f64; 10]) -> f64) -> f64 {
+    fn mean(&self, of_class: impl Fn(&[f64; THRESHOLDS]) -> f64) -> f64 {
         let sum: f64 = self.per_class.iter().map(|(_, row)| of_class(row)).sum();
         crate::ratio(sum, self.per_class.len() as f64)
     }
@@ -31,54 +32,64 @@ impl Interpolated {
 /// An answer of one class: its score, and at which thresholds it found an object.
 pub(super) struct Judged {
     pub score: f64,
-    pub right: [bool; 10],
+    pub right: [bool; THRESHOLDS],
+}
+
+/// All answers of one class, the surest first.
+pub(super) struct JudgedClass {
+    pub class: usize,
+    pub answers: Vec<Judged>,
+    /// Groups not counted.
+    pub objects: usize,
 }
 
 impl BoxScores {
     /// Average precision by Ultralytics' rules. Groups are left out: its label files have none.
     pub fn interpolated(&self) -> Interpolated {
-        let objects = self.all_objects();
-        let classes = (0..self.classes).filter(|&class| objects[class] > 0);
-        let per_class = classes.map(|class| {
-            let judged = self.judged(class);
-            (class, std::array::from_fn(|threshold| average_precision(&judged, threshold, objects[class])))
-        });
-        Interpolated { per_class: per_class.collect() }
+        Interpolated::of(&judged(&self.by_class()))
     }
+}
 
-    pub(super) fn all_objects(&self) -> Vec<usize> {
-        let mut counts = vec![0; self.classes];
-        let objects = self.images.iter().flat_map(|(truth, _)| truth).filter(|object| !object.crowd);
-        objects.for_each(|object| counts[object.class] += 1);
-        counts
+impl Interpolated {
+    pub(super) fn of(judged: &[JudgedClass]) -> Interpolated {
+        let of_class = |judged: &JudgedClass| {
+            let average = |threshold| average_precision(&judged.answers, threshold, judged.objects);
+            (judged.class, std::array::from_fn(average))
+        };
+        Interpolated { per_class: in_parts(judged.len(), 1, |part| of_class(&judged[part.start])) }
     }
+}
 
-    /// All answers of a class, the surest first.
-    pub(super) fn judged(&self, class: usize) -> Vec<Judged> {
-        let mut all = Vec::new();
-        for (truth, found) in &self.images {
-            let objects: Vec<_> = truth.iter().filter(|object| object.class == class && !object.crowd).collect();
-            let answers: Vec<_> = found.iter().filter(|answer| answer.class == class).collect();
-            let order = by_score(answers.iter().map(|answer| answer.score));
-            // The surest answer of every object, threshold by threshold.
-            let mut taken = vec![[false; 10]; objects.len()];
-            for index in order {
-                let answer = answers[index];
-                let overlaps = objects.iter().map(|object| answer.rectangle.iou(&object.rectangle)).enumerate();
-                let nearest = overlaps.max_by(|left, right| left.1.total_cmp(&right.1));
-                let mut right = [false; 10];
-                if let Some((object, overlap)) = nearest {
-                    for (threshold, least) in thresholds().into_iter().enumerate() {
-                        right[threshold] = overlap >= least && !taken[object][threshold];
-                        taken[object][threshold] |= overlap >= least;
-                    }
+/// The classes that have objects.
+pub(super) fn judged(classes: &[ClassBoxes]) -> Vec<JudgedClass> {
+    let thresholds = thresholds();
+    let judged = in_parts(classes.len(), 1, |part| judged_class(&classes[part.start], &thresholds));
+    judged.into_iter().filter(|judged| judged.objects > 0).collect()
+}
+
+fn judged_class(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> JudgedClass {
+    let (mut all, mut count) = (Vec::new(), 0);
+    for (truth, found) in class.images() {
+        let objects: Vec<&TrueBox> = truth.iter().copied().filter(|object| !object.crowd).collect();
+        count += objects.len();
+        // The surest answer of every object, threshold by threshold.
+        let mut taken = vec![[false; THRESHOLDS]; objects.len()];
+        for answer in found {
+            let overlaps = objects.iter().map(|object| answer.rectangle.iou(&object.rectangle)).enumerate();
+            let nearest = overlaps.max_by(|left, right| left.1.total_cmp(&right.1));
+            let mut right = [false; THRESHOLDS];
+            if let Some((object, overlap)) = nearest {
+                for (threshold, least) in thresholds.iter().enumerate() {
+                    right[threshold] = overlap >= *least && !taken[object][threshold];
+                    taken[object][threshold] |= overlap >= *least;
                 }
-                all.push(Judged { score: answer.score, right });
             }
+            all.push(Judged { score: answer.score, right });
         }
-        let order = by_score(all.iter().map(|judged| judged.score));
-        order.into_iter().map(|index| Judged { score: all[index].score, right: all[index].right }).collect()
     }
+    let order = by_score(all.iter().map(|judged| judged.score));
+    let answers = order.into_iter().map(|index| Judged { ..all[index] }).collect();
+    JudgedClass { class: class.class, answers, objects: count }
 }
 
 /// Recall and precision after every answer.

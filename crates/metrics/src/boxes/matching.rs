@@ -1,38 +1,40 @@
 //! COCO's matching within one image and class: answers by descending score, each takes the free object it overlaps most.
 
-use super::{FoundBox, TrueBox, by_score};
+use super::coco::THRESHOLDS;
+use super::{FoundBox, TrueBox};
 
 /// The objects and answers of one class in one image, with all overlaps.
 pub(super) struct ImageClass<'a> {
-    truth: Vec<&'a TrueBox>,
+    truth: &'a [&'a TrueBox],
     /// By descending score, up to the largest limit.
-    found: Vec<&'a FoundBox>,
+    found: &'a [&'a FoundBox],
     /// Per answer, the overlap with every object.
-    overlaps: Vec<Vec<f64>>,
+    overlaps: Vec<f64>,
 }
 
-/// What became of the answers for one range of sizes, per threshold.
-pub(super) struct Matched {
-    /// By descending score.
-    pub scores: Vec<f64>,
-    /// `[threshold][answer]`.
-    pub matched: Vec<Vec<bool>>,
-    /// `[threshold][answer]`.
-    pub ignored: Vec<Vec<bool>>,
-    /// Objects that should be found.
-    pub wanted: usize,
+/// What became of one answer: a bit per threshold.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Fate {
+    matched: u16,
+    ignored: u16,
+}
+
+impl Fate {
+    const ALL: u16 = (1 << THRESHOLDS) - 1;
+
+    /// Whether the answer counts at a threshold, and is right.
+    pub fn is_right(self, threshold: usize) -> bool {
+        (self.matched & !self.ignored) >> threshold & 1 == 1
+    }
+
+    /// Whether the answer counts at a threshold, and is wrong.
+    pub fn is_wrong(self, threshold: usize) -> bool {
+        (self.matched | self.ignored) >> threshold & 1 == 0
+    }
 }
 
 impl<'a> ImageClass<'a> {
-    /// Nothing when the class neither is there nor was answered.
-    pub fn new(class: usize, truth: &'a [TrueBox], found: &'a [FoundBox], most: usize) -> Option<ImageClass<'a>> {
-        let truth: Vec<&TrueBox> = truth.iter().filter(|object| object.class == class).collect();
-        let answers: Vec<&FoundBox> = found.iter().filter(|answer| answer.class == class).collect();
-        if truth.is_empty() && answers.is_empty() {
-            return None;
-        }
-        let order = by_score(answers.iter().map(|answer| answer.score));
-        let found: Vec<&FoundBox> = order.into_iter().take(most).map(|index| answers[index]).collect();
+    pub fn new(truth: &'a [&'a TrueBox], found: &'a [&'a FoundBox]) -> ImageClass<'a> {
         let overlap = |answer: &FoundBox, object: &TrueBox| {
             let common = answer.rectangle.common(&object.rectangle);
             let (own, other) = (answer.rectangle.area(), object.rectangle.area());
@@ -42,42 +44,39 @@ impl<'a> ImageClass<'a> {
                 () => common / (own + other - common),
             }
         };
-        let overlaps =
-            found.iter().map(|answer| truth.iter().map(|object| overlap(answer, object)).collect()).collect();
-        Some(ImageClass { truth, found, overlaps })
+        let of_answer = |answer: &&FoundBox| truth.iter().map(|object| overlap(answer, object)).collect::<Vec<f64>>();
+        ImageClass { truth, found, overlaps: found.iter().flat_map(of_answer).collect() }
     }
 
-    /// Matches at every threshold. Objects outside of `sizes` and groups are ignored: who matches them does not count.
-    pub fn matched(&self, thresholds: &[f64], sizes: [f64; 2]) -> Matched {
+    /// Matches at every threshold and adds the fates of the answers; returns how many objects should be found. Objects outside
+    /// of `sizes` and groups are ignored: who matches them does not count.
+    pub fn matched(&self, thresholds: &[f64; THRESHOLDS], sizes: [f64; 2], fates: &mut Vec<Fate>) -> usize {
         let outside = |area: f64| area < sizes[0] || area > sizes[1];
-        let ignored_truth: Vec<bool> = self.truth.iter().map(|object| object.crowd || outside(object.area)).collect();
+        let unmatched = |answer: &&FoundBox| match outside(answer.rectangle.area()) {
+            true => Fate { matched: 0, ignored: Fate::ALL },
+            false => Fate::default(),
+        };
+        let first = fates.len();
+        fates.extend(self.found.iter().map(unmatched));
+        if self.truth.is_empty() {
+            return 0;
+        }
+        let ignored: Vec<bool> = self.truth.iter().map(|object| object.crowd || outside(object.area)).collect();
         // Objects that count are tried first.
         let mut order: Vec<usize> = (0..self.truth.len()).collect();
-        order.sort_by_key(|&index| ignored_truth[index]);
-        let mut result = Matched {
-            scores: self.found.iter().map(|answer| answer.score).collect(),
-            matched: Vec::new(),
-            ignored: Vec::new(),
-            wanted: ignored_truth.iter().filter(|&&ignored| !ignored).count(),
-        };
-        for &threshold in thresholds {
-            let mut taken = vec![false; self.truth.len()];
-            let (mut matched, mut ignored) = (Vec::new(), Vec::new());
-            for (answer, overlaps) in self.found.iter().zip(&self.overlaps) {
-                let partner = self.partner(overlaps, &order, &taken, &ignored_truth, threshold);
-                if let Some(index) = partner {
-                    taken[index] = true;
-                }
-                matched.push(partner.is_some());
-                ignored.push(match partner {
-                    Some(index) => ignored_truth[index],
-                    None => outside(answer.rectangle.area()),
-                });
+        order.sort_by_key(|&index| ignored[index]);
+        let mut taken = vec![false; self.truth.len()];
+        for (number, &threshold) in thresholds.iter().enumerate() {
+            taken.fill(false);
+            for (fate, overlaps) in fates[first..].iter_mut().zip(self.overlaps.chunks(self.truth.len())) {
+                let Some(index) = self.partner(overlaps, &order, &taken, &ignored, threshold) else { continue };
+                taken[index] = true;
+                fate.matched |= 1 << number;
+                fate.ignored &= !(1 << number);
+                fate.ignored |= u16::from(ignored[index]) << number;
             }
-            result.matched.push(matched);
-            result.ignored.push(ignored);
         }
-        result
+        ignored.iter().filter(|&&ignored| !ignored).count()
     }
 
     /// The object that an answer takes. The last one of equal overlaps wins, as in COCO's loop.

@@ -125,6 +125,47 @@ impl BoxScores {
         }
         counts
     }
+
+    /// Everything seen, class by class.
+    fn by_class(&self) -> Vec<ClassBoxes<'_>> {
+        let mut classes: Vec<ClassBoxes> =
+            (0..self.classes).map(|class| ClassBoxes { class, ..ClassBoxes::default() }).collect();
+        for (truth, found) in &self.images {
+            truth.iter().for_each(|object| classes[object.class].objects.push(object));
+            for index in by_score(found.iter().map(|answer| answer.score)) {
+                classes[found[index].class].answers.push(&found[index]);
+            }
+            classes.iter_mut().for_each(ClassBoxes::end_image);
+        }
+        classes
+    }
+}
+
+/// The objects and answers of one class in all images.
+#[derive(Default)]
+struct ClassBoxes<'a> {
+    class: usize,
+    objects: Vec<&'a TrueBox>,
+    /// Image by image, by descending score in each.
+    answers: Vec<&'a FoundBox>,
+    /// Behind the last object and the last answer of every image that has any.
+    ends: Vec<[usize; 2]>,
+}
+
+impl ClassBoxes<'_> {
+    fn end_image(&mut self) {
+        let end = [self.objects.len(), self.answers.len()];
+        if end != self.ends.last().copied().unwrap_or_default() {
+            self.ends.push(end);
+        }
+    }
+
+    /// The objects and answers of every image that has any.
+    fn images(&self) -> impl Iterator<Item = (&[&TrueBox], &[&FoundBox])> {
+        let starts = std::iter::once(&[0; 2]).chain(&self.ends);
+        let ranges = starts.zip(&self.ends);
+        ranges.map(|(start, end)| (&self.objects[start[0]..end[0]], &self.answers[start[1]..end[1]]))
+    }
 }
 
 /// Indices that put scores into descending order; equal scores keep their order, as in NumPy's merge sort.

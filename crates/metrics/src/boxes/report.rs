@@ -1,6 +1,7 @@
 //! All results of a detection evaluation, computed once.
 
-use super::{BoxConfusion, BoxScores, CocoSummary, Curves, OperatingPoint, SizeRange};
+use super::interpolated::judged;
+use super::{BoxConfusion, BoxScores, CocoSummary, Curves, Interpolated, OperatingPoint, SizeRange};
 use crate::Metric;
 
 /// What an evaluation of boxes found.
@@ -25,16 +26,18 @@ pub struct BoxReport {
 impl BoxScores {
     /// All of it.
     pub fn report(&self) -> BoxReport {
-        let interpolated = self.interpolated();
+        let classes = self.by_class();
+        let judged = judged(&classes);
+        let interpolated = Interpolated::of(&judged);
         let sizes = [SizeRange::Small, SizeRange::Medium, SizeRange::Large].map(|range| {
             let [least, most] = range.areas();
             let objects = self.images.iter().flat_map(|(truth, _)| truth).filter(|object| !object.crowd);
             objects.filter(|object| (least..=most).contains(&object.area)).count()
         });
         BoxReport {
-            coco: self.coco(),
+            coco: CocoSummary::of(&classes),
             interpolated: [interpolated.map50_95(), interpolated.map50()],
-            curves: self.curves(),
+            curves: Curves::of(&judged),
             confusion: self.confusion(),
             objects: self.objects(),
             sizes,

@@ -3,7 +3,8 @@
 //! The loss is convex and smooth, so accelerated gradient descent with the step that its curvature allows finds the minimum
 //! without a learning rate to choose, and always the same one.
 
-use super::{Labeled, dot, in_parts};
+use super::{Labeled, dot};
+use crate::in_parts;
 
 /// How the layer is found.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,6 +1,7 @@
 //! One epoch: learn, validate, judge, write down.
 
 use super::{Ending, EpochReport, Feed, Runner, StepReport, Times};
+use crate::in_flight::{Ahead, Observation};
 use crate::{Best, Metric, Phase, Session, TrainError};
 use octant_data::Loader;
 use std::time::Instant;
@@ -108,15 +109,21 @@ impl<'p> Runner<'p, '_> {
         session: &mut Session<'p>,
         feed: &mut Feed,
     ) -> Result<Option<Ending>, TrainError> {
-        let Feed { train, batches, steps, batch_size } = feed;
+        let Feed { train, batches, ahead, steps, batch_size } = feed;
         let (train, steps, batch_size) = (&*train, *steps, *batch_size);
         while self.progress.epoch_step < steps {
-            let batch = batches.next().ok_or_else(|| TrainError::Data("the data ended early".into()))??;
+            let next = ahead.next(|| {
+                batches.next().map(|batch| {
+                    let batch = batch?;
+                    Ok((session.upload_to_train(&batch)?, batch.position))
+                })
+            });
+            let (batch, position) = next.ok_or_else(|| TrainError::Data("the data ended early".into()))??;
             let rate = self.rate(phase);
             self.begin_recording(session)?;
-            session.train(&batch, rate)?;
+            session.train_uploaded(batch, rate)?;
             self.end_recording(session, false)?;
-            self.advance(train, batch.position);
+            self.advance(train, position);
             self.write_losses(session, false)?;
             if self.watcher.is_due() {
                 self.check_finite(session, train)?;
@@ -157,20 +164,30 @@ impl<'p> Runner<'p, '_> {
     /// The metrics over the validation data; `None` when it was interrupted.
     fn validate(&mut self, phase: &Phase, session: &mut Session) -> Result<Option<Vec<Metric>>, TrainError> {
         session.reset_counts()?;
-        let mut observer = phase.task.observer();
+        let mut observation = Observation::of(&*phase.task);
         let loader = self.validation_loader(phase)?;
-        for (number, batch) in loader.epoch(0).enumerate() {
-            let observer = observer.as_mut().map(|observer| &mut **observer as &mut dyn crate::Observer);
-            session.evaluate_with(&batch?, observer)?;
+        let (mut batches, mut ahead) = (loader.epoch(0), Ahead::default());
+        for number in 1.. {
+            let next = ahead.next(|| {
+                batches.next().map(|batch| {
+                    let batch = batch?;
+                    Ok((session.upload_batch(&batch)?, batch))
+                })
+            });
+            let Some(next) = next else { break };
+            let (uploaded, batch) = next?;
+            let predictions = session.evaluate_uploaded(uploaded)?;
+            observation.push(batch, predictions)?;
             // Without a step before it, a validation is finished whatever the time: a run in slices that are shorter than its
             // validation would begin the same one again and again.
             if self.watcher.stops() || self.has_advanced && self.interruption().is_some() {
                 return Ok(None);
             }
             if self.watcher.is_due() {
-                self.watcher.validates(number as u64 + 1, loader.batches_per_epoch());
+                self.watcher.validates(number, loader.batches_per_epoch());
             }
         }
+        let observer = observation.finish()?;
         let counts = session.counts()?;
         let seen = observer.as_ref().map(|observer| observer.findings()).unwrap_or_default();
         self.last_findings = Some(phase.task.findings(&counts).or(seen));

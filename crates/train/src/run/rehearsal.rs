@@ -39,7 +39,7 @@ impl<'p> Runner<'p, '_> {
     /// Runs the evaluation step on one batch; nothing of it is counted.
     pub(super) fn rehearse_evaluation(&self, phase: &'p Phase, session: &mut Session<'p>) -> Result<(), TrainError> {
         let batch = self.first_batch(false, phase, &phase.task.inputs(self.plan.step.batch_size))?;
-        session.rehearse_evaluation(&batch)
+        session.rehearse_evaluation(batch)
     }
 
     /// Writes a checkpoint of the state as it is, and removes it again.

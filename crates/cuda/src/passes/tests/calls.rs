@@ -5,7 +5,7 @@ use crate::kernels::conv::descriptor::{ConvDescriptor, Pointwise};
 use crate::passes::tests::{assert_same_on, inputs};
 use crate::passes::{GpuTarget, prepare};
 use crate::{GpuAttention, GpuFacts};
-use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Shape, Tensor, Trace};
+use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Scatter, ScatterKind, Shape, Tensor, Trace};
 use std::sync::Arc;
 
 pub const TARGET: GpuTarget = GpuTarget {
@@ -278,4 +278,27 @@ fn two_runs_in_f32_ended_with_other_weights() {
     assert!(!atomic(&stem(DType::BF16)));
     let ours = convolution_gradients(DType::F32, [2, 50, 40, 2], [7, 7, 2, 1], 1);
     assert!(!atomic(&ours), "our kernels add in the same order in every run");
+}
+
+/// Of several updates of one element XLA's scatter let any win, and added floats in any order.
+#[test]
+fn scattered_updates_raced() {
+    let scattered = |dtype, kind| {
+        let trace = Trace::new();
+        let input = |shape| trace.input("x", shape);
+        let [operand, updates] = [5, 6].map(|length| input(Shape::new(dtype, [length])));
+        let indices = input(Shape::new(DType::I32, [6]));
+        let scatter = Scatter {
+            update_window_axes: vec![],
+            inserted_window_axes: vec![0],
+            scatter_axes: vec![0],
+            index_vector_axis: 1,
+            kind,
+        };
+        crate::adds_atomically(&trace.finish(&[operand.scatter(&indices, &updates, scatter)]).expect("well typed"))
+    };
+    assert!(scattered(DType::I32, ScatterKind::Set));
+    assert!(scattered(DType::F32, ScatterKind::Add));
+    assert!(!scattered(DType::I32, ScatterKind::Add), "whole numbers have the same sum in any order");
+    assert!(!scattered(DType::F32, ScatterKind::Max));
 }

@@ -113,6 +113,18 @@ pub(crate) fn prefetch(at: *const u8) {
     let _ = at;
 }
 
+/// The same into the second-level cache only, for what is needed a while later.
+#[inline(always)]
+pub(crate) fn prefetch_to_second_level(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address is harmless, and every x86-64 has it.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// The same for a cache line that will be written, which no other core may hold then.
 #[inline(always)]
 pub(crate) fn prefetch_to_write(at: *const u8) {

@@ -79,27 +79,34 @@ fn norms_inside_of_convolutions_are_the_same_as_after_them() {
     }
 }
 
+/// What layers compute in, and channels of the image: convolutions of bf16 and f32 images, in f32 by two algorithms.
+const NETWORKS: [(DType, usize); 3] = [(DType::BF16, 16), (DType::F32, 16), (DType::F32, 32)];
+
 /// Two layers; the parameters are `kernels` and a matrix.
-fn network() -> Program {
+fn network((dtype, channels): (DType, usize)) -> Program {
     let trace = Trace::new();
-    let image = trace.input("x", Shape::new(DType::F32, [2, 6, 6, 16])).convert(DType::BF16);
-    let kernel = trace.input("kernel", Shape::new(DType::F32, [3, 3, 16, 48]));
+    let image = trace.input("x", Shape::new(DType::F32, [2, 6, 6, channels])).convert(dtype);
+    let kernel = trace.input("kernel", Shape::new(DType::F32, [3, 3, channels, 48]));
     let matrix = trace.input("matrix", Shape::new(DType::F32, [48, 20]));
-    let pooled = convolution(&image, &kernel).relu().convert(DType::F32).mean(&[1, 2]).convert(DType::BF16);
-    let logits = pooled.matmul(&matrix.convert(DType::BF16));
+    let pooled = convolution(&image, &kernel).relu().convert(DType::F32).mean(&[1, 2]).convert(dtype);
+    let logits = pooled.matmul(&matrix.convert(dtype));
     Program::new("network", trace.finish(&[logits]).unwrap())
 }
 
 /// What a program that has kept nothing gives.
-fn fresh(backend: &CpuBackend, inputs: &[Buffer]) -> Vec<u8> {
-    bytes(&compile(backend, &network()).execute(inputs).unwrap()[0])
+fn fresh(backend: &CpuBackend, program: &Program, inputs: &[Buffer]) -> Vec<u8> {
+    bytes(&compile(backend, program).execute(inputs).unwrap()[0])
 }
 
 #[test]
 fn kept_weights_are_those_of_the_buffers_that_are_given() {
+    NETWORKS.map(network).iter().for_each(keeps_weights_of_its_buffers);
+}
+
+fn keeps_weights_of_its_buffers(program: &Program) {
     let backend = CpuBackend::with_threads(2).unwrap();
-    let executable = compile(&backend, &network());
-    let shapes = network().graph.input_shapes();
+    let executable = compile(&backend, program);
+    let shapes = program.graph.input_shapes();
     let given = |seeds: [usize; 3]| -> Vec<Buffer> {
         shapes.iter().zip(seeds).map(|(shape, seed)| upload(&backend, shape.clone(), seed)).collect()
     };
@@ -107,15 +114,19 @@ fn kept_weights_are_those_of_the_buffers_that_are_given() {
     let one_changed = vec![first[0].clone(), first[1].clone(), second[2].clone()];
     let image_changed = vec![second[0].clone(), first[1].clone(), first[2].clone()];
     for inputs in [&first, &first, &image_changed, &second, &first, &one_changed, &one_changed, &first] {
-        assert!(bytes(&executable.execute(inputs).unwrap()[0]) == fresh(&backend, inputs));
+        assert!(bytes(&executable.execute(inputs).unwrap()[0]) == fresh(&backend, program, inputs));
     }
 }
 
 #[test]
 fn weights_that_a_training_step_changes_in_place_are_packed_again() {
+    NETWORKS.map(network).iter().for_each(packs_changed_weights_again);
+}
+
+fn packs_changed_weights_again(program: &Program) {
     let backend = CpuBackend::with_threads(2).unwrap();
-    let executable = compile(&backend, &network());
-    let shapes = network().graph.input_shapes();
+    let executable = compile(&backend, program);
+    let shapes = program.graph.input_shapes();
     let update = {
         let trace = Trace::new();
         let kernel = trace.input("kernel", shapes[1].clone());
@@ -128,7 +139,7 @@ fn weights_that_a_training_step_changes_in_place_are_packed_again() {
     let mut seen = Vec::new();
     for _ in 0..4 {
         let result = bytes(&executable.execute(&inputs).unwrap()[0]);
-        assert!(result == fresh(&backend, &inputs));
+        assert!(result == fresh(&backend, program, &inputs));
         assert!(!seen.contains(&result), "every update changes the result");
         seen.push(result);
         // The new parameters lie where the old ones did: only their buffer is another.

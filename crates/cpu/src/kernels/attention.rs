@@ -12,7 +12,7 @@ mod wide;
 mod tests;
 
 use super::{Machine, Shared, Stored, scratch};
-use crate::simd::Simd;
+use crate::simd::{Simd, prefetch_to_second_level};
 use octant_graph::AttentionKernel;
 
 /// Where the rows of one operand lie, in elements; the features of a row follow each other.
@@ -70,14 +70,34 @@ pub(crate) struct Cotangents<'a, T> {
 }
 
 /// One head of one element of the batch.
+#[derive(Clone, Copy)]
 pub(crate) struct Head<'a, T> {
     simd: Simd,
     inputs: Inputs<'a, T>,
     batch: usize,
     head: usize,
+    /// The rows that the same thread reads next: where they begin, and the distance between them. Heads are small and lie
+    /// scattered in memory, so that nothing else fetches them in time.
+    next: [Option<(*const T, usize)>; 5],
 }
 
-impl<T: Stored> Head<'_, T> {
+impl<'a, T: Stored> Head<'a, T> {
+    fn new(simd: Simd, inputs: Inputs<'a, T>, batch: usize, head: usize) -> Head<'a, T> {
+        Head { simd, inputs, batch, head, next: [None; 5] }
+    }
+
+    /// Asks for a row of what the next head reads.
+    #[inline(always)]
+    fn fetch_next(&self, row: usize) {
+        const LINE: usize = 64;
+        for (first, distance) in self.next.into_iter().flatten() {
+            let row = first.wrapping_add(row * distance).cast::<u8>();
+            for line in (0..self.inputs.kernel.features * size_of::<T>()).step_by(LINE) {
+                prefetch_to_second_level(row.wrapping_add(line));
+            }
+        }
+    }
+
     /// The first row of queries, keys and values, and the distance to the next.
     fn operands(&self) -> [(*const T, usize); 3] {
         let tokens = Tokens::of_operands(self.inputs.kernel);
@@ -211,13 +231,29 @@ pub(crate) fn attention<T: AttentionElement>(
     check(&inputs, result.len(), log_sums.len());
     let kernel = inputs.kernel;
     let (result, log_sums) = (Shared(result.as_mut_ptr()), Shared(log_sums.as_mut_ptr()));
-    machine.pool.run(kernel.batch * kernel.heads, &|job| {
-        let head = Head { simd: machine.simd, inputs, batch: job / kernel.heads, head: job % kernel.heads };
-        let (first, row) = head.result_rows();
-        let results = ForwardResults { result: result.at(first), row, log_sums: log_sums.at(head.sums_row()) };
-        // SAFETY: `check` has seen that all elements exist; a head's results are its job's alone.
-        unsafe { T::forward(&head, &results) };
+    let head_of = |index: usize| Head::new(machine.simd, inputs, index / kernel.heads, index % kernel.heads);
+    let (heads, together) = (kernel.batch * kernel.heads, heads_together(kernel));
+    machine.pool.run(heads.div_ceil(together), &|job| {
+        let end = ((job + 1) * together).min(heads);
+        for index in job * together..end {
+            let mut head = head_of(index);
+            if index + 1 < end {
+                let [q, k, v] = head_of(index + 1).operands();
+                head.next = [Some(q), Some(k), Some(v), None, None];
+            }
+            let (first, row) = head.result_rows();
+            let results = ForwardResults { result: result.at(first), row, log_sums: log_sums.at(head.sums_row()) };
+            // SAFETY: `check` has seen that all elements exist; a head's results are its job's alone.
+            unsafe { T::forward(&head, &results) };
+        }
     });
+}
+
+/// Heads that one job computes, so that it knows which it will read next.
+fn heads_together(kernel: &AttentionKernel) -> usize {
+    const JOBS: usize = 32;
+    const HEADS: usize = 8;
+    (kernel.batch * kernel.heads / JOBS).clamp(1, HEADS)
 }
 
 /// Jobs that are wanted per group and head, when the gradient of the bias sums over the batch.
@@ -235,8 +271,15 @@ pub(crate) fn attention_gradient<T: AttentionElement>(
     check(&inputs, cotangents.of_result.len(), cotangents.of_log_sums.len());
     let kernel = inputs.kernel;
     let gradients = gradients.map(Shared);
-    let run = |batch: usize, head: usize, bias_gradient: *mut f32| {
-        let head = Head { simd: machine.simd, inputs, batch, head };
+    let run = |[batch, head]: [usize; 2], next: Option<[usize; 2]>, bias_gradient: *mut f32| {
+        let mut head = Head::new(machine.simd, inputs, batch, head);
+        if let Some([batch, number]) = next {
+            let next = Head::new(machine.simd, inputs, batch, number);
+            let ([q, k, v], (first, row)) = (next.operands(), next.result_rows());
+            let [result, of_result] =
+                [cotangents.result, cotangents.of_result].map(|rows| (rows.as_ptr().wrapping_add(first), row));
+            head.next = [q, k, v, result, of_result].map(Some);
+        }
         let (first, row) = head.result_rows();
         let (tokens, sums) = (Tokens::of_operands(kernel), head.sums_row());
         let rows = BackwardRows {
@@ -253,8 +296,13 @@ pub(crate) fn attention_gradient<T: AttentionElement>(
         unsafe { T::backward(&head, &rows) };
     };
     let (Some(sum), Some([groups, ..])) = (bias_gradient, kernel.bias) else {
-        return machine.pool.run(kernel.batch * kernel.heads, &|job| {
-            run(job / kernel.heads, job % kernel.heads, std::ptr::null_mut());
+        let (heads, together) = (kernel.batch * kernel.heads, heads_together(kernel));
+        return machine.pool.run(heads.div_ceil(together), &|job| {
+            let end = ((job + 1) * together).min(heads);
+            let head = |index: usize| [index / kernel.heads, index % kernel.heads];
+            for index in job * together..end {
+                run(head(index), (index + 1 < end).then(|| head(index + 1)), std::ptr::null_mut());
+            }
         });
     };
     // Every part sums over some elements of the batch; then the parts are added in order.
@@ -266,8 +314,10 @@ pub(crate) fn attention_gradient<T: AttentionElement>(
         let to = Shared(partial.as_mut_ptr());
         machine.pool.run(parts * each, &|job| {
             let (part, group, head) = (job / each, job % each / kernel.heads, job % kernel.heads);
-            for repeat in part * repeats / parts..(part + 1) * repeats / parts {
-                run(repeat * groups + group, head, to.at(job * size));
+            let end = (part + 1) * repeats / parts;
+            for repeat in part * repeats / parts..end {
+                let next = (repeat + 1 < end).then(|| [(repeat + 1) * groups + group, head]);
+                run([repeat * groups + group, head], next, to.at(job * size));
             }
         });
         let (first, others) = partial.split_at(each * size);

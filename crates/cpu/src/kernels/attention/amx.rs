@@ -118,6 +118,7 @@ pub(super) unsafe fn forward(head: &Head<'_, bf16>, results: &ForwardResults<bf1
                     multiply(&tiles, q, packed_keys, [ROWS, padded, across], (scores.as_mut_ptr(), across), false);
                     for row in 0..live {
                         let query = first + row;
+                        head.fetch_next(query);
                         let scores = ScoreRow {
                             scores: scores.as_mut_ptr().add(row * across),
                             visible: head.visible(query),
@@ -209,6 +210,7 @@ pub(super) unsafe fn backward(head: &Head<'_, bf16>, rows: &BackwardRows<bf16>) 
                     let (log_sums, centers) = of_query.split_at_mut(block);
                     for query in 0..live {
                         let at = first + query;
+                        head.fetch_next(at);
                         let [result, of_result] = [rows.result, rows.of_result].map(|all| all.add(at * rows.row));
                         let center = super::rows::dot(simd, result, of_result, features);
                         log_sums[query] = *rows.log_sums.add(at);

@@ -64,6 +64,7 @@ pub(super) unsafe fn forward<T: Stored>(head: &Head<'_, T>, results: &ForwardRes
                 key_panels.multiply(simd, q.add(first * q_row), q_row, rows, scores.as_mut_ptr(), padded_keys);
                 for row in 0..rows {
                     let query = first + row;
+                    head.fetch_next(query);
                     let scores = ScoreRow {
                         scores: scores.as_mut_ptr().add(row * padded_keys),
                         visible: head.visible(query),
@@ -135,6 +136,7 @@ pub(super) unsafe fn backward<T: Stored>(head: &Head<'_, T>, rows: &BackwardRows
                 values_across.multiply(simd, given, given_row, count, cotangents.as_mut_ptr(), padded_keys);
                 for row in 0..count {
                     let query = first + row;
+                    head.fetch_next(query);
                     let [result, of_result] =
                         [rows.result, rows.of_result].map(|rows_of| rows_of.add(query * rows.row));
                     let bias_gradient = match rows.bias_gradient.is_null() {

@@ -68,10 +68,53 @@ impl ForwardConv {
         if y.is_empty() {
             return;
         }
-        if self.strategy == ConvStrategy::Winograd {
-            return winograd::run(machine, &self.conv, x, w, y, epilogue);
+        scratch::borrow(self.packed_f32_len(machine), |packed: &mut [f32]| {
+            self.pack_f32(machine, w, packed);
+            self.run_packed_f32(machine, x, packed, y, epilogue);
+        });
+    }
+
+    /// Numbers of the packed weights that [`ForwardConv::run_packed_f32`] takes.
+    pub fn packed_f32_len(&self, machine: &Machine) -> usize {
+        match self.strategy == ConvStrategy::Winograd {
+            true => winograd::transformed_len(machine.simd, &self.conv),
+            false => self.packed_len(machine.simd),
         }
-        self.with_packed(machine, w, |packed| self.run_packed(machine, x, packed, y, epilogue));
+    }
+
+    /// Packs weights to be used again and again.
+    ///
+    /// # Panics
+    /// When a slice does not have the size of the geometry.
+    pub fn pack_f32(&self, machine: &Machine, w: Weights<'_>, packed: &mut [f32]) {
+        w.check(&self.conv);
+        assert_eq!(packed.len(), self.packed_f32_len(machine), "the packed weights must have their size");
+        match self.strategy == ConvStrategy::Winograd {
+            true => winograd::transform_weights(machine, &self.conv, w, packed),
+            false => self.pack(machine, w, packed),
+        }
+    }
+
+    /// [`ForwardConv::run`] with weights that were packed for the same machine.
+    ///
+    /// # Panics
+    /// When a slice does not have the size of the geometry.
+    pub fn run_packed_f32(
+        &self,
+        machine: &Machine,
+        x: &[f32],
+        packed: &[f32],
+        y: &mut [f32],
+        epilogue: Option<&Epilogue<'_>>,
+    ) {
+        assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
+        assert_eq!(y.len(), self.conv.output_len(), "the output's size must match {:?}", self.conv);
+        assert_eq!(packed.len(), self.packed_f32_len(machine), "the packed weights must have their size");
+        match self.strategy == ConvStrategy::Winograd {
+            _ if y.is_empty() => {}
+            true => winograd::run(machine, &self.conv, x, packed, y, epilogue),
+            false => self.run_packed(machine, x, packed, y, epilogue),
+        }
     }
 
     /// Lends the weights as the tiles read them.

@@ -17,7 +17,7 @@ mod gradient;
 mod tiles;
 mod transform;
 
-pub(super) use forward::run;
+pub(super) use forward::{run, transform_weights, transformed_len};
 pub(super) use gradient::weights_gradient;
 
 /// Planes of a transformed tile.

@@ -138,7 +138,20 @@ impl ConvAlgorithm {
                 with_f32(memory, machine, kernel, |w| {
                     let follow = |first: usize, pixels: &mut [f32]| follow(first, pixels.len());
                     let follow: Option<&Epilogue> = epilogue.is_some().then_some(&follow);
-                    into_f32(memory, machine, output, |y| plan.run(machine, x, strides.view(w), y, follow));
+                    let kept = kept.filter(|_| keeps_weights(plan) && kernel.1.dtype() == DType::F32);
+                    into_f32(memory, machine, output, |y| match kept {
+                        Some(kept) => {
+                            let pack = |packed: &mut [u16]| {
+                                plan.pack_f32(machine, strides.view(w), bytemuck::cast_slice_mut(packed));
+                                true
+                            };
+                            let len = 2 * plan.packed_f32_len(machine);
+                            kept.lend(memory, len, pack, |packed| {
+                                plan.run_packed_f32(machine, x, bytemuck::cast_slice(packed), y, follow);
+                            });
+                        }
+                        None => plan.run(machine, x, strides.view(w), y, follow),
+                    });
                 })
             }),
             ConvAlgorithm::Gradient(plan) => with_f32(memory, machine, input, |x| {
@@ -159,6 +172,14 @@ impl ConvAlgorithm {
             }
         }
     }
+}
+
+/// Whether packed f32 weights are kept from run to run: with more pixels than this, packing them anew costs next to nothing,
+/// and they are up to twice as large as they were.
+fn keeps_weights(plan: &Kernel) -> bool {
+    const KEPT_PIXELS: usize = 2048;
+    let conv = plan.description();
+    conv.batch * conv.output[0] * conv.output[1] <= KEPT_PIXELS
 }
 
 impl KernelStrides {

@@ -10,8 +10,18 @@ use crate::kernels::{Machine, Shared, scratch};
 use crate::simd::Simd;
 use std::ops::Range;
 
+/// Numbers of the transformed weights.
+pub(in crate::kernels::conv) fn transformed_len(simd: Simd, conv: &ConvGeometry) -> usize {
+    PLANES * packed_len(simd, conv.in_channels, conv.out_channels)
+}
+
 /// Turns the weights into planes of panels: `[plane][panel][input][width]`.
-fn transform_weights(machine: &Machine, conv: &ConvGeometry, w: Weights<'_>, transformed: &mut [f32]) {
+pub(in crate::kernels::conv) fn transform_weights(
+    machine: &Machine,
+    conv: &ConvGeometry,
+    w: Weights<'_>,
+    transformed: &mut [f32],
+) {
     // Inputs that are packed and transformed at once: they stay in the cache in between.
     const INPUTS: usize = 32;
     let simd = machine.simd;
@@ -86,12 +96,12 @@ fn cut(conv: &ConvGeometry, tiles: &Tiles) -> Cut {
     Cut { jobs, block: job_tiles.div_ceil(blocks) }
 }
 
-/// Computes `y = conv(x, w)`, then `epilogue` on each finished block of pixels.
+/// Computes `y = conv(x, w)` with transformed weights, then `epilogue` on each finished block of pixels.
 pub(in crate::kernels::conv) fn run(
     machine: &Machine,
     conv: &ConvGeometry,
     x: &[f32],
-    w: Weights<'_>,
+    transformed: &[f32],
     y: &mut [f32],
     epilogue: Option<&Epilogue<'_>>,
 ) {
@@ -101,22 +111,18 @@ pub(in crate::kernels::conv) fn run(
     let rows = tiles.rows();
     let line_len = conv.output[1] * conv.out_channels;
     let target = Shared(y.as_mut_ptr());
-    scratch::borrow(PLANES * packed_len(simd, conv.in_channels, conv.out_channels), |transformed: &mut [f32]| {
-        transform_weights(machine, conv, w, transformed);
-        let transformed = &*transformed;
-        machine.pool.run(jobs, &|job| {
-            let rows = job * rows / jobs..(job + 1) * rows / jobs;
-            let all = rows.start * tiles.grid[1]..rows.end * tiles.grid[1];
-            for first in all.clone().step_by(block) {
-                run_block(simd, conv, &tiles, x, transformed, target, first..(first + block).min(all.end));
-            }
-            if let Some(epilogue) = epilogue {
-                let lines = tiles.output_line(rows.start)..tiles.output_line(rows.end);
-                let first = lines.start * line_len;
-                // SAFETY: jobs are disjoint ranges of output lines inside `y`.
-                epilogue(first, unsafe { std::slice::from_raw_parts_mut(target.at(first), lines.len() * line_len) });
-            }
-        });
+    machine.pool.run(jobs, &|job| {
+        let rows = job * rows / jobs..(job + 1) * rows / jobs;
+        let all = rows.start * tiles.grid[1]..rows.end * tiles.grid[1];
+        for first in all.clone().step_by(block) {
+            run_block(simd, conv, &tiles, x, transformed, target, first..(first + block).min(all.end));
+        }
+        if let Some(epilogue) = epilogue {
+            let lines = tiles.output_line(rows.start)..tiles.output_line(rows.end);
+            let first = lines.start * line_len;
+            // SAFETY: jobs are disjoint ranges of output lines inside `y`.
+            epilogue(first, unsafe { std::slice::from_raw_parts_mut(target.at(first), lines.len() * line_len) });
+        }
     });
 }
 

@@ -3,7 +3,7 @@
     pip install torch ultralytics==8.4.190
     python detection_peer.py weights yolo11n 5 init.pt          initial weights for both sides (seed 0)
     python detection_peer.py train init.pt set/data.yaml DIR KEY=VALUE ...
-    python detection_peer.py step yolo11n --batch 64 --size 640 --compile
+    python detection_peer.py step yolo11n --batch 64 --size 640 --compile network      or all: the loss too
     python detection_peer.py yolo11n --batch-size 8 --size 320 --variant channels-last     with the flags of `octant bench`
     python detection_peer.py loader set/data.yaml --batch 64 --size 640 --workers 1
 
@@ -68,7 +68,8 @@ def objects(batch, per_image):
 
 
 def trained_step(arguments, device, channels_last, compiled):
-    """A network and what one step of its training is: forward, loss, gradients, clipping, SGD."""
+    """A network and what one step of its training is: forward, loss, gradients, clipping, SGD. `compiled` is 'network', 'all' or
+    nothing."""
     from ultralytics.nn.tasks import DetectionModel
     from ultralytics.cfg import get_cfg
     torch.manual_seed(0)
@@ -87,10 +88,12 @@ def trained_step(arguments, device, channels_last, compiled):
     if channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
 
+    network = torch.compile(model) if compiled == 'network' else model
+
     def loss_of(images):
         batch['img'] = images.float() / 255
-        return model.loss(batch)[0].sum()
-    loss_of = torch.compile(loss_of) if compiled else loss_of
+        return model.loss(batch, network(batch['img']))[0].sum()
+    loss_of = torch.compile(loss_of) if compiled == 'all' else loss_of
 
     def one():
         with torch.autocast(device.type, torch.bfloat16, enabled=arguments.precision == 'bf16'):
@@ -136,7 +139,7 @@ def bench():
     torch.set_num_threads(arguments.threads)
     device, channels_last, compiled = torch.device('cpu'), arguments.variant != 'eager', arguments.variant == 'compile'
     if arguments.mode == 'train':
-        return measure(trained_step(arguments, device, channels_last, compiled), 'pytorch', arguments)
+        return measure(trained_step(arguments, device, channels_last, 'all' if compiled else None), 'pytorch', arguments)
     from ultralytics.nn.tasks import DetectionModel
     model = DetectionModel(f'{arguments.model}.yaml', nc=80, verbose=False).eval().fuse(verbose=False)
     images = torch.rand(arguments.batch_size, 3, arguments.size, arguments.size)
@@ -190,6 +193,6 @@ if __name__ == '__main__':
             parser.add_argument(f'--{name}', type=int, default=default)
         parser.add_argument('--seconds', type=float, default=15)
         parser.add_argument('--precision', default='f32')
-        parser.add_argument('--compile', action='store_true')
+        parser.add_argument('--compile', nargs='?', const='all', choices=['network', 'all'])
         parser.add_argument('--channels-last', action='store_true')
         dict(step=step, loader=loader)[command](parser.parse_args(rest))

@@ -1,7 +1,7 @@
 //! COCO's average precision and recall (Lin et al., 2014), by the rules of its published evaluation code: precision as a
 //! step function of recall, 101 points, at most 100 predictions per image, crowds ignored, absent classes left out.
 
-use super::matching::{Fate, ImageClass};
+use super::matching::{AnswerMatch, ImageClass};
 use super::{BoxScores, ClassBoxes, by_score, envelope};
 use crate::{Metric, in_parts};
 
@@ -141,9 +141,10 @@ fn cells(class: &ClassBoxes, thresholds: &[f64; THRESHOLDS]) -> Cells {
         .collect();
     let order = by_score(answers.iter().map(|answer| answer.score));
     SizeRange::EACH.map(|size| {
-        let mut fates = Vec::with_capacity(answers.len());
-        let wanted = images.iter().map(|image| image.matched(thresholds, size.areas(), &mut fates)).sum();
-        let sorted: Vec<(Fate, usize)> = order.iter().map(|&index| (fates[index], answers[index].rank)).collect();
+        let mut matches = Vec::with_capacity(answers.len());
+        let wanted = images.iter().map(|image| image.matched(thresholds, size.areas(), &mut matches)).sum();
+        let sorted: Vec<(AnswerMatch, usize)> =
+            order.iter().map(|&index| (matches[index], answers[index].rank)).collect();
         cell(&sorted, wanted)
     })
 }
@@ -156,7 +157,7 @@ struct Answer {
 }
 
 /// The cell of answers in order of score, each with its rank.
-fn cell(answers: &[(Fate, usize)], wanted: usize) -> Option<Cell> {
+fn cell(answers: &[(AnswerMatch, usize)], wanted: usize) -> Option<Cell> {
     if wanted == 0 {
         return None;
     }
@@ -164,9 +165,9 @@ fn cell(answers: &[(Fate, usize)], wanted: usize) -> Option<Cell> {
     let (mut precision, mut recall) = (vec![0.0; answers.len()], vec![0.0; answers.len()]);
     for threshold in 0..THRESHOLDS {
         let (mut right, mut wrong) = (0.0, 0.0);
-        for (index, (fate, _)) in answers.iter().enumerate() {
-            right += f64::from(u8::from(fate.is_right(threshold)));
-            wrong += f64::from(u8::from(fate.is_wrong(threshold)));
+        for (index, (one_match, _)) in answers.iter().enumerate() {
+            right += f64::from(u8::from(one_match.is_right(threshold)));
+            wrong += f64::from(u8::from(one_match.is_wrong(threshold)));
             recall[index] = right / wanted as f64;
             precision[index] = right / (wrong + right + f64::EPSILON);
         }
@@ -177,7 +178,8 @@ fn cell(answers: &[(Fate, usize)], wanted: usize) -> Option<Cell> {
             precision.get(position).copied().unwrap_or(0.0)
         });
         for (recall, most) in result.recall.iter_mut().zip(MOST) {
-            let right = answers.iter().filter(|(fate, rank)| *rank < most && fate.is_right(threshold)).count();
+            let right =
+                answers.iter().filter(|(one_match, rank)| *rank < most && one_match.is_right(threshold)).count();
             recall[threshold] = right as f64 / wanted as f64;
         }
     }

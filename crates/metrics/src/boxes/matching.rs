@@ -12,14 +12,14 @@ pub(super) struct ImageClass<'a> {
     overlaps: Vec<f64>,
 }
 
-/// What became of one answer: a bit per threshold.
+/// Whether an answer matched an object, and whether it is ignored: one bit per threshold.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Fate {
+pub(super) struct AnswerMatch {
     matched: u16,
     ignored: u16,
 }
 
-impl Fate {
+impl AnswerMatch {
     const ALL: u16 = (1 << THRESHOLDS) - 1;
 
     /// Whether the answer counts at a threshold, and is right.
@@ -48,16 +48,16 @@ impl<'a> ImageClass<'a> {
         ImageClass { truth, found, overlaps: found.iter().flat_map(of_answer).collect() }
     }
 
-    /// Matches at every threshold and adds the fates of the answers; returns how many objects should be found. Objects outside
+    /// Matches at every threshold and appends one [`AnswerMatch`] per answer; returns how many objects should be found. Objects outside
     /// of `sizes` and groups are ignored: who matches them does not count.
-    pub fn matched(&self, thresholds: &[f64; THRESHOLDS], sizes: [f64; 2], fates: &mut Vec<Fate>) -> usize {
+    pub fn matched(&self, thresholds: &[f64; THRESHOLDS], sizes: [f64; 2], matches: &mut Vec<AnswerMatch>) -> usize {
         let outside = |area: f64| area < sizes[0] || area > sizes[1];
         let unmatched = |answer: &&FoundBox| match outside(answer.rectangle.area()) {
-            true => Fate { matched: 0, ignored: Fate::ALL },
-            false => Fate::default(),
+            true => AnswerMatch { matched: 0, ignored: AnswerMatch::ALL },
+            false => AnswerMatch::default(),
         };
-        let first = fates.len();
-        fates.extend(self.found.iter().map(unmatched));
+        let first = matches.len();
+        matches.extend(self.found.iter().map(unmatched));
         if self.truth.is_empty() {
             return 0;
         }
@@ -68,12 +68,12 @@ impl<'a> ImageClass<'a> {
         let mut taken = vec![false; self.truth.len()];
         for (number, &threshold) in thresholds.iter().enumerate() {
             taken.fill(false);
-            for (fate, overlaps) in fates[first..].iter_mut().zip(self.overlaps.chunks(self.truth.len())) {
+            for (one_match, overlaps) in matches[first..].iter_mut().zip(self.overlaps.chunks(self.truth.len())) {
                 let Some(index) = self.partner(overlaps, &order, &taken, &ignored, threshold) else { continue };
                 taken[index] = true;
-                fate.matched |= 1 << number;
-                fate.ignored &= !(1 << number);
-                fate.ignored |= u16::from(ignored[index]) << number;
+                one_match.matched |= 1 << number;
+                one_match.ignored &= !(1 << number);
+                one_match.ignored |= u16::from(ignored[index]) << number;
             }
         }
         ignored.iter().filter(|&&ignored| !ignored).count()

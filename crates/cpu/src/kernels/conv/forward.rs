@@ -110,8 +110,10 @@ impl ForwardConv {
         assert_eq!(x.len(), self.conv.input_len(), "the input's size must match {:?}", self.conv);
         assert_eq!(y.len(), self.conv.output_len(), "the output's size must match {:?}", self.conv);
         assert_eq!(packed.len(), self.packed_f32_len(machine), "the packed weights must have their size");
+        if y.is_empty() {
+            return;
+        }
         match self.strategy == ConvStrategy::Winograd {
-            _ if y.is_empty() => {}
             true => winograd::run(machine, &self.conv, x, packed, y, epilogue),
             false => self.run_packed(machine, x, packed, y, epilogue),
         }

@@ -1,9 +1,10 @@
 //! Pooling: maximum, minimum or sum over windows of NHWC images, and their gradients.
 //!
 //! Vectors run across channels. Loops are plain Rust over slices of channels: compiled inside a [`Kernel`] they use the
-//! whole instruction set. Images are f32 or bf16, sums are f32. `gradient` is the backward pass for any windows; `tiling`
-//! is the faster algorithm for windows that do not overlap, as those of most networks.
+//! whole instruction set. Images are f32 or bf16, sums are f32. `extreme` finds maxima and minima; `gradient` is the backward
+//! pass for any windows; `tiling` is the faster algorithm for windows that do not overlap, as those of most networks.
 
+mod extreme;
 mod gradient;
 pub(super) mod tiling;
 
@@ -15,6 +16,7 @@ pub use tiling::scatter_selected;
 
 use super::{Machine, Shared, Stored, scratch};
 use crate::simd::{Kernel, Vector};
+use extreme::{Extreme, Ranked};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -117,7 +119,7 @@ impl Pool2d {
 ///
 /// # Panics
 /// When a slice does not have the size of the geometry.
-pub fn pool2d<T: Stored>(
+pub fn pool2d<T: Ranked>(
     machine: &Machine,
     pool: &Pool2d,
     reduction: PoolReduction,
@@ -131,9 +133,9 @@ pub fn pool2d<T: Stored>(
         return;
     }
     let entry = match reduction {
-        PoolReduction::Sum => machine.simd.entry::<Forward<'_, Sum, T>>(),
-        PoolReduction::Max => machine.simd.entry::<Forward<'_, Max, T>>(),
-        PoolReduction::Min => machine.simd.entry::<Forward<'_, Min, T>>(),
+        PoolReduction::Sum => machine.simd.entry::<Sum<'_, T>>(),
+        PoolReduction::Max => machine.simd.entry::<Extreme<'_, T, false>>(),
+        PoolReduction::Min => machine.simd.entry::<Extreme<'_, T, true>>(),
     };
     let rows = pool.batch * pool.output[0];
     let step = pool.chunk_rows(256 * 1024);
@@ -157,37 +159,10 @@ struct ForwardRows<'a, T> {
     rows: Range<usize>,
 }
 
-/// One of the reductions, chosen at compile time.
-trait Reduce {
-    fn reduce(a: f32, b: f32) -> f32;
-}
-struct Sum;
-struct Max;
-struct Min;
+/// The sums of some output rows.
+struct Sum<'a, T>(PhantomData<&'a T>);
 
-impl Reduce for Sum {
-    #[inline(always)]
-    fn reduce(a: f32, b: f32) -> f32 {
-        a + b
-    }
-}
-impl Reduce for Max {
-    #[inline(always)]
-    fn reduce(a: f32, b: f32) -> f32 {
-        // A NaN on either side wins: the comparison is false for it, and then it is returned.
-        if a > b || a.is_nan() { a } else { b }
-    }
-}
-impl Reduce for Min {
-    #[inline(always)]
-    fn reduce(a: f32, b: f32) -> f32 {
-        if a < b || a.is_nan() { a } else { b }
-    }
-}
-
-struct Forward<'a, R, T>(PhantomData<(&'a (), R, T)>);
-
-impl<'a, R: Reduce, T: Stored> Kernel for Forward<'a, R, T> {
+impl<'a, T: Stored> Kernel for Sum<'a, T> {
     type Args = ForwardRows<'a, T>;
     type Output = ();
 
@@ -203,12 +178,11 @@ impl<'a, R: Reduce, T: Stored> Kernel for Forward<'a, R, T> {
                 let pixels = pool.pixels([row % pool.output[0], index % pool.output[1]], pixels);
                 let (whole, rest) = y.as_chunks_mut::<LANES>();
                 for (block, y) in whole.iter_mut().enumerate() {
-                    reduce_window::<R, T, LANES>(x, pixels, channels, block * LANES, initial, y);
+                    sum_window::<T, LANES>(x, pixels, channels, block * LANES, initial, y);
                 }
                 let first = channels - rest.len();
                 for (channel, y) in rest.iter_mut().enumerate() {
-                    let y = std::array::from_mut(y);
-                    reduce_window::<R, T, 1>(x, pixels, channels, first + channel, initial, y);
+                    sum_window::<T, 1>(x, pixels, channels, first + channel, initial, std::array::from_mut(y));
                 }
             }
         });
@@ -220,7 +194,7 @@ const LANES: usize = 16;
 
 /// `N` channels of one window, from `first` on.
 #[inline(always)]
-fn reduce_window<R: Reduce, T: Stored, const N: usize>(
+fn sum_window<T: Stored, const N: usize>(
     x: &[T],
     pixels: &[u32],
     channels: usize,
@@ -228,14 +202,14 @@ fn reduce_window<R: Reduce, T: Stored, const N: usize>(
     initial: f32,
     y: &mut [T; N],
 ) {
-    let mut reduced = [initial; N];
+    let mut sums = [initial; N];
     for &pixel in pixels {
         let x = &x[pixel as usize * channels + first..][..N];
         for lane in 0..N {
-            reduced[lane] = R::reduce(reduced[lane], x[lane].wide());
+            sums[lane] += x[lane].wide();
         }
     }
     for lane in 0..N {
-        y[lane] = T::rounded(reduced[lane]);
+        y[lane] = T::rounded(sums[lane]);
     }
 }

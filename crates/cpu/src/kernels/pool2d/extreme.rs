@@ -6,8 +6,8 @@
 
 use super::super::scratch::Plain;
 use super::super::{Stored, scratch};
-use super::{ForwardRows, Pool2d};
-use crate::simd::{Kernel, Vector};
+use super::Pool2d;
+use crate::simd::{Kernel, Simd, Vector};
 use half::bf16;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -80,51 +80,54 @@ fn in_order(bits: i16) -> i16 {
 }
 
 /// The maxima of some output rows, or the minima.
-pub(super) struct Extreme<'a, T, const MIN: bool>(PhantomData<&'a T>);
+pub(super) fn rows<T: Ranked, const MIN: bool>(
+    simd: Simd,
+    pool: &Pool2d,
+    initial: f32,
+    x: &[T],
+    y: &mut [T],
+    rows: Range<usize>,
+) {
+    let line_len = pool.input[1] * pool.channels;
+    let lines = pool.lines(rows.clone());
+    let (first_line, x) = (lines.start, &x[lines.start * line_len..lines.end * line_len]);
+    let copied = if T::as_ranks::<MIN>(x).is_some() { 0 } else { x.len() };
+    scratch::borrow(copied, |ranks: &mut [T::Rank]| {
+        scratch::borrow(line_len, |column_ranks: &mut [T::Rank]| {
+            let work = ExtremeRows { pool, initial, x, y, rows, first_line, ranks, column_ranks };
+            // SAFETY: the entry was chosen for this machine.
+            unsafe { simd.entry::<Extreme<'_, T, MIN>>()(work) };
+        });
+    });
+}
+
+struct ExtremeRows<'a, T: Ranked> {
+    pool: &'a Pool2d,
+    initial: f32,
+    /// The input from `first_line` on, counted through all images.
+    x: &'a [T],
+    y: &'a mut [T],
+    rows: Range<usize>,
+    first_line: usize,
+    /// Room for the ranks of the input, if it is not its own, and for those of a line.
+    ranks: &'a mut [T::Rank],
+    column_ranks: &'a mut [T::Rank],
+}
+
+struct Extreme<'a, T, const MIN: bool>(PhantomData<&'a T>);
 
 impl<'a, T: Ranked, const MIN: bool> Kernel for Extreme<'a, T, MIN> {
-    type Args = ForwardRows<'a, T>;
+    type Args = ExtremeRows<'a, T>;
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector>(work: ForwardRows<'a, T>) {
-        let pool = work.pool;
-        let line_len = pool.input[1] * pool.channels;
-        let lines = pool.lines(work.rows.clone());
-        let x = &work.x[lines.start * line_len..lines.end * line_len];
-        if let Some(ranks) = T::as_ranks::<MIN>(x) {
-            return reduce_rows::<T, MIN>(work, ranks, lines.start);
+    unsafe fn run<V: Vector>(work: ExtremeRows<'a, T>) {
+        let ExtremeRows { pool, initial, x, y, rows, first_line, ranks, column_ranks } = work;
+        for (rank, x) in ranks.iter_mut().zip(x) {
+            *rank = x.rank::<MIN>();
         }
-        scratch::borrow(x.len(), |ranks: &mut [T::Rank]| {
-            for (rank, x) in ranks.iter_mut().zip(x) {
-                *rank = x.rank::<MIN>();
-            }
-            reduce_rows::<T, MIN>(work, ranks, lines.start);
-        });
-    }
-}
-
-impl Pool2d {
-    /// The input rows that windows of some output rows cover, both counted through all images, with those between them.
-    fn lines(&self, rows: Range<usize>) -> Range<usize> {
-        let mut lines = usize::MAX..0;
-        for row in rows {
-            let image = row / self.output[0] * self.input[0];
-            for line in self.covered(0, row % self.output[0]) {
-                lines = lines.start.min(image + line)..lines.end.max(image + line + 1);
-            }
-        }
-        if lines.is_empty() { 0..0 } else { lines }
-    }
-}
-
-/// Reduces windows of ranks; `ranks` begins with the input row `first_line`, counted through all images.
-#[inline(always)]
-fn reduce_rows<T: Ranked, const MIN: bool>(work: ForwardRows<'_, T>, ranks: &[T::Rank], first_line: usize) {
-    let ForwardRows { pool, initial, y, rows, .. } = work;
-    let initial = T::rounded(initial);
-    let line_len = pool.input[1] * pool.channels;
-    scratch::borrow(line_len, |column_ranks: &mut [T::Rank]| {
+        let ranks = T::as_ranks::<MIN>(x).unwrap_or(ranks);
+        let (initial, line_len) = (T::rounded(initial), pool.input[1] * pool.channels);
         for (row, y) in rows.zip(y.chunks_exact_mut(pool.output[1] * pool.channels)) {
             let image = row / pool.output[0] * pool.input[0];
             let lines = pool.covered(0, row % pool.output[0]);
@@ -134,7 +137,21 @@ fn reduce_rows<T: Ranked, const MIN: bool>(work: ForwardRows<'_, T>, ranks: &[T:
                 false => y.fill(initial),
             }
         }
-    });
+    }
+}
+
+impl Pool2d {
+    /// The input rows that windows of some output rows cover, both counted through all images, with those between them.
+    fn lines(&self, rows: Range<usize>) -> Range<usize> {
+        let (mut first, mut last) = (usize::MAX, 0);
+        for row in rows {
+            let image = row / self.output[0] * self.input[0];
+            for line in self.covered(0, row % self.output[0]) {
+                (first, last) = (first.min(image + line), last.max(image + line));
+            }
+        }
+        if first > last { 0..0 } else { first..last + 1 }
+    }
 }
 
 /// The largest rank in every column of some lines; returns whether there are lines.

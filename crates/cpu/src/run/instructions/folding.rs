@@ -38,7 +38,7 @@ pub(crate) fn fold_rows(simd: Simd, kind: Reduction, lane: Lane) -> Option<FoldR
                 #[inline(always)]
                 unsafe fn run<V: Vector>(rows: RowsToFold) {
                     // SAFETY: the caller's promise is that of `FoldRows`.
-                    unsafe { fold_f32_rows::<V>(rows, $identity, $combine) }
+                    unsafe { fold_f32_rows(rows, $identity, $combine) }
                 }
             }
             Some(simd.entry::<Instance>())
@@ -55,77 +55,28 @@ pub(crate) fn fold_rows(simd: Simd, kind: Reduction, lane: Lane) -> Option<FoldR
     }
 }
 
-/// Columns that are folded at once, and rows.
-const WIDTH: usize = 16;
-
-/// Sixteen columns at a time, then those sixteen by halves. Of sixteen rows the last part is done at once, with a row per
-/// lane: in a single row most lanes would have nothing to do.
+/// Sixteen columns at a time, then those sixteen by halves.
 #[inline(always)]
-unsafe fn fold_f32_rows<V: Vector>(rows: RowsToFold, identity: f32, f: impl Fn(f32, f32) -> f32 + Copy) {
-    let (from, to) = (rows.from.cast::<f32>(), rows.to.cast::<f32>());
-    let together = rows.rows / WIDTH * WIDTH;
-    // SAFETY: every row is read inside of its columns and written once.
-    unsafe {
-        for first in (0..together).step_by(WIDTH) {
-            let mut lanes = [[identity; WIDTH]; WIDTH];
-            for (row, lanes) in lanes.iter_mut().enumerate() {
-                *lanes = fold_to_lanes(from.add((first + row) * rows.columns), rows.columns, identity, f);
+unsafe fn fold_f32_rows(rows: RowsToFold, identity: f32, f: impl Fn(f32, f32) -> f32 + Copy) {
+    const WIDTH: usize = 16;
+    for row in 0..rows.rows {
+        // SAFETY: every access is inside of the row.
+        unsafe {
+            let from = rows.from.cast::<f32>().add(row * rows.columns);
+            let mut lanes = [identity; WIDTH];
+            let mut done = 0;
+            while done + WIDTH <= rows.columns {
+                let x = from.add(done).cast::<[f32; WIDTH]>().read_unaligned();
+                lanes = std::array::from_fn(|i| f(lanes[i], x[i]));
+                done = opaque(done + WIDTH);
             }
-            let mut columns = [[0.0; WIDTH]; WIDTH];
-            transpose::<V>(&lanes, &mut columns);
-            let both = |a: [f32; WIDTH], b: [f32; WIDTH]| -> [f32; WIDTH] { std::array::from_fn(|i| f(a[i], b[i])) };
-            for half in [8, 4, 2, 1] {
-                for column in 0..half {
-                    columns[column] = both(columns[column], columns[column + half]);
-                }
+            for lane in 0..rows.columns - done {
+                lanes[lane] = f(lanes[lane], *from.add(done + lane));
             }
-            to.add(first).cast::<[f32; WIDTH]>().write_unaligned(columns[0]);
-        }
-        for row in together..rows.rows {
-            let lanes = fold_to_lanes(from.add(row * rows.columns), rows.columns, identity, f);
             let eight: [f32; 8] = std::array::from_fn(|i| f(lanes[i], lanes[i + 8]));
             let four: [f32; 4] = std::array::from_fn(|i| f(eight[i], eight[i + 4]));
             let two: [f32; 2] = std::array::from_fn(|i| f(four[i], four[i + 2]));
-            *to.add(row) = f(two[0], two[1]);
-        }
-    }
-}
-
-/// A row as sixteen lanes.
-///
-/// # Safety
-/// `columns` numbers lie behind `from`.
-#[inline(always)]
-unsafe fn fold_to_lanes(
-    from: *const f32,
-    columns: usize,
-    identity: f32,
-    f: impl Fn(f32, f32) -> f32 + Copy,
-) -> [f32; WIDTH] {
-    let mut lanes = [identity; WIDTH];
-    let mut done = 0;
-    // SAFETY: every access is inside of the row.
-    unsafe {
-        while done + WIDTH <= columns {
-            let x = from.add(done).cast::<[f32; WIDTH]>().read_unaligned();
-            lanes = std::array::from_fn(|i| f(lanes[i], x[i]));
-            done = opaque(done + WIDTH);
-        }
-        for lane in 0..columns - done {
-            lanes[lane] = f(lanes[lane], *from.add(done + lane));
-        }
-    }
-    lanes
-}
-
-#[inline(always)]
-fn transpose<V: Vector>(from: &[[f32; WIDTH]; WIDTH], to: &mut [[f32; WIDTH]; WIDTH]) {
-    let (from, to) = (from.as_flattened(), to.as_flattened_mut());
-    for row in (0..WIDTH).step_by(V::LANES) {
-        for column in (0..WIDTH).step_by(V::LANES) {
-            let (from, to) = (from[row * WIDTH + column..].as_ptr(), to[column * WIDTH + row..].as_mut_ptr());
-            // SAFETY: the square lies in both matrices; V's instruction set is enabled where this is inlined.
-            unsafe { V::transpose(from, WIDTH, to, WIDTH) };
+            *rows.to.cast::<f32>().add(row) = f(two[0], two[1]);
         }
     }
 }

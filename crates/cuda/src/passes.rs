@@ -90,6 +90,7 @@ fn prepare_level(graph: &Graph, device: &GpuProfile, kernels: bool) -> Graph {
     }
     graph = checked("convolutions_as_products", xla::convolutions_as_products(&graph));
     graph = checked("small_products_as_sums", xla::small_products_as_sums(&graph));
+    graph = checked("small_tables_as_sums", xla::small_tables_as_sums(&graph));
     graph = checked("unpool_by_comparing", xla::unpool_by_comparing(&graph));
     graph = checked("unpool_by_gathering", unpool_by_gathering(&graph));
     checked("divide_reductions", xla::divide_reductions(&graph, kernels))

@@ -159,7 +159,7 @@ fn concatenations_inside_of_others_are_written_in_place() {
             let part = |channels| trace.input("x", Shape::new(DType::F32, [2, side, side, channels]));
             let (boxes, scores) = (part(5).relu(), part(3) * 0.5);
             let joined = Tensor::concatenate(&[boxes, scores], 3);
-            scales.push(joined.reshape([2, side * side, 8]));
+            scales.push(joined.reshape(&[2, side * side, 8]));
             outputs.extend(hands_out.then_some(joined));
         }
         outputs.insert(0, Tensor::concatenate(&scales, 1));

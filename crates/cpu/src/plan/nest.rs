@@ -115,12 +115,7 @@ impl Nest {
         nest.steps_per_task = match fold {
             FoldKind::Columns | FoldKind::Whole => wanted.max(steps.div_ceil(MOST_PARTIALS)),
             FoldKind::None | FoldKind::Rows => {
-                let most = wanted.max((nest.outer.iter().product::<usize>() * steps).div_ceil(MOST_TASKS));
-                // Tasks of equal length, and an even number of them: so that two threads end together.
-                match steps.div_ceil(most) {
-                    1 => most,
-                    tasks => steps.div_ceil(tasks.next_multiple_of(2)),
-                }
+                wanted.max((nest.outer.iter().product::<usize>() * steps).div_ceil(MOST_TASKS))
             }
         }
         .clamp(1, steps.max(1));

@@ -132,7 +132,7 @@ impl PlanTable {
             ));
             if self.only_estimates {
                 self.print(
-                    "--quick compiles short, slow code: the compiler needs several times as long for training itself, whose \
+                    "--quick compiles short, slow code: the compiler needs longer for training itself, whose \
                      code takes more memory.",
                 );
             }

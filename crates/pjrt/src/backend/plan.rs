@@ -27,7 +27,7 @@ pub fn plan(topology: &Topology, program: &Program) -> runtime::Result<Planned> 
     planned(topology, program, |text, options| topology.compile(text, options))
 }
 
-/// As [`plan`], several times faster, for a program that nobody will run: its buffers and the compiler's estimate are the
+/// As [`plan`], faster, for a program that nobody will run: its buffers and the compiler's estimate are the
 /// same, its code is short and slow.
 ///
 /// libtpu optimizes a whole program in seconds; nearly all of its time goes to scheduling the unrolled code of each kernel,

@@ -90,6 +90,7 @@ fn prepare_level(graph: &Graph, device: &GpuProfile, kernels: bool) -> Graph {
     }
     graph = checked("convolutions_as_products", xla::convolutions_as_products(&graph));
     graph = checked("small_products_as_sums", xla::small_products_as_sums(&graph));
+    graph = checked("small_tables_as_sums", xla::small_tables_as_sums(&graph));
     graph = checked("unpool_by_comparing", xla::unpool_by_comparing(&graph));
     graph = checked("unpool_by_gathering", unpool_by_gathering(&graph));
     checked("divide_reductions", xla::divide_reductions(&graph, kernels))
@@ -109,15 +110,14 @@ fn checked(pass: &str, graph: Graph) -> Graph {
 /// of sums, and with it the last bits, then differ from run to run. Measured on an H200 over 20 steps, two runs each: programs
 /// of fashion-cnn, ResNet-18 and a small MSHNet in f32 differed, those of five families in bf16 and of U-Net in f32 did not.
 /// Our own kernels and products always add in the same order. XLA's scatter lets the updates of one element race: rounded sums
-/// differ, and of several that overwrite it any may win instead of the last.
+/// differ. (Scatters that overwrite were rewritten by `passes::overwrite_by_last`.)
 pub fn adds_atomically(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| match &node.op {
         // The result is a kernel: its spatial axes come first.
         Op::Convolution(conv) => conv.dtype == DType::F32 && conv.output.spatial.first() == Some(&0),
         Op::Scatter(scatter) => match scatter.kind {
-            ScatterKind::Set => true,
             ScatterKind::Add | ScatterKind::Multiply => graph.shape(node.outputs[0]).dtype().is_float(),
-            ScatterKind::Min | ScatterKind::Max => false,
+            ScatterKind::Set | ScatterKind::Min | ScatterKind::Max => false,
         },
         Op::Call { kernel: Some(kernel), .. } if NAMES.contains(&kernel.name.as_str()) => false,
         op => op.bodies().into_iter().any(|(_, body)| adds_atomically(body)),

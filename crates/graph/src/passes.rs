@@ -8,15 +8,16 @@
 
 mod inline;
 mod merge;
+mod order;
 mod pack;
 mod replace;
 mod simplify;
 
-pub use inline::unpool_by_gathering;
 pub use inline::{inline_calls, inline_unless};
 pub use merge::dead_code;
 pub use merge::fold_constants;
 pub use merge::merge_equal;
+pub use order::{overwrite_by_last, unpool_by_gathering};
 pub use pack::pack_narrow_images;
 pub use replace::{ReplaceError, Replacement, extract, outline, replace, replace_where_possible};
 pub use simplify::simplify;

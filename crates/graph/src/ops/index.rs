@@ -1,6 +1,6 @@
 //! Reading and writing at positions known only when the program runs.
 
-pub(super) mod gradient;
+pub(crate) mod gradient;
 
 use crate::{Gather, Op, Scatter, Shape, Tensor};
 

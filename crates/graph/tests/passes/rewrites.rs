@@ -1,6 +1,6 @@
 use crate::{floats, left_of, names};
 use octant_graph::evaluate::evaluate;
-use octant_graph::{DType, HostTensor, Shape, Tensor, Trace, passes};
+use octant_graph::{DType, HostTensor, Node, Op, Scatter, ScatterKind, Shape, Tensor, Trace, passes};
 
 /// What should vanish without a trace, by name.
 type Identity = (&'static str, fn(&Trace, &Tensor) -> Tensor);
@@ -178,4 +178,32 @@ fn gradients_of_overlapping_poolings_are_gathered() {
             .collect();
         assert_eq!(evaluate(&graph, &inputs).unwrap(), evaluate(&gathered, &inputs).unwrap());
     }
+}
+
+/// XLA's GPU kernels let any of several updates win, also with its repeatable ones.
+#[test]
+fn the_last_update_of_an_element_wins_in_any_order() {
+    let trace = Trace::new();
+    let [operand, updates] = [[4, 6], [5, 3]].map(|dims| trace.input("x", floats(&dims)));
+    let indices = trace.input("indices", Shape::new(DType::I32, [5, 2]));
+    let scatter = Scatter {
+        update_window_axes: vec![1],
+        inserted_window_axes: vec![0],
+        scatter_axes: vec![0, 1],
+        index_vector_axis: 1,
+        kind: ScatterKind::Set,
+    };
+    let graph = trace.finish(&[operand.scatter(&indices, &updates, scatter)]).unwrap();
+    let rewritten = passes::apply(passes::overwrite_by_last, &graph);
+    octant_graph::verify::verify(&rewritten).unwrap();
+    let numbers: Vec<f64> = (0..39).map(f64::from).collect();
+    // Windows that are equal, overlap, and do not fit.
+    let starts = [1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 1.0, 1.0, 3.0, 3.0];
+    let values = [&numbers[..24], &numbers[24..], &starts];
+    let tensors = graph.input_shapes().into_iter().zip(values);
+    let inputs: Vec<HostTensor> =
+        tensors.map(|(shape, values)| HostTensor::from_f64s(shape, values).unwrap()).collect();
+    assert_eq!(evaluate(&graph, &inputs).unwrap(), evaluate(&rewritten, &inputs).unwrap());
+    let overwrites = |node: &Node| matches!(&node.op, Op::Scatter(scatter) if scatter.kind == ScatterKind::Set);
+    assert!(graph.nodes().iter().any(overwrites) && !rewritten.nodes().iter().any(overwrites));
 }

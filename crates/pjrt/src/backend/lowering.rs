@@ -126,6 +126,8 @@ pub fn lower(program: &Program, target: &LoweringTarget) -> runtime::Result<Lowe
         let text = octant_stablehlo::lower(program, &options).map_err(refused)?;
         Ok(Lowered { text, adds_atomically: false, calls_cudnn: false })
     };
+    let graph = passes::apply(passes::overwrite_by_last, &program.graph);
+    let program = &Program { graph, ..program.clone() };
     if target.tiled {
         let graph = bytes_behind_barriers(&pack_narrow_images(&program.graph));
         return plain(&Program { graph, ..program.clone() });

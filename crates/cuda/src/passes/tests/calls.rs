@@ -280,7 +280,7 @@ fn two_runs_in_f32_ended_with_other_weights() {
     assert!(!atomic(&ours), "our kernels add in the same order in every run");
 }
 
-/// Of several updates of one element XLA's scatter let any win, and added floats in any order.
+/// XLA's scatter added floats in any order.
 #[test]
 fn scattered_updates_raced() {
     let scattered = |dtype, kind| {
@@ -297,7 +297,6 @@ fn scattered_updates_raced() {
         };
         crate::adds_atomically(&trace.finish(&[operand.scatter(&indices, &updates, scatter)]).expect("well typed"))
     };
-    assert!(scattered(DType::I32, ScatterKind::Set));
     assert!(scattered(DType::F32, ScatterKind::Add));
     assert!(!scattered(DType::I32, ScatterKind::Add), "whole numbers have the same sum in any order");
     assert!(!scattered(DType::F32, ScatterKind::Max));

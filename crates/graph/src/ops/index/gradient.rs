@@ -73,7 +73,7 @@ fn reading_back(scatter: &Scatter, operand: &Tensor, updates: &Tensor) -> Gather
 }
 
 /// 0, 1, 2 … in row-major order, in the shape of a value.
-fn numbered(like: &Tensor) -> Tensor {
+pub(crate) fn numbered(like: &Tensor) -> Tensor {
     let flat = Shape::new(DType::I32, [like.shape().elements()]);
     like.trace().iota(flat, 0).reshape(like.dims())
 }

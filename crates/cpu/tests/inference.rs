@@ -166,3 +166,30 @@ fn notices_changed_parameters(program: &Program) {
         inputs[1] = update.execute(&inputs[1..2]).unwrap().remove(0);
     }
 }
+
+/// What a detector predicts at every scale is concatenated twice: by kind, then over the scales with rows and columns as one
+/// axis. The same numbers come out when the inner results are outputs too, and so need memory of their own.
+#[test]
+fn concatenations_inside_of_others_are_written_in_place() {
+    let program = |hands_out: bool| {
+        let trace = Trace::new();
+        let mut scales = Vec::new();
+        let mut outputs = Vec::new();
+        for side in [6, 3] {
+            let part = |channels| trace.input("x", Shape::new(DType::F32, [2, side, side, channels]));
+            let (boxes, scores) = (part(5).relu(), part(3) * 0.5);
+            let joined = Tensor::concatenate(&[boxes, scores], 3);
+            scales.push(joined.reshape(&[2, side * side, 8]));
+            outputs.extend(hands_out.then_some(joined));
+        }
+        outputs.insert(0, Tensor::concatenate(&scales, 1));
+        Program::new("detector", trace.finish(&outputs).unwrap())
+    };
+    let backend = CpuBackend::with_threads(2).unwrap();
+    let run = |program: &Program| {
+        let shapes = program.graph.input_shapes().into_iter().enumerate();
+        let inputs: Vec<Buffer> = shapes.map(|(seed, shape)| upload(&backend, shape, seed)).collect();
+        fresh(&backend, program, &inputs)
+    };
+    assert_eq!(run(&program(false)), run(&program(true)));
+}

@@ -23,6 +23,8 @@ mod tests;
 pub use forward::{ForwardConv, conv2d};
 pub use gradient::{WeightsGradient, conv2d_weights_gradient};
 
+use std::ops::Range;
+
 /// A convolution: `y[n,o] = Σ x[n,i] · w[k]` over all `k`, `i` with `o·stride + k·kernel_dilation - pad_low = i·input_dilation`.
 ///
 /// Arrays hold the vertical axis first. The padding on the high side is implied by `output`.
@@ -152,6 +154,18 @@ impl ConvGeometry {
     pub fn flops(&self) -> f64 {
         let pairs = |axis: usize| -> f64 { phases::phases(self, axis).iter().map(|phase| phase.pairs() as f64).sum() };
         2.0 * self.batch as f64 * pairs(0) * pairs(1) * (self.group_inputs() * self.out_channels) as f64
+    }
+
+    /// The input rows that windows of some output rows cover, both counted through all images, with those between them.
+    fn input_lines(&self, rows: &Range<usize>) -> Range<usize> {
+        let line = |row: usize, tap: usize, behind: i64| {
+            let (image, row) = (row / self.output[0], row % self.output[0]);
+            let at = (row * self.stride[0] + tap * self.kernel_dilation[0]) as i64 - self.pad_low[0];
+            let line = at.div_euclid(self.input_dilation[0] as i64) + behind;
+            image * self.input[0] + line.clamp(0, self.input[0] as i64) as usize
+        };
+        let start = line(rows.start, 0, 0);
+        start..line(rows.end - 1, self.kernel[0].saturating_sub(1), 1).max(start)
     }
 
     fn input_len(&self) -> usize {

@@ -153,7 +153,9 @@ impl<'a> Span<'a> {
         let before = (from as i64 - self.columns.start).clamp(0, width as i64) as usize;
         let lines = copy.chunks_mut(width * padded);
         for (line, copy) in self.lines.clone().zip(lines) {
-            copy.fill(0);
+            if !(0..height as i64).contains(&line) || channels != padded {
+                copy.fill(0);
+            }
             if !(0..height as i64).contains(&line) {
                 continue;
             }
@@ -161,9 +163,14 @@ impl<'a> Span<'a> {
             let source = &x[(line + from) * channels..(line + to) * channels];
             // SAFETY: bf16 is a transparent wrapper of u16.
             let source: &[u16] = unsafe { std::slice::from_raw_parts(source.as_ptr().cast(), source.len()) };
-            let copy = &mut copy[before * padded..];
+            let (left, copy) = copy.split_at_mut(before * padded);
             match channels == padded {
-                true => copy[..source.len()].copy_from_slice(source),
+                true => {
+                    let (copy, right) = copy.split_at_mut(source.len());
+                    copy.copy_from_slice(source);
+                    left.fill(0);
+                    right.fill(0);
+                }
                 // Colors are so few that a call for every pixel would take longer than the rest of the layer.
                 false if channels == 3 => spread(source.as_chunks::<3>().0.iter(), copy, padded),
                 false => spread(source.chunks_exact(channels), copy, padded),

@@ -58,6 +58,7 @@ fn pooling_times(machine: &Machine) -> Vec<(String, f64, usize)> {
         ("pool 3×3 s2 64 112² b16", Pool2d::square(16, [112; 2], 64, 3, 2, 1)),
         ("pool 2×2 s2 64 26² b128", Pool2d::square(128, [26; 2], 64, 2, 2, 0)),
         ("pool 2×2 s2 16 256² b4", Pool2d::square(4, [256; 2], 16, 2, 2, 0)),
+        ("pool 13×13 256 20² b1", Pool2d::square(1, [20; 2], 256, 13, 1, 6)),
     ];
     let mut times = Vec::new();
     for (name, pool) in pools {
@@ -67,6 +68,9 @@ fn pooling_times(machine: &Machine) -> Vec<(String, f64, usize)> {
         let bytes = 4 * (x.len() + y.len());
         let seconds = 1e-9 / best(1.0, || pool2d(machine, &pool, PoolReduction::Max, f32::MIN, &x, &mut y));
         times.push((format!("{name} max"), seconds, bytes));
+        let (x16, mut y16) = (x.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>(), vec![bf16::ZERO; y.len()]);
+        let seconds = 1e-9 / best(1.0, || pool2d(machine, &pool, PoolReduction::Max, f32::MIN, &x16, &mut y16));
+        times.push((format!("{name} bf16 max"), seconds, bytes / 2));
         let seconds = 1e-9 / best(1.0, || max_pool2d_gradient(machine, &pool, 0.0, &x, &y, &mut dx));
         times.push((format!("{name} gradient"), seconds, bytes + 4 * x.len()));
     }

@@ -23,6 +23,8 @@ mod tests;
 pub use forward::{ForwardConv, conv2d};
 pub use gradient::{WeightsGradient, conv2d_weights_gradient};
 
+use std::ops::Range;
+
 /// A convolution: `y[n,o] = Σ x[n,i] · w[k]` over all `k`, `i` with `o·stride + k·kernel_dilation - pad_low = i·input_dilation`.
 ///
 /// Arrays hold the vertical axis first. The padding on the high side is implied by `output`.
@@ -154,6 +156,18 @@ impl ConvGeometry {
         2.0 * self.batch as f64 * pairs(0) * pairs(1) * (self.group_inputs() * self.out_channels) as f64
     }
 
+    /// The input rows that windows of some output rows cover, both counted through all images, with those between them.
+    fn input_lines(&self, rows: &Range<usize>) -> Range<usize> {
+        let line = |row: usize, tap: usize, behind: i64| {
+            let (image, row) = (row / self.output[0], row % self.output[0]);
+            let at = (row * self.stride[0] + tap * self.kernel_dilation[0]) as i64 - self.pad_low[0];
+            let line = at.div_euclid(self.input_dilation[0] as i64) + behind;
+            image * self.input[0] + line.clamp(0, self.input[0] as i64) as usize
+        };
+        let start = line(rows.start, 0, 0);
+        start..line(rows.end - 1, self.kernel[0].saturating_sub(1), 1).max(start)
+    }
+
     fn input_len(&self) -> usize {
         self.batch * self.input[0] * self.input[1] * self.in_channels
     }
@@ -225,6 +239,14 @@ struct ChunkRule {
 
 impl ChunkRule {
     pub fn rows(&self, conv: &ConvGeometry) -> usize {
+        let rows = (conv.batch * conv.output[0]).max(1) as f64;
+        // A few chunks more make their number a multiple of four: so that two or four threads end together.
+        let chunks = ((rows / self.wanted(conv)).ceil() / 4.0).ceil() * 4.0;
+        (rows / chunks).ceil() as usize
+    }
+
+    /// Output rows of a chunk, whatever the number of chunks.
+    pub fn wanted(&self, conv: &ConvGeometry) -> f64 {
         const CACHE_BYTES: f64 = 512.0 * 1024.0;
         const MANY_CHUNKS: f64 = 64.0;
         let rows = (conv.batch * conv.output[0]).max(1) as f64;
@@ -234,9 +256,6 @@ impl ChunkRule {
         let many = (rows / MANY_CHUNKS).max(self.min_flops / (conv.flops() / rows).max(1.0));
         let streaming = self.element_bytes * conv.weights_len() > CACHE_BYTES as usize;
         let min_pixels = if streaming { self.streaming_pixels } else { self.min_pixels };
-        let wanted = fits.min(many).max(min_pixels as f64 / width).clamp(1.0, rows);
-        // A few chunks more make their number a multiple of four: so that two or four threads end together.
-        let chunks = ((rows / wanted).ceil() / 4.0).ceil() * 4.0;
-        (rows / chunks).ceil() as usize
+        fits.min(many).max(min_pixels as f64 / width).clamp(1.0, rows)
     }
 }

@@ -1,9 +1,10 @@
 //! Pooling: maximum, minimum or sum over windows of NHWC images, and their gradients.
 //!
 //! Vectors run across channels. Loops are plain Rust over slices of channels: compiled inside a [`Kernel`] they use the
-//! whole instruction set. Images are f32 or bf16, sums are f32. `gradient` is the backward pass for any windows; `tiling`
-//! is the faster algorithm for windows that do not overlap, as those of most networks.
+//! whole instruction set, which closures that others call do not. Images are f32 or bf16, sums are f32. `extreme` finds maxima and minima; `gradient` is the backward
+//! pass for any windows; `tiling` is the faster algorithm for windows that do not overlap, as those of most networks.
 
+mod extreme;
 mod gradient;
 pub(super) mod tiling;
 
@@ -15,6 +16,7 @@ pub use tiling::scatter_selected;
 
 use super::{Machine, Shared, Stored, scratch};
 use crate::simd::{Kernel, Vector};
+use extreme::Ranked;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -106,6 +108,12 @@ impl Pool2d {
         &pixels[..count]
     }
 
+    /// Calls `body` with every chunk of output rows, on all threads.
+    fn each_chunk(&self, machine: &Machine, body: &(dyn Fn(Range<usize>) + Sync)) {
+        let (rows, step) = (self.batch * self.output[0], self.chunk_rows(256 * 1024));
+        machine.pool.run(rows.div_ceil(step), &|chunk| body(chunk * step..((chunk + 1) * step).min(rows)));
+    }
+
     /// Output rows per chunk, by shape.
     fn chunk_rows(&self, bytes: usize) -> usize {
         let row = 4 * (self.output[1] + self.input[1] * self.stride[0]) * self.channels;
@@ -117,7 +125,7 @@ impl Pool2d {
 ///
 /// # Panics
 /// When a slice does not have the size of the geometry.
-pub fn pool2d<T: Stored>(
+pub fn pool2d<T: Ranked>(
     machine: &Machine,
     pool: &Pool2d,
     reduction: PoolReduction,
@@ -130,88 +138,57 @@ pub fn pool2d<T: Stored>(
     if y.is_empty() {
         return;
     }
-    let entry = match reduction {
-        PoolReduction::Sum => machine.simd.entry::<Forward<'_, Sum, T>>(),
-        PoolReduction::Max => machine.simd.entry::<Forward<'_, Max, T>>(),
-        PoolReduction::Min => machine.simd.entry::<Forward<'_, Min, T>>(),
-    };
-    let rows = pool.batch * pool.output[0];
-    let step = pool.chunk_rows(256 * 1024);
     let row_len = pool.output[1] * pool.channels;
     let target = Shared(y.as_mut_ptr());
-    machine.pool.run(rows.div_ceil(step), &|chunk| {
-        let rows = chunk * step..((chunk + 1) * step).min(rows);
-        // SAFETY: chunks are disjoint ranges of output rows; the entry was chosen for this machine.
-        unsafe {
-            let y = std::slice::from_raw_parts_mut(target.at(rows.start * row_len), rows.len() * row_len);
-            entry(ForwardRows { pool, initial, x, y, rows });
+    pool.each_chunk(machine, &|rows| {
+        // SAFETY: chunks are disjoint ranges of output rows.
+        let y = unsafe { std::slice::from_raw_parts_mut(target.at(rows.start * row_len), rows.len() * row_len) };
+        match reduction {
+            PoolReduction::Sum => scratch::borrow(pool.window[0] * pool.window[1], |pixels: &mut [u32]| {
+                // SAFETY: the entry was chosen for this machine.
+                unsafe { machine.simd.entry::<Sum<'_, T>>()(SumRows { pool, initial, x, y, rows, pixels }) };
+            }),
+            PoolReduction::Max => extreme::rows::<T, false>(machine.simd, pool, initial, x, y, rows),
+            PoolReduction::Min => extreme::rows::<T, true>(machine.simd, pool, initial, x, y, rows),
         }
     });
 }
 
-struct ForwardRows<'a, T> {
+struct SumRows<'a, T> {
     pool: &'a Pool2d,
     initial: f32,
     x: &'a [T],
     y: &'a mut [T],
     rows: Range<usize>,
+    /// Room for the pixels of a window.
+    pixels: &'a mut [u32],
 }
 
-/// One of the reductions, chosen at compile time.
-trait Reduce {
-    fn reduce(a: f32, b: f32) -> f32;
-}
-struct Sum;
-struct Max;
-struct Min;
+/// The sums of some output rows.
+struct Sum<'a, T>(PhantomData<&'a T>);
 
-impl Reduce for Sum {
-    #[inline(always)]
-    fn reduce(a: f32, b: f32) -> f32 {
-        a + b
-    }
-}
-impl Reduce for Max {
-    #[inline(always)]
-    fn reduce(a: f32, b: f32) -> f32 {
-        // A NaN on either side wins: the comparison is false for it, and then it is returned.
-        if a > b || a.is_nan() { a } else { b }
-    }
-}
-impl Reduce for Min {
-    #[inline(always)]
-    fn reduce(a: f32, b: f32) -> f32 {
-        if a < b || a.is_nan() { a } else { b }
-    }
-}
-
-struct Forward<'a, R, T>(PhantomData<(&'a (), R, T)>);
-
-impl<'a, R: Reduce, T: Stored> Kernel for Forward<'a, R, T> {
-    type Args = ForwardRows<'a, T>;
+impl<'a, T: Stored> Kernel for Sum<'a, T> {
+    type Args = SumRows<'a, T>;
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector>(work: ForwardRows<'a, T>) {
-        let ForwardRows { pool, initial, x, y, rows } = work;
+    unsafe fn run<V: Vector>(work: SumRows<'a, T>) {
+        let SumRows { pool, initial, x, y, rows, pixels } = work;
         let channels = pool.channels;
         let image_len = pool.input[0] * pool.input[1] * channels;
-        scratch::borrow(pool.window[0] * pool.window[1], |pixels: &mut [u32]| {
-            for (index, y) in y.chunks_exact_mut(channels).enumerate() {
-                let row = rows.start + index / pool.output[1];
-                let x = &x[row / pool.output[0] * image_len..][..image_len];
-                let pixels = pool.pixels([row % pool.output[0], index % pool.output[1]], pixels);
-                let (whole, rest) = y.as_chunks_mut::<LANES>();
-                for (block, y) in whole.iter_mut().enumerate() {
-                    reduce_window::<R, T, LANES>(x, pixels, channels, block * LANES, initial, y);
-                }
-                let first = channels - rest.len();
-                for (channel, y) in rest.iter_mut().enumerate() {
-                    let y = std::array::from_mut(y);
-                    reduce_window::<R, T, 1>(x, pixels, channels, first + channel, initial, y);
-                }
+        for (index, y) in y.chunks_exact_mut(channels).enumerate() {
+            let row = rows.start + index / pool.output[1];
+            let x = &x[row / pool.output[0] * image_len..][..image_len];
+            let pixels = pool.pixels([row % pool.output[0], index % pool.output[1]], pixels);
+            let (whole, rest) = y.as_chunks_mut::<LANES>();
+            for (block, y) in whole.iter_mut().enumerate() {
+                sum_window::<T, LANES>(x, pixels, channels, block * LANES, initial, y);
             }
-        });
+            let first = channels - rest.len();
+            for (channel, y) in rest.iter_mut().enumerate() {
+                sum_window::<T, 1>(x, pixels, channels, first + channel, initial, std::array::from_mut(y));
+            }
+        }
     }
 }
 
@@ -220,7 +197,7 @@ const LANES: usize = 16;
 
 /// `N` channels of one window, from `first` on.
 #[inline(always)]
-fn reduce_window<R: Reduce, T: Stored, const N: usize>(
+fn sum_window<T: Stored, const N: usize>(
     x: &[T],
     pixels: &[u32],
     channels: usize,
@@ -228,14 +205,14 @@ fn reduce_window<R: Reduce, T: Stored, const N: usize>(
     initial: f32,
     y: &mut [T; N],
 ) {
-    let mut reduced = [initial; N];
+    let mut sums = [initial; N];
     for &pixel in pixels {
         let x = &x[pixel as usize * channels + first..][..N];
         for lane in 0..N {
-            reduced[lane] = R::reduce(reduced[lane], x[lane].wide());
+            sums[lane] += x[lane].wide();
         }
     }
     for lane in 0..N {
-        y[lane] = T::rounded(reduced[lane]);
+        y[lane] = T::rounded(sums[lane]);
     }
 }

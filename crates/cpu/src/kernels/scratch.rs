@@ -13,11 +13,13 @@ thread_local! {
 ///
 /// # Safety
 /// All-zero bytes, and any bytes left by another such type, must be a valid value; alignment at most 64.
-pub(crate) unsafe trait Plain: Copy {}
+pub unsafe trait Plain: Copy {}
 // SAFETY: every bit pattern is a number.
 unsafe impl Plain for f32 {}
 // SAFETY: every bit pattern is a number.
 unsafe impl Plain for u16 {}
+// SAFETY: every bit pattern is a number.
+unsafe impl Plain for i16 {}
 // SAFETY: every bit pattern is a number.
 unsafe impl Plain for half::bf16 {}
 // SAFETY: every bit pattern is a number.

@@ -4,7 +4,10 @@
 //! So element-wise values and movements are computed again in every loop that needs them, unless that would cost much arithmetic or
 //! would read more than the stored value itself.
 
+mod joins;
 mod traffic;
+
+pub(crate) use joins::through_merge;
 
 use octant_graph::{DType, Graph, HostTensor, Op, OpClass, ValueId};
 use std::collections::{BTreeSet, HashSet};
@@ -63,11 +66,12 @@ fn own_cost(op: &Op) -> u32 {
 pub(crate) fn stored_values(graph: &Graph, forced: &HashSet<ValueId>) -> HashSet<ValueId> {
     let mut stored = forced.clone();
     stored.extend(graph.outputs().iter().copied());
+    let placed = joins::placed(graph, &stored);
     for node in graph.nodes() {
         match role(&node.op) {
             Role::Kernel => stored.extend(node.inputs.iter().chain(&node.outputs).copied()),
             Role::Alias => stored.extend(node.inputs.iter().chain(&node.outputs).copied()),
-            Role::Reduction => stored.extend(node.outputs.iter().copied()),
+            Role::Reduction => stored.extend(node.outputs.iter().copied().filter(|output| !placed.contains(output))),
             Role::Fusible => {}
         }
         // A loop over the larger value would compute the smaller one again and again.

@@ -144,21 +144,39 @@ impl Schedule<'_> {
 
     fn concatenate(&mut self, node: &Node, axis: usize) -> Result<(), MustStore> {
         let target = self.stored(node.outputs[0]);
-        let strides: Vec<isize> = self.graph.shape(node.outputs[0]).strides().iter().map(|&s| s as isize).collect();
-        let mut start = 0;
+        let strides = self.graph.shape(node.outputs[0]).strides().iter().map(|&stride| stride as isize).collect();
+        self.parts(node, axis, &Operand { strides, ..target })
+    }
+
+    /// Writes the operands of a concatenation to where its result belongs.
+    fn parts(&mut self, node: &Node, axis: usize, to: &Operand) -> Result<(), MustStore> {
+        let mut offset = to.offset;
         for &input in &node.inputs {
             let dims = self.graph.shape(input).dims();
-            let offset = start as isize * strides[axis];
-            start += dims[axis];
-            if dims.contains(&0) {
-                continue;
+            if !dims.contains(&0) {
+                self.place(input, Operand { offset, ..to.clone() })?;
             }
-            self.add_apart(Goal::Store {
-                value: input,
-                to: Operand { offset, strides: strides.clone(), ..target.clone() },
-            })?;
+            offset += dims[axis] as isize * to.strides[axis];
         }
         Ok(())
+    }
+
+    /// Writes a value to where it belongs. A concatenation that has no memory of its own is written part by part.
+    fn place(&mut self, value: ValueId, to: Operand) -> Result<(), MustStore> {
+        let mut joined = (value, to.strides.clone());
+        while self.values.get(joined.0).is_none() {
+            let node = self.graph.producer(joined.0);
+            if let Op::Concatenate { axis } = node.op {
+                return self.parts(node, axis, &Operand { strides: joined.1, ..to });
+            }
+            let Op::Reshape { dims } = &node.op else { break };
+            let source = node.inputs[0];
+            match fuse::through_merge(self.graph.shape(source).dims(), dims, &joined.1) {
+                Some(strides) => joined = (source, strides),
+                None => break,
+            }
+        }
+        self.add_apart(Goal::Store { value, to })
     }
 
     fn push(&mut self, step: Step) {

@@ -31,6 +31,7 @@ mod tiled_store;
 #[cfg(target_arch = "x86_64")]
 mod transpose;
 
+use super::forward::Part;
 use super::gradient::block::Gradients;
 use super::planar::{self, planar_gradient};
 use super::strategy::ConvStrategy;
@@ -71,7 +72,10 @@ impl ForwardConv {
                 plan.run(machine, x, packed, y.shared(), finished);
             });
         }
-        self.run_widened(machine, x, w, &mut y, finished);
+        match self.strategy == ConvStrategy::Winograd {
+            true => self.run_widened(machine, x, w, &mut y, finished),
+            false => self.run_widened_chunks(machine, x, w, y.shared(), finished),
+        }
     }
 
     /// Numbers of the packed weights that [`ForwardConv::run_packed_bf16`] takes; none where weights are not packed.
@@ -143,6 +147,41 @@ impl ForwardConv {
                     if let Some(finished) = finished {
                         finished(first, sums.len());
                     }
+                });
+            });
+        });
+    }
+
+    /// Every chunk widens the input rows that it reads, so that f32 numbers do not leave the cache.
+    fn run_widened_chunks(
+        &self,
+        machine: &Machine,
+        x: &[bf16],
+        w: Weights<'_, bf16>,
+        y: SharedOutput,
+        finished: Option<&Finished<'_>>,
+    ) {
+        let conv = &self.conv;
+        let (line_len, row_len) = (conv.input[1] * conv.in_channels, conv.output[1] * conv.out_channels);
+        scratch::borrow(w.data.len(), |wide_w: &mut [f32]| {
+            widen(machine.simd, w.data, wide_w);
+            self.with_packed(machine, w.with_data(&*wide_w), |packed| {
+                self.each_chunk(machine, &|rows| {
+                    let lines = conv.input_lines(&rows);
+                    let (first_x, first_y) = (lines.start * line_len, rows.start * row_len);
+                    scratch::borrow(lines.len() * line_len, |wide_x: &mut [f32]| {
+                        widen(machine.simd, &x[first_x..][..wide_x.len()], wide_x);
+                        scratch::borrow(rows.len() * row_len, |sums: &mut [f32]| {
+                            let (x, y_rows) = (wide_x.as_ptr().wrapping_sub(first_x), sums.as_mut_ptr());
+                            let y_rows = Shared(y_rows.wrapping_sub(first_y));
+                            self.run_sweeps(machine.simd, x, packed, y_rows, rows.clone(), Part::WHOLE);
+                            // SAFETY: chunks are disjoint ranges of output rows.
+                            unsafe { y.store(machine.simd, first_y, sums) };
+                            if let Some(finished) = finished {
+                                finished(first_y, sums.len());
+                            }
+                        });
+                    });
                 });
             });
         });

@@ -197,53 +197,100 @@ impl ForwardConv {
     }
 
     fn run_packed(&self, machine: &Machine, x: &[f32], packed: &[f32], y: &mut [f32], epilogue: Option<&Epilogue<'_>>) {
-        let rows = self.conv.batch * self.conv.output[0];
         let row_len = self.conv.output[1] * self.conv.out_channels;
         let target = Shared(y.as_mut_ptr());
-        machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
-            let rows = chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows);
-            self.run_rows(machine.simd, x, packed, target, rows.clone());
+        let finish = |rows: Range<usize>| {
             if let Some(epilogue) = epilogue {
                 let first = rows.start * row_len;
                 // SAFETY: chunks are disjoint ranges of output rows inside `y`.
                 epilogue(first, unsafe { std::slice::from_raw_parts_mut(target.at(first), rows.len() * row_len) });
             }
+        };
+        if self.strategy == ConvStrategy::Tiles && streams_weights(&self.conv) {
+            self.run_parts(machine, x, packed, target);
+            return self.each_chunk(machine, &finish);
+        }
+        self.each_chunk(machine, &|rows| {
+            self.run_rows(machine.simd, x, packed, target, rows.clone());
+            finish(rows);
+        });
+    }
+
+    /// Calls `body` with every chunk of output rows, on all threads.
+    pub(super) fn each_chunk(&self, machine: &Machine, body: &(dyn Fn(Range<usize>) + Sync)) {
+        let rows = self.conv.batch * self.conv.output[0];
+        machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
+            body(chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows));
+        });
+    }
+
+    /// Computes the result a few output channels at a time, so that all weights are read once.
+    fn run_parts(&self, machine: &Machine, x: &[f32], packed: &[f32], y: Shared<f32>) {
+        const PARTS: usize = 4;
+        let rows = 0..self.conv.batch * self.conv.output[0];
+        machine.pool.run(PARTS, &|part| {
+            self.run_sweeps(machine.simd, x.as_ptr(), packed, y, rows.clone(), Part { index: part, count: PARTS });
         });
     }
 
     /// Computes some output rows, counted through all images, of the result that begins at `y`.
     pub(super) fn run_rows(&self, simd: Simd, x: &[f32], packed: &[f32], y: Shared<f32>, rows: Range<usize>) {
-        if self.strategy == ConvStrategy::Planar {
-            return planar_rows(simd, &self.conv, x, packed, y, rows);
+        match self.strategy == ConvStrategy::Planar {
+            true => planar_rows(simd, &self.conv, x, packed, y, rows),
+            false => self.run_sweeps(simd, x.as_ptr(), packed, y, rows, Part::WHOLE),
         }
+    }
+
+    /// The same for some output channels, and an input of which only the rows exist that are read.
+    pub(super) fn run_sweeps(
+        &self,
+        simd: Simd,
+        x: *const f32,
+        packed: &[f32],
+        y: Shared<f32>,
+        rows: Range<usize>,
+        part: Part,
+    ) {
         let mut start = 0;
         for sweep in &self.sweeps {
-            self.run_sweep(simd, sweep, x.as_ptr(), &packed[start..], y, rows.clone());
+            self.run_sweep(simd, sweep, x, &packed[start..], y, rows.clone(), part);
             start += self.sweep_len(simd, sweep);
         }
     }
 
-    fn run_sweep(&self, simd: Simd, sweep: &Sweep, x: *const f32, packed: &[f32], y: Shared<f32>, rows: Range<usize>) {
+    fn run_sweep(
+        &self,
+        simd: Simd,
+        sweep: &Sweep,
+        x: *const f32,
+        packed: &[f32],
+        y: Shared<f32>,
+        rows: Range<usize>,
+        part: Part,
+    ) {
         let pixels = sweep.pixels(&self.conv, rows.clone());
         if self.strategy == ConvStrategy::Depthwise {
             return depthwise_rows(simd, &self.conv, sweep, x, packed, y, rows);
         }
         let height = even_height(simd, self.vectors(simd, sweep), pixels);
+        let panels = part.of(panels(simd, self.conv.group_outputs(), self.vectors(simd, sweep)));
         sweep.windows(&self.conv, x, rows, 0..sweep.segments, height, |windows| {
             let group_len = packed_len(simd, sweep.depth(), self.conv.group_outputs());
             for group in 0..self.conv.groups {
-                self.run_group(simd, sweep, &windows, group, packed[group * group_len..].as_ptr(), y);
+                let packed = packed[group * group_len..].as_ptr();
+                self.run_group(simd, sweep, &windows, group, panels.clone(), packed, y);
             }
         });
     }
 
-    /// All output channels of one group for the pixels of `windows`.
+    /// Some output channels of one group for the pixels of `windows`.
     fn run_group(
         &self,
         simd: Simd,
         sweep: &Sweep,
         windows: &Windows<'_>,
         group: usize,
+        panels: impl Iterator<Item = Panel> + Clone,
         packed: *const f32,
         y: Shared<f32>,
     ) {
@@ -274,23 +321,48 @@ impl ForwardConv {
             unsafe { rows_kernel(simd, windows.height, panel.vectors)(&arguments) };
         };
         let outputs = self.conv.group_outputs();
-        let all_panels = panels(simd, outputs, self.vectors(simd, sweep));
         let tiles = windows.positions.chunks(windows.height).enumerate();
         // Weights that stay in the cache are read again for every tile, and the output is written once, in order;
         // larger ones are read once per chunk.
         match packed_len(simd, sweep.depth(), outputs) <= CACHED_WEIGHTS {
-            true => tiles
-                .for_each(|(tile, positions)| all_panels.clone().for_each(|panel| run_tile(panel, tile, positions))),
+            true => {
+                tiles.for_each(|(tile, positions)| panels.clone().for_each(|panel| run_tile(panel, tile, positions)));
+            }
             false => {
-                all_panels
-                    .for_each(|panel| tiles.clone().for_each(|(tile, positions)| run_tile(panel, tile, positions)));
+                panels.for_each(|panel| tiles.clone().for_each(|(tile, positions)| run_tile(panel, tile, positions)));
             }
         }
     }
 }
 
+/// Some of the output channels.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    index: usize,
+    count: usize,
+}
+
+impl Part {
+    pub const WHOLE: Part = Part { index: 0, count: 1 };
+
+    /// The panels of these channels.
+    fn of(self, panels: impl ExactSizeIterator<Item = Panel> + Clone) -> impl Iterator<Item = Panel> + Clone {
+        let first = |part: usize| part * panels.len() / self.count;
+        let (start, end) = (first(self.index), first(self.index + 1));
+        panels.skip(start).take(end - start)
+    }
+}
+
 /// Packed weights of this many numbers stay in the second-level cache next to what else is there.
 const CACHED_WEIGHTS: usize = 400 * 1024;
+
+/// Whether reading the weights takes longer than the few pixels that they are multiplied with, as in the last layers of a
+/// classifier of single images.
+pub(super) fn streams_weights(conv: &ConvGeometry) -> bool {
+    const FEW_PIXELS: usize = 256;
+    let pixels = conv.batch * conv.output[0] * conv.output[1];
+    conv.groups == 1 && pixels <= FEW_PIXELS && conv.weights_len() > CACHED_WEIGHTS
+}
 
 /// Output rows per chunk, f32.
 fn chunk_rows(conv: &ConvGeometry) -> usize {

@@ -1,6 +1,7 @@
 //! How a convolution is computed: one strategy per description, chosen here and nowhere else.
 
 use super::ConvGeometry;
+use super::forward::streams_weights;
 
 /// How a convolution and the gradient of its weights are computed. Images of bf16 run as AMX tiles instead of [`Tiles`] and
 /// [`Winograd`], on machines that have them.
@@ -53,6 +54,8 @@ fn suits_winograd(conv: &ConvGeometry) -> bool {
     is_dense(conv)
         && conv.kernel == [3; 2]
         && conv.in_channels.min(conv.out_channels) >= MIN_CHANNELS
+        // Transformed weights are 16/9 times as large.
+        && !streams_weights(conv)
         && conv.input_len() * conv.output_len() > 0
 }
 
@@ -66,6 +69,8 @@ mod tests {
         let strategy = |conv: &ConvGeometry| ConvStrategy::choose(conv);
         assert_eq!(strategy(&conv([64, 64], 3)), ConvStrategy::Winograd);
         assert_eq!(strategy(&conv([64, 64], 1)), ConvStrategy::Tiles);
+        let few_pixels = ConvGeometry::new(1, [7; 2], [512, 512], [3; 2]).padded(1, 1);
+        assert_eq!(strategy(&few_pixels), ConvStrategy::Tiles);
         assert_eq!(strategy(&conv([64, 64], 3).padded(1, 2)), ConvStrategy::Tiles);
         assert_eq!(strategy(&conv([3, 64], 3)), ConvStrategy::Tiles);
         assert_eq!(strategy(&conv([2, 1], 7)), ConvStrategy::Planar);

@@ -80,7 +80,8 @@ impl Sweep {
         self.own_rows(conv, rows).count() * self.horizontal.count
     }
 
-    /// Calls `body` with `segments` of the windows of all pixels in `rows`, in tiles of `height`.
+    /// Calls `body` with `segments` of the windows of all pixels in `rows`, in tiles of `height`. Of the input only the rows
+    /// that these windows cover need to exist.
     pub fn windows<R>(
         &self,
         conv: &ConvGeometry,
@@ -162,8 +163,8 @@ impl Filler<'_> {
     /// The first pixel of an input row.
     fn line(&self, image: usize, row: usize) -> *const f32 {
         let [height, width] = self.conv.input;
-        // SAFETY: the caller only asks for rows of the input.
-        unsafe { self.input.add((image * height + row) * width * self.conv.in_channels) }
+        // Where only some rows of the input exist, what lies before them does not.
+        self.input.wrapping_add((image * height + row) * width * self.conv.in_channels)
     }
 
     /// One segment per pixel of an output row; `line` is the input row, none when it lies outside.

@@ -56,11 +56,11 @@ fn run_gradient<T: Stored, const SELECT: bool>(
         // SAFETY: chunks are disjoint ranges of input rows.
         let dx = unsafe { std::slice::from_raw_parts_mut(target.at(start), rows.len() * row_len) };
         T::from_sums(machine.simd, dx, |dx| {
-            // SAFETY: the entry was chosen for this machine.
-            unsafe {
+            scratch::borrow(pool.window[0] * pool.window[1], |pixels: &mut [u32]| {
                 let entry = machine.simd.entry::<Gradient<'_, T, SELECT>>();
-                entry(GradientRows { pool, initial, x, dy, dx, image, rows });
-            }
+                // SAFETY: the entry was chosen for this machine.
+                unsafe { entry(GradientRows { pool, initial, x, dy, dx, image, rows, pixels }) };
+            });
         });
     });
 }
@@ -74,6 +74,8 @@ struct GradientRows<'a, T> {
     dx: &'a mut [f32],
     image: usize,
     rows: Range<usize>,
+    /// Room for the pixels of a window.
+    pixels: &'a mut [u32],
 }
 
 struct Gradient<'a, T, const SELECT: bool>(PhantomData<&'a T>);
@@ -87,24 +89,22 @@ impl<'a, T: Stored, const SELECT: bool> Kernel for Gradient<'a, T, SELECT> {
 
     #[inline(always)]
     unsafe fn run<V: Vector>(work: GradientRows<'a, T>) {
-        let GradientRows { pool, initial, x, dy, dx, image, rows } = work;
+        let GradientRows { pool, initial, x, dy, dx, image, rows, pixels } = work;
         dx.fill(initial);
         let channels = pool.channels;
         let first_pixel = rows.start * pool.input[1];
         let from = image * pool.input[0] * pool.input[1] * channels;
         let x = if SELECT { &x[from..] } else { x };
-        scratch::borrow(pool.window[0] * pool.window[1], |pixels: &mut [u32]| {
-            for row in (0..pool.output[0]).filter(|&row| pool.covered(0, row).any(|line| rows.contains(&line))) {
-                for column in 0..pool.output[1] {
-                    let pixels = pool.pixels([row, column], pixels);
-                    let pixel = (image * pool.output[0] + row) * pool.output[1] + column;
-                    let dy = &dy[pixel * channels..][..channels];
-                    for (block, dy) in dy.chunks(BLOCK).enumerate() {
-                        scatter::<T, SELECT>(x, dy, dx, pixels, first_pixel, channels, block * BLOCK);
-                    }
+        for row in (0..pool.output[0]).filter(|&row| pool.covered(0, row).any(|line| rows.contains(&line))) {
+            for column in 0..pool.output[1] {
+                let pixels = pool.pixels([row, column], pixels);
+                let pixel = (image * pool.output[0] + row) * pool.output[1] + column;
+                let dy = &dy[pixel * channels..][..channels];
+                for (block, dy) in dy.chunks(BLOCK).enumerate() {
+                    scatter::<T, SELECT>(x, dy, dx, pixels, first_pixel, channels, block * BLOCK);
                 }
             }
-        });
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 fn any_pool() -> impl Strategy<Value = Pool2d> {
     let pair = |range: Range<usize>| [range.clone(), range];
     let channels = prop_oneof![0usize..5, 14usize..70];
-    (0usize..3, pair(0..9), pair(0..6), channels, pair(1..4), pair(1..4), pair(1..3), [-2i64..3, -2i64..3]).prop_map(
+    (0usize..3, pair(0..9), pair(0..6), channels, pair(1..7), pair(1..4), pair(1..3), [-2i64..3, -2i64..3]).prop_map(
         |(batch, input, output, channels, window, stride, dilation, pad_low)| Pool2d {
             batch,
             input,
@@ -105,7 +105,7 @@ fn check_bf16(machine: &Machine, pool: &Pool2d, x: &[f32], dy: &[f32]) {
     let widen = |values: &[bf16]| -> Vec<f32> { values.iter().map(|value| value.to_f32()).collect() };
     let (x, dy) = (narrow(x), narrow(dy));
     let (wide_x, wide_dy) = (widen(&x), widen(&dy));
-    for reduction in [PoolReduction::Max, PoolReduction::Sum] {
+    for reduction in [PoolReduction::Max, PoolReduction::Min, PoolReduction::Sum] {
         let (mut y, mut expected) = (vec![bf16::NAN; dy.len()], vec![f32::NAN; dy.len()]);
         pool2d(machine, pool, reduction, 0.5, &x, &mut y);
         pool2d(machine, pool, reduction, 0.5, &wide_x, &mut expected);
@@ -128,6 +128,13 @@ fn nan_is_the_maximum_and_the_minimum() {
                 let mut y = [0.0];
                 pool2d(&machine, &pool, reduction, 0.0, &x, &mut y);
                 assert!(y[0].is_nan(), "{reduction:?} {position}");
+                for nan in [bf16::NAN, -bf16::NAN] {
+                    let mut x = x.map(bf16::from_f32);
+                    x[position] = nan;
+                    let mut y = [bf16::ZERO];
+                    pool2d(&machine, &pool, reduction, 0.0, &x, &mut y);
+                    assert!(y[0].is_nan(), "{reduction:?} {position} in bf16");
+                }
             }
         }
     }

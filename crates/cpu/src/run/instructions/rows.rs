@@ -127,10 +127,12 @@ impl<From: Turn<To>, To: Copy> Kernel for Loading<From, To> {
         let to = rows.register.cast::<To>();
         // SAFETY: the caller's promise is that of `MoveRows`.
         unsafe {
-            match rows.column_stride {
-                0 => each_row::<From>(&rows, |row, from| spread(*from, to.add(row * rows.columns), rows.columns)),
-                1 => each_row::<From>(&rows, |row, from| copy(from, to.add(row * rows.columns), rows.columns)),
-                stride => each_row::<From>(&rows, |row, from| {
+            match (rows.column_stride, rows.columns) {
+                (1, 3) => each_row::<From>(&rows, |row, from| copy_few::<_, _, 3>(from, to.add(3 * row))),
+                (1, 4) => each_row::<From>(&rows, |row, from| copy_few::<_, _, 4>(from, to.add(4 * row))),
+                (0, _) => each_row::<From>(&rows, |row, from| spread(*from, to.add(row * rows.columns), rows.columns)),
+                (1, _) => each_row::<From>(&rows, |row, from| copy(from, to.add(row * rows.columns), rows.columns)),
+                (stride, _) => each_row::<From>(&rows, |row, from| {
                     for column in 0..rows.columns {
                         *to.add(row * rows.columns + column) = (*from.offset(column as isize * stride)).turn();
                     }
@@ -149,9 +151,11 @@ impl<From: Turn<To>, To: Copy> Kernel for Storing<From, To> {
         let from = rows.register.cast::<From>().cast_const();
         // SAFETY: the caller's promise is that of `MoveRows`.
         unsafe {
-            match rows.column_stride {
-                1 => each_row::<To>(&rows, |row, to| copy(from.add(row * rows.columns), to, rows.columns)),
-                stride => each_row::<To>(&rows, |row, to| {
+            match (rows.column_stride, rows.columns) {
+                (1, 3) => each_row::<To>(&rows, |row, to| copy_few::<_, _, 3>(from.add(3 * row), to)),
+                (1, 4) => each_row::<To>(&rows, |row, to| copy_few::<_, _, 4>(from.add(4 * row), to)),
+                (1, _) => each_row::<To>(&rows, |row, to| copy(from.add(row * rows.columns), to, rows.columns)),
+                (stride, _) => each_row::<To>(&rows, |row, to| {
                     for column in 0..rows.columns {
                         *to.offset(column as isize * stride) = (*from.add(row * rows.columns + column)).turn();
                     }
@@ -193,6 +197,16 @@ unsafe fn spread<From: Turn<To>, To: Copy>(value: From, to: *mut To, count: usiz
             *to.add(done) = value;
             done = opaque(done + 1);
         }
+    }
+}
+
+/// [`copy`] of so few elements, such as the channels of an image, that a loop over them would take longer than they do.
+#[inline(always)]
+unsafe fn copy_few<From: Turn<To>, To: Copy, const COUNT: usize>(from: *const From, to: *mut To) {
+    // SAFETY: the caller's promise is that of `copy`.
+    unsafe {
+        let few = from.cast::<[From; COUNT]>().read_unaligned();
+        to.cast::<[To; COUNT]>().write_unaligned(few.map(Turn::turn));
     }
 }
 

@@ -50,7 +50,8 @@ pub(crate) struct Arguments {
     /// The price of the board per hour, for the cost of the recipe
     #[arg(long)]
     price: Option<f64>,
-    /// Take the largest batch from a straight line through one compilation instead of searching for it
+    /// Take the largest batch from a straight line through one compilation instead of searching for it, and compile code
+    /// that is quick to make instead of quick to run, unless it is kept
     #[arg(long)]
     quick: bool,
     /// Keep the compiled programs where `octant train` on such a board looks for them: in this cache folder, or in that of
@@ -65,6 +66,13 @@ pub(crate) struct Arguments {
     /// Plan for this one board in this process: what the command starts for every board
     #[arg(long, hide = true)]
     here: Option<String>,
+}
+
+impl Arguments {
+    /// Whether nobody will run what is compiled, so that only its size and its estimates count.
+    fn only_estimates(&self) -> bool {
+        self.quick && self.save.is_none()
+    }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<Ending> {

@@ -1,4 +1,5 @@
-//! What inference programs do differently: norms run inside of convolutions, and weights are kept from run to run.
+//! What inference programs do differently: norms run inside of convolutions, and what is made from parameters is kept from run
+//! to run.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -93,17 +94,36 @@ fn network((dtype, channels): (DType, usize)) -> Program {
     Program::new("network", trace.finish(&[logits]).unwrap())
 }
 
+/// A linear layer with a bias that is looked up in a table, scaled, and used twice: as windows of Swin do. The parameters are the
+/// table and a matrix.
+fn lookup(dtype: DType) -> Program {
+    let trace = Trace::new();
+    let x = trace.input("x", Shape::new(DType::F32, [30, 24])).convert(dtype);
+    let table = trace.input("table", Shape::new(DType::F32, [7, 20]));
+    let matrix = trace.input("matrix", Shape::new(DType::F32, [24, 20]));
+    let index: Vec<i32> = (0..30).map(|row| row * row % 7).collect();
+    let bias = table.take(&trace.constant(HostTensor::new([30], &index).unwrap()));
+    let added = (&bias * 3.0).convert(dtype);
+    let hidden = (x.matmul(&matrix.convert(dtype)) + &added).relu();
+    let logits = hidden.matmul(&hidden.transpose(&[1, 0])) + added.sum(&[1]);
+    Program::new("lookup", trace.finish(&[logits]).unwrap())
+}
+
+fn programs() -> impl Iterator<Item = Program> {
+    NETWORKS.map(network).into_iter().chain([DType::BF16, DType::F32].map(lookup))
+}
+
 /// What a program that has kept nothing gives.
 fn fresh(backend: &CpuBackend, program: &Program, inputs: &[Buffer]) -> Vec<u8> {
     bytes(&compile(backend, program).execute(inputs).unwrap()[0])
 }
 
 #[test]
-fn kept_weights_are_those_of_the_buffers_that_are_given() {
-    NETWORKS.map(network).iter().for_each(keeps_weights_of_its_buffers);
+fn kept_values_are_those_of_the_buffers_that_are_given() {
+    programs().for_each(|program| keeps_values_of_its_buffers(&program));
 }
 
-fn keeps_weights_of_its_buffers(program: &Program) {
+fn keeps_values_of_its_buffers(program: &Program) {
     let backend = CpuBackend::with_threads(2).unwrap();
     let executable = compile(&backend, program);
     let shapes = program.graph.input_shapes();
@@ -119,11 +139,11 @@ fn keeps_weights_of_its_buffers(program: &Program) {
 }
 
 #[test]
-fn weights_that_a_training_step_changes_in_place_are_packed_again() {
-    NETWORKS.map(network).iter().for_each(packs_changed_weights_again);
+fn parameters_that_a_training_step_changes_in_place_are_noticed() {
+    programs().for_each(|program| notices_changed_parameters(&program));
 }
 
-fn packs_changed_weights_again(program: &Program) {
+fn notices_changed_parameters(program: &Program) {
     let backend = CpuBackend::with_threads(2).unwrap();
     let executable = compile(&backend, program);
     let shapes = program.graph.input_shapes();

@@ -1,6 +1,6 @@
 //! Keeping decoded samples in memory.
 
-use crate::{DataError, Dataset, JudgedImage, Sample};
+use crate::{DataError, Dataset, Sample};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -24,6 +24,14 @@ impl Dataset for Cached {
         self.inner.len()
     }
 
+    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
+        Some((self.inner.as_ref(), index))
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.inner.left_out()
+    }
+
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         if let Some(sample) = self.samples[index].get() {
             return Ok(sample.clone());
@@ -40,21 +48,5 @@ impl Dataset for Cached {
 
     fn class_names(&self) -> &[String] {
         self.inner.class_names()
-    }
-
-    fn box_count(&self, index: usize) -> Option<usize> {
-        self.inner.box_count(index)
-    }
-
-    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
-        self.inner.judged(index)
-    }
-
-    fn label_hash(&self, index: usize) -> Option<u64> {
-        self.inner.label_hash(index)
-    }
-
-    fn location(&self, index: usize) -> String {
-        self.inner.location(index)
     }
 }

@@ -128,6 +128,10 @@ impl Dataset for Matched {
         self.inner.len()
     }
 
+    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
+        Some((self.inner.as_ref(), index))
+    }
+
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let mut sample = self.inner.get(index)?;
         match &mut sample.target {
@@ -146,26 +150,14 @@ impl Dataset for Matched {
         &self.names
     }
 
-    fn box_count(&self, index: usize) -> Option<usize> {
-        self.inner.box_count(index)
-    }
-
     fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
         let mut image = (*self.inner.judged(index)?).clone();
         image.objects.iter_mut().for_each(|object| object.class = self.number(object.class));
         Some(Arc::new(image))
     }
 
-    fn label_hash(&self, index: usize) -> Option<u64> {
-        self.inner.label_hash(index)
-    }
-
     fn left_out(&self) -> Vec<String> {
         self.inner.left_out()
-    }
-
-    fn location(&self, index: usize) -> String {
-        self.inner.location(index)
     }
 }
 

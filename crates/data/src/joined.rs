@@ -1,6 +1,6 @@
 //! Several data sets as one, one after the other.
 
-use crate::{DataError, Dataset, JudgedImage, Matched, Sample};
+use crate::{DataError, Dataset, Matched, Sample};
 use std::sync::Arc;
 
 /// The samples of several data sets, such as both splits of one. The classes are those of all of them, by name; the
@@ -46,6 +46,15 @@ impl Dataset for Joined {
         self.len
     }
 
+    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
+        let (part, index) = self.part_of(index);
+        Some((self.parts[part].as_ref(), index))
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.parts.iter().flat_map(|part| part.left_out()).collect()
+    }
+
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (part, index) = self.part_of(index);
         self.parts[part].get(index)
@@ -53,25 +62,5 @@ impl Dataset for Joined {
 
     fn class_names(&self) -> &[String] {
         &self.names
-    }
-
-    fn box_count(&self, index: usize) -> Option<usize> {
-        let (part, index) = self.part_of(index);
-        self.parts[part].box_count(index)
-    }
-
-    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
-        let (part, index) = self.part_of(index);
-        self.parts[part].judged(index)
-    }
-
-    fn label_hash(&self, index: usize) -> Option<u64> {
-        let (part, index) = self.part_of(index);
-        self.parts[part].label_hash(index)
-    }
-
-    fn location(&self, index: usize) -> String {
-        let (part, index) = self.part_of(index);
-        self.parts[part].location(index)
     }
 }

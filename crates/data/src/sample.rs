@@ -131,6 +131,13 @@ pub trait Dataset: Send + Sync {
     /// The sample of that number, read and decoded now.
     fn get(&self, index: usize) -> Result<Sample, DataError>;
 
+    /// The data set that a sample comes from and its number there, for one that reads or chooses samples of another: what it
+    /// does not know of a sample itself is asked there.
+    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
+        let _ = index;
+        None
+    }
+
     /// What is predicted, by number: the names of classes, or of the columns of values; empty when they have none.
     fn class_names(&self) -> &[String] {
         &[]
@@ -138,21 +145,21 @@ pub trait Dataset: Send + Sync {
 
     /// How many boxes a sample has, where that is known without reading it.
     fn box_count(&self, index: usize) -> Option<usize> {
-        let _ = index;
-        None
+        let (set, index) = self.source(index)?;
+        set.box_count(index)
     }
 
     /// The objects of a sample as the data set's own evaluation counts them, where it has rules of its own (COCO).
     fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
-        let _ = index;
-        None
+        let (set, index) = self.source(index)?;
+        set.judged(index)
     }
 
     /// A number that changes with the sample's labels, where they lie in another file than its image: what was kept of a
     /// sample is only good as long as they are the same.
     fn label_hash(&self, index: usize) -> Option<u64> {
-        let _ = index;
-        None
+        let (set, index) = self.source(index)?;
+        set.label_hash(index)
     }
 
     /// Labels and files that are left out, each with the reason, as a line.
@@ -162,7 +169,7 @@ pub trait Dataset: Send + Sync {
 
     /// Where a sample comes from, for messages: usually its path.
     fn location(&self, index: usize) -> String {
-        format!("number {index}")
+        self.source(index).map_or_else(|| format!("number {index}"), |(set, index)| set.location(index))
     }
 }
 

@@ -98,6 +98,12 @@ impl Topology {
 
     /// Compiles `program`, StableHLO as MLIR text, for this board. Blocks until it is done.
     pub fn compile(&self, program: &str, options: &XlaCompileOptions) -> Result<CompiledExecutable> {
+        let compiled = self.compile_with(program, options);
+        let Err(PjrtError::Status { message, .. }) = &compiled else { return compiled };
+        options.after(message).map_or(compiled, |options| self.compile_with(program, &options))
+    }
+
+    fn compile_with(&self, program: &str, options: &XlaCompileOptions) -> Result<CompiledExecutable> {
         let program = ProgramText::mlir(program);
         let options = options.with_plugin_defaults(&self.plugin).encode();
         let mut args = sys::PJRT_Compile_Args {

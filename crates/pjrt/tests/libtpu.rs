@@ -4,8 +4,8 @@
 //! Runs when libtpu is found (`OCTANT_TEST_LIBTPU`, else the usual positions) and says so when not. It has a `main` of its
 //! own because libtpu's environment has to be prepared before any thread starts.
 
-use octant_graph::{DType, Shape, Trace};
-use octant_pjrt::backend::plan;
+use octant_graph::{Convolution, DType, Shape, Trace};
+use octant_pjrt::backend::{plan, plan_quickly};
 use octant_pjrt::boards::{BOARDS, Board};
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Client, NamedValues, PjrtError, Plugin, Profiler, Topology, XlaCompileOptions, environment};
@@ -28,6 +28,7 @@ fn main() {
     every_board_has_the_devices_and_memory_of_our_table(&plugin);
     the_step_compiles_for_boards_of_every_generation(&plugin);
     a_traced_program_is_planned_for_a_board(&plugin);
+    a_quick_plan_has_the_same_buffers_and_estimates_and_shorter_code(&plugin);
     what_the_compiler_says_is_needed_is_what_it_refuses(&plugin);
     a_program_that_does_not_fit_says_by_how_much(&plugin);
     a_broken_program_is_an_error_and_not_a_crash(&plugin);
@@ -103,6 +104,28 @@ fn a_traced_program_is_planned_for_a_board(plugin: &Plugin) {
     assert_eq!(planned.memory.inputs, state + part_of_batch);
     assert!(planned.memory.outputs < state, "the state is updated in place: {:?}", planned.memory);
     assert!(planned.cost.flops > 0.0 && planned.cost.seconds.is_some());
+}
+
+fn a_quick_plan_has_the_same_buffers_and_estimates_and_shorter_code(plugin: &Plugin) {
+    let board = Board::named("v6e-8").expect("a known board");
+    let topology = Topology::for_board(plugin, &board).expect("topology");
+    let trace = Trace::new();
+    let images = trace.input("images", Shape::new(DType::BF16, [64, 40, 40, 64]));
+    let kernel = trace.input("kernel", Shape::new(DType::BF16, [3, 3, 64, 96]));
+    let same = Convolution { padding: vec![(1, 1), (1, 1)], ..Convolution::nhwc(2, DType::BF16) };
+    let graph = trace.finish(&[images.convolution(&kernel, same).tanh()]).expect("a graph");
+    let split = Sharding::Split { axis: 0 };
+    let program = Program {
+        mesh: Mesh::new(board.devices),
+        inputs: vec![split, Sharding::Replicated],
+        outputs: vec![split],
+        ..Program::new("convolution", graph)
+    };
+    let (full, quick) = (plan(&topology, &program).expect("compiles"), plan_quickly(&topology, &program).expect("too"));
+    println!("full {:?} {:?}, quick {:?} {:?}", full.memory, full.cost, quick.memory, quick.cost);
+    assert!(quick.memory.code * 2 < full.memory.code);
+    assert_eq!((quick.memory.temporary, quick.cost.seconds), (full.memory.temporary, full.cost.seconds));
+    assert_eq!((quick.cost.flops, quick.cost.bytes), (full.cost.flops, full.cost.bytes));
 }
 
 /// Copies a tensor of that many GiB into another order: argument and output, hardly anything else.

@@ -7,7 +7,7 @@ use octant_data::decode::{Channels, DecodeOptions};
 use octant_data::detection::DetectionSplit;
 use octant_data::readers::{self, Split};
 use octant_data::report::{Survey, survey};
-use octant_data::{DataError, Dataset, Joined, JudgedImage, Sample};
+use octant_data::{DataError, Dataset, Joined, Sample};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -101,6 +101,14 @@ impl Dataset for Ticking<'_> {
         self.inner.len()
     }
 
+    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
+        Some((self.inner, index))
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.inner.left_out()
+    }
+
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let sample = self.inner.get(index);
         let read = self.read.fetch_add(1, Ordering::Relaxed) + 1;
@@ -115,21 +123,5 @@ impl Dataset for Ticking<'_> {
 
     fn class_names(&self) -> &[String] {
         self.inner.class_names()
-    }
-
-    fn box_count(&self, index: usize) -> Option<usize> {
-        self.inner.box_count(index)
-    }
-
-    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
-        self.inner.judged(index)
-    }
-
-    fn label_hash(&self, index: usize) -> Option<u64> {
-        self.inner.label_hash(index)
-    }
-
-    fn location(&self, index: usize) -> String {
-        self.inner.location(index)
     }
 }

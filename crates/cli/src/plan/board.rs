@@ -23,6 +23,8 @@ enum Target {
     Board {
         topology: Topology,
         board: Board,
+        /// Compiles what nobody will run.
+        quickly: bool,
     },
     /// The GPU of this machine: XLA chooses kernels by measuring them, so it cannot plan for one elsewhere.
     Here(Box<dyn Backend>),
@@ -93,7 +95,7 @@ const TRIES: usize = 2;
 
 fn outcome(arguments: &Arguments, recipe: &Recipe, name: &str, turns: &mut Turns) -> Result<Outcome> {
     turns.wait(Answer { row: Value::Null, next: None, left: 0 });
-    let target = Target::named(name)?;
+    let target = Target::named(name, arguments.only_estimates())?;
     let (devices, limit) = (target.devices(), target.limit()?);
     let steps = Steps::new(arguments, recipe, devices)?;
     let asked = asked(arguments, recipe)?;
@@ -149,7 +151,7 @@ pub(super) fn is_here(name: &str) -> bool {
 }
 
 impl Target {
-    fn named(name: &str) -> Result<Target> {
+    fn named(name: &str, quickly: bool) -> Result<Target> {
         if is_here(name) {
             let backend = device::open("cuda", None)
                 .context("XLA chooses a GPU's kernels by measuring them, so this target needs one in this machine")?;
@@ -159,7 +161,7 @@ impl Target {
         let found = discover::plugin(&[PluginKind::Tpu])
             .context("plans need the TPU's compiler; `octant plugin install tpu` fetches it")?;
         let topology = Topology::for_board(&Plugin::load(&found.path)?, &board)?;
-        Ok(Target::Board { topology, board })
+        Ok(Target::Board { topology, board, quickly })
     }
 
     fn devices(&self) -> usize {
@@ -171,7 +173,7 @@ impl Target {
 
     fn limit(&self) -> Result<u64> {
         match self {
-            Target::Board { topology, board } => Ok(topology.memory_limit()?.unwrap_or(board.memory)),
+            Target::Board { topology, board, .. } => Ok(topology.memory_limit()?.unwrap_or(board.memory)),
             Target::Here(backend) => {
                 let limit = backend.memory()?.first().and_then(|memory| memory.limit);
                 limit.context("the device does not say how much memory it has")
@@ -181,11 +183,14 @@ impl Target {
 
     fn attempt(&self, program: &Program, limit: u64) -> Result<Attempt> {
         let compiled = match self {
-            Target::Board { topology, .. } => backend::plan(topology, program).map(|planned| Compiled {
-                memory: planned.memory,
-                cost: planned.cost,
-                planned: Some(planned),
-            }),
+            Target::Board { topology, quickly, .. } => {
+                let plan = if *quickly { backend::plan_quickly } else { backend::plan };
+                plan(topology, program).map(|planned| Compiled {
+                    memory: planned.memory,
+                    cost: planned.cost,
+                    planned: Some(planned),
+                })
+            }
             Target::Here(backend) => {
                 let compiled = backend.compile(program, &CompileOptions::default());
                 compiled.map(|it| Compiled { memory: it.memory(), cost: it.cost(), planned: None })
@@ -261,7 +266,8 @@ impl Outcome {
             "step_seconds_estimate": self.step, "epoch_seconds_estimate": epoch, "recipe_seconds_estimate": all,
             "price_estimate": price, "flops_per_step": self.cost.map(|cost| cost.flops),
             "bytes_per_step": self.cost.and_then(|cost| cost.bytes),
-            "compile_seconds": compiled.map(|cost| cost.compile_time.as_secs_f64()), "error": null,
+            "compile_seconds": compiled.map(|cost| cost.compile_time.as_secs_f64()),
+            "compiled_quickly": compiled.map(|_| arguments.only_estimates()), "error": null,
             "saved": self.saved, "train": self.saved.map(|_| train_command(arguments, recipe, self.batch)),
         })
     }

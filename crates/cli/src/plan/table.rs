@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 /// The rows so far. Only one thread has it, so no line is printed into another.
 pub(super) struct PlanTable {
     json: bool,
+    /// What is compiled is never run.
+    only_estimates: bool,
     /// Whether the line about what is being compiled is shown.
     live: bool,
     boards: Vec<Row>,
@@ -46,7 +48,8 @@ impl PlanTable {
         };
         let boards = arguments.on.iter().map(row).collect();
         let live = !arguments.json && std::io::stderr().is_terminal();
-        let table = PlanTable { json: arguments.json, live, boards, begun: Instant::now(), printed: 0 };
+        let (json, only_estimates) = (arguments.json, arguments.only_estimates());
+        let table = PlanTable { json, only_estimates, live, boards, begun: Instant::now(), printed: 0 };
         if !table.json {
             table.print(&format!(
                 "{} in {} for boards that are not attached",
@@ -127,6 +130,12 @@ impl PlanTable {
                 "The time of a step is the compiler's own estimate, or what arithmetic and memory allow at best, times {OPTIMISM}: \
                  that is how much longer a ResNet-50 took on a v2-8 than its compiler had thought."
             ));
+            if self.only_estimates {
+                self.print(
+                    "--quick compiles short, slow code: the compiler needs longer for training itself, whose \
+                     code takes more memory.",
+                );
+            }
         }
         if !finished {
             eprintln!("octant: stopped; {}", self.summary());

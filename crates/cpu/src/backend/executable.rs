@@ -85,7 +85,7 @@ impl Executable for CpuExecutable {
         MemoryPlan {
             inputs: bytes(&self.inner.inputs),
             outputs: bytes(&self.inner.outputs) - taken_over,
-            temporary: self.inner.prepared.plan.arena_bytes as u64,
+            temporary: self.inner.prepared.plan.working_bytes() as u64,
             code: 0,
         }
     }
@@ -157,8 +157,11 @@ impl Inner {
         let input_pointers: Vec<*mut u8> = storages.iter().flatten().map(Storage::pointer).collect();
         let output_pointers: Vec<*mut u8> = results.iter().map(|memory| memory.as_ptr().cast_mut()).collect();
         // SAFETY: storages and results live until the end of this function and have the sizes of their shapes; results
-        // and donated inputs have no other handle.
-        let memory = unsafe { Memory::bind(plan, arena.reserve(plan.arena_bytes), &input_pointers, &output_pointers) };
+        // and donated inputs have no other handle. The worker, whose arena this is, runs one program at a time.
+        let memory = unsafe {
+            let own = [arena.reserve(plan.arena_bytes), self.prepared.kept_memory()];
+            Memory::bind(plan, own, &input_pointers, &output_pointers)
+        };
         let memory = memory.with_identities(arguments.iter().map(CpuBuffer::identity).collect());
         run(&self.prepared, &memory, machine);
         drop(storages);

@@ -8,6 +8,7 @@ pub(super) mod split;
 
 use crate::simd::Vector;
 use std::arch::asm;
+use std::cell::Cell;
 
 /// Rows of the result in one block.
 pub(super) const ROWS: usize = 32;
@@ -41,6 +42,30 @@ pub(super) struct Products {
     pub b: *const u16,
     /// Distance between the rows of C in bytes.
     pub c_stride: usize,
+    /// What [`Tiles::square`] brings into the second-level cache meanwhile.
+    pub ahead: Ahead,
+}
+
+/// Memory that is read soon.
+#[repr(C)]
+pub(super) struct Ahead {
+    /// What is asked for next.
+    from: Cell<*const u16>,
+    /// Cache lines per block of steps.
+    lines: usize,
+}
+
+impl Ahead {
+    pub fn nothing() -> Ahead {
+        Ahead { from: Cell::new(std::ptr::null()), lines: 0 }
+    }
+
+    /// Asks for all of `numbers` during `blocks` blocks of steps.
+    pub fn of(numbers: &[u16], blocks: usize) -> Ahead {
+        const LINE: usize = 64;
+        let lines = std::mem::size_of_val(numbers).div_ceil(LINE);
+        Ahead { from: Cell::new(numbers.as_ptr()), lines: lines.div_ceil(blocks.max(1)) }
+    }
 }
 
 /// The four tiles of `ROWS × COLUMNS` sums with a row stride of `stride` numbers.
@@ -193,7 +218,18 @@ impl Tiles {
                 "tdpbf16ps tmm2, tmm5, tmm6",
                 "tdpbf16ps tmm3, tmm5, tmm7",
                 "add {a0}, [{products} + 64]",
-                "add {a1}, [{products} + 64]"
+                "add {a1}, [{products} + 64]",
+                "mov {a2}, [{products} + 128]",
+                "mov {a3}, [{products} + 136]",
+                "test {a3}, {a3}",
+                "jz 6f",
+                "5:",
+                "prefetcht1 [{a2}]",
+                "add {a2}, 64",
+                "dec {a3}",
+                "jnz 5b",
+                "mov [{products} + 128], {a2}",
+                "6:"
             );
         }
     }

@@ -239,6 +239,14 @@ struct ChunkRule {
 
 impl ChunkRule {
     pub fn rows(&self, conv: &ConvGeometry) -> usize {
+        let rows = (conv.batch * conv.output[0]).max(1) as f64;
+        // A few chunks more make their number a multiple of four: so that two or four threads end together.
+        let chunks = ((rows / self.wanted(conv)).ceil() / 4.0).ceil() * 4.0;
+        (rows / chunks).ceil() as usize
+    }
+
+    /// Output rows of a chunk, whatever the number of chunks.
+    pub fn wanted(&self, conv: &ConvGeometry) -> f64 {
         const CACHE_BYTES: f64 = 512.0 * 1024.0;
         const MANY_CHUNKS: f64 = 64.0;
         let rows = (conv.batch * conv.output[0]).max(1) as f64;
@@ -248,9 +256,6 @@ impl ChunkRule {
         let many = (rows / MANY_CHUNKS).max(self.min_flops / (conv.flops() / rows).max(1.0));
         let streaming = self.element_bytes * conv.weights_len() > CACHE_BYTES as usize;
         let min_pixels = if streaming { self.streaming_pixels } else { self.min_pixels };
-        let wanted = fits.min(many).max(min_pixels as f64 / width).clamp(1.0, rows);
-        // A few chunks more make their number a multiple of four: so that two or four threads end together.
-        let chunks = ((rows / wanted).ceil() / 4.0).ceil() * 4.0;
-        (rows / chunks).ceil() as usize
+        fits.min(many).max(min_pixels as f64 / width).clamp(1.0, rows)
     }
 }

@@ -110,7 +110,8 @@ mod tests {
     fn products_of_all_layouts_follow_the_definition() {
         let sizes = [(1, 1, 1, 1), (2, 33, 17, 5), (1, 70, 100, 64), (1, 16, 10, 301), (3, 5, 40, 0), (1, 0, 3, 4)];
         // Blocks of weights that are transposed as a whole, and what is left of them.
-        let sizes = [&sizes[..], &[(1, 40, 64, 96), (2, 33, 176, 70)]].concat();
+        // The last one has weights that leave the cache, and a reduced axis in two parts.
+        let sizes = [&sizes[..], &[(1, 40, 64, 96), (2, 33, 176, 70), (1, 69, 700, 400)]].concat();
         for (batch, m, n, k) in sizes {
             for transposed in 0..8 {
                 let layout = |rows: usize, columns: usize, bit: usize| match transposed >> bit & 1 {
@@ -119,6 +120,26 @@ mod tests {
                 };
                 let shape = Gemm { batch, m, n, k, a: layout(m, k, 0), b: layout(k, n, 1), c: layout(m, n, 2) };
                 check(&shape);
+            }
+        }
+    }
+
+    /// Chunks are cut for the number of threads, where blocks of tiles end; the last tile repeats rows of the one before it.
+    #[test]
+    fn results_do_not_depend_on_the_number_of_threads() {
+        let exact = |len, seed| -> Vec<bf16> { numbers(len, seed).into_iter().map(bf16::from_f32).collect() };
+        for (m, n, k) in [(197, 768, 384), (49, 1024, 512), (5, 40, 600), (300, 96, 64)] {
+            let shape = Gemm::row_major(m, n, k);
+            let (a, b) = (exact(m * k, 1), exact(k * n, 2));
+            for simd in Simd::all() {
+                let product = |threads: usize| {
+                    let mut c = vec![f32::NAN; m * n];
+                    let machine = Machine { pool: ThreadPool::new(threads), simd };
+                    gemm_bf16(&machine, &shape, &a, &b, Output::F32(&mut c));
+                    c
+                };
+                let alone = product(1);
+                assert!((2..=4).all(|threads| product(threads) == alone), "{simd:?} {shape:?}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::arena::{self, Lifetime};
 use super::kernel::{BufferId, Lane, Loop, Operand, Source};
+use super::steady::Steady;
 use super::steps::Step;
 use super::{Plan, StoredValues};
 use octant_graph::{Graph, HostTensor, Op, ValueId};
@@ -18,6 +19,8 @@ pub(crate) enum BufferLocation {
     Constant(usize),
     /// An offset into the arena.
     Arena(usize),
+    /// An offset into memory that runs keep.
+    Kept(usize),
 }
 
 /// The operand whose memory a result is, whatever its shape.
@@ -37,6 +40,8 @@ pub(crate) fn plan_memory(graph: &Graph, values: StoredValues, steps: Vec<Step>,
     let mut planner = Planner { values, steps, fixed: HashMap::new(), constants: Vec::new() };
     planner.fix_inputs_and_constants(graph);
     planner.fix_outputs(graph, donated);
+    let steady = Steady::find(&planner.steps, &planner.values.sizes, &planner.fixed, donated);
+    planner.fixed.extend(steady.values.iter().map(|&(value, offset)| (value, BufferLocation::Kept(offset))));
     planner.add_scratch();
     planner.reuse_dying_operands();
     let lifetimes = planner.lifetimes();
@@ -47,7 +52,7 @@ pub(crate) fn plan_memory(graph: &Graph, values: StoredValues, steps: Vec<Step>,
         locations[buffer.0 as usize] = location;
     }
     Plan {
-        steady: super::steady::steady_weights(&planner.steps, &locations, donated),
+        steady,
         steps: planner.steps,
         locations,
         arena_bytes,

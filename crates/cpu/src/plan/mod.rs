@@ -5,7 +5,7 @@
 //!    [`contract`] fuses products and sums into multiply-adds, [`pooled`] fuses convolutions with the poolings that follow
 //!    them, [`epilogue`] with the loops.
 //! 3. [`memory`] gives every stored value its buffer: inputs, outputs, constants, and one [`arena`] planned from lifetimes.
-//! 4. [`steady`] finds weights that are the same in every run with the same inputs.
+//! 4. [`steady`] finds what is the same in every run with the same inputs.
 
 mod access;
 mod arena;
@@ -24,7 +24,7 @@ mod steps;
 
 pub(crate) use memory::BufferLocation;
 pub(crate) use prepare::prepare as prepared_graph;
-pub(crate) use steady::SteadyWeights;
+pub(crate) use steady::{Steady, SteadyStep};
 pub(crate) use steps::{AttentionCall, KernelStep, LoopStep, Pooling, Step};
 
 use kernel::BufferId;
@@ -41,8 +41,8 @@ pub(crate) struct Plan {
     #[cfg(test)]
     pub live_bytes: usize,
     pub constants: Vec<HostTensor>,
-    /// Weights that runs may keep.
-    pub steady: Vec<SteadyWeights>,
+    /// What runs may keep.
+    pub steady: Steady,
     pub outputs: Vec<Shape>,
 }
 
@@ -106,6 +106,11 @@ impl StoredValues {
 }
 
 impl Plan {
+    /// Bytes of the arena and of what is kept.
+    pub fn working_bytes(&self) -> usize {
+        self.arena_bytes + self.steady.bytes
+    }
+
     /// Floating-point operations of convolutions and products. Loops whose length is known only at run time count once.
     pub fn flops(&self) -> f64 {
         self.steps.iter().map(Step::flops).sum()

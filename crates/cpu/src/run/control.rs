@@ -64,9 +64,10 @@ impl PreparedControl {
                 }
                 let state: Vec<*mut u8> = outputs.iter().map(|&output| memory.at(output)).collect();
                 // SAFETY: the plan sized the scratch memory for this layout, and nothing else uses it during the step.
-                let condition_memory = unsafe { Memory::bind(&condition.plan, end, &state, &[decision]) };
+                let condition_memory =
+                    unsafe { Memory::bind(&condition.plan, [end, condition.kept_memory()], &state, &[decision]) };
                 // SAFETY: as above.
-                let body_memory = unsafe { Memory::bind(&body.plan, end, &state, &next) };
+                let body_memory = unsafe { Memory::bind(&body.plan, [end, body.kept_memory()], &state, &next) };
                 loop {
                     run(condition, &condition_memory, machine);
                     // SAFETY: the condition's only output is one bool at `decision`.
@@ -87,7 +88,9 @@ impl PreparedControl {
                 let pointers = |buffers: &[usize]| buffers.iter().map(|&buffer| memory.at(buffer)).collect::<Vec<_>>();
                 let (inputs, outputs) = (pointers(inputs), pointers(outputs));
                 // SAFETY: the plan sized the scratch memory for either branch.
-                let inner = unsafe { Memory::bind(&branch.plan, memory.at(*scratch), &inputs, &outputs) };
+                let inner = unsafe {
+                    Memory::bind(&branch.plan, [memory.at(*scratch), branch.kept_memory()], &inputs, &outputs)
+                };
                 run(branch, &inner, machine);
             }
         }

@@ -20,11 +20,12 @@ impl Memory {
     /// Binds a plan to memory.
     ///
     /// # Safety
-    /// All pointers stay valid while the result is used: `arena` for the plan's arena bytes, inputs and outputs for the
-    /// bytes of their shapes, each exclusively but for inputs that are not donated.
-    pub unsafe fn bind(plan: &Plan, arena: *mut u8, inputs: &[*mut u8], outputs: &[*mut u8]) -> Memory {
+    /// All pointers stay valid while the result is used: `arena` for the plan's arena bytes, `kept` for the bytes of what it
+    /// keeps, inputs and outputs for the bytes of their shapes, each exclusively but for inputs that are not donated.
+    pub unsafe fn bind(plan: &Plan, [arena, kept]: [*mut u8; 2], inputs: &[*mut u8], outputs: &[*mut u8]) -> Memory {
         let pointers = plan.locations.iter().map(|location| match *location {
             BufferLocation::Arena(offset) => arena.wrapping_add(offset),
+            BufferLocation::Kept(offset) => kept.wrapping_add(offset),
             BufferLocation::Input(index) => inputs[index],
             BufferLocation::Output(index) => outputs[index],
             BufferLocation::Constant(index) => plan.constants[index].bytes().as_ptr().cast_mut(),

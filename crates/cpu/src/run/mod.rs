@@ -2,6 +2,7 @@
 
 mod control;
 mod instructions;
+mod kept;
 mod kernels;
 mod looping;
 mod memory;
@@ -9,9 +10,12 @@ mod memory;
 pub(crate) use memory::Memory;
 
 use crate::kernels::Machine;
-use crate::plan::{Plan, SteadyWeights, Step};
+use crate::plan::{Plan, SteadyStep, Step};
+use kept::MadeFrom;
 use octant_runtime::PartTiming;
+use octant_tensor::AlignedBytes;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Runs all steps of a plan over memory that was bound to it.
@@ -32,9 +36,20 @@ pub(crate) fn run(plan: &Prepared, memory: &Memory, machine: &Machine) {
 pub(crate) struct Prepared {
     pub plan: Plan,
     steps: Vec<PreparedStep>,
-    /// For every step that makes nothing but weights: the step that may have kept them.
-    keepers: Vec<Option<usize>>,
+    /// When steps need not run.
+    needs: Vec<Need>,
+    /// Memory of values that are kept from run to run.
+    kept: Mutex<AlignedBytes>,
     profile: Option<Vec<Measured>>,
+}
+
+/// When a step has to run.
+enum Need {
+    Always,
+    /// If its results were not made from the inputs of this run.
+    Changed(Mutex<MadeFrom>),
+    /// If one of these steps has not kept what it makes from its results.
+    By(Vec<usize>),
 }
 
 /// What is known of a step that is measured.
@@ -58,22 +73,49 @@ impl Prepared {
     pub fn new(mut plan: Plan, machine: &Machine) -> Prepared {
         let steps = std::mem::take(&mut plan.steps).into_iter();
         let mut steps: Vec<_> = steps.map(|step| PreparedStep::new(step, machine)).collect();
-        let mut keepers = vec![None; steps.len()];
-        for SteadyWeights { consumer, inputs, producer } in std::mem::take(&mut plan.steady) {
-            let PreparedStep::Kernel(kernel) = &mut steps[consumer] else { continue };
-            kernel.keep_weights(inputs);
-            if let Some(producer) = producer {
-                keepers[producer] = Some(consumer);
+        for (at, inputs) in std::mem::take(&mut plan.steady.weights) {
+            if let PreparedStep::Kernel(kernel) = &mut steps[at] {
+                kernel.keep_weights(inputs);
             }
         }
-        Prepared { plan, steps, keepers, profile: None }
+        let mut needs: Vec<Need> = steps.iter().map(|_| Need::Always).collect();
+        for (at, step) in std::mem::take(&mut plan.steady.steps) {
+            needs[at] = match step {
+                SteadyStep::Kept(inputs) => Need::Changed(Mutex::new(MadeFrom::nothing(inputs))),
+                SteadyStep::Before(keepers) => Need::By(keepers),
+            };
+        }
+        let kept = Mutex::new(AlignedBytes::zeroed(plan.steady.bytes));
+        Prepared { plan, steps, needs, kept, profile: None }
+    }
+
+    /// Where values lie that are kept from run to run.
+    pub fn kept_memory(&self) -> *mut u8 {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).as_mut_ptr()
     }
 
     fn run_step(&self, at: usize, memory: &Memory, machine: &Machine) {
-        let keeper = self.keepers[at].map(|keeper| &self.steps[keeper]);
-        match keeper {
-            Some(PreparedStep::Kernel(keeper)) if keeper.has_weights(memory) => {}
-            _ => self.steps[at].run(memory, machine),
+        match &self.needs[at] {
+            Need::By(keepers) if keepers.iter().all(|&keeper| self.has_kept(keeper, memory)) => {}
+            Need::Changed(made_from) => {
+                // A panic while the step ran left its results without identities.
+                let mut made_from = made_from.lock().unwrap_or_else(PoisonError::into_inner);
+                if !made_from.is_now(memory) {
+                    made_from.forget();
+                    self.steps[at].run(memory, machine);
+                    made_from.remember(memory);
+                }
+            }
+            Need::Always | Need::By(_) => self.steps[at].run(memory, machine),
+        }
+    }
+
+    /// Whether a step has kept what it makes from the inputs of this run.
+    fn has_kept(&self, at: usize, memory: &Memory) -> bool {
+        match (&self.needs[at], &self.steps[at]) {
+            (Need::Changed(made_from), _) => made_from.lock().unwrap_or_else(PoisonError::into_inner).is_now(memory),
+            (Need::Always | Need::By(_), PreparedStep::Kernel(kernel)) => kernel.has_weights(memory),
+            (Need::Always | Need::By(_), _) => false,
         }
     }
 

@@ -4,18 +4,16 @@ mod buffer;
 mod compile;
 mod executable;
 mod lowering;
+mod plan;
 mod shards;
 
-use crate::cache::{ExecutableCache, Key};
+use crate::cache::ExecutableCache;
 use crate::client::{Client, PjrtDevice};
-use crate::compile_options::XlaCompileOptions;
 use crate::discover::{self, PluginKind};
 use crate::error::PjrtError;
-use crate::executable::CompiledExecutable;
 use crate::named_value::NamedValues;
 use crate::plugin::Plugin;
 use crate::profiler::Profiler;
-use crate::topology::Topology;
 use crate::{CompiledMemory, XlaCost};
 use octant_runtime as runtime;
 use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
@@ -23,6 +21,7 @@ use octant_stablehlo::MatmulPrecision;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+pub use self::plan::{Planned, key_of, plan, plan_quickly};
 pub use crate::cache::PastCompileTime;
 
 use self::buffer::ShardedBuffer;
@@ -171,43 +170,6 @@ impl runtime::Backend for PjrtBackend {
     fn record(&self) -> runtime::Result<Box<dyn runtime::Recording>> {
         Ok(Box::new(Profiler::start(self.client.plugin()).map_err(failed)?))
     }
-}
-
-/// A program compiled for a board that need not be here.
-pub struct Planned {
-    /// What the compiler made; it can be stored and loaded on such a board.
-    pub executable: CompiledExecutable,
-    /// The memory that every device of the board needs.
-    pub memory: runtime::MemoryPlan,
-    /// The compiler's estimate of the work.
-    pub cost: runtime::Cost,
-}
-
-/// Compiles a program for a board that need not be here. The program's mesh should be as large as the board.
-pub fn plan(topology: &Topology, program: &Program) -> runtime::Result<Planned> {
-    let text = lowering_for_boards(topology, program)?;
-    let devices = program.mesh.devices();
-    let options = XlaCompileOptions::spmd(devices);
-    let start = Instant::now();
-    let compiled = topology.compile(&text, &options);
-    let executable = compiled.map_err(|error| refused("the board's compiler", error))?;
-    let memory = executable.memory().map_err(failed)?.into();
-    let cost = whole_cost(&executable.cost().map_err(failed)?, devices, start.elapsed(), false);
-    Ok(Planned { executable, memory, cost })
-}
-
-/// Where a backend on such a board looks for a program in its cache.
-pub fn key_of(topology: &Topology, program: &Program) -> runtime::Result<Key> {
-    let text = lowering_for_boards(topology, program)?;
-    let devices = topology.devices().map_err(failed)?;
-    let kinds: Vec<_> = devices.iter().map(|device| device.kind.as_str()).collect();
-    let version = topology.platform_version().map_err(failed)?;
-    Ok(Key::of(&text, &XlaCompileOptions::spmd(program.mesh.devices()), topology.plugin(), &version, &kinds))
-}
-
-/// As a backend on a TPU board lowers it.
-fn lowering_for_boards(topology: &Topology, program: &Program) -> runtime::Result<String> {
-    Ok(lower(program, &LoweringTarget::of(TPU, topology.plugin()).0)?.text)
 }
 
 /// A compiler's analysis as the runtime's types, for local executables and for planned ones.

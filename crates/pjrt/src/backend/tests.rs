@@ -2,7 +2,9 @@
 
 use super::lowering::Lowered;
 use super::*;
+use crate::compile_options::{CompilerFlag, XlaCompileOptions};
 use crate::fake::{ONE_AT_A_TIME, plugin};
+use crate::topology::Topology;
 use octant_graph::{Shape, Trace};
 use octant_runtime::{Backend, DType};
 use std::fs;
@@ -110,6 +112,18 @@ fn a_program_planned_for_a_board_has_the_key_that_the_board_looks_for() {
     let options = backend.compile_options(&program(), false).unwrap();
     assert!(!options.device_ids.is_empty(), "here the devices have numbers");
     assert_eq!(backend.cache_key(&text, &options).unwrap(), key_of(&topology, &program()).unwrap());
+}
+
+#[test]
+fn a_program_that_needs_large_windows_is_planned_quickly_with_the_compilers_own() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let topology = Topology::new(&plugin(), "v3:1x1x1", &NamedValues::new()).unwrap();
+    let program = Program { name: "large_windows".into(), ..program() };
+    let text = super::lowering::lower(&program, &LoweringTarget::of(TPU, topology.plugin()).0).unwrap().text;
+    let small = XlaCompileOptions::default().with_flag("xla_tpu_scoped_vmem_limit_kib", CompilerFlag::Int(1));
+    assert!(matches!(topology.compile(&text, &small), Err(PjrtError::OutOfMemory(_))));
+    let planned = plan_quickly(&topology, &program).unwrap();
+    assert_eq!(planned.memory, plan(&topology, &program).unwrap().memory);
 }
 
 #[test]

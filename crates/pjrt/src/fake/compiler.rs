@@ -100,6 +100,11 @@ unsafe extern "C" fn compile_elsewhere(args: *mut PJRT_Compile_Args) -> *mut PJR
         let program = &*(*args).program;
         (&mut *args, crate::named_value::text(program.code.cast_const(), program.code_size))
     };
+    // SAFETY: the options are valid for the call, too.
+    let options = unsafe { crate::named_value::text(args.compile_options, args.compile_options_size) };
+    if text.contains("large_windows") && options.contains("xla_tpu_scoped_vmem_limit_kib") {
+        return fail(8, "E1001: CompileTimeScopedVmemOom:\nRan out of memory in memory space vmem");
+    }
     match parse(&text) {
         Some(executable) => args.executable = into_pointer(executable),
         None => return fail(3, "This is no program."),

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::error::refuse;
-use octant_data::{DataError, Dataset, JudgedImage, Sample};
+use octant_data::{DataError, Dataset, Sample};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -63,20 +63,12 @@ impl Dataset for Subset {
         self.indices.len()
     }
 
-    fn box_count(&self, index: usize) -> Option<usize> {
-        self.of.box_count(self.indices[index])
-    }
-
     fn left_out(&self) -> Vec<String> {
         self.of.left_out()
     }
 
-    fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
-        self.of.judged(self.indices[index])
-    }
-
-    fn label_hash(&self, index: usize) -> Option<u64> {
-        self.of.label_hash(self.indices[index])
+    fn source(&self, index: usize) -> Option<(&dyn Dataset, usize)> {
+        Some((self.of.as_ref(), self.indices[index]))
     }
 
     fn get(&self, index: usize) -> Result<Sample, DataError> {
@@ -85,10 +77,6 @@ impl Dataset for Subset {
 
     fn class_names(&self) -> &[String] {
         self.of.class_names()
-    }
-
-    fn location(&self, index: usize) -> String {
-        self.of.location(self.indices[index])
     }
 }
 

@@ -7,7 +7,7 @@
 mod pack;
 mod weights;
 
-use super::super::amx::{BLOCK_LEN, COLUMNS, MAX_STEPS, Products, ROWS, Tiles, quarters};
+use super::super::amx::{Ahead, BLOCK_LEN, COLUMNS, MAX_STEPS, Products, ROWS, Tiles, quarters};
 use super::super::{Stored, scratch};
 use super::rows::{Copied, ScoreRow, copy, exponentials};
 use super::{BackwardRows, ForwardResults, Head};
@@ -73,6 +73,7 @@ unsafe fn multiply(
                 segment_count: 1,
                 b: b.wrapping_add(column / COLUMNS * blocks * BLOCK_LEN),
                 c_stride: 4 * c_row,
+                ahead: Ahead::nothing(),
             };
             // SAFETY: the caller's matrices have whole tiles.
             unsafe { tiles.square(&products) };

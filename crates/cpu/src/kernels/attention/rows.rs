@@ -78,13 +78,8 @@ impl Kernel for Exponentials {
         // SAFETY: the caller's promise; rows are whole groups long, and so whole registers.
         unsafe {
             let row = &*row;
-            let scores = scaled(row);
-            let mut largest = V::splat(HIDDEN);
-            for first in (0..row.padded).step_by(V::LANES) {
-                let next = V::load(scores.as_ptr().add(first));
-                largest = next.if_at_least(largest, next, largest);
-            }
-            let max = largest.lanes()[..V::LANES].iter().copied().fold(HIDDEN, f32::max);
+            let max = scale_for_max::<V>(row);
+            let scores = std::slice::from_raw_parts_mut(row.scores, row.padded);
             scores.iter_mut().for_each(|score| *score = math::exp_or_zero::<V>(*score - max));
             scores[row.visible..].fill(0.0);
             let mut sum = V::splat(0.0);
@@ -93,6 +88,45 @@ impl Kernel for Exponentials {
             }
             (max, folded(sum.lanes(), |a, b| a + b))
         }
+    }
+}
+
+/// Scores as [`scaled`] makes them; returns the max. A row of a few dozen keys would be mostly remainder for a loop over a
+/// slice, which is computed number by number.
+#[inline(always)]
+unsafe fn scale_for_max<V: Vector>(row: &ScoreRow) -> f32 {
+    const INDICES: Group = {
+        let (mut indices, mut at) = ([0.0; GROUP], 0);
+        while at < GROUP {
+            indices[at] = at as f32;
+            at += 1;
+        }
+        indices
+    };
+    // SAFETY: the row has that many numbers, whole registers, and the bias one for every visible key.
+    unsafe {
+        let (scale, hidden) = (V::splat(row.scale), V::splat(HIDDEN));
+        let mut largest = hidden;
+        for first in (0..row.padded).step_by(V::LANES) {
+            let live = row.visible.saturating_sub(first).min(V::LANES);
+            let at = row.scores.add(first);
+            if live == 0 {
+                hidden.store(at);
+                continue;
+            }
+            let mut score = V::load(at).times(scale);
+            if !row.bias.is_null() {
+                score = score.plus(V::load_first(row.bias.add(first), live));
+            }
+            if live < V::LANES {
+                score = V::load(INDICES.as_ptr()).if_at_least(V::splat(live as f32), hidden, score);
+            }
+            score.store(at);
+            largest = score.if_at_least(largest, score, largest);
+        }
+        let mut lanes = largest.lanes();
+        lanes[V::LANES..].fill(HIDDEN);
+        folded(lanes, |a, b| if a >= b { a } else { b })
     }
 }
 

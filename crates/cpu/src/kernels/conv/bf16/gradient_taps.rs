@@ -4,7 +4,7 @@ use super::gradient::STEPS;
 use super::gradient_job::Job;
 use super::gradient_shifted::ShiftedSweep;
 use super::transpose::transpose_block;
-use crate::kernels::amx::{BLOCK_LEN, COLUMNS, NARROW, Products, ROWS, Tiles, interleave, quarters};
+use crate::kernels::amx::{Ahead, BLOCK_LEN, COLUMNS, NARROW, Products, ROWS, Tiles, interleave, quarters};
 use crate::kernels::scratch;
 use crate::simd::{Kernel, Vector, prefetch};
 use std::marker::PhantomData;
@@ -96,6 +96,7 @@ impl Sides<'_> {
             segment_count: 1,
             b: b.as_ptr(),
             c_stride: 4 * job.padded[2],
+            ahead: Ahead::nothing(),
         }
     }
 }

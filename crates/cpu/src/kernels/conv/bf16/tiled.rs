@@ -6,7 +6,7 @@ use super::super::{ConvGeometry, Finished, Weights};
 use super::pack::pack_panels;
 use super::sweep::TiledSweep;
 use super::tiled_span::Span;
-use crate::kernels::amx::{COLUMNS, Tiles};
+use crate::kernels::amx::{COLUMNS, ROWS, Tiles};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::{Machine, Shared, scratch};
 use half::bf16;
@@ -22,8 +22,8 @@ pub(in crate::kernels::conv) struct TiledPlan {
     /// Picks the pixels out that `conv` reads one after the other.
     gather: Option<Gather>,
     sweeps: Vec<TiledSweep>,
-    /// Output rows (counted through all images) in a chunk.
-    chunk_rows: usize,
+    /// Rows of `conv` per output row.
+    cut: usize,
 }
 
 impl TiledPlan {
@@ -32,10 +32,11 @@ impl TiledPlan {
         if conv.groups != 1 || conv.in_channels == 0 {
             return None;
         }
+        let width = conv.output[1].max(1);
         let (gather, conv) = single_pixels(conv).unwrap_or_else(|| (None, conv.clone()));
         let sweeps =
             (0..Sweep::all(&conv, false).len()).map(|index| TiledSweep::new(&conv, index)).collect::<Option<_>>()?;
-        Some(TiledPlan { sweeps, chunk_rows: chunk_rows(&conv), gather, conv })
+        Some(TiledPlan { sweeps, cut: width / conv.output[1].max(1), gather, conv })
     }
 
     /// Computes the whole result with packed weights.
@@ -43,11 +44,12 @@ impl TiledPlan {
         let conv = &self.conv;
         let rows = conv.batch * conv.output[0];
         let row_len = conv.output[1] * conv.out_channels;
-        machine.pool.run(rows.div_ceil(self.chunk_rows), &|chunk| {
-            let rows = chunk * self.chunk_rows..((chunk + 1) * self.chunk_rows).min(rows);
+        let chunk_rows = chunk_rows(conv, machine.pool.threads());
+        machine.pool.run(rows.div_ceil(chunk_rows), &|chunk| {
+            let rows = chunk * chunk_rows..((chunk + 1) * chunk_rows).min(rows);
             let (first, len) = (rows.start * row_len, rows.len() * row_len);
             // SAFETY: chunks are disjoint ranges of output rows.
-            unsafe { self.run_rows(x, packed, rows, y.after(first)) };
+            unsafe { self.run_cut(x, packed, rows, y.after(first)) };
             if let Some(finished) = finished {
                 finished(first, len);
             }
@@ -90,6 +92,15 @@ impl TiledPlan {
     /// # Safety
     /// The rows must exist behind `to` and belong to the calling chunk.
     pub unsafe fn run_rows(&self, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_cut(x, packed, rows.start * self.cut..rows.end * self.cut, to) }
+    }
+
+    /// The same for rows of the planned convolution.
+    ///
+    /// # Safety
+    /// As [`TiledPlan::run_rows`].
+    unsafe fn run_cut(&self, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
         let Some(gather) = &self.gather else {
             // SAFETY: the caller's promise.
             return unsafe { self.run_spans(&self.conv, x, packed, rows, to) };
@@ -134,9 +145,18 @@ impl TiledPlan {
     }
 }
 
-/// Output rows per chunk: the unit is fast, so chunks are larger than for f32.
-fn chunk_rows(conv: &ConvGeometry) -> usize {
-    ChunkRule { element_bytes: 2, min_flops: 2e7, min_pixels: 32, streaming_pixels: 192 }.rows(conv)
+/// Output rows per chunk, counted through all images: the unit is fast, so chunks are larger than for f32. Rows of one pixel
+/// are cut where blocks of tiles end, into as few chunks as the threads allow, since every chunk reads all weights. Results do
+/// not depend on the cut.
+fn chunk_rows(conv: &ConvGeometry, threads: usize) -> usize {
+    let rule = ChunkRule { element_bytes: 2, min_flops: 2e7, min_pixels: 32, streaming_pixels: 192 };
+    if conv.output[1] != 1 {
+        return rule.rows(conv);
+    }
+    let blocks = (conv.batch * conv.output[0]).div_ceil(ROWS);
+    let wanted = rule.wanted(conv) as usize;
+    let chunks = blocks.div_ceil(wanted.div_ceil(ROWS)).next_multiple_of(threads);
+    ROWS * blocks.div_ceil(chunks)
 }
 
 /// Which pixels of the images are read by a convolution whose windows are single pixels. Its images are treated as one, so
@@ -151,15 +171,19 @@ struct Gather {
     output: [usize; 2],
 }
 
-/// A convolution with single pixels as windows, as one of a single image without strides, and what that reads.
+/// A convolution with single pixels as windows, as one of a single image without strides, and what that reads; one pixel
+/// wide unless rows of pixels have to be copied.
 fn single_pixels(conv: &ConvGeometry) -> Option<(Option<Gather>, ConvGeometry)> {
     let inside = |axis: usize| (conv.output[axis].max(1) - 1) * conv.stride[axis] < conv.input[axis];
     let is_plain =
         conv.kernel == [1, 1] && conv.input_dilation == [1, 1] && conv.pad_low == [0, 0] && inside(0) && inside(1);
     let ConvGeometry { input, output, stride, in_channels: channels, .. } = *conv;
-    let size = [conv.batch * output[0], output[1]];
-    let dense = || ConvGeometry { batch: 1, input: size, output: size, stride: [1, 1], ..conv.clone() };
     let gather = (input != output).then_some(Gather { input, channels, stride, output });
+    let size = match gather {
+        Some(_) => [conv.batch * output[0], output[1]],
+        None => [conv.batch * output[0] * output[1], 1],
+    };
+    let dense = || ConvGeometry { batch: 1, input: size, output: size, stride: [1, 1], ..conv.clone() };
     is_plain.then(|| (gather, dense()))
 }
 

@@ -2,7 +2,7 @@
 
 use super::tiled_span::{Order, Span, TILE};
 use super::tiled_store::Target;
-use crate::kernels::amx::{COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
+use crate::kernels::amx::{Ahead, BLOCK_LEN, COLUMNS, NARROW, Products, ROWS, Tiles, quarters};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::scratch;
 use half::bf16;
@@ -10,6 +10,16 @@ use std::ops::Range;
 
 /// Packed weights of this many numbers stay in the second-level cache next to what else is there.
 const CACHED_WEIGHTS: usize = 256 * 1024;
+
+/// Blocks of steps of two tiles of windows and a panel of weights that fit the first-level cache. Up to twice as many are
+/// multiplied in two parts, between which sums wait in memory; with more parts that costs more than it saves.
+const PART_BLOCKS: usize = 8;
+
+/// Pairs of tiles whose sums wait at the same time.
+const GROUP: usize = 8;
+
+/// Sums of a pair of tiles.
+const SQUARE: usize = ROWS * COLUMNS;
 
 /// The tiles of a span and what they are multiplied with.
 pub(super) struct Multiply<'a> {
@@ -24,34 +34,57 @@ pub(super) struct Multiply<'a> {
     pub to: SharedOutput,
 }
 
-/// Sums as tiles leave them; rows begin at cache lines.
-#[repr(align(64))]
-struct Sums([f32; ROWS * COLUMNS]);
-
 impl Multiply<'_> {
     /// All output channels of all tiles.
     ///
     /// # Safety
     /// The span's extent must lie behind `a`, its rows behind `to`, and these must belong to the calling chunk.
     pub unsafe fn run(&self) {
-        let mut sums = Sums([0.0; ROWS * COLUMNS]);
         let outputs = self.span.conv.out_channels;
-        let (tiles, panels) = (self.order.tiles, outputs.div_ceil(COLUMNS));
         // SAFETY: the caller's promise.
         unsafe {
-            if outputs <= NARROW {
-                (0..tiles).step_by(4).for_each(|first| self.four(first, &mut sums));
-                return;
-            }
-            // Weights that stay in the cache are read again for every pair of tiles, larger ones once.
-            let pairs = (0..tiles).step_by(2);
-            match self.packed.len() <= CACHED_WEIGHTS {
-                true => pairs.for_each(|first| (0..panels).for_each(|panel| self.pair(first, panel, &mut sums))),
-                false => {
-                    (0..panels).for_each(|panel| pairs.clone().for_each(|first| self.pair(first, panel, &mut sums)))
-                }
+            match outputs <= NARROW {
+                true => scratch::borrow(SQUARE, |sums: &mut [f32]| {
+                    (0..self.order.tiles).step_by(4).for_each(|first| self.four(first, sums));
+                }),
+                false => self.run_pairs(),
             }
         }
+    }
+
+    /// All output channels, 32 at a time. A panel of weights is multiplied with a group of tiles, one part of the reduced axis
+    /// after the other, while the next panel is asked for. Weights that stay in the second-level cache and need no parts are
+    /// read again for every pair of tiles: then it has its rows stored at once.
+    unsafe fn run_pairs(&self) {
+        let parts = self.parts();
+        let (pairs, panels) = (self.order.tiles.div_ceil(2), self.span.conv.out_channels.div_ceil(COLUMNS));
+        let at_once = parts.len() == 1 && self.packed.len() <= CACHED_WEIGHTS;
+        let group = if at_once { 1 } else { GROUP.min(pairs) };
+        let len = self.span.tiled.panel_len();
+        scratch::borrow(group * SQUARE, |sums: &mut [f32]| {
+            for first in (0..pairs).step_by(group) {
+                let pairs = first..(first + group).min(pairs);
+                for panel in 0..panels {
+                    let next = if at_once { None } else { self.packed.get((panel + 1) * len..(panel + 2) * len) };
+                    let next = next.unwrap_or_default();
+                    let mut ahead = next.chunks(next.len().div_ceil(parts.len() * pairs.len()).max(1));
+                    for part in parts.clone() {
+                        for (pair, sums) in pairs.clone().zip(sums.chunks_exact_mut(SQUARE)) {
+                            // SAFETY: the caller's promise.
+                            unsafe { self.pair(2 * pair, panel, part.clone(), ahead.next().unwrap_or_default(), sums) };
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// The parts of the reduced axis, in blocks of a segment.
+    fn parts(&self) -> impl ExactSizeIterator<Item = Range<usize>> + Clone {
+        let blocks = self.span.tiled.blocks;
+        let halved = self.offsets.len() == 1 && (PART_BLOCKS + 1..=2 * PART_BLOCKS).contains(&blocks);
+        let each = if halved { blocks.div_ceil(2) } else { blocks };
+        (0..blocks).step_by(each).map(move |first| first..(first + each).min(blocks))
     }
 
     /// Where some tiles' windows begin; the last tile's again beyond it.
@@ -81,14 +114,22 @@ impl Multiply<'_> {
             segment_count: self.offsets.len(),
             b: b.as_ptr(),
             c_stride: 4 * c_columns,
+            ahead: Ahead::nothing(),
         }
     }
 
-    /// Two tiles and 32 output channels.
-    unsafe fn pair(&self, first: usize, panel: usize, sums: &mut Sums) {
-        let b = &self.packed[panel * self.span.tiled.panel_len()..];
-        let [a, second] = self.starts(first);
-        let products = self.products([a, second, second, second], b, quarters(sums.0.as_mut_ptr(), COLUMNS), COLUMNS);
+    /// A part of two tiles and 32 output channels, which are stored after the last part; `next` is asked for meanwhile.
+    unsafe fn pair(&self, first: usize, panel: usize, part: Range<usize>, next: &[u16], sums: &mut [f32]) {
+        let tiled = self.span.tiled;
+        let b = &self.packed[panel * tiled.panel_len() + part.start * BLOCK_LEN..];
+        let starts: [*const u16; 2] = self.starts(first);
+        let [a, second] = starts.map(|start| start.wrapping_add(part.start * tiled.steps));
+        let products = Products {
+            blocks: part.len(),
+            accumulate: (part.start > 0) as usize,
+            ahead: Ahead::of(next, part.len() * self.offsets.len()),
+            ..self.products([a, second, second, second], b, quarters(sums.as_mut_ptr(), COLUMNS), COLUMNS)
+        };
         let outputs = self.span.conv.out_channels;
         let columns = panel * COLUMNS..((panel + 1) * COLUMNS).min(outputs);
         let target = self.target(columns);
@@ -96,21 +137,24 @@ impl Multiply<'_> {
         // pixels of this chunk, and AMX machines have what `Target` needs.
         unsafe {
             self.tiles.square(&products);
-            for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * COLUMNS)) {
+            if part.end < tiled.blocks {
+                return;
+            }
+            for (tile, sums) in (first..self.order.tiles).zip(sums.chunks_exact(TILE * COLUMNS)) {
                 self.span.pixel_runs(&self.order, tile, |run| target.store_wide(sums, run));
             }
         }
     }
 
     /// Four tiles of so few output channels that the second half of a panel is empty.
-    unsafe fn four(&self, first: usize, sums: &mut Sums) {
-        let c = std::array::from_fn(|tile| sums.0[tile * TILE * NARROW..].as_mut_ptr());
+    unsafe fn four(&self, first: usize, sums: &mut [f32]) {
+        let c = std::array::from_fn(|tile| sums[tile * TILE * NARROW..].as_mut_ptr());
         let products = self.products(self.starts(first), self.packed, c, NARROW);
         let target = self.target(0..self.span.conv.out_channels);
         // SAFETY: as in `pair`.
         unsafe {
             self.tiles.column(&products);
-            for (tile, sums) in (first..self.order.tiles).zip(sums.0.chunks_exact(TILE * NARROW)) {
+            for (tile, sums) in (first..self.order.tiles).zip(sums.chunks_exact(TILE * NARROW)) {
                 self.span.pixel_runs(&self.order, tile, |run| target.store_narrow(sums, run));
             }
         }

@@ -36,9 +36,26 @@ pub(super) struct Span<'a> {
 pub(super) struct Order {
     /// Pixels in a row of the (copied) input.
     pub width: usize,
-    /// Positions from one output row to the next, if rows follow each other without a jump.
-    through: Option<usize>,
+    /// Rows that follow each other without a jump.
+    through: Option<Through>,
     pub tiles: usize,
+}
+
+/// Windows of all rows as one sequence.
+#[derive(Clone, Copy)]
+struct Through {
+    /// Positions from one output row to the next.
+    distance: usize,
+    /// Positions in all.
+    windows: usize,
+}
+
+impl Through {
+    /// The first window of a tile. The last tile ends with the last window and may repeat some of the tile before it, so
+    /// that it reads nothing beyond.
+    fn first(&self, tile: usize) -> usize {
+        (tile * TILE).min(self.windows.saturating_sub(TILE))
+    }
 }
 
 impl<'a> Span<'a> {
@@ -59,9 +76,11 @@ impl<'a> Span<'a> {
         let by_row = rows * horizontal.count.div_ceil(TILE);
         let (down, across) = (vertical.input_step as usize * width, horizontal.input_step as usize);
         if down.is_multiple_of(across) {
-            let through = ((rows - 1) * (down / across) + horizontal.count).div_ceil(TILE);
-            if through < by_row {
-                return Order { width, through: Some(down / across), tiles: through };
+            let distance = down / across;
+            let through = Through { distance, windows: (rows - 1) * distance + horizontal.count };
+            let tiles = through.windows.div_ceil(TILE);
+            if tiles < by_row {
+                return Order { width, through: Some(through), tiles };
             }
         }
         Order { width, through: None, tiles: by_row }
@@ -82,7 +101,7 @@ impl<'a> Span<'a> {
         let horizontal = &self.tiled.sweep.horizontal;
         let across = horizontal.input_step as usize;
         let pixel = match order.through {
-            Some(_) => tile * TILE * across,
+            Some(through) => through.first(tile) * across,
             None => {
                 let per_row = horizontal.count.div_ceil(TILE);
                 let down = self.tiled.sweep.vertical.input_step as usize * order.width;
@@ -96,12 +115,13 @@ impl<'a> Span<'a> {
     pub fn pixel_runs(&self, order: &Order, tile: usize, mut visit: impl FnMut(PixelRun)) {
         let (vertical, horizontal) = (&self.tiled.sweep.vertical, &self.tiled.sweep.horizontal);
         let (per_row, width) = (horizontal.count.div_ceil(TILE), self.conv.output[1]);
+        let distance = order.through.map(|through| through.distance);
         // Rows without anything between them are one long row.
         let one_row =
-            order.through == Some(width) && horizontal.count == width && [vertical.step, horizontal.step] == [1, 1];
+            distance == Some(width) && horizontal.count == width && [vertical.step, horizontal.step] == [1, 1];
         let (mut index, mut column) = match order.through {
-            _ if one_row => (0, tile * TILE),
-            Some(distance) => (tile * TILE / distance, tile * TILE % distance),
+            Some(through) if one_row => (0, through.first(tile)),
+            Some(through) => (through.first(tile) / through.distance, through.first(tile) % through.distance),
             None => (tile / per_row, tile % per_row * TILE),
         };
         let (rows, columns) = match one_row {
@@ -116,7 +136,7 @@ impl<'a> Span<'a> {
                 let first = line * width + horizontal.first + column * horizontal.step;
                 visit(PixelRun { row, count, first });
             }
-            let Some(distance) = order.through.filter(|_| !one_row) else {
+            let Some(distance) = distance.filter(|_| !one_row) else {
                 break;
             };
             row += distance - column;

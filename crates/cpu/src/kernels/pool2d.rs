@@ -1,7 +1,8 @@
 //! Pooling: maximum, minimum or sum over windows of NHWC images, and their gradients.
 //!
-//! Vectors run across channels. Loops are plain Rust over slices of channels: compiled inside a [`Kernel`] they use the
-//! whole instruction set, which closures that others call do not. Images are f32 or bf16, sums are f32. `extreme` finds maxima and minima; `gradient` is the backward
+//! Vectors run across channels. Loops are plain Rust over slices of channels: inside a [`Kernel`] they are compiled for the
+//! whole instruction set. A closure that a function outside of the kernel calls is not, so working memory is borrowed before
+//! the kernel is entered. Images are f32 or bf16, sums are f32. `extreme` finds maxima and minima; `gradient` is the backward
 //! pass for any windows; `tiling` is the faster algorithm for windows that do not overlap, as those of most networks.
 
 mod extreme;

@@ -13,6 +13,10 @@ use octant_runtime::Program;
 use std::sync::PoisonError;
 use std::time::Instant;
 
+/// What XLA records into CUDA graphs: what it does by default, and convolutions, each of which takes 34 µs to launch otherwise.
+/// ResNet-18 at batch 16 had 7,043 images/s with them and 6,230 and 6,069 without; large batches are as fast with them.
+const RECORDED: &str = "CONDITIONAL,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,FUSION,CONVOLUTION";
+
 impl PjrtBackend {
     pub(super) fn log_line(&self, line: &str) {
         (self.log)(Notice::Message(line));
@@ -95,6 +99,9 @@ impl PjrtBackend {
             // loaded: 4.2 to 5.0 s instead of 2.3 to 3.0 for EfficientNetV2-L.
             compile = compile
                 .with_optional_flag("xla_gpu_command_buffer_scheduling_mode", CompilerFlag::Text("SERIALIZE".into()));
+        }
+        if self.name == CUDA {
+            compile = compile.with_optional_flag("xla_gpu_enable_command_buffer", CompilerFlag::Text(RECORDED.into()));
         }
         Ok(compile)
     }

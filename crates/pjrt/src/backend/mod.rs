@@ -6,6 +6,7 @@ mod executable;
 mod lowering;
 mod plan;
 mod shards;
+mod small_buffers;
 
 use crate::cache::ExecutableCache;
 use crate::client::{Client, PjrtDevice};
@@ -27,6 +28,7 @@ pub use crate::cache::PastCompileTime;
 use self::buffer::ShardedBuffer;
 use self::executable::PjrtExecutable;
 use self::lowering::{Lowering, LoweringTarget, MissingKernels, lower};
+use self::small_buffers::SmallBuffers;
 
 /// What the CUDA plugin calls its platform.
 const CUDA: &str = "cuda";
@@ -44,6 +46,8 @@ pub struct PjrtBackend {
     missing: Mutex<MissingKernels>,
     cache: Option<ExecutableCache>,
     log: Log,
+    /// On GPUs, one per device.
+    _small_buffers: Vec<SmallBuffers>,
 }
 
 /// An event that users who wait for the backend want to see.
@@ -86,7 +90,9 @@ impl PjrtBackend {
         let (target, missing) = LoweringTarget::of(&name, client.plugin());
         let missing = Mutex::new(missing);
         let log: Log = Box::new(|_| ());
-        Ok(PjrtBackend { name, client, devices, target, lowering: lower, missing, cache: None, log })
+        let gpus = if name == CUDA { &devices[..] } else { &[] };
+        let _small_buffers = gpus.iter().map(SmallBuffers::make_room).collect::<crate::Result<_>>()?;
+        Ok(PjrtBackend { name, client, devices, target, lowering: lower, missing, cache: None, log, _small_buffers })
     }
 
     /// Computes products with that precision instead of by the device's fastest algorithm.

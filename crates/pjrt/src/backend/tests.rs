@@ -1,9 +1,10 @@
 //! The backend against the [fake](crate::fake) plugin, whose programs add one.
 
 use super::lowering::Lowered;
+use super::small_buffers::GAPS;
 use super::*;
 use crate::compile_options::{CompilerFlag, XlaCompileOptions};
-use crate::fake::{ONE_AT_A_TIME, plugin};
+use crate::fake::{ONE_AT_A_TIME, alive, plugin};
 use crate::topology::Topology;
 use octant_graph::{Shape, Trace};
 use octant_runtime::{Backend, DType};
@@ -124,6 +125,20 @@ fn a_program_that_needs_large_windows_is_planned_quickly_with_the_compilers_own(
     assert!(matches!(topology.compile(&text, &small), Err(PjrtError::OutOfMemory(_))));
     let planned = plan_quickly(&topology, &program).unwrap();
     assert_eq!(planned.memory, plan(&topology, &program).unwrap().memory);
+}
+
+#[test]
+fn gaps_between_small_buffers_are_given_back() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let client = Client::new(&plugin(), &NamedValues::new()).unwrap();
+    let devices = client.devices().unwrap();
+    let before = alive();
+    let _room = SmallBuffers::make_room(&devices[0]).unwrap();
+    let kept = GAPS as isize + 1;
+    // The fake's copies end later, on threads of their own.
+    let attempts = (0..1000).take_while(|_| alive() - before > kept);
+    attempts.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(5)));
+    assert_eq!(alive() - before, kept);
 }
 
 #[test]

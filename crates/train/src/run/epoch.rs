@@ -189,6 +189,7 @@ impl<'p> Runner<'p, '_> {
         }
         let observer = observation.finish()?;
         let counts = session.counts()?;
+        self.times.validation_input = loader.stats().waited;
         let seen = observer.as_ref().map(|observer| observer.findings()).unwrap_or_default();
         self.last_findings = Some(phase.task.findings(&counts).or(seen));
         let mut metrics = phase.task.metrics(&counts, false);

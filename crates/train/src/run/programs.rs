@@ -46,7 +46,7 @@ impl Runner<'_, '_> {
     pub(super) fn note_time(&mut self, times: &Times) {
         let [training, evaluation] = &mut self.programs;
         training.time += times.training.saturating_sub(times.input);
-        evaluation.time += times.validation;
+        evaluation.time += times.validation.saturating_sub(times.validation_input);
     }
 }
 

@@ -81,6 +81,8 @@ pub struct Times {
     pub input: Duration,
     /// Validation.
     pub validation: Duration,
+    /// Of that, waiting for batches.
+    pub validation_input: Duration,
     /// Taking snapshots for checkpoints and waiting for the disk, since the epoch before was written down.
     pub checkpoint: Duration,
     /// Compilation before the first step.

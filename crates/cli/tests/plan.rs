@@ -75,7 +75,7 @@ fn a_batch_that_does_not_divide_is_planned_as_it_is() {
     if !has_libtpu() {
         return;
     }
-    let (out, err, _) = plan(&["fashion-cnn-tiny", "--on", "v3-8", "--batch-size", "30", "--quick", "--json"]);
+    let (out, err, _) = plan(&["fashion-cnn-tiny", "--on", "v5e-8", "--batch-size", "30", "--quick", "--json"]);
     for row in rows(&out) {
         assert_eq!((&row["error"], &row["batch_size"]), (&Value::Null, &Value::from(30)), "{out} {err}");
     }

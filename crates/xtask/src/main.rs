@@ -9,7 +9,7 @@
 mod layering;
 mod oracles;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use oracles::Oracles;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -42,8 +42,6 @@ fn main() -> ExitCode {
 fn test(oracles: Option<Oracles>, browser: bool) -> Result<()> {
     step("the table in ARCHITECTURE.md", layering::check)?;
     step("formatting", || run(cargo(&["fmt", "--all", "--check"])))?;
-    step("clippy", || run(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
-    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     if oracles.is_none() {
         println!(
             "SKIPPED by --without-oracles: jaxlib running lowered programs, libtpu compiling them, TensorBoard reading events"
@@ -52,14 +50,24 @@ fn test(oracles: Option<Oracles>, browser: bool) -> Result<()> {
     if oracles != Some(Oracles::All) {
         println!("SKIPPED: PyTorch and the reference models loading files that were saved here");
     }
-    if let Some(oracles) = oracles {
-        tests.envs(oracles::install(oracles)?);
-    }
-    if browser {
-        tests.envs(oracles::find_browser());
-    } else {
+    if !browser {
         println!("SKIPPED by --without-browser: the board in a browser");
     }
+    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    // Downloads take as long as clippy, and little of the processor.
+    std::thread::scope(|scope| {
+        let installed = scope.spawn(|| -> Result<Vec<_>> {
+            let mut variables = oracles.map(oracles::install).transpose()?.unwrap_or_default();
+            if browser {
+                variables.extend(oracles::find_browser());
+            }
+            Ok(variables)
+        });
+        step("clippy", || run(cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
+        let variables = installed.join().map_err(|_| anyhow!("installing what tests compare with panicked"))??;
+        tests.envs(variables);
+        anyhow::Ok(())
+    })?;
     step("tests", || run(tests))
 }
 

@@ -56,7 +56,8 @@ fn packages(folder: &Path, mark: &str, packages: &[&str]) -> Result<()> {
     }
     println!("── installing {} into {}", packages.join(", "), folder.display());
     let mut pip = Command::new(folder.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
+    // Most of what they bring is never imported, so it is not compiled to bytecode beforehand.
+    pip.args(["-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]).args(packages);
     crate::run(pip)
         .context("pip could not install them; without a network, run `cargo xtask test --without-oracles`")?;
     std::fs::write(&done, wanted)?;
@@ -76,7 +77,8 @@ fn target_folder() -> PathBuf {
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// A browser on this machine, which the tests of the board drive; on Debian it is installed where permissions allow. `None` skips its tests with a message.
+/// A browser on this machine, which the tests of the board drive; on Debian it is installed where permissions allow. `None`
+/// skips its tests with a message.
 pub fn find_browser() -> Option<(&'static str, PathBuf)> {
     let found = installed_browser().or_else(|| {
         install_browser();

@@ -8,9 +8,10 @@ mod client;
 mod parallel;
 mod zoo;
 
-use client::Run;
+use client::{Emitters, Run};
 use octant_conformance::{Case, cases, random};
 use octant_runtime::Program;
+use std::path::Path;
 
 /// The program in the form that GPUs get, without the kernels that only they have.
 fn for_gpus(program: Program) -> Program {
@@ -20,24 +21,36 @@ fn for_gpus(program: Program) -> Program {
     Program { graph: octant_cuda::prepare(&program.graph, &program.donated, &target), ..program }
 }
 
-/// Runs cases, each changed in its form, and returns what is wrong with them.
-fn failures(python: &std::path::Path, cases: &[Case], form: fn(Program) -> Program) -> Vec<String> {
-    let run = |case: &Case| Run::new(form(Program::new(case.name.clone(), case.graph.clone())), case.inputs.clone());
-    let outcomes = client::run(python, &cases.iter().map(run).collect::<Vec<_>>());
-    let judge = |(case, outcome): (&Case, Result<_, String>)| {
+/// Runs cases, each changed in its form, and returns those that fail, with what is wrong.
+fn failures<'a>(
+    python: &Path,
+    cases: &[&'a Case],
+    form: fn(Program) -> Program,
+    emitters: Emitters,
+) -> Vec<(&'a Case, String)> {
+    let run = |case: &&Case| Run::new(form(Program::new(case.name.clone(), case.graph.clone())), case.inputs.clone());
+    let outcomes = client::run_with(python, &cases.iter().map(run).collect::<Vec<_>>(), emitters);
+    let judge = |(case, outcome): (&&'a Case, Result<_, String>)| {
         let problem = outcome.and_then(|given: Vec<_>| case.check(&given)).err()?;
-        Some(format!("{}: {problem}", case.name))
+        Some((*case, format!("{}: {problem}", case.name)))
     };
     cases.iter().zip(outcomes).filter_map(judge).collect()
 }
 
+/// What fails with the quick emitters, which have faults of their own, is compiled by the usual ones before it counts.
 fn check(cases: &[Case], form: fn(Program) -> Program) {
     let python = match client::python() {
         Ok(python) => python,
         Err(skipped) => return println!("{skipped}"),
     };
-    let failures = failures(&python, cases, form);
-    assert!(failures.is_empty(), "{} of {} cases fail:\n{}", failures.len(), cases.len(), failures.join("\n"));
+    let suspects = failures(&python, &cases.iter().collect::<Vec<_>>(), form, Emitters::Quick);
+    let suspects: Vec<&Case> = suspects.into_iter().map(|(case, _)| case).collect();
+    if suspects.is_empty() {
+        return;
+    }
+    let problems = failures(&python, &suspects, form, Emitters::Usual);
+    let problems: Vec<String> = problems.into_iter().map(|(_, problem)| problem).collect();
+    assert!(problems.is_empty(), "{} of {} cases fail:\n{}", problems.len(), cases.len(), problems.join("\n"));
 }
 
 #[test]

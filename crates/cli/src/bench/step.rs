@@ -3,13 +3,13 @@
 use super::Arguments;
 use super::peaks;
 use super::statistics::Sample;
-use super::subject::{Subject, synthetic_batch};
+use super::subject::{SLOTS, Subject, synthetic_batch};
 use crate::device;
 use crate::output::{Json, bytes, duration};
 use crate::timeline::Profile;
 use anyhow::{Context, Result, bail};
 use octant_data::Batch;
-use octant_recipe::{DEFAULT_SLOTS, Recipe};
+use octant_recipe::Recipe;
 use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, Mesh, PartTiming, Sharding};
 use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan, prediction};
@@ -30,8 +30,7 @@ struct Measured {
 
 pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) -> Result<()> {
     let image = [subject.size, subject.size, subject.entry.preprocessing.input[2]];
-    // As many slots for boxes as in training on data whose labels are not known; evaluation has the most there may be.
-    let recipe = Recipe { max_boxes: DEFAULT_SLOTS.min(subject.recipe.max_boxes), ..subject.recipe.clone() };
+    let recipe = Recipe { max_boxes: SLOTS.min(subject.recipe.max_boxes), ..subject.recipe.clone() };
     let task = octant_recipe::task(&recipe, subject.classes(), image, false)?;
     let precision = device::precision(&arguments.precision)?;
     let backend = arguments.device.open()?;

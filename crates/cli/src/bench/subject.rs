@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use octant_data::{Batch, Position, Targets};
 use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
-use octant_recipe::{DEFAULT_SLOTS as SLOTS, Recipe};
+use octant_recipe::Recipe;
 use octant_tensor::{Element, HostTensor};
 use octant_train::PhaseOptions;
 use octant_train::options::OptionTable;
@@ -112,6 +112,10 @@ fn optimizer(name: &str) -> Result<Optimizer> {
     })
 }
 
+/// Objects per image, as mosaics of busy images have them, and the slots that training compiles for so many.
+const BOXES: usize = 40;
+pub(super) const SLOTS: usize = BOXES.next_power_of_two();
+
 /// Images of noise with targets of the model's kind.
 pub(super) fn synthetic_batch(subject: &Subject) -> Batch {
     let (entry, count, [height, width]) = (subject.entry, subject.batch_size, [subject.size; 2]);
@@ -130,10 +134,18 @@ pub(super) fn synthetic_batch(subject: &Subject) -> Batch {
             Targets::Images(noise(&[count, height * factor, width * factor, subject.classes()]))
         }
         ModelTask::Detect => {
-            // A few boxes per image, which cover the left half.
-            let corners = |slot: usize| [0.0, 0.0, (width / 2) as f32 / (slot + 1) as f32, height as f32];
-            let boxes: Vec<f32> = (0..count * SLOTS).flat_map(|i| corners(i % SLOTS)).collect();
-            let classes: Vec<i32> = (0..count * SLOTS).map(|i| if i % SLOTS < 8 { 0 } else { -1 }).collect();
+            // Boxes all over the image whose sides are 2 to 32 % of its own, as in bench/peers/detection_peer.py.
+            let share = |number: usize, step: f32| (number as f32 * step).fract();
+            let side = |number: usize, step: f32| share(number, step) * 0.3 + 0.02;
+            let corners = |i: usize| {
+                let (w, h) = (side(i, 0.618), side(i, 0.414));
+                let (x, y) = (share(i, 0.732) * (1.0 - w), share(i, 0.236) * (1.0 - h));
+                [x, y, x + w, y + h].map(|share| share * width.min(height) as f32)
+            };
+            let boxes: Vec<f32> = (0..count * SLOTS).flat_map(corners).collect();
+            let classes =
+                (0..count * SLOTS).map(|i| if i % SLOTS < BOXES { (i % subject.classes()) as i32 } else { -1 });
+            let classes: Vec<i32> = classes.collect();
             let (corners, classes) = (tensor(&[count, SLOTS, 4], &boxes), tensor(&[count, SLOTS], &classes));
             Targets::Boxes { corners, classes, judged: Vec::new() }
         }

@@ -20,7 +20,7 @@ use product::Product;
 pub(crate) use split::{RowsGemm, is_split};
 
 /// Up to this many rows B is read too few times to be worth packing.
-const FEW_ROWS: usize = 32;
+pub(crate) const FEW_ROWS: usize = 32;
 
 /// A product's sizes and strides, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

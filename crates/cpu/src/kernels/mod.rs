@@ -38,6 +38,7 @@ pub(crate) use bf16::{narrow_all, widen_all};
 pub use conv::{
     ConvGeometry, Epilogue, Finished, ForwardConv, Weights, WeightsGradient, conv2d, conv2d_weights_gradient,
 };
+pub(crate) use gemm::FEW_ROWS;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use gemm::RowsGemm;
 pub(crate) use gemm::is_split;
@@ -66,7 +67,7 @@ impl Machine {
 
 /// A pointer that chunks of a job may share: each writes elements that no other touches.
 #[derive(Clone, Copy)]
-struct Shared<T>(*mut T);
+pub(crate) struct Shared<T>(pub *mut T);
 
 // SAFETY: the kernels give every chunk its own elements, and the caller of the kernel holds the slice until all end.
 unsafe impl<T> Sync for Shared<T> {}
@@ -75,7 +76,7 @@ unsafe impl<T> Send for Shared<T> {}
 
 impl<T> Shared<T> {
     /// The element at `index`; the accessor keeps closures from capturing the bare pointer.
-    fn at(self, index: usize) -> *mut T {
+    pub fn at(self, index: usize) -> *mut T {
         self.0.wrapping_add(index)
     }
 }

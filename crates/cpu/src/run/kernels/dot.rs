@@ -9,7 +9,9 @@ use super::numbers::{
 #[cfg(target_arch = "x86_64")]
 use super::run_behind;
 use super::{Arguments, KeptWeights};
-use crate::kernels::{ConvGeometry, ForwardConv, Gemm, Machine, MatrixStrides, WeightsGradient, gemm, gemm_bf16};
+use crate::kernels::{
+    ConvGeometry, FEW_ROWS, ForwardConv, Gemm, Machine, MatrixStrides, WeightsGradient, gemm, gemm_bf16,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::{RowsGemm, borrow_scratch};
 use crate::simd::{Bf16Unit, Simd};
@@ -50,12 +52,18 @@ impl DotAlgorithm {
         }
     }
 
-    /// The same product as a 1×1 convolution of an image one pixel wide, which knows how to keep its weights: where a bf16 unit
-    /// computes it anyway, and rows lie in order.
+    /// The same product as a 1×1 convolution of an image one pixel wide, which knows how to keep its weights and runs the
+    /// epilogue while rows are in the cache: where rows lie in order, and AMX computes bf16 numbers or there is none. With AMX,
+    /// f32 numbers are multiplied in parts, which [`DotAlgorithm::run_rows`] does.
     pub fn as_convolution(&self, arguments: &Arguments, simd: Simd) -> Option<convolution::ConvAlgorithm> {
         let DotAlgorithm::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
-        let has_unit =
-            simd.bf16() == Bf16Unit::Amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
+        let amx = simd.bf16() == Bf16Unit::Amx;
+        let has_unit = amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
+        let mut operands = arguments.inputs.iter().chain(&arguments.outputs);
+        let of_f32 = operands.all(|(_, shape)| shape.dtype() == DType::F32);
+        // Blocks along the reduced axis, which only `gemm` has, are worth more than packed weights for many rows.
+        const MANY_ROWS: usize = 1024;
+        let in_registers = !amx && of_f32 && (FEW_ROWS + 1..=MANY_ROWS).contains(&m) && k > 0;
         // The distance between products of a batch says nothing about one product, nor a stride about a single row.
         let dense = |matrix: MatrixStrides, [rows, columns]: [usize; 2]| {
             (matrix.column == 1 || columns == 1) && (matrix.row == columns || rows == 1)
@@ -69,7 +77,7 @@ impl DotAlgorithm {
                 [1, 1],
             ))));
         }
-        let fits = has_unit && dense(a, [m, k]);
+        let fits = (has_unit || in_registers) && dense(a, [m, k]);
         let kernel = || ForwardConv::new(&ConvGeometry::new(1, [m, 1], [k, n], [1, 1]));
         fits.then(|| convolution::ConvAlgorithm::Images { kernel: kernel(), strides: KernelStrides::of_matrix(b) })
     }

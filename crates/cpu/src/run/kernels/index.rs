@@ -3,6 +3,7 @@
 use super::super::memory::Memory;
 use super::Arguments;
 use super::numbers::{Number, advance, for_type, integers};
+use crate::kernels::{Machine, Shared};
 use octant_graph::{DType, Gather, Scatter, ScatterKind, Shape};
 
 /// The start of a window, moved so that it fits.
@@ -82,13 +83,27 @@ impl IndexVectors {
         IndexVectors { values: integers(memory, argument), batch, batch_strides, component_stride, components }
     }
 
+    /// Calls `visit` with every batch index and its vector, on all threads; `window` elements are moved for each.
+    fn for_each(&self, machine: &Machine, window: usize, visit: impl Fn(&[usize], &[i64]) + Sync) {
+        const TASK: usize = 1 << 14;
+        let count: usize = self.batch.iter().product();
+        let each = TASK.div_ceil(window.max(1));
+        machine.pool.run(count.div_ceil(each), &|task| {
+            let mut batch_index = nth_index(&self.batch, task * each);
+            for _ in task * each..((task + 1) * each).min(count) {
+                visit(&batch_index, &self.vector(&batch_index));
+                advance(&mut batch_index, &self.batch);
+            }
+        });
+    }
+
     fn vector(&self, batch_index: &[usize]) -> Vec<i64> {
         let start = position(batch_index.iter().copied(), &self.batch_strides);
         (0..self.components).map(|component| self.values[start + component * self.component_stride]).collect()
     }
 }
 
-pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory) {
+pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory, machine: &Machine) {
     let (operand, shape) = &arguments.inputs[0];
     let (output, result) = &arguments.outputs[0];
     let vectors = IndexVectors::read(memory, &arguments.inputs[1], gather.index_vector_axis);
@@ -107,15 +122,18 @@ pub(super) fn gather(gather: &Gather, arguments: &Arguments, memory: &Memory) {
     // SAFETY: operand and result are stored with these sizes; this step owns the result.
     let (from, to) =
         unsafe { (memory.read::<u8>(*operand, shape.bytes()), memory.write::<u8>(*output, result.bytes())) };
-    for_each_index(&vectors.batch, |batch_index| {
-        let vector = vectors.vector(batch_index);
+    let to = Shared(to.as_mut_ptr());
+    let window: usize = gather.slice_sizes.iter().product();
+    vectors.for_each(machine, window, |batch_index, vector| {
         let mut start = vec![0; shape.rank()];
-        for (&axis, &index) in gather.start_index_map.iter().zip(&vector) {
+        for (&axis, &index) in gather.start_index_map.iter().zip(vector) {
             start[axis] = clamp(index, gather.slice_sizes[axis], shape.dims()[axis]);
         }
         let target = position(batch_index.iter().copied(), &batch_strides);
-        copy_window(shape, &start, &gather.slice_sizes, target, &window_strides, |source, target| {
-            to[target * size..(target + 1) * size].copy_from_slice(&from[source * size..(source + 1) * size]);
+        copy_window(shape, &start, &gather.slice_sizes, target, &window_strides, |source, target, count| {
+            let from = &from[source * size..(source + count) * size];
+            // SAFETY: the windows of a gather are disjoint parts of the result, and every window belongs to one task.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.at(target * size), from.len()) };
         });
     });
 }
@@ -154,15 +172,16 @@ pub(super) fn scatter(scatter: &Scatter, arguments: &Arguments, memory: &Memory)
             }
             let start: Vec<usize> = start.into_iter().map(|index| index as usize).collect();
             let source = position(batch_index.iter().copied(), &batch_strides);
-            copy_window(shape, &start, &sizes, source, &window_strides, |target, source| {
-                let (old, new) = (to[target], from[source]);
-                to[target] = match scatter.kind {
-                    ScatterKind::Set => new,
-                    ScatterKind::Add => old.plus(new),
-                    ScatterKind::Multiply => old.times(new),
-                    ScatterKind::Min => old.lesser_of(new),
-                    ScatterKind::Max => old.greater_of(new),
-                };
+            copy_window(shape, &start, &sizes, source, &window_strides, |target, source, count| {
+                for (to, &new) in to[target..target + count].iter_mut().zip(&from[source..source + count]) {
+                    *to = match scatter.kind {
+                        ScatterKind::Set => new,
+                        ScatterKind::Add => to.plus(new),
+                        ScatterKind::Multiply => to.times(new),
+                        ScatterKind::Min => to.lesser_of(new),
+                        ScatterKind::Max => to.greater_of(new),
+                    };
+                }
             });
         });
     });
@@ -181,18 +200,33 @@ fn for_each_index(dims: &[usize], mut visit: impl FnMut(&[usize])) {
     }
 }
 
-/// Visits `(position in the operand, position in the other tensor)` for every element of a window.
+/// The index that comes after `number` others, in row-major order.
+fn nth_index(dims: &[usize], mut number: usize) -> Vec<usize> {
+    let mut index = vec![0; dims.len()];
+    for (index, &dim) in index.iter_mut().zip(dims).rev() {
+        (*index, number) = (number % dim, number / dim);
+    }
+    index
+}
+
+/// Visits `(position in the operand, position in the other tensor, elements)` for every run of elements of a window that are
+/// neighbors in both.
 fn copy_window(
     operand: &Shape,
     start: &[usize],
     sizes: &[usize],
     other_start: usize,
     other_strides: &[usize],
-    mut visit: impl FnMut(usize, usize),
+    mut visit: impl FnMut(usize, usize, usize),
 ) {
     let strides = operand.strides();
-    for_each_index(sizes, |index| {
-        let inside = position(index.iter().zip(start).map(|(i, s)| i + s), &strides);
-        visit(inside, other_start + position(index.iter().copied(), other_strides));
+    let (run, outer) = match (sizes.split_last(), other_strides.last()) {
+        (Some((&row, outer)), Some(1)) => (row, outer),
+        _ => (1, sizes),
+    };
+    let inside = position(start.iter().copied(), &strides);
+    for_each_index(outer, |index| {
+        let index = || index.iter().copied();
+        visit(inside + position(index(), &strides), other_start + position(index(), other_strides), run);
     });
 }

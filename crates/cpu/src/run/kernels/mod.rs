@@ -1,5 +1,6 @@
 //! Operations with kernels of their own, prepared from their shapes and run on stored operands.
 
+mod arg_reduce;
 mod attention;
 mod convolution;
 mod dot;
@@ -128,10 +129,10 @@ fn run_plain(op: &Op, arguments: &Arguments, memory: &Memory, machine: &Machine)
     match op {
         Op::DynamicSlice { sizes } => index::dynamic_slice(sizes, arguments, memory),
         Op::DynamicUpdateSlice => index::dynamic_update_slice(arguments, memory),
-        Op::Gather(gather) => index::gather(gather, arguments, memory),
+        Op::Gather(gather) => index::gather(gather, arguments, memory, machine),
         Op::Scatter(scatter) => index::scatter(scatter, arguments, memory),
         Op::Sort { axis, descending } => order::sort(*axis, *descending, arguments, memory),
-        Op::ArgReduce { largest, axis } => order::arg_reduce(*largest, *axis, arguments, memory),
+        Op::ArgReduce { largest, axis } => arg_reduce::arg_reduce(*largest, *axis, arguments, memory, machine),
         Op::ReduceWindow { kind, window } => window::reduce(*kind, window, arguments, memory, machine),
         Op::SelectAndScatter { window } => window::select_and_scatter(window, arguments, memory, machine),
         Op::RandomBits { .. } => order::bits(arguments, memory, machine),

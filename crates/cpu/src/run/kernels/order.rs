@@ -1,4 +1,4 @@
-//! Sorting, positions of largest elements, and random bits.
+//! Sorting and random bits.
 
 use super::super::memory::Memory;
 use super::Arguments;
@@ -8,14 +8,14 @@ use octant_graph::{DType, Shape};
 use std::cmp::Ordering;
 
 /// The elements along an axis: how many lines there are, where each begins, and the stride of its elements.
-struct Lines {
-    count: usize,
-    length: usize,
-    stride: usize,
+pub(super) struct Lines {
+    pub count: usize,
+    pub length: usize,
+    pub stride: usize,
 }
 
 impl Lines {
-    fn along(shape: &Shape, axis: usize) -> Lines {
+    pub fn along(shape: &Shape, axis: usize) -> Lines {
         let length = shape.dims()[axis];
         let count = shape.elements().checked_div(length).unwrap_or(0);
         Lines { count, length, stride: shape.strides()[axis] }
@@ -60,32 +60,6 @@ pub(super) fn sort(axis: usize, descending: bool, arguments: &Arguments, memory:
             }
         }
     }
-}
-
-pub(super) fn arg_reduce(largest: bool, axis: usize, arguments: &Arguments, memory: &Memory) {
-    let (operand, shape) = &arguments.inputs[0];
-    let lines = Lines::along(shape, axis);
-    // SAFETY: the indices are stored as one i32 per line, and this step owns them.
-    let indices = unsafe { memory.write::<i32>(arguments.outputs[1].0, lines.count) };
-    for_type!(shape.dtype(), T => {
-        // SAFETY: operand and chosen values are stored with this element type; this step owns the latter.
-        let (values, chosen) = unsafe {
-            (memory.read::<T>(*operand, shape.elements()), memory.write::<T>(arguments.outputs[0].0, lines.count))
-        };
-        for line in 0..lines.count {
-            let start = lines.start(line);
-            let mut best = 0;
-            for index in 1..lines.length {
-                let (value, champion) = (values[start + index * lines.stride], values[start + best * lines.stride]);
-                let better = if largest { value > champion } else { value < champion };
-                if !champion.is_nan() && (better || value.is_nan()) {
-                    best = index;
-                }
-            }
-            chosen[line] = values[start + best * lines.stride];
-            indices[line] = best as i32;
-        }
-    });
 }
 
 /// Words made by one task.

@@ -183,7 +183,7 @@ fn steps(outline: &Outline) -> Option<Vec<i32>> {
 
 /// How an operand is walked through; none if it has to be put in order first.
 fn walk(operand: &Operand, nest: &Nest) -> Option<Walk> {
-    if !matches!(operand.dtype, DType::F32 | DType::BF16 | DType::Bool) {
+    if !matches!(operand.dtype, DType::F32 | DType::BF16 | DType::I32 | DType::Bool) {
         return None;
     }
     if super::lies_in_order(operand, nest) {

@@ -4,7 +4,7 @@ use super::super::instructions::{self, BytesToStream, Operands, RowSteps, RowsTo
 use super::block::{Block, BlockRange};
 use super::registers::{RegisterFill, lies_in_order};
 use super::{PreparedLoad, PreparedStore};
-use crate::plan::kernel::{Load, Operand, Register};
+use crate::plan::kernel::{Lane, Load, Operand, Register};
 
 impl Block<'_> {
     /// Registers that are filled once must be whole, since later blocks may be larger than the first.
@@ -57,6 +57,20 @@ impl Block<'_> {
         let (size, to) = (load.lane.size(), self.registers[load.to]);
         for row in 0..self.rows_to_fill(range, fill) {
             let row_start = start + self.row_distance(range, strides, row);
+            let row_end = row_start + range.columns as isize * column_stride;
+            if let [Ok(first), Ok(step), Ok(_)] = [row_start, column_stride, row_end].map(i32::try_from)
+                && matches!(load.lane, Lane::I32 | Lane::F32)
+            {
+                // SAFETY: the register holds a whole block of lanes, both of which have four bytes.
+                unsafe {
+                    let target = to.add(row * range.columns * size);
+                    match load.lane {
+                        Lane::F32 => count(target.cast(), range.columns, first, step, |value| value as f32),
+                        _ => count(target.cast(), range.columns, first, step, |value| value),
+                    }
+                }
+                continue;
+            }
             for column in 0..range.columns {
                 let value = row_start + column as isize * column_stride;
                 let bits = instructions::counted(value as i64, load.lane);
@@ -203,5 +217,19 @@ unsafe fn scatter_as<T: Copy>(from: *const u8, to: *mut u8, stride: isize, count
     for element in 0..count {
         // SAFETY: the caller's promise.
         unsafe { *to.offset(element as isize * stride) = *from.add(element) };
+    }
+}
+
+/// Counts from `first` on, in 32 bits, of which the compiler makes vectors.
+///
+/// # Safety
+/// There are `count` elements at `to`.
+unsafe fn count<T>(to: *mut T, count: usize, first: i32, step: i32, lane: impl Fn(i32) -> T) {
+    // SAFETY: as promised.
+    let to = unsafe { std::slice::from_raw_parts_mut(to, count) };
+    let mut value = first;
+    for to in to {
+        *to = lane(value);
+        value = value.wrapping_add(step);
     }
 }

@@ -80,6 +80,21 @@ impl Assembler {
         self.encode(COMPARE, [mask, source], operand, 0, false, Some(predicate));
     }
 
+    /// The same for 32-bit integers with signs.
+    pub fn compare_integers(&mut self, mask: Mask, source: Zmm, operand: Operand, predicate: u8) {
+        self.encode(COMPARE_INTEGERS, [mask, source], operand, 0, false, Some(predicate));
+    }
+
+    /// `target = op(a, b)` of masks.
+    pub fn combine_masks(&mut self, op: u8, target: Mask, [a, b]: [Mask; 2]) {
+        self.bytes.extend([0xc5, 0x84 | (!a & 15) << 3, op, 0xc0 | target << 3 | b]);
+    }
+
+    /// `target = not source`, of masks.
+    pub fn invert_mask(&mut self, target: Mask, source: Mask) {
+        self.bytes.extend([0xc5, 0xf8, 0x44, 0xc0 | target << 3 | source]);
+    }
+
     /// Shifts the lanes' bits.
     pub fn shift(&mut self, direction: u8, target: Zmm, source: Zmm, bits: u8) {
         self.encode(SHIFT, [direction, target], Operand::Register(source), 0, false, Some(bits));

@@ -2,7 +2,7 @@
 
 use super::assembler::{self as machine, Assembler, Mask, Operand};
 use super::{Outline, Share, Walk};
-use crate::plan::kernel::{Code, Register, Source};
+use crate::plan::kernel::{Code, Lane, Register, Source};
 use octant_graph::DType;
 
 pub(super) const ZMMS: usize = 32;
@@ -56,6 +56,7 @@ impl<'a> Compiler<'a> {
         let mut rounded = vec![false; body.registers.len()];
         for (at, load) in body.loads.iter().enumerate() {
             homes[load.to] = match &load.source {
+                Source::Immediate(value) if load.lane == Lane::I32 => Home::Constant(*value as i32 as u32),
                 Source::Immediate(value) => Home::Constant((*value as f32).to_bits()),
                 Source::Memory(operand) if share.reads[at].is_some() => Home::Memory(at, operand.dtype),
                 _ => Home::Slot,
@@ -94,8 +95,13 @@ impl<'a> Compiler<'a> {
     }
 
     pub fn slot(&self, slot: usize) -> Operand {
+        self.slot_of(slot, 4)
+    }
+
+    /// A slot of elements of so many bytes.
+    pub fn slot_of(&self, slot: usize, bytes: u8) -> Operand {
         let distance = (slot * self.outline.slot_bytes) as i32;
-        Operand::Memory { base: machine::SLOTS, scale: 4, distance }
+        Operand::Memory { base: machine::SLOTS, scale: bytes, distance }
     }
 }
 

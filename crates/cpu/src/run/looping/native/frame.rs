@@ -16,14 +16,17 @@ impl Compiler<'_> {
         let body = self.outline.body;
         let lanes = |instruction: &Instruction| {
             let from = instruction.from.iter().map(|&from| body.registers[from]);
-            from.chain([body.registers[instruction.to]]).all(|lane| matches!(lane, Lane::F32 | Lane::Bool))
+            from.chain([body.registers[instruction.to]]).all(|lane| matches!(lane, Lane::F32 | Lane::I32 | Lane::Bool))
         };
-        let in_order = |lane: Lane, walk: &Option<Walk>| lane == Lane::F32 || (lane == Lane::Bool && walk.is_some());
-        let loads = body.loads.iter().map(|load| load.lane).zip(&self.share.reads);
-        let stores = body.stores.iter().map(|store| body.registers[store.from]).zip(&self.share.writes);
+        let mut loads = body.loads.iter().map(|load| load.lane);
+        let mut stores = body.stores.iter().map(|store| body.registers[store.from]).zip(&self.share.writes);
+        let storable = |(lane, walk): (Lane, &Option<Walk>)| {
+            matches!(lane, Lane::F32 | Lane::I32) || (lane == Lane::Bool && walk.is_some())
+        };
         let folds = body.folds.iter().all(|fold| body.registers[fold.from] == Lane::F32);
         if !folds
-            || !loads.chain(stores).all(|(lane, walk)| in_order(lane, walk))
+            || !loads.all(|lane| matches!(lane, Lane::F32 | Lane::I32 | Lane::Bool))
+            || !stores.all(storable)
             || !body.instructions.iter().all(lanes)
         {
             return None;

@@ -21,6 +21,18 @@ pub(super) fn predicate(comparison: Comparison) -> u8 {
     }
 }
 
+/// The same of integers.
+pub(super) fn integer_predicate(comparison: Comparison) -> u8 {
+    match comparison {
+        Comparison::Equal => 0,
+        Comparison::Less => 1,
+        Comparison::LessEqual => 2,
+        Comparison::NotEqual => 4,
+        Comparison::GreaterEqual => 5,
+        Comparison::Greater => 6,
+    }
+}
+
 impl Compiler<'_> {
     /// Rounds to bf16, ties to even; a NaN stays one.
     pub fn round(&mut self, target: Zmm, source: Zmm) {

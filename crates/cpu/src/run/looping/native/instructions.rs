@@ -2,7 +2,7 @@
 
 use super::assembler::{self as machine, Op, Operand};
 use super::compiler::Compiler;
-use super::functions::predicate;
+use super::functions::{integer_predicate, predicate};
 use crate::plan::kernel::{Code, Instruction, Lane, Register};
 use octant_graph::{Binary, DType, Unary};
 
@@ -46,7 +46,12 @@ impl Compiler<'_> {
                 let mask = self.new_mask(to)?;
                 self.machine.compare(mask, source, operand, predicate(comparison));
             }
-            (Code::Select, Lane::F32) => {
+            (Code::Compare(comparison), Lane::I32) => {
+                let (source, operand) = (self.vector(a), self.operand(from[1]));
+                let mask = self.new_mask(to)?;
+                self.machine.compare_integers(mask, source, operand, integer_predicate(comparison));
+            }
+            (Code::Select, Lane::F32 | Lane::I32) => {
                 let mask = self.mask(a)?;
                 let (otherwise, then) = (self.vector(from[2]), self.operand(from[1]));
                 let target = self.target(to);
@@ -56,6 +61,34 @@ impl Compiler<'_> {
                 let mask = self.mask(a)?;
                 let target = self.target(to);
                 self.machine.emit_or_zero(machine::BROADCAST, mask, target, 0, Operand::Constant(1f32.to_bits()));
+            }
+            (Code::Convert(Lane::I32), Lane::Bool) => {
+                let mask = self.mask(a)?;
+                let target = self.target(to);
+                self.machine.emit_or_zero(machine::BROADCAST, mask, target, 0, Operand::Constant(1));
+            }
+            (Code::Convert(Lane::F32), Lane::I32) => {
+                let (source, target) = (self.vector(a), self.target(to));
+                self.machine.emit1(machine::TO_FLOATS, target, Operand::Register(source));
+            }
+            (Code::Binary(Binary::Add), Lane::I32) => self.commutative(machine::ADD_INTEGERS, to, [a, from[1]]),
+            (Code::Binary(Binary::Mul), Lane::I32) => self.commutative(machine::MULTIPLY_INTEGERS, to, [a, from[1]]),
+            (Code::Binary(Binary::Max), Lane::I32) => self.commutative(machine::MAXIMUM_OF_INTEGERS, to, [a, from[1]]),
+            (Code::Binary(Binary::Min), Lane::I32) => self.commutative(machine::MINIMUM_OF_INTEGERS, to, [a, from[1]]),
+            (Code::Binary(Binary::Sub), Lane::I32) => self.binary(machine::SUBTRACT_INTEGERS, to, [a, from[1]]),
+            (Code::Binary(Binary::And), Lane::Bool) => self.of_masks(machine::AND_MASKS, to, [a, from[1]])?,
+            (Code::Binary(Binary::Or), Lane::Bool) => self.of_masks(machine::OR_MASKS, to, [a, from[1]])?,
+            (Code::Binary(Binary::Xor), Lane::Bool) => self.of_masks(machine::XOR_MASKS, to, [a, from[1]])?,
+            (Code::Unary(Unary::Not), Lane::Bool) => {
+                let (source, target) = (self.mask(a)?, self.new_mask(to)?);
+                self.machine.invert_mask(target, source);
+            }
+            (Code::Clamp, Lane::F32) => {
+                let (value, raised) = (self.vector(from[1]), self.temporary());
+                let low = self.operand(a);
+                self.largest(machine::MAXIMUM, raised, value, low);
+                let (high, target) = (self.operand(from[2]), self.target(to));
+                self.largest(machine::MINIMUM, target, raised, high);
             }
             // The interpreter runs these.
             (Code::Unary(_) | Code::Binary(_) | Code::Compare(_) | Code::Select | Code::Clamp, _) => return None,
@@ -75,6 +108,13 @@ impl Compiler<'_> {
     fn commutative(&mut self, op: Op, to: Register, [a, b]: [Register; 2]) {
         let swap = self.stays_in_memory(a) && !self.stays_in_memory(b);
         self.binary(op, to, if swap { [b, a] } else { [a, b] });
+    }
+
+    fn of_masks(&mut self, op: u8, to: Register, [a, b]: [Register; 2]) -> Option<()> {
+        let operands = [self.mask(a)?, self.mask(b)?];
+        let target = self.new_mask(to)?;
+        self.machine.combine_masks(op, target, operands);
+        Some(())
     }
 
     fn with_constant(&mut self, op: Op, to: Register, from: Register, bits: u32) {

@@ -26,11 +26,17 @@ pub(super) const DIVIDE: Op = op(1, 0, 0x5e);
 pub(super) const MAXIMUM: Op = op(1, 0, 0x5f);
 pub(super) const ROOT: Op = op(1, 0, 0x51);
 pub(super) const COMPARE: Op = op(1, 0, 0xc2);
+/// 32-bit integers to f32.
+pub(super) const TO_FLOATS: Op = op(1, 0, 0x5b);
 pub(super) const SHIFT: Op = op(1, 1, 0x72);
 pub(super) const AND: Op = op(1, 1, 0xdb);
 pub(super) const XOR: Op = op(1, 1, 0xef);
 pub(super) const ADD_INTEGERS: Op = op(1, 1, 0xfe);
 pub(super) const SUBTRACT_INTEGERS: Op = op(1, 1, 0xfa);
+pub(super) const MULTIPLY_INTEGERS: Op = op(2, 1, 0x40);
+pub(super) const MINIMUM_OF_INTEGERS: Op = op(2, 1, 0x39);
+pub(super) const MAXIMUM_OF_INTEGERS: Op = op(2, 1, 0x3d);
+pub(super) const COMPARE_INTEGERS: Op = op(3, 1, 0x1f);
 pub(super) const BROADCAST: Op = op(2, 1, 0x18);
 pub(super) const BROADCAST_16_BITS: Op = op(2, 1, 0x79);
 /// By mask the operand, elsewhere the first source.
@@ -57,6 +63,11 @@ impl Op {
         Op { code: self.code + 0x10, ..self }
     }
 }
+
+/// Operations on masks, by their codes.
+pub(super) const AND_MASKS: u8 = 0x41;
+pub(super) const OR_MASKS: u8 = 0x45;
+pub(super) const XOR_MASKS: u8 = 0x47;
 
 pub(super) const NOT_ZERO: &[u8] = &[0x0f, 0x85];
 pub(super) const ZERO: &[u8] = &[0x0f, 0x84];

@@ -33,7 +33,7 @@ impl Compiler<'_> {
         let once = self.uses[value].len() == 1;
         match self.homes[value] {
             Home::Constant(_) => true,
-            Home::Slot | Home::Memory(_, DType::F32) => once && !held,
+            Home::Slot | Home::Memory(_, DType::F32 | DType::I32) => once && !held,
             Home::Memory(..) | Home::None => false,
         }
     }
@@ -134,9 +134,12 @@ impl Compiler<'_> {
         if let Some(mask) = self.masks.iter().position(|&mask| mask == Some(value)) {
             return Some(mask as Mask);
         }
-        let Home::Memory(operand, _) = self.homes[value] else { return None };
+        let memory = match self.homes[value] {
+            Home::Memory(operand, _) => self.memory(operand, 1),
+            Home::Slot => self.slot_of(self.outline.slots[value], 1),
+            Home::None | Home::Constant(_) => return None,
+        };
         let (mask, wide) = (self.new_mask(value)?, self.temporary());
-        let memory = self.memory(operand, 1);
         self.machine.emit1(machine::WIDEN_BYTES, wide, memory);
         self.machine.emit(machine::TEST, mask, wide, Operand::Register(wide));
         Some(mask)

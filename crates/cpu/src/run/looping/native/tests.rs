@@ -47,14 +47,22 @@ impl Builder {
     }
 
     fn number(&mut self, value: f64) -> Register {
-        let to = self.register(Lane::F32);
-        self.body.loads.push(Load { to, lane: Lane::F32, source: Source::Immediate(value) });
+        self.immediate(value, Lane::F32)
+    }
+
+    fn immediate(&mut self, value: f64, lane: Lane) -> Register {
+        let to = self.register(lane);
+        self.body.loads.push(Load { to, lane, source: Source::Immediate(value) });
         to
     }
 
     fn instruction(&mut self, code: Code, from: &[Register]) -> Register {
         let lane = self.body.registers[from[from.len() - 1]];
-        let to = self.register(if matches!(code, Code::Compare(_)) { Lane::Bool } else { Lane::F32 });
+        let to = self.register(match code {
+            Code::Compare(_) => Lane::Bool,
+            Code::Convert(to) => to,
+            _ => lane,
+        });
         self.body.instructions.push(Instruction { code, lane, to, from: from.to_vec() });
         to
     }
@@ -131,6 +139,7 @@ fn numbers(seed: u32, dtype: DType) -> Vec<u64> {
     };
     let bytes: Vec<u8> = match dtype {
         DType::Bool => (0..MOST).map(|at| (number(at) > 0.0) as u8).collect(),
+        DType::I32 => (0..MOST).flat_map(|at| (number(at) as i32 % 50).to_le_bytes()).collect(),
         DType::BF16 => (0..MOST).flat_map(|at| half::bf16::from_f32(number(at)).to_le_bytes()).collect(),
         _ => (0..MOST).flat_map(|at| number(at).to_le_bytes()).collect(),
     };
@@ -143,7 +152,7 @@ fn every_instruction() {
     let unary = unary.map(|code| (Code::Unary(code), 1));
     let binary = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min];
     let fused = [Code::MultiplyAdd, Code::MultiplySubtract, Code::SubtractProduct].map(|code| (code, 3));
-    let rest = [(Code::Round(DType::BF16), 1)];
+    let rest = [(Code::Round(DType::BF16), 1), (Code::Clamp, 3)];
     for (code, operands) in unary.into_iter().chain(binary.map(|code| (Code::Binary(code), 2))).chain(fused).chain(rest)
     {
         let mut builder = Builder::new();
@@ -173,6 +182,49 @@ fn every_comparison_as_choice_number_and_truth() {
         builder.store(other, DType::F32, IN_ORDER);
         builder.check();
     }
+}
+
+#[test]
+fn integers_and_their_comparisons() {
+    use Comparison::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
+    for comparison in [Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual] {
+        let mut builder = Builder::new();
+        // One of them is the same along every row, one lies in no order.
+        let [a, b, c] = [IN_ORDER, [6, 1, 0], [1, 40, 240]].map(|strides| builder.load(DType::I32, strides));
+        let seven = builder.immediate(7.0, Lane::I32);
+        let mut all = b;
+        for binary in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min] {
+            all = builder.instruction(Code::Binary(binary), &[all, a]);
+            all = builder.instruction(Code::Binary(binary), &[all, seven]);
+        }
+        let [truth, other] = [b, seven].map(|b| builder.instruction(Code::Compare(comparison), &[a, b]));
+        let choice = builder.instruction(Code::Select, &[truth, c, all]);
+        let counted = builder.instruction(Code::Convert(Lane::I32), &[other]);
+        let sum = builder.instruction(Code::Binary(Binary::Add), &[choice, counted]);
+        let float = builder.instruction(Code::Convert(Lane::F32), &[sum]);
+        builder.store(sum, DType::I32, IN_ORDER);
+        builder.store(truth, DType::Bool, IN_ORDER);
+        builder.store(float, DType::BF16, IN_ORDER);
+        builder.check();
+    }
+}
+
+#[test]
+fn bools_are_combined() {
+    let mut builder = Builder::new();
+    // The second is the same along every row, the third lies in no order.
+    let loads = [IN_ORDER, [6, 1, 0], [1, 40, 240]].map(|strides| builder.load(DType::Bool, strides));
+    let [number, zero] = [builder.load(DType::F32, IN_ORDER), builder.number(0.0)];
+    let mut all = builder.instruction(Code::Compare(Comparison::Less), &[number, zero]);
+    for (binary, other) in [Binary::And, Binary::Or, Binary::Xor].into_iter().zip(loads) {
+        let inverted = builder.instruction(Code::Unary(Unary::Not), &[other]);
+        all = builder.instruction(Code::Binary(binary), &[all, inverted]);
+        all = builder.instruction(Code::Binary(binary), &[other, all]);
+    }
+    let chosen = builder.instruction(Code::Select, &[all, number, zero]);
+    builder.store(all, DType::Bool, IN_ORDER);
+    builder.store(chosen, DType::F32, IN_ORDER);
+    builder.check();
 }
 
 #[test]

@@ -137,3 +137,56 @@ fn first_of<T: Number, const LARGEST: bool>(best: &[T], rows: &[i32]) -> (T, usi
     }
     (best[champion], position(champion))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+    use super::*;
+    use octant_graph::Shape;
+
+    /// Element by element, as the operation is defined.
+    fn one_by_one(lines: &Lines, values: &[f32], line: usize, largest: bool) -> usize {
+        let start = lines.start(line);
+        let value = |index: usize| values[start + index * lines.stride];
+        let better = |a: f32, b: f32| if largest { a > b } else { a < b };
+        (1..lines.length).fold(0, |best, index| {
+            let wins = better(value(index), value(best)) || value(index).is_nan();
+            if wins && !value(best).is_nan() { index } else { best }
+        })
+    }
+
+    #[test]
+    fn the_first_of_equal_ones_and_nan_before_all() {
+        for machine in Simd::all().into_iter().map(|simd| Machine { simd, ..Machine::new(2).unwrap() }) {
+            for (dims, axis) in
+                [([3, 1, 7], 1), ([5, 2100, 1], 1), ([70, 65, 3], 1), ([2, 9, 300], 1), ([2, 3, 130], 2)]
+            {
+                for few in [3, 1000] {
+                    let shape = Shape::new(DType::F32, dims);
+                    let number = |at: usize| (at as u32).wrapping_mul(2_654_435_761) >> 12;
+                    // Few different numbers make ties; every third element may be NaN.
+                    let value = |at: usize| match number(at) {
+                        bits if bits.is_multiple_of(41) && at.is_multiple_of(3) => f32::NAN,
+                        bits => (bits % few) as f32 - 1.0,
+                    };
+                    let values: Vec<f32> = (0..shape.elements()).map(value).collect();
+                    let lines = Lines::along(&shape, axis);
+                    let (mut chosen, mut indices) = (vec![0.0; lines.count], vec![0; lines.count]);
+                    for largest in [true, false] {
+                        match largest {
+                            true => reduce::<f32, true>(&machine, &lines, &values, &mut chosen, &mut indices),
+                            false => reduce::<f32, false>(&machine, &lines, &values, &mut chosen, &mut indices),
+                        }
+                        for line in 0..lines.count {
+                            let expected = one_by_one(&lines, &values, line, largest);
+                            assert_eq!(indices[line], expected as i32, "line {line} of {dims:?}, {largest}");
+                            let value = values[lines.start(line) + expected * lines.stride];
+                            assert_eq!(chosen[line].to_bits(), value.to_bits());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

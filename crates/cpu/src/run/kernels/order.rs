@@ -21,7 +21,7 @@ impl Lines {
         Lines { count, length, stride: shape.strides()[axis] }
     }
 
-    fn start(&self, line: usize) -> usize {
+    pub fn start(&self, line: usize) -> usize {
         line / self.stride * self.stride * self.length + line % self.stride
     }
 }

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 
 /// Columns whose winners are found at once. They stay in the first-level cache.
 const COLUMNS: usize = 256;
-/// Columns that a line of neighbors is cut into. Few, because their winners are compared one by one.
+/// Columns that a contiguous line is cut into. Few, because their winners are compared one by one.
 const LANES: usize = 64;
 /// Elements that are worth a task.
 const TASK: usize = 1 << 14;
@@ -83,7 +83,7 @@ fn reduce<T: Number, const LARGEST: bool>(
     });
 }
 
-/// Rows of `best.len()` elements that begin `step` apart; the last one may be shorter.
+/// Rows of `best.len()` elements with a stride of `step`; the last one may be shorter.
 struct Columns<'a, T> {
     values: &'a [T],
     step: usize,

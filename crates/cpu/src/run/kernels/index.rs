@@ -209,8 +209,8 @@ fn nth_index(dims: &[usize], mut number: usize) -> Vec<usize> {
     index
 }
 
-/// Visits `(position in the operand, position in the other tensor, elements)` for every run of elements of a window that are
-/// neighbors in both.
+/// Visits `(position in the operand, position in the other tensor, elements)` for every run of elements of a window that is
+/// contiguous in both.
 fn copy_window(
     operand: &Shape,
     start: &[usize],

@@ -197,13 +197,13 @@ fn integers_and_their_comparisons() {
             all = builder.instruction(Code::Binary(binary), &[all, a]);
             all = builder.instruction(Code::Binary(binary), &[all, seven]);
         }
-        let [truth, other] = [b, seven].map(|b| builder.instruction(Code::Compare(comparison), &[a, b]));
-        let choice = builder.instruction(Code::Select, &[truth, c, all]);
+        let [mask, other] = [b, seven].map(|b| builder.instruction(Code::Compare(comparison), &[a, b]));
+        let choice = builder.instruction(Code::Select, &[mask, c, all]);
         let counted = builder.instruction(Code::Convert(Lane::I32), &[other]);
         let sum = builder.instruction(Code::Binary(Binary::Add), &[choice, counted]);
         let float = builder.instruction(Code::Convert(Lane::F32), &[sum]);
         builder.store(sum, DType::I32, IN_ORDER);
-        builder.store(truth, DType::Bool, IN_ORDER);
+        builder.store(mask, DType::Bool, IN_ORDER);
         builder.store(float, DType::BF16, IN_ORDER);
         builder.check();
     }

@@ -5,6 +5,7 @@
 //! it vectorizes on its own. A [`Simd`] exists only for a level that the machine was seen to have; that is what makes
 //! calling such a function sound.
 
+mod cache;
 mod vector;
 
 #[cfg(target_arch = "x86_64")]
@@ -12,6 +13,7 @@ mod amx;
 
 use std::sync::OnceLock;
 
+pub(crate) use cache::second_level_bytes;
 pub use vector::{Portable, Vector};
 
 /// An instruction set that kernels are compiled for.

@@ -86,13 +86,13 @@ fn max_heights(simd: Simd) -> [usize; 4] {
     unsafe { simd.entry::<TileRows>()(()) }
 }
 
-/// Registers across the tiles of a result with so many columns. Wide tiles load less for every product: each number
-/// that is spread over a register meets four others. They should leave no narrow rest, though, and they read B more
-/// often: `most` registers are the limit.
-pub(super) fn tile_vectors(simd: Simd, columns: usize, most: usize) -> usize {
+/// Registers across the tiles of a result with so many columns. Each number that is spread over a register should meet
+/// several others, and few rows need few pointers: three across are best, four nearly so. They should leave no narrow rest,
+/// though.
+pub(super) fn tile_vectors(simd: Simd, columns: usize) -> usize {
     let vectors = columns.div_ceil(simd.lanes()).max(1);
-    let offered = |&width: &usize| width <= most && max_heights(simd)[width - 1] > 0;
-    let exact = [4, 3, 2].into_iter().filter(|&width| vectors.is_multiple_of(width));
+    let offered = |&width: &usize| max_heights(simd)[width - 1] > 0;
+    let exact = [3, 4, 2].into_iter().filter(|&width| vectors.is_multiple_of(width));
     exact.chain([3, 2]).find(offered).unwrap_or(1).min(vectors)
 }
 

@@ -33,7 +33,7 @@ impl Packed {
         [depth, columns]: [usize; 2],
         to: *mut f32,
     ) -> Packed {
-        let vectors = tile_vectors(simd, if columns > 3 * simd.lanes() { 4 * simd.lanes() } else { columns }, 4);
+        let vectors = tile_vectors(simd, if columns > 3 * simd.lanes() { 4 * simd.lanes() } else { columns });
         for panel in panels(simd, columns, vectors) {
             let width = panel.vectors * simd.lanes();
             // SAFETY: the caller's promise.
@@ -91,7 +91,7 @@ pub(super) unsafe fn add_transposed(
     (b, b_row): (*const f32, usize),
     (c, c_row): (*mut f32, usize),
 ) {
-    let vectors = tile_vectors(simd, columns, 4);
+    let vectors = tile_vectors(simd, columns);
     let from: [*const f32; MAX_STEPS] = std::array::from_fn(|step| a.wrapping_add(step.min(steps - 1) * a_row));
     for panel in panels(simd, columns, vectors) {
         let highest = even_height(simd, vectors, rows);

@@ -9,7 +9,7 @@ use super::{ConvGeometry, Epilogue, Weights, winograd};
 use crate::kernels::panels::{Panel, pack_jobs, pack_rows, packed_len, panels};
 use crate::kernels::tile::{RowsTile, even_height, rows_kernel, tile_vectors};
 use crate::kernels::{Machine, Shared, scratch};
-use crate::simd::Simd;
+use crate::simd::{Simd, second_level_bytes};
 use std::ops::Range;
 
 /// A convolution that is ready to run: built once from shapes, run every step.
@@ -148,14 +148,15 @@ impl ForwardConv {
         self.conv.groups * packed_len(simd, sweep.depth(), self.conv.group_outputs())
     }
 
-    /// Registers across the tiles of a sweep. Weights come from the second-level cache for every tile: tall tiles, which read
-    /// them less often, are better than wide ones, as long as a tile lasts long enough for the more rows that it begins and
-    /// ends.
+    /// Registers across the tiles of a sweep. Panels that fill the second-level cache come from farther away for every tile:
+    /// tall tiles read them less often.
     fn vectors(&self, simd: Simd, sweep: &Sweep) -> usize {
-        const LONG_PANEL: usize = 128;
         let outputs = self.conv.group_outputs();
-        let tall = sweep.depth() >= LONG_PANEL && outputs.is_multiple_of(2 * simd.lanes());
-        tile_vectors(simd, outputs, if tall { 2 } else { 4 })
+        let wide = tile_vectors(simd, outputs);
+        match 4 * sweep.depth() * wide * simd.lanes() > second_level_bytes() / 2 {
+            true => wide.min(2),
+            false => wide,
+        }
     }
 
     /// Lays the weights out as the tiles read them: `[sweep][group][panel][depth][width]`.
@@ -324,7 +325,7 @@ impl ForwardConv {
         let tiles = windows.positions.chunks(windows.height).enumerate();
         // Weights that stay in the cache are read again for every tile, and the output is written once, in order;
         // larger ones are read once per chunk.
-        match packed_len(simd, sweep.depth(), outputs) <= CACHED_WEIGHTS {
+        match 4 * packed_len(simd, sweep.depth(), outputs) <= second_level_bytes() * 3 / 4 {
             true => {
                 tiles.for_each(|(tile, positions)| panels.clone().for_each(|panel| run_tile(panel, tile, positions)));
             }
@@ -353,15 +354,13 @@ impl Part {
     }
 }
 
-/// Packed weights of this many numbers stay in the second-level cache next to what else is there.
-const CACHED_WEIGHTS: usize = 400 * 1024;
-
 /// Whether reading the weights takes longer than the few pixels that they are multiplied with, as in the last layers of a
 /// classifier of single images.
 pub(super) fn streams_weights(conv: &ConvGeometry) -> bool {
     const FEW_PIXELS: usize = 256;
+    const MANY_WEIGHTS: usize = 400 * 1024;
     let pixels = conv.batch * conv.output[0] * conv.output[1];
-    conv.groups == 1 && pixels <= FEW_PIXELS && conv.weights_len() > CACHED_WEIGHTS
+    conv.groups == 1 && pixels <= FEW_PIXELS && conv.weights_len() > MANY_WEIGHTS
 }
 
 /// Output rows per chunk, f32.

@@ -13,7 +13,7 @@ use super::strategy::ConvStrategy;
 use super::windows::Sweep;
 use super::winograd;
 use crate::kernels::scratch::{add_up, clear};
-use crate::kernels::{Machine, Shared, scratch};
+use crate::kernels::{Gemm, Machine, MatrixStrides, Shared, gemm, scratch};
 use block::{Block, Gradients};
 
 /// The gradient of a convolution's weights, ready to run.
@@ -99,6 +99,9 @@ impl WeightsGradient {
             (ConvStrategy::Planar | ConvStrategy::Winograd, _) => {}
             (ConvStrategy::Tiles | ConvStrategy::Depthwise, _) => {}
         }
+        if let (Gradients::Stored(dy), Some(product)) = (dy, pointwise_product(&self.conv)) {
+            return gemm(machine, &product, x, dy, dw);
+        }
         if self.split.slices == 1 {
             self.clear(machine, dw);
             return self.run_slices(machine, x, dy, dw);
@@ -165,6 +168,22 @@ impl WeightsGradient {
             }
         });
     }
+}
+
+/// The gradient of a 1×1 convolution's weights as a product, `xᵀ · dy`, if it is large enough to be worth packing all pixels.
+fn pointwise_product(conv: &ConvGeometry) -> Option<Gemm> {
+    const MIN_WEIGHTS: usize = 64 * 1024;
+    let is_pointwise = conv.kernel == [1; 2]
+        && conv.groups == 1
+        && conv.input == conv.output
+        && conv.pad_low == [0; 2]
+        && [conv.stride, conv.input_dilation] == [[1; 2]; 2];
+    let (inputs, outputs) = (conv.in_channels, conv.out_channels);
+    let pixels = conv.batch * conv.output[0] * conv.output[1];
+    (is_pointwise && inputs * outputs >= MIN_WEIGHTS).then(|| Gemm {
+        a: MatrixStrides::row_major(pixels, inputs).transposed(),
+        ..Gemm::row_major(inputs, outputs, pixels)
+    })
 }
 
 /// Pixels whose windows and gradients are swept together, so that they are still in the cache for the next tile.

@@ -25,7 +25,7 @@ pub(super) struct Block<'a> {
 impl Block<'_> {
     /// Registers across the tiles.
     fn vectors(&self) -> usize {
-        tile_vectors(self.simd, self.columns.len(), 4)
+        tile_vectors(self.simd, self.columns.len())
     }
 
     /// Adds the products of the pixels in the given output rows, for `depth` of the gradient's rows.

@@ -26,7 +26,7 @@ pub(in crate::kernels::conv) fn transform_weights(
     const INPUTS: usize = 32;
     let simd = machine.simd;
     let plane = packed_len(simd, conv.in_channels, conv.out_channels);
-    let panels = panels(simd, conv.out_channels, vectors(simd, conv));
+    let panels = panels(simd, conv.out_channels, tile_vectors(simd, conv.out_channels));
     let transformed = Shared(transformed.as_mut_ptr());
     machine.pool.run(panels.len(), &|panel| {
         let Some(panel) = panels.clone().nth(panel) else { return };
@@ -64,13 +64,6 @@ pub(in crate::kernels::conv) fn transform_weights(
             }
         });
     });
-}
-
-/// Registers across the tiles of the products. Long panels come from the second-level cache for every tile: tall tiles
-/// read them less often.
-fn vectors(simd: Simd, conv: &ConvGeometry) -> usize {
-    const LONG_PANEL: usize = 512;
-    tile_vectors(simd, conv.out_channels, if conv.in_channels < LONG_PANEL { 4 } else { 2 })
 }
 
 /// How the tiles are cut.
@@ -136,7 +129,7 @@ fn run_block(
     y: Shared<f32>,
     range: Range<usize>,
 ) {
-    let height = even_height(simd, vectors(simd, conv), range.len());
+    let height = even_height(simd, tile_vectors(simd, conv.out_channels), range.len());
     let [plane_in, tile_in] = Planes::sizes(range.len().next_multiple_of(height), conv.in_channels);
     let [plane_out, tile_out] = Planes::sizes(range.len(), conv.out_channels);
     let outside = conv.in_channels.max(conv.out_channels).next_multiple_of(16);
@@ -177,7 +170,7 @@ fn products(
             }
             let weights_plane = packed_len(simd, conv.in_channels, conv.out_channels);
             for plane in 0..PLANES {
-                for panel in panels(simd, conv.out_channels, vectors(simd, conv)) {
+                for panel in panels(simd, conv.out_channels, tile_vectors(simd, conv.out_channels)) {
                     let kernel = rows_kernel(simd, height, panel.vectors);
                     let packed = transformed[plane * weights_plane + conv.in_channels * panel.column..].as_ptr();
                     for first in (0..tiles).step_by(height) {

@@ -176,7 +176,7 @@ impl Work<'_> {
         const RUN: usize = 128;
         let (windows, gradients) = (block.windows(), block.gradients());
         let outputs = self.conv.out_channels;
-        let vectors = tile_vectors(self.simd, outputs, 4);
+        let vectors = tile_vectors(self.simd, outputs);
         let height = even_height(self.simd, vectors, inputs.len());
         let mut a = [std::ptr::null(); RUN];
         for first_tile in (0..tiles).step_by(RUN) {

@@ -152,13 +152,7 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Rows<HEIGHT, VECTORS>
                 let rows: [*const f32; HEIGHT] = from_fn(|m| (*tile.rows.add(segment * HEIGHT + m)).add(tile.offset));
                 panel = segment_products::<V, HEIGHT, VECTORS>(tile, &rows, panel, &mut sums);
             }
-            // A loop of constant length keeps the sums in registers.
-            for m in 0..HEIGHT {
-                if m < tile.live {
-                    let out = (*tile.out.add(m)).add(tile.column);
-                    store_row::<V, VECTORS>(&sums[m], out, tile.columns, tile.accumulate);
-                }
-            }
+            store_tile::<V, HEIGHT, VECTORS>(&sums, tile.out, tile.column, [tile.live, tile.columns], tile.accumulate);
         }
     }
 }
@@ -228,6 +222,33 @@ unsafe fn segment_products<V: Vector, const HEIGHT: usize, const VECTORS: usize>
     panel
 }
 
+/// Stores the rows and columns of a tile that exist in the result, or adds to what is there.
+#[inline(always)]
+unsafe fn store_tile<V: Vector, const HEIGHT: usize, const VECTORS: usize>(
+    sums: &[[V; VECTORS]; HEIGHT],
+    out: *const *mut f32,
+    column: usize,
+    [rows, columns]: [usize; 2],
+    add: bool,
+) {
+    // SAFETY: there is a pointer for every row, with as many numbers of the caller behind its column.
+    unsafe {
+        // Without any choice inside of it this loop is unrolled, and the sums stay in registers. A second such loop for sums
+        // that are added made the products of weight gradients twice as slow.
+        if rows == HEIGHT && columns == VECTORS * V::LANES && !add {
+            for m in 0..HEIGHT {
+                let out = (*out.add(m)).add(column);
+                (0..VECTORS).for_each(|v| sums[m][v].store(out.add(v * V::LANES)));
+            }
+            return;
+        }
+        let stored = *sums;
+        for m in 0..rows {
+            store_row::<V, VECTORS>(&stored[m], (*out.add(m)).add(column), columns, add);
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn store_row<V: Vector, const VECTORS: usize>(sums: &[V; VECTORS], out: *mut f32, columns: usize, add: bool) {
     for v in 0..VECTORS {
@@ -273,10 +294,7 @@ impl<const HEIGHT: usize, const VECTORS: usize> Kernel for Outer<HEIGHT, VECTORS
                     }
                 }
             }
-            for m in 0..HEIGHT {
-                let out = (*tile.out.add(m)).add(tile.column);
-                store_row::<V, VECTORS>(&sums[m], out, tile.columns, tile.accumulate);
-            }
+            store_tile::<V, HEIGHT, VECTORS>(&sums, tile.out, tile.column, [HEIGHT, tile.columns], tile.accumulate);
         }
     }
 }

@@ -23,6 +23,8 @@ mod tiled;
 #[path = "bf16/untiled.rs"]
 mod tiled;
 #[cfg(target_arch = "x86_64")]
+mod tiled_cut;
+#[cfg(target_arch = "x86_64")]
 mod tiled_multiply;
 #[cfg(target_arch = "x86_64")]
 mod tiled_span;

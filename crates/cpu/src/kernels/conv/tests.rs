@@ -193,6 +193,33 @@ fn bf16_layers_of_real_networks_follow_the_definition() {
     check_bf16(&ConvGeometry::new(4, [14, 14], [48, 33], [1, 1]));
 }
 
+/// Weights that leave the second-level cache: jobs are ranges of output channels if images are small, images take turns with a
+/// panel if they are large, and 1×1 kernels are matrices.
+#[test]
+fn bf16_layers_with_large_weights_follow_the_definition() {
+    for conv in [
+        ConvGeometry::new(1, [5, 4], [256, 272], [3, 3]).padded(1, 1),
+        ConvGeometry::new(3, [18, 18], [512, 600], [1, 2]).padded(0, 7),
+        ConvGeometry::new(1, [7, 3], [800, 750], [1, 1]),
+    ] {
+        check_bf16(&conv);
+        let (x, w) = (vec![bf16::ONE; conv.input_len()], vec![bf16::ONE; conv.weights_len()]);
+        for simd in Simd::all() {
+            let machine = Machine { pool: ThreadPool::new(2), simd };
+            let seen: Vec<AtomicUsize> = (0..conv.output_len()).map(|_| AtomicUsize::new(0)).collect();
+            let finished = |first: usize, count: usize| {
+                for seen in &seen[first..first + count] {
+                    seen.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            let mut y = vec![0.0; conv.output_len()];
+            let plan = ForwardConv::new(&conv);
+            plan.run_bf16(&machine, &x, Weights::hwio(&w, &conv), Output::F32(&mut y), Some(&finished));
+            assert!(seen.iter().all(|seen| seen.load(Ordering::Relaxed) == 1), "{simd:?} {conv:?}");
+        }
+    }
+}
+
 #[test]
 fn layers_of_very_few_channels_follow_the_definition() {
     for (channels, kernel, padding) in [([2, 1], 7, 3), ([4, 1], 3, 1), ([1, 4], 3, 0), ([3, 2], 9, 6), ([5, 3], 4, 1)]

@@ -1,12 +1,13 @@
 //! bf16 convolutions on AMX tiles.
 
-use super::super::ChunkRule;
 use super::super::windows::Sweep;
 use super::super::{ConvGeometry, Finished, Weights};
 use super::pack::pack_panels;
 use super::sweep::TiledSweep;
+use super::tiled_cut::Cut;
+use super::tiled_multiply::run_spans;
 use super::tiled_span::Span;
-use crate::kernels::amx::{COLUMNS, ROWS, Tiles};
+use crate::kernels::amx::{COLUMNS, Tiles};
 use crate::kernels::bf16::SharedOutput;
 use crate::kernels::{Machine, Shared, scratch};
 use half::bf16;
@@ -41,30 +42,39 @@ impl TiledPlan {
 
     /// Computes the whole result with packed weights.
     pub fn run(&self, machine: &Machine, x: &[bf16], packed: &[u16], y: SharedOutput, finished: Option<&Finished<'_>>) {
-        let conv = &self.conv;
-        let rows = conv.batch * conv.output[0];
-        let row_len = conv.output[1] * conv.out_channels;
-        let chunk_rows = chunk_rows(conv, machine.pool.threads());
-        machine.pool.run(rows.div_ceil(chunk_rows), &|chunk| {
-            let rows = chunk * chunk_rows..((chunk + 1) * chunk_rows).min(rows);
-            let (first, len) = (rows.start * row_len, rows.len() * row_len);
-            // SAFETY: chunks are disjoint ranges of output rows.
-            unsafe { self.run_cut(x, packed, rows, y.after(first)) };
+        let row_len = self.conv.output[1] * self.conv.out_channels;
+        let cut = Cut::new(&self.conv, self.packed_len(), machine.pool.threads());
+        let finish = |rows: Range<usize>| {
             if let Some(finished) = finished {
-                finished(first, len);
+                finished(rows.start * row_len, rows.len() * row_len);
+            }
+        };
+        machine.pool.run(cut.jobs(), &|job| {
+            let (rows, panels) = cut.job(job);
+            // SAFETY: jobs are disjoint ranges of output rows or of channels.
+            unsafe { self.run_cut(x, packed, rows.clone(), panels, y.after(rows.start * row_len)) };
+            if cut.has_whole_rows() {
+                finish(rows);
             }
         });
+        if !cut.has_whole_rows() && finished.is_some() {
+            cut.each_share_of_rows(machine, &finish);
+        }
+    }
+
+    /// Panels of all output channels.
+    fn panels(&self) -> usize {
+        self.conv.out_channels.div_ceil(COLUMNS)
     }
 
     /// Numbers of the packed weights.
     pub fn packed_len(&self) -> usize {
-        let panels = self.conv.out_channels.div_ceil(COLUMNS);
-        self.sweeps.iter().map(|sweep| panels * sweep.panel_len()).sum()
+        self.sweeps.iter().map(|sweep| self.panels() * sweep.panel_len()).sum()
     }
 
     /// Writes the weights as the tiles read them.
     pub fn pack(&self, machine: &Machine, w: Weights<'_, bf16>, packed: &mut [u16]) {
-        let panels = self.conv.out_channels.div_ceil(COLUMNS);
+        let panels = self.panels();
         let mut start = 0;
         for sweep in &self.sweeps {
             let target = Shared(packed[start..].as_mut_ptr());
@@ -93,41 +103,48 @@ impl TiledPlan {
     /// The rows must exist behind `to` and belong to the calling chunk.
     pub unsafe fn run_rows(&self, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
         // SAFETY: the caller's promise.
-        unsafe { self.run_cut(x, packed, rows.start * self.cut..rows.end * self.cut, to) }
+        unsafe { self.run_cut(x, packed, rows.start * self.cut..rows.end * self.cut, 0..self.panels(), to) }
     }
 
-    /// The same for rows of the planned convolution.
+    /// The same for rows of the planned convolution and some panels of output channels.
     ///
     /// # Safety
-    /// As [`TiledPlan::run_rows`].
-    unsafe fn run_cut(&self, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
+    /// As [`TiledPlan::run_rows`], with these channels of the rows.
+    unsafe fn run_cut(&self, x: &[bf16], packed: &[u16], rows: Range<usize>, panels: Range<usize>, to: SharedOutput) {
         let Some(gather) = &self.gather else {
             // SAFETY: the caller's promise.
-            return unsafe { self.run_spans(&self.conv, x, packed, rows, to) };
+            return unsafe { self.run_images(&self.conv, x, packed, rows, panels, to) };
         };
         let size = [rows.len(), self.conv.output[1]];
         let conv = ConvGeometry { input: size, output: size, ..self.conv.clone() };
         scratch::borrow(size[0] * size[1] * conv.in_channels, |dense: &mut [bf16]| {
             gather.rows(x, rows, dense);
             // SAFETY: the caller's promise.
-            unsafe { self.run_spans(&conv, dense, packed, 0..size[0], to) };
+            unsafe { self.run_images(&conv, dense, packed, 0..size[0], panels, to) };
         });
     }
 
-    /// Computes some output rows image by image.
+    /// Computes some panels of some output rows.
     ///
     /// # Safety
-    /// As [`TiledPlan::run_rows`].
-    unsafe fn run_spans(&self, conv: &ConvGeometry, x: &[bf16], packed: &[u16], rows: Range<usize>, to: SharedOutput) {
+    /// As [`TiledPlan::run_cut`].
+    unsafe fn run_images(
+        &self,
+        conv: &ConvGeometry,
+        x: &[bf16],
+        packed: &[u16],
+        rows: Range<usize>,
+        panels: Range<usize>,
+        to: SharedOutput,
+    ) {
         let row_len = conv.output[1] * conv.out_channels;
         if self.sweeps.iter().any(|sweep| sweep.sweep.segments == 0) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promise; rows are whole where some windows are empty.
             unsafe { to.clear(rows.len() * row_len) };
         }
         let mut start = 0;
         for sweep in &self.sweeps {
-            let panel_len = sweep.panel_len();
-            let packed = &packed[start..][..conv.out_channels.div_ceil(COLUMNS) * panel_len];
+            let packed = &packed[start..][..self.panels() * sweep.panel_len()];
             start += packed.len();
             if sweep.sweep.segments == 0 {
                 continue;
@@ -135,28 +152,18 @@ impl TiledPlan {
             // SAFETY: this plan only runs where AMX was granted.
             let tiles = unsafe { Tiles::configure(sweep.steps) };
             let height = conv.output[0];
-            for image in rows.start / height..rows.end.div_ceil(height) {
+            let first_image = rows.start / height;
+            let span = |index: usize| {
+                let image = first_image + index;
                 let own = rows.start.max(image * height)..rows.end.min((image + 1) * height);
-                let span = Span::new(conv, sweep, image, own.start - image * height..own.end - image * height);
-                // SAFETY: these rows are among the caller's.
-                unsafe { span.run(x, packed, &tiles, to.after((own.start - rows.start) * row_len)) };
-            }
+                let to = to.after((own.start - rows.start) * row_len);
+                (Span::new(conv, sweep, image, own.start - image * height..own.end - image * height), to)
+            };
+            let images = rows.end.div_ceil(height) - first_image;
+            // SAFETY: these rows are among the caller's.
+            unsafe { run_spans(images, span, x, packed, panels.clone(), &tiles) };
         }
     }
-}
-
-/// Output rows per chunk, counted through all images: the unit is fast, so chunks are larger than for f32. Rows of one pixel
-/// are cut where blocks of tiles end, into as few chunks as the threads allow, since every chunk reads all weights. Results do
-/// not depend on the cut.
-fn chunk_rows(conv: &ConvGeometry, threads: usize) -> usize {
-    let rule = ChunkRule { element_bytes: 2, min_flops: 2e7, min_pixels: 32, streaming_pixels: 192 };
-    if conv.output[1] != 1 {
-        return rule.rows(conv);
-    }
-    let blocks = (conv.batch * conv.output[0]).div_ceil(ROWS);
-    let wanted = rule.wanted(conv) as usize;
-    let chunks = blocks.div_ceil(wanted.div_ceil(ROWS)).next_multiple_of(threads);
-    ROWS * blocks.div_ceil(chunks)
 }
 
 /// Which pixels of the images are read by a convolution whose windows are single pixels. Its images are treated as one, so

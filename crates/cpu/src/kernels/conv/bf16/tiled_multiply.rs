@@ -32,10 +32,15 @@ pub(super) struct Multiply<'a> {
     pub packed: &'a [u16],
     pub tiles: &'a Tiles,
     pub to: SharedOutput,
+    /// The panels that are multiplied.
+    pub panels: Range<usize>,
+    /// This span's number among those that multiply the same panel one after the other, and their count: each asks for its
+    /// part of the next panel.
+    pub share: [usize; 2],
 }
 
 impl Multiply<'_> {
-    /// All output channels of all tiles.
+    /// These output channels of all tiles.
     ///
     /// # Safety
     /// The span's extent must lie behind `a`, its rows behind `to`, and these must belong to the calling chunk.
@@ -52,21 +57,21 @@ impl Multiply<'_> {
         }
     }
 
-    /// All output channels, 32 at a time. A panel of weights is multiplied with a group of tiles, one part of the reduced axis
+    /// Output channels, 32 at a time. A panel of weights is multiplied with a group of tiles, one part of the reduced axis
     /// after the other, while the next panel is asked for. Weights that stay in the second-level cache and need no parts are
     /// read again for every pair of tiles: then it has its rows stored at once.
     unsafe fn run_pairs(&self) {
         let parts = self.parts();
-        let (pairs, panels) = (self.order.tiles.div_ceil(2), self.span.conv.out_channels.div_ceil(COLUMNS));
+        let pairs = self.order.tiles.div_ceil(2);
         let at_once = parts.len() == 1 && self.packed.len() <= CACHED_WEIGHTS;
         let group = if at_once { 1 } else { GROUP.min(pairs) };
         let len = self.span.tiled.panel_len();
         scratch::borrow(group * SQUARE, |sums: &mut [f32]| {
             for first in (0..pairs).step_by(group) {
                 let pairs = first..(first + group).min(pairs);
-                for panel in 0..panels {
+                for panel in self.panels.clone() {
                     let next = if at_once { None } else { self.packed.get((panel + 1) * len..(panel + 2) * len) };
-                    let next = next.unwrap_or_default();
+                    let next = self.own_share(next.unwrap_or_default());
                     let mut ahead = next.chunks(next.len().div_ceil(parts.len() * pairs.len()).max(1));
                     for part in parts.clone() {
                         for (pair, sums) in pairs.clone().zip(sums.chunks_exact_mut(SQUARE)) {
@@ -77,6 +82,12 @@ impl Multiply<'_> {
                 }
             }
         });
+    }
+
+    /// The part of the next panel that is asked for during this span.
+    fn own_share<'p>(&self, panel: &'p [u16]) -> &'p [u16] {
+        let [index, count] = self.share;
+        &panel[index * panel.len() / count..(index + 1) * panel.len() / count]
     }
 
     /// The parts of the reduced axis, in blocks of a segment.
@@ -161,47 +172,94 @@ impl Multiply<'_> {
     }
 }
 
-impl Span<'_> {
-    /// Computes the span; `to` is where its first row begins.
-    ///
-    /// # Safety
-    /// The span's rows must exist behind `to` and belong to the calling chunk.
-    pub unsafe fn run(&self, x: &[bf16], packed: &[u16], tiles: &Tiles, to: SharedOutput) {
-        if self.indices.is_empty() || self.tiled.sweep.horizontal.count == 0 {
-            return;
-        }
-        let conv = self.conv;
-        let inside = self.lines.start >= 0
-            && self.lines.end <= conv.input[0] as i64
-            && self.columns.start >= 0
-            && self.columns.end <= conv.input[1] as i64
-            && self.tiled.channels == conv.in_channels;
-        if inside {
-            let order = self.order(conv.input[1]);
-            let line = self.image * conv.input[0] + self.lines.start as usize;
-            let first = (line * conv.input[1] + self.columns.start as usize) * conv.in_channels;
-            if first + self.extent(&order) <= x.len() {
-                // SAFETY: the extent was checked; the caller vouches for the target.
-                return unsafe { self.multiply(x[first..].as_ptr().cast(), order, packed, tiles, to) };
+/// Computes some panels of spans of the same sweep, each of which has its first row at its target. Weights that do not stay in
+/// the second-level cache are read once: one panel after the other is multiplied with all spans.
+///
+/// # Safety
+/// The rows of the spans must exist behind their targets, and these panels of them must belong to the calling job.
+pub(super) unsafe fn run_spans<'a>(
+    count: usize,
+    span: impl Fn(usize) -> (Span<'a>, SharedOutput),
+    x: &[bf16],
+    packed: &[u16],
+    panels: Range<usize>,
+    tiles: &Tiles,
+) {
+    let streams = packed.len() > CACHED_WEIGHTS;
+    let (together, step) = if streams { (count.max(1), 1) } else { (1, panels.len().max(1)) };
+    for first in (0..count).step_by(together) {
+        // Planned again for every panel: that takes less time than to keep a list.
+        let inputs = || (first..(first + together).min(count)).filter_map(|index| SpanInput::new(span(index), x));
+        let [copied, live] = inputs().fold([0, 0], |[copied, live], input| [copied + input.copied(), live + 1]);
+        scratch::borrow(copied, |copies: &mut [u16]| {
+            let mut rest = &mut *copies;
+            for input in inputs().filter(|input| input.first.is_none()) {
+                let (copy, after) = std::mem::take(&mut rest).split_at_mut(input.copied());
+                input.span.copy_input(x, copy, input.order.width);
+                rest = after;
             }
-        }
-        let order = self.order((self.columns.end - self.columns.start) as usize);
-        scratch::borrow(self.extent(&order), |copy: &mut [u16]| {
-            self.copy_input(x, copy, order.width);
-            // SAFETY: the copy has the extent; the caller vouches for the target.
-            unsafe { self.multiply(copy.as_ptr(), order, packed, tiles, to) };
+            for first in panels.clone().step_by(step) {
+                let panels = first..(first + step).min(panels.end);
+                let mut copy = copies.as_ptr();
+                for (index, input) in inputs().enumerate() {
+                    let a = input.first.map_or(copy, |first| x[first..].as_ptr().cast());
+                    copy = copy.wrapping_add(input.copied());
+                    // SAFETY: the extent of a span lies behind its start; the caller vouches for the targets.
+                    unsafe { input.multiply(a, packed, panels.clone(), [index, live], tiles) };
+                }
+            }
         });
     }
+}
 
-    /// Multiplies all tiles of the input that begins at `a`.
+/// Where the windows of a span are read, and where its rows go.
+struct SpanInput<'a> {
+    span: Span<'a>,
+    to: SharedOutput,
+    order: Order,
+    /// The first number, if the images have the windows as tiles read them.
+    first: Option<usize>,
+}
+
+impl<'a> SpanInput<'a> {
+    /// None if there are no outputs.
+    fn new((span, to): (Span<'a>, SharedOutput), x: &[bf16]) -> Option<SpanInput<'a>> {
+        if span.indices.is_empty() || span.tiled.sweep.horizontal.count == 0 {
+            return None;
+        }
+        let conv = span.conv;
+        let inside = span.lines.start >= 0
+            && span.lines.end <= conv.input[0] as i64
+            && span.columns.start >= 0
+            && span.columns.end <= conv.input[1] as i64
+            && span.tiled.channels == conv.in_channels;
+        if inside {
+            let order = span.order(conv.input[1]);
+            let line = span.image * conv.input[0] + span.lines.start as usize;
+            let first = (line * conv.input[1] + span.columns.start as usize) * conv.in_channels;
+            if first + span.extent(&order) <= x.len() {
+                return Some(SpanInput { span, to, order, first: Some(first) });
+            }
+        }
+        let order = span.order((span.columns.end - span.columns.start) as usize);
+        Some(SpanInput { span, to, order, first: None })
+    }
+
+    /// Numbers that are copied.
+    fn copied(&self) -> usize {
+        if self.first.is_some() { 0 } else { self.span.extent(&self.order) }
+    }
+
+    /// Multiplies all tiles of the input that begins at `a` with some panels.
     ///
     /// # Safety
-    /// [`Span::extent`] numbers must lie behind `a`; as for [`Span::run`].
-    unsafe fn multiply(&self, a: *const u16, order: Order, packed: &[u16], tiles: &Tiles, to: SharedOutput) {
-        scratch::borrow(self.tiled.sweep.segments, |offsets: &mut [usize]| {
-            self.tiled.segment_offsets(order.width, offsets);
+    /// [`Span::extent`] numbers must lie behind `a`; as for [`run_spans`].
+    unsafe fn multiply(&self, a: *const u16, packed: &[u16], panels: Range<usize>, share: [usize; 2], tiles: &Tiles) {
+        let SpanInput { span, to, order, .. } = self;
+        scratch::borrow(span.tiled.sweep.segments, |offsets: &mut [usize]| {
+            span.tiled.segment_offsets(order.width, offsets);
             // SAFETY: the caller's promise.
-            unsafe { Multiply { span: self, order, a, offsets, packed, tiles, to }.run() };
+            unsafe { Multiply { span, order: *order, a, offsets, packed, tiles, to: *to, panels, share }.run() };
         });
     }
 }

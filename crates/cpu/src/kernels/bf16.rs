@@ -3,6 +3,7 @@
 use super::{Machine, Shared, scratch};
 use crate::simd::{Kernel, Simd, Vector};
 use half::bf16;
+use std::ops::Range;
 
 /// A number as images hold it; kernels that do not multiply are written once for all of them and compute in f32.
 pub trait Stored: Copy + Send + Sync + 'static {
@@ -70,6 +71,14 @@ impl Output<'_> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Some of the elements.
+    pub(crate) fn part(&mut self, range: Range<usize>) -> Output<'_> {
+        match self {
+            Output::Bf16(values) => Output::Bf16(&mut values[range]),
+            Output::F32(values) => Output::F32(&mut values[range]),
+        }
     }
 
     /// The same pointer, for chunks to share.

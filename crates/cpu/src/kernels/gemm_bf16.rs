@@ -36,11 +36,7 @@ pub fn gemm_bf16(machine: &Machine, shape: &Gemm, a: &[bf16], b: &[bf16], mut c:
         with_dense_rows(shape, &a[product * shape.a.batch..], |a| {
             let first = product * shape.c.batch;
             if shape.c.column == 1 && (shape.c.row == n || m == 1) {
-                let dense = match &mut c {
-                    Output::Bf16(c) => Output::Bf16(&mut c[first..first + m * n]),
-                    Output::F32(c) => Output::F32(&mut c[first..first + m * n]),
-                };
-                return plan.run_bf16(machine, a, weights, dense, None);
+                return plan.run_bf16(machine, a, weights, c.part(first..first + m * n), None);
             }
             scratch::borrow(m * n, |sums: &mut [f32]| {
                 plan.run_bf16(machine, a, weights, Output::F32(sums), None);

@@ -17,10 +17,12 @@ use crate::kernels::{RowsGemm, borrow_scratch};
 use crate::simd::{Bf16Unit, Simd};
 use octant_graph::ops::contract::free_axes;
 use octant_graph::{DType, DotGeneral, Shape};
+use std::ops::Range;
 
 pub(super) enum DotAlgorithm {
-    /// One product, or a batch of them at regular distances.
-    Matrices(Gemm),
+    /// Products at regular distances, and where each group of them begins in both operands: several groups where the first
+    /// axes of a batch lie at other distances than the last, as heads behind tokens do. Results follow each other.
+    Matrices { gemm: Gemm, first: Vec<[usize; 2]> },
     /// Operands whose axes must first be put into the order batch, rows, columns.
     Reordered { gemm: Gemm, left: Vec<usize>, right: Vec<usize> },
     /// Loops over every index, for types without a matrix kernel.
@@ -28,6 +30,19 @@ pub(super) enum DotAlgorithm {
 }
 
 impl DotAlgorithm {
+    /// One group of products.
+    pub fn of(gemm: Gemm) -> DotAlgorithm {
+        DotAlgorithm::Matrices { gemm, first: vec![[0, 0]] }
+    }
+
+    /// The products, if they are one group.
+    fn one_group(&self) -> Option<&Gemm> {
+        match self {
+            DotAlgorithm::Matrices { gemm, first } if first.len() == 1 => Some(gemm),
+            _ => None,
+        }
+    }
+
     pub fn choose(dot: &DotGeneral, arguments: &Arguments) -> DotAlgorithm {
         let [left, right, output] = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
         let f32_sums = [left, output].iter().all(|s| matches!(s.dtype(), DType::F32 | DType::BF16 | DType::F16));
@@ -39,16 +54,22 @@ impl DotAlgorithm {
         let length = |shape: &Shape, axes: &[usize]| axes.iter().map(|&axis| shape.dims()[axis]).product::<usize>();
         let (batch, k) = (length(left, &dot.left_batch), length(left, &dot.left_contract));
         let (m, n) = (length(left, &left_free), length(right, &right_free));
-        let a = matrix(left, &dot.left_batch, &left_free, &dot.left_contract);
-        let b = matrix(right, &dot.right_batch, &dot.right_contract, &right_free);
         let c = MatrixStrides::row_major(m, n);
-        match (a, b) {
-            (Some(a), Some(b)) => DotAlgorithm::Matrices(Gemm { batch, m, n, k, a, b, c }),
-            _ => DotAlgorithm::Reordered {
-                gemm: Gemm { batch, m, n, k, a: MatrixStrides::row_major(m, k), b: MatrixStrides::row_major(k, n), c },
-                left: [&dot.left_batch[..], &left_free, &dot.left_contract].concat(),
-                right: [&dot.right_batch[..], &dot.right_contract, &right_free].concat(),
-            },
+        let is_empty = left.elements() * right.elements() == 0;
+        for outer in 0..=if is_empty { 0 } else { dot.left_batch.len() } {
+            let (left_outer, left_inner) = dot.left_batch.split_at(outer);
+            let (right_outer, right_inner) = dot.right_batch.split_at(outer);
+            let a = matrix(left, left_inner, &left_free, &dot.left_contract);
+            let b = matrix(right, right_inner, &dot.right_contract, &right_free);
+            let (Some(a), Some(b)) = (a, b) else { continue };
+            let gemm = Gemm { batch: length(left, left_inner), m, n, k, a, b, c };
+            let starts = starts(left, left_outer).into_iter().zip(starts(right, right_outer));
+            return DotAlgorithm::Matrices { gemm, first: starts.map(|(a, b)| [a, b]).collect() };
+        }
+        DotAlgorithm::Reordered {
+            gemm: Gemm { batch, m, n, k, a: MatrixStrides::row_major(m, k), b: MatrixStrides::row_major(k, n), c },
+            left: [&dot.left_batch[..], &left_free, &dot.left_contract].concat(),
+            right: [&dot.right_batch[..], &dot.right_contract, &right_free].concat(),
         }
     }
 
@@ -56,7 +77,7 @@ impl DotAlgorithm {
     /// epilogue while rows are in the cache: where rows lie in order, and AMX computes bf16 numbers or there is none. With AMX,
     /// f32 numbers are multiplied in parts, which [`DotAlgorithm::run_rows`] does.
     pub fn as_convolution(&self, arguments: &Arguments, simd: Simd) -> Option<convolution::ConvAlgorithm> {
-        let DotAlgorithm::Matrices(Gemm { batch: 1, m, n, k, a, b, .. }) = *self else { return None };
+        let Gemm { batch: 1, m, n, k, a, b, .. } = *self.one_group()? else { return None };
         let amx = simd.bf16() == Bf16Unit::Amx;
         let has_unit = amx && is_bf16(&arguments.inputs[0].1, &arguments.outputs[0].1) && k > 0;
         let mut operands = arguments.inputs.iter().chain(&arguments.outputs);
@@ -96,7 +117,7 @@ impl DotAlgorithm {
         /// Packed weights are larger than they were: with more rows than this, packing them anew costs next to nothing.
         const KEPT_ROWS: usize = 512;
         let [left, right, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
-        let DotAlgorithm::Matrices(shape) = self else { return false };
+        let Some(shape) = self.one_group() else { return false };
         let of_f32 = [left, right, output].iter().all(|(_, shape)| shape.dtype() == DType::F32);
         let kept = kept.filter(|_| shape.m <= KEPT_ROWS);
         let Some(len) = RowsGemm::packed_len(machine.simd, shape).filter(|_| of_f32) else { return false };
@@ -138,12 +159,20 @@ impl DotAlgorithm {
     pub fn run(&self, arguments: &Arguments, memory: &Memory, machine: &Machine) {
         let [left, right, output] = [&arguments.inputs[0], &arguments.inputs[1], &arguments.outputs[0]];
         match self {
-            DotAlgorithm::Matrices(shape) if is_bf16(&left.1, &output.1) => {
-                with_bf16(memory, [left, right, output], |a, b, c| gemm_bf16(machine, shape, a, b, c));
+            DotAlgorithm::Matrices { gemm: shape, first } if is_bf16(&left.1, &output.1) => {
+                with_bf16(memory, [left, right, output], |a, b, mut c| {
+                    for (group, &[first_a, first_b]) in first.iter().enumerate() {
+                        gemm_bf16(machine, shape, &a[first_a..], &b[first_b..], c.part(results(shape, group)));
+                    }
+                });
             }
-            DotAlgorithm::Matrices(shape) => with_f32(memory, machine, left, |a| {
+            DotAlgorithm::Matrices { gemm: shape, first } => with_f32(memory, machine, left, |a| {
                 with_f32(memory, machine, right, |b| {
-                    into_f32(memory, machine, output, |c| gemm(machine, shape, a, b, c))
+                    into_f32(memory, machine, output, |c| {
+                        for (group, &[first_a, first_b]) in first.iter().enumerate() {
+                            gemm(machine, shape, &a[first_a..], &b[first_b..], &mut c[results(shape, group)]);
+                        }
+                    });
                 })
             }),
             DotAlgorithm::Reordered { gemm: shape, left: left_order, right: right_order } => {
@@ -178,6 +207,24 @@ fn matrix(shape: &Shape, batch: &[usize], rows: &[usize], columns: &[usize]) -> 
         walks.then(|| long.last().map_or(1, |&axis| strides[axis]))
     };
     Some(MatrixStrides { batch: one(batch)?, row: one(rows)?, column: one(columns)? })
+}
+
+/// Where each combination of indices of these axes begins, in row-major order.
+fn starts(shape: &Shape, axes: &[usize]) -> Vec<usize> {
+    let strides = shape.strides();
+    axes.iter().fold(vec![0], |starts, &axis| {
+        starts
+            .iter()
+            .flat_map(|start| (0..shape.dims()[axis]).map(move |i| (start, i)))
+            .map(|(start, i)| start + i * strides[axis])
+            .collect()
+    })
+}
+
+/// The results of a group of products.
+fn results(shape: &Gemm, group: usize) -> Range<usize> {
+    let len = shape.batch * shape.m * shape.n;
+    group * len..(group + 1) * len
 }
 
 fn reorder(values: &[f32], shape: &Shape, order: &[usize]) -> Vec<f32> {
@@ -240,6 +287,29 @@ mod tests {
         let [left, right, output] = shapes.map(|dims| (0, Shape::new(DType::BF16, dims.to_vec())));
         let arguments = Arguments { inputs: vec![left, right], outputs: vec![output] };
         DotAlgorithm::choose(&dot, &arguments).as_convolution(&arguments, simd)
+    }
+
+    /// Weights times values of an attention: the heads of the values lie behind their tokens, and nothing is copied.
+    #[test]
+    fn batches_at_two_distances_are_groups_of_products() {
+        let dot = DotGeneral {
+            left_batch: vec![0, 1],
+            right_batch: vec![0, 2],
+            left_contract: vec![3],
+            right_contract: vec![1],
+            dtype: DType::F32,
+        };
+        let shapes: [&[usize]; 3] = [&[3, 2, 5, 7], &[3, 7, 2, 4], &[3, 2, 5, 4]];
+        let [left, right, output] = shapes.map(|dims| (0, Shape::new(DType::F32, dims.to_vec())));
+        let arguments = Arguments { inputs: vec![left, right], outputs: vec![output] };
+        let DotAlgorithm::Matrices { gemm, first } = DotAlgorithm::choose(&dot, &arguments) else { panic!("a copy") };
+        assert_eq!(first, [[0, 0], [70, 56], [140, 112]]);
+        let expected = [
+            MatrixStrides { batch: 35, row: 7, column: 1 },
+            MatrixStrides { batch: 4, row: 8, column: 1 },
+            MatrixStrides { batch: 20, row: 4, column: 1 },
+        ];
+        assert_eq!((gemm.batch, [gemm.a, gemm.b, gemm.c]), (2, expected));
     }
 
     /// They were copied number by number, because the distance between products of a batch was compared where there is no

@@ -56,7 +56,7 @@ impl PreparedKernel {
             let shapes = [&arguments.inputs[0].1, &arguments.inputs[1].1, &arguments.outputs[0].1];
             let algorithm = convolution::ConvAlgorithm::choose(conv, shapes);
             match algorithm.as_product(shapes, simd) {
-                Some(product) => Algorithm::Dot(dot::DotAlgorithm::Matrices(product)),
+                Some(product) => Algorithm::Dot(dot::DotAlgorithm::of(product)),
                 None => Algorithm::Convolution(algorithm),
             }
         } else if let Op::Dot(dot) = &step.op {

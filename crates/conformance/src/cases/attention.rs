@@ -25,7 +25,13 @@ const CASES: [Sizes; 9] = [
 
 pub fn cases() -> Vec<Case> {
     let of_type = |dtype: DType| CASES.iter().flat_map(move |sizes| [separate(sizes, dtype), joint(sizes, dtype)]);
-    [DType::F32, DType::BF16].into_iter().flat_map(of_type).flatten().chain(precise()).collect()
+    [DType::F32, DType::BF16]
+        .into_iter()
+        .flat_map(of_type)
+        .flatten()
+        .chain(precise())
+        .chain([DType::F32, DType::BF16].map(wide_values))
+        .collect()
 }
 
 /// Types that few backends have a kernel for.
@@ -48,7 +54,17 @@ fn separate(case: &Sizes, dtype: DType) -> Option<Case> {
     Some(made(case, name, inputs, dtype, true, |x, options| x[0].attention(&x[1], &x[2], options)))
 }
 
-/// The same with one operand for all three, a bias that gets no gradient, and a loss without the log-sum-exp, as in networks;
+/// Values with twice the features of queries and keys, as in detectors.
+fn wide_values(dtype: DType) -> Case {
+    let case = Sizes { name: "wide-values", sizes: [2, 25, 25, 2, 16], bias: None, causal: false };
+    let [batch, queries, _, heads, features] = case.sizes;
+    let operand = |features: usize| values::between(-0.8, 0.8, dtype, &[batch, queries, heads, features]);
+    let inputs = vec![operand(features), operand(features), operand(2 * features)];
+    let name = format!("attention/{}/{dtype}", case.name);
+    made(&case, name, inputs, dtype, true, |x, options| x[0].attention(&x[1], &x[2], options))
+}
+
+/// The same as [`separate`] with one operand for all three, a bias that gets no gradient, and a loss without the log-sum-exp, as in networks;
 /// none for cross-attention.
 fn joint(case: &Sizes, dtype: DType) -> Option<Case> {
     let [batch, queries, keys, heads, features] = case.sizes;

@@ -40,6 +40,7 @@ fn sums(dtype: DType) -> Case {
         vec![
             x.softmax(2),
             x.softmax(0),
+            x.softmax_mean(x, 2),
             x.log_softmax(1),
             x.logsumexp(2),
             x.cumsum(2),

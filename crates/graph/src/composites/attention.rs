@@ -56,6 +56,11 @@ pub struct AttentionKernel {
 /// A score that no other reaches, finite so that a row of nothing else has no NaN.
 const HIDDEN: f64 = -1e30;
 
+/// One over the root of a head's features.
+fn usual_scale(features: usize) -> f64 {
+    1.0 / (features.max(1) as f64).sqrt()
+}
+
 impl AttentionKernel {
     /// The name of the forward kernel.
     pub const FORWARD: &'static str = "attention";
@@ -236,11 +241,12 @@ fn per_head(left: &Tensor, left_axes: [usize; 3], right: &Tensor, right_axes: [u
 impl Tensor {
     /// `softmax(queries · keysᵀ · scale + bias) · values` per head, and the log-sum-exp of the scores in f32 (f64 for f64)
     /// as `[batch, heads, queries]`. Queries are `[batch, tokens, heads, features]`, keys and values likewise with their own
-    /// number of tokens.
+    /// number of tokens. Values may have more or fewer features than queries and keys.
     pub fn attention(&self, keys: &Tensor, values: &Tensor, options: &AttentionOptions) -> [Tensor; 2] {
         let fits = self.rank() == 4
             && keys.rank() == 4
-            && values.dims() == keys.dims()
+            && values.rank() == 4
+            && values.dims()[..3] == keys.dims()[..3]
             && [self.dim(0), self.dim(2), self.dim(3)] == [keys.dim(0), keys.dim(2), keys.dim(3)]
             && keys.dtype() == self.dtype()
             && values.dtype() == self.dtype();
@@ -248,8 +254,26 @@ impl Tensor {
             let [queries, keys, values] = [self, keys, values].map(|tensor| tensor.shape());
             return self.failed(format!("attention: queries {queries}, keys {keys} and values {values} do not fit"));
         }
-        let sizes = [self.dim(0), self.dim(1), keys.dim(1), self.dim(2), self.dim(3)];
+        let (features, of_values) = (self.dim(3), values.dim(3));
+        if features != of_values {
+            // Kernels know one number of features; zeros change neither scores nor results.
+            let [queries, keys, values] = [self, keys, values].map(|x| x.with_features(features.max(of_values)));
+            let scale = options.scale.unwrap_or_else(|| usual_scale(features));
+            let [mixed, sums] = queries.attention(&keys, &values, &AttentionOptions { scale: Some(scale), ..*options });
+            return [mixed.slice_axis(3, 0, of_values), sums];
+        }
+        let sizes = [self.dim(0), self.dim(1), keys.dim(1), self.dim(2), features];
         self.attend(&[self.clone(), keys.clone(), values.clone()], sizes, options)
+    }
+
+    /// Zeros behind the last axis, up to `features`.
+    fn with_features(&self, features: usize) -> Tensor {
+        let missing = (features - self.dim(3)) as i64;
+        if missing == 0 {
+            self.clone()
+        } else {
+            self.pad(&self.scalar_like(0.0), &[0; 4], &[0, 0, 0, missing], &[0; 4])
+        }
     }
 
     /// The same where this value holds queries, keys and values: `[batch, tokens, 3, heads, features]`.
@@ -298,7 +322,7 @@ impl Tensor {
             heads,
             features,
             dtype: self.dtype(),
-            scale: options.scale.unwrap_or_else(|| 1.0 / (features.max(1) as f64).sqrt()),
+            scale: options.scale.unwrap_or_else(|| usual_scale(features)),
             causal: options.causal,
             joint: operands.len() == 1,
             bias: bias.as_ref().map(|bias| [bias.dim(0), bias.dim(1), bias.dim(2)]),

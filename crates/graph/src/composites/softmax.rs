@@ -15,6 +15,13 @@ impl Tensor {
         &exponentials / exponentials.sum_keep(&[axis])
     }
 
+    /// The mean of `values` weighted by the softmax along an axis, which disappears. Both sums are over the same exponentials,
+    /// so that weights are not computed again to be multiplied.
+    pub fn softmax_mean(&self, values: &Tensor, axis: usize) -> Tensor {
+        let exponentials = self.minus_max(axis).exp();
+        (&exponentials * values).sum(&[axis]) / exponentials.sum(&[axis])
+    }
+
     /// The logarithm of [`softmax`](Tensor::softmax), exact where the softmax itself would be 0.
     pub fn log_softmax(&self, axis: usize) -> Tensor {
         let shifted = self.minus_max(axis);

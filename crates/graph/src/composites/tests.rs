@@ -87,6 +87,19 @@ fn relu_does_not_hide_a_nan() {
 }
 
 #[test]
+fn softmax_mean_is_the_mean_by_the_softmax() {
+    let x = [(&[2, 3][..], &[1000.0, 1001.0, 999.0, -0.5, 0.25, 2.0][..]), (&[1, 3], &[0.0, 1.0, 2.0])];
+    let both = |x: &[Tensor]| [x[0].softmax_mean(&x[1], 1), (x[0].softmax(1) * &x[1]).sum(&[1])];
+    let results = run(&x, |x| {
+        let gradients = both(x).map(|mean| x[0].trace().gradients(&mean.square().sum_all(), &x[..1]).remove(0));
+        both(x).into_iter().chain(gradients).collect()
+    });
+    for (mean, expected) in [(&results[0], &results[1]), (&results[2], &results[3])] {
+        assert!(mean.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{mean:?} {expected:?}");
+    }
+}
+
+#[test]
 fn softmax_survives_large_values() {
     let [values, gradients] = values_and_gradients(&[1, 3], &[1000.0, 1001.0, 999.0], |x| x.softmax(1));
     assert_close(&values, &[0.2447285, 0.6652410, 0.0900306]);

@@ -15,6 +15,15 @@ fn attention_follows_differences() {
 }
 
 #[test]
+fn values_may_have_more_or_fewer_features_than_keys() {
+    for features in [1, 3, 6] {
+        check(&[&[2, 3, 2, 4], &[2, 5, 2, 4], &[2, 5, 2, features]], |_, x| {
+            both(x[0].attention(&x[1], &x[2], &AttentionOptions::default()))
+        });
+    }
+}
+
+#[test]
 fn attention_of_one_joint_operand_follows_differences() {
     check(&[&[2, 3, 3, 2, 2]], |_, x| both(x[0].self_attention(&AttentionOptions::default())));
 }

@@ -1,8 +1,8 @@
 //! YOLO12 (Tian et al., "YOLOv12: Attention-Centric Real-Time Object Detectors", 2025), from the published table of
 //! layers: attention within areas of the image, no pooling block.
 
-use super::yolo::{Block, BoxHead, ClassTower, Scale, Yolo, attention, c3k, c3k2, conv, conv_norm, join_up, pointwise};
-use octant_graph::Tensor;
+use super::yolo::{Block, BoxHead, ClassTower, Scale, Yolo, c3k, c3k2, conv, conv_norm, join_up, pointwise};
+use octant_graph::{AttentionOptions, Tensor};
 use octant_nn::layers::Conv2d;
 use octant_nn::{Init, Scope, WeightLayout};
 
@@ -77,10 +77,10 @@ fn area_attention(cx: &Scope, x: &Tensor, areas: usize) -> Tensor {
     let joint = joint.reshape(&[batch * areas, pixels / areas, channels / HEAD, 3 * HEAD]);
     let part = |index: usize| joint.slice_axis(3, index * HEAD, (index + 1) * HEAD);
     let value = part(2);
-    let mixed = attention(&part(0), &part(1), &value).reshape(x.dims());
+    let [mixed, _] = part(0).attention(&part(1), &value, &AttentionOptions::default());
     let position = Conv2d::new(channels, 7).groups(channels);
     let position = conv_norm(&cx.at("pe"), &value.reshape(x.dims()), position);
-    conv_norm(&cx.at("proj"), &(mixed + position), Conv2d::new(channels, 1))
+    conv_norm(&cx.at("proj"), &(mixed.reshape(x.dims()) + position), Conv2d::new(channels, 1))
 }
 
 fn pyramid(scale: &Scale, cx: &Scope, images: &Tensor) -> [Tensor; 3] {

@@ -58,7 +58,8 @@ fn wide_op(op: &Op) -> Op {
             Op::While { condition: body(&condition), body: body(&round), bound }
         }
         Op::If { then, otherwise } => Op::If { then: body(&then), otherwise: body(&otherwise) },
-        Op::Call { body: called, recompute, kernel } => Op::Call { body: body(&called), recompute, kernel },
+        // Kernels are chosen for an element type.
+        Op::Call { body: called, recompute, .. } => Op::Call { body: body(&called), recompute, kernel: None },
         other => other,
     }
 }

@@ -30,7 +30,7 @@ impl Head {
             1 => logits.reshape(&[n, count, 4]),
             _ => {
                 let numbers = raw.trace().iota(Shape::new(DType::F32, [1, 1, 1, bins]), 3);
-                (logits.softmax(3) * numbers).sum(&[3])
+                logits.softmax_mean(&numbers, 3)
             }
         };
         let side = Boxes::of_corners(&distances);

@@ -1,7 +1,7 @@
 //! The blocks that YOLOv8, 11, 12 and 26 share. Every convolution is followed by a batch norm (epsilon 1e-3, momentum
 //! 0.03) and, unless it says otherwise, by SiLU.
 
-use octant_graph::{DType, DotGeneral, Tensor, composites::Pool};
+use octant_graph::{AttentionOptions, Tensor, composites::Pool};
 use octant_nn::Scope;
 use octant_nn::layers::{BatchNorm, Conv2d};
 
@@ -149,25 +149,8 @@ fn position_attention(cx: &Scope, x: &Tensor, heads: usize) -> Tensor {
     let joint = joint.reshape(&[batch, height * width, heads, 2 * keys + features]);
     let part = |from: usize, to: usize| joint.slice_axis(3, from, to);
     let (query, key, value) = (part(0, keys), part(keys, 2 * keys), part(2 * keys, 2 * keys + features));
-    let mixed = attention(&query, &key, &value).reshape(x.dims());
+    let [mixed, _] = query.attention(&key, &value, &AttentionOptions::default());
     let position = Conv2d::new(channels, 3).groups(channels);
     let position = conv_norm(&cx.at("pe"), &value.reshape(x.dims()), position);
-    conv_norm(&cx.at("proj"), &(mixed + position), Conv2d::new(channels, 1))
-}
-
-/// `softmax(q kᵀ / √features of k) v` per batch and head, of `[batch, tokens, heads, features]`.
-pub(in super::super) fn attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Tensor {
-    let scale = 1.0 / (key.dim(3) as f64).sqrt();
-    let by_head = |left_contract, right_contract, right_batch, left_batch, dtype| DotGeneral {
-        left_batch,
-        right_batch,
-        left_contract: vec![left_contract],
-        right_contract: vec![right_contract],
-        dtype,
-    };
-    let scores = (query * scale).dot_general(key, by_head(3, 3, vec![0, 2], vec![0, 2], DType::F32));
-    let weights = scores.softmax(3).convert(value.dtype());
-    // [batch, heads, query, features]: the weights have their heads on axis 1 already.
-    let mixed = weights.dot_general(value, by_head(3, 1, vec![0, 2], vec![0, 1], value.dtype()));
-    mixed.transpose(&[0, 2, 1, 3])
+    conv_norm(&cx.at("proj"), &(mixed.reshape(x.dims()) + position), Conv2d::new(channels, 1))
 }

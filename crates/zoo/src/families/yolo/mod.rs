@@ -4,7 +4,7 @@
 mod blocks;
 mod head;
 
-pub(super) use blocks::{Block, attention, c2f, c2psa, c3k, c3k2, conv, conv_norm, join_up, pointwise, sppf};
+pub(super) use blocks::{Block, c2f, c2psa, c3k, c3k2, conv, conv_norm, join_up, pointwise, sppf};
 pub(super) use head::output as head_output;
 pub use head::{BoxHead, ClassTower};
 

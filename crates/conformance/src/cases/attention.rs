@@ -25,13 +25,8 @@ const CASES: [Sizes; 9] = [
 
 pub fn cases() -> Vec<Case> {
     let of_type = |dtype: DType| CASES.iter().flat_map(move |sizes| [separate(sizes, dtype), joint(sizes, dtype)]);
-    [DType::F32, DType::BF16]
-        .into_iter()
-        .flat_map(of_type)
-        .flatten()
-        .chain(precise())
-        .chain([DType::F32, DType::BF16].map(wide_values))
-        .collect()
+    let usual = [DType::F32, DType::BF16];
+    usual.into_iter().flat_map(of_type).flatten().chain(precise()).chain(usual.map(wide_values)).collect()
 }
 
 /// Types that few backends have a kernel for.
@@ -64,8 +59,8 @@ fn wide_values(dtype: DType) -> Case {
     made(&case, name, inputs, dtype, true, |x, options| x[0].attention(&x[1], &x[2], options))
 }
 
-/// The same as [`separate`] with one operand for all three, a bias that gets no gradient, and a loss without the log-sum-exp, as in networks;
-/// none for cross-attention.
+/// As [`separate`], with one operand for all three, a bias that gets no gradient, and a loss without the log-sum-exp, as in
+/// networks; none for cross-attention.
 fn joint(case: &Sizes, dtype: DType) -> Option<Case> {
     let [batch, queries, keys, heads, features] = case.sizes;
     if queries != keys {

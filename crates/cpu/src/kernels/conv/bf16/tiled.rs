@@ -139,7 +139,7 @@ impl TiledPlan {
     ) {
         let row_len = conv.output[1] * conv.out_channels;
         if self.sweeps.iter().any(|sweep| sweep.sweep.segments == 0) {
-            // SAFETY: the caller's promise; rows are whole where some windows are empty.
+            // SAFETY: the caller's promise; a job has all channels of its rows where some windows are empty ([`Cut::new`]).
             unsafe { to.clear(rows.len() * row_len) };
         }
         let mut start = 0;

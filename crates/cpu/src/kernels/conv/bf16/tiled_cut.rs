@@ -27,18 +27,17 @@ impl Cut {
         let cache = second_level_bytes();
         let [input, output] = [conv.input_len(), conv.output_len()].map(|numbers| 2 * numbers);
         let is_matrix = conv.output[1] == 1;
-        // Dilated images have outputs that no weight reaches, which only whole rows clear.
-        if 2 * packed_len <= cache / 2 || conv.input_dilation != [1, 1] {
-            return Cut { job_rows: chunk_rows(conv, threads), ..cut };
-        }
-        if input <= cache / 4 && panels >= threads && !(is_matrix && rows > 2 * threads * ROWS) {
+        // Outputs that no pixel of a dilated image reaches are cleared row by row, so rows must be whole.
+        let streams = 2 * packed_len > cache / 2 && conv.input_dilation == [1, 1];
+        let is_small = input <= cache / 4 && !(is_matrix && rows > 2 * threads * ROWS);
+        if streams && is_small && panels >= threads {
             return Cut { job_panels: panels.div_ceil(threads), ..cut };
         }
-        if is_matrix {
-            return Cut { job_rows: chunk_rows(conv, threads), ..cut };
+        if streams && !is_matrix {
+            let jobs = (input + output).div_ceil(cache / 2).next_multiple_of(threads);
+            return Cut { job_rows: rows.div_ceil(jobs), ..cut };
         }
-        let jobs = (input + output).div_ceil(cache / 2).next_multiple_of(threads);
-        Cut { job_rows: rows.div_ceil(jobs), ..cut }
+        Cut { job_rows: chunk_rows(conv, threads), ..cut }
     }
 
     pub fn jobs(&self) -> usize {
@@ -66,8 +65,8 @@ impl Cut {
     }
 }
 
-/// Output rows per job where weights stay in the cache: the unit is fast, so chunks are larger than for f32. Rows of one pixel
-/// are cut where blocks of tiles end, into as few chunks as the threads allow.
+/// Output rows per job where weights stay in the cache, and of matrices: the unit is fast, so chunks are larger than for f32.
+/// Rows of one pixel are cut where blocks of tiles end, into as few chunks as the threads allow.
 fn chunk_rows(conv: &ConvGeometry, threads: usize) -> usize {
     let rule = ChunkRule { element_bytes: 2, min_flops: 2e7, min_pixels: 32, streaming_pixels: 192 };
     if conv.output[1] != 1 {

@@ -18,11 +18,9 @@ use octant_graph::{AttentionKernel, DType, Graph, LayerNormKernel, Node, Op, Sca
 /// What a graph is prepared for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuTarget {
-    /// The GPU.
-    pub gpu: GpuFacts,
-    /// Whether the program may call our kernels. Only programs for one device may: the compiler cannot partition a call that
-    /// it knows nothing about.
-    pub kernels: bool,
+    /// The GPU that our kernels divide their work for; none where the program may not call them. Only programs for one
+    /// device may: the compiler cannot partition a call that it knows nothing about.
+    pub kernels: Option<GpuFacts>,
     /// Whether products of f32 may be rounded to 11 bits.
     pub fast_products: bool,
     /// How attention is computed. cuDNN's kernels are calls, too: only programs for one device have them.
@@ -32,7 +30,7 @@ pub struct GpuTarget {
 /// The graph in the form that XLA compiles best for an NVIDIA GPU, with calls of our kernels where the target has them. Some
 /// outputs are written over inputs: `(input, output)`. Inputs and outputs keep their number and order.
 pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &GpuTarget) -> Graph {
-    let GpuTarget { gpu, kernels, fast_products, attention } = *target;
+    let GpuTarget { kernels, fast_products, attention } = *target;
     let graph = &checked("inline_gradients", inline_gradients(graph));
     let graph = &match attention {
         GpuAttention::Plain => graph.clone(),
@@ -40,12 +38,12 @@ pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &GpuTarget) ->
     };
     let graph = &checked("recompute_functions", xla::recompute_functions(graph));
     let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
-    let device = GpuProfile { gpu, fast_products };
-    let mut graph = apply(|graph| prepare_level(graph, &device, kernels), &graph);
-    if kernels {
-        graph = checked("outline_regions", outline_regions(&graph, donated, &gpu));
+    let device = kernels.map(|gpu| GpuProfile { gpu, fast_products });
+    let graph = apply(|graph| prepare_level(graph, device.as_ref()), &graph);
+    match kernels {
+        Some(gpu) => checked("outline_regions", outline_regions(&graph, donated, &gpu)),
+        None => graph,
     }
-    graph
 }
 
 /// The gradient of a call with a kernel is a call around the kernel's gradient. Inlined, the inner one shows which cotangents
@@ -74,16 +72,16 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
         }
     }
     let attention = GpuAttention::CuDnn { gradient: true };
-    let target = GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
+    let target = GpuTarget { kernels: Some(GpuFacts::H200), fast_products: true, attention };
     let mut found = Vec::new();
     called(&prepare(graph, &[], &target), &mut found);
     found
 }
 
-/// One graph, whose bodies have been prepared already.
-fn prepare_level(graph: &Graph, device: &GpuProfile, kernels: bool) -> Graph {
+/// One graph, whose bodies have been prepared already, with calls of our kernels on a device that has them.
+fn prepare_level(graph: &Graph, device: Option<&GpuProfile>) -> Graph {
     let mut graph = checked("exchange_dilated", xla::exchange_dilated(graph));
-    if kernels {
+    if let Some(device) = device {
         graph = checked("normalize_by_kernels", normalize_by_kernels(&graph, &device.gpu));
         graph = checked("fuse_convolutions", fuse_convolutions(&graph, device));
         graph = checked("group_updates", group_updates(&graph));
@@ -93,7 +91,7 @@ fn prepare_level(graph: &Graph, device: &GpuProfile, kernels: bool) -> Graph {
     graph = checked("small_tables_as_sums", xla::small_tables_as_sums(&graph));
     graph = checked("unpool_by_comparing", xla::unpool_by_comparing(&graph));
     graph = checked("unpool_by_gathering", unpool_by_gathering(&graph));
-    checked("divide_reductions", xla::divide_reductions(&graph, kernels))
+    checked("divide_reductions", xla::divide_reductions(&graph, device.is_some()))
 }
 
 /// The graph that a pass has made; it is verified where assertions are on.

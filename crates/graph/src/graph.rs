@@ -114,32 +114,47 @@ impl Graph {
 }
 
 impl Op {
-    /// Floating-point operations of a product or convolution of these operands, a multiply–add counted as two; all else
-    /// counts nothing. Bodies of loops, whose length is known only at run time, count once.
+    /// Multiply–adds of a product or convolution of these operands; all else counts nothing. How often a loop runs and which
+    /// branch is taken is known only at run time: a loop counts once, an `if` as its more expensive branch.
+    pub fn multiply_adds(&self, inputs: &[&Shape], output: &Shape) -> u64 {
+        let per_output = match self {
+            Op::Convolution(conv) => {
+                let kernel = inputs[1];
+                kernel.elements() / kernel.dims()[conv.kernel.output].max(1)
+            }
+            Op::Dot(dot) => dot.left_contract.iter().map(|&axis| inputs[0].dims()[axis]).product(),
+            Op::If { then, otherwise } => return then.multiply_adds().max(otherwise.multiply_adds()),
+            Op::While { body, .. } | Op::Call { body, .. } => return body.multiply_adds(),
+            Op::Parameter { .. } | Op::Constant(_) | Op::Iota { .. } | Op::RandomBits { .. } | Op::Barrier => 0,
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Clamp => 0,
+            Op::Convert(_) | Op::Bitcast(_) | Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => 0,
+            Op::Reverse { .. } | Op::Slice { .. } | Op::DynamicSlice { .. } | Op::DynamicUpdateSlice => 0,
+            Op::Pad { .. } | Op::Concatenate { .. } | Op::Reduce { .. } | Op::ArgReduce { .. } | Op::Sort { .. } => 0,
+            Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::Gather(_) | Op::Scatter(_) => 0,
+        };
+        output.elements() as u64 * per_output as u64
+    }
+
+    /// Floating-point operations, a multiply–add counted as two; see [`multiply_adds`](Op::multiply_adds).
     pub fn flops(&self, inputs: &[&Shape], output: &Shape) -> f64 {
-        if let Op::Convolution(conv) = self {
-            let features = inputs[1].dims()[conv.kernel.output].max(1);
-            2.0 * output.elements() as f64 * (inputs[1].elements() / features) as f64
-        } else if let Op::Dot(dot) = self {
-            let summed: usize = dot.left_contract.iter().map(|&axis| inputs[0].dims()[axis]).product();
-            2.0 * output.elements() as f64 * summed as f64
-        } else if let Op::If { then, otherwise } = self {
-            then.flops().max(otherwise.flops())
-        } else {
-            self.bodies().iter().map(|(_, body)| body.flops()).sum()
-        }
+        2.0 * self.multiply_adds(inputs, output) as f64
     }
 }
 
 impl Graph {
-    /// The floating-point operations of all its products and convolutions; see [`Op::flops`].
-    pub fn flops(&self) -> f64 {
+    /// Multiply–adds of all its products and convolutions, which is what papers publish as "FLOPs".
+    pub fn multiply_adds(&self) -> u64 {
         let shape = |value: &ValueId| &self.values[value.index()].shape;
         let of_node = |node: &Node| {
             let inputs: Vec<&Shape> = node.inputs.iter().map(shape).collect();
-            node.outputs.first().map_or(0.0, |output| node.op.flops(&inputs, shape(output)))
+            node.outputs.first().map_or(0, |output| node.op.multiply_adds(&inputs, shape(output)))
         };
         self.nodes.iter().map(of_node).sum()
+    }
+
+    /// Floating-point operations of all its products and convolutions, a multiply–add counted as two.
+    pub fn flops(&self) -> f64 {
+        2.0 * self.multiply_adds() as f64
     }
 }
 

@@ -31,7 +31,7 @@ pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use octant_tensor::{DType, HostTensor, Shape};
 pub use op::{
     Binary, Comparison, Convolution, DotGeneral, Gather, KernelHint, Op, OpClass, Reduction, Scatter, ScatterKind,
-    Unary, Window,
+    StableHloForm, Unary, Window,
 };
 pub use tensor::Tensor;
 pub use trace::{GraphError, ScopeGuard, Trace};

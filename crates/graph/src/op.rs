@@ -6,7 +6,7 @@ mod elementwise;
 pub use attributes::{
     Convolution, DotGeneral, Gather, ImageAxes, KernelAxes, KernelHint, Reduction, Scatter, ScatterKind, Window,
 };
-pub use elementwise::{Accuracy, Binary, Comparison, Domain, Unary};
+pub use elementwise::{Accuracy, Binary, Comparison, Domain, StableHloForm, Unary};
 
 use crate::Graph;
 use octant_tensor::{DType, HostTensor, Shape};
@@ -196,9 +196,22 @@ pub enum OpClass {
     Barrier,
 }
 
+/// How many results an operation has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Results {
+    /// One.
+    One,
+    /// Two: a value and its index.
+    Two,
+    /// One per operand.
+    PerOperand,
+    /// Those of its body.
+    OfBody,
+}
+
 /// One list makes the exhaustive matches and the list of all kinds.
 macro_rules! kinds {
-    ($($class:ident: $($variant:ident $({ $($fields:tt)* })? $(( $($tuple:tt)* ))? => $name:literal),*;)*) => {
+    ($($class:ident $results:ident: $($variant:ident $({ $($fields:tt)* })? $(( $($tuple:tt)* ))? => $name:literal),*;)*) => {
         impl Op {
             /// Every kind of operation, for tables and tests.
             pub const KINDS: &'static [&'static str] = &[$($($name),*),*];
@@ -212,25 +225,32 @@ macro_rules! kinds {
             pub fn class(&self) -> OpClass {
                 match self { $($(Op::$variant $({ $($fields)* })? $(( $($tuple)* ))? => OpClass::$class,)*)* }
             }
+
+            /// How many results it has.
+            pub(crate) fn results(&self) -> Results {
+                match self { $($(Op::$variant $({ $($fields)* })? $(( $($tuple)* ))? => Results::$results,)*)* }
+            }
         }
     };
 }
 
 kinds! {
-    Source: Parameter { .. } => "parameter", Constant(_) => "constant", Iota { .. } => "iota",
+    Source One: Parameter { .. } => "parameter", Constant(_) => "constant", Iota { .. } => "iota",
         RandomBits { .. } => "random_bits";
-    Elementwise: Unary(_) => "unary", Binary(_) => "binary", Compare(_) => "compare", Select => "select",
+    Elementwise One: Unary(_) => "unary", Binary(_) => "binary", Compare(_) => "compare", Select => "select",
         Clamp => "clamp", Convert(_) => "convert", Bitcast(_) => "bitcast";
-    View: Broadcast { .. } => "broadcast", Reshape { .. } => "reshape", Transpose { .. } => "transpose",
+    View One: Broadcast { .. } => "broadcast", Reshape { .. } => "reshape", Transpose { .. } => "transpose",
         Reverse { .. } => "reverse", Slice { .. } => "slice";
-    Join: Pad { .. } => "pad", Concatenate { .. } => "concatenate";
-    Reduction: Reduce { .. } => "reduce";
-    Whole: DynamicSlice { .. } => "dynamic_slice", DynamicUpdateSlice => "dynamic_update_slice",
-        ArgReduce { .. } => "arg_reduce", ReduceWindow { .. } => "reduce_window",
-        SelectAndScatter { .. } => "select_and_scatter", Dot(_) => "dot", Convolution(_) => "convolution",
-        Gather(_) => "gather", Scatter(_) => "scatter", Sort { .. } => "sort";
-    Control: While { .. } => "while", If { .. } => "if", Call { .. } => "call";
-    Barrier: Barrier => "barrier";
+    Join One: Pad { .. } => "pad", Concatenate { .. } => "concatenate";
+    Reduction One: Reduce { .. } => "reduce";
+    Whole One: DynamicSlice { .. } => "dynamic_slice", DynamicUpdateSlice => "dynamic_update_slice",
+        ReduceWindow { .. } => "reduce_window", SelectAndScatter { .. } => "select_and_scatter", Dot(_) => "dot",
+        Convolution(_) => "convolution", Gather(_) => "gather", Scatter(_) => "scatter";
+    Whole Two: ArgReduce { .. } => "arg_reduce";
+    Whole PerOperand: Sort { .. } => "sort";
+    Control PerOperand: While { .. } => "while";
+    Control OfBody: If { .. } => "if", Call { .. } => "call";
+    Barrier PerOperand: Barrier => "barrier";
 }
 
 impl Op {
@@ -246,10 +266,10 @@ impl Op {
     }
 }
 
-impl Op {
-    /// The graphs inside, by their role: those of loops, branches and calls.
-    pub fn bodies(&self) -> Vec<(&'static str, &Arc<Graph>)> {
-        match self {
+/// The bodies of an operation by their role, of a shared or an exclusive reference: one list for both.
+macro_rules! bodies_of {
+    ($op:expr) => {
+        match $op {
             Op::While { condition, body, .. } => vec![("condition", condition), ("body", body)],
             Op::If { then, otherwise } => vec![("then", then), ("otherwise", otherwise)],
             Op::Call { body, .. } => vec![("body", body)],
@@ -265,18 +285,18 @@ impl Op {
             Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } | Op::Dot(_) | Op::Convolution(_) => vec![],
             Op::Gather(_) | Op::Scatter(_) => vec![],
         }
+    };
+}
+
+impl Op {
+    /// The graphs inside, by their role: those of loops, branches and calls.
+    pub fn bodies(&self) -> Vec<(&'static str, &Arc<Graph>)> {
+        bodies_of!(self)
     }
 
     /// The same to be replaced.
     pub(crate) fn bodies_mut(&mut self) -> Vec<&mut Arc<Graph>> {
-        if let Op::While { condition, body, .. } = self {
-            vec![condition, body]
-        } else if let Op::If { then, otherwise } = self {
-            vec![then, otherwise]
-        } else if let Op::Call { body, .. } = self {
-            vec![body]
-        } else {
-            vec![]
-        }
+        let bodies: Vec<(&str, &mut Arc<Graph>)> = bodies_of!(self);
+        bodies.into_iter().map(|(_, body)| body).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Prints a training step as XLA's GPU compiler is given it:
 //! `cargo run --release -p octant-stablehlo --example lowered MODEL [SIDE] [BATCH] [f32|bf16] [cudnn|plain]`.
 
-use octant_cuda::{GpuAttention, GpuFacts, GpuTarget};
+use octant_cuda::{GpuAttention, GpuTarget};
 use octant_runtime::Program;
 use octant_stablehlo::{LoweringOptions, lower};
 use octant_train::Classify;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let program = step::training(&plan)?.program;
     let fused = word(4, "cudnn") == "cudnn";
     let attention = if fused { GpuAttention::CuDnn { gradient: true } } else { GpuAttention::Plain };
-    let target = GpuTarget { gpu: GpuFacts::H200, kernels: false, fast_products: true, attention };
+    let target = GpuTarget { kernels: None, fast_products: true, attention };
     let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
     let options = LoweringOptions { kernels: &octant_cuda::CUDNN_NAMES, ..LoweringOptions::default() };
     println!("{}", lower(&Program { graph, ..program }, &options)?);

@@ -173,7 +173,7 @@ fn attention_by_cudnn() -> Program {
     let gradients = trace.gradients(&loss, &[joint]);
     let graph = trace.finish(&gradients).unwrap();
     let attention = GpuAttention::CuDnn { gradient: true };
-    let target = GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention };
+    let target = GpuTarget { kernels: Some(GpuFacts::H200), fast_products: true, attention };
     Program::new("attention", octant_cuda::prepare(&graph, &[], &target))
 }
 

@@ -1,6 +1,6 @@
 //! What every model can do, and what it costs.
 
-use octant_graph::{DType, Graph, GraphError, Op, Shape, Tensor, Trace};
+use octant_graph::{DType, GraphError, Shape, Tensor, Trace};
 use octant_nn::{Context, Mode, Precision, Scope, VariableSpec};
 
 /// What a model's output means.
@@ -129,31 +129,5 @@ pub fn describe(model: &dyn Model, image: [usize; 3]) -> Result<(Vec<VariableSpe
     let specs = context.variables().into_iter().map(|variable| variable.spec).collect();
     // Heads that only training uses cost nothing.
     let graph = octant_graph::passes::dead_code(&trace.finish(&[output])?);
-    Ok((specs, multiply_adds(&graph)))
-}
-
-/// Multiply–adds of all convolutions and matrix products, which is what papers publish as "FLOPs"; bodies of calls
-/// count too. How often a loop runs and which branch is taken is known only when the program runs: a loop counts once,
-/// an `if` as its more expensive branch.
-pub fn multiply_adds(graph: &Graph) -> u64 {
-    graph
-        .nodes()
-        .iter()
-        .map(|node| {
-            let shape = |index: usize| graph.shape(node.inputs[index]);
-            let outputs = || node.outputs.iter().map(|&output| graph.shape(output).elements() as u64).sum::<u64>();
-            if let Op::Convolution(conv) = &node.op {
-                let kernel = shape(1);
-                let per_output = kernel.elements() / kernel.dims()[conv.kernel.output].max(1);
-                outputs() * per_output as u64
-            } else if let Op::Dot(dot) = &node.op {
-                let contracted: usize = dot.left_contract.iter().map(|&axis| shape(0).dims()[axis]).product();
-                outputs() * contracted as u64
-            } else if let Op::If { then, otherwise } = &node.op {
-                multiply_adds(then).max(multiply_adds(otherwise))
-            } else {
-                node.op.bodies().iter().map(|(_, body)| multiply_adds(body)).sum()
-            }
-        })
-        .sum()
+    Ok((specs, graph.multiply_adds()))
 }

@@ -5,6 +5,7 @@
 //! reference evaluator are made from the rows. A row alone does not compile: the matches over these enums (backward rules,
 //! CPU kernels) have no wildcard and ask for the rest.
 
+use self::StableHloForm::{ErrorFunction, Operation, Predicate};
 use crate::{DType, Tensor};
 
 /// The element types that an operation is defined for.
@@ -51,6 +52,17 @@ pub enum Accuracy {
     Periodic,
 }
 
+/// How StableHLO has a unary operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StableHloForm {
+    /// As an operation of that name.
+    Operation(&'static str),
+    /// As an operation of that name whose result is bool.
+    Predicate(&'static str),
+    /// It has no error function: an approximation takes its place.
+    ErrorFunction,
+}
+
 macro_rules! unary_operations {
     (@integer $x:ident, $dtype:ident) => { None };
     (@integer $x:ident, $dtype:ident, |$given:pat_param, $of:pat_param| $value:expr) => {{
@@ -72,8 +84,8 @@ macro_rules! unary_operations {
                 match self { $(Unary::$variant => stringify!($name),)* }
             }
 
-            /// The name in StableHLO; none where it has no such operation.
-            pub fn stablehlo(self) -> Option<&'static str> {
+            /// How StableHLO has it.
+            pub fn stablehlo(self) -> StableHloForm {
                 match self { $(Unary::$variant => $stablehlo,)* }
             }
 
@@ -113,47 +125,47 @@ macro_rules! unary_operations {
 
 unary_operations! {
     /// The number with the other sign; also the operator `-`.
-    Neg neg, Some("negate"), Numbers, Exact, cost 1, |x| -x,
+    Neg neg, Operation("negate"), Numbers, Exact, cost 1, |x| -x,
         integers |x, _| -x;
     /// The absolute value.
-    Abs abs, Some("abs"), Signed, Exact, cost 1, |x| x.abs(),
+    Abs abs, Operation("abs"), Signed, Exact, cost 1, |x| x.abs(),
         integers |x, _| x.abs();
     /// -1, 0 or 1; a NaN stays NaN.
-    Sign sign, Some("sign"), Signed, Exact, cost 1, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() },
+    Sign sign, Operation("sign"), Signed, Exact, cost 1, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() },
         integers |x, _| x.signum();
     /// The exponential.
-    Exp exp, Some("exponential"), Floats, Function, cost 12, |x| x.exp();
+    Exp exp, Operation("exponential"), Floats, Function, cost 12, |x| x.exp();
     /// `exp(x) - 1`, exact near 0.
-    Expm1 expm1, Some("exponential_minus_one"), Floats, Function, cost 12, |x| x.exp_m1();
+    Expm1 expm1, Operation("exponential_minus_one"), Floats, Function, cost 12, |x| x.exp_m1();
     /// The natural logarithm.
-    Log log, Some("log"), Floats, Function, cost 12, |x| x.ln();
+    Log log, Operation("log"), Floats, Function, cost 12, |x| x.ln();
     /// `log(1 + x)`, exact near 0.
-    Log1p log1p, Some("log_plus_one"), Floats, Function, cost 12, |x| x.ln_1p();
+    Log1p log1p, Operation("log_plus_one"), Floats, Function, cost 12, |x| x.ln_1p();
     /// The square root.
-    Sqrt sqrt, Some("sqrt"), Floats, Function, cost 4, |x| x.sqrt();
+    Sqrt sqrt, Operation("sqrt"), Floats, Function, cost 4, |x| x.sqrt();
     /// One over the square root.
-    Rsqrt rsqrt, Some("rsqrt"), Floats, Function, cost 4, |x| 1.0 / x.sqrt();
+    Rsqrt rsqrt, Operation("rsqrt"), Floats, Function, cost 4, |x| 1.0 / x.sqrt();
     /// The hyperbolic tangent.
-    Tanh tanh, Some("tanh"), Floats, Function, cost 12, |x| x.tanh();
+    Tanh tanh, Operation("tanh"), Floats, Function, cost 12, |x| x.tanh();
     /// The sigmoid `1 / (1 + exp(-x))`.
-    Logistic logistic, Some("logistic"), Floats, Function, cost 12, |x| 1.0 / (1.0 + (-x).exp());
+    Logistic logistic, Operation("logistic"), Floats, Function, cost 12, |x| 1.0 / (1.0 + (-x).exp());
     /// The error function.
-    Erf erf, None, Floats, Function, cost 20, |x| crate::evaluate::erf(x);
+    Erf erf, ErrorFunction, Floats, Function, cost 20, |x| crate::evaluate::erf(x);
     /// The sine.
-    Sin sin, Some("sine"), Floats, Periodic, cost 20, |x| x.sin();
+    Sin sin, Operation("sine"), Floats, Periodic, cost 20, |x| x.sin();
     /// The cosine.
-    Cos cos, Some("cosine"), Floats, Periodic, cost 20, |x| x.cos();
+    Cos cos, Operation("cosine"), Floats, Periodic, cost 20, |x| x.cos();
     /// The largest integer not above.
-    Floor floor, Some("floor"), Floats, Exact, cost 1, |x| x.floor();
+    Floor floor, Operation("floor"), Floats, Exact, cost 1, |x| x.floor();
     /// The least integer not below.
-    Ceil ceil, Some("ceil"), Floats, Exact, cost 1, |x| x.ceil();
+    Ceil ceil, Operation("ceil"), Floats, Exact, cost 1, |x| x.ceil();
     /// The nearest integer, halves to the even one.
-    RoundEven round_even, Some("round_nearest_even"), Floats, Exact, cost 1, |x| x.round_ties_even();
+    RoundEven round_even, Operation("round_nearest_even"), Floats, Exact, cost 1, |x| x.round_ties_even();
     /// Logical for bool, bitwise for integers.
-    Not not, Some("not"), Bits, Exact, cost 1, |x| 1.0 - x,
+    Not not, Operation("not"), Bits, Exact, cost 1, |x| 1.0 - x,
         integers |x, dtype| if dtype == DType::Bool { 1 - x } else { !x };
     /// A bool: neither infinite nor NaN.
-    IsFinite is_finite, Some("is_finite"), Floats, Exact, cost 1, |x| x.is_finite() as u8 as f64;
+    IsFinite is_finite, Predicate("is_finite"), Floats, Exact, cost 1, |x| x.is_finite() as u8 as f64;
 }
 
 macro_rules! binary_operations {

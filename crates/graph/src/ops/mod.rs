@@ -10,6 +10,7 @@ pub mod reduce;
 pub mod window;
 
 use crate::gradient::step::{Gradients, Step};
+use crate::op::Results;
 use crate::{DType, Op, Shape};
 
 /// The shapes of an operation's results, or a sentence with the shapes that do not fit. The only shape inference.
@@ -92,12 +93,11 @@ pub(crate) fn pull_back(op: &Op, step: &Step) -> Gradients {
 
 /// How many results an operation over that many inputs has.
 pub(crate) fn result_count(op: &Op, inputs: usize) -> usize {
-    if let Op::If { then: body, .. } | Op::Call { body, .. } = op {
-        body.outputs().len()
-    } else if let Op::Sort { .. } | Op::While { .. } | Op::Barrier = op {
-        inputs
-    } else {
-        1 + matches!(op, Op::ArgReduce { .. }) as usize
+    match op.results() {
+        Results::One => 1,
+        Results::Two => 2,
+        Results::PerOperand => inputs,
+        Results::OfBody => op.bodies().first().map_or(0, |(_, body)| body.outputs().len()),
     }
 }
 

@@ -26,12 +26,12 @@ pub struct Lowered {
 #[derive(Debug, Clone, Copy)]
 pub struct LoweringTarget {
     precision: MatmulPrecision,
-    /// The facts of an NVIDIA GPU, whose compiler needs some graph rewrites.
-    gpu: Option<GpuFacts>,
+    /// For an NVIDIA GPU, whose compiler needs some graph rewrites.
+    is_cuda: bool,
     /// Arrays lie in tiles, as on TPUs, which narrow images would fill to a small part.
     tiled: bool,
-    /// Kernels of our own that programs may call.
-    kernels: &'static [&'static str],
+    /// The GPU that kernels of our own divide their work for; none where programs may not call them.
+    kernels: Option<GpuFacts>,
     /// How attention is computed.
     attention: GpuAttention,
 }
@@ -71,15 +71,16 @@ impl LoweringTarget {
     /// The target of a platform, and why it has none of the kernels that it might have.
     pub fn of(platform: &str, plugin: &Plugin) -> (LoweringTarget, MissingKernels) {
         let (tiled, attention) = (platform == TPU, GpuAttention::Plain);
-        let plain = LoweringTarget { precision: MatmulPrecision::default(), gpu: None, tiled, kernels: &[], attention };
+        let plain = LoweringTarget { precision: MatmulPrecision::default(), is_cuda: false, tiled, kernels: None, attention };
         if platform != CUDA {
             return (plain, MissingKernels::default());
         }
-        let target = LoweringTarget { gpu: Some(GpuFacts::of_device().unwrap_or(GpuFacts::H200)), ..plain };
-        if let Err(reason) = register_kernels(plugin) {
-            return (target, MissingKernels { own: Some(reason), ..MissingKernels::default() });
-        }
-        let target = LoweringTarget { kernels: octant_cuda::CALLED_NAMES, ..target };
+        let target = LoweringTarget { is_cuda: true, ..plain };
+        // Kernels divide their work by the facts of the GPU: without them there are none.
+        let target = match GpuFacts::of_device().and_then(|gpu| register_kernels(plugin).map(|()| gpu)) {
+            Ok(gpu) => LoweringTarget { kernels: Some(gpu), ..target },
+            Err(reason) => return (target, MissingKernels { own: Some(reason), ..MissingKernels::default() }),
+        };
         if environment::wants_plain_attention() {
             return (target, MissingKernels::default());
         }
@@ -119,7 +120,7 @@ pub fn lower(program: &Program, target: &LoweringTarget) -> runtime::Result<Lowe
     };
     let options = octant_stablehlo::LoweringOptions {
         precision: target.precision,
-        kernels: target.kernels,
+        kernels: if target.kernels.is_some() { octant_cuda::CALLED_NAMES } else { &[] },
         ..Default::default()
     };
     let plain = |program: &Program| {
@@ -132,12 +133,14 @@ pub fn lower(program: &Program, target: &LoweringTarget) -> runtime::Result<Lowe
         let graph = bytes_behind_barriers(&pack_narrow_images(&program.graph));
         return plain(&Program { graph, ..program.clone() });
     }
-    let Some(gpu) = target.gpu else { return plain(program) };
+    if !target.is_cuda {
+        return plain(program);
+    }
     // XLA cannot partition a call that it knows nothing about.
-    let kernels = !target.kernels.is_empty() && program.mesh.devices() == 1;
-    let attention = if kernels { target.attention } else { GpuAttention::Plain };
-    let gpu_target =
-        octant_cuda::GpuTarget { gpu, kernels, fast_products: target.precision == MatmulPrecision::Fast, attention };
+    let kernels = target.kernels.filter(|_| program.mesh.devices() == 1);
+    let attention = if kernels.is_some() { target.attention } else { GpuAttention::Plain };
+    let fast_products = target.precision == MatmulPrecision::Fast;
+    let gpu_target = octant_cuda::GpuTarget { kernels, fast_products, attention };
     let graph = octant_cuda::prepare(&program.graph, &program.donated, &gpu_target);
     let adds_atomically = octant_cuda::adds_atomically(&graph);
     let text = octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)?;

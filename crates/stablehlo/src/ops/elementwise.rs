@@ -1,19 +1,14 @@
 //! Operations on one element at a time.
 
 use crate::function::{Function, Named};
-use octant_graph::{Binary, Comparison, DType, Shape, Unary};
+use octant_graph::{Binary, Comparison, DType, Shape, StableHloForm, Unary};
 
 pub fn unary(f: &mut Function, unary: Unary, x: &Named) -> Named {
-    match unary_name(unary) {
-        None => erf(f, x),
-        Some("is_finite") => f.typed("is_finite", &[x], "", &x.shape.with_dtype(DType::Bool)),
-        Some(name) => f.same(name, &[x]),
+    match unary.stablehlo() {
+        StableHloForm::Operation(name) => f.same(name, &[x]),
+        StableHloForm::Predicate(name) => f.typed(name, &[x], "", &x.shape.with_dtype(DType::Bool)),
+        StableHloForm::ErrorFunction => erf(f, x),
     }
-}
-
-/// What StableHLO calls it; it has no error function.
-pub fn unary_name(unary: Unary) -> Option<&'static str> {
-    unary.stablehlo()
 }
 
 pub fn binary_name(binary: Binary) -> &'static str {

@@ -16,8 +16,7 @@ use std::path::Path;
 /// The program in the form that GPUs get, without the kernels that only they have.
 fn for_gpus(program: Program) -> Program {
     let attention = octant_cuda::GpuAttention::Plain;
-    let gpu = octant_cuda::GpuFacts::H200;
-    let target = octant_cuda::GpuTarget { gpu, kernels: false, fast_products: true, attention };
+    let target = octant_cuda::GpuTarget { kernels: None, fast_products: true, attention };
     Program { graph: octant_cuda::prepare(&program.graph, &program.donated, &target), ..program }
 }
 

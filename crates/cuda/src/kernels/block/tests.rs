@@ -12,7 +12,7 @@ use crate::runtime::compiler::compiler;
 use octant_graph::{Convolution, DType, Graph, Op, Shape, Tensor, Trace};
 
 const TARGET: GpuTarget =
-    GpuTarget { gpu: GpuFacts::H200, kernels: true, fast_products: true, attention: GpuAttention::Plain };
+    GpuTarget { kernels: Some(GpuFacts::H200), fast_products: true, attention: GpuAttention::Plain };
 
 fn input(trace: &Trace, name: &str, dims: &[usize]) -> Tensor {
     trace.input(name, Shape::new(DType::F32, dims))
@@ -69,7 +69,7 @@ fn regions_on_both_sides_of_a_large_operation_are_two_calls() {
 
 #[test]
 fn graphs_without_kernels_and_large_operations_stay_as_they_are() {
-    assert!(blocks(&prepare(&two_norms(), &[], &GpuTarget { kernels: false, ..TARGET })).is_empty());
+    assert!(blocks(&prepare(&two_norms(), &[], &GpuTarget { kernels: None, ..TARGET })).is_empty());
     let trace = Trace::new();
     let x = input(&trace, "x", &[32, 64, 64, 16]);
     let graph = trace.finish(&[(&x * 2.0).sum(&[3]), x.relu()]).unwrap();

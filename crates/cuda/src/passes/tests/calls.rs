@@ -9,13 +9,12 @@ use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Scatte
 use std::sync::Arc;
 
 pub const TARGET: GpuTarget = GpuTarget {
-    gpu: GpuFacts::H200,
-    kernels: true,
+    kernels: Some(GpuFacts::H200),
     fast_products: true,
     attention: GpuAttention::CuDnn { gradient: true },
 };
 /// A GPU that small layers fill, so that what they become can be evaluated here.
-pub const SMALL: GpuTarget = GpuTarget { gpu: GpuFacts { multiprocessors: 1, ..GpuFacts::H200 }, ..TARGET };
+pub const SMALL: GpuTarget = GpuTarget { kernels: Some(GpuFacts { multiprocessors: 1, ..GpuFacts::H200 }), ..TARGET };
 
 /// The hints of all calls of a graph and its bodies, each checked against the launch.
 pub fn hints(graph: &Graph) -> Vec<Arc<KernelHint>> {
@@ -83,7 +82,7 @@ fn depthwise_convolutions_call_our_kernels_on_one_gpu() {
     let graph = convolution_gradients(DType::BF16, [8, 14, 14, 64], [3, 3, 1, 64], 64);
     // Forward and the input's gradient by one kernel, the kernel's gradient by another.
     assert_eq!(fused(&graph), ["depthwise", "depthwise", "depthwise_gradient"]);
-    assert!(hints(&prepare(&graph, &[], &GpuTarget { kernels: false, ..TARGET })).is_empty());
+    assert!(hints(&prepare(&graph, &[], &GpuTarget { kernels: None, ..TARGET })).is_empty());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use octant_graph::verify::verify;
 fn check(cases: &[octant_conformance::Case]) -> usize {
     let mut calls = 0;
     for case in cases {
-        for target in [TARGET, SMALL, GpuTarget { kernels: false, ..TARGET }] {
+        for target in [TARGET, SMALL, GpuTarget { kernels: None, ..TARGET }] {
             let prepared = prepare(&case.graph, &[], &target);
             verify(&prepared).unwrap_or_else(|error| panic!("{}: {error}\n{}", case.name, case.graph));
             let given = evaluate(&prepared, &case.inputs).unwrap();

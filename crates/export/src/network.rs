@@ -1,0 +1,164 @@
+//! A network with its weights, traced so that the size of its batch may vary.
+
+use crate::ExportError;
+use octant_graph::evaluate::evaluate;
+use octant_graph::passes;
+use octant_graph::{Graph, GraphBuilder, HostTensor, KernelHint, LayerNormKernel, Node, Op, Shape, ValueId};
+use std::collections::HashMap;
+
+/// Two batch sizes without a common factor: a number that follows the batch is told from one that does not.
+const BATCHES: [usize; 2] = [2, 3];
+
+/// A network with its weights, traced for two batch sizes. Numbers in which the traces differ follow the batch; all others
+/// are facts of the network.
+pub struct Network {
+    graph: Graph,
+    other: Graph,
+}
+
+/// A dimension of an exported value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dim {
+    /// The same for every batch.
+    Fixed(usize),
+    /// A multiple of the batch size.
+    Batch(usize),
+}
+
+impl Network {
+    /// Traces a network twice by `trace`, which takes a batch size, and binds `weights` to the inputs of their names. The
+    /// other inputs stay inputs, in order.
+    pub fn new<E>(
+        trace: impl Fn(usize) -> Result<Graph, E>,
+        weights: &HashMap<String, HostTensor>,
+    ) -> Result<Network, ExportError>
+    where
+        ExportError: From<E>,
+    {
+        let [graph, other] = BATCHES.map(|batch| {
+            // A layer norm is one operation of other runtimes, too; everything else is exported by its body.
+            let keeps = |hint: &KernelHint| hint.name == LayerNormKernel::FORWARD;
+            let graph = passes::inline_unless(&trace(batch)?, keeps);
+            Ok::<Graph, ExportError>(passes::dead_code(&passes::simplify(&fold(&bind(&graph, weights)?))))
+        });
+        let (graph, other) = (graph?, other?);
+        let is_same = graph.nodes().len() == other.nodes().len()
+            && graph.nodes().iter().zip(other.nodes()).all(|(a, b)| a.op.kind() == b.op.kind() && a.inputs == b.inputs);
+        if !is_same {
+            return Err(ExportError::Refused("the network has other operations for other batch sizes".into()));
+        }
+        Ok(Network { graph, other })
+    }
+
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The dimensions of a value.
+    pub(crate) fn dims(&self, value: ValueId) -> Result<Vec<Dim>, ExportError> {
+        let (a, b) = (self.graph.shape(value).dims(), self.other.shape(value).dims());
+        a.iter().zip(b).map(|(&a, &b)| dim(a, b)).collect()
+    }
+
+    /// The dimension that an attribute of a node says, read by `get` from the node of either trace.
+    pub(crate) fn attribute(&self, node: usize, get: impl Fn(&Op) -> usize) -> Result<Dim, ExportError> {
+        dim(get(&self.graph.nodes()[node].op), get(&self.other.nodes()[node].op))
+    }
+}
+
+fn dim(a: usize, b: usize) -> Result<Dim, ExportError> {
+    match (a, b) {
+        (a, b) if a == b => Ok(Dim::Fixed(a)),
+        (a, b) if a.is_multiple_of(BATCHES[0]) && a / BATCHES[0] * BATCHES[1] == b => Ok(Dim::Batch(a / BATCHES[0])),
+        (a, b) => Err(ExportError::Refused(format!(
+            "a dimension is {a} for a batch of {} and {b} for one of {}: it does not follow the batch",
+            BATCHES[0], BATCHES[1]
+        ))),
+    }
+}
+
+/// The graph with some inputs as constants.
+fn bind(graph: &Graph, weights: &HashMap<String, HostTensor>) -> Result<Graph, ExportError> {
+    let mut builder = GraphBuilder::new();
+    let mut values: HashMap<ValueId, ValueId> = HashMap::new();
+    for (&input, name) in graph.inputs().iter().zip(graph.input_names()) {
+        let shape = graph.shape(input);
+        let bound = match weights.get(&**name) {
+            Some(tensor) => constant(&mut builder, name, shape, tensor)?,
+            None => builder.input(name, shape.clone()),
+        };
+        values.insert(input, bound);
+    }
+    for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
+        let inputs = node.inputs.iter().map(|input| values[input]).collect();
+        let outputs = builder.copy(graph, node, inputs);
+        values.extend(node.outputs.iter().copied().zip(outputs));
+    }
+    let outputs = graph.outputs().iter().map(|output| values[output]).collect();
+    Ok(builder.finish(outputs))
+}
+
+fn constant(
+    builder: &mut GraphBuilder,
+    name: &str,
+    shape: &Shape,
+    tensor: &HostTensor,
+) -> Result<ValueId, ExportError> {
+    if tensor.shape() != shape {
+        let found = tensor.shape();
+        return Err(ExportError::Refused(format!("{name} should be {shape}, the weights have {found}")));
+    }
+    let pushed = builder.push(Op::Constant(tensor.clone()), vec![], name.into());
+    Ok(pushed.expect("a constant has the shape of its tensor")[0])
+}
+
+/// Computes whatever follows from constants alone: what a norm makes of its statistics, position embeddings, masks. Only
+/// repetitions stay: they would fill the file.
+fn fold(graph: &Graph) -> Graph {
+    let mut builder = GraphBuilder::new();
+    let mut values: HashMap<ValueId, ValueId> = HashMap::new();
+    for (&input, name) in graph.inputs().iter().zip(graph.input_names()) {
+        values.insert(input, builder.input(name, graph.shape(input).clone()));
+    }
+    for node in graph.nodes().iter().filter(|node| !matches!(node.op, Op::Parameter { .. })) {
+        let inputs: Vec<ValueId> = node.inputs.iter().map(|input| values[input]).collect();
+        let outputs = match folded(&builder, node, &inputs) {
+            Some(results) => results
+                .into_iter()
+                .map(|tensor| {
+                    let pushed = builder.push(Op::Constant(tensor), vec![], node.path.clone());
+                    pushed.expect("a constant has the shape of its tensor")[0]
+                })
+                .collect(),
+            None => builder.copy(graph, node, inputs),
+        };
+        values.extend(node.outputs.iter().copied().zip(outputs));
+    }
+    let outputs = graph.outputs().iter().map(|output| values[output]).collect();
+    builder.finish(outputs)
+}
+
+fn folded(builder: &GraphBuilder, node: &Node, inputs: &[ValueId]) -> Option<Vec<HostTensor>> {
+    let is_repetition = matches!(node.op, Op::Broadcast { .. });
+    if matches!(node.op, Op::Constant(_) | Op::Barrier) || is_repetition || !node.op.bodies().is_empty() {
+        return None;
+    }
+    // A repeated constant is read through its repetition.
+    let mut single = GraphBuilder::new();
+    let mut operands = Vec::new();
+    for &input in inputs {
+        operands.push(copied_constant(builder.graph(), input, &mut single)?);
+    }
+    let outputs = single.push(node.op.clone(), operands, "".into()).ok()?;
+    evaluate(&single.finish(outputs), &[]).ok()
+}
+
+fn copied_constant(graph: &Graph, value: ValueId, single: &mut GraphBuilder) -> Option<ValueId> {
+    let node = graph.producer(value);
+    let inputs = match &node.op {
+        Op::Constant(_) => vec![],
+        Op::Broadcast { .. } => vec![copied_constant(graph, node.inputs[0], single)?],
+        _ => return None,
+    };
+    single.push(node.op.clone(), inputs, "".into()).ok().map(|outputs| outputs[0])
+}

@@ -1,0 +1,318 @@
+//! Convolutions and products.
+
+use super::proto::Attribute;
+use super::writer::{Writer, int, ints};
+use crate::ExportError;
+use crate::network::Dim;
+use octant_graph::{Binary, Convolution, DType, DotGeneral, HostTensor, Node, Op, Shape, ValueId};
+
+/// `factor · x + offset` per channel.
+struct ChannelAffine {
+    factor: Vec<f64>,
+    offset: Vec<f64>,
+    /// What it makes of the convolution, and the nodes that did.
+    result: ValueId,
+    nodes: Vec<usize>,
+}
+
+impl Writer<'_> {
+    pub(super) fn convolution(&mut self, index: usize, node: &Node, conv: &Convolution) -> Result<(), ExportError> {
+        let spatial = conv.strides.len();
+        let rank = spatial + 2;
+        if conv.batch_groups > 1 {
+            return Err(self.refusal(node, "only training needs groups of a batch"));
+        }
+        let images = |axes: &octant_graph::op::ImageAxes| -> Vec<usize> {
+            [axes.batch, axes.feature].into_iter().chain(axes.spatial.iter().copied()).collect()
+        };
+        let mut input = self.operand(node.inputs[0], &images(&conv.input))?;
+        let affine = self.affine_behind(index, conv);
+        let is_transposed = conv.input_dilation.iter().any(|&factor| factor > 1);
+        let kernel: Vec<usize> =
+            [conv.kernel.output, conv.kernel.input].into_iter().chain(conv.kernel.spatial.iter().copied()).collect();
+        let sizes: Vec<usize> =
+            conv.kernel.spatial.iter().map(|&axis| self.shape(node.inputs[1]).dims()[axis]).collect();
+        let name = match is_transposed {
+            false => {
+                let (pads, more) = padding(&conv.padding);
+                input = self.padded(&input, &more, &node.path);
+                let reversed = if conv.reversed { 2..rank } else { 2..2 };
+                let weights = self.weights(node, &kernel, affine.as_ref(), reversed)?;
+                let attributes = vec![
+                    ints("kernel_shape", &numbers(&sizes)),
+                    ints("strides", &numbers(&conv.strides)),
+                    ints("pads", &pads),
+                    ints("dilations", &numbers(&conv.kernel_dilation)),
+                    int("group", conv.feature_groups as i64),
+                ];
+                self.contracted("Conv", node, vec![input, weights], affine.as_ref(), attributes)
+            }
+            true => self.transposed_convolution(node, conv, input, &kernel, &sizes, affine.as_ref())?,
+        };
+        let output = affine.as_ref().map_or(node.outputs[0], |affine| affine.result);
+        self.keep(output, name, images(&conv.output));
+        self.done.extend(affine.into_iter().flat_map(|affine| affine.nodes));
+        Ok(())
+    }
+
+    /// A convolution of an image with holes is a transposed convolution with the kernel reversed.
+    fn transposed_convolution(
+        &mut self,
+        node: &Node,
+        conv: &Convolution,
+        input: String,
+        kernel: &[usize],
+        sizes: &[usize],
+        affine: Option<&ChannelAffine>,
+    ) -> Result<String, ExportError> {
+        let groups = conv.feature_groups;
+        if groups > 1 || conv.strides.iter().any(|&stride| stride > 1) {
+            return Err(self.refusal(node, "a transposed convolution has no groups and no stride besides"));
+        }
+        let rank = kernel.len();
+        let reversed = if conv.reversed { 2..2 } else { 2..rank };
+        let mut order = kernel.to_vec();
+        // Outputs are the second axis of a transposed kernel.
+        let weights = self.weights(node, &order, affine, reversed)?;
+        order.swap(0, 1);
+        let permutation: Vec<i64> = [1, 0].into_iter().chain(2..rank as i64).collect();
+        let weights = self.permute(&weights, &permutation);
+        let extents = sizes.iter().zip(&conv.kernel_dilation).map(|(&size, &factor)| ((size - 1) * factor) as i64);
+        let edges: Vec<(i64, i64)> =
+            extents.zip(&conv.padding).map(|(extent, &(low, high))| (extent - low, extent - high)).collect();
+        // What is cut off by more than the kernel reaches is added, and the other way round.
+        let pads: Vec<i64> =
+            edges.iter().map(|edge| edge.0.max(0)).chain(edges.iter().map(|edge| edge.1.max(0))).collect();
+        let more: Vec<(i64, i64)> = edges.iter().map(|&(low, high)| ((-low).max(0), (-high).max(0))).collect();
+        let attributes = vec![
+            ints("kernel_shape", &numbers(sizes)),
+            ints("strides", &numbers(&conv.input_dilation)),
+            ints("pads", &pads),
+            ints("dilations", &numbers(&conv.kernel_dilation)),
+        ];
+        if more.iter().any(|&edge| edge != (0, 0)) && affine.is_some() {
+            return Err(self.refusal(node, "padding behind a transposed convolution with an offset"));
+        }
+        let name = self.contracted("ConvTranspose", node, vec![input, weights], affine, attributes);
+        Ok(self.padded(&name, &more, &node.path))
+    }
+
+    fn contracted(
+        &mut self,
+        op: &str,
+        node: &Node,
+        mut inputs: Vec<String>,
+        affine: Option<&ChannelAffine>,
+        attributes: Vec<Attribute>,
+    ) -> String {
+        if let Some(affine) = affine {
+            let dtype = self.shape(node.outputs[0]).dtype();
+            let bias = HostTensor::from_f64s(Shape::new(dtype, [affine.offset.len()]), &affine.offset);
+            let bias = bias.expect("an offset per channel");
+            inputs.push(self.tensor(&format!("{}.bias", node.path), &[affine.offset.len()], dtype, bias.bytes()));
+        }
+        self.emit(op, &node.path, inputs, attributes)
+    }
+
+    /// Zeros around the spatial axes.
+    fn padded(&mut self, name: &str, edges: &[(i64, i64)], path: &str) -> String {
+        if edges.iter().all(|&edge| edge == (0, 0)) {
+            return name.to_string();
+        }
+        let side = |pick: fn(&(i64, i64)) -> i64| [0, 0].into_iter().chain(edges.iter().map(pick)).collect::<Vec<_>>();
+        let pads = self.integers(&[side(|edge| edge.0), side(|edge| edge.1)].concat());
+        self.emit("Pad", path, vec![name.to_string(), pads], vec![])
+    }
+
+    /// The kernel with outputs first, times the factors of what follows, some axes read backwards.
+    fn weights(
+        &mut self,
+        node: &Node,
+        order: &[usize],
+        affine: Option<&ChannelAffine>,
+        reversed: std::ops::Range<usize>,
+    ) -> Result<String, ExportError> {
+        let value = node.inputs[1];
+        let Op::Constant(tensor) = &self.producer(value).op else {
+            if affine.is_some() || !reversed.is_empty() {
+                return Err(self.refusal(node, "its kernel is no constant"));
+            }
+            return self.operand(value, order);
+        };
+        if affine.is_none() && reversed.is_empty() {
+            return self.operand(value, order);
+        }
+        let dims: Vec<usize> = order.iter().map(|&axis| tensor.dims()[axis]).collect();
+        let strides = tensor.shape().strides();
+        let numbers = tensor.to_f64s();
+        let mut made = Vec::with_capacity(numbers.len());
+        let mut at = vec![0usize; dims.len()];
+        for _ in 0..numbers.len() {
+            let from = |position: usize| match reversed.contains(&position) {
+                true => dims[position] - 1 - at[position],
+                false => at[position],
+            };
+            let offset: usize = (0..dims.len()).map(|position| strides[order[position]] * from(position)).sum();
+            made.push(numbers[offset] * affine.map_or(1.0, |affine| affine.factor[at[0]]));
+            for position in (0..dims.len()).rev() {
+                at[position] += 1;
+                if at[position] < dims[position] {
+                    break;
+                }
+                at[position] = 0;
+            }
+        }
+        let made = HostTensor::from_f64s(Shape::new(tensor.dtype(), dims.clone()), &made);
+        let made = made.map_err(|error| ExportError::Refused(error.to_string()))?;
+        let path = self.producer(value).path.clone();
+        Ok(self.tensor(&path, &dims, tensor.dtype(), made.bytes()))
+    }
+
+    /// The affine function of channels that alone reads a convolution with a constant kernel: norms and biases.
+    fn affine_behind(&self, index: usize, conv: &Convolution) -> Option<ChannelAffine> {
+        let graph = self.network.graph();
+        let node = &graph.nodes()[index];
+        matches!(self.producer(node.inputs[1]).op, Op::Constant(_)).then_some(())?;
+        let channels = self.shape(node.outputs[0]).dims()[conv.output.feature];
+        let mut found = ChannelAffine {
+            factor: vec![1.0; channels],
+            offset: vec![0.0; channels],
+            result: node.outputs[0],
+            nodes: Vec::new(),
+        };
+        loop {
+            let &[next] = self.uses.only_consumers(found.result) else { break };
+            if self.uses.is_output(found.result) {
+                break;
+            }
+            let step = &graph.nodes()[next];
+            let Some((binary, constant, is_left)) = self.channel_step(step, found.result, conv, channels) else {
+                break;
+            };
+            for channel in 0..channels {
+                let number = constant[channel];
+                let (factor, offset) = (found.factor[channel], found.offset[channel]);
+                (found.factor[channel], found.offset[channel]) = match (binary, is_left) {
+                    (Binary::Add, _) => (factor, offset + number),
+                    (Binary::Sub, true) => (factor, offset - number),
+                    (Binary::Sub, false) => (-factor, number - offset),
+                    (Binary::Mul, _) => (factor * number, offset * number),
+                    _ => (factor / number, offset / number),
+                };
+            }
+            found.result = step.outputs[0];
+            found.nodes.push(next);
+        }
+        (!found.nodes.is_empty()).then_some(found)
+    }
+
+    /// What a node does to the channels of `value`: the operation, its constant per channel, and whether the value is its
+    /// left operand.
+    fn channel_step(
+        &self,
+        node: &Node,
+        value: ValueId,
+        conv: &Convolution,
+        channels: usize,
+    ) -> Option<(Binary, Vec<f64>, bool)> {
+        if let Op::Convert(dtype) = node.op {
+            let is_same = self.shape(value).dtype() == dtype;
+            return is_same.then(|| (Binary::Add, vec![0.0; channels], true));
+        }
+        let Op::Binary(binary) = node.op else { return None };
+        let is_left = node.inputs[0] == value;
+        let other = node.inputs[usize::from(is_left)];
+        let fits = matches!(binary, Binary::Add | Binary::Sub | Binary::Mul) || binary == Binary::Div && is_left;
+        let (base, axes) = self.repeated(other);
+        let Op::Constant(tensor) = &self.producer(base).op else { return None };
+        if !fits || other == value {
+            return None;
+        }
+        let long: Vec<usize> = (0..axes.len()).filter(|&axis| tensor.dims()[axis] != 1).collect();
+        let numbers = tensor.to_f64s();
+        match &long[..] {
+            [] => Some((binary, vec![numbers[0]; channels], is_left)),
+            &[axis] if axes[axis] == conv.output.feature => Some((binary, numbers, is_left)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn dot(&mut self, node: &Node, dot: &DotGeneral) -> Result<(), ExportError> {
+        let [left, right] = [node.inputs[0], node.inputs[1]];
+        let free = |rank: usize, batch: &[usize], contract: &[usize]| -> Vec<usize> {
+            (0..rank).filter(|axis| !batch.contains(axis) && !contract.contains(axis)).collect()
+        };
+        let left_free = free(self.shape(left).rank(), &dot.left_batch, &dot.left_contract);
+        let right_free = free(self.shape(right).rank(), &dot.right_batch, &dot.right_contract);
+        let left_order = [&dot.left_batch[..], &left_free, &dot.left_contract].concat();
+        let right_order = [&dot.right_batch[..], &dot.right_contract, &right_free].concat();
+        let mut names = [self.operand(left, &left_order)?, self.operand(right, &right_order)?];
+        let dims = |writer: &Self, value: ValueId, axes: &[usize]| -> Result<Vec<Dim>, ExportError> {
+            let all = writer.network.dims(value)?;
+            Ok(axes.iter().map(|&axis| all[axis]).collect())
+        };
+        let batch = dims(self, left, &dot.left_batch)?;
+        let (rows, columns) = (dims(self, left, &left_free)?, dims(self, right, &right_free)?);
+        let summed = dims(self, left, &dot.left_contract)?;
+        // A matrix product has one axis of each kind; more are joined, and one that is missing is added.
+        let is_linear = batch.is_empty() && columns.len() == 1 && summed.len() == 1 && !rows.is_empty();
+        let is_plain = rows.len() == 1 && columns.len() == 1 && summed.len() == 1;
+        if !is_linear && !is_plain {
+            let joined = [[joined(&rows), joined(&summed)], [joined(&summed), joined(&columns)]];
+            for (name, pair) in names.iter_mut().zip(joined) {
+                let [a, b] = pair.map(|dim| dim.ok_or_else(|| self.refusal(node, "it sums over the batch")));
+                *name = self.reshaped(name, &[&batch[..], &[a?, b?]].concat(), &node.path)?;
+            }
+        }
+        let mut name = self.emit("MatMul", &node.path, names.to_vec(), vec![]);
+        if !is_linear && !is_plain {
+            name = self.reshaped(&name, &[&batch[..], &rows, &columns].concat(), &node.path)?;
+        }
+        if self.shape(left).dtype() != dot.dtype {
+            let to = i64::from(super::writer::element_type(dot.dtype));
+            name = self.emit("Cast", &node.path, vec![name], vec![int("to", to)]);
+        }
+        self.keep(node.outputs[0], name, (0..self.shape(node.outputs[0]).rank()).collect());
+        Ok(())
+    }
+
+    /// A layer norm over the last axis.
+    pub(super) fn layer_norm(&mut self, node: &Node, epsilon: f64) -> Result<(), ExportError> {
+        let rank = self.shape(node.inputs[0]).rank();
+        let whole: Vec<usize> = (0..rank).collect();
+        let mut inputs = vec![self.operand(node.inputs[0], &whole)?];
+        let is_f32 = self.shape(node.inputs[0]).dtype() == DType::F32;
+        if !is_f32 {
+            return Err(self.refusal(node, "it is written in f32 alone"));
+        }
+        for &vector in &node.inputs[1..3] {
+            inputs.push(self.operand(vector, &[0])?);
+        }
+        let attributes = vec![int("axis", -1), super::writer::float("epsilon", epsilon)];
+        let name = self.emit("LayerNormalization", &node.path, inputs, attributes);
+        self.keep(node.outputs[0], name, whole);
+        Ok(())
+    }
+}
+
+/// Several dimensions as one; none where two of them follow the batch.
+fn joined(dims: &[Dim]) -> Option<Dim> {
+    dims.iter().try_fold(Dim::Fixed(1), |all, dim| match (all, *dim) {
+        (Dim::Fixed(a), Dim::Fixed(b)) => Some(Dim::Fixed(a * b)),
+        (Dim::Fixed(a), Dim::Batch(b)) | (Dim::Batch(a), Dim::Fixed(b)) => Some(Dim::Batch(a * b)),
+        (Dim::Batch(_), Dim::Batch(_)) => None,
+    })
+}
+
+/// ONNX's list of paddings, and what is left where some are negative.
+fn padding(edges: &[(i64, i64)]) -> (Vec<i64>, Vec<(i64, i64)>) {
+    if edges.iter().all(|&(low, high)| low >= 0 && high >= 0) {
+        let pads = edges.iter().map(|edge| edge.0).chain(edges.iter().map(|edge| edge.1));
+        return (pads.collect(), vec![(0, 0); edges.len()]);
+    }
+    (vec![0; 2 * edges.len()], edges.to_vec())
+}
+
+fn numbers(values: &[usize]) -> Vec<i64> {
+    values.iter().map(|&value| value as i64).collect()
+}

@@ -1,0 +1,116 @@
+//! Every family of the zoo, exported, read by ONNX's checker and run by onnxruntime. Needs a Python with onnx and
+//! onnxruntime; `cargo xtask test` sets one up.
+
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use octant_export::onnx::{OnnxOptions, export};
+use octant_export::{ExportError, Network};
+use octant_graph::evaluate::evaluate;
+use octant_graph::{DType, Graph, GraphError, HostTensor, Shape, Trace};
+use octant_nn::{Context, Mode, Precision, VariableSpec};
+use octant_zoo::ModelEntry;
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+/// The network on a batch of normalized images, and its variables.
+fn traced(entry: &ModelEntry, batch: usize) -> Result<(Graph, Vec<VariableSpec>), GraphError> {
+    let trace = Trace::new();
+    let [height, width, channels] = entry.preprocessing.input;
+    let images = trace.input("images", Shape::new(DType::F32, [batch, height, width, channels]));
+    let context = Context::new(&trace, Mode::Evaluate, Precision::F32);
+    let output = (entry.build)(entry.classes).forward(&context.root(), &images);
+    let specs = context.variables().into_iter().map(|variable| variable.spec).collect();
+    Ok((trace.finish(&[output])?, specs))
+}
+
+/// Weights that no layer ignores: running statistics differ from their initial values, too.
+fn weights(specs: &[VariableSpec]) -> HashMap<String, HostTensor> {
+    let changed = |spec: &VariableSpec| {
+        let initial = spec.initial(3);
+        let numbers = initial.to_f64s();
+        let varied = numbers.iter().enumerate().map(|(index, number)| match initial.dtype().is_float() {
+            true => number * (1.0 + 0.1 * (index as f64).sin()) + 0.02 * (index as f64).cos().abs(),
+            false => *number,
+        });
+        let varied: Vec<f64> = varied.collect();
+        (spec.path.clone(), HostTensor::from_f64s(initial.shape().clone(), &varied).unwrap())
+    };
+    specs.iter().map(changed).collect()
+}
+
+/// Writes a model, and for two batch sizes images and what the reference evaluator makes of them.
+fn write(entry: &ModelEntry, folder: &Path) -> Result<(), ExportError> {
+    let (_, specs) = traced(entry, 1)?;
+    let weights = weights(&specs);
+    let network = Network::new(|batch| traced(entry, batch).map(|(graph, _)| graph), &weights)?;
+    let bytes = export(&network, &OnnxOptions::default())?;
+    std::fs::write(folder.join(format!("{}.onnx", entry.name)), bytes).unwrap();
+    let [height, width, channels] = entry.preprocessing.input;
+    for batch in [1, 3] {
+        let (graph, _) = traced(entry, batch)?;
+        let count = batch * height * width * channels;
+        let images: Vec<f32> = (0..count).map(|index| ((index * 7919 % 1009) as f32 / 504.5 - 1.0) * 1.5).collect();
+        let images = HostTensor::new([batch, height, width, channels], &images).unwrap();
+        let inputs: Vec<HostTensor> = graph
+            .input_names()
+            .iter()
+            .map(|name| weights.get(&**name).cloned().unwrap_or_else(|| images.clone()))
+            .collect();
+        let output = evaluate(&graph, &inputs).unwrap().remove(0);
+        for (ending, tensor) in [("x", &images), ("y", &output)] {
+            let path = folder.join(format!("{}.{batch}.{ending}.npy", entry.name));
+            octant_tensor::write_npy(&path, &channels_first(tensor)).unwrap();
+        }
+    }
+    Ok(())
+}
+
+/// Images as ONNX has them.
+fn channels_first(tensor: &HostTensor) -> HostTensor {
+    let &[n, h, w, c] = tensor.dims() else { return tensor.clone() };
+    let values = tensor.elements::<f32>().unwrap();
+    let moved: Vec<f32> = (0..n * c * h * w)
+        .map(|index| {
+            let (column, row, channel, image) = (index % w, index / w % h, index / (w * h) % c, index / (w * h * c));
+            values[((image * h + row) * w + column) * c + channel]
+        })
+        .collect();
+    HostTensor::new([n, c, h, w], &moved).unwrap()
+}
+
+/// The variants that are small enough for the reference evaluator.
+fn tiny() -> impl Iterator<Item = &'static ModelEntry> {
+    octant_zoo::registry::ENTRIES.iter().filter(|entry| entry.name.ends_with("-tiny") || entry.name.ends_with("-test"))
+}
+
+#[test]
+fn every_family_is_computed_by_onnxruntime_as_by_us() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut refused = Vec::new();
+    for entry in tiny() {
+        match write(entry, folder.path()) {
+            Ok(()) => (),
+            Err(error) => refused.push(format!("{}: {error}", entry.name)),
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    let Some(python) = std::env::var_os("OCTANT_ORACLE_PYTHON") else {
+        return println!("SKIPPED: onnxruntime runs exported models; `cargo xtask test` installs it");
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnxruntime_check.py");
+    let output = Command::new(python).arg(script).arg(folder.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let wrong: Vec<&str> = text.lines().filter(|line| !is_equal(line)).collect();
+    println!("{text}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(text.lines().count(), tiny().count());
+}
+
+/// Whether a row reports a difference within 1e-4 of the largest output.
+fn is_equal(row: &str) -> bool {
+    let difference =
+        row.split("\"difference\": ").nth(1).and_then(|rest| rest.trim_end_matches('}').parse::<f64>().ok());
+    difference.is_some_and(|difference| difference < 1e-4)
+}

@@ -1,0 +1,35 @@
+"""Runs exported models in onnxruntime and prints, as JSON, how far each result is from the expected one.
+
+usage: onnxruntime_check.py FOLDER
+
+The folder holds NAME.onnx, and for some batch sizes B NAME.B.x.npy and NAME.B.y.npy.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy
+import onnx
+import onnxruntime
+
+folder = pathlib.Path(sys.argv[1])
+for path in sorted(folder.glob("*.onnx")):
+    row = {"name": path.stem}
+    try:
+        onnx.checker.check_model(str(path), full_check=True)
+        model = onnx.load(path)
+        operations = [node.op_type for node in model.graph.node]
+        row["operations"] = {name: operations.count(name) for name in sorted(set(operations))}
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        worst = 0.0
+        for given in sorted(folder.glob(f"{path.stem}.*.x.npy")):
+            wanted = numpy.load(str(given).replace(".x.npy", ".y.npy"))
+            found = session.run(None, {session.get_inputs()[0].name: numpy.load(given)})[0]
+            if found.shape != wanted.shape:
+                raise ValueError(f"{given.name}: {found.shape} instead of {wanted.shape}")
+            worst = max(worst, float(numpy.abs(found - wanted).max() / max(float(numpy.abs(wanted).max()), 1e-12)))
+        row["difference"] = worst
+    except Exception as error:  # Every model is reported.
+        row["error"] = f"{type(error).__name__}: {error}"[:400]
+    print(json.dumps(row), flush=True)

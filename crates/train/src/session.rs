@@ -392,3 +392,18 @@ pub(crate) fn validated_names(task: &dyn Task, sums: usize) -> Vec<String> {
 fn zeros(count: usize) -> HostTensor {
     full(&Shape::new(DType::F32, [count]), 0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Evaluator, run::RunPlan};
+
+    /// A server keeps sessions beside each other and moves them between threads.
+    #[test]
+    fn sessions_plans_and_evaluators_borrowed_their_backend() {
+        fn is_owned<T: Send + 'static>() {}
+        is_owned::<Session>();
+        is_owned::<Evaluator>();
+        is_owned::<RunPlan>();
+    }
+}

@@ -55,8 +55,8 @@ fn trained(task: &Arc<Detect>, batches: &[Batch]) -> (Vec<(String, HostTensor)>,
 #[test]
 fn fewer_slots_change_nothing() {
     let batches: Vec<Batch> = [3, 20, 8, 0].into_iter().enumerate().map(|(i, boxes)| batch(i as u64, boxes)).collect();
-    let (plain, none) = trained(&detect(), &batches);
-    let (bucketed, runs) = trained(&detect().with_forms(&[SIDE], &[32, 8]), &batches);
+    let (plain, none) = trained(&Arc::new(detect()), &batches);
+    let (bucketed, runs) = trained(&Arc::new(detect().with_forms(&[SIDE], &[32, 8])), &batches);
     assert_eq!((none, runs), (vec![], vec![3]), "all but the one with 20 boxes");
     for ((name, expected), (_, actual)) in plain.iter().zip(&bucketed) {
         let near = |(a, b): (f64, f64)| (a - b).abs() <= 1e-5 * (1.0 + a.abs());
@@ -83,7 +83,7 @@ fn every_form_takes_images_as_they_come() {
     let task = detect().with_forms(&[32, 64, 96], &[32, 8]);
     let images = Shape::new(DType::U8, [2, SIDE, SIDE, 3]);
     let of_form = |form: &dyn Task| form.inputs(2).shapes().next().unwrap().1.clone();
-    assert!(task.forms().into_iter().all(|form| of_form(form) == images));
+    assert!(task.forms().into_iter().all(|form| of_form(&*form) == images));
     assert_eq!(task.forms().len(), 5);
 }
 

@@ -94,7 +94,7 @@ fn rules(asked: &Asked, arguments: &Arguments) -> Result<Suppression> {
 }
 
 /// A network that finds boxes in images of any size.
-struct Detector<'a> {
+struct Detector {
     predictor: Predictor,
     batch: usize,
     side: usize,
@@ -102,7 +102,7 @@ struct Detector<'a> {
     rules: Suppression,
 }
 
-impl Detector<'_> {
+impl Detector {
     /// The boxes of at most a batch of images, in pixels of each.
     fn found(&self, images: &[Image<u8>]) -> Result<Vec<Vec<FoundBox>>> {
         if images.is_empty() {

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
-use octant_cpu::CpuBackend;
 use octant_data::{Glyphs, Pipeline, TransformStep};
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_nn::{Adapters, Optimizer};

@@ -9,6 +9,7 @@ use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, DetectionSplit};
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, ImagePairs, Split, TableDataset, open_irstd};
 use octant_data::{Cached, DataError, Dataset, Glyphs, Matched, Target, pack_once};
+use octant_zoo::ModelEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,6 +35,14 @@ pub trait Surroundings {
     /// A location as a local path; remote ones may be fetched.
     fn local(&self, location: &Path) -> Result<PathBuf> {
         Ok(location.to_path_buf())
+    }
+
+    /// The file of weights that a recipe names for its model; published ones and addresses may be fetched.
+    fn weights(&self, given: &Path, model: &ModelEntry) -> Result<PathBuf> {
+        match given.is_file() {
+            true => Ok(given.to_path_buf()),
+            false => refuse!("there is no file {} of weights for {}", given.display(), model.name),
+        }
     }
 
     /// Does work that reads every sample of a data set, and may show how far it is.

@@ -113,16 +113,20 @@ impl Roc {
         caught.iter().map(|[alarms, hits]| [ratio(*hits, positives), ratio(*hits, hits + alarms)]).collect()
     }
 
-    /// Points (confidence, F1) from the strictest threshold to the loosest, for scores that are log-odds.
-    pub fn f1_over_confidence(&self) -> Vec<[f64; 2]> {
+    /// The confidences of these points, for scores that are log-odds.
+    pub fn confidences(&self) -> Vec<f64> {
         let mut thresholds: Vec<u32> = self.counts.keys().copied().collect();
         thresholds.sort_unstable_by(|a, b| b.cmp(a));
+        let confidence = |bits: u32| 1.0 / (1.0 + (-f64::from(unordered(bits << self.dropped))).exp());
+        thresholds.into_iter().map(confidence).collect()
+    }
+
+    /// Points (confidence, F1) from the strictest threshold to the loosest, for scores that are log-odds.
+    pub fn f1_over_confidence(&self) -> Vec<[f64; 2]> {
         let caught = self.caught();
         let positives = caught.last().map_or(0.0, |totals| totals[1]);
-        let points = thresholds.iter().zip(&caught).map(|(&bits, [alarms, hits])| {
-            let log_odds = f64::from(unordered(bits << self.dropped));
-            [1.0 / (1.0 + (-log_odds).exp()), ratio(2.0 * hits, hits + alarms + positives)]
-        });
+        let f1 = |[alarms, hits]: &[f64; 2]| ratio(2.0 * hits, hits + alarms + positives);
+        let points = self.confidences().into_iter().zip(&caught).map(|(confidence, counts)| [confidence, f1(counts)]);
         points.filter(|point| point[0].is_finite()).collect()
     }
 

@@ -279,6 +279,9 @@ impl PreparedRun {
             introduction::write_settings(&self.job.recipe, directory)?;
         }
         directory.write("network.json", network::described(&self.job.recipe, plan)?)?;
+        if let Some(files) = self.data.held_out_files() {
+            directory.write("held_out.txt", files)?;
+        }
         Ok(())
     }
 

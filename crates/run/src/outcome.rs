@@ -52,11 +52,14 @@ impl RunOutcome {
         let column = |name: &str| columns.iter().position(|column| column == name);
         let epoch = column("epoch");
         let of_epoch = |row: &Vec<f64>, wanted: u64| epoch.and_then(|epoch| row.get(epoch)) == Some(&(wanted as f64));
+        let metric = octant_recipe::best(recipe)?;
+        let is_validated = metric.starts_with("val_");
         let metrics = |row: &Vec<f64>| -> Vec<Metric> {
             let named = columns.iter().cloned().zip(row.iter().copied());
-            named.filter(|(name, value)| !OWN.contains(&name.as_str()) && !value.is_nan()).collect()
+            // An epoch without a validation has no values of one.
+            let is_there = |name: &str, value: f64| is_validated || !name.starts_with("val_") || !value.is_nan();
+            named.filter(|(name, value)| !OWN.contains(&name.as_str()) && is_there(name, *value)).collect()
         };
-        let metric = octant_recipe::best(recipe)?;
         let best = summary.progress.best.as_ref().map(|best| BestEpoch {
             epoch: best.epoch,
             metric,

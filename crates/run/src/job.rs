@@ -13,7 +13,7 @@ use octant_data::DataError;
 use octant_events::RunDirectory;
 use octant_recipe::{Data, Opened, Recipe, Surroundings, lints};
 use octant_runtime::{Backend, CompileOptions};
-use octant_train::checkpoint::{self, Checkpoint};
+use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{Ending, RunPlan, Summary, run};
 use octant_train::{TrainError, Values};
 use std::path::{Path, PathBuf};
@@ -338,8 +338,10 @@ fn with_way_back(error: TrainError, run: &Path) -> RunError {
         ));
     }
     let is_outside = matches!(error, TrainError::Device(_) | TrainError::OutOfMemory(_) | TrainError::Events(_));
-    match checkpoint::kept(&run.join("checkpoints")).filter(|_| is_outside) {
-        Some(kept) => RunError::Refused(format!(
+    // In the order in which a run looks for where to resume.
+    let resumes_from = |name: &str| Checkpoint::newest(&run.join("checkpoints"), name).ok().flatten();
+    match ["last", "best"].iter().find_map(|name| resumes_from(name)).filter(|_| is_outside) {
+        Some((kept, _)) => RunError::Refused(format!(
             "{error}; nothing up to step {} is lost: `octant train {}` resumes from there",
             kept.progress.step,
             run.display()

@@ -13,6 +13,11 @@ impl Json {
     }
 }
 
+/// JSON of a number; one that is not finite is a word, as in every table: `null` would hide which it was.
+pub(crate) fn number(value: f64) -> serde_json::Value {
+    octant_events::non_finite(value).map_or_else(|| value.into(), Into::into)
+}
+
 /// Training continues when its output is not read; every other command fails when its output cannot be written.
 static IS_TRAINING: AtomicBool = AtomicBool::new(false);
 
@@ -117,6 +122,13 @@ fn columns() -> Option<usize> {
 /// A line for the terminal behind standard error, cut where it would wrap: a wrapped line could not be overwritten.
 pub(crate) fn shortened(line: &str) -> String {
     line.chars().take(columns().unwrap_or(usize::MAX).saturating_sub(1)).collect()
+}
+
+/// Removes what is being redrawn on the terminal behind standard error.
+pub(crate) fn clear_line() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[2K");
+    }
 }
 
 /// Bytes with a unit.

@@ -9,6 +9,7 @@ use octant_train::{
 };
 use octant_zoo::families::gan::{Discriminator, GanNorm};
 use octant_zoo::{Adapted, Model, ModelEntry, ModelTask};
+use std::sync::Arc;
 
 /// A task of recipes.
 pub struct TaskEntry {
@@ -20,11 +21,12 @@ pub struct TaskEntry {
     pub best: &'static str,
     /// The names of its losses, the usual one first; none if it has only one.
     pub losses: &'static [&'static str],
-    /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`.
+    /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`; `classes`
+    /// where the head may be larger than the data asks for.
     pub keys: &'static [&'static str],
     /// What the output of its networks means.
     network: ModelTask,
-    build: fn(Parts) -> Box<dyn Task>,
+    build: fn(Parts) -> Arc<dyn Task>,
 }
 
 /// What a task is built from.
@@ -76,10 +78,10 @@ pub const TASKS: [TaskEntry; 8] = [
         about: "one class per image",
         best: "val_accuracy",
         losses: &[],
-        keys: &["label_smoothing", "mix"],
+        keys: &["classes", "label_smoothing", "mix"],
         network: ModelTask::Classify,
         build: |Parts { recipe, model, image, normalize, mixed, .. }| {
-            Box::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
+            Arc::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
         },
     },
     TaskEntry {
@@ -90,7 +92,7 @@ pub const TASKS: [TaskEntry; 8] = [
         keys: &["warm_up"],
         network: ModelTask::Segment,
         build: |Parts { model, image, normalize, loss, warm_up, .. }| {
-            Box::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
+            Arc::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
         },
     },
     TaskEntry {
@@ -98,12 +100,12 @@ pub const TASKS: [TaskEntry; 8] = [
         about: "boxes with classes",
         best: "val_mAP50-95",
         losses: &[],
-        keys: &["augment"],
+        keys: &["classes", "augment"],
         network: ModelTask::Detect,
         build: |Parts { recipe, model, image, normalize, slots, epochs, .. }| {
             let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
             let detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
-            Box::new(detect.with_forms(&sides, &slots))
+            Arc::new(detect.with_forms(&sides, &slots))
         },
     },
     TaskEntry {
@@ -114,7 +116,7 @@ pub const TASKS: [TaskEntry; 8] = [
         keys: &[],
         network: ModelTask::Classify,
         build: |Parts { model, image, normalize, loss, .. }| {
-            Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
+            Arc::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
         },
     },
     TaskEntry {
@@ -129,7 +131,7 @@ pub const TASKS: [TaskEntry; 8] = [
             let usual = if adversary == Adversary::Wasserstein { GanNorm::Instance } else { GanNorm::Batch };
             let GanOptions { l1, image_statistics, .. } = parts.gan();
             let (discriminator, format) = (parts.discriminator(usual), parts.format());
-            Box::new(Pix2Pix { generator: parts.model, discriminator, format, adversary, l1, image_statistics })
+            Arc::new(Pix2Pix { generator: parts.model, discriminator, format, adversary, l1, image_statistics })
         },
     },
     TaskEntry {
@@ -143,7 +145,7 @@ pub const TASKS: [TaskEntry; 8] = [
             let GanOptions { cycle, identity, pool, .. } = parts.gan();
             let (discriminator, format) = (parts.discriminator(GanNorm::Instance), parts.format());
             let (adversary, pool) = (CYCLE_LOSSES[parts.loss], ImagePool { size: pool });
-            Box::new(CycleGan { generator: parts.model, discriminator, format, adversary, cycle, identity, pool })
+            Arc::new(CycleGan { generator: parts.model, discriminator, format, adversary, cycle, identity, pool })
         },
     },
     TaskEntry {
@@ -167,9 +169,9 @@ pub const TASKS: [TaskEntry; 8] = [
 ];
 
 /// The task of networks that are compared with the undamaged image.
-fn restore(parts: Parts) -> Box<dyn Task> {
+fn restore(parts: Parts) -> Arc<dyn Task> {
     let (format, loss) = (parts.format(), ImageLoss::ALL[parts.loss]);
-    Box::new(Restore { model: parts.model, format, loss })
+    Arc::new(Restore { model: parts.model, format, loss })
 }
 
 impl TaskEntry {
@@ -181,6 +183,11 @@ impl TaskEntry {
         let names = TASKS.map(|task| task.name);
         let hint = nearest(name, names.into_iter()).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         refuse!("`task` must be {}, not \"{name}\"{hint}", one_of(&names))
+    }
+
+    /// Whether its targets are boxes, for which steps have slots.
+    pub fn has_boxes(&self) -> bool {
+        self.network == ModelTask::Detect
     }
 
     /// Refuses keys of the recipe that this task would ignore.
@@ -239,7 +246,7 @@ struct PhaseFacts {
 }
 
 /// The task of a recipe for evaluation and prediction.
-pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
+pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Arc<dyn Task>> {
     let slots = vec![1024.min(recipe.max_boxes)];
     built(recipe, outputs, image, PhaseFacts { warm_up, mixed: false, slots, epochs: 1 })
 }
@@ -251,15 +258,21 @@ pub(crate) fn build_task(
     image: [usize; 3],
     phase: &PhaseRecipe,
     slots: Vec<usize>,
-) -> Result<Box<dyn Task>> {
+) -> Result<Arc<dyn Task>> {
     let (warm_up, mixed) = (phase.warm_up, phase.options.mix.is_some());
     built(recipe, outputs, image, PhaseFacts { warm_up, mixed, slots, epochs: phase.epochs })
 }
 
-fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) -> Result<Box<dyn Task>> {
+fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) -> Result<Arc<dyn Task>> {
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
     let loss = task.loss(recipe)?;
+    if let Some(classes) = recipe.classes.filter(|&classes| classes != outputs && !task.keys.contains(&"classes")) {
+        refuse!(
+            "`classes = {classes}` does not fit: to {} this data, the network has {outputs} output(s); remove `classes`",
+            task.name
+        );
+    }
     let (model, entry) = model(recipe, outputs)?;
     if task.network != entry.task {
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
@@ -353,6 +366,14 @@ mod tests {
         assert!(refusal("demo-segment", "phases.0.mix={mixup=0.2}").starts_with("`mix` is nothing"));
         assert!(refusal("glyphs", "phases.0.warm_up=true").starts_with("`warm_up` is nothing"));
         assert!(refusal("glyphs", "task=clasify").ends_with("did you mean classify?"));
+    }
+
+    #[test]
+    fn masks_of_four_classes_were_learned_as_one_when_the_head_was_given_four_outputs() {
+        assert!(refusal("demo-segment", "classes=4").starts_with("`classes = 4` does not fit"));
+        assert!(refusal("demo-regression", "classes=4").contains("the network has 1 output"));
+        assert_eq!(refusal("demo-segment", "classes=1"), "");
+        assert_eq!(refusal("glyphs", "classes=12"), "");
     }
 
     #[test]

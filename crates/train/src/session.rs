@@ -3,7 +3,7 @@
 mod inspection;
 mod programs;
 
-pub use programs::Usage;
+pub use programs::{SessionPrograms, Usage};
 
 use crate::accumulation::Accumulation;
 use crate::checkpoint::{Snapshot, averages};
@@ -18,8 +18,9 @@ use octant_nn::VariableSpec;
 use octant_runtime::{
     Backend, Buffer, CompileOptions, Cost, Executable, MemoryPlan, MemoryUse, Mesh, RuntimeError, Sharding,
 };
-use programs::{Form, Lazy, Samples, compile_form};
+use programs::{Form, Lazy, Samples};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A batch on the devices, and the form of the step that learns from it.
 pub(crate) struct UploadedBatch {
@@ -28,27 +29,19 @@ pub(crate) struct UploadedBatch {
 }
 
 /// One network being trained on one backend.
-pub struct Session<'a> {
-    backend: &'a dyn Backend,
-    task: &'a dyn Task,
+pub struct Session {
+    backend: Arc<dyn Backend>,
+    task: Arc<dyn Task>,
     mesh: Mesh,
     seed: u64,
     accumulation: Accumulation,
-    traced: TracedStep,
-    needs: Needs,
-    /// The training step, for every batch size in every form of the task. The first one is that of `traced`.
-    forms: Vec<Form<'a>>,
+    programs: SessionPrograms,
     batch_sizes: Vec<usize>,
-    evaluation: Lazy,
     /// The gradients alone and the variables they belong to, where they are watched.
     gradients: Option<(Lazy, Vec<usize>)>,
     samples: Option<Samples>,
     state: State,
     counts: Buffer,
-    /// How many sums an evaluation has.
-    counted: usize,
-    /// The entries that an evaluation reads: averages where there are any, variables otherwise.
-    evaluated: Vec<usize>,
     steps: u64,
     /// Batches that norms have taken into their running statistics.
     tracked: u64,
@@ -58,63 +51,72 @@ pub struct Session<'a> {
     in_flight: InFlight,
 }
 
-impl<'a> Session<'a> {
+impl Session {
     /// Traces the training and the evaluation step, compiles the first and initializes the state from the seed.
     pub fn new(
-        backend: &'a dyn Backend,
-        plan: &StepPlan<'a>,
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
         options: &CompileOptions,
         seed: u64,
-    ) -> Result<Session<'a>, TrainError> {
+    ) -> Result<Session, TrainError> {
         Session::with_state(backend, plan, options, seed, &Values::new())
     }
 
     /// The same, with everything that `known` names starting from there.
     pub fn with_state(
-        backend: &'a dyn Backend,
-        plan: &StepPlan<'a>,
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
         options: &CompileOptions,
         seed: u64,
         known: &Values,
-    ) -> Result<Session<'a>, TrainError> {
+    ) -> Result<Session, TrainError> {
         let traced = step::training(plan)?;
         let needs = Needs::of(plan, &traced);
         // A large state takes as long to initialize and to copy as a stored program takes to load.
         let (train, state) = std::thread::scope(|scope| {
-            let state = scope.spawn(|| State::new(backend, &traced, known, |spec| spec.initial(seed)));
-            let train = needs.compile(backend, &traced, options);
+            let state = scope.spawn(|| State::new(&**backend, &traced, known, |spec| spec.initial(seed)));
+            let train = needs.compile(&**backend, &traced, options);
             (train, state.join().expect("initializing and copying the state does not panic"))
         });
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
-        let mut forms = vec![Form { task: plan.task, train, executions: 0 }];
-        let batch_sizes = plan.step.batch_sizes();
-        for form in plan.forms().iter().skip(1) {
-            forms.push(compile_form(backend, form, options, &traced)?);
-        }
-        let counting = step::evaluation(plan)?;
-        let evaluated = evaluated(&traced, &counting.variables)?;
-        let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
-        let (task, mesh) = (plan.task, plan.mesh.clone());
-        let counts = backend.upload(&zeros(counted), &mesh, &Sharding::Replicated)?;
-        let accumulation = Accumulation::of(plan);
+        let programs = SessionPrograms::with_first(&**backend, plan, options, traced, needs, train)?;
+        Session::bind(backend, plan, programs, seed, state)
+    }
+
+    /// The same with programs that were compiled before, for the same plan.
+    pub fn with_programs(
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
+        programs: SessionPrograms,
+        seed: u64,
+        known: &Values,
+    ) -> Result<Session, TrainError> {
+        let state = State::new(&**backend, &programs.traced, known, |spec| spec.initial(seed))?;
+        Session::bind(backend, plan, programs, seed, state)
+    }
+
+    fn bind(
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
+        programs: SessionPrograms,
+        seed: u64,
+        state: State,
+    ) -> Result<Session, TrainError> {
+        let (task, mesh) = (plan.task.clone(), plan.mesh.clone());
+        let counts = backend.upload(&zeros(programs.counted), &mesh, &Sharding::Replicated)?;
         Ok(Session {
-            backend,
+            backend: backend.clone(),
             task,
             mesh,
             seed,
-            accumulation,
-            traced,
-            needs,
-            forms,
-            batch_sizes,
-            evaluation,
+            accumulation: Accumulation::of(plan),
+            programs,
+            batch_sizes: plan.step.batch_sizes(),
             gradients: None,
             samples: None,
             state,
             counts,
-            counted,
-            evaluated,
             steps: 0,
             tracked: 0,
             tracks: !plan.phase.frozen_statistics,
@@ -154,7 +156,7 @@ impl<'a> Session<'a> {
     /// Starts to copy a batch to the devices, for the form that learns from it.
     pub(crate) fn upload_to_train(&self, batch: &Batch) -> Result<UploadedBatch, TrainError> {
         let form = self.form_of(batch);
-        let buffers = spread::upload(self.backend, self.forms[form].task, &self.mesh, batch)?;
+        let buffers = spread::upload(&*self.backend, &*self.programs.forms[form].task, &self.mesh, batch)?;
         Ok(UploadedBatch { form, buffers })
     }
 
@@ -167,7 +169,7 @@ impl<'a> Session<'a> {
     fn form_of(&self, batch: &Batch) -> usize {
         let of_task = self.task.form_of(batch, self.seed);
         let size = self.batch_sizes.iter().position(|&size| size == batch.indices.len()).unwrap_or(0);
-        size * (self.forms.len() / self.batch_sizes.len()) + of_task
+        size * (self.programs.forms.len() / self.batch_sizes.len()) + of_task
     }
 
     /// The same for a batch that is already on the device, as benchmarks have it.
@@ -189,7 +191,7 @@ impl<'a> Session<'a> {
         ];
         let upload = |scalar| self.backend.upload(scalar, &self.mesh, &Sharding::Replicated);
         let scalars = scalars.iter().map(upload).collect::<Result<Vec<Buffer>, _>>()?;
-        let form = &mut self.forms[form];
+        let form = &mut self.programs.forms[form];
         let entries = self.state.buffers.len();
         let mut inputs = std::mem::take(&mut self.state.buffers);
         inputs.extend(batch.into_iter().chain(scalars));
@@ -227,15 +229,15 @@ impl<'a> Session<'a> {
         let key = HostTensor::new([2], &[self.seed as u32, self.steps as u32]).expect("two words");
         inputs.push(self.backend.upload(&key, &self.mesh, &Sharding::Replicated)?);
         let Some((program, learned)) = &mut self.gradients else { return Ok(Vec::new()) };
-        let outputs = program.execute(self.backend, &inputs).map_err(changed_shape)?;
-        let path = |&index: &usize| self.traced.variables[index].path.clone();
+        let outputs = program.execute(&*self.backend, &inputs).map_err(changed_shape)?;
+        let path = |&index: &usize| self.programs.traced.variables[index].path.clone();
         learned.iter().map(path).zip(outputs).map(|(path, buffer)| Ok((path, buffer.to_host()?))).collect()
     }
 
     /// Makes [`samples`](Session::samples) answer, for batches of the plan's size.
     pub fn watch_samples(&mut self, plan: &StepPlan, options: &CompileOptions) -> Result<(), TrainError> {
         let Some((traced, names)) = step::samples(plan)? else { return Ok(()) };
-        let reads = evaluated(&self.traced, &traced.variables)?;
+        let reads = evaluated(&self.programs.traced, &traced.variables)?;
         self.samples = Some(Samples { program: Lazy::new(traced.program, options), names, reads });
         Ok(())
     }
@@ -252,13 +254,13 @@ impl<'a> Session<'a> {
         let Some(Samples { program, names, reads }) = &mut self.samples else { return Ok(Vec::new()) };
         let variables = reads.iter().map(|&entry| self.state.buffers[entry].clone());
         let inputs: Vec<Buffer> = variables.chain(uploaded).collect();
-        let columns = program.execute(self.backend, &inputs).map_err(changed_shape)?;
+        let columns = program.execute(&*self.backend, &inputs).map_err(changed_shape)?;
         names.iter().zip(columns).map(|(name, column)| Ok((*name, column.to_host()?))).collect()
     }
 
     /// The variables themselves, not their averages.
     fn variable_buffers(&self) -> Vec<Buffer> {
-        let named = self.traced.entries.iter().zip(&self.state.buffers);
+        let named = self.programs.traced.entries.iter().zip(&self.state.buffers);
         named.filter(|(entry, _)| matches!(entry.role, Role::Variable(_))).map(|(_, buffer)| buffer.clone()).collect()
     }
 
@@ -267,7 +269,7 @@ impl<'a> Session<'a> {
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
         inputs.extend(uploaded);
-        let mut outputs = self.evaluation.execute(self.backend, &inputs).map_err(changed_shape)?.into_iter();
+        let mut outputs = self.programs.evaluation.execute(&*self.backend, &inputs).map_err(changed_shape)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
         self.in_flight.push(outputs.next().expect("the second output is the loss"))?;
         Ok(outputs.next())
@@ -276,11 +278,11 @@ impl<'a> Session<'a> {
     /// Runs the evaluation step on one batch, and forgets what it counted.
     pub fn rehearse_evaluation(&mut self, batch: Batch) -> Result<(), TrainError> {
         let predictions = self.evaluate_uploaded(self.upload_batch(&batch)?)?;
-        let mut observation = Observation::of(self.task);
+        let mut observation = Observation::of(&*self.task);
         observation.push(batch, predictions)?;
         observation.finish()?;
         self.counts.wait()?;
-        self.evaluation.forget();
+        self.programs.evaluation.forget();
         self.reset_counts()
     }
 
@@ -291,13 +293,14 @@ impl<'a> Session<'a> {
 
     /// The buffers of the variables that an evaluation reads.
     fn evaluated_variables(&self) -> impl Iterator<Item = &Buffer> {
-        self.evaluated.iter().map(|&entry| &self.state.buffers[entry])
+        self.programs.evaluated.iter().map(|&entry| &self.state.buffers[entry])
     }
 
     /// The model's variables without companions, and their values on the host: averages where there are any.
     fn model(&self) -> Result<(Vec<VariableSpec>, Vec<HostTensor>), TrainError> {
-        let specs: Vec<VariableSpec> = self.traced.variables.iter().filter(|spec| !spec.companion).cloned().collect();
-        let entries = evaluated(&self.traced, &specs)?;
+        let specs: Vec<VariableSpec> =
+            self.programs.traced.variables.iter().filter(|spec| !spec.companion).cloned().collect();
+        let entries = evaluated(&self.programs.traced, &specs)?;
         let values = entries.into_iter().map(|entry| self.state.buffers[entry].to_host());
         let values = values.collect::<Result<_, _>>()?;
         Ok((specs, values))
@@ -312,7 +315,7 @@ impl<'a> Session<'a> {
 
     /// Starts to copy a batch to the device.
     pub fn upload_batch(&self, batch: &Batch) -> Result<Vec<Buffer>, TrainError> {
-        spread::upload(self.backend, self.task, &self.mesh, batch)
+        spread::upload(&*self.backend, &*self.task, &self.mesh, batch)
     }
 
     fn sums(&self) -> Result<Vec<f64>, TrainError> {
@@ -339,14 +342,18 @@ impl<'a> Session<'a> {
 
     /// Begins the sums of training anew.
     pub fn reset(&mut self) -> Result<(), TrainError> {
-        let sums = self.backend.upload(&zeros(self.traced.sums + BAD_STEP_SUMS), &self.mesh, &Sharding::Replicated)?;
+        let sums = self.backend.upload(
+            &zeros(self.programs.traced.sums + BAD_STEP_SUMS),
+            &self.mesh,
+            &Sharding::Replicated,
+        )?;
         *self.state.buffers.last_mut().expect("the state ends with the sums") = sums;
         Ok(())
     }
 
     /// Begins the sums of evaluation anew.
     pub fn reset_counts(&mut self) -> Result<(), TrainError> {
-        self.counts = self.backend.upload(&zeros(self.counted), &self.mesh, &Sharding::Replicated)?;
+        self.counts = self.backend.upload(&zeros(self.programs.counted), &self.mesh, &Sharding::Replicated)?;
         Ok(())
     }
 
@@ -357,7 +364,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The entries that hold some variables of a network as it is judged: their averages where there are any.
+/// The entries that hold some variables of a network as it is evaluated: their averages where there are any.
 fn evaluated(traced: &TracedStep, specs: &[VariableSpec]) -> Result<Vec<usize>, TrainError> {
     let by_name: HashMap<&str, usize> =
         traced.entries.iter().enumerate().map(|(index, entry)| (entry.name.as_str(), index)).collect();
@@ -390,4 +397,19 @@ pub(crate) fn validated_names(task: &dyn Task, sums: usize) -> Vec<String> {
 
 fn zeros(count: usize) -> HostTensor {
     full(&Shape::new(DType::F32, [count]), 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Evaluator, run::RunPlan};
+
+    /// A server keeps sessions beside each other and moves them between threads.
+    #[test]
+    fn sessions_plans_and_evaluators_borrowed_their_backend() {
+        fn is_owned<T: Send + 'static>() {}
+        is_owned::<Session>();
+        is_owned::<Evaluator>();
+        is_owned::<RunPlan>();
+    }
 }

@@ -9,11 +9,12 @@ use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_imaging::Image;
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Program, Sharding};
 use octant_tensor::{AlignedBytes, Bytes};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A device with the shape of the batches that it gets.
 pub(super) struct Device {
-    backend: Box<dyn Backend>,
+    backend: Arc<dyn Backend>,
     batch: usize,
     mesh: Mesh,
 }
@@ -33,7 +34,7 @@ struct Group {
 }
 
 impl Device {
-    pub fn new(backend: Box<dyn Backend>, batch: usize, cores: usize) -> Result<Device> {
+    pub fn new(backend: Arc<dyn Backend>, batch: usize, cores: usize) -> Result<Device> {
         if cores > backend.devices().len() {
             bail!("{} has {} device(s), not {cores}", backend.name(), backend.devices().len());
         }
@@ -90,13 +91,14 @@ impl Device {
         let [height, width, channels] = kind.dims;
         let input = trace.input("images", Shape::new(kind.dtype, [batch, height, width, channels]));
         let positions = trace.input("positions", Shape::new(DType::I32, [batch, 2]));
-        let values = match precision {
-            Precision::Stored => input,
-            Precision::F32 => input.convert(DType::F32),
-            Precision::Bf16 => input.convert(DType::BF16),
-        };
+        let values = input.convert(precision.dtype(kind.dtype));
         let result: Tensor = match operation {
-            Operation::Resize { height, width, method } => augment::resize(&values, *height, *width, *method)?,
+            Operation::Resize { height, width, method, pad: None } => {
+                augment::resize(&values, *height, *width, *method)?
+            }
+            Operation::Resize { height, width, method, pad: Some(border) } => {
+                augment::resize_with_pad(&values, *height, *width, *method, *border)?
+            }
             Operation::Crop(window) => augment::crop_each(&values, &positions, window.height, window.width),
             Operation::Blur(blur) => augment::blur(&values, *blur)?,
         };

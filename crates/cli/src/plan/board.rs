@@ -1,7 +1,6 @@
 //! What one board would do.
 
 use super::Arguments;
-use super::search::{Search, Size};
 use super::steps::{Steps, keep_programs, train_command};
 use super::turns::{Answer, Turns};
 use crate::device;
@@ -12,8 +11,10 @@ use octant_pjrt::cache::Key;
 use octant_pjrt::discover::{self, PluginKind};
 use octant_pjrt::{Plugin, Topology, backend};
 use octant_recipe::Recipe;
+use octant_run::search::{Search, Size};
 use octant_runtime::{Backend, CompileOptions, Cost, MemoryPlan, Program, RuntimeError};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// How much longer steps take than compilers think.
 pub(super) const OPTIMISM: f64 = 1.4;
@@ -27,7 +28,7 @@ enum Target {
         quickly: bool,
     },
     /// The GPU of this machine: XLA chooses kernels by measuring them, so it cannot plan for one elsewhere.
-    Here(Box<dyn Backend>),
+    Here(Arc<dyn Backend>),
 }
 
 /// A program that was compiled.

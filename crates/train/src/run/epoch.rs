@@ -11,7 +11,7 @@ impl<'p> Runner<'p, '_> {
     pub(super) fn epoch(
         &mut self,
         phase: &'p Phase,
-        session: &mut Session<'p>,
+        session: &mut Session,
         feed: &mut Feed,
     ) -> Result<Option<Ending>, TrainError> {
         let steps = feed.steps;
@@ -86,6 +86,7 @@ impl<'p> Runner<'p, '_> {
                 metrics,
                 times: self.times,
                 verdict,
+                memory: session.memory(),
             },
         )?;
         Ok(None)
@@ -106,7 +107,7 @@ impl<'p> Runner<'p, '_> {
     fn learn(
         &mut self,
         phase: &'p Phase,
-        session: &mut Session<'p>,
+        session: &mut Session,
         feed: &mut Feed,
     ) -> Result<Option<Ending>, TrainError> {
         let Feed { train, batches, ahead, steps, batch_size } = feed;

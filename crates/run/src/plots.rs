@@ -1,32 +1,32 @@
-//! Charts at the end of a run.
+//! Charts at the end of a run or of an evaluation.
 
-pub(crate) mod boxes;
+pub mod boxes;
 
-use anyhow::Result;
+use crate::error::{make_folder, write as write_file};
+use crate::{Result, RunOutcome};
 use octant_data::Dataset;
 use octant_events::{Canvas, Chart, Curve, Drawing, Matrix, read_table};
+use octant_imaging::geometry::Border;
 use octant_imaging::resize::{Method, resize_with_pad};
 use octant_imaging::{Filter, Image, Semantics};
 use octant_metrics::Roc;
 use octant_metrics::classes::Confusion;
 use octant_metrics::confidence::Mistake;
 use octant_train::Findings;
-use octant_train::run::Summary;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Writes the curves of `metrics.csv` below `plots/`, and what the last validation found on these samples. The epoch that
 /// was best by the watched metric is marked.
-pub(crate) fn write(run: &Path, summary: &Summary, samples: &dyn Dataset, watched: &str) -> Result<PathBuf> {
-    let folder = run.join("plots");
-    std::fs::create_dir_all(&folder)?;
-    let best = summary.progress.best.as_ref();
-    let mark = best.map(|best| (best.epoch as f64, format!("best {watched}: {:.4}", best.value)));
-    for chart in curves(&run.join("metrics.csv"), mark)? {
-        chart.save(&folder, &chart.title)?;
+pub(crate) fn write(outcome: &RunOutcome, samples: &dyn Dataset) -> Result<()> {
+    let folder = &outcome.plots;
+    make_folder(folder)?;
+    let best = outcome.best.as_ref();
+    let mark = best.map(|best| (best.epoch as f64, format!("best {}: {:.4}", best.metric, best.value)));
+    for chart in curves(&outcome.run.join("metrics.csv"), mark)? {
+        chart.save(folder, &chart.title)?;
     }
-    findings(&folder, &summary.findings, samples.class_names(), samples)?;
-    Ok(folder)
+    findings(folder, &outcome.summary.findings, samples.class_names(), samples)
 }
 
 /// One chart per metric, training and validation together.
@@ -54,7 +54,7 @@ fn curves(table: &Path, mark: Option<(f64, String)>) -> Result<Vec<Chart>> {
 
 /// The confusion matrix, the curves over all thresholds and the surest mistakes, where there are any: as plots, and as
 /// `findings.json` for the board.
-pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &dyn Dataset) -> Result<()> {
+pub fn findings(folder: &Path, findings: &Findings, names: &[String], samples: &dyn Dataset) -> Result<()> {
     let mut numbers = serde_json::Map::new();
     if let Some(confusion) = &findings.confusion {
         let names = confused_names(confusion, names);
@@ -62,7 +62,14 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], sam
         Matrix { title: "confusion".into(), names, counts: confusion.counts.clone() }.save(folder, "confusion")?;
     }
     if let Some(roc) = &findings.roc {
-        let curves = json!({ "area": roc.area(), "curve": thinned(roc.curve()), "precision_recall": thinned(roc.precision_recall()), "f1": thinned(roc.f1_over_confidence()) });
+        let thresholds = roc.confidences();
+        // Everything is below the first threshold of the receiver's curve.
+        let with_start: Vec<f64> = std::iter::once(1.0).chain(thresholds.iter().copied()).collect();
+        let curves = json!({
+            "area": roc.area(), "curve": thinned(with_thresholds(roc.curve(), &with_start)),
+            "precision_recall": thinned(with_thresholds(roc.precision_recall(), &thresholds)),
+            "f1": thinned(roc.f1_over_confidence()),
+        });
         numbers.insert("roc".into(), curves);
     }
     if let Some(calibration) = &findings.calibration {
@@ -80,7 +87,7 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], sam
         boxes::save(folder, report)?;
     }
     if !numbers.is_empty() {
-        std::fs::write(folder.join("findings.json"), serde_json::to_string(&numbers)?)?;
+        write_file(&folder.join("findings.json"), Value::Object(numbers).to_string())?;
     }
     if let Some(roc) = &findings.roc {
         // Over several classes, all decisions are pooled.
@@ -93,7 +100,7 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], sam
 }
 
 /// Names for every row of a confusion matrix; one more than there are classes is the background.
-pub(crate) fn confused_names(confusion: &Confusion, names: &[String]) -> Vec<String> {
+pub fn confused_names(confusion: &Confusion, names: &[String]) -> Vec<String> {
     let name = |class: usize| match names.get(class) {
         Some(name) => name.clone(),
         None if !names.is_empty() && class == names.len() => "background".into(),
@@ -102,13 +109,17 @@ pub(crate) fn confused_names(confusion: &Confusion, names: &[String]) -> Vec<Str
     (0..confusion.classes).map(name).collect()
 }
 
-/// The points of a curve that are distinct at the plot's resolution.
-fn thinned(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
+fn with_thresholds(points: Vec<[f64; 2]>, thresholds: &[f64]) -> Vec<[f64; 3]> {
+    points.into_iter().zip(thresholds).map(|([x, y], &threshold)| [x, y, threshold]).collect()
+}
+
+/// The points of a curve that are distinct at the plot's resolution; what follows their two coordinates goes along.
+fn thinned<const N: usize>(points: Vec<[f64; N]>) -> Vec<[f64; N]> {
     const STEP: f64 = 1.0 / 2000.0;
     let last = points.last().copied();
-    let mut kept: Vec<[f64; 2]> = Vec::new();
+    let mut kept: Vec<[f64; N]> = Vec::new();
     for point in points {
-        let far = |other: &[f64; 2]| (0..2).any(|axis| (point[axis] - other[axis]).abs() >= STEP);
+        let far = |other: &[f64; N]| (0..2).any(|axis| (point[axis] - other[axis]).abs() >= STEP);
         if kept.last().is_none_or(far) {
             kept.push(point);
         }
@@ -168,7 +179,7 @@ fn tile(image: &Image<u8>) -> Result<Vec<u8>> {
     // Small images are enlarged by whole pixels, so that they stay sharp.
     let is_small = image.height().max(image.width()) <= TILE;
     let filter = if is_small { Filter::Nearest } else { Filter::Bilinear };
-    let (fitted, _) = resize_with_pad(image, TILE, TILE, Method::new(filter, Semantics::Pil), 255)?;
+    let (fitted, _) = resize_with_pad(image, TILE, TILE, Method::new(filter, Semantics::Pil), Border::Constant(255))?;
     let channels = fitted.channels().max(1);
     let color = |pixel: &[u8]| [0, 1, 2].map(|channel| pixel[if channels < 3 { 0 } else { channel }]);
     Ok(fitted.values().chunks_exact(channels).flat_map(color).collect())

@@ -20,7 +20,7 @@ mod xla;
 
 pub use attention::{CUDNN_NAMES, GpuAttention, refused as refused_attentions};
 pub use kernels::{CALLED_NAMES, NAMES, accepts};
-pub use passes::{GpuTarget, adds_atomically, called_kernels, prepare};
+pub use passes::{GpuTarget, called_kernels, prepare};
 pub use runtime::store::keep_in;
 
 use runtime::{compiler, driver};

@@ -4,16 +4,15 @@ mod convolutions;
 
 use crate::GpuFacts;
 use crate::attention::{GpuAttention, attend_by_cudnn};
-use crate::kernels::block::outline_regions;
+use crate::kernels::CALLED_NAMES;
 use crate::kernels::conv::task::GpuProfile;
 use crate::kernels::layer_norm::normalize_by_kernels;
 use crate::kernels::update::group_updates;
-use crate::kernels::{CALLED_NAMES, NAMES};
 use crate::xla;
 use convolutions::fuse_convolutions;
 use octant_graph::passes::{apply, rewrite, unpool_by_gathering};
 use octant_graph::verify::verify;
-use octant_graph::{AttentionKernel, DType, Graph, LayerNormKernel, Node, Op, ScatterKind};
+use octant_graph::{AttentionKernel, Graph, LayerNormKernel, Node, Op};
 
 /// What a graph is prepared for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +26,9 @@ pub struct GpuTarget {
     pub attention: GpuAttention,
 }
 
-/// The graph in the form that XLA compiles best for an NVIDIA GPU, with calls of our kernels where the target has them. Some
-/// outputs are written over inputs: `(input, output)`. Inputs and outputs keep their number and order.
-pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &GpuTarget) -> Graph {
+/// The graph in the form that XLA compiles best for an NVIDIA GPU, with calls of our kernels where the target has them. Inputs
+/// and outputs keep their number and order.
+pub fn prepare(graph: &Graph, target: &GpuTarget) -> Graph {
     let GpuTarget { kernels, fast_products, attention } = *target;
     let graph = &checked("inline_gradients", inline_gradients(graph));
     let graph = &match attention {
@@ -39,11 +38,7 @@ pub fn prepare(graph: &Graph, donated: &[(usize, usize)], target: &GpuTarget) ->
     let graph = &checked("recompute_functions", xla::recompute_functions(graph));
     let graph = checked("sums_with_own_operands", xla::sums_with_own_operands(&xla::hold_sibling_reductions(graph)));
     let device = kernels.map(|gpu| GpuProfile { gpu, fast_products });
-    let graph = apply(|graph| prepare_level(graph, device.as_ref()), &graph);
-    match kernels {
-        Some(gpu) => checked("outline_regions", outline_regions(&graph, donated, &gpu)),
-        None => graph,
-    }
+    apply(|graph| prepare_level(graph, device.as_ref()), &graph)
 }
 
 /// The gradient of a call with a kernel is a call around the kernel's gradient. Inlined, the inner one shows which cotangents
@@ -74,7 +69,7 @@ pub fn called_kernels(graph: &Graph) -> Vec<String> {
     let attention = GpuAttention::CuDnn { gradient: true };
     let target = GpuTarget { kernels: Some(GpuFacts::H200), fast_products: true, attention };
     let mut found = Vec::new();
-    called(&prepare(graph, &[], &target), &mut found);
+    called(&prepare(graph, &target), &mut found);
     found
 }
 
@@ -91,7 +86,7 @@ fn prepare_level(graph: &Graph, device: Option<&GpuProfile>) -> Graph {
     graph = checked("small_tables_as_sums", xla::small_tables_as_sums(&graph));
     graph = checked("unpool_by_comparing", xla::unpool_by_comparing(&graph));
     graph = checked("unpool_by_gathering", unpool_by_gathering(&graph));
-    checked("divide_reductions", xla::divide_reductions(&graph, device.is_some()))
+    checked("divide_reductions", xla::divide_reductions(&graph))
 }
 
 /// The graph that a pass has made; it is verified where assertions are on.
@@ -102,24 +97,6 @@ fn checked(pass: &str, graph: Graph) -> Graph {
         panic!("after {pass}: {error}");
     }
     graph
-}
-
-/// Whether a prepared graph leaves a weight gradient of f32 to cuDNN, whose fastest kernels for it add atomically: the order
-/// of sums, and with it the last bits, then differ from run to run. Measured on an H200 over 20 steps, two runs each: programs
-/// of fashion-cnn, ResNet-18 and a small MSHNet in f32 differed, those of five families in bf16 and of U-Net in f32 did not.
-/// Our own kernels and products always add in the same order. XLA's scatter lets the updates of one element race: rounded sums
-/// differ. (Scatters that overwrite were rewritten by `passes::overwrite_by_last`.)
-pub fn adds_atomically(graph: &Graph) -> bool {
-    graph.nodes().iter().any(|node| match &node.op {
-        // The result is a kernel: its spatial axes come first.
-        Op::Convolution(conv) => conv.dtype == DType::F32 && conv.output.spatial.first() == Some(&0),
-        Op::Scatter(scatter) => match scatter.kind {
-            ScatterKind::Add | ScatterKind::Multiply => graph.shape(node.outputs[0]).dtype().is_float(),
-            ScatterKind::Set | ScatterKind::Min | ScatterKind::Max => false,
-        },
-        Op::Call { kernel: Some(kernel), .. } if NAMES.contains(&kernel.name.as_str()) => false,
-        op => op.bodies().into_iter().any(|(_, body)| adds_atomically(body)),
-    })
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fused = word(4, "cudnn") == "cudnn";
     let attention = if fused { GpuAttention::CuDnn { gradient: true } } else { GpuAttention::Plain };
     let target = GpuTarget { kernels: None, fast_products: true, attention };
-    let graph = octant_cuda::prepare(&program.graph, &program.donated, &target);
+    let graph = octant_cuda::prepare(&program.graph, &target);
     let options = LoweringOptions { kernels: &octant_cuda::CUDNN_NAMES, ..LoweringOptions::default() };
     println!("{}", lower(&Program { graph, ..program }, &options)?);
     Ok(())

@@ -174,7 +174,7 @@ fn attention_by_cudnn() -> Program {
     let graph = trace.finish(&gradients).unwrap();
     let attention = GpuAttention::CuDnn { gradient: true };
     let target = GpuTarget { kernels: Some(GpuFacts::H200), fast_products: true, attention };
-    Program::new("attention", octant_cuda::prepare(&graph, &[], &target))
+    Program::new("attention", octant_cuda::prepare(&graph, &target))
 }
 
 #[test]

@@ -3,7 +3,6 @@
 //! To add a kernel, add a folder and an entry of [`KERNELS`], and of [`CONVOLUTIONS`] if it
 //! is for one. `conv` holds what all convolutions share.
 
-pub mod block;
 pub mod conv;
 pub mod depthwise;
 pub mod few_channels;
@@ -36,14 +35,13 @@ pub struct KernelEntry {
 }
 
 /// All kernels.
-pub const KERNELS: [KernelEntry; 10] = [
+pub const KERNELS: [KernelEntry; 9] = [
     entry::<depthwise::DepthwiseForward>(),
     entry::<depthwise::DepthwiseWeightGradient>(),
     entry::<few_channels::FewChannelsForward>(),
     entry::<few_channels::FewChannelsWeightGradient>(),
     entry::<tensor_core::TensorCoreForward>(),
     entry::<tensor_core::TensorCoreWeightGradient>(),
-    entry::<block::BlockKernel>(),
     entry::<layer_norm::LayerNormForward>(),
     entry::<layer_norm::LayerNormGradient>(),
     entry::<update::UpdateKernel>(),

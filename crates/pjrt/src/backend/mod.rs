@@ -20,6 +20,7 @@ use octant_runtime as runtime;
 use octant_runtime::{HostTensor, Mesh, Program, RuntimeError, Sharding};
 use octant_stablehlo::MatmulPrecision;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 pub use self::plan::{Planned, key_of, plan, plan_quickly};
@@ -46,6 +47,8 @@ pub struct PjrtBackend {
     missing: Mutex<MissingKernels>,
     cache: Option<ExecutableCache>,
     log: Log,
+    /// Whether cuDNN was used by this process.
+    cudnn_is_open: AtomicBool,
     /// On GPUs, one per device.
     _small_buffers: Vec<SmallBuffers>,
 }
@@ -92,7 +95,8 @@ impl PjrtBackend {
         let log: Log = Box::new(|_| ());
         let gpus = if name == CUDA { &devices[..] } else { &[] };
         let _small_buffers = gpus.iter().map(SmallBuffers::make_room).collect::<crate::Result<_>>()?;
-        Ok(PjrtBackend { name, client, devices, target, lowering: lower, missing, cache: None, log, _small_buffers })
+        let (lowering, cache, cudnn_is_open) = (lower, None, AtomicBool::new(false));
+        Ok(PjrtBackend { name, client, devices, target, lowering, missing, cache, log, cudnn_is_open, _small_buffers })
     }
 
     /// Computes products with that precision instead of by the device's fastest algorithm.

@@ -33,9 +33,7 @@ fn lower(program: &Program) -> runtime::Result<String> {
 
 fn backend() -> PjrtBackend {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
-    let lowering = |program: &Program, _: &LoweringTarget| {
-        Ok(Lowered { text: lower(program)?, adds_atomically: false, calls_cudnn: false })
-    };
+    let lowering = |program: &Program, _: &LoweringTarget| Ok(Lowered { text: lower(program)?, calls_cudnn: false });
     PjrtBackend { lowering, ..backend }
 }
 
@@ -97,7 +95,7 @@ fn the_second_compilation_comes_from_the_cache() {
     let files = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path());
     let entry = files.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "executable")).unwrap();
     let backend = backend();
-    let key = backend.cache_key("outputs=2 donates=0", &backend.compile_options(&program(), false).unwrap());
+    let key = backend.cache_key("outputs=2 donates=0", &backend.compile_options(&program()).unwrap());
     ExecutableCache::new(folder.path()).store(&key.unwrap(), b"rubbish").unwrap();
     assert!(compile().starts_with("step: compiling again, because the stored executable could not be loaded"));
     assert_eq!(compile(), "step: loaded from the cache");
@@ -110,7 +108,7 @@ fn a_program_planned_for_a_board_has_the_key_that_the_board_looks_for() {
     let backend = PjrtBackend::new(Client::new(&plugin(), &NamedValues::new()).unwrap()).unwrap();
     let topology = Topology::new(backend.client().plugin(), "v3:1x1x1", &NamedValues::new()).unwrap();
     let text = (backend.lowering)(&program(), &backend.target).unwrap().text;
-    let options = backend.compile_options(&program(), false).unwrap();
+    let options = backend.compile_options(&program()).unwrap();
     assert!(!options.device_ids.is_empty(), "here the devices have numbers");
     assert_eq!(backend.cache_key(&text, &options).unwrap(), key_of(&topology, &program()).unwrap());
 }
@@ -187,7 +185,7 @@ fn a_program_whose_attention_cudnn_refuses_is_compiled_without() {
     let lowering = |program: &Program, target: &LoweringTarget| {
         let call = if target.fuses_attention() { "__cudnn$fmhaSoftmax" } else { "" };
         let calls_cudnn = target.fuses_attention();
-        Ok(Lowered { text: lower(program)? + call, adds_atomically: false, calls_cudnn })
+        Ok(Lowered { text: lower(program)? + call, calls_cudnn })
     };
     let backend = PjrtBackend { lowering, target: backend.target.with_fused_attention(), ..backend };
     backend.compile(&program(), &runtime::CompileOptions::default()).unwrap();

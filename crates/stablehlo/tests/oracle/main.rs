@@ -17,7 +17,7 @@ use std::path::Path;
 fn for_gpus(program: Program) -> Program {
     let attention = octant_cuda::GpuAttention::Plain;
     let target = octant_cuda::GpuTarget { kernels: None, fast_products: true, attention };
-    Program { graph: octant_cuda::prepare(&program.graph, &program.donated, &target), ..program }
+    Program { graph: octant_cuda::prepare(&program.graph, &target), ..program }
 }
 
 /// Runs cases, each changed in its form, and returns those that fail, with what is wrong.

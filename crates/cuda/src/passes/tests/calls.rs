@@ -5,14 +5,11 @@ use crate::kernels::conv::descriptor::{ConvDescriptor, Pointwise};
 use crate::passes::tests::{assert_same_on, inputs};
 use crate::passes::{GpuTarget, prepare};
 use crate::{GpuAttention, GpuFacts};
-use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Scatter, ScatterKind, Shape, Tensor, Trace};
+use octant_graph::{Convolution, DType, Graph, HostTensor, KernelHint, Op, Shape, Tensor, Trace};
 use std::sync::Arc;
 
-pub const TARGET: GpuTarget = GpuTarget {
-    kernels: Some(GpuFacts::H200),
-    fast_products: true,
-    attention: GpuAttention::CuDnn { gradient: true },
-};
+pub const TARGET: GpuTarget =
+    GpuTarget { kernels: Some(GpuFacts::H200), fast_products: true, attention: GpuAttention::CuDnn { gradient: true } };
 /// A GPU that small layers fill, so that what they become can be evaluated here.
 pub const SMALL: GpuTarget = GpuTarget { kernels: Some(GpuFacts { multiprocessors: 1, ..GpuFacts::H200 }), ..TARGET };
 
@@ -41,9 +38,7 @@ fn fused(graph: &Graph) -> Vec<String> {
 }
 
 fn fused_for(graph: &Graph, target: &GpuTarget) -> Vec<String> {
-    let convolutions = hints(&prepare(graph, &[], target))
-        .into_iter()
-        .filter(|hint| !["octant.block", "octant.update"].contains(&hint.name.as_str()));
+    let convolutions = hints(&prepare(graph, target)).into_iter().filter(|hint| hint.name != "octant.update");
     let describe = |hint: Arc<KernelHint>| {
         let descriptor = ConvDescriptor::decode(&hint.integers).unwrap();
         let parts = [
@@ -82,13 +77,13 @@ fn depthwise_convolutions_call_our_kernels_on_one_gpu() {
     let graph = convolution_gradients(DType::BF16, [8, 14, 14, 64], [3, 3, 1, 64], 64);
     // Forward and the input's gradient by one kernel, the kernel's gradient by another.
     assert_eq!(fused(&graph), ["depthwise", "depthwise", "depthwise_gradient"]);
-    assert!(hints(&prepare(&graph, &[], &GpuTarget { kernels: None, ..TARGET })).is_empty());
+    assert!(hints(&prepare(&graph, &GpuTarget { kernels: None, ..TARGET })).is_empty());
 }
 
 #[test]
 fn few_channels_call_kernels_that_are_exact() {
     let graph = convolution_gradients(DType::F32, [2, 50, 40, 2], [7, 7, 2, 1], 1);
-    let exact = prepare(&graph, &[], &GpuTarget { fast_products: false, ..TARGET });
+    let exact = prepare(&graph, &GpuTarget { fast_products: false, ..TARGET });
     assert_eq!(hints(&exact).iter().filter(|hint| hint.name.starts_with("octant.few_channels")).count(), 3);
     let wide = convolution_gradients(DType::F32, [2, 50, 40, 3], [7, 7, 3, 1], 1);
     assert!(fused(&wide).is_empty(), "too many weights for registers");
@@ -106,7 +101,7 @@ fn narrow_layers_of_large_images_call_kernels_that_round() {
     assert_eq!(fused(&graph(64, 128, 128)), ["convolution_gradient"]);
     assert!(fused(&graph(64, 16, 16)).is_empty(), "too few pixels");
     let exact = GpuTarget { fast_products: false, ..TARGET };
-    assert!(hints(&prepare(&graph(256, 16, 16), &[], &exact)).iter().all(|hint| !hint.name.contains("convolution")));
+    assert!(hints(&prepare(&graph(256, 16, 16), &exact)).iter().all(|hint| !hint.name.contains("convolution")));
 }
 
 #[test]
@@ -264,39 +259,6 @@ fn fused_convolutions_mean_the_same() {
         (surrounded(16), around.to_vec()),
     ] {
         assert_eq!(fused_for(&graph, &SMALL), expected);
-        assert_same_on(&graph, &prepare(&graph, &[], &SMALL), &eighths(&graph), 1e-4);
+        assert_same_on(&graph, &prepare(&graph, &SMALL), &eighths(&graph), 1e-4);
     }
-}
-
-/// Two runs of such programs ended with other weights, because cuDNN adds the weight gradients of f32 atomically.
-#[test]
-fn two_runs_in_f32_ended_with_other_weights() {
-    let atomic = |graph: &Graph| crate::adds_atomically(&prepare(graph, &[], &TARGET));
-    let stem = |dtype| convolution_gradients(dtype, [8, 28, 28, 1], [3, 3, 1, 64], 1);
-    assert!(atomic(&stem(DType::F32)), "left to cuDNN");
-    assert!(!atomic(&stem(DType::BF16)));
-    let ours = convolution_gradients(DType::F32, [2, 50, 40, 2], [7, 7, 2, 1], 1);
-    assert!(!atomic(&ours), "our kernels add in the same order in every run");
-}
-
-/// XLA's scatter added floats in any order.
-#[test]
-fn scattered_updates_raced() {
-    let scattered = |dtype, kind| {
-        let trace = Trace::new();
-        let input = |shape| trace.input("x", shape);
-        let [operand, updates] = [5, 6].map(|length| input(Shape::new(dtype, [length])));
-        let indices = input(Shape::new(DType::I32, [6]));
-        let scatter = Scatter {
-            update_window_axes: vec![],
-            inserted_window_axes: vec![0],
-            scatter_axes: vec![0],
-            index_vector_axis: 1,
-            kind,
-        };
-        crate::adds_atomically(&trace.finish(&[operand.scatter(&indices, &updates, scatter)]).expect("well typed"))
-    };
-    assert!(scattered(DType::F32, ScatterKind::Add));
-    assert!(!scattered(DType::I32, ScatterKind::Add), "whole numbers have the same sum in any order");
-    assert!(!scattered(DType::F32, ScatterKind::Max));
 }

@@ -11,7 +11,7 @@ fn check(cases: &[octant_conformance::Case]) -> usize {
     let mut calls = 0;
     for case in cases {
         for target in [TARGET, SMALL, GpuTarget { kernels: None, ..TARGET }] {
-            let prepared = prepare(&case.graph, &[], &target);
+            let prepared = prepare(&case.graph, &target);
             verify(&prepared).unwrap_or_else(|error| panic!("{}: {error}\n{}", case.name, case.graph));
             let given = evaluate(&prepared, &case.inputs).unwrap();
             let verdict = case.check(&given);

@@ -2,7 +2,6 @@
 
 mod progress;
 
-use crate::boxes;
 use crate::judged::Judged;
 use anyhow::Result;
 use octant_archive::Archive;
@@ -225,7 +224,7 @@ fn captions(target: &Target, answer: &[f64], names: &[String]) -> (String, Strin
 /// yellow.
 fn enlarged(image: &Image<u8>, factor: usize, target: Option<&Target>, answer: &[f64], names: &[String]) -> Vec<u8> {
     if let Some(Target::Boxes(truth)) = target {
-        return boxes::drawn(image, factor, truth, &found(answer, names), names).into_values();
+        return octant_predict::draw::boxes(image, factor, truth, &found(answer, names), names).into_values();
     }
     let [height, width, _] = image.dims();
     let pixels =

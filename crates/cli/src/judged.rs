@@ -39,7 +39,7 @@ pub(crate) fn resolve(
     set.iter().try_for_each(|assignment| octant_recipe::set_text(&mut table, assignment))?;
     let mut recipe = octant_recipe::check(table)?;
     let entry = octant_zoo::find(&recipe.model)?;
-    let weights = crate::weights::resolve(&weights, entry)?;
+    let weights = crate::fetching::weights(&weights, entry)?;
     let archive = Archive::open(&weights)?;
     recipe.model = identify(&archive, entry)?.entry.name.into();
     let card = Card::of(&archive);

@@ -9,7 +9,6 @@ mod output;
 
 mod bench;
 mod board;
-mod boxes;
 mod compiling;
 mod data;
 mod device;
@@ -25,6 +24,7 @@ mod image;
 mod judged;
 mod mirror;
 mod models;
+mod opened;
 mod plan;
 mod plots;
 mod plugin;

@@ -1,7 +1,7 @@
 //! What the binary adds to the library of recipes and runs: downloads, progress bars, warnings and suggestions.
 
 use crate::data::Ticking;
-use crate::{fetching, weights};
+use crate::fetching;
 use anyhow::Result;
 use octant_data::Dataset;
 use octant_pjrt::discover::cache_folder;
@@ -35,7 +35,7 @@ pub(crate) fn data(recipe: &Recipe, classes: &[String]) -> Result<Data> {
 /// The weights that a recipe starts from, on this machine; its model in the form that they have.
 pub(crate) fn local_weights(recipe: &mut Recipe) -> Result<Option<PathBuf>> {
     let Some(given) = &recipe.weights else { return Ok(None) };
-    let path = weights::resolve(given, octant_zoo::find(&recipe.model)?)?;
+    let path = fetching::weights(given, octant_zoo::find(&recipe.model)?)?;
     octant_recipe::follow_weights(recipe, &path)?;
     Ok(Some(path))
 }

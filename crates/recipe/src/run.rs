@@ -11,8 +11,8 @@ use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
 use octant_train::run::{RunPlan, Summary, Watched, Watcher, run};
 use octant_train::{Trainable, Values};
-use octant_zoo::ModelEntry;
 use octant_zoo::identity::{Card, identify};
+use octant_zoo::{ModelEntry, Preprocessing};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,7 +64,10 @@ pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial:
 /// Metadata for files of the run's weights.
 fn metadata(recipe: &Recipe, entry: &ModelEntry, data: &Data) -> Result<Vec<(String, String)>> {
     let classes = recipe.classes.unwrap_or(data.outputs);
-    let mut metadata = octant_zoo::identity::metadata(entry, classes, &data.classes);
+    let seen = crate::image(&*data.valid, &transform(recipe, &recipe.eval_transform, false, entry)?)?;
+    let seen = Preprocessing { input: seen, ..entry.preprocessing };
+    let mut metadata = octant_zoo::identity::metadata(entry, &seen, classes, &data.classes);
+    metadata.push(Card::settings_metadata(crate::prediction_settings(recipe, entry, seen.input)?));
     if let Some(options) = &recipe.step.adapters {
         let except = model(recipe, data.outputs)?.0.head_paths();
         metadata.push(octant_zoo::adapted::metadata(&Adapters { except, ..options.adapters() }));

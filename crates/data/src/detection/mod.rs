@@ -10,6 +10,7 @@ mod augment;
 mod coco;
 mod convert;
 mod copy_paste;
+mod ids;
 mod letterbox;
 mod mosaic;
 mod recent;
@@ -20,6 +21,7 @@ mod yolo;
 
 pub use augment::{AugmentSettings, BoxAugment, box_slots};
 pub use convert::{BoxForm, Converted, convert};
+pub use ids::{CocoIds, category_id, image_ids};
 pub use letterbox::{Boxed, Fitted, fit};
 pub use recent::RecentImages;
 pub use survey::{BoxSurvey, survey};
@@ -57,8 +59,8 @@ pub struct LabeledImage {
     pub path: PathBuf,
     /// Its objects.
     pub boxes: Vec<RelativeBox>,
-    /// The number that COCO's files know it by.
-    pub id: Option<u64>,
+    /// The number that COCO's files know it by, or would.
+    pub id: u64,
     /// What COCO's evaluation counts.
     pub judged: Option<Arc<JudgedImage>>,
 }
@@ -86,13 +88,15 @@ pub struct DetectionSet {
     images: Vec<LabeledImage>,
     names: Vec<String>,
     dropped: Vec<Dropped>,
+    /// The numbers and names that COCO's annotation file has for the classes; empty for other forms.
+    categories: Vec<(u64, String)>,
     options: DecodeOptions,
 }
 
 impl DetectionSet {
     fn new(images: Vec<LabeledImage>, names: Vec<String>, dropped: Vec<Dropped>) -> DetectionSet {
         let options = DecodeOptions { eight_bits: true, ..DecodeOptions::default() };
-        DetectionSet { images, names, dropped, options }
+        DetectionSet { images, names, dropped, categories: Vec::new(), options }
     }
 
     /// The images and their objects.
@@ -152,6 +156,14 @@ impl Dataset for DetectionSet {
 
     fn judged(&self, index: usize) -> Option<Arc<JudgedImage>> {
         self.images[index].judged.clone()
+    }
+
+    fn coco_id(&self, index: usize) -> Option<u64> {
+        Some(self.images[index].id)
+    }
+
+    fn coco_categories(&self) -> Vec<(u64, String)> {
+        self.categories.clone()
     }
 
     fn label_hash(&self, index: usize) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! Pascal VOC: an xml file per image in `Annotations/`, images in `JPEGImages/`, lists in `ImageSets/Main/`. Corners are
 //! pixels that count from 1, both included.
 
-use super::{DetectionSet, DetectionSplit, Dropped, LabeledImage, RelativeBox, checked};
+use super::{DetectionSet, DetectionSplit, Dropped, LabeledImage, RelativeBox, checked, image_ids};
 use crate::DataError;
 use crate::readers::entries;
 use std::collections::BTreeSet;
@@ -33,14 +33,16 @@ pub(super) fn open(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, 
         return Err(DataError::malformed(folder, "its Annotations/ name no objects"));
     }
     let mut dropped = Vec::new();
-    let images = annotations.into_iter().map(|annotation| {
+    let paths: Vec<&Path> = annotations.iter().map(|annotation| annotation.image.as_path()).collect();
+    let ids = image_ids(&paths);
+    let images = annotations.iter().zip(ids).map(|(annotation, id)| {
         let boxes = annotation.objects.iter().filter_map(|object| {
             let result =
                 object.as_ref().map_err(String::clone).and_then(|object| relative(object, annotation.size, &names));
             let note = |reason| dropped.push(Dropped { file: annotation.file.clone(), line: None, reason });
             result.map_err(note).ok()
         });
-        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id: None, judged: None }
+        LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id, judged: None }
     });
     let images: Vec<LabeledImage> = images.collect();
     Ok(DetectionSet::new(images, names, dropped))

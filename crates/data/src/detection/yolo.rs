@@ -2,7 +2,7 @@
 //! `/images/` of its path becomes `/labels/`.
 
 use super::yaml::{self, Yaml};
-use super::{DetectionSet, DetectionSplit, Dropped, LabeledImage, RelativeBox, checked};
+use super::{DetectionSet, DetectionSplit, Dropped, LabeledImage, RelativeBox, checked, image_ids};
 use crate::DataError;
 use crate::decode::ImageFileFormat;
 use crate::readers::images_below;
@@ -14,11 +14,13 @@ pub(super) fn open(file: &Path, part: DetectionSplit) -> Result<DetectionSet, Da
     let names = names(file, &yaml)?;
     let images = image_files(file, &yaml, part)?;
     let mut dropped = Vec::new();
+    let ids = image_ids(&images);
     let images = images
         .into_iter()
-        .map(|path| {
+        .zip(ids)
+        .map(|(path, id)| {
             let boxes = labels(&label_file(&path), names.len(), &mut dropped)?;
-            Ok(LabeledImage { path, boxes, id: None, judged: None })
+            Ok(LabeledImage { path, boxes, id, judged: None })
         })
         .collect::<Result<Vec<_>, DataError>>()?;
     Ok(DetectionSet::new(images, names, dropped))

@@ -18,7 +18,7 @@ pub use folder::FolderDataset;
 pub use idx::{IdxArray, IdxDataset, read_idx};
 pub use irstd::open_irstd;
 pub(crate) use listing::entries;
-pub use listing::images_below;
+pub use listing::{files_below, images_below};
 pub use masked::{MaskedDataset, open_frames};
 pub use open::{holds_shards, open};
 pub use pairs::{ImagePairs, Unpaired};

@@ -7,11 +7,9 @@ use crate::{Ending, device, fetching, opened, plots, prepare};
 use anyhow::{Context, Result, bail};
 use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor, similarity};
 use octant_recipe::Cores;
-use octant_runtime::Backend;
 use octant_train::options::OptionTable;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Evaluate a run or a file of weights on a data set
 #[derive(clap::Args)]
@@ -52,6 +50,10 @@ pub(crate) struct Arguments {
     /// Devices that work on every batch together, or `all`
     #[arg(long, visible_alias = "num-cores", value_name = "N|all", default_value = "1")]
     cores: Cores,
+    /// Write the images as the network sees them into this folder, degraded ones included: inputs/, and targets/ where the
+    /// network makes images
+    #[arg(long, value_name = "DIR")]
+    save_inputs: Option<PathBuf>,
     /// Draw the confusion matrix and the curves over all thresholds into this folder
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
@@ -78,10 +80,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     if arguments.coco.is_some() && network.recipe.task != "detect" {
         bail!("--coco is for detectors; {} is none; remove it", network.recipe.model);
     }
-    let backend: Arc<dyn Backend> = arguments.device.open()?.into();
+    let backend = arguments.device.open()?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
-    let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco: arguments.coco.clone() };
+    let (coco, inputs) = (arguments.coco.clone(), arguments.save_inputs.clone());
+    let options = EvalOptions { batch_size: arguments.batch_size, mesh, coco, inputs };
     let mut bar = None;
     let found = predictor.evaluate(dataset.clone(), &options, &mut |done, batches| {
         let bar = bar.get_or_insert_with(|| Bar::new("evaluating".into(), batches));

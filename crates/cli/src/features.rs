@@ -12,7 +12,6 @@ use octant_metrics::features::{
     LinearProbe, ProbeSettings, TEMPERATURE, accuracy, frechet_distance, kernel_distance, nearest_neighbors,
 };
 use octant_predict::{Extractor, ModelChoice, Network, PredictOptions, Predictor};
-use octant_runtime::Backend;
 use octant_tensor::{HostTensor, write_npy};
 use octant_zoo::ModelEntry;
 use serde_json::json;
@@ -28,7 +27,7 @@ use std::sync::Arc;
                   FILE --against REAL"
 )]
 pub(crate) struct Arguments {
-    /// A model that `octant models` lists, or a run directory
+    /// A model that `octant models` lists, a run directory, or a file of weights that names its network
     model: PathBuf,
     /// The folder of images. Judging needs a folder per class, in train/ and val/ or to be split
     data: PathBuf,
@@ -82,13 +81,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         bail!("--knn and --batch-size must be at least 1");
     }
     let layer = arguments.layer.parse()?;
-    let network = match arguments.model.join("config.toml").is_file() {
-        true => of_run(&arguments)?,
+    let network = match arguments.model.exists() {
+        true => of_weights(&arguments)?,
         false => of_model(&arguments)?,
     };
-    let backend: Arc<dyn Backend> = arguments.device.open()?.into();
+    let backend = arguments.device.open()?;
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
-    opened::say(&predictor, arguments.json);
+    eprintln!("{}", opened::described(&predictor));
     let extractor = predictor.features(layer, arguments.batch_size);
     if let Some(output) = &arguments.output {
         write(&extractor, &arguments, output)?;
@@ -119,10 +118,10 @@ fn of_model(arguments: &Arguments) -> Result<Network> {
     Ok(network)
 }
 
-/// What a run has learned.
-fn of_run(arguments: &Arguments) -> Result<Network> {
+/// A run, or a file of weights that names its network.
+fn of_weights(arguments: &Arguments) -> Result<Network> {
     if arguments.weights.is_some() {
-        bail!("a run has weights of its own; remove --weights");
+        bail!("{} has weights of its own; remove --weights", arguments.model.display());
     }
     let file = opened::network(&arguments.model, arguments.checkpoint.as_deref())?;
     let mut network = file.with_precision(device::precision(&arguments.precision)?).network()?;

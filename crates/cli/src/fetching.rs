@@ -2,7 +2,7 @@
 
 use crate::output::{bytes, duration};
 use anyhow::Result;
-use octant_fetch::{DownloadCache, ProgressCallback};
+use octant_fetch::ProgressCallback;
 use octant_pjrt::discover::cache_folder;
 use octant_predict::{Downloads, Sources};
 use octant_zoo::ModelEntry;
@@ -14,11 +14,6 @@ use std::time::{Duration, Instant};
 /// The library's downloads, with Octant's cache.
 pub(crate) fn downloads() -> Downloads {
     Downloads::new(cache_folder()).with_log(|line| eprintln!("{line}"))
-}
-
-/// The store in a folder of Octant's cache, such as `weights`; files come from the mirror, if one is given.
-pub(crate) fn store(folder: &str, mirror: Option<&str>) -> Result<DownloadCache> {
-    Ok(downloads().store(folder, mirror)?)
 }
 
 /// A data set's location as a local path; a remote one is mirrored into the cache.

@@ -21,7 +21,6 @@ mod flags;
 mod gallery;
 mod hints;
 mod image;
-mod judged;
 mod mirror;
 mod models;
 mod opened;

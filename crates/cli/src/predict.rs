@@ -10,11 +10,9 @@ use octant_metrics::boxes::Suppression;
 use octant_predict::{
     Cancel, CocoResults, JobEvent, ModelChoice, Network, PredictOptions, Prediction, Predictor, ResultWriter, Written,
 };
-use octant_runtime::Backend;
 use octant_zoo::ModelEntry;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Predict for images or tensors with a run, or with a model and weights
 #[derive(clap::Args)]
@@ -179,7 +177,7 @@ fn predict(network: Network, paths: &[PathBuf], folder: PathBuf, top: usize, arg
     opened::say_skipped(&sources, arguments.json);
     refuse_ignored(arguments, &network)?;
     let options = boxes(arguments, &network)?;
-    let backend: Arc<dyn Backend> = arguments.device.open()?.into();
+    let backend = arguments.device.open()?;
     let predictor = Predictor::new(network, &backend, options)?;
     opened::say(&predictor, arguments.json);
     let (top, json) = (arguments.top.unwrap_or(top), arguments.json);

@@ -162,6 +162,7 @@ fn show(file: &Path, as_json: bool) -> Result<()> {
         ArchiveFormat::TorchZip => "torch",
         ArchiveFormat::TorchLegacy => "torch (legacy)",
     };
+    let card = Card::of(&archive);
     let elements: usize = archive.tensors.iter().map(|(_, tensor)| tensor.shape().elements()).sum();
     let size: usize = archive.tensors.iter().map(|(_, tensor)| tensor.bytes().len()).sum();
     if as_json {
@@ -174,6 +175,7 @@ fn show(file: &Path, as_json: bool) -> Result<()> {
             archive.metadata.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
         Json::line(json!({
             "event": "done", "format": format, "tensors": archive.tensors.len(), "elements": elements, "bytes": size,
+            "model": card.model, "class_names": card.names, "image_size": card.image,
             "metadata": metadata, "found_under": archive.found_under, "stripped_prefix": archive.stripped_prefix,
         }));
         return Ok(());
@@ -188,6 +190,13 @@ fn show(file: &Path, as_json: bool) -> Result<()> {
             println!("{what}: {text}");
         }
     }
-    archive.metadata.iter().for_each(|(key, value)| println!("{key}: {value}"));
+    let of_images = card.image.map(|[height, width]| format!(", images of {height}×{width}")).unwrap_or_default();
+    card.model.iter().for_each(|model| println!("network: {model}{of_images}"));
+    if !card.names.is_empty() {
+        println!("{} classes: {}", card.names.len(), card.names.join(", "));
+    }
+    let is_name = |key: &str| key.strip_prefix("names.").is_some_and(|number| number.parse::<usize>().is_ok());
+    let others = archive.metadata.iter().filter(|(key, _)| !is_name(key));
+    others.for_each(|(key, value)| println!("{key}: {value}"));
     Ok(())
 }

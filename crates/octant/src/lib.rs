@@ -51,6 +51,11 @@
 //! A [`Recipe`](recipe::Recipe) is everything a run needs to know, as TOML; [`recipe::train`] runs one. `examples/fine_tune.rs`
 //! fine-tunes a model of the [`zoo`] on a folder of images.
 //!
+//! # Prediction
+//!
+//! A [`Predictor`] is a network with its weights, its preprocessing and its decoder, made from a run or from a file of weights;
+//! threads share it. Its [`Prediction`](predict::Prediction)s are typed, in pixels of the original image.
+//!
 //! # Features
 //!
 //! `cpu` (on by default) is the embedded engine, `pjrt` is XLA behind PJRT plugins, for TPUs and GPUs, and `cuda` names the
@@ -67,6 +72,8 @@ pub use octant_metrics as metrics;
 pub use octant_nn as nn;
 #[cfg(feature = "pjrt")]
 pub use octant_pjrt as pjrt;
+pub use octant_predict as predict;
+pub use octant_predict::Predictor;
 pub use octant_recipe as recipe;
 pub use octant_runtime as runtime;
 pub use octant_tensor as tensor;
@@ -82,6 +89,7 @@ pub mod prelude {
     pub use octant_metrics::vector;
     pub use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d, Dense};
     pub use octant_nn::{Context, Mode, Objective, Optimizer, Precision, loss};
+    pub use octant_predict::{Output, Prediction, Predictor};
     pub use octant_recipe::{LocalFiles, Recipe};
     pub use octant_runtime::{Backend, CompileOptions, Mesh};
     pub use octant_train::run::{EpochReport, Watcher};

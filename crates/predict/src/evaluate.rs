@@ -1,9 +1,9 @@
 //! A network over a whole data set: its metrics, what can be plotted of them, and what was predicted.
 
 use crate::Predictor;
-use crate::error::Result;
+use crate::error::{Result, io};
 use crate::writer::{coco_entry, write_entries};
-use octant_data::{Dataset, LastBatch, Loader, LoaderConfig};
+use octant_data::{Batch, Dataset, LastBatch, Loader, LoaderConfig, Targets, write_png_u8};
 use octant_runtime::{CompileOptions, Mesh};
 use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{Evaluator, Findings, Metric};
@@ -19,11 +19,14 @@ pub struct EvalOptions {
     pub mesh: Mesh,
     /// Detectors: where the boxes that were counted are written as a COCO results file.
     pub coco: Option<PathBuf>,
+    /// The folder that images are written to as the network sees them, degraded ones included: `inputs/`, and for networks that
+    /// make images `targets/`.
+    pub inputs: Option<PathBuf>,
 }
 
 impl Default for EvalOptions {
     fn default() -> EvalOptions {
-        EvalOptions { batch_size: None, mesh: Mesh::single(), coco: None }
+        EvalOptions { batch_size: None, mesh: Mesh::single(), coco: None, inputs: None }
     }
 }
 
@@ -56,8 +59,8 @@ impl Predictor {
         let task = network.task(image)?;
         let batch_size = options.batch_size.unwrap_or(recipe.step.batch_size).min(dataset.len()).max(1);
         let step = StepOptions { batch_size, ..recipe.step.clone() };
-        let plan = StepPlan { mesh: options.mesh.clone(), step, ..StepPlan::new(&*task, batch_size) };
-        let evaluator = Evaluator::new(&**backend, &plan, &CompileOptions::default(), &network.values)?;
+        let plan = StepPlan { mesh: options.mesh.clone(), step, ..StepPlan::new(task.clone(), batch_size) };
+        let evaluator = Evaluator::new(backend, &plan, &CompileOptions::default(), &network.values)?;
         let config = LoaderConfig {
             batch_size,
             shuffle: false,
@@ -68,11 +71,18 @@ impl Predictor {
         };
         let loader = Loader::new(dataset.clone(), Arc::new(transform), config)?;
         let batches = loader.batches_per_epoch();
+        let mut unwritten = None;
         let watched = loader.epoch(0).enumerate().map(|(number, batch)| {
             progress(number as u64, batches);
+            if let (Some(folder), Ok(batch), None) = (&options.inputs, &batch, &unwritten) {
+                unwritten = write_inputs(folder, &*dataset, batch).err();
+            }
             batch
         });
         let (metrics, findings, observer) = evaluator.run_observed(watched)?;
+        if let Some(error) = unwritten {
+            return Err(error);
+        }
         if let Some(path) = &options.coco {
             let counted = observer.as_ref().map(|observer| observer.boxes()).unwrap_or_default();
             write_counted(path, &*dataset, &network.names, &counted)?;
@@ -80,6 +90,27 @@ impl Predictor {
         let remark = task.remark(&metrics);
         Ok(Evaluation { metrics, findings, remark, images: dataset.len(), image })
     }
+}
+
+/// Writes the rows of a batch as PNG files, named after their samples.
+fn write_inputs(folder: &Path, dataset: &dyn Dataset, batch: &Batch) -> Result<()> {
+    let targets = match &batch.targets {
+        Targets::Images(targets) => Some(targets),
+        _ => None,
+    };
+    for (part, tensor) in [("inputs", Some(&batch.images)), ("targets", targets)] {
+        let Some(tensor) = tensor else { continue };
+        let folder = folder.join(part);
+        std::fs::create_dir_all(&folder).map_err(io("write to", &folder))?;
+        for (row, index) in batch.indices.iter().enumerate().filter(|(_, index)| **index != u64::MAX) {
+            let location = dataset.location(*index as usize);
+            let stem = Path::new(&location).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            // Samples of several folders may share a name.
+            let path = folder.join(format!("{index:06}-{stem}.png"));
+            write_png_u8(&path, &crate::decode::image(tensor, row)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the boxes that were counted. Images and classes have the numbers of the data set's annotation file, or those that

@@ -10,6 +10,7 @@ use octant_train::{Task, Values};
 use octant_zoo::identity::{Card, identify, published_names};
 use octant_zoo::{Model, ModelEntry, ModelTask};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where weights came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -252,7 +253,7 @@ impl Network {
     }
 
     /// The task over images of that size.
-    pub fn task(&self, image: [usize; 3]) -> Result<Box<dyn Task>> {
+    pub fn task(&self, image: [usize; 3]) -> Result<Arc<dyn Task>> {
         Ok(octant_recipe::task(&self.recipe, self.outputs, image, self.warm_up)?)
     }
 

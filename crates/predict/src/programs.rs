@@ -178,7 +178,7 @@ fn traced(key: &Key, network: &Network) -> Result<(Program, Vec<String>)> {
     if key.layer == Layer::Prediction {
         let task = network.task([height, width, channels])?;
         let step = StepOptions { batch_size: batch, ..network.recipe.step.clone() };
-        let plan = StepPlan { step, ..StepPlan::new(&*task, batch) };
+        let plan = StepPlan { step, ..StepPlan::new(task, batch) };
         let traced = step::prediction(&plan)?;
         return Ok((traced.program, traced.variables.into_iter().map(|spec| spec.path).collect()));
     }

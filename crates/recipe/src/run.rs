@@ -35,7 +35,7 @@ pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
 }
 
 /// All parts of a run, built from the recipe. Variables in `initial` start from those values.
-pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<RunPlan<'a>> {
+pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: Values) -> Result<RunPlan> {
     refuse_ignored_sizes(recipe)?;
     let phases = phases(recipe, data)?;
     if phases.is_empty() {
@@ -43,8 +43,8 @@ pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial:
     }
     let entry = octant_zoo::find(&recipe.model)?;
     Ok(RunPlan {
-        backend,
-        mesh: mesh(recipe.cores, backend)?,
+        backend: backend.clone(),
+        mesh: mesh(recipe.cores, &**backend)?,
         compile: Default::default(),
         record: None,
         step: recipe.step.clone(),
@@ -102,7 +102,11 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
     let seed = recipe.run.seed;
     let loaded = octant_zoo::weights::load(&archive, &*model, &specs, seed);
     let fit = if recipe.partial_weights { Fit::Partial } else { Fit::AnyHead };
-    let hint = "`partial_weights = true` would use what fits";
+    let named = Card::of(&archive).entry().filter(|named| named.name != entry.name);
+    let hint = match named {
+        Some(named) => format!("the file holds {}; `model = \"{}\"` is the network for it", named.name, named.name),
+        None => "`partial_weights = true` would use what fits".into(),
+    };
     loaded.matching.require(fit).map_err(|error| refusal!("{error}\n{hint}"))?;
     let mut text = loaded.matching.to_string();
     text.extend(loaded.license.iter().map(|license| format!("\n  the file states its license: {license}")));
@@ -121,7 +125,7 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
 /// Trains by a recipe in a directory, or goes on with the run that is there. `weights` must be a file.
 pub fn train(
     recipe: &Recipe,
-    backend: &dyn Backend,
+    backend: &Arc<dyn Backend>,
     directory: &Path,
     surroundings: &dyn Surroundings,
     watcher: &mut dyn Watcher,

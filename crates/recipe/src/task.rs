@@ -9,6 +9,7 @@ use octant_train::{
 };
 use octant_zoo::families::gan::{Discriminator, GanNorm};
 use octant_zoo::{Adapted, Model, ModelEntry, ModelTask};
+use std::sync::Arc;
 
 /// A task of recipes.
 pub struct TaskEntry {
@@ -24,7 +25,7 @@ pub struct TaskEntry {
     pub keys: &'static [&'static str],
     /// What the output of its networks means.
     network: ModelTask,
-    build: fn(Parts) -> Box<dyn Task>,
+    build: fn(Parts) -> Arc<dyn Task>,
 }
 
 /// What a task is built from.
@@ -79,7 +80,7 @@ pub const TASKS: [TaskEntry; 8] = [
         keys: &["label_smoothing", "mix"],
         network: ModelTask::Classify,
         build: |Parts { recipe, model, image, normalize, mixed, .. }| {
-            Box::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
+            Arc::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
         },
     },
     TaskEntry {
@@ -90,7 +91,7 @@ pub const TASKS: [TaskEntry; 8] = [
         keys: &["warm_up"],
         network: ModelTask::Segment,
         build: |Parts { model, image, normalize, loss, warm_up, .. }| {
-            Box::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
+            Arc::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
         },
     },
     TaskEntry {
@@ -103,7 +104,7 @@ pub const TASKS: [TaskEntry; 8] = [
         build: |Parts { recipe, model, image, normalize, slots, epochs, .. }| {
             let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
             let detect = Detect::new(model, image, normalize, slots.first().copied().unwrap_or(1), epochs);
-            Box::new(detect.with_forms(&sides, &slots))
+            Arc::new(detect.with_forms(&sides, &slots))
         },
     },
     TaskEntry {
@@ -114,7 +115,7 @@ pub const TASKS: [TaskEntry; 8] = [
         keys: &[],
         network: ModelTask::Classify,
         build: |Parts { model, image, normalize, loss, .. }| {
-            Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
+            Arc::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
         },
     },
     TaskEntry {
@@ -129,7 +130,7 @@ pub const TASKS: [TaskEntry; 8] = [
             let usual = if adversary == Adversary::Wasserstein { GanNorm::Instance } else { GanNorm::Batch };
             let GanOptions { l1, image_statistics, .. } = parts.gan();
             let (discriminator, format) = (parts.discriminator(usual), parts.format());
-            Box::new(Pix2Pix { generator: parts.model, discriminator, format, adversary, l1, image_statistics })
+            Arc::new(Pix2Pix { generator: parts.model, discriminator, format, adversary, l1, image_statistics })
         },
     },
     TaskEntry {
@@ -143,7 +144,7 @@ pub const TASKS: [TaskEntry; 8] = [
             let GanOptions { cycle, identity, pool, .. } = parts.gan();
             let (discriminator, format) = (parts.discriminator(GanNorm::Instance), parts.format());
             let (adversary, pool) = (CYCLE_LOSSES[parts.loss], ImagePool { size: pool });
-            Box::new(CycleGan { generator: parts.model, discriminator, format, adversary, cycle, identity, pool })
+            Arc::new(CycleGan { generator: parts.model, discriminator, format, adversary, cycle, identity, pool })
         },
     },
     TaskEntry {
@@ -167,9 +168,9 @@ pub const TASKS: [TaskEntry; 8] = [
 ];
 
 /// The task of networks that are compared with the undamaged image.
-fn restore(parts: Parts) -> Box<dyn Task> {
+fn restore(parts: Parts) -> Arc<dyn Task> {
     let (format, loss) = (parts.format(), ImageLoss::ALL[parts.loss]);
-    Box::new(Restore { model: parts.model, format, loss })
+    Arc::new(Restore { model: parts.model, format, loss })
 }
 
 impl TaskEntry {
@@ -239,7 +240,7 @@ struct PhaseFacts {
 }
 
 /// The task of a recipe for evaluation and prediction.
-pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
+pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Arc<dyn Task>> {
     let slots = vec![1024.min(recipe.max_boxes)];
     built(recipe, outputs, image, PhaseFacts { warm_up, mixed: false, slots, epochs: 1 })
 }
@@ -251,12 +252,12 @@ pub(crate) fn build_task(
     image: [usize; 3],
     phase: &PhaseRecipe,
     slots: Vec<usize>,
-) -> Result<Box<dyn Task>> {
+) -> Result<Arc<dyn Task>> {
     let (warm_up, mixed) = (phase.warm_up, phase.options.mix.is_some());
     built(recipe, outputs, image, PhaseFacts { warm_up, mixed, slots, epochs: phase.epochs })
 }
 
-fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) -> Result<Box<dyn Task>> {
+fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) -> Result<Arc<dyn Task>> {
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
     let loss = task.loss(recipe)?;

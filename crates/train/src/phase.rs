@@ -44,7 +44,7 @@ pub struct Phase {
     /// How many epochs it lasts.
     pub epochs: u64,
     /// What is learned.
-    pub task: Box<dyn Task>,
+    pub task: Arc<dyn Task>,
     /// How parameters learn.
     pub options: PhaseOptions,
     /// The learning rate.
@@ -56,7 +56,7 @@ pub struct Phase {
 impl Phase {
     /// The step of this phase. Whoever compiles it gets the same program for the same phase and options, on the machine
     /// that trains or on another.
-    pub fn step(&self, step: &StepOptions, mesh: &Mesh) -> StepPlan<'_> {
-        StepPlan { task: &*self.task, mesh: mesh.clone(), step: step.clone(), phase: self.options.clone() }
+    pub fn step(&self, step: &StepOptions, mesh: &Mesh) -> StepPlan {
+        StepPlan { task: self.task.clone(), mesh: mesh.clone(), step: step.clone(), phase: self.options.clone() }
     }
 }

@@ -6,12 +6,13 @@
 use octant_cpu::CpuBackend;
 use octant_data::{Batch, Position, Targets};
 use octant_graph::HostTensor;
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_train::checkpoint::{self, Checkpoint, Contents};
 use octant_train::step::StepPlan;
 use octant_train::{Adversary, CycleGan, ImageFormat, ImagePool, RunProgress, Session, Values};
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
+use std::sync::Arc;
 
 fn task() -> CycleGan {
     let image = [16, 16, 3];
@@ -45,8 +46,8 @@ fn sorted(values: Values) -> Vec<(String, HostTensor)> {
 #[test]
 fn pools_and_companions_survive_a_stop() {
     const STEPS: u64 = 6;
-    let (backend, task, options) = (CpuBackend::with_threads(2).unwrap(), task(), CompileOptions::default());
-    let plan = StepPlan::new(&task, 2);
+    let (backend, task, options) = (CpuBackend::with_threads(2).unwrap().shared(), task(), CompileOptions::default());
+    let plan = StepPlan::new(Arc::new(task), 2);
     let mut whole = Session::new(&backend, &plan, &options, 5).unwrap();
     (1..=STEPS).for_each(|step| whole.train(&batch(step), 1e-3).unwrap());
     let expected = sorted(whole.values().unwrap());

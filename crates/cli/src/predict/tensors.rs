@@ -5,12 +5,10 @@ use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
 use octant_predict::{Layer, PredictOptions, Predictor};
-use octant_runtime::Backend;
 use octant_tensor::{DType, HostTensor, Shape, read_npy, write_npy};
 use octant_zoo::ModelEntry;
 use serde_json::json;
 use std::path::Path;
-use std::sync::Arc;
 
 pub(super) fn run(entry: &'static ModelEntry, input: &Path, output: &Path, arguments: &Arguments) -> Result<Ending> {
     let is_nchw = match arguments.layout.as_str() {
@@ -20,7 +18,7 @@ pub(super) fn run(entry: &'static ModelEntry, input: &Path, output: &Path, argum
     };
     let images = images(input, is_nchw, entry)?;
     let network = of_model(entry, arguments)?;
-    let backend: Arc<dyn Backend> = arguments.device.open()?.into();
+    let backend = arguments.device.open()?;
     let predictor = Predictor::new(network, &backend, PredictOptions::default())?;
     let result = predictor.raw(&images, if arguments.features { Layer::Pooled } else { Layer::Output })?;
     let result = match is_nchw && result.dims().len() == 4 {

@@ -1,0 +1,110 @@
+//! One predictor, many threads: the same bytes, and memory for a stated number of runs.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use octant_cpu::CpuBackend;
+use octant_imaging::Image;
+use octant_predict::{Cancel, ModelChoice, Network, Output, PredictError, PredictOptions, Prediction, Predictor};
+use octant_runtime::Backend;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn predictor(name: &str, device: &Arc<dyn Backend>) -> Predictor {
+    let choice = ModelChoice { classes: Some(3), seed: 7, ..ModelChoice::default() };
+    let network = Network::of_model(octant_zoo::find(name).unwrap(), None, &choice).unwrap();
+    Predictor::new(network, device, PredictOptions::default()).unwrap()
+}
+
+fn images(count: usize) -> Vec<Image<u8>> {
+    let image = |number: usize| {
+        Image::from_fn(40 + number, 56, 3, move |row, column, channel| {
+            (row * 3 + column * (5 + number) + channel * 40) as u8
+        })
+    };
+    (0..count).map(image).collect()
+}
+
+/// Everything in a prediction that is a number, bit by bit.
+fn bits(predictions: &[Prediction]) -> Vec<u64> {
+    let numbers = |prediction: &Prediction| match &prediction.output {
+        Output::Classes(classes) => classes.scores.iter().map(|score| score.to_bits()).collect(),
+        Output::Boxes(boxes) => boxes.shown.iter().map(|found| found.score.to_bits()).collect(),
+        Output::Mask(mask) => mask.marked.values().iter().map(|&value| value.into()).collect(),
+        other => panic!("{other:?}"),
+    };
+    predictions.iter().flat_map(|prediction| -> Vec<u64> { numbers(prediction) }).collect()
+}
+
+#[test]
+fn eight_threads_predict_what_one_predicts_bit_by_bit() {
+    for name in ["resnet-tiny", "vit-test", "mshnet-tiny"] {
+        let engine = Arc::new(CpuBackend::with_threads(3).unwrap());
+        let device: Arc<dyn Backend> = engine.clone();
+        let (predictor, images) = (predictor(name, &device), images(5));
+        let expected = bits(&predictor.predict(images.clone()).unwrap());
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (predictor, images, expected) = (&predictor, &images, &expected);
+                scope.spawn(move || {
+                    for _ in 0..4 {
+                        assert!(bits(&predictor.predict(images.clone()).unwrap()) == *expected, "thread {thread}");
+                    }
+                });
+            }
+        });
+        // As many arenas as programs that may run at once, none larger than the program.
+        let (arenas, memory) = (engine.arenas(), predictor.memory());
+        assert!(arenas.len() <= device.concurrency() && device.concurrency() == 3, "{arenas:?}");
+        assert!(arenas.iter().all(|&bytes| bytes as u64 <= memory.temporary), "{arenas:?} {memory:?}");
+        assert_eq!(memory.programs, 1, "a program is compiled once");
+    }
+}
+
+#[test]
+fn predictors_with_other_weights_share_a_device_without_mixing_them() {
+    let device: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(2).unwrap());
+    let of_seed = |seed| {
+        let choice = ModelChoice { classes: Some(3), seed, ..ModelChoice::default() };
+        let network = Network::of_model(octant_zoo::find("vit-test").unwrap(), None, &choice).unwrap();
+        Predictor::new(network, &device, PredictOptions::default()).unwrap()
+    };
+    let predictors = [of_seed(1), of_seed(2)];
+    let images = images(2);
+    let expected = predictors.each_ref().map(|predictor| bits(&predictor.predict(images.clone()).unwrap()));
+    assert_ne!(expected[0], expected[1]);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (predictors, images, expected) = (&predictors, &images, &expected);
+            scope.spawn(move || {
+                for round in 0..6 {
+                    let which = (thread + round) % 2;
+                    assert!(bits(&predictors[which].predict(images.clone()).unwrap()) == expected[which]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_warm_predictor_compiles_nothing_and_pads_to_the_next_batch() {
+    let device: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
+    let predictor = predictor("resnet-tiny", &device);
+    predictor.warm_up(&[4]).unwrap();
+    let images = images(3);
+    let one = bits(&predictor.predict(images[..1].to_vec()).unwrap());
+    let three = bits(&predictor.predict(images).unwrap());
+    assert_eq!((predictor.memory().programs, one.as_slice()), (1, &three[..one.len()]));
+}
+
+#[test]
+fn predictions_end_when_they_are_cancelled_or_late() {
+    let device: Arc<dyn Backend> = Arc::new(CpuBackend::with_threads(1).unwrap());
+    let predictor = predictor("resnet-tiny", &device);
+    let cancel = Cancel::never();
+    predictor.predict_with(images(1), &cancel).unwrap();
+    cancel.clone().cancel();
+    for cancel in [cancel, Cancel::after(Duration::ZERO)] {
+        let error = predictor.predict_with(images(1), &cancel).unwrap_err();
+        assert!(matches!(error, PredictError::Cancelled), "{error}");
+    }
+}

@@ -11,6 +11,7 @@ use std::path::Path;
 pub(crate) fn network(path: &Path, checkpoint: Option<&str>) -> Result<NetworkFile> {
     let file = match (path.join("config.toml").is_file(), checkpoint) {
         (true, _) => NetworkFile::of_run(path, checkpoint)?,
+        (false, None) if path.join("model.safetensors").is_file() => NetworkFile::open(path)?,
         (false, _) if path.is_dir() => bail!("{} holds no run (it has no config.toml)", path.display()),
         (false, _) if !path.exists() => bail!("there is no {}{}", path.display(), prepare::nearest_run(path)),
         (false, Some(_)) => bail!("--checkpoint chooses among those of a run, and {} is a file", path.display()),

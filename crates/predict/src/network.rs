@@ -87,8 +87,18 @@ impl NetworkFile {
         Ok(NetworkFile { recipe, archive, card, source, remarks: Vec::new() })
     }
 
-    /// A file of weights that names its network, such as a checkpoint of a run or a file of Ultralytics.
+    /// The best weights of a run directory, those of a checkpoint's directory, or a file of weights that names its network, such
+    /// as one that a run or Ultralytics wrote.
     pub fn open(path: &Path) -> Result<NetworkFile> {
+        let checkpoint = path.join("model.safetensors");
+        match path.is_dir() {
+            true if checkpoint.is_file() => NetworkFile::of_file(&checkpoint),
+            true => NetworkFile::of_run(path, None),
+            false => NetworkFile::of_file(path),
+        }
+    }
+
+    fn of_file(path: &Path) -> Result<NetworkFile> {
         let archive = Archive::open(path)?;
         let card = Card::of(&archive);
         let Some(entry) = card.entry() else {
@@ -98,7 +108,9 @@ impl NetworkFile {
                 None => refuse!("{} does not say which network it holds; {hint}", path.display()),
             }
         };
-        let recipe = of_card(&card, identify(&archive, entry)?.entry)?;
+        let found = identify(&archive, entry)?;
+        let mut recipe = of_card(&card, found.entry)?;
+        recipe.classes = found.classes.or(recipe.classes);
         let source = WeightSource { path: Some(path.into()), ..WeightSource::default() };
         Ok(NetworkFile { recipe, archive, card, source, remarks: Vec::new() })
     }

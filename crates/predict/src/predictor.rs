@@ -110,11 +110,10 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// Opens the best checkpoint of a run, or a file of weights that names its network.
+    /// Opens the best checkpoint of a run, the directory of a checkpoint, or a file of weights that names its network.
     pub fn open(path: impl AsRef<Path>, device: &Arc<dyn Backend>) -> Result<Predictor> {
-        let path = path.as_ref();
-        let file = if path.is_dir() { NetworkFile::of_run(path, None)? } else { NetworkFile::open(path)? };
-        Predictor::new(file.network()?, device, PredictOptions::default())
+        let network = NetworkFile::open(path.as_ref())?.network()?;
+        Predictor::new(network, device, PredictOptions::default())
     }
 
     /// Uploads a network's weights. Programs are compiled when they are first used, or by [`warm_up`](Predictor::warm_up).

@@ -1,6 +1,6 @@
 //! Compiled programs of the engine.
 
-use super::buffer::{CpuBuffer, Storage};
+use super::buffer::{Argument, CpuBuffer, Storage};
 use super::workers::{Arena, Workers};
 use crate::kernels::Machine;
 use crate::plan;
@@ -107,7 +107,7 @@ impl Executable for CpuExecutable {
 
 impl CpuExecutable {
     /// The arguments as the engine's own buffers, the donated ones taken from the caller.
-    fn arguments(&self, inputs: &[Buffer]) -> Result<Vec<CpuBuffer>> {
+    fn arguments(&self, inputs: &[Buffer]) -> Result<Vec<Argument>> {
         let expected = &self.inner.inputs;
         if inputs.len() != expected.len() {
             return Err(RuntimeError::ArgumentCount { expected: expected.len(), given: inputs.len() });
@@ -126,8 +126,8 @@ impl CpuExecutable {
         });
         own.zip(&self.inner.donated)
             .map(|(buffer, donated)| match donated {
-                Some(_) => buffer?.donate(),
-                None => Ok(buffer?.clone()),
+                Some(_) => buffer?.donate().map(Argument::Pending),
+                None => buffer?.to_read(),
             })
             .collect()
     }
@@ -163,7 +163,7 @@ impl Inner {
             let own = [arena.reserve(plan.arena_bytes), self.prepared.kept_memory()];
             Memory::bind(plan, own, &input_pointers, &output_pointers)
         };
-        let memory = memory.with_identities(arguments.iter().map(CpuBuffer::identity).collect());
+        let memory = memory.with_identities(arguments.iter().map(Argument::identity).collect());
         let entered = self.prepared.enter(&memory);
         machine.pool.as_caller(|| run(&self.prepared, &memory, machine));
         self.prepared.has_ended();

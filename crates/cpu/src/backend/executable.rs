@@ -134,7 +134,7 @@ impl CpuExecutable {
 }
 
 impl Inner {
-    fn run(&self, arguments: &[CpuBuffer], outputs: &[CpuBuffer], arena: &mut Arena, machine: &Machine) -> Result<()> {
+    fn run(&self, arguments: &[Argument], outputs: &[CpuBuffer], arena: &mut Arena, machine: &Machine) -> Result<()> {
         let plan = &self.prepared.plan;
         // Inputs that are not donated are read first, so that one buffer given twice is copied before it is taken.
         let mut storages: Vec<Option<Storage>> = vec![None; arguments.len()];

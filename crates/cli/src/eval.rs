@@ -70,9 +70,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         return compare(&arguments, wanted);
     }
     let file = file(&arguments)?;
-    let data = prepare::data(&file.recipe, &file.card.names)?;
+    let data = prepare::evaluation_data(&file.recipe, &file.card.names, &arguments.run, arguments.on_train)?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
-    let dataset = if arguments.on_train { &data.train } else { &data.valid };
+    let dataset = &data.dataset;
     let mut network = file.network_for(data.outputs)?;
     if network.names.is_empty() {
         network.names = data.classes.clone();
@@ -100,6 +100,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         let mut line = opened::facts(&predictor);
         line["event"] = "done".into();
         line["images"] = found.images.into();
+        line["images_in_data"] = data.total.into();
         line["image_size"] = json!(found.image[..2]);
         line["metrics"] = as_json(&found.metrics).into();
         line["remark"] = json!(found.remark);
@@ -109,9 +110,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
     let [height, width, _] = found.image;
     let title = format!(
-        "{}\n  evaluated on {} images, {height}×{width}\n  {}",
+        "{}\n  evaluated on {} of {} images, {height}×{width}\n  {}",
         opened::described(&predictor),
         found.images,
+        data.total,
         show(&found.metrics)
     );
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
@@ -126,7 +128,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         println!("  {:<width$} precision  recall      f1", "class");
         for (class, name) in names.iter().enumerate() {
             let (precision, recall, f1) = (confusion.precision(class), confusion.recall(class), confusion.f1(class));
-            println!("  {name:<width$} {precision:>9.4} {recall:>7.4} {f1:>7.4}");
+            let [precision, recall, f1] = [precision, recall, f1]
+                .map(|value| if value.is_nan() { "–".to_string() } else { format!("{value:.4}") });
+            println!("  {name:<width$} {precision:>9} {recall:>7} {f1:>7}");
         }
     }
     Ok(Ending::Done)

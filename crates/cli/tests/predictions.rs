@@ -5,7 +5,8 @@
 mod binary;
 
 use binary::{done, octant, refused};
-use octant_data::detection::{self, DetectionSplit};
+use octant_data::detection;
+use octant_data::readers::Split;
 use octant_data::{Dataset, write_png_u8};
 use octant_imaging::Image;
 use octant_metrics::boxes::{BoxScores, FoundBox, Rectangle, TrueBox};
@@ -121,7 +122,7 @@ fn coco_numbers_of_images_collided_or_were_off_by_one() {
         ids.sort();
         ids
     };
-    for part in [DetectionSplit::Train, DetectionSplit::Val] {
+    for part in [Split::Train, Split::Val] {
         assert_eq!(ids("set", part), ids("coco", part));
     }
 }

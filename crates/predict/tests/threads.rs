@@ -47,7 +47,7 @@ fn bits(predictions: &[Prediction]) -> Vec<u64> {
 
 #[test]
 fn eight_threads_predict_what_one_predicts_bit_by_bit() {
-    for name in ["resnet-tiny", "vit-test", "mshnet-tiny"] {
+    for name in ["resnet-tiny", "vit-test", "convnext-test"] {
         let engine = Arc::new(CpuBackend::with_threads(3).unwrap());
         let device: Arc<dyn Backend> = engine.clone();
         let (predictor, images) = (predictor(name, &device, 7), images(5));

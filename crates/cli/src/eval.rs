@@ -3,7 +3,7 @@
 use crate::device::DeviceFlags;
 use crate::output::{Bar, Json, line};
 use crate::show::{as_json, show};
-use crate::{Ending, device, fetching, opened, plots, prepare};
+use crate::{Ending, device, fetching, opened, prepare};
 use anyhow::{Context, Result, bail};
 use octant_predict::{EvalOptions, NetworkFile, PredictError, PredictOptions, Predictor, similarity};
 use octant_recipe::Cores;
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     })?;
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
-        plots::findings(folder, &found.findings, &data.classes, &**dataset)?;
+        octant_run::plots::findings(folder, &found.findings, &data.classes, &**dataset)?;
     }
     if arguments.json {
         let mut line = opened::facts(&predictor);
@@ -104,7 +104,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         line["image_size"] = json!(found.image[..2]);
         line["metrics"] = as_json(&found.metrics).into();
         line["remark"] = json!(found.remark);
-        line["boxes"] = json!(found.findings.boxes.as_ref().map(|report| plots::boxes::as_json(report, &data.classes)));
+        line["boxes"] =
+            json!(found.findings.boxes.as_ref().map(|report| octant_run::plots::boxes::as_json(report, &data.classes)));
         Json::line(line);
         return Ok(Ending::Done);
     }
@@ -119,7 +120,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     found.remark.iter().for_each(line);
     if let Some(report) = &found.findings.boxes {
-        line(plots::boxes::table(report, &data.classes));
+        line(octant_run::plots::boxes::table(report, &data.classes));
     } else if let Some(confusion) = found.findings.confusion {
         let shown = confusion.classes.min(100);
         let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));

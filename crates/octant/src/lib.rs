@@ -48,8 +48,14 @@
 //!
 //! # Recipes
 //!
-//! A [`Recipe`](recipe::Recipe) is everything a run needs to know, as TOML; [`recipe::train`] runs one. `examples/fine_tune.rs`
-//! fine-tunes a model of the [`zoo`] on a folder of images.
+//! A [`Recipe`](recipe::Recipe) is everything a run needs to know, as TOML, and a [`TrainJob`](run::TrainJob) runs one: the same
+//! orchestration as `octant train`, with the same run directory. `examples/fine_tune.rs` fine-tunes a model of the [`zoo`] on a
+//! folder of images.
+//!
+//! # Prediction
+//!
+//! A [`Predictor`] is a network with its weights, its preprocessing and its decoder, made from a run or from a file of weights;
+//! threads share it. Its [`Prediction`](predict::Prediction)s are typed, in pixels of the original image.
 //!
 //! # Features
 //!
@@ -67,7 +73,10 @@ pub use octant_metrics as metrics;
 pub use octant_nn as nn;
 #[cfg(feature = "pjrt")]
 pub use octant_pjrt as pjrt;
+pub use octant_predict as predict;
+pub use octant_predict::Predictor;
 pub use octant_recipe as recipe;
+pub use octant_run as run;
 pub use octant_runtime as runtime;
 pub use octant_tensor as tensor;
 pub use octant_train as train;
@@ -82,7 +91,9 @@ pub mod prelude {
     pub use octant_metrics::vector;
     pub use octant_nn::layers::{BatchNorm, Conv2d, ConvTranspose2d, Dense};
     pub use octant_nn::{Context, Mode, Objective, Optimizer, Precision, loss};
+    pub use octant_predict::{Output, Prediction, Predictor};
     pub use octant_recipe::{LocalFiles, Recipe};
+    pub use octant_run::{Observer, RunEvent, RunOutcome, TrainJob};
     pub use octant_runtime::{Backend, CompileOptions, Mesh};
     pub use octant_train::run::{EpochReport, Watcher};
     pub use octant_train::step::StepPlan;

@@ -1,18 +1,15 @@
-//! From a recipe to the run that it describes: devices, paths, weights to start from, and the run itself.
+//! From a recipe to the parts of the run that it describes: devices, paths, weights to start from, and the plan.
 
 use crate::error::{refusal, refuse};
-use crate::{
-    Cores, Data, Opened, Recipe, Result, Surroundings, best, class_names, data, model, open, phases,
-    refuse_ignored_sizes, smaller_is_better, transform,
-};
+use crate::{Cores, Data, Recipe, Result, best, model, phases, refuse_ignored_sizes, smaller_is_better, transform};
 use octant_archive::{Archive, Fit};
 use octant_data::listed;
 use octant_nn::Adapters;
 use octant_runtime::{Backend, Mesh};
-use octant_train::run::{RunPlan, Summary, Watched, Watcher, run};
+use octant_train::run::{RunPlan, Watched};
 use octant_train::{Trainable, Values};
-use octant_zoo::ModelEntry;
 use octant_zoo::identity::{Card, identify};
+use octant_zoo::{ModelEntry, Preprocessing};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,7 +61,10 @@ pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: V
 /// Metadata for files of the run's weights.
 fn metadata(recipe: &Recipe, entry: &ModelEntry, data: &Data) -> Result<Vec<(String, String)>> {
     let classes = recipe.classes.unwrap_or(data.outputs);
-    let mut metadata = octant_zoo::identity::metadata(entry, classes, &data.classes);
+    let seen = crate::image(&*data.valid, &transform(recipe, &recipe.eval_transform, false, entry)?)?;
+    let seen = Preprocessing { input: seen, ..entry.preprocessing };
+    let mut metadata = octant_zoo::identity::metadata(entry, &seen, classes, &data.classes);
+    metadata.push(Card::settings_metadata(crate::prediction_settings(recipe, entry, seen.input)?));
     if let Some(options) = &recipe.step.adapters {
         let except = model(recipe, data.outputs)?.0.head_paths();
         metadata.push(octant_zoo::adapted::metadata(&Adapters { except, ..options.adapters() }));
@@ -99,7 +99,11 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
     let seed = recipe.run.seed;
     let loaded = octant_zoo::weights::load(&archive, &*model, &specs, seed);
     let fit = if recipe.partial_weights { Fit::Partial } else { Fit::AnyHead };
-    let hint = "`partial_weights = true` would use what fits";
+    let named = Card::of(&archive).entry().filter(|named| named.name != entry.name);
+    let hint = match named {
+        Some(named) => format!("the file holds {}; `model = \"{}\"` is the network for it", named.name, named.name),
+        None => "`partial_weights = true` would use what fits".into(),
+    };
     loaded.matching.require(fit).map_err(|error| refusal!("{error}\n{hint}"))?;
     let mut text = loaded.matching.to_string();
     text.extend(loaded.license.iter().map(|license| format!("\n  the file states its license: {license}")));
@@ -113,31 +117,4 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
         of_head.for_each(|spec| drop(values.insert(spec.path.clone(), spec.initial(seed))));
     }
     Ok((values, text))
-}
-
-/// Trains by a recipe in a directory, or goes on with the run that is there. `weights` must be a file.
-pub fn train(
-    recipe: &Recipe,
-    backend: &Arc<dyn Backend>,
-    directory: &Path,
-    surroundings: &dyn Surroundings,
-    watcher: &mut dyn Watcher,
-) -> Result<Summary> {
-    let data = data(recipe, &class_names(directory), surroundings)?;
-    let mut recipe = recipe.clone();
-    let chosen = crate::resolve_auto(&mut recipe, data.train.len(), data.outputs);
-    chosen.iter().for_each(|sentence| watcher.message(sentence));
-    let recipe = &recipe;
-    let initial = match &recipe.weights {
-        Some(path) => {
-            let (values, matching) = weights(path, recipe, &data)?;
-            watcher.message(&format!("weights from {}: {matching}", path.display()));
-            values
-        }
-        None => Values::new(),
-    };
-    let plan = plan(recipe, &data, backend, initial)?;
-    let Opened { directory, checkpoint, warning } = open(directory, recipe, false)?;
-    warning.iter().for_each(|warning| watcher.message(warning));
-    Ok(run(&plan, directory, checkpoint, watcher)?)
 }

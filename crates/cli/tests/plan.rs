@@ -101,6 +101,92 @@ fn estimates_need_no_compiler() {
     assert_eq!(output.status.success(), !failed);
 }
 
+fn without_compiler(arguments: &[&str]) -> (String, String, bool) {
+    let mut command = command(arguments);
+    command.env("TPU_LIBRARY_PATH", "/nowhere/libtpu.so").env("HOME", "/nowhere").env("OCTANT_CACHE", "/nowhere");
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.success())
+}
+
+#[test]
+fn an_epoch_says_how_many_images_it_has_and_where_the_number_comes_from() {
+    let said = |more: &[&str]| {
+        let (out, err, well) =
+            without_compiler(&[&["mshnet-irstd", "--model", "mshnet-tiny", "--on", "t4"], more].concat());
+        assert!(well, "{err}");
+        out
+    };
+    assert!(said(&[]).contains("an epoch is the 800 training images of IRSTD-1k"));
+    assert!(said(&["--images", "1234"]).contains("an epoch is 1,234 images, as --images says"));
+    let (out, ..) = without_compiler(&["glyphs", "--model", "fashion-cnn-tiny", "--on", "t4"]);
+    assert!(out.contains("an epoch is the 12,000 training images of the data"), "{out}");
+    let (out, ..) = without_compiler(&["classify", "--model", "resnet-tiny", "--on", "t4", "--json"]);
+    let row = &rows(&out)[0];
+    assert_eq!(row["images_per_epoch"], 50_000, "{row}");
+    assert!(row["images_from"].as_str().unwrap().contains("assumed"), "{row}");
+}
+
+/// One table for "which should I rent".
+#[test]
+fn gpus_are_estimated_with_the_hours_and_the_cost_of_a_run() {
+    let arguments = ["resnet-tiny", "--on", "gpus", "--batch-size", "256", "--price", "h200=4,t4=0.5"];
+    let (out, err, well) = without_compiler(&[&arguments[..], &["--json"]].concat());
+    assert!(well, "{err}");
+    let rows = rows(&out);
+    let of = |name: &str| rows.iter().find(|row| row["target"] == name).unwrap_or_else(|| panic!("{name} in {out}"));
+    for name in ["v100", "t4", "a100", "a100-80", "l4", "h100", "h200"] {
+        let row = of(name);
+        assert_eq!(
+            (&row["complete"], &row["estimate"], &row["fits"]),
+            (&true.into(), &true.into(), &true.into()),
+            "{row}"
+        );
+        assert!(row["hbm_bytes_per_core"].as_u64().unwrap() < row["hbm_limit_bytes"].as_u64().unwrap(), "{row}");
+        assert_eq!(row["price_estimate"].is_number(), name == "h200" || name == "t4", "{row}");
+    }
+    let seconds = |name: &str| of(name)["step_seconds_estimate"].as_f64().unwrap();
+    assert!(seconds("h200") <= seconds("h100") && seconds("h100") < seconds("a100") && seconds("a100") < seconds("t4"));
+    let hours = of("h200")["recipe_seconds_estimate"].as_f64().unwrap() / 3600.0;
+    assert!((of("h200")["price_estimate"].as_f64().unwrap() - 4.0 * hours).abs() < 1e-9 * hours);
+    let (out, ..) = without_compiler(&arguments);
+    assert!(out.contains("Fastest: h200") && out.contains("Cheapest: ") && out.contains("GPUs are estimated"), "{out}");
+    let (_, err, well) = without_compiler(&["resnet-tiny", "--on", "h200", "--price", "t4=1"]);
+    assert!(!well && err.contains("t4 has a price but is not planned for"), "{err}");
+}
+
+/// Steps in bf16 that an H200 was measured with (`docs/performance.md`): model, batch, milliseconds, and GB where they are known.
+const MEASURED: [(&str, usize, f64, Option<f64>); 6] = [
+    ("resnet18", 256, 13.2, None),
+    ("resnet50", 256, 35.0, None),
+    ("vit_base_patch16_224", 256, 78.7, Some(17.4)),
+    ("convnext_tiny", 256, 41.8, Some(14.4)),
+    ("mobilenet_v3_small", 512, 14.8, None),
+    ("yolo11n", 64, 22.9, Some(5.7)),
+];
+
+#[test]
+fn estimates_for_an_h200_are_near_what_it_was_measured_with() {
+    for (model, batch, milliseconds, gigabytes) in MEASURED {
+        let (out, err, well) = without_compiler(&[
+            model,
+            "--on",
+            "h200",
+            "--batch-size",
+            &batch.to_string(),
+            "--precision",
+            "bf16",
+            "--json",
+        ]);
+        assert!(well, "{err}");
+        let row = &rows(&out)[0];
+        let time = 1e3 * row["step_seconds_estimate"].as_f64().unwrap() / milliseconds;
+        assert!((0.7..=1.3).contains(&time), "{model}: {time:.2} of the measured time, {row}");
+        let memory = gigabytes.map(|measured| row["hbm_bytes_per_core"].as_f64().unwrap() / 1e9 / measured);
+        assert!(memory.is_none_or(|share| (0.9..=1.1).contains(&share)), "{model}: {memory:?} of the memory, {row}");
+    }
+}
+
 /// A detector that trains at several image sizes needs memory for the largest, on boards and where the batch size is found.
 #[test]
 fn the_largest_form_of_a_step_decides() {

@@ -3,7 +3,7 @@
 //! A plugin's compiler cannot be interrupted, and it may take minutes. Whoever says stop meanwhile is not made to wait:
 //! nothing is being trained, so the process ends at once.
 
-use crate::output::duration;
+use crate::output::{clear_line, duration};
 use octant_pjrt::backend::{Log, Notice, PastCompileTime};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,6 +20,30 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
 
 /// The signal that set the flag, 0 if none did.
 static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// How often a signal came; see [`count_signals`].
+static COUNT: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// Sets the flag at these signals and counts them; somebody else ends the process.
+pub(crate) fn count_signals(signals: &[i32]) -> std::io::Result<()> {
+    for &signal in signals {
+        let count = COUNT.clone();
+        signal_hook::flag::register_usize(signal, SIGNAL.clone(), signal as usize)?;
+        signal_hook::flag::register(signal, STOP.clone())?;
+        // SAFETY: adding to an atomic number is safe in a signal handler.
+        unsafe {
+            signal_hook::low_level::register(signal, move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            })
+        }?;
+    }
+    Ok(())
+}
+
+/// How many of them came.
+pub(crate) fn signals() -> usize {
+    COUNT.load(Ordering::Relaxed)
+}
 
 /// Sets the flag at these signals; a second one ends the process at once.
 pub(crate) fn stop_at(signals: &[i32]) -> std::io::Result<()> {
@@ -109,14 +133,8 @@ fn watch(job: &Mutex<Option<Job>>) {
     }
 }
 
-fn clear_line() {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[2K");
-    }
-}
-
 /// Ends the process without waiting for the compiler's threads, which must not find their library half torn down.
-fn end() -> ! {
+pub(crate) fn end() -> ! {
     let _ = std::io::stdout().flush();
     // SAFETY: nothing runs after this call, and it touches no memory of ours.
     unsafe { libc::_exit(128 + signal()) }

@@ -6,7 +6,7 @@ use crate::device::DeviceFlags;
 use crate::judged::{Judged, resolve};
 use crate::output::{Bar, Json, line};
 use crate::show::{as_json, show};
-use crate::{Ending, device, plots, prepare};
+use crate::{Ending, device, prepare};
 use anyhow::{Context, Result};
 use octant_data::{LastBatch, Loader, LoaderConfig};
 use octant_recipe::Cores;
@@ -71,9 +71,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
     let judged = resolve(run, recipe.as_deref(), checkpoint.as_deref(), data.as_deref(), set)?;
     let Judged { recipe, weights, .. } = &judged;
-    let data = prepare::data(recipe, &judged.card.names)?;
+    let data = prepare::evaluation_data(recipe, &judged.card.names, run, arguments.on_train)?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
-    let dataset = if arguments.on_train { &data.train } else { &data.valid };
+    let dataset = &data.dataset;
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
     let task = judged.task(data.outputs, octant_recipe::image(&**dataset, &transform)?)?;
@@ -104,21 +104,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let (metrics, findings) = evaluator.run(watched)?;
     if let Some(folder) = &arguments.plots {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
-        plots::findings(folder, &findings, &data.classes, &**dataset)?;
+        octant_run::plots::findings(folder, &findings, &data.classes, &**dataset)?;
     }
     let remark = task.remark(&metrics);
     if arguments.json {
         Json::line(json!({
-            "event": "done", "images": dataset.len(), "weights": weights, "metrics": as_json(&metrics), "remark": remark,
-            "boxes": findings.boxes.as_ref().map(|report| plots::boxes::as_json(report, &data.classes)),
+            "event": "done", "images": dataset.len(), "images_in_data": data.total, "weights": weights, "metrics": as_json(&metrics), "remark": remark,
+            "boxes": findings.boxes.as_ref().map(|report| octant_run::plots::boxes::as_json(report, &data.classes)),
         }));
         return Ok(Ending::Done);
     }
-    let title = format!("{} on {} images\n  {}", weights.display(), dataset.len(), show(&metrics));
+    let title = format!("{} on {} of {} images\n  {}", weights.display(), dataset.len(), data.total, show(&metrics));
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     remark.iter().for_each(line);
     if let Some(report) = &findings.boxes {
-        line(plots::boxes::table(report, &data.classes));
+        line(octant_run::plots::boxes::table(report, &data.classes));
     } else if let Some(confusion) = findings.confusion {
         let shown = confusion.classes.min(100);
         let names = (0..shown).map(|class| data.classes.get(class).cloned().unwrap_or_else(|| class.to_string()));
@@ -127,7 +127,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         println!("  {:<width$} precision  recall      f1", "class");
         for (class, name) in names.iter().enumerate() {
             let (precision, recall, f1) = (confusion.precision(class), confusion.recall(class), confusion.f1(class));
-            println!("  {name:<width$} {precision:>9.4} {recall:>7.4} {f1:>7.4}");
+            let [precision, recall, f1] = [precision, recall, f1]
+                .map(|value| if value.is_nan() { "–".to_string() } else { format!("{value:.4}") });
+            println!("  {name:<width$} {precision:>9} {recall:>7} {f1:>7}");
         }
     }
     Ok(Ending::Done)

@@ -5,11 +5,12 @@ use crate::{fetching, weights};
 use anyhow::Result;
 use octant_data::Dataset;
 use octant_pjrt::discover::cache_folder;
-use octant_recipe::{Data, Recipe, RecipeError, Surroundings};
+use octant_recipe::{Data, EvaluationData, Recipe, RecipeError, Surroundings};
+use octant_zoo::ModelEntry;
 use std::path::{Path, PathBuf};
 
 /// Octant's cache, downloads with a line that shows them, bars on the terminal.
-struct Terminal;
+pub(crate) struct Terminal;
 
 impl Surroundings for Terminal {
     fn cache(&self) -> PathBuf {
@@ -18,6 +19,10 @@ impl Surroundings for Terminal {
 
     fn local(&self, location: &Path) -> octant_recipe::Result<PathBuf> {
         fetching::localize_data(location).map_err(|error| RecipeError::Refused(format!("{error:#}")))
+    }
+
+    fn weights(&self, given: &Path, model: &ModelEntry) -> octant_recipe::Result<PathBuf> {
+        weights::resolve(given, model).map_err(|error| RecipeError::Refused(format!("{error:#}")))
     }
 
     fn reading(&self, what: &str, dataset: &dyn Dataset, work: &mut dyn FnMut(&dyn Dataset)) {
@@ -32,12 +37,15 @@ pub(crate) fn data(recipe: &Recipe, classes: &[String]) -> Result<Data> {
     Ok(octant_recipe::data(recipe, classes, &Terminal)?)
 }
 
-/// The weights that a recipe starts from, on this machine; its model in the form that they have.
-pub(crate) fn local_weights(recipe: &mut Recipe) -> Result<Option<PathBuf>> {
-    let Some(given) = &recipe.weights else { return Ok(None) };
-    let path = weights::resolve(given, octant_zoo::find(&recipe.model)?)?;
-    octant_recipe::follow_weights(recipe, &path)?;
-    Ok(Some(path))
+/// Opens the data that a recipe names for an evaluation of what `run` holds.
+pub(crate) fn evaluation_data(
+    recipe: &Recipe,
+    classes: &[String],
+    run: &Path,
+    on_train: bool,
+) -> Result<EvaluationData> {
+    let trained_on = octant_recipe::trained_on(run);
+    Ok(octant_recipe::evaluation_data(recipe, classes, trained_on.as_deref(), on_train, &Terminal)?)
 }
 
 /// The weights of a checkpoint of a run; a damaged one is said.
@@ -45,12 +53,6 @@ pub(crate) fn checkpoint_weights(run: &Path, wanted: Option<&str>) -> Result<Pat
     let (path, warning) = octant_recipe::checkpoint_weights(run, wanted)?;
     warning.iter().for_each(|warning| eprintln!("warning: {warning}"));
     Ok(path)
-}
-
-/// The batch size of the run that is there, if there is one.
-pub(crate) fn batch_size(run: &Path) -> Option<usize> {
-    let size = octant_recipe::config(run).ok()?.get("batch_size")?.as_integer()?;
-    usize::try_from(size).ok()
 }
 
 /// A run with nearly that name beside where it was looked for, as the rest of a sentence.

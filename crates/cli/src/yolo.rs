@@ -197,6 +197,10 @@ impl Translation {
             ("batch", "predict") => {
                 self.notes.push(format!("batch={value} is left out: images are asked about in eights"))
             }
+            ("data", "train" | "val") => {
+                self.add(&["--data", value]);
+                self.set("data.bad_labels", "drop-image");
+            }
             ("device", _) => self.device(value),
             ("optimizer", "train") => self.optimizer(value),
             ("resume", "train") => self.notes.push("resume: `octant train RUN` goes on with a run, bit for bit".into()),
@@ -295,7 +299,8 @@ mod tests {
             translated("detect train data=coco8.yaml model=yolo11n.pt epochs=100 imgsz=640 batch=-1 device=0");
         assert_eq!(
             command,
-            "train detect --model yolo11n --data coco8.yaml --epochs 100 --image-size 640 --batch-size auto --device cuda"
+            "train detect --model yolo11n --data coco8.yaml --set data.bad_labels=drop-image --epochs 100 --image-size 640 \
+             --batch-size auto --device cuda"
         );
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].contains("AGPL-3.0"));
@@ -325,7 +330,10 @@ mod tests {
         let (command, _) = translated("predict model=yolo11n.yaml source=photos conf=0.4 classes=[0,2] save_txt=True");
         assert_eq!(command, "predict photos --model yolo11n --conf 0.4 --only 0,2 --labels");
         let (command, _) = translated("val model=yolo11n.pt data=coco8.yaml");
-        assert_eq!(command, "eval yolo11n.pt --recipe detect --set model=yolo11n --data coco8.yaml");
+        assert_eq!(
+            command,
+            "eval yolo11n.pt --recipe detect --set model=yolo11n --data coco8.yaml --set data.bad_labels=drop-image"
+        );
         assert!(translate(&["segment".into(), "train".into()]).is_err());
         assert!(translate(&["detect".into()]).is_err());
     }

@@ -251,3 +251,72 @@ fn comparisons_tell_libraries_precisions_and_devices_apart() {
     assert!((0.4..=1.1).contains(&largest[3]), "bytes are rounded: {largest:?}");
     assert_eq!(dims(&at.join("difference.png")), [150, 200, 3]);
 }
+
+/// Everything of a folder that is given to be evaluated, in whatever form, and how many of how many images is printed.
+#[test]
+fn eval_of_another_folder_counted_a_fifth_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "40", "--side", "32"]);
+    std::fs::rename(at.join("shapes/train"), at.join("mine")).unwrap();
+    let train = ["train", "classify", "--data", "mine", "--model", "resnet-tiny", "--image-size", "32", "--out", "run"];
+    let usual = ["--device", "cpu", "--threads", "1", "--epochs", "1", "--batch-size", "4"];
+    let text = done(at, &[&train[..], &usual].concat());
+    assert!(text.contains("of 32 images are held out"), "{text}");
+    let listed = std::fs::read_to_string(at.join("run/held_out.txt")).unwrap();
+    let own = done(at, &["eval", "run", "--device", "cpu"]);
+    assert!(own.contains(&format!("on {} of 32 images", listed.lines().count())), "{own}");
+    for form in ["packed", "webdataset", "tfrecord"] {
+        done(at, &["data", "pack", "mine", form, "--form", form]);
+        let text = done(at, &["data", "verify", form]);
+        assert!(text.contains("32 samples read"), "{text}");
+    }
+    std::fs::create_dir(at.join("only")).unwrap();
+    std::fs::rename(at.join("shapes/test"), at.join("only/Valid")).unwrap();
+    let figures = |data: &str| {
+        let report = last_object(&done(at, &["eval", "run", "--data", data, "--device", "cpu", "--json"]));
+        (report["images"].clone(), report["images_in_data"].clone(), report["metrics"].clone())
+    };
+    std::fs::rename(at.join("mine"), at.join("other")).unwrap();
+    let whole = figures("other");
+    assert_eq!((&whole.0, &whole.1), (&32.into(), &32.into()));
+    for form in ["packed", "webdataset", "tfrecord"] {
+        assert_eq!(figures(form), whole, "{form}");
+    }
+    assert_eq!(figures("only").0, 8);
+    // One class alone has no AUC.
+    let class = std::fs::read_dir(at.join("other")).unwrap().map(|entry| entry.unwrap().path()).min().unwrap();
+    std::fs::create_dir(at.join("alone")).unwrap();
+    std::fs::rename(&class, at.join("alone").join(class.file_name().unwrap())).unwrap();
+    assert!(figures("alone").2["auc_macro"].is_null());
+    assert!(done(at, &["eval", "run", "--data", "alone", "--device", "cpu"]).contains("auc_macro undefined"));
+    refused(at, &["train", "classify", "--data", "alone"], "nothing to tell it from");
+    refused(at, &["data", "verify", "alone"], "1 class alone");
+}
+
+#[test]
+fn masks_of_several_classes_are_refused_before_the_first_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "irstd", "scenes", "--count", "6", "--side", "64"]);
+    for number in 0..6 {
+        let mask = octant_imaging::Image::from_fn(64, 64, 1, |row, _, _| (row / 16) as u8);
+        octant_data::write_png_u8(at.join(format!("scenes/masks/scene{number:05}.png")), &mask).unwrap();
+    }
+    let sentence = "the mask has 4 values (0, 1, 2, 3), but segmentation here learns one class";
+    refused(at, &["data", "verify", "scenes"], sentence);
+    refused(at, &["train", "segment", "--data", "scenes", "--out", "run"], sentence);
+    assert!(!at.join("run").exists());
+    refused(at, &["train", "demo-segment", "--classes", "4"], "remove --classes");
+}
+
+#[test]
+fn an_image_size_that_does_not_fit_into_memory_aborted_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "20", "--side", "32"]);
+    let sentence = "of memory, and";
+    let sizes = ["--image-size", "60000", "--batch-size", "100000"];
+    refused(at, &[&["train", "classify", "--data", "shapes"][..], &sizes].concat(), sentence);
+    refused(at, &["train", "demo-segment", "--base-size", "60000", "--batch-size", "100000"], sentence);
+}

@@ -1,6 +1,6 @@
 //! The receiver operating characteristic: what share of the true and of the false is caught at every threshold.
 
-use crate::ratio;
+use crate::{defined_ratio, ratio};
 use std::collections::HashMap;
 
 /// More different scores than this are counted in intervals.
@@ -130,8 +130,11 @@ impl Roc {
         points.filter(|point| point[0].is_finite()).collect()
     }
 
-    /// The area under the curve: 1 is perfect, 0.5 is chance.
+    /// The area under the curve: 1 is perfect, 0.5 is chance. NaN where it is undefined.
     pub fn area(&self) -> f64 {
+        if !self.is_defined() {
+            return f64::NAN;
+        }
         self.curve().windows(2).map(|pair| (pair[1][0] - pair[0][0]) * (pair[0][1] + pair[1][1]) / 2.0).sum()
     }
 }
@@ -162,10 +165,10 @@ impl OneVersusRest {
         all
     }
 
-    /// The mean of the areas of all classes that occur: the macro average.
+    /// The mean of the areas of all classes that occur: the macro average. NaN where no area is defined.
     pub fn mean_area(&self) -> f64 {
         let areas: Vec<f64> = self.classes.iter().filter(|roc| roc.is_defined()).map(Roc::area).collect();
-        ratio(areas.iter().sum(), areas.len() as f64)
+        defined_ratio(areas.iter().sum(), areas.len() as f64)
     }
 }
 
@@ -185,6 +188,19 @@ mod tests {
         assert!((useless.area() - 0.5).abs() < 1e-9);
         assert_eq!(perfect.precision_recall().first(), Some(&[1.0, 1.0]));
         assert_eq!(useless.precision_recall().last(), Some(&[1.0, 0.5]));
+    }
+
+    #[test]
+    fn an_undefined_area_was_zero() {
+        let mut roc = Roc::default();
+        assert!(roc.area().is_nan());
+        [0.2, 0.7].iter().for_each(|&score| roc.observe(score, true));
+        assert!(roc.area().is_nan(), "nothing to tell it from");
+        let mut scores = OneVersusRest::new(2);
+        scores.observe(&[0.6, 0.4], 0);
+        assert!(scores.mean_area().is_nan());
+        scores.observe(&[0.4, 0.6], 1);
+        assert_eq!(scores.mean_area(), 1.0);
     }
 
     #[test]

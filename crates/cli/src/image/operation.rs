@@ -67,6 +67,12 @@ impl Operation {
             bail!("the host computes in stored or f32 precision; add --device cpu (or another) for bf16");
         }
         let floats = precision == Precision::F32;
+        if let Operation::Resize { height, width, .. } = self {
+            // Filters need it once more in floats.
+            let bytes = *height as u128 * *width as u128 * image.dims()[2] as u128 * 4;
+            octant_tensor::require_memory(bytes, &format!("an image of {width}x{height}"))
+                .map_err(anyhow::Error::msg)?;
+        }
         Ok(match (self, image) {
             (Operation::Crop(window), AnyImage::U8(image)) => AnyImage::U8(geometry::crop(image, *window)),
             (Operation::Crop(window), AnyImage::U16(image)) => AnyImage::U16(geometry::crop(image, *window)),

@@ -76,6 +76,26 @@ choice! {
 }
 
 choice! {
+    /// Which part of a data set is validated and evaluated on.
+    pub enum ValidationPart {
+        /// The validation part.
+        Val = "val",
+        /// The test part.
+        Test = "test",
+    }
+}
+
+choice! {
+    /// What happens to a label that cannot be used.
+    pub enum BadLabels {
+        /// It alone is left out.
+        DropLabel = "drop-label",
+        /// Its whole image is left out.
+        DropImage = "drop-image",
+    }
+}
+
+choice! {
     /// How images are normalized.
     pub enum NormalizationMode {
         /// As the model's published weights expect.

@@ -1,8 +1,7 @@
-//! `--batch-size auto`: as many images per step as fit.
+//! The batch size `auto`: as many images per step as fit.
 
-use crate::output::bytes;
-use crate::plan::search::{Search, Size};
-use anyhow::{Result, bail};
+use crate::search::{Search, Size};
+use crate::{Result, RunError, Stop};
 use octant_recipe::{Data, Recipe, mesh};
 use octant_runtime::{Backend, CompileOptions, RuntimeError};
 use octant_train::step;
@@ -12,41 +11,61 @@ const SHARE: f64 = 0.6;
 /// Compilations beyond the first.
 const TRIES: usize = 3;
 
-/// Sets the batch size of a recipe to the largest whose learning and counting steps fit, and says so in a sentence. A
+/// Sets the batch size of a recipe to the largest whose training and evaluation steps fit, and says so in a sentence. A
 /// processor gains nothing from larger batches than the recipe's, so there it is only reduced.
-pub(super) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend) -> Result<String> {
+pub(crate) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, stop: &Stop) -> Result<String> {
     let devices = mesh(recipe.cores, backend)?.devices();
     let uses = backend.memory().unwrap_or_default();
     let free = uses.iter().take(devices).filter_map(|device| Some(device.limit?.saturating_sub(device.used))).min();
     let Some(free) = free else {
-        bail!("{} does not tell how much memory it has; give the batch size as a number", backend.name());
+        let name = backend.name();
+        return refused(format!("{name} does not tell how much memory it has; give `batch_size` as a number"));
     };
     let limit = (free as f64 * SHARE) as u64;
     let usual = recipe.step.batch_size;
-    let most = if backend.name() == "cpu" { usual } else { data.train.len() }.max(1);
+    let is_processor = backend.name() == "cpu";
+    let most = if is_processor { usual } else { data.train.len() }.max(1);
     let start = usual.min(most).div_ceil(devices) * devices;
     let measured = vec![(start, measure(recipe, data, backend, start, limit)?)];
     let mut search = Search { step: devices, most: most.max(start), limit, fixed: 0, tries: TRIES, measured };
     while let Some(batch) = search.next().filter(|batch| *batch > 0) {
+        if stop.is_stopped() {
+            return Err(RunError::Stopped);
+        }
         search.measured.push((batch, measure(recipe, data, backend, batch, limit)?));
     }
     let chosen = search.largest();
     let needed = search.measured.iter().find(|(batch, _)| *batch == chosen).and_then(|(_, size)| size.bytes);
+    let share = SHARE * 100.0;
     let Some(needed) = needed.filter(|_| chosen > 0) else {
-        bail!(
-            "not even a batch of {devices} fits into {}, {} % of the memory that is free; choose a smaller image size or \
-             network",
-            bytes(limit),
-            SHARE * 100.0
-        );
+        return refused(format!(
+            "not even a batch of {devices} fits into {}, {share} % of the memory that is free; choose a smaller image size \
+             or network",
+            size(limit)
+        ));
     };
     recipe.step.scale_batch(chosen);
+    let rule = match (is_processor, chosen >= most) {
+        (true, true) => "on a processor larger batches gain nothing, so the recipe's is the most",
+        (true, false) => "the recipe's does not fit, and a smaller one costs a processor nothing",
+        (false, true) => "all images of an epoch fit into one",
+        (false, false) => "the largest that fits",
+    };
     Ok(format!(
-        "batch size: {chosen}; its steps take {} of the {} that are {} % of the free memory",
-        bytes(needed),
-        bytes(limit),
-        SHARE * 100.0
+        "batch size: {chosen}, {rule}; its steps take {} of the {} that are {share} % of the free memory",
+        size(needed),
+        size(limit)
     ))
+}
+
+fn refused<T>(sentence: String) -> Result<T> {
+    Err(RunError::Refused(sentence))
+}
+
+/// Bytes with a unit.
+fn size(bytes: u64) -> String {
+    let mebibytes = bytes as f64 / (1u64 << 20) as f64;
+    if mebibytes < 1024.0 { format!("{mebibytes:.1} MiB") } else { format!("{:.1} GiB", mebibytes / 1024.0) }
 }
 
 /// The memory of both steps of every phase, in the largest of their forms; the larger one counts.

@@ -24,6 +24,31 @@ static SIGNAL: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 /// How often a signal came; see [`count_signals`].
 static COUNT: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
+/// The program that is being compiled.
+static PROGRAM: Mutex<Option<String>> = Mutex::new(None);
+
+fn set_program(program: Option<&str>) {
+    *PROGRAM.lock().unwrap_or_else(PoisonError::into_inner) = program.map(str::to_string);
+}
+
+/// Ends the process before the first step, or while a compiler cannot be interrupted, and says what it was doing.
+pub(crate) fn end_unfinished() -> ! {
+    /// Several threads watch for signals; one of them speaks.
+    static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+    if HAS_ENDED.swap(true, Ordering::Relaxed) {
+        // The other thread ends the process as soon as it has spoken.
+        std::thread::sleep(Duration::from_secs(1));
+        end()
+    }
+    clear_line();
+    let doing = match &*PROGRAM.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(program) => format!("while the {program} was being compiled"),
+        None => "before the first step".to_string(),
+    };
+    eprintln!("octant: stopped {doing}; every checkpoint there was is kept");
+    end()
+}
+
 /// Sets the flag at these signals and counts them; somebody else ends the process.
 pub(crate) fn count_signals(signals: &[i32]) -> std::io::Result<()> {
     for &signal in signals {
@@ -80,12 +105,14 @@ pub(crate) fn log() -> Log {
             eprintln!("{program}: compiling, because {reason}{before}");
             let new = Job { program: program.to_string(), begun: Instant::now(), before };
             *job.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+            set_program(Some(program));
             let job = job.clone();
             // Without a thread there is no progress to see, which is no reason not to compile.
             let _ = std::thread::Builder::new().name("compiling".into()).spawn(move || watch(&job));
         }
         Notice::Compiled { program, time } => {
             *job.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            set_program(None);
             clear_line();
             if time >= Duration::from_secs(1) {
                 eprintln!("{program}: compiled in {}", duration(time));
@@ -117,9 +144,7 @@ fn watch(job: &Mutex<Option<Job>>) {
         let job = job.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Job { program, begun, before }) = &*job else { return };
         if STOP.load(Ordering::Relaxed) {
-            clear_line();
-            eprintln!("octant: stopped while the {program} was being compiled; every checkpoint there was is kept");
-            end();
+            end_unfinished();
         }
         if begun.elapsed() >= due {
             due += interval;

@@ -5,13 +5,6 @@
 //! operation that depends on it through fused ones. Arrays lie in tiles of 8 × 128, and the matrix unit works on whole
 //! tiles. The time is what arithmetic and memory allow at best. Compilers share and recompute more cleverly, and
 //! sometimes less: within a factor of two is what to expect.
-//!
-//! Programs for GPUs are estimated after the passes that they are compiled with, and calibrated by measurements
-//! ([`estimate_gpu`]).
-
-mod gpu;
-
-pub use gpu::estimate_gpu;
 
 use crate::boards::Board;
 use octant_graph::passes::pack_narrow_images;
@@ -43,12 +36,8 @@ pub fn estimate(program: &Program, board: &Board) -> Estimate {
     let graph = pack_narrow_images(&program.graph);
     let stored = Stored::of(&graph);
     let arguments: f64 = graph.input_shapes().iter().map(tiled_bytes).sum();
-    let mut total = Estimate {
-        bytes: (arguments + stored.peak(&graph, tiled_bytes)) as u64,
-        flops: 0.0,
-        traffic: 0.0,
-        seconds: 0.0,
-    };
+    let mut total =
+        Estimate { bytes: (arguments + stored.peak(&graph)) as u64, flops: 0.0, traffic: 0.0, seconds: 0.0 };
     for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| stored.ends_fusion[*index]) {
         let written: f64 = node.outputs.iter().map(|&output| tiled_bytes(graph.shape(output))).sum();
         let read: f64 = stored.reads[index].iter().map(|&value| tiled_bytes(graph.shape(value))).sum();
@@ -76,8 +65,10 @@ impl Stored {
         let mut ends_fusion: Vec<bool> = graph.nodes().iter().map(|node| !is_fused(&node.op)).collect();
         let producer = |value: ValueId| graph.values()[value.index()].producer;
         for node in graph.nodes().iter().filter(|node| reads_memory(&node.op)) {
-            let inputs = node.inputs.iter().map(|&input| reshaped(graph, input));
-            inputs.filter(|&input| !repeats(graph, input)).for_each(|input| ends_fusion[producer(input)] = true);
+            node.inputs
+                .iter()
+                .filter(|&&input| !repeats(graph, input))
+                .for_each(|&input| ends_fusion[producer(input)] = true);
         }
         graph.outputs().iter().for_each(|&output| ends_fusion[producer(output)] = true);
         let mut behind: Vec<Vec<ValueId>> = vec![Vec::new(); graph.values().len()];
@@ -103,14 +94,14 @@ impl Stored {
 
     /// Most bytes of stored results at one time. Arguments are counted elsewhere, and outputs reuse
     /// the buffers of donated arguments.
-    fn peak(&self, graph: &Graph, bytes_of: impl Fn(&Shape) -> f64) -> f64 {
+    fn peak(&self, graph: &Graph) -> f64 {
         let mut freed = vec![0.0; graph.nodes().len() + 1];
         let (mut live, mut peak) = (0.0, 0.0_f64);
         let returned = |value: &ValueId| graph.outputs().contains(value);
         for (index, node) in graph.nodes().iter().enumerate() {
             if self.ends_fusion[index] && !matches!(node.op, Op::Parameter { .. } | Op::Constant(_)) {
                 for output in node.outputs.iter().filter(|output| !returned(output)) {
-                    let bytes = bytes_of(graph.shape(*output));
+                    let bytes = tiled_bytes(graph.shape(*output));
                     live += bytes;
                     freed[self.last_use[output.index()]] += bytes;
                 }
@@ -145,14 +136,6 @@ fn reads_memory(op: &Op) -> bool {
 /// Whether a value repeats a smaller one, which is never written out.
 fn repeats(graph: &Graph, value: ValueId) -> bool {
     matches!(graph.producer(value).op, Op::Broadcast { .. } | Op::Parameter { .. } | Op::Constant(_))
-}
-
-/// The value that is stored where its reshaped form is read: a reshape moves nothing.
-fn reshaped(graph: &Graph, value: ValueId) -> ValueId {
-    match graph.producer(value) {
-        Node { op: Op::Reshape { .. }, inputs, .. } => reshaped(graph, inputs[0]),
-        _ => value,
-    }
 }
 
 /// Bytes of an array in tiles.

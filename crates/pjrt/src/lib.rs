@@ -13,7 +13,6 @@ pub mod cache;
 pub mod discover;
 pub mod environment;
 pub mod estimate;
-pub mod gpus;
 pub mod install;
 pub mod surroundings;
 

@@ -48,10 +48,7 @@ fn answer() {
         let run = RUN.lock().unwrap_or_else(PoisonError::into_inner).clone();
         clear_line();
         match (run, count) {
-            (None, 1) => {
-                eprintln!("octant: stopped before the first step; every checkpoint there was is kept");
-                end();
-            }
+            (None, 1) => compiling::end_unfinished(),
             (Some(_), 1) => {
                 eprintln!("octant: stopping after this step; a checkpoint will be written; press again to stop now");
             }

@@ -29,11 +29,11 @@ impl BoxScores {
         let classes = self.by_class();
         let judged = judged(&classes);
         let interpolated = Interpolated::of(&judged);
-        let sizes = [SizeRange::Small, SizeRange::Medium, SizeRange::Large].map(|range| {
-            let [least, most] = range.areas();
-            let objects = self.images.iter().flat_map(|(truth, _)| truth).filter(|object| !object.crowd);
-            objects.filter(|object| (least..=most).contains(&object.area)).count()
-        });
+        // COCO's ranges share their ends: an object of exactly 32² is scored in two of them, but is one object.
+        let [[_, small], [_, medium]] = [SizeRange::Small, SizeRange::Medium].map(SizeRange::areas);
+        let objects = self.images.iter().flat_map(|(truth, _)| truth).filter(|object| !object.crowd);
+        let mut sizes = [0; 3];
+        objects.for_each(|object| sizes[usize::from(object.area >= small) + usize::from(object.area >= medium)] += 1);
         BoxReport {
             coco: CocoSummary::of(&classes),
             interpolated: [interpolated.map50_95(), interpolated.map50()],
@@ -96,5 +96,16 @@ mod tests {
         let metrics = report.metrics();
         assert_eq!(metrics[0].0, "mAP50-95");
         assert!(close(metrics[0].1, 0.5), "{metrics:?}");
+    }
+
+    /// 229 of 228: COCO's ranges of sizes share their ends.
+    #[test]
+    fn objects_by_size_add_up_to_all_objects() {
+        let mut scores = BoxScores::new(1);
+        let truth = [20.0, 32.0, 50.0, 96.0, 100.0]
+            .map(|side| TrueBox::new(0, Rectangle { x: 0.0, y: 0.0, width: side, height: side }));
+        scores.observe(truth.to_vec(), Vec::new());
+        let report = scores.report();
+        assert_eq!((report.sizes, report.objects), ([1, 2, 2], vec![5]));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::data::Ticking;
 use crate::{fetching, weights};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use octant_data::Dataset;
 use octant_pjrt::discover::cache_folder;
 use octant_recipe::{Data, Recipe, RecipeError, Surroundings};
@@ -35,7 +35,13 @@ pub(crate) fn data(recipe: &Recipe, classes: &[String]) -> Result<Data> {
 /// The weights that a recipe starts from, on this machine; its model in the form that they have.
 pub(crate) fn local_weights(recipe: &mut Recipe) -> Result<Option<PathBuf>> {
     let Some(given) = &recipe.weights else { return Ok(None) };
-    let path = weights::resolve(given, octant_zoo::find(&recipe.model)?)?;
+    let path = weights::resolve(given, octant_zoo::find(&recipe.model)?).with_context(|| {
+        format!(
+            "{} starts from weights that are not here: give a file with --weights FILE, fetch them beforehand with `octant \
+             weights get {} --mirror FOLDER`, or start from random ones with --weights none",
+            recipe.name, recipe.model
+        )
+    })?;
     octant_recipe::follow_weights(recipe, &path)?;
     Ok(Some(path))
 }

@@ -83,8 +83,7 @@ impl<'a> Display<'a> {
 impl Watcher for Display<'_> {
     fn phase_begins(&mut self, phase: &Phase, session: &Session) {
         let (learning, all) = lints::learning(phase, session.variables());
-        let share = if learning == all { "all learn".to_string() } else { format!("{learning} of them learn") };
-        let text = format!("{}, {share}", compiled(&phase.name, session));
+        let text = format!("{}, {}", compiled(&phase.name, session), lints::share(phase, session.variables()));
         match self.json {
             true => Json::line(json!({
                 "event": "phase", "name": phase.name, "epochs": phase.epochs,

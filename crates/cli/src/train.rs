@@ -40,11 +40,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let data = prepare::data(&recipe, &classes)?;
     let backend = device::open(&recipe.device, arguments.threads)?;
     let mut chosen = Vec::new();
-    if fits_batch {
+    if let Some(share) = fits_batch {
         // A resumed run keeps the batch size that was found for it.
         match prepare::batch_size(&path).filter(|_| !arguments.fresh) {
             Some(batch) => recipe.step.scale_batch(batch),
-            None => chosen.push(batch::fit(&mut recipe, &data, &*backend)?),
+            None => chosen.push(batch::fit(&mut recipe, &data, &*backend, share)?),
         }
     }
     chosen.extend(octant_recipe::resolve_auto(&mut recipe, data.train.len(), data.outputs));

@@ -4,7 +4,7 @@ mod held_out;
 mod made_up;
 
 use crate::error::{refusal, refuse};
-use crate::{Cache, DataSource, Recipe, Result, nearest};
+use crate::{Cache, DataSource, EvaluatedSplit, Recipe, Result, nearest};
 use octant_data::decode::DecodeOptions;
 use octant_data::detection::{self, DetectionSplit};
 use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, ImagePairs, Split, TableDataset, open_irstd};
@@ -144,7 +144,11 @@ fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
 }
 
 fn open_boxes(path: &Path, split: Split, source: &DataSource) -> Opened {
-    let part = if split == Split::Train { DetectionSplit::Train } else { DetectionSplit::Val };
+    let part = match (split, source.evaluate_on) {
+        (Split::Train, _) => DetectionSplit::Train,
+        (Split::Test, EvaluatedSplit::Val) => DetectionSplit::Val,
+        (Split::Test, EvaluatedSplit::Test) => DetectionSplit::Test,
+    };
     let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
     Ok(Arc::new(detection::open(path, part)?.restricted(&only, source.single_class)))
 }
@@ -229,6 +233,9 @@ struct Splits {
 fn splits(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Splits> {
     let source = &recipe.data;
     let entry = SourceEntry::named(&source.kind)?;
+    if source.evaluate_on != EvaluatedSplit::Val && entry.kind != "boxes" {
+        refuse!("`data.evaluate_on` is for data sets of boxes; give the folder to evaluate as `data.dir`");
+    }
     match entry.open {
         Open::MadeUp { .. } if source.dir.is_some() => {
             refuse!("{} are made up on the fly and take no `data.dir`; choose a recipe for files", source.kind)

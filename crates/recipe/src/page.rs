@@ -1,7 +1,8 @@
 //! `docs/recipes.md`: the words around the tables are written by hand, the tables follow from the declarations.
 
 use crate::{
-    AugmentOptions, DataSource, DegradeOptions, GanOptions, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe, TASKS, steps,
+    AugmentOptions, DataSource, DegradeOptions, GainOptions, GanOptions, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe,
+    TASKS, steps,
 };
 use octant_train::options::{OptionSpec, OptionTable};
 use octant_train::{MixOptions, WarmupOptions};
@@ -30,6 +31,7 @@ fn table(name: &str) -> Result<String, String> {
         "mix" => keys(MixOptions::specs()),
         "warmup" => keys(WarmupOptions::specs()),
         "augment" => keys(AugmentOptions::specs()),
+        "gains" => keys(GainOptions::specs()),
         "gan" => keys(GanOptions::specs()),
         "degrade" => keys(DegradeOptions::specs()),
         "schedule" => keys(ScheduleRecipe::specs()),

@@ -111,6 +111,7 @@ pub fn built_in() -> impl Iterator<Item = Recipe> {
 pub fn check(table: Table) -> Result<Recipe> {
     let mut recipe = Recipe::from_table(table)?;
     recipe.step = recipe.step.with_largest_batch();
+    recipe.weights = recipe.weights.filter(|weights| weights.as_os_str() != "none");
     if recipe.phases.is_empty() {
         refuse!("the recipe has no [[phases]]");
     }

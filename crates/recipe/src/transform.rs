@@ -70,7 +70,13 @@ impl OptionValue for Transforms {
     fn write(&self) -> Option<Value> {
         match self {
             Transforms::Named(name) => name.write(),
-            Transforms::Steps(pipeline) => Value::try_from(&pipeline.steps).ok().map(shortest),
+            Transforms::Steps(pipeline) => {
+                let mut steps = Value::try_from(&pipeline.steps).ok().map(shortest)?;
+                steps.as_array_mut()?.iter_mut().filter_map(Value::as_table_mut).for_each(|step| {
+                    step.retain(|key, value| key != "size" || *value != image_size());
+                });
+                Some(steps)
+            }
         }
     }
 }
@@ -89,12 +95,23 @@ fn shortest(value: Value) -> Value {
     }
 }
 
+/// Steps whose `size` is the recipe's `image_size` where it is left out.
+const SIZED: [&str; 5] = ["resize", "resize-with-pad", "center-crop", "random-crop", "random-resized-crop"];
+
+/// The `size` that stands for the recipe's `image_size` until a pipeline is made.
+fn image_size() -> Value {
+    Value::Array(vec![Value::Integer(0); 2])
+}
+
 /// One step of a pipeline.
 fn step(value: &Value, key_path: &str) -> Result<TransformStep, OptionError> {
-    value
-        .clone()
-        .try_into()
-        .map_err(|error: toml::de::Error| OptionError::value(key_path, explained(error.message(), value)))
+    let mut table = value.clone();
+    if let Some(step) = table.as_table_mut()
+        && step.get("op").and_then(Value::as_str).is_some_and(|op| SIZED.contains(&op))
+    {
+        step.entry("size").or_insert_with(image_size);
+    }
+    table.try_into().map_err(|error: toml::de::Error| OptionError::value(key_path, explained(error.message(), value)))
 }
 
 /// serde's error about a step, without the names of Rust types.
@@ -142,6 +159,23 @@ fn in_words(message: &str) -> String {
     words.iter().fold(message.trim().to_string(), |text, (from, to)| text.replace(from, to))
 }
 
+/// The size that a step makes images, where it names one.
+fn size_of(step: &mut TransformStep) -> Option<&mut (usize, usize)> {
+    match step {
+        TransformStep::Resize { size, .. }
+        | TransformStep::ResizeWithPad { size, .. }
+        | TransformStep::CenterCrop { size }
+        | TransformStep::RandomCrop { size, .. }
+        | TransformStep::RandomResizedCrop { size, .. } => Some(size),
+        _ => None,
+    }
+}
+
+/// Whether a pipeline decides the size of images.
+pub(crate) fn is_sized(pipeline: &Pipeline) -> bool {
+    pipeline.steps.iter().cloned().any(|mut step| size_of(&mut step).is_some())
+}
+
 /// The steps that a recipe's choice stands for, for images to learn from or to be judged on.
 pub fn transform(recipe: &Recipe, choice: &Transforms, training: bool, entry: &ModelEntry) -> Result<Pipeline> {
     let side = recipe.image_size.unwrap_or(entry.preprocessing.input[0]);
@@ -153,7 +187,13 @@ pub fn transform(recipe: &Recipe, choice: &Transforms, training: bool, entry: &M
     };
     let crop = entry.preprocessing.crop as f32;
     let name = match choice {
-        Transforms::Steps(pipeline) => return Ok(pipeline.clone()),
+        Transforms::Steps(pipeline) => {
+            let mut pipeline = pipeline.clone();
+            pipeline.steps.iter_mut().filter_map(size_of).filter(|size| **size == (0, 0)).for_each(|size| {
+                *size = (side, side);
+            });
+            return Ok(pipeline);
+        }
         Transforms::Named(name) => name,
     };
     Ok(match (name, training) {

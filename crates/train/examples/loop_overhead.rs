@@ -135,6 +135,7 @@ fn whole(backend: &CpuBackend, data: &Arc<Ready>, stopwatch: &mut Stopwatch) -> 
         name: "train".into(),
         epochs: EPOCHS,
         task: task()?,
+        evaluation: None,
         options: PhaseOptions::default(),
         rate: Rate::Scheduled(Schedule::Cosine { rate: RATE, min: 0.0, total: STEPS * EPOCHS }, Pace::Step),
         transform: Arc::new(()),

@@ -98,6 +98,7 @@ impl<'a> Session<'a> {
         let (task, mesh) = (plan.task, plan.mesh.clone());
         let counts = backend.upload(&zeros(counted), &mesh, &Sharding::Replicated)?;
         let accumulation = Accumulation::of(plan);
+        let tracks = plan.phase.norms(&traced.variables, &plan.task.head_paths()).iter().any(|(_, keeps)| !keeps);
         Ok(Session {
             backend,
             task,
@@ -117,7 +118,7 @@ impl<'a> Session<'a> {
             evaluated,
             steps: 0,
             tracked: 0,
-            tracks: !plan.phase.frozen_statistics,
+            tracks,
             keeps_losses: false,
             in_flight: InFlight::default(),
         })

@@ -34,6 +34,8 @@ use update::Updates;
 pub struct StepPlan<'a> {
     /// What is learned.
     pub task: &'a dyn Task,
+    /// The same on validation images, where they have another size.
+    pub evaluation: Option<&'a dyn Task>,
     /// The devices.
     pub mesh: Mesh,
     /// What the steps of all phases share.
@@ -46,7 +48,7 @@ impl<'a> StepPlan<'a> {
     /// All parameters are trained by plain Adam in f32 on one device.
     pub fn new(task: &'a dyn Task, batch_size: usize) -> StepPlan<'a> {
         let step = StepOptions { batch_size, ..StepOptions::default() };
-        StepPlan { task, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
+        StepPlan { task, evaluation: None, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
     }
 
     /// The same with another optimizer.
@@ -67,13 +69,17 @@ impl<'a> StepPlan<'a> {
         self.step.batch_sizes().into_iter().flat_map(of_size).collect()
     }
 
+    /// The plan of evaluation steps: the task on validation images.
+    pub fn evaluated(&self) -> StepPlan<'a> {
+        StepPlan { task: self.evaluation.unwrap_or(self.task), ..self.clone() }
+    }
+
     fn training(&self, key: &Tensor) -> Training {
         Training {
+            key: Some(key.clone()),
             batch_groups: self.step.batch_groups,
-            frozen_statistics: self.phase.frozen_statistics,
-            frozen_scopes: self.phase.freeze.clone(),
             recompute_blocks: self.step.recompute,
-            ..Training::new(key)
+            ..self.phase.statistics(&self.task.head_paths())
         }
     }
 }

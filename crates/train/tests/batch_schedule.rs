@@ -65,11 +65,13 @@ fn pairs(backend: &CpuBackend) -> RunPlan<'_> {
         adversary: Adversary::Vanilla,
         l1: 100.0,
         image_statistics: false,
+        updates: Default::default(),
     };
     let phase = Phase {
         name: "train".into(),
         epochs: 3,
         task: Box::new(task),
+        evaluation: None,
         options: PhaseOptions { optimizer: Optimizer::named("adam").unwrap(), ..PhaseOptions::default() },
         rate: Rate::Scheduled(Schedule::Constant { rate: RATE }, Pace::Epoch),
         transform: Arc::new(()),

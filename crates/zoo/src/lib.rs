@@ -29,5 +29,5 @@ pub mod registry;
 pub mod weights;
 
 pub use adapted::Adapted;
-pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe, multiply_adds};
+pub use model::{BoxCode, DetectorHead, Model, ModelTask, describe, leaves_pixels, multiply_adds};
 pub use registry::{Interpolation, ModelEntry, Preprocessing, ZooError, build, find, published};

@@ -65,6 +65,31 @@ pub(crate) struct Arguments {
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
+    /// The flag of the MSHNet scripts: the same as --device tpu
+    #[arg(long, hide = true)]
+    use_tpu: bool,
+    /// Of the same scripts: `train`; `test` is `octant eval`
+    #[arg(long, hide = true)]
+    mode: Option<String>,
+    /// Of the same scripts: runs always resume from their checkpoint
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
+    if_checkpoint: Option<String>,
+}
+
+/// Flags of the MSHNet scripts that mean another command here, with that command.
+fn refuse_other_scripts(arguments: &Arguments) -> Result<()> {
+    let recipe = &arguments.recipe;
+    match arguments.mode.as_deref() {
+        None | Some("train") => {}
+        Some("test") => bail!("--mode test is `octant eval RUN`, or `octant eval FILE --recipe {recipe} --data DIR`"),
+        Some(other) => bail!("--mode {other}: there is train, and test is `octant eval RUN`"),
+    }
+    if arguments.if_checkpoint.as_deref().is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        eprintln!(
+            "note: --if-checkpoint has no effect: the same command resumes its run, and so does `octant train RUN`"
+        );
+    }
+    Ok(())
 }
 
 /// What was asked for.
@@ -73,11 +98,15 @@ pub(super) struct Resolved {
     pub recipe: Recipe,
     /// The run directory, if one was named.
     pub out: Option<PathBuf>,
-    /// The batch size is to be the largest that fits; the recipe has its usual one.
-    pub fits_batch: bool,
+    /// The batch size is to be the largest that fits into this share of the free memory; the recipe has its usual one.
+    pub fits_batch: Option<f64>,
 }
 
+/// The share of the free memory that `auto` uses.
+const USUAL_SHARE: f64 = 0.6;
+
 pub(super) fn resolve(arguments: &Arguments) -> Result<Resolved> {
+    refuse_other_scripts(arguments)?;
     let named = Path::new(&arguments.recipe);
     let (mut table, out) = match named.join("config.toml").is_file() {
         true => (octant_recipe::config(named)?, Some(named.to_path_buf())),
@@ -85,17 +114,32 @@ pub(super) fn resolve(arguments: &Arguments) -> Result<Resolved> {
     };
     let usual = table.get("batch_size").filter(|size| size.is_integer()).cloned();
     arguments.flags.apply(&mut table)?;
+    if arguments.use_tpu {
+        octant_recipe::set(&mut table, "device", "tpu".into())?;
+    }
     let Arguments { epochs, burn_epochs, burn_lr, warm_epoch, .. } = *arguments;
     apply_lengths(&mut table, &PhaseLengths { epochs, burn_epochs, burn_lr, warm_epoch })?;
     for assignment in &arguments.set {
         octant_recipe::set_text(&mut table, assignment)?;
     }
-    let fits_batch = table.get("batch_size").and_then(|size| size.as_str()) == Some("auto");
-    if fits_batch {
+    let fits_batch = table.get("batch_size").and_then(|size| size.as_str()).map(memory_share).transpose()?;
+    if fits_batch.is_some() {
         table.remove("batch_size");
         usual.into_iter().for_each(|usual| drop(table.insert("batch_size".into(), usual)));
     }
     Ok(Resolved { recipe: octant_recipe::check(table)?, out, fits_batch })
+}
+
+/// The share of the free memory that a batch size in words stands for: `auto`, or `70%`.
+fn memory_share(text: &str) -> Result<f64> {
+    if text == "auto" {
+        return Ok(USUAL_SHARE);
+    }
+    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share = percent.map(|percent| percent / 100.0).filter(|share| *share > 0.0 && *share < 1.0);
+    share.with_context(|| {
+        format!("--batch-size {text}: write a number, auto, or a share of the free memory such as 70%")
+    })
 }
 
 /// `9h`, `30m`, `90s`.

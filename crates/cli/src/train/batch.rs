@@ -7,21 +7,19 @@ use octant_recipe::{Data, Recipe, mesh};
 use octant_runtime::{Backend, CompileOptions, RuntimeError};
 use octant_train::step;
 
-/// The share of free memory that steps may take: other programs and the loader's buffers want some too.
-const SHARE: f64 = 0.6;
 /// Compilations beyond the first.
 const TRIES: usize = 3;
 
 /// Sets the batch size of a recipe to the largest whose learning and counting steps fit, and says so in a sentence. A
 /// processor gains nothing from larger batches than the recipe's, so there it is only reduced.
-pub(super) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend) -> Result<String> {
+pub(super) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend, share: f64) -> Result<String> {
     let devices = mesh(recipe.cores, backend)?.devices();
     let uses = backend.memory().unwrap_or_default();
     let free = uses.iter().take(devices).filter_map(|device| Some(device.limit?.saturating_sub(device.used))).min();
     let Some(free) = free else {
         bail!("{} does not tell how much memory it has; give the batch size as a number", backend.name());
     };
-    let limit = (free as f64 * SHARE) as u64;
+    let limit = (free as f64 * share) as u64;
     let usual = recipe.step.batch_size;
     let most = if backend.name() == "cpu" { usual } else { data.train.len() }.max(1);
     let start = usual.min(most).div_ceil(devices) * devices;
@@ -37,7 +35,7 @@ pub(super) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend) -> Re
             "not even a batch of {devices} fits into {}, {} % of the memory that is free; choose a smaller image size or \
              network",
             bytes(limit),
-            SHARE * 100.0
+            (share * 100.0).round()
         );
     };
     recipe.step.scale_batch(chosen);
@@ -45,7 +43,7 @@ pub(super) fn fit(recipe: &mut Recipe, data: &Data, backend: &dyn Backend) -> Re
         "batch size: {chosen}; its steps take {} of the {} that are {} % of the free memory",
         bytes(needed),
         bytes(limit),
-        SHARE * 100.0
+        (share * 100.0).round()
     ))
 }
 

@@ -23,6 +23,7 @@ pub use convert::{BoxForm, Converted, convert};
 pub use letterbox::{Boxed, Fitted, fit};
 pub use recent::RecentImages;
 pub use survey::{BoxSurvey, survey};
+pub use yaml::yaml_settings;
 
 use crate::decode::{DecodeOptions, read_image};
 use crate::{DataError, Dataset, JudgedImage, LabeledBox, Sample, Target};

@@ -23,6 +23,7 @@ pub use masked::{MaskedDataset, open_frames};
 pub use open::{holds_shards, open};
 pub use pairs::{ImagePairs, Unpaired};
 pub use table::TableDataset;
+pub use tar::{Member, member_bytes, visit_members};
 pub use tfrecord::{TfRecordDataset, TfRecordKeys};
 pub use webdataset::{WebDataset, write_webdataset};
 

@@ -76,6 +76,16 @@ choice! {
 }
 
 choice! {
+    /// The split of a data set of boxes that is evaluated.
+    pub enum EvaluatedSplit {
+        /// The validation split.
+        Val = "val",
+        /// The test split.
+        Test = "test",
+    }
+}
+
+choice! {
     /// How images are normalized.
     pub enum NormalizationMode {
         /// As the model's published weights expect.

@@ -119,6 +119,7 @@ fn task(model: &str) -> Box<dyn Task> {
             adversary: Adversary::Vanilla,
             l1: 100.0,
             image_statistics: false,
+            updates: Default::default(),
         }),
         // Four networks and two pools of images in one step.
         octant_zoo::ModelTask::Translate => Box::new(CycleGan {
@@ -129,6 +130,7 @@ fn task(model: &str) -> Box<dyn Task> {
             cycle: 10.0,
             identity: 0.5,
             pool: ImagePool { size: 4 },
+            updates: Default::default(),
         }),
     }
 }

@@ -13,6 +13,7 @@ use octant_runtime::{Backend, Mesh};
 use octant_stablehlo::MatmulPrecision;
 use octant_train::options::OptionValue;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The flags of commands that choose a device without a recipe.
 #[derive(clap::Args)]
@@ -27,7 +28,7 @@ pub(crate) struct DeviceFlags {
 
 impl DeviceFlags {
     /// The backend that was asked for.
-    pub fn open(&self) -> Result<Box<dyn Backend>> {
+    pub fn open(&self) -> Result<Arc<dyn Backend>> {
         open(&self.device, self.threads)
     }
 }
@@ -41,16 +42,16 @@ pub(crate) fn kinds(name: &str) -> &'static [PluginKind] {
 }
 
 /// The backend of that name; `auto` takes a TPU, then a GPU, then the processor, and says which and why.
-pub(crate) fn open(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend>> {
+pub(crate) fn open(name: &str, threads: Option<usize>) -> Result<Arc<dyn Backend>> {
     open_with(name, threads, MatmulPrecision::Fast)
 }
 
 /// The backend of that name, with products as exact as their operands: f32 is not rounded to fewer bits.
-pub(crate) fn open_exact(name: &str, threads: Option<usize>) -> Result<Box<dyn Backend>> {
+pub(crate) fn open_exact(name: &str, threads: Option<usize>) -> Result<Arc<dyn Backend>> {
     open_with(name, threads, MatmulPrecision::Highest)
 }
 
-fn open_with(name: &str, threads: Option<usize>, precision: MatmulPrecision) -> Result<Box<dyn Backend>> {
+fn open_with(name: &str, threads: Option<usize>, precision: MatmulPrecision) -> Result<Arc<dyn Backend>> {
     let (name, gpus) = match name.split_once(':') {
         Some((kind @ ("cuda" | "gpu"), wanted)) => (kind, gpus::chosen(wanted)?),
         _ => (name, Vec::new()),
@@ -77,8 +78,8 @@ fn open_with(name: &str, threads: Option<usize>, precision: MatmulPrecision) -> 
     }
 }
 
-fn cpu(threads: Option<usize>) -> Result<Box<dyn Backend>> {
-    Ok(Box::new(match threads {
+fn cpu(threads: Option<usize>) -> Result<Arc<dyn Backend>> {
+    Ok(Arc::new(match threads {
         Some(0) => bail!("--threads must be at least 1"),
         Some(threads) => CpuBackend::with_threads(threads)?,
         None => CpuBackend::new()?,
@@ -86,7 +87,7 @@ fn cpu(threads: Option<usize>) -> Result<Box<dyn Backend>> {
 }
 
 /// Accelerators are only looked for where their device files are: loading a plugin in vain takes seconds.
-fn automatic(threads: Option<usize>, precision: MatmulPrecision) -> Result<Box<dyn Backend>> {
+fn automatic(threads: Option<usize>, precision: MatmulPrecision) -> Result<Arc<dyn Backend>> {
     for (name, kind) in [("tpu", PluginKind::Tpu), ("cuda", PluginKind::Cuda13)] {
         if surroundings::what_is_missing(kind).is_some() {
             continue;
@@ -103,7 +104,7 @@ fn automatic(threads: Option<usize>, precision: MatmulPrecision) -> Result<Box<d
 }
 
 /// A plugin's devices, with compiled programs kept on disk; of GPUs only those that are named, if any are.
-fn plugin(path: &Path, precision: MatmulPrecision, gpus: &[i64]) -> Result<Box<dyn Backend>> {
+fn plugin(path: &Path, precision: MatmulPrecision, gpus: &[i64]) -> Result<Arc<dyn Backend>> {
     let plugin = Plugin::load(path)?;
     let mut options = environment::client_options(path).map_err(anyhow::Error::msg)?;
     if !gpus.is_empty() {
@@ -111,7 +112,7 @@ fn plugin(path: &Path, precision: MatmulPrecision, gpus: &[i64]) -> Result<Box<d
     }
     let client = Client::new(&plugin, &options)?;
     let cache = ExecutableCache::new(discover::cache_folder().join("executables"));
-    Ok(Box::new(PjrtBackend::new(client)?.with_precision(precision).with_cache(cache).with_log(compiling::log())))
+    Ok(Arc::new(PjrtBackend::new(client)?.with_precision(precision).with_cache(cache).with_log(compiling::log())))
 }
 
 /// The precision of that name.

@@ -81,9 +81,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let backend = arguments.device.open()?;
     let mesh = device::mesh(arguments.cores, &*backend)?;
     let step = StepOptions { batch_size, ..recipe.step.clone() };
-    let plan = StepPlan { mesh, step, ..StepPlan::new(&*task, batch_size) };
+    let plan = StepPlan { mesh, step, ..StepPlan::new(task.clone(), batch_size) };
     let values = judged.values(data.outputs)?;
-    let evaluator = Evaluator::new(&*backend, &plan, &CompileOptions::default(), &values)?;
+    let evaluator = Evaluator::new(&backend, &plan, &CompileOptions::default(), &values)?;
     let config = LoaderConfig {
         batch_size,
         shuffle: false,

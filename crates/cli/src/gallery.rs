@@ -18,6 +18,7 @@ use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{Phase, Predictor, Session, Task, Values};
 use octant_zoo::identity::Card;
 use std::path::Path;
+use std::sync::Arc;
 
 const COLUMNS: usize = 6;
 const ROWS: usize = 3;
@@ -34,7 +35,7 @@ const WRONG: [u8; 3] = [200, 30, 30];
 
 /// The samples of a gallery, as the network sees them.
 pub(crate) struct Gallery<'a> {
-    backend: &'a dyn Backend,
+    backend: Arc<dyn Backend>,
     recipe: &'a Recipe,
     data: &'a Data,
     samples: Vec<Sample>,
@@ -59,14 +60,14 @@ impl Drawn {
 
 impl<'a> Gallery<'a> {
     /// The first samples of the validation data.
-    pub fn new(recipe: &'a Recipe, data: &'a Data, backend: &'a dyn Backend) -> Result<Gallery<'a>> {
+    pub fn new(recipe: &'a Recipe, data: &'a Data, backend: &Arc<dyn Backend>) -> Result<Gallery<'a>> {
         let entry = octant_zoo::find(&recipe.model)?;
         let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
         let count = data.valid.len().min(COLUMNS * ROWS);
         let prepared = (0..count).map(|index| -> Result<Sample> {
             Ok(transform.apply(data.valid.get(index)?, &mut SampleRng::new(recipe.run.seed, 0, index as u64))?)
         });
-        Ok(Gallery { backend, recipe, data, samples: prepared.collect::<Result<_>>()? })
+        Ok(Gallery { backend: backend.clone(), recipe, data, samples: prepared.collect::<Result<_>>()? })
     }
 
     fn images(&self) -> Vec<&Image<u8>> {
@@ -84,12 +85,12 @@ impl<'a> Gallery<'a> {
     }
 
     /// What the network makes of the samples with these variables.
-    fn draw(&self, task: &dyn Task, values: &Values) -> Result<Option<Drawn>> {
+    fn draw(&self, task: Arc<dyn Task>, values: &Values) -> Result<Option<Drawn>> {
         let (Some(dims), count) = (self.dims(), self.samples.len()) else { return Ok(None) };
         let images = self.images();
         let step = StepOptions { batch_size: count, ..self.recipe.step.clone() };
         let plan = StepPlan { step, ..StepPlan::new(task, count) };
-        let predictor = Predictor::new(self.backend, &plan, &CompileOptions::default(), values)?;
+        let predictor = Predictor::new(&self.backend, &plan, &CompileOptions::default(), values)?;
         let bytes: Vec<u8> = images.iter().flat_map(|image| image.values().iter().copied()).collect();
         let answers = predictor.predict(&HostTensor::new([count, dims[0], dims[1], dims[2]], &bytes)?)?.to_f64s();
         let (samples, names) = (&self.samples, &self.data.classes);
@@ -104,7 +105,7 @@ impl<'a> Gallery<'a> {
 
     /// The gallery of a run under way, for its event file.
     pub fn now(&self, phase: &Phase, session: &Session) -> Result<Vec<(String, Value)>> {
-        let drawn = self.draw(&*phase.task, &session.evaluated()?)?;
+        let drawn = self.draw(phase.task.clone(), &session.evaluated()?)?;
         Ok(drawn.map(|drawn| drawn.values()).unwrap_or_default())
     }
 
@@ -118,7 +119,7 @@ impl<'a> Gallery<'a> {
         let archive = Archive::open(&weights)?;
         let judged = Judged { recipe: self.recipe.clone(), weights, card: Card::of(&archive), archive };
         let task = judged.task(self.data.outputs, dims)?;
-        let Some(drawn) = self.draw(&*task, &judged.values(self.data.outputs)?)? else { return Ok(()) };
+        let Some(drawn) = self.draw(task, &judged.values(self.data.outputs)?)? else { return Ok(()) };
         std::fs::create_dir_all(run.join("plots"))?;
         drawn.marked.save(&run.join("plots/predictions.png"))?;
         let target = self.samples.first().map(|sample| &sample.target).filter(|_| self.recipe.task != "cyclegan");

@@ -7,6 +7,7 @@ use octant_recipe::Recipe;
 use octant_train::{Task, Values};
 use octant_zoo::identity::{Card, identify};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A network that is judged or asked: its recipe, its weights, and what they say about themselves.
 pub(crate) struct Judged {
@@ -57,7 +58,7 @@ impl Judged {
     }
 
     /// The task, with the network that the weights were learned with.
-    pub fn task(&self, outputs: usize, image: [usize; 3]) -> Result<Box<dyn Task>> {
+    pub fn task(&self, outputs: usize, image: [usize; 3]) -> Result<Arc<dyn Task>> {
         Ok(octant_recipe::task(&self.recipe, outputs, image, self.card.warm_up)?)
     }
 }

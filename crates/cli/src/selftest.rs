@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         println!("testing {described}");
     }
     let shortfalls = if is_cuda { CUDA_SHORTFALLS } else { &[] };
-    let suite = Suite::boxed(backend).with_random_graphs(arguments.random_graphs).with_shortfalls(shortfalls);
+    let suite = Suite::shared(backend).with_random_graphs(arguments.random_graphs).with_shortfalls(shortfalls);
     let is_wanted = |group: &str| arguments.groups.is_empty() || arguments.groups.iter().any(|name| name == group);
     for (group, _) in cases::GROUPS.iter().filter(|(group, _)| is_wanted(group)) {
         let report = suite.run_group(group);

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     {
         bail!("{first} (--strict makes this an error)");
     }
-    let gallery = recipe.run.gallery.map(|_| Gallery::new(&recipe, &data, &*backend)).transpose()?;
+    let gallery = recipe.run.gallery.map(|_| Gallery::new(&recipe, &data, &backend)).transpose()?;
     let mut display = Display::new(stop, arguments.json, gallery);
     let mut known = Default::default();
     if let Some(path) = &weights {
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         compile: CompileOptions { dump: arguments.dump.clone(), profile: arguments.profile },
         record: arguments.profile.then_some(RECORDED_STEPS),
         deadline,
-        ..octant_recipe::plan(&recipe, &data, &*backend, known)?
+        ..octant_recipe::plan(&recipe, &data, &backend, known)?
     };
     let Opened { mut directory, checkpoint, warning } = octant_recipe::open(&path, &recipe, arguments.fresh)?;
     warnings.splice(0..0, warning);
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         mirrors.end(if is_over { RunEnd::Finished } else { RunEnd::Stopped });
     }
     // An image is worth having, but not worth failing for after hours of training.
-    let write = || Gallery::new(&recipe, &data, &*backend)?.write(&path, summary.progress.epoch);
+    let write = || Gallery::new(&recipe, &data, &backend)?.write(&path, summary.progress.epoch);
     if is_over && let Err(error) = write() {
         display.say(&format!("the image of predictions could not be made: {error:#}"));
     }

@@ -4,6 +4,7 @@ use crate::{Case, Problem, Tolerance, behavior, cases, random};
 use octant_runtime::{Backend, CompileOptions, HostTensor, Mesh, Program, RuntimeError, Shape, Sharding};
 use octant_tensor::DType;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Cases that a backend does not support. The suite verifies that it returns an error instead of wrong results.
@@ -49,7 +50,7 @@ pub const CUDA_SHORTFALLS: &[Shortfall] = &[Shortfall {
 
 /// A backend, what it may refuse, and where it may be less exact.
 pub struct Suite {
-    backend: Box<dyn Backend>,
+    backend: Arc<dyn Backend>,
     exceptions: Vec<Exception>,
     shortfalls: &'static [Shortfall],
     random_graphs: u32,
@@ -58,11 +59,11 @@ pub struct Suite {
 impl Suite {
     /// The suite for a backend that refuses nothing.
     pub fn new(backend: impl Backend + 'static) -> Suite {
-        Suite::boxed(Box::new(backend))
+        Suite::shared(backend.shared())
     }
 
     /// The same for a backend that was chosen at run time.
-    pub fn boxed(backend: Box<dyn Backend>) -> Suite {
+    pub fn shared(backend: Arc<dyn Backend>) -> Suite {
         Suite { backend, exceptions: Vec::new(), shortfalls: &[], random_graphs: 200 }
     }
 

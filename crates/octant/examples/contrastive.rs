@@ -59,8 +59,8 @@ impl Task for Contrast {
 
 /// The losses of three short epochs.
 pub fn run() -> Result<Vec<f64>, Box<dyn std::error::Error>> {
-    let backend = CpuBackend::new()?;
-    let mut session = Session::new(&backend, &StepPlan::new(&Contrast, 32), &CompileOptions::default(), 1)?;
+    let backend = CpuBackend::new()?.shared();
+    let mut session = Session::new(&backend, &StepPlan::new(Arc::new(Contrast), 32), &CompileOptions::default(), 1)?;
     let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };
     let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), config)?;
     let mut losses = Vec::new();

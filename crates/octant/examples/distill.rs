@@ -42,10 +42,10 @@ impl Task for Learn {
 }
 
 /// Trains a few epochs; the weights, and the accuracy of the last epoch.
-fn trained(task: &Learn, known: &Values, epochs: u64) -> Result<(Values, f64), Box<dyn std::error::Error>> {
-    let backend = CpuBackend::new()?;
+fn trained(task: Learn, known: &Values, epochs: u64) -> Result<(Values, f64), Box<dyn std::error::Error>> {
+    let backend = CpuBackend::new()?.shared();
     let options = CompileOptions::default();
-    let mut session = Session::with_state(&backend, &StepPlan::new(task, 32), &options, 1, known)?;
+    let mut session = Session::with_state(&backend, &StepPlan::new(Arc::new(task), 32), &options, 1, known)?;
     let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };
     let loader = Loader::new(Arc::new(Glyphs::new(1920, 1)), Arc::new(()), config)?;
     for epoch in 0..epochs {
@@ -58,10 +58,10 @@ fn trained(task: &Learn, known: &Values, epochs: u64) -> Result<(Values, f64), B
 
 /// The accuracies of the teacher and of the student.
 pub fn run() -> Result<[f64; 2], Box<dyn std::error::Error>> {
-    let (weights, teachers) = trained(&Learn { width: 16, has_teacher: false }, &Values::new(), 6)?;
+    let (weights, teachers) = trained(Learn { width: 16, has_teacher: false }, &Values::new(), 6)?;
     let taught = weights.into_iter().filter(|(name, _)| !name.contains('#'));
     let known: Values = taught.map(|(name, value)| (format!("teacher.{name}"), value)).collect();
-    let (_, students) = trained(&Learn { width: 4, has_teacher: true }, &known, 6)?;
+    let (_, students) = trained(Learn { width: 4, has_teacher: true }, &known, 6)?;
     println!("teacher {teachers:.3}, student {students:.3}");
     Ok([teachers, students])
 }

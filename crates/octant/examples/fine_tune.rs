@@ -17,7 +17,7 @@ pub fn fine_tune(settings: &[String], run: &Path) -> Result<(), Box<dyn std::err
     let mut recipe = table("classify")?;
     settings.iter().try_for_each(|setting| set_text(&mut recipe, setting))?;
     let files = LocalFiles { cache: std::env::temp_dir().join("octant") };
-    let summary = train(&check(recipe)?, &CpuBackend::new()?, run, &files, &mut Lines)?;
+    let summary = train(&check(recipe)?, &CpuBackend::new()?.shared(), run, &files, &mut Lines)?;
     println!("best: {:?}; weights in {}", summary.progress.best, run.join("checkpoints/best").display());
     Ok(())
 }

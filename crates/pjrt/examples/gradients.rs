@@ -15,6 +15,7 @@ use octant_stablehlo::MatmulPrecision;
 use octant_train::step::{self, StepPlan, TracedStep};
 use octant_train::{Classify, Detect, ImageFormat, ImageLoss, MaskLoss, Restore, Role, Segment, Task};
 use std::error::Error;
+use std::sync::Arc;
 
 const DEFAULT: [&str; 2] = ["mshnet:64:4", "efficientnet_v2_s:64:4"];
 
@@ -56,21 +57,21 @@ fn training_step(name: &str) -> Result<(TracedStep, Vec<HostTensor>), Box<dyn Er
     let entry = octant_zoo::find(model)?;
     let model = (entry.build)(entry.classes);
     let image = [side, side, entry.preprocessing.input[2]];
-    let task: Box<dyn Task> = match entry.task {
+    let task: Arc<dyn Task> = match entry.task {
         octant_zoo::ModelTask::Classify => {
-            Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
+            Arc::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::ModelTask::Segment => {
-            Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::ModelTask::Detect => Box::new(Detect::new(model, image, None, 32, 1)),
+        octant_zoo::ModelTask::Detect => Arc::new(Detect::new(model, image, None, 32, 1)),
         octant_zoo::ModelTask::Translate => {
             let format = ImageFormat { image, target: image, normalize: None };
-            Box::new(Restore { model, format, loss: ImageLoss::L1 })
+            Arc::new(Restore { model, format, loss: ImageLoss::L1 })
         }
     };
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, ..Sgd::default() });
-    let traced = step::training(&StepPlan::new(&*task, batch).with_optimizer(optimizer))?;
+    let traced = step::training(&StepPlan::new(task.clone(), batch).with_optimizer(optimizer))?;
     let state = traced.entries.iter().map(|entry| match entry.role {
         Role::Variable(index) => traced.variables[index].initial(5),
         _ => HostTensor::zeros(entry.shape.clone()),

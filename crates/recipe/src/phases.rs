@@ -112,7 +112,7 @@ fn one_phase(recipe: &Recipe, data: &Facts, phase: &PhaseRecipe, length: Length)
 }
 
 /// The task on validation images, where they have another size than training images and the network takes both.
-fn evaluation(recipe: &Recipe, data: &Facts, trained: [usize; 3], warm_up: bool) -> Result<Option<Box<dyn Task>>> {
+fn evaluation(recipe: &Recipe, data: &Facts, trained: [usize; 3], warm_up: bool) -> Result<Option<Arc<dyn Task>>> {
     let (network, entry) = model(recipe, data.outputs)?;
     let image = (data.evaluated)(&crate::transform(recipe, &recipe.eval_transform, false, entry)?)?;
     if image == trained {

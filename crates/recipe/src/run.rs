@@ -35,7 +35,7 @@ pub fn mesh(cores: Cores, backend: &dyn Backend) -> Result<Mesh> {
 }
 
 /// All parts of a run, built from the recipe. Variables in `initial` start from those values.
-pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial: Values) -> Result<RunPlan<'a>> {
+pub fn plan(recipe: &Recipe, data: &Data, backend: &Arc<dyn Backend>, initial: Values) -> Result<RunPlan> {
     refuse_ignored_sizes(recipe)?;
     let phases = phases(recipe, data)?;
     if phases.is_empty() {
@@ -43,8 +43,8 @@ pub fn plan<'a>(recipe: &Recipe, data: &Data, backend: &'a dyn Backend, initial:
     }
     let entry = octant_zoo::find(&recipe.model)?;
     Ok(RunPlan {
-        backend,
-        mesh: mesh(recipe.cores, backend)?,
+        backend: backend.clone(),
+        mesh: mesh(recipe.cores, &**backend)?,
         compile: Default::default(),
         record: None,
         step: recipe.step.clone(),
@@ -118,7 +118,7 @@ pub fn weights(path: &Path, recipe: &Recipe, data: &Data) -> Result<(Values, Str
 /// Trains by a recipe in a directory, or goes on with the run that is there. `weights` must be a file.
 pub fn train(
     recipe: &Recipe,
-    backend: &dyn Backend,
+    backend: &Arc<dyn Backend>,
     directory: &Path,
     surroundings: &dyn Surroundings,
     watcher: &mut dyn Watcher,

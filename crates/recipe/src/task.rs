@@ -10,6 +10,7 @@ use octant_train::{
 };
 use octant_zoo::families::gan::{Discriminator, GanNorm};
 use octant_zoo::{Adapted, BoxCode, Model, ModelEntry, ModelTask};
+use std::sync::Arc;
 
 /// A task of recipes.
 pub struct TaskEntry {
@@ -25,7 +26,7 @@ pub struct TaskEntry {
     pub keys: &'static [&'static str],
     /// What the output of its networks means.
     network: ModelTask,
-    build: fn(Parts) -> Box<dyn Task>,
+    build: fn(Parts) -> Arc<dyn Task>,
 }
 
 /// What a task is built from.
@@ -85,7 +86,7 @@ pub const TASKS: [TaskEntry; 8] = [
         keys: &["label_smoothing", "mix"],
         network: ModelTask::Classify,
         build: |Parts { recipe, model, image, normalize, mixed, .. }| {
-            Box::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
+            Arc::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
         },
     },
     TaskEntry {
@@ -96,7 +97,7 @@ pub const TASKS: [TaskEntry; 8] = [
         keys: &["warm_up"],
         network: ModelTask::Segment,
         build: |Parts { model, image, normalize, loss, warm_up, .. }| {
-            Box::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
+            Arc::new(Segment { model, image, normalize, loss: MaskLoss::ALL[loss], warm_up })
         },
     },
     TaskEntry {
@@ -112,7 +113,7 @@ pub const TASKS: [TaskEntry; 8] = [
             if let Some(GainOptions { boxes, classes, distances }) = recipe.gains {
                 detect.gains = [boxes, classes, distances];
             }
-            Box::new(detect.with_forms(&sides, &slots))
+            Arc::new(detect.with_forms(&sides, &slots))
         },
     },
     TaskEntry {
@@ -123,7 +124,7 @@ pub const TASKS: [TaskEntry; 8] = [
         keys: &[],
         network: ModelTask::Classify,
         build: |Parts { model, image, normalize, loss, .. }| {
-            Box::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
+            Arc::new(Regress { model, image, normalize, loss: ValueLoss::ALL[loss] })
         },
     },
     TaskEntry {
@@ -138,7 +139,7 @@ pub const TASKS: [TaskEntry; 8] = [
             let usual = if adversary == Adversary::Wasserstein { GanNorm::Instance } else { GanNorm::Batch };
             let GanOptions { l1, image_statistics, .. } = parts.gan();
             let (discriminator, format, updates) = (parts.discriminator(usual), parts.format(), parts.updates());
-            Box::new(Pix2Pix {
+            Arc::new(Pix2Pix {
                 generator: parts.model,
                 discriminator,
                 format,
@@ -161,7 +162,7 @@ pub const TASKS: [TaskEntry; 8] = [
             let (discriminator, format) = (parts.discriminator(GanNorm::Instance), parts.format());
             let (adversary, pool, updates) = (CYCLE_LOSSES[parts.loss], ImagePool { size: pool }, parts.updates());
             let generator = parts.model;
-            Box::new(CycleGan { generator, discriminator, format, adversary, cycle, identity, pool, updates })
+            Arc::new(CycleGan { generator, discriminator, format, adversary, cycle, identity, pool, updates })
         },
     },
     TaskEntry {
@@ -185,9 +186,9 @@ pub const TASKS: [TaskEntry; 8] = [
 ];
 
 /// The task of networks that are compared with the undamaged image.
-fn restore(parts: Parts) -> Box<dyn Task> {
+fn restore(parts: Parts) -> Arc<dyn Task> {
     let (format, loss) = (parts.format(), ImageLoss::ALL[parts.loss]);
-    Box::new(Restore { model: parts.model, format, loss })
+    Arc::new(Restore { model: parts.model, format, loss })
 }
 
 impl TaskEntry {
@@ -279,7 +280,7 @@ struct PhaseFacts {
 }
 
 /// The task of a recipe for evaluation and prediction.
-pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Box<dyn Task>> {
+pub fn task(recipe: &Recipe, outputs: usize, image: [usize; 3], warm_up: bool) -> Result<Arc<dyn Task>> {
     let slots = vec![1024.min(recipe.max_boxes)];
     built(recipe, outputs, image, PhaseFacts { warm_up, mixed: false, slots, epochs: 1 })
 }
@@ -291,12 +292,12 @@ pub(crate) fn build_task(
     image: [usize; 3],
     phase: &PhaseRecipe,
     slots: Vec<usize>,
-) -> Result<Box<dyn Task>> {
+) -> Result<Arc<dyn Task>> {
     let (warm_up, mixed) = (phase.warm_up, phase.options.mix.is_some());
     built(recipe, outputs, image, PhaseFacts { warm_up, mixed, slots, epochs: phase.epochs })
 }
 
-fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) -> Result<Box<dyn Task>> {
+fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) -> Result<Arc<dyn Task>> {
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
     let loss = task.loss(recipe)?;

@@ -12,6 +12,7 @@ use octant_cpu::CpuBackend;
 use octant_data::{Dataset, Target, write_png_u8};
 use octant_imaging::Image;
 use octant_recipe::{data, plan};
+use octant_runtime::Backend;
 use octant_train::Values;
 use std::path::Path;
 
@@ -80,7 +81,7 @@ fn restoration_enlarging_and_codes_learn() {
 fn refusal(name: &str, changes: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe(name, changes);
-    let backend = CpuBackend::with_threads(1).unwrap();
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
     let opened = data(&recipe, &[], &local_files(folder.path()));
     let planned = opened.and_then(|data| plan(&recipe, &data, &backend, Values::new()).map(drop));
     planned.err().map(|error| error.to_string()).unwrap_or_default()

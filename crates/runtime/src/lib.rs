@@ -20,13 +20,23 @@ pub use octant_tensor::{DType, HostTensor, Shape};
 pub use program::{CompileOptions, Cost, Device, Executable, MemoryPlan, MemoryUse, PartTiming, Program};
 pub use timeline::{Occupation, Recording, Timeline, TimelineSpan};
 
+use std::sync::Arc;
+
 /// Result of everything that touches a device.
 pub type Result<T> = std::result::Result<T, RuntimeError>;
 
 /// A kind of device and how to use it: the embedded CPU engine, or XLA behind a PJRT plugin.
-pub trait Backend: Send + Sync {
+pub trait Backend: Send + Sync + 'static {
     /// The name on the command line: `cpu`, `cuda`, `tpu`.
     fn name(&self) -> &str;
+
+    /// The same backend as sessions, predictors and runs hold it.
+    fn shared(self) -> Arc<dyn Backend>
+    where
+        Self: Sized,
+    {
+        Arc::new(self)
+    }
 
     /// The devices of this process, in the order a mesh numbers them.
     fn devices(&self) -> Vec<Device>;

@@ -7,6 +7,7 @@ use octant_stablehlo::{LoweringOptions, lower};
 use octant_train::Classify;
 use octant_train::step::{self, StepOptions, StepPlan};
 use std::error::Error;
+use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let image = [side, side, 3];
     let model = (entry.build)(entry.classes);
     let task = Classify { model, image, normalize: None, smoothing: 0.0, mixed: false };
-    let plan = StepPlan::new(&task, word(2, "8").parse()?);
+    let plan = StepPlan::new(Arc::new(task), word(2, "8").parse()?);
     let precision = if word(3, "bf16") == "bf16" { octant_nn::Precision::Bf16 } else { octant_nn::Precision::F32 };
     let plan = StepPlan { step: StepOptions { precision, ..plan.step }, ..plan };
     let program = step::training(&plan)?.program;

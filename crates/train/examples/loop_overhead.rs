@@ -9,7 +9,7 @@ use octant_data::{AnyImage, DataError, Dataset, Loader, LoaderConfig, Sample, Ta
 use octant_events::RunDirectory;
 use octant_imaging::Image;
 use octant_nn::schedule::Schedule;
-use octant_runtime::{Buffer, CompileOptions, Mesh};
+use octant_runtime::{Backend, Buffer, CompileOptions, Mesh};
 use octant_train::run::{EpochReport, RunOptions, RunPlan, Watched, Watcher, run};
 use octant_train::step::{StepOptions, StepPlan};
 use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Session, TrainError};
@@ -45,15 +45,15 @@ impl Dataset for Ready {
 }
 
 /// Measures the epochs of a run, and a bare one after each; wants no numbers, like a run whose output goes into a file.
-struct Stopwatch<'a> {
-    session: Session<'a>,
+struct Stopwatch {
+    session: Session,
     batch: Vec<Buffer>,
     begun: Option<Beginning>,
     bare: Vec<Cost>,
     whole: Vec<Cost>,
 }
 
-impl Stopwatch<'_> {
+impl Stopwatch {
     /// Nothing but steps, on a batch that is already there.
     fn bare_epoch(&mut self) -> Result<Cost, TrainError> {
         let begun = Beginning::now();
@@ -65,7 +65,7 @@ impl Stopwatch<'_> {
     }
 }
 
-impl Watcher for Stopwatch<'_> {
+impl Watcher for Stopwatch {
     /// What comes between two epochs, such as the checkpoint, belongs to the one before.
     fn epoch_begins(&mut self, _: u64, _: u64, _: u64, _: u64) {
         if let (Some(begun), Some(bare)) = (&self.begun, self.bare.last()) {
@@ -84,9 +84,9 @@ impl Watcher for Stopwatch<'_> {
 
 type Failure = Box<dyn std::error::Error>;
 
-fn task() -> Result<Box<Classify>, Failure> {
+fn task() -> Result<Arc<Classify>, Failure> {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10))?;
-    Ok(Box::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false }))
+    Ok(Arc::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false }))
 }
 
 /// Milliseconds per step: by the clock, and of all threads together.
@@ -121,7 +121,7 @@ fn work() -> f64 {
     ticks(11).zip(ticks(12)).map_or(f64::NAN, |(user, system)| (user + system) * TICK)
 }
 
-fn stopwatch<'a>(backend: &'a CpuBackend, task: &'a Classify, data: &Arc<Ready>) -> Result<Stopwatch<'a>, Failure> {
+fn stopwatch(backend: &Arc<dyn Backend>, task: Arc<Classify>, data: &Arc<Ready>) -> Result<Stopwatch, Failure> {
     let session = Session::new(backend, &StepPlan::new(task, BATCH), &CompileOptions::default(), 0)?;
     let config = LoaderConfig { batch_size: BATCH, ..LoaderConfig::default() };
     let batch = Loader::new(data.clone(), Arc::new(()), config)?.epoch(0).next().ok_or("no batch")??;
@@ -130,7 +130,7 @@ fn stopwatch<'a>(backend: &'a CpuBackend, task: &'a Classify, data: &Arc<Ready>)
 }
 
 /// A run of all epochs; returns how long its end took, where it waits for the last checkpoint.
-fn whole(backend: &CpuBackend, data: &Arc<Ready>, stopwatch: &mut Stopwatch) -> Result<Duration, Failure> {
+fn whole(backend: &Arc<dyn Backend>, data: &Arc<Ready>, stopwatch: &mut Stopwatch) -> Result<Duration, Failure> {
     let phase = Phase {
         name: "train".into(),
         epochs: EPOCHS,
@@ -141,7 +141,7 @@ fn whole(backend: &CpuBackend, data: &Arc<Ready>, stopwatch: &mut Stopwatch) -> 
         transform: Arc::new(()),
     };
     let plan = RunPlan {
-        backend,
+        backend: backend.clone(),
         mesh: Mesh::single(),
         compile: CompileOptions::default(),
         record: None,
@@ -173,9 +173,9 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 
 fn main() -> Result<(), Failure> {
     // One thread: several wait for each other by spinning, and their work would say nothing.
-    let backend = CpuBackend::with_threads(1)?;
+    let backend = CpuBackend::with_threads(1)?.shared();
     let (data, task) = (Arc::new(Ready::new(BATCH * 100)), task()?);
-    let mut stopwatch = stopwatch(&backend, &task, &data)?;
+    let mut stopwatch = stopwatch(&backend, task, &data)?;
     let last = whole(&backend, &data, &mut stopwatch)?;
     let pairs: Vec<(Cost, Cost)> = stopwatch.bare.iter().copied().zip(stopwatch.whole.iter().copied()).collect();
     for (name, of) in [("time", (|cost| cost.clock) as fn(&Cost) -> f64), ("work of all threads", |cost| cost.work)] {

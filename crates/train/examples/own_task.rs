@@ -8,7 +8,7 @@ use octant_graph::{DType, HostTensor, Tensor};
 use octant_metrics::vector;
 use octant_nn::layers::Conv2d;
 use octant_nn::{Context, loss};
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_train::step::StepPlan;
 use octant_train::{Inputs, Metric, Outcome, Session, Task};
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl Task for Inpaint {
 
 /// Three short epochs; the loss of each.
 pub fn train() -> Result<Vec<f64>, Box<dyn std::error::Error>> {
-    let backend = CpuBackend::new()?;
-    let plan = StepPlan::new(&Inpaint, 32);
+    let backend = CpuBackend::new()?.shared();
+    let plan = StepPlan::new(Arc::new(Inpaint), 32);
     let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 1)?;
     let config = LoaderConfig { batch_size: 32, ..LoaderConfig::default() };
     let loader = Loader::new(Arc::new(Glyphs::new(640, 1)), Arc::new(()), config)?;

@@ -33,7 +33,7 @@ pub struct Detect {
     /// What the losses of boxes, classes and distances count. Heads of YOLOX's kind have fixed ones.
     pub gains: [f64; 3],
     /// The same for other sides and fewer slots, each compiled ahead.
-    forms: Vec<Detect>,
+    forms: Vec<Arc<Detect>>,
     /// Sides and slots of all forms, the first ones those of this one; a form for every pair.
     sides: Vec<usize>,
     slot_counts: Vec<usize>,
@@ -73,10 +73,9 @@ impl Detect {
         self.sides = [native].into_iter().chain(sides.iter().copied().filter(|&side| side != native)).collect();
         self.slot_counts = slots.to_vec();
         let pairs = self.sides.iter().flat_map(|&side| slots.iter().map(move |&count| (side, count)));
-        let form = |(side, slots): (usize, usize)| Detect {
-            scaled_to: (side != native).then_some(side),
-            gains: self.gains,
-            ..Detect::new(self.model.clone(), self.image, self.normalize.clone(), slots, self.epochs)
+        let form = |(side, slots): (usize, usize)| {
+            let form = Detect::new(self.model.clone(), self.image, self.normalize.clone(), slots, self.epochs);
+            Arc::new(Detect { scaled_to: (side != native).then_some(side), gains: self.gains, ..form })
         };
         self.forms = pairs.skip(1).map(form).collect();
         self
@@ -240,8 +239,8 @@ impl Task for Detect {
         matches!(self.head().code, BoxCode::Distances { .. })
     }
 
-    fn forms(&self) -> Vec<&dyn Task> {
-        self.forms.iter().map(|form| form as &dyn Task).collect()
+    fn forms(&self) -> Vec<Arc<dyn Task>> {
+        self.forms.iter().map(|form| form.clone() as Arc<dyn Task>).collect()
     }
 
     fn form_of(&self, batch: &Batch, seed: u64) -> usize {

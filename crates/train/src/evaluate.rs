@@ -7,29 +7,31 @@ use crate::{Findings, Metric, Task, TrainError, spread};
 use octant_data::{Batch, DataError};
 use octant_graph::{DType, HostTensor, Shape};
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Sharding};
+use std::sync::Arc;
 
 /// A network that counts.
-pub struct Evaluator<'a> {
-    backend: &'a dyn Backend,
-    task: &'a dyn Task,
+pub struct Evaluator {
+    backend: Arc<dyn Backend>,
+    task: Arc<dyn Task>,
     mesh: Mesh,
     program: Box<dyn Executable>,
     variables: Vec<Buffer>,
     sums: usize,
 }
 
-impl<'a> Evaluator<'a> {
+impl Evaluator {
     /// Compiles the evaluation step; `values` has every variable by path, in the layout of the device.
     pub fn new(
-        backend: &'a dyn Backend,
-        plan: &StepPlan<'a>,
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
         options: &CompileOptions,
         values: &Values,
-    ) -> Result<Evaluator<'a>, TrainError> {
+    ) -> Result<Evaluator, TrainError> {
         let traced = step::evaluation(plan)?;
         let program = backend.compile(&traced.program, options)?;
-        let variables = upload(backend, &plan.mesh, &traced, values)?;
-        Ok(Evaluator { backend, task: plan.task, mesh: plan.mesh.clone(), program, variables, sums: traced.sums })
+        let variables = upload(&**backend, &plan.mesh, &traced, values)?;
+        let (backend, task, mesh) = (backend.clone(), plan.task.clone(), plan.mesh.clone());
+        Ok(Evaluator { backend, task, mesh, program, variables, sums: traced.sums })
     }
 
     /// The metrics over all batches, and what can be plotted of them.
@@ -39,12 +41,12 @@ impl<'a> Evaluator<'a> {
     ) -> Result<(Vec<Metric>, Findings), TrainError> {
         let zeros = HostTensor::zeros(Shape::new(DType::F32, [self.sums]));
         let mut sums = self.backend.upload(&zeros, &self.mesh, &Sharding::Replicated)?;
-        let mut observation = Observation::of(self.task);
+        let mut observation = Observation::of(&*self.task);
         let (mut ahead, mut in_flight) = (Ahead::default(), InFlight::default());
         let mut upload = || {
             batches.next().map(|batch| {
                 let batch = batch?;
-                Ok((spread::upload(self.backend, self.task, &self.mesh, &batch)?, batch))
+                Ok((spread::upload(&*self.backend, &*self.task, &self.mesh, &batch)?, batch))
             })
         };
         while let Some(next) = ahead.next(&mut upload) {
@@ -67,24 +69,24 @@ impl<'a> Evaluator<'a> {
 }
 
 /// A network that answers.
-pub struct Predictor<'a> {
-    backend: &'a dyn Backend,
+pub struct Predictor {
+    backend: Arc<dyn Backend>,
     program: Box<dyn Executable>,
     variables: Vec<Buffer>,
 }
 
-impl<'a> Predictor<'a> {
+impl Predictor {
     /// Compiles what the task makes of images alone, in batches of the plan's size.
     pub fn new(
-        backend: &'a dyn Backend,
+        backend: &Arc<dyn Backend>,
         plan: &StepPlan,
         options: &CompileOptions,
         values: &Values,
-    ) -> Result<Predictor<'a>, TrainError> {
+    ) -> Result<Predictor, TrainError> {
         let traced = step::prediction(plan)?;
         let program = backend.compile(&traced.program, options)?;
-        let variables = upload(backend, &Mesh::single(), &traced, values)?;
-        Ok(Predictor { backend, program, variables })
+        let variables = upload(&**backend, &Mesh::single(), &traced, values)?;
+        Ok(Predictor { backend: backend.clone(), program, variables })
     }
 
     /// What the network makes of a batch of images.

@@ -44,9 +44,9 @@ pub struct Phase {
     /// How many epochs it lasts.
     pub epochs: u64,
     /// What is learned.
-    pub task: Box<dyn Task>,
+    pub task: Arc<dyn Task>,
     /// The same on validation images, where they have another size.
-    pub evaluation: Option<Box<dyn Task>>,
+    pub evaluation: Option<Arc<dyn Task>>,
     /// How parameters learn.
     pub options: PhaseOptions,
     /// The learning rate.
@@ -63,10 +63,10 @@ impl Phase {
 
     /// The step of this phase. Whoever compiles it gets the same program for the same phase and options, on the machine
     /// that trains or on another.
-    pub fn step(&self, step: &StepOptions, mesh: &Mesh) -> StepPlan<'_> {
+    pub fn step(&self, step: &StepOptions, mesh: &Mesh) -> StepPlan {
         StepPlan {
-            task: &*self.task,
-            evaluation: self.evaluation.as_deref(),
+            task: self.task.clone(),
+            evaluation: self.evaluation.clone(),
             mesh: mesh.clone(),
             step: step.clone(),
             phase: self.options.clone(),

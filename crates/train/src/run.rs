@@ -78,7 +78,7 @@ struct Feed {
 
 /// A running training.
 struct Runner<'p, 'w> {
-    plan: &'p RunPlan<'p>,
+    plan: &'p RunPlan,
     directory: RunDirectory,
     writer: CheckpointWriter,
     watcher: &'w mut dyn Watcher,
@@ -157,19 +157,19 @@ impl<'p> Runner<'p, '_> {
         let phase = &self.plan.phases[checkpoint.progress.phase.min(self.plan.phases.len() - 1)];
         let step = phase.step(&self.plan.step, &self.plan.mesh);
         let values = checkpoint.values(&step::evaluation(&step)?.variables, false)?;
-        let evaluator = Evaluator::new(self.plan.backend, &step, &self.plan.compile, &values)?;
+        let evaluator = Evaluator::new(&self.plan.backend, &step, &self.plan.compile, &values)?;
         let (_, findings) = evaluator.run(self.validation_loader(phase)?.epoch(0))?;
         Ok(Some(findings))
     }
 
     /// Compiles a phase's programs and puts the state in place.
-    fn open(&mut self, phase: &'p Phase, known: &Values, from: Option<Checkpoint>) -> Result<Session<'p>, TrainError> {
+    fn open(&mut self, phase: &'p Phase, known: &Values, from: Option<Checkpoint>) -> Result<Session, TrainError> {
         let begun = Instant::now();
         let plan = self.plan;
         let step = phase.step(&plan.step, &plan.mesh);
         let restored = from.as_ref().map(|checkpoint| restored(checkpoint, &step, self.watcher)).transpose()?;
         let known = restored.as_ref().unwrap_or(known);
-        let mut session = Session::with_state(plan.backend, &step, &plan.compile, plan.run.seed, known)?;
+        let mut session = Session::with_state(&plan.backend, &step, &plan.compile, plan.run.seed, known)?;
         if plan.run.histograms.is_some() {
             session.watch_gradients(&step, &plan.compile)?;
         }
@@ -217,7 +217,7 @@ impl<'p> Runner<'p, '_> {
     }
 
     /// All epochs of a phase; `Some` when the run ends in it.
-    fn phase(&mut self, phase: &'p Phase, session: &mut Session<'p>) -> Result<Option<Ending>, TrainError> {
+    fn phase(&mut self, phase: &'p Phase, session: &mut Session) -> Result<Option<Ending>, TrainError> {
         let mut feed = self.feed(phase)?;
         while self.progress.phase_epoch < phase.epochs {
             if self.progress.finished {

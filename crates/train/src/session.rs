@@ -20,6 +20,7 @@ use octant_runtime::{
 };
 use programs::{Form, Lazy, Samples, compile_form};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A batch on the devices, and the form of the step that learns from it.
 pub(crate) struct UploadedBatch {
@@ -28,16 +29,16 @@ pub(crate) struct UploadedBatch {
 }
 
 /// One network being trained on one backend.
-pub struct Session<'a> {
-    backend: &'a dyn Backend,
-    task: &'a dyn Task,
+pub struct Session {
+    backend: Arc<dyn Backend>,
+    task: Arc<dyn Task>,
     mesh: Mesh,
     seed: u64,
     accumulation: Accumulation,
     traced: TracedStep,
     needs: Needs,
     /// The training step, for every batch size in every form of the task. The first one is that of `traced`.
-    forms: Vec<Form<'a>>,
+    forms: Vec<Form>,
     batch_sizes: Vec<usize>,
     evaluation: Lazy,
     /// The gradients alone and the variables they belong to, where they are watched.
@@ -58,49 +59,49 @@ pub struct Session<'a> {
     in_flight: InFlight,
 }
 
-impl<'a> Session<'a> {
+impl Session {
     /// Traces the training and the evaluation step, compiles the first and initializes the state from the seed.
     pub fn new(
-        backend: &'a dyn Backend,
-        plan: &StepPlan<'a>,
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
         options: &CompileOptions,
         seed: u64,
-    ) -> Result<Session<'a>, TrainError> {
+    ) -> Result<Session, TrainError> {
         Session::with_state(backend, plan, options, seed, &Values::new())
     }
 
     /// The same, with everything that `known` names starting from there.
     pub fn with_state(
-        backend: &'a dyn Backend,
-        plan: &StepPlan<'a>,
+        backend: &Arc<dyn Backend>,
+        plan: &StepPlan,
         options: &CompileOptions,
         seed: u64,
         known: &Values,
-    ) -> Result<Session<'a>, TrainError> {
+    ) -> Result<Session, TrainError> {
         let traced = step::training(plan)?;
         let needs = Needs::of(plan, &traced);
         // A large state takes as long to initialize and to copy as a stored program takes to load.
         let (train, state) = std::thread::scope(|scope| {
-            let state = scope.spawn(|| State::new(backend, &traced, known, |spec| spec.initial(seed)));
-            let train = needs.compile(backend, &traced, options);
+            let state = scope.spawn(|| State::new(&**backend, &traced, known, |spec| spec.initial(seed)));
+            let train = needs.compile(&**backend, &traced, options);
             (train, state.join().expect("initializing and copying the state does not panic"))
         });
         // What the compiler says comes first: it knows by how much a step is too large.
         let (train, state) = (train?, state?);
-        let mut forms = vec![Form { task: plan.task, train, executions: 0 }];
+        let mut forms = vec![Form { task: plan.task.clone(), train, executions: 0 }];
         let batch_sizes = plan.step.batch_sizes();
         for form in plan.forms().iter().skip(1) {
-            forms.push(compile_form(backend, form, options, &traced)?);
+            forms.push(compile_form(&**backend, form, options, &traced)?);
         }
         let counting = step::evaluation(plan)?;
         let evaluated = evaluated(&traced, &counting.variables)?;
         let (counted, evaluation) = (counting.sums, Lazy::new(counting.program, options));
-        let (task, mesh) = (plan.task, plan.mesh.clone());
+        let (task, mesh) = (plan.task.clone(), plan.mesh.clone());
         let counts = backend.upload(&zeros(counted), &mesh, &Sharding::Replicated)?;
         let accumulation = Accumulation::of(plan);
         let tracks = plan.phase.norms(&traced.variables, &plan.task.head_paths()).iter().any(|(_, keeps)| !keeps);
         Ok(Session {
-            backend,
+            backend: backend.clone(),
             task,
             mesh,
             seed,
@@ -155,7 +156,7 @@ impl<'a> Session<'a> {
     /// Starts to copy a batch to the devices, for the form that learns from it.
     pub(crate) fn upload_to_train(&self, batch: &Batch) -> Result<UploadedBatch, TrainError> {
         let form = self.form_of(batch);
-        let buffers = spread::upload(self.backend, self.forms[form].task, &self.mesh, batch)?;
+        let buffers = spread::upload(&*self.backend, &*self.forms[form].task, &self.mesh, batch)?;
         Ok(UploadedBatch { form, buffers })
     }
 
@@ -228,7 +229,7 @@ impl<'a> Session<'a> {
         let key = HostTensor::new([2], &[self.seed as u32, self.steps as u32]).expect("two words");
         inputs.push(self.backend.upload(&key, &self.mesh, &Sharding::Replicated)?);
         let Some((program, learned)) = &mut self.gradients else { return Ok(Vec::new()) };
-        let outputs = program.execute(self.backend, &inputs).map_err(changed_shape)?;
+        let outputs = program.execute(&*self.backend, &inputs).map_err(changed_shape)?;
         let path = |&index: &usize| self.traced.variables[index].path.clone();
         learned.iter().map(path).zip(outputs).map(|(path, buffer)| Ok((path, buffer.to_host()?))).collect()
     }
@@ -253,7 +254,7 @@ impl<'a> Session<'a> {
         let Some(Samples { program, names, reads }) = &mut self.samples else { return Ok(Vec::new()) };
         let variables = reads.iter().map(|&entry| self.state.buffers[entry].clone());
         let inputs: Vec<Buffer> = variables.chain(uploaded).collect();
-        let columns = program.execute(self.backend, &inputs).map_err(changed_shape)?;
+        let columns = program.execute(&*self.backend, &inputs).map_err(changed_shape)?;
         names.iter().zip(columns).map(|(name, column)| Ok((*name, column.to_host()?))).collect()
     }
 
@@ -268,7 +269,7 @@ impl<'a> Session<'a> {
         let mut inputs: Vec<Buffer> = self.evaluated_variables().cloned().collect();
         inputs.push(self.counts.clone());
         inputs.extend(uploaded);
-        let mut outputs = self.evaluation.execute(self.backend, &inputs).map_err(changed_shape)?.into_iter();
+        let mut outputs = self.evaluation.execute(&*self.backend, &inputs).map_err(changed_shape)?.into_iter();
         self.counts = outputs.next().expect("the first output is the sums");
         self.in_flight.push(outputs.next().expect("the second output is the loss"))?;
         Ok(outputs.next())
@@ -277,7 +278,7 @@ impl<'a> Session<'a> {
     /// Runs the evaluation step on one batch, and forgets what it counted.
     pub fn rehearse_evaluation(&mut self, batch: Batch) -> Result<(), TrainError> {
         let predictions = self.evaluate_uploaded(self.upload_batch(&batch)?)?;
-        let mut observation = Observation::of(self.task);
+        let mut observation = Observation::of(&*self.task);
         observation.push(batch, predictions)?;
         observation.finish()?;
         self.counts.wait()?;
@@ -313,7 +314,7 @@ impl<'a> Session<'a> {
 
     /// Starts to copy a batch to the device.
     pub fn upload_batch(&self, batch: &Batch) -> Result<Vec<Buffer>, TrainError> {
-        spread::upload(self.backend, self.task, &self.mesh, batch)
+        spread::upload(&*self.backend, &*self.task, &self.mesh, batch)
     }
 
     fn sums(&self) -> Result<Vec<f64>, TrainError> {
@@ -391,4 +392,19 @@ pub(crate) fn validated_names(task: &dyn Task, sums: usize) -> Vec<String> {
 
 fn zeros(count: usize) -> HostTensor {
     full(&Shape::new(DType::F32, [count]), 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Evaluator, run::RunPlan};
+
+    /// A server keeps sessions beside each other and moves them between threads.
+    #[test]
+    fn sessions_plans_and_evaluators_borrowed_their_backend() {
+        fn is_owned<T: Send + 'static>() {}
+        is_owned::<Session>();
+        is_owned::<Evaluator>();
+        is_owned::<RunPlan>();
+    }
 }

@@ -27,15 +27,16 @@ use octant_runtime::{Mesh, Program};
 use rules::Rules;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use update::Updates;
 
 /// What a step is made of.
 #[derive(Clone)]
-pub struct StepPlan<'a> {
+pub struct StepPlan {
     /// What is learned.
-    pub task: &'a dyn Task,
+    pub task: Arc<dyn Task>,
     /// The same on validation images, where they have another size.
-    pub evaluation: Option<&'a dyn Task>,
+    pub evaluation: Option<Arc<dyn Task>>,
     /// The devices.
     pub mesh: Mesh,
     /// What the steps of all phases share.
@@ -44,34 +45,34 @@ pub struct StepPlan<'a> {
     pub phase: PhaseOptions,
 }
 
-impl<'a> StepPlan<'a> {
+impl StepPlan {
     /// All parameters are trained by plain Adam in f32 on one device.
-    pub fn new(task: &'a dyn Task, batch_size: usize) -> StepPlan<'a> {
+    pub fn new(task: Arc<dyn Task>, batch_size: usize) -> StepPlan {
         let step = StepOptions { batch_size, ..StepOptions::default() };
         StepPlan { task, evaluation: None, mesh: Mesh::single(), step, phase: PhaseOptions::default() }
     }
 
     /// The same with another optimizer.
-    pub fn with_optimizer(mut self, optimizer: Optimizer) -> StepPlan<'a> {
+    pub fn with_optimizer(mut self, optimizer: Optimizer) -> StepPlan {
         self.phase.optimizer = optimizer;
         self
     }
 
     /// What the training step is compiled for: every form of the task for `batch_size`, then for the other sizes. The first
     /// one is this plan.
-    pub fn forms(&self) -> Vec<StepPlan<'a>> {
-        let mut tasks = vec![self.task];
+    pub fn forms(&self) -> Vec<StepPlan> {
+        let mut tasks = vec![self.task.clone()];
         tasks.extend(self.task.forms());
         let of_size = |batch_size: usize| {
             let step = StepOptions { batch_size, ..self.step.clone() };
-            tasks.iter().map(move |&task| StepPlan { task, step: step.clone(), ..self.clone() })
+            tasks.iter().map(move |task| StepPlan { task: task.clone(), step: step.clone(), ..self.clone() })
         };
         self.step.batch_sizes().into_iter().flat_map(of_size).collect()
     }
 
     /// The plan of evaluation steps: the task on validation images.
-    pub fn evaluated(&self) -> StepPlan<'a> {
-        StepPlan { task: self.evaluation.unwrap_or(self.task), ..self.clone() }
+    pub fn evaluated(&self) -> StepPlan {
+        StepPlan { task: self.evaluation.clone().unwrap_or_else(|| self.task.clone()), ..self.clone() }
     }
 
     fn training(&self, key: &Tensor) -> Training {

@@ -8,6 +8,7 @@ use octant_metrics::boxes::BoxReport;
 use octant_metrics::classes::Confusion;
 use octant_metrics::confidence::{Calibration, Mistake};
 use octant_nn::Context;
+use std::sync::Arc;
 
 pub use octant_metrics::Metric;
 pub use octant_nn::Objective;
@@ -38,7 +39,7 @@ impl Outcome {
 /// A step calls [`outcome`](Task::outcome) once, while it is traced; the sums of all batches are added up on the device,
 /// and [`metrics`](Task::metrics) makes numbers of them when somebody wants to see any. `examples/own_task.rs` is a whole
 /// task with its model.
-pub trait Task {
+pub trait Task: Send + Sync + 'static {
     /// The tensors that a batch of that size brings to the device. The first one is the images.
     fn inputs(&self, batch_size: usize) -> Inputs;
 
@@ -94,7 +95,7 @@ pub trait Task {
     }
 
     /// Other forms of the training step, compiled ahead with it: the same variables, other shapes.
-    fn forms(&self) -> Vec<&dyn Task> {
+    fn forms(&self) -> Vec<Arc<dyn Task>> {
         Vec::new()
     }
 

@@ -8,18 +8,19 @@ use octant_archive::Archive;
 use octant_cpu::CpuBackend;
 use octant_events::RunDirectory;
 use octant_nn::{Adapters, VariableSpec};
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::run;
 use octant_train::step::StepPlan;
 use octant_train::{Classify, Predictor};
 use octant_zoo::{Model, adapted};
+use std::sync::Arc;
 
 const SETTINGS: Adapters = Adapters { rank: 4, alpha: 8.0, targets: Vec::new(), except: Vec::new() };
 
 /// The weights after a short run.
-fn trained(backend: &CpuBackend) -> Checkpoint {
+fn trained(backend: &Arc<dyn Backend>) -> Checkpoint {
     let folder = tempfile::tempdir().unwrap();
     let plan = plans::adapters(backend, 1);
     let directory = RunDirectory::create(folder.path(), "").unwrap();
@@ -31,13 +32,14 @@ fn specs(model: &dyn Model) -> Vec<VariableSpec> {
     octant_zoo::describe(model, [28, 28, 1]).unwrap().0
 }
 
-fn probabilities(backend: &CpuBackend, model: Box<dyn Model>, weights: &Archive) -> Vec<f64> {
+fn probabilities(backend: &Arc<dyn Backend>, model: Box<dyn Model>, weights: &Archive) -> Vec<f64> {
     let specs = specs(&*model);
     let loaded = octant_zoo::weights::load(weights, &*model, &specs, 0);
     assert!(loaded.matching.is_exact(), "{}", loaded.matching);
     let values = specs.into_iter().map(|spec| spec.path).zip(loaded.values).collect();
     let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
-    let predictor = Predictor::new(backend, &StepPlan::new(&task, 4), &CompileOptions::default(), &values).unwrap();
+    let predictor =
+        Predictor::new(backend, &StepPlan::new(Arc::new(task), 4), &CompileOptions::default(), &values).unwrap();
     let pixels: Vec<u8> = (0..4 * 28 * 28).map(|index| (index * index % 251) as u8).collect();
     predictor.predict(&HostTensor::new([4, 28, 28, 1], &pixels).unwrap()).unwrap().to_f64s()
 }
@@ -52,7 +54,7 @@ fn vivid(mut tensors: Vec<(String, HostTensor)>) -> Vec<(String, HostTensor)> {
 
 #[test]
 fn adapters_and_the_head_learn_and_nothing_else() {
-    let backend = CpuBackend::with_threads(2).unwrap();
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
     let checkpoint = trained(&backend);
     let model = plans::adapted();
     let (mut adapters, mut others) = (0, 0);
@@ -70,7 +72,7 @@ fn adapters_and_the_head_learn_and_nothing_else() {
 
 #[test]
 fn merged_and_unmerged_predictions_agree() {
-    let backend = CpuBackend::with_threads(2).unwrap();
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
     let weights = trained(&backend).model;
     let weights = Archive { tensors: vivid(weights.tensors.clone()), ..weights };
     let unmerged = probabilities(&backend, Box::new(plans::adapted()), &weights);

@@ -10,6 +10,7 @@ use octant_events::RunDirectory;
 use octant_imaging::Image;
 use octant_nn::Optimizer;
 use octant_nn::schedule::Schedule;
+use octant_runtime::Backend;
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{Ending, RunOptions, RunPlan, Summary, Watched, run};
 use octant_train::step::{BatchSchedule, StepOptions};
@@ -45,7 +46,7 @@ fn sizes() -> StepOptions {
     StepOptions { batch_size: 6, batch_schedule, ..StepOptions::default() }
 }
 
-fn classes(backend: &CpuBackend) -> RunPlan<'_> {
+fn classes(backend: &Arc<dyn Backend>) -> RunPlan {
     let mut plan = plans::plan(backend, 2);
     plan.phases.remove(0);
     let phase = &mut plan.phases[0];
@@ -56,7 +57,7 @@ fn classes(backend: &CpuBackend) -> RunPlan<'_> {
     RunPlan { step: sizes(), ..plan }
 }
 
-fn pairs(backend: &CpuBackend) -> RunPlan<'_> {
+fn pairs(backend: &Arc<dyn Backend>) -> RunPlan {
     let image = [32, 32, 3];
     let task = Pix2Pix {
         generator: octant_zoo::build("unet_generator-tiny", None).unwrap(),
@@ -70,7 +71,7 @@ fn pairs(backend: &CpuBackend) -> RunPlan<'_> {
     let phase = Phase {
         name: "train".into(),
         epochs: 3,
-        task: Box::new(task),
+        task: Arc::new(task),
         evaluation: None,
         options: PhaseOptions { optimizer: Optimizer::named("adam").unwrap(), ..PhaseOptions::default() },
         rate: Rate::Scheduled(Schedule::Constant { rate: RATE }, Pace::Epoch),
@@ -123,7 +124,7 @@ fn by_hand(plan: &RunPlan, steps_of: impl Fn(u64) -> u64) -> Vec<(String, octant
         let size = plan.step.batch_at(epoch);
         let step = StepOptions { batch_size: size, batch_schedule: BatchSchedule::default(), ..plan.step.clone() };
         let step = phase.step(&step, &plan.mesh);
-        let mut session = Session::with_state(plan.backend, &step, &plan.compile, plan.run.seed, &values).unwrap();
+        let mut session = Session::with_state(&plan.backend, &step, &plan.compile, plan.run.seed, &values).unwrap();
         session.set_counts(done, done, done);
         let loader = loader(size);
         let mut batches = loader.stream(position, u64::MAX);
@@ -142,8 +143,8 @@ fn by_hand(plan: &RunPlan, steps_of: impl Fn(u64) -> u64) -> Vec<(String, octant
     unreachable!("there are three epochs")
 }
 
-fn check(make: for<'a> fn(&'a CpuBackend) -> RunPlan<'a>, steps: [u64; 3], asks: &[u64]) {
-    let backend = CpuBackend::with_threads(2).unwrap();
+fn check(make: fn(&Arc<dyn Backend>) -> RunPlan, steps: [u64; 3], asks: &[u64]) {
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let plan = make(&backend);
     let whole = folder.path().join("whole");

@@ -9,6 +9,7 @@ use octant_runtime::{Backend, CompileOptions, Mesh};
 use octant_train::step::{self, StepPlan};
 use octant_train::{Detect, Evaluator, Session, Task};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 const SIDE: usize = 64;
 
@@ -43,9 +44,9 @@ fn batch(number: u64, boxes: usize) -> Batch {
 }
 
 /// The weights after a step on each batch, and how often each other form ran.
-fn trained(task: &Detect, batches: &[Batch]) -> (Vec<(String, HostTensor)>, Vec<u64>) {
-    let backend = CpuBackend::new().unwrap();
-    let mut session = Session::new(&backend, &StepPlan::new(task, 2), &CompileOptions::default(), 3).unwrap();
+fn trained(task: &Arc<Detect>, batches: &[Batch]) -> (Vec<(String, HostTensor)>, Vec<u64>) {
+    let backend = CpuBackend::new().unwrap().shared();
+    let mut session = Session::new(&backend, &StepPlan::new(task.clone(), 2), &CompileOptions::default(), 3).unwrap();
     batches.iter().for_each(|batch| session.train(batch, 1e-3).unwrap());
     let runs = session.form_usage().skip(1).map(|usage| usage.executions).collect();
     (session.weights().unwrap(), runs)
@@ -54,8 +55,8 @@ fn trained(task: &Detect, batches: &[Batch]) -> (Vec<(String, HostTensor)>, Vec<
 #[test]
 fn fewer_slots_change_nothing() {
     let batches: Vec<Batch> = [3, 20, 8, 0].into_iter().enumerate().map(|(i, boxes)| batch(i as u64, boxes)).collect();
-    let (plain, none) = trained(&detect(), &batches);
-    let (bucketed, runs) = trained(&detect().with_forms(&[SIDE], &[32, 8]), &batches);
+    let (plain, none) = trained(&Arc::new(detect()), &batches);
+    let (bucketed, runs) = trained(&Arc::new(detect().with_forms(&[SIDE], &[32, 8])), &batches);
     assert_eq!((none, runs), (vec![], vec![3]), "all but the one with 20 boxes");
     for ((name, expected), (_, actual)) in plain.iter().zip(&bucketed) {
         let near = |(a, b): (f64, f64)| (a - b).abs() <= 1e-5 * (1.0 + a.abs());
@@ -65,7 +66,7 @@ fn fewer_slots_change_nothing() {
 
 #[test]
 fn sizes_follow_from_the_seed_and_the_position() {
-    let task = detect().with_forms(&[32, 64, 96], &[32]);
+    let task = Arc::new(detect().with_forms(&[32, 64, 96], &[32]));
     let chosen = |seed: u64| -> Vec<usize> { (0..40).map(|number| task.form_of(&batch(number, 2), seed)).collect() };
     assert_eq!(chosen(1), chosen(1));
     assert_ne!(chosen(1), chosen(2));
@@ -82,16 +83,15 @@ fn every_form_takes_images_as_they_come() {
     let task = detect().with_forms(&[32, 64, 96], &[32, 8]);
     let images = Shape::new(DType::U8, [2, SIDE, SIDE, 3]);
     let of_form = |form: &dyn Task| form.inputs(2).shapes().next().unwrap().1.clone();
-    assert!(task.forms().into_iter().all(|form| of_form(form) == images));
+    assert!(task.forms().into_iter().all(|form| of_form(&*form) == images));
     assert_eq!(task.forms().len(), 5);
 }
 
 #[test]
 fn memory_is_planned_for_the_largest_form() {
     let flat = |sides: &[usize], slots: &[usize]| {
-        let task = detect().with_forms(sides, slots);
-        let plan = StepPlan::new(&task, 2);
-        let backend = CpuBackend::new().unwrap();
+        let plan = StepPlan::new(Arc::new(detect().with_forms(sides, slots)), 2);
+        let backend = CpuBackend::new().unwrap().shared();
         let peak = |program| backend.compile(&program, &CompileOptions::default()).unwrap().memory().peak();
         let forms: Vec<u64> = plan.forms().iter().map(|form| peak(step::training(form).unwrap().program)).collect();
         (forms, peak(step::largest_training(&plan).unwrap().program))
@@ -108,11 +108,11 @@ fn memory_is_planned_for_the_largest_form() {
 /// A device with memory of its own returns boxes after suppression, and they are judged as the raw ones are.
 #[test]
 fn boxes_suppressed_by_the_program_are_judged_like_those_of_the_host() {
-    let task = detect();
-    let backend = CpuBackend::new().unwrap();
+    let task = Arc::new(detect());
+    let backend = CpuBackend::new().unwrap().shared();
     let batch = batch(0, 6);
     let judged = |mesh: Mesh| {
-        let plan = StepPlan { mesh, ..StepPlan::new(&task, 2) };
+        let plan = StepPlan { mesh, ..StepPlan::new(task.clone(), 2) };
         let specs = step::evaluation(&plan).unwrap().variables;
         let values = specs.iter().map(|spec| (spec.path.clone(), spec.initial(5))).collect();
         let evaluator = Evaluator::new(&backend, &plan, &CompileOptions::default(), &values).unwrap();

@@ -8,6 +8,7 @@ use octant_cpu::CpuBackend;
 use octant_data::{DataError, Dataset, Glyphs, Sample};
 use octant_events::RunDirectory;
 use octant_nn::schedule::Schedule;
+use octant_runtime::Backend;
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{Ending, run};
 use octant_train::step::{Clip, OnNan};
@@ -50,7 +51,7 @@ fn steps_saved(path: &Path) -> u64 {
 
 #[test]
 fn a_panicking_loader_thread_is_named_and_the_checkpoints_stay() {
-    let backend = CpuBackend::with_threads(1).unwrap();
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let mut doomed = plan(&backend, 2);
     let glyphs = Glyphs::new(40, 1);
@@ -65,7 +66,7 @@ fn a_panicking_loader_thread_is_named_and_the_checkpoints_stay() {
 /// written before stays. Only the end cannot be reached without it.
 #[test]
 fn a_disk_that_fills_up_keeps_the_last_good_checkpoint_and_says_so() {
-    let backend = CpuBackend::with_threads(1).unwrap();
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(&backend, 1);
     let directory = RunDirectory::create(folder.path(), "").unwrap();
@@ -85,7 +86,7 @@ fn a_disk_that_fills_up_keeps_the_last_good_checkpoint_and_says_so() {
 
 #[test]
 fn steps_that_are_not_finite_can_be_skipped() {
-    let backend = CpuBackend::with_threads(1).unwrap();
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let mut wild = plan(&backend, 1);
     wild.phases.remove(0);

@@ -5,7 +5,7 @@
 use octant_cpu::CpuBackend;
 use octant_data::{Glyphs, Loader, LoaderConfig};
 use octant_nn::Optimizer;
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_train::step::StepPlan;
 use octant_train::{Classify, PhaseOptions, Session, Trainable};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ fn a_step_of_plain_descent_moves_the_weights_by_the_gradients() {
     const RATE: f64 = 0.125;
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
     let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
-    let backend = CpuBackend::with_threads(1).unwrap();
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
     let optimizer = Optimizer::named("sgd").unwrap();
     let phase = PhaseOptions { optimizer, train: Trainable::Head, ..PhaseOptions::default() };
-    let plan = StepPlan { phase, ..StepPlan::new(&task, 16) };
+    let plan = StepPlan { phase, ..StepPlan::new(Arc::new(task), 16) };
     let options = CompileOptions::default();
     let mut session = Session::new(&backend, &plan, &options, 4).unwrap();
     let config = LoaderConfig { batch_size: 16, workers: 1, ..LoaderConfig::default() };

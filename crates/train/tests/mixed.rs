@@ -5,7 +5,7 @@
 use octant_cpu::CpuBackend;
 use octant_data::{Batch, Glyphs, Loader, LoaderConfig, Mix, Targets};
 use octant_graph::HostTensor;
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_train::step::StepPlan;
 use octant_train::{Classify, Session};
 use std::sync::Arc;
@@ -21,9 +21,10 @@ fn loader(mix: Option<Mix>) -> Loader {
 }
 
 /// Loss and accuracy of a batch without learning from it.
-fn judged(task: &Classify, batch: &Batch) -> [f64; 2] {
-    let backend = CpuBackend::with_threads(1).unwrap();
-    let mut session = Session::new(&backend, &StepPlan::new(task, 16), &CompileOptions::default(), 4).unwrap();
+fn judged(task: Classify, batch: &Batch) -> [f64; 2] {
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
+    let mut session =
+        Session::new(&backend, &StepPlan::new(Arc::new(task), 16), &CompileOptions::default(), 4).unwrap();
     session.train(batch, 0.0).unwrap();
     let metrics = session.metrics().unwrap();
     [metrics[0].1, metrics[1].1]
@@ -37,8 +38,8 @@ fn the_loss_of_a_mixed_batch_is_that_of_both_labels_by_their_shares() {
         let share = shares.to_f64s()[0];
         assert!((0.01..0.99).contains(&share), "{share}");
         let labeled = |labels: &HostTensor| Batch { targets: Targets::Classes(labels.clone()), ..batch.clone() };
-        let [own, others] = [classes, partners].map(|labels| judged(&task(false), &labeled(labels)));
-        let found = judged(&task(true), &batch);
+        let [own, others] = [classes, partners].map(|labels| judged(task(false), &labeled(labels)));
+        let found = judged(task(true), &batch);
         for (found, (own, others)) in found.into_iter().zip(own.into_iter().zip(others)) {
             let expected = share * own + (1.0 - share) * others;
             assert!((found - expected).abs() < 1e-5 * expected.max(1.0), "{found} instead of {expected}");
@@ -49,6 +50,6 @@ fn the_loss_of_a_mixed_batch_is_that_of_both_labels_by_their_shares() {
 #[test]
 fn what_is_judged_on_is_not_mixed() {
     let batch = loader(None).epoch(0).next().unwrap().unwrap();
-    let [mixed, plain] = [judged(&task(true), &batch), judged(&task(false), &batch)];
+    let [mixed, plain] = [judged(task(true), &batch), judged(task(false), &batch)];
     assert!((mixed[0] - plain[0]).abs() < 1e-6 && mixed[1] == plain[1], "{mixed:?} {plain:?}");
 }

@@ -13,11 +13,12 @@ use octant_nn::Optimizer;
 use octant_nn::optimizer::Sgd;
 use octant_nn::random::path_hash;
 use octant_nn::schedule::{Plateau, Schedule};
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_tensor::HostTensor;
 use octant_train::step::StepPlan;
 use octant_train::{Classify, MaskLoss, PhaseOptions, Segment, Session, Trainable, Values};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 const STEPS: usize = 20;
 const FIGURES: &str = include_str!("../golden/figures.txt");
@@ -73,7 +74,7 @@ fn weights(session: &Session) -> Values {
     session.variables().iter().map(|spec| (spec.path.clone(), deterministic::weight(spec))).collect()
 }
 
-fn session<'a>(backend: &'a CpuBackend, plan: &StepPlan<'a>, known: Option<&Values>) -> Session<'a> {
+fn session(backend: &Arc<dyn Backend>, plan: &StepPlan, known: Option<&Values>) -> Session {
     let options = CompileOptions::default();
     match known {
         Some(known) => Session::with_state(backend, plan, &options, 0, known).unwrap(),
@@ -154,8 +155,8 @@ fn schedule_of(name: &str, rate: f64) -> Schedule {
 
 #[test]
 fn every_optimizer_with_every_schedule() {
-    let backend = CpuBackend::with_threads(2).unwrap();
-    let task = classifier("fashion-cnn-tiny", [28, 28, 1]);
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
+    let task = Arc::new(classifier("fashion-cnn-tiny", [28, 28, 1]));
     let batches: Vec<Batch> = (0..STEPS).map(|step| labeled(step, 1, 28)).collect();
     let schedules = ["constant", "step", "multi-step", "polynomial", "cosine", "one-cycle", "warmup-cosine", "plateau"];
     for name in Optimizer::NAMES {
@@ -164,7 +165,7 @@ fn every_optimizer_with_every_schedule() {
             other => other,
         };
         let phase = PhaseOptions { optimizer, weight_decay: 0.01, decay_all: true, ..PhaseOptions::default() };
-        let plan = StepPlan { phase, ..StepPlan::new(&task, 8) };
+        let plan = StepPlan { phase, ..StepPlan::new(task.clone(), 8) };
         for schedule in schedules {
             let rate = rate_of(name);
             let mut plateau = Plateau { threshold: 0.01, ..Plateau::new(rate, 0.5, 1, rate / 100.0) };
@@ -183,8 +184,8 @@ fn every_optimizer_with_every_schedule() {
 
 #[test]
 fn two_phases_with_a_frozen_body() {
-    let backend = CpuBackend::with_threads(2).unwrap();
-    let task = classifier("tf_efficientnetv2-tiny", [32, 32, 3]);
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
+    let task = Arc::new(classifier("tf_efficientnetv2-tiny", [32, 32, 3]));
     let optimizer = Optimizer::Sgd(Sgd { momentum: 0.9, nesterov: false, dampening: 0.0 });
     let cycle = |max: f64, cycle: u64, warmup: u64| Schedule::WarmupCosine {
         max,
@@ -195,7 +196,7 @@ fn two_phases_with_a_frozen_body() {
         decay: 1.0,
     };
     let phase = PhaseOptions { optimizer, train: Trainable::Head, ..PhaseOptions::default() };
-    let burn_in = StepPlan { phase, ..StepPlan::new(&task, 8) };
+    let burn_in = StepPlan { phase, ..StepPlan::new(task.clone(), 8) };
     let mut first = session(&backend, &burn_in, None);
     let (mut losses, mut rates) = (Vec::new(), Vec::new());
     for number in 0..10 {
@@ -203,7 +204,7 @@ fn two_phases_with_a_frozen_body() {
         losses.push(step(&mut first, &labeled(number as usize, 3, 32), rates[number as usize]));
     }
     let known: Values = first.values().unwrap().into_iter().filter(|(name, _)| !name.contains('#')).collect();
-    let everything = StepPlan::new(&task, 8).with_optimizer(optimizer);
+    let everything = StepPlan::new(task.clone(), 8).with_optimizer(optimizer);
     let mut second = session(&backend, &everything, Some(&known));
     for number in 10..STEPS {
         rates.push(cycle(0.01, 11, 5).rate(number as u64 - 10));
@@ -213,7 +214,7 @@ fn two_phases_with_a_frozen_body() {
 }
 
 /// The authors' loop: ten steps of warm-up, ten after it. The losses and the session after the last step.
-fn mshnet<'a>(backend: &'a CpuBackend, [warm, full]: [&'a Segment; 2], rate: f64) -> (Vec<f64>, Session<'a>) {
+fn mshnet(backend: &Arc<dyn Backend>, [warm, full]: [Arc<Segment>; 2], rate: f64) -> (Vec<f64>, Session) {
     let masks: Vec<u8> = deterministic::masks(2, 64).to_f64s().iter().map(|value| *value as u8).collect();
     let masks = HostTensor::new([2, 64, 64, 1], &masks).unwrap();
     let batch = |number: usize| batch(images(number, 2, 3, 64), Targets::Masks(masks.clone()));
@@ -240,9 +241,9 @@ fn infrared(warm_up: bool) -> Segment {
 fn the_loop_of_mshnet() {
     // Far below the recipe's: `golden/make.py` says why.
     const RATE: f64 = 0.0002;
-    let backend = CpuBackend::with_threads(2).unwrap();
-    let tasks = [true, false].map(infrared);
-    let (losses, session) = mshnet(&backend, [&tasks[0], &tasks[1]], RATE);
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
+    let tasks = [true, false].map(|warm_up| Arc::new(infrared(warm_up)));
+    let (losses, session) = mshnet(&backend, tasks, RATE);
     // A batch norm takes away what the bias before it adds: the bias's gradient is rounding, and Adagrad follows its sign.
     let is_noise = |name: &str| {
         let bias = ["conv_init.bias", "conv1.bias", "conv2.bias", "shortcut.0.bias"];
@@ -257,9 +258,9 @@ fn the_loop_of_mshnet() {
 /// that single precision here strays from PyTorch in double no further than PyTorch in single precision does.
 #[test]
 fn at_the_rate_of_the_recipe_mshnet_strays_no_further_than_pytorch_itself() {
-    let backend = CpuBackend::with_threads(2).unwrap();
-    let tasks = [true, false].map(infrared);
-    let (losses, _) = mshnet(&backend, [&tasks[0], &tasks[1]], 0.05);
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
+    let tasks = [true, false].map(|warm_up| Arc::new(infrared(warm_up)));
+    let (losses, _) = mshnet(&backend, tasks, 0.05);
     let (double, single) = (figures("loss mshnet-recipe"), figures("single mshnet-recipe"));
     let mut strayed: f64 = 0.0;
     for (number, found) in losses.iter().enumerate() {

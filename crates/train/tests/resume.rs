@@ -7,18 +7,20 @@ mod plans;
 use octant_cpu::CpuBackend;
 use octant_events::{EventContent, RunDirectory, Value, read_run};
 use octant_nn::schedule::Schedule;
+use octant_runtime::Backend;
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{Ending, RunPlan, run};
 use octant_train::step::Clip;
 use octant_train::{Pace, Rate};
 use plans::{StopsAfter, adapters, plan};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What is run.
-type Make = for<'a> fn(&'a CpuBackend, usize) -> RunPlan<'a>;
+type Make = fn(&Arc<dyn Backend>, usize) -> RunPlan;
 
 /// Runs until the end in pieces: stops when it was asked `first` times, later after every `asks` times.
-fn run_in_pieces(path: &Path, backend: &CpuBackend, make: Make, first: u64, asks: u64, workers: usize) {
+fn run_in_pieces(path: &Path, backend: &Arc<dyn Backend>, make: Make, first: u64, asks: u64, workers: usize) {
     for piece in 0.. {
         assert!(piece < 100, "the run does not come forward");
         let checkpoint = Checkpoint::newest(&path.join("checkpoints"), "last").unwrap();
@@ -56,7 +58,7 @@ fn traces(path: &Path) -> Traces {
 
 #[test]
 fn stopping_anywhere_changes_nothing() {
-    let backend = CpuBackend::with_threads(2).unwrap();
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
     run_in_pieces(&whole, &backend, plan, u64::MAX, u64::MAX, 2);
@@ -75,7 +77,7 @@ fn stopping_anywhere_changes_nothing() {
 
 #[test]
 fn stopping_anywhere_changes_nothing_where_adapters_learn() {
-    let backend = CpuBackend::with_threads(2).unwrap();
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
     run_in_pieces(&whole, &backend, adapters, u64::MAX, u64::MAX, 2);
@@ -89,7 +91,7 @@ fn stopping_anywhere_changes_nothing_where_adapters_learn() {
 
 #[test]
 fn only_the_head_learns_in_the_first_phase() {
-    let backend = CpuBackend::with_threads(2).unwrap();
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let mut only = plan(&backend, 1);
     only.phases.truncate(1);
@@ -110,7 +112,7 @@ fn only_the_head_learns_in_the_first_phase() {
 
 #[test]
 fn a_loss_that_is_not_finite_stops_the_run_and_names_its_files() {
-    let backend = CpuBackend::with_threads(2).unwrap();
+    let backend = CpuBackend::with_threads(2).unwrap().shared();
     let folder = tempfile::tempdir().unwrap();
     let mut wild = plan(&backend, 1);
     wild.phases.remove(0);

@@ -7,12 +7,13 @@ use octant_cpu::CpuBackend;
 use octant_data::{Batch, Position, Targets};
 use octant_graph::HostTensor;
 use octant_nn::Optimizer;
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_train::checkpoint::{self, Checkpoint, Contents};
 use octant_train::step::StepPlan;
 use octant_train::{Adversary, CycleGan, GanUpdates, ImageFormat, ImagePool, RunProgress, Session, Values};
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
+use std::sync::Arc;
 
 fn task() -> CycleGan {
     let image = [16, 16, 3];
@@ -47,8 +48,8 @@ fn sorted(values: Values) -> Vec<(String, HostTensor)> {
 #[test]
 fn pools_and_companions_survive_a_stop() {
     const STEPS: u64 = 6;
-    let (backend, task, options) = (CpuBackend::with_threads(2).unwrap(), task(), CompileOptions::default());
-    let plan = StepPlan::new(&task, 2);
+    let (backend, task, options) = (CpuBackend::with_threads(2).unwrap().shared(), task(), CompileOptions::default());
+    let plan = StepPlan::new(Arc::new(task), 2);
     let mut whole = Session::new(&backend, &plan, &options, 5).unwrap();
     (1..=STEPS).for_each(|step| whole.train(&batch(step), 1e-3).unwrap());
     let expected = sorted(whole.values().unwrap());
@@ -77,9 +78,9 @@ fn pools_and_companions_survive_a_stop() {
 
 /// How far the parameters below a scope, or those of the model, move in one step.
 fn moved(updates: GanUpdates) -> [f64; 2] {
-    let backend = CpuBackend::with_threads(1).unwrap();
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
     let task = CycleGan { updates, ..task() };
-    let plan = StepPlan::new(&task, 2).with_optimizer(Optimizer::named("sgd").unwrap());
+    let plan = StepPlan::new(Arc::new(task), 2).with_optimizer(Optimizer::named("sgd").unwrap());
     let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 3).unwrap();
     let before = session.values().unwrap();
     // So small a rate that every further update is nearly the first one again.

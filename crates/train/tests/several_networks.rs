@@ -8,9 +8,10 @@ use octant_data::{Batch, Position, Targets};
 use octant_graph::{DType, HostTensor, Tensor};
 use octant_metrics::vector;
 use octant_nn::{Context, Init, Optimizer, WeightLayout};
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_train::step::{OnNan, StepOptions, StepPlan};
 use octant_train::{Inputs, Metric, Objective, Outcome, Session, Task};
+use std::sync::Arc;
 
 /// A generator that makes one number of an image's mean and a critic that judges it. Both are one factor, so that what a
 /// step should do can be computed by hand.
@@ -108,8 +109,8 @@ fn factors(session: &Session) -> [f64; 2] {
 
 #[test]
 fn a_later_loss_sees_the_network_that_has_moved() {
-    let backend = CpuBackend::with_threads(1).unwrap();
-    let plan = StepPlan::new(&Turns, 1).with_optimizer(Optimizer::named("sgd").unwrap());
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
+    let plan = StepPlan::new(Arc::new(Turns), 1).with_optimizer(Optimizer::named("sgd").unwrap());
     let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 0).unwrap();
     let (mut generator, mut critic, image, rate) = (0.5, 0.5, 2.0, 0.01);
     for _ in 0..5 {
@@ -132,8 +133,8 @@ fn a_later_loss_sees_the_network_that_has_moved() {
 
 #[test]
 fn a_bad_step_that_is_skipped_leaves_no_mark_on_what_moved_early() {
-    let backend = CpuBackend::with_threads(1).unwrap();
-    let adam = StepPlan::new(&Turns, 1).with_optimizer(Optimizer::named("adam").unwrap());
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
+    let adam = StepPlan::new(Arc::new(Turns), 1).with_optimizer(Optimizer::named("adam").unwrap());
     let step = StepOptions { on_nan: OnNan::Skip, ..adam.step.clone() };
     let mut session = Session::new(&backend, &StepPlan { step, ..adam }, &CompileOptions::default(), 0).unwrap();
     session.train(&batch(2), 0.01).unwrap();
@@ -150,10 +151,10 @@ fn a_bad_step_that_is_skipped_leaves_no_mark_on_what_moved_early() {
 
 #[test]
 fn every_loss_moves_its_own_network_at_its_own_pace() {
-    let backend = CpuBackend::with_threads(1).unwrap();
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
     for generator_every in [1, 3] {
         let task = Duel { generator_every };
-        let plan = StepPlan::new(&task, 1).with_optimizer(Optimizer::named("sgd").unwrap());
+        let plan = StepPlan::new(Arc::new(task), 1).with_optimizer(Optimizer::named("sgd").unwrap());
         let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 0).unwrap();
         for _ in 0..7 {
             session.train(&batch(2), 0.01).unwrap();

@@ -5,7 +5,7 @@
 use octant_cpu::CpuBackend;
 use octant_data::{Batch, Glyphs, Loader, LoaderConfig};
 use octant_nn::Optimizer;
-use octant_runtime::CompileOptions;
+use octant_runtime::{Backend, CompileOptions};
 use octant_train::step::StepPlan;
 use octant_train::{Classify, Session};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ fn batch_of(batch_size: usize) -> Batch {
 fn a_batch_of_another_size_is_refused_with_both_shapes() {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
     let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
-    let backend = CpuBackend::with_threads(1).unwrap();
-    let plan = StepPlan::new(&task, 16).with_optimizer(Optimizer::named("sgd").unwrap());
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
+    let plan = StepPlan::new(Arc::new(task), 16).with_optimizer(Optimizer::named("sgd").unwrap());
     let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 4).unwrap();
     session.train(&batch_of(16), 0.1).unwrap();
     let error = session.train(&batch_of(8), 0.1).unwrap_err().to_string();
@@ -33,8 +33,8 @@ fn a_batch_of_another_size_is_refused_with_both_shapes() {
 fn a_refused_batch_took_the_state_with_it() {
     let model = octant_zoo::build("fashion-cnn-tiny", Some(10)).unwrap();
     let task = Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.0, mixed: false };
-    let backend = CpuBackend::with_threads(1).unwrap();
-    let plan = StepPlan::new(&task, 16).with_optimizer(Optimizer::named("sgd").unwrap());
+    let backend = CpuBackend::with_threads(1).unwrap().shared();
+    let plan = StepPlan::new(Arc::new(task), 16).with_optimizer(Optimizer::named("sgd").unwrap());
     let trained = |refused: &[usize]| {
         let mut session = Session::new(&backend, &plan, &CompileOptions::default(), 4).unwrap();
         session.train(&batch_of(16), 0.1).unwrap();

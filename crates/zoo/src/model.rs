@@ -41,7 +41,7 @@ pub enum BoxCode {
 }
 
 /// A network: a description from which graphs are built. Its variables have the names of the reference's state dict.
-pub trait Model {
+pub trait Model: Send + Sync + 'static {
     /// How many classes (or maps) the head makes.
     fn classes(&self) -> usize;
 

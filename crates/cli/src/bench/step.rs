@@ -15,6 +15,7 @@ use octant_tensor::HostTensor;
 use octant_train::step::{StepOptions, StepPlan, prediction};
 use octant_train::{InFlight, Session};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What was measured.
@@ -44,10 +45,10 @@ pub(super) fn run(subject: &Subject, arguments: &Arguments, started: Instant) ->
         precision,
         ..subject.recipe.step.clone()
     };
-    let plan = StepPlan { task: &*task, evaluation: None, mesh, step, phase: subject.phase.clone() };
+    let plan = StepPlan { task, evaluation: None, mesh, step, phase: subject.phase.clone() };
     let batch = synthetic_batch(subject);
     let mut work: Box<dyn Steps> = match arguments.mode.as_str() {
-        "train" => Box::new(Training::new(&*backend, &plan, &batch, arguments.profile)?),
+        "train" => Box::new(Training::new(&backend, &plan, &batch, arguments.profile)?),
         "infer" => Box::new(Predicting::new(&*backend, &plan, &batch, arguments.profile)?),
         other => bail!("there is no mode \"{other}\"; use train or infer"),
     };
@@ -94,8 +95,8 @@ trait Steps {
     fn profile(&self) -> Vec<PartTiming>;
 }
 
-struct Training<'a> {
-    session: Session<'a>,
+struct Training {
+    session: Session,
     batch: Vec<Buffer>,
 }
 
@@ -103,15 +104,15 @@ fn options(profile: bool) -> CompileOptions {
     CompileOptions { profile, ..CompileOptions::default() }
 }
 
-impl<'a> Training<'a> {
-    fn new(backend: &'a dyn Backend, plan: &StepPlan<'a>, batch: &Batch, profile: bool) -> Result<Training<'a>> {
+impl Training {
+    fn new(backend: &Arc<dyn Backend>, plan: &StepPlan, batch: &Batch, profile: bool) -> Result<Training> {
         let session = Session::new(backend, plan, &options(profile), 0)?;
         let batch = session.upload_batch(batch)?;
         Ok(Training { session, batch })
     }
 }
 
-impl Steps for Training<'_> {
+impl Steps for Training {
     fn queue(&mut self) -> Result<()> {
         Ok(self.session.train_on(self.batch.clone(), 1e-3)?)
     }

@@ -9,11 +9,12 @@ use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_imaging::Image;
 use octant_runtime::{Backend, Buffer, CompileOptions, Executable, Mesh, Program, Sharding};
 use octant_tensor::{AlignedBytes, Bytes};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A device with the shape of the batches that it gets.
 pub(super) struct Device {
-    backend: Box<dyn Backend>,
+    backend: Arc<dyn Backend>,
     batch: usize,
     mesh: Mesh,
 }
@@ -33,7 +34,7 @@ struct Group {
 }
 
 impl Device {
-    pub fn new(backend: Box<dyn Backend>, batch: usize, cores: usize) -> Result<Device> {
+    pub fn new(backend: Arc<dyn Backend>, batch: usize, cores: usize) -> Result<Device> {
         if cores > backend.devices().len() {
             bail!("{} has {} device(s), not {cores}", backend.name(), backend.devices().len());
         }

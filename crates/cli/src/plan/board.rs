@@ -14,6 +14,7 @@ use octant_pjrt::{Plugin, Topology, backend};
 use octant_recipe::Recipe;
 use octant_runtime::{Backend, CompileOptions, Cost, MemoryPlan, Program, RuntimeError};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// How much longer steps take than compilers think.
 pub(super) const OPTIMISM: f64 = 1.4;
@@ -27,7 +28,7 @@ enum Target {
         quickly: bool,
     },
     /// The GPU of this machine: XLA chooses kernels by measuring them, so it cannot plan for one elsewhere.
-    Here(Box<dyn Backend>),
+    Here(Arc<dyn Backend>),
 }
 
 /// A program that was compiled.

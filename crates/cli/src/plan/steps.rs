@@ -90,12 +90,12 @@ impl Steps {
         Ok(programs)
     }
 
-    fn longest(&self, batch: usize) -> Result<StepPlan<'_>> {
+    fn longest(&self, batch: usize) -> Result<StepPlan> {
         let longest = self.phases.iter().max_by_key(|phase| phase.epochs).context("the recipe has no phases")?;
         Ok(self.plan(longest, batch))
     }
 
-    fn plan<'a>(&self, phase: &'a Phase, batch_size: usize) -> StepPlan<'a> {
+    fn plan(&self, phase: &Phase, batch_size: usize) -> StepPlan {
         phase.step(&StepOptions { batch_size, ..self.step.clone() }, &self.mesh)
     }
 }

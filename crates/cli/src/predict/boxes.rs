@@ -35,8 +35,8 @@ pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Argum
     let task = octant_recipe::task(recipe, asked.outputs, [side, side, 3], false)?;
     let backend = arguments.device.open()?;
     let step = StepOptions { batch_size: batch, ..recipe.step.clone() };
-    let plan = StepPlan { step, ..StepPlan::new(&*task, batch) };
-    let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
+    let plan = StepPlan { step, ..StepPlan::new(task.clone(), batch) };
+    let predictor = Predictor::new(&backend, &plan, &CompileOptions::default(), &asked.values)?;
     let detector = Detector { predictor, batch, side, classes: asked.outputs, rules: rules(asked, arguments)? };
     let mut output = Output {
         folder: arguments.output.clone().unwrap_or_else(|| asked.folder.clone()),
@@ -94,15 +94,15 @@ fn rules(asked: &Asked, arguments: &Arguments) -> Result<Suppression> {
 }
 
 /// A network that finds boxes in images of any size.
-struct Detector<'a> {
-    predictor: Predictor<'a>,
+struct Detector {
+    predictor: Predictor,
     batch: usize,
     side: usize,
     classes: usize,
     rules: Suppression,
 }
 
-impl Detector<'_> {
+impl Detector {
     /// The boxes of at most a batch of images, in pixels of each.
     fn found(&self, images: &[Image<u8>]) -> Result<Vec<Vec<FoundBox>>> {
         if images.is_empty() {

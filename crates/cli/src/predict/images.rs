@@ -88,8 +88,9 @@ fn ask(asked: Asked, paths: &[PathBuf], arguments: &Arguments) -> Result<Ending>
     let dims = first.image.dims();
     let task = octant_recipe::task(recipe, asked.outputs, dims, asked.warm_up)?;
     let backend = arguments.device.open()?;
-    let plan = StepPlan { step: StepOptions { batch_size: 1, ..recipe.step.clone() }, ..StepPlan::new(&*task, 1) };
-    let predictor = Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?;
+    let plan =
+        StepPlan { step: StepOptions { batch_size: 1, ..recipe.step.clone() }, ..StepPlan::new(task.clone(), 1) };
+    let predictor = Predictor::new(&backend, &plan, &CompileOptions::default(), &asked.values)?;
     let folder = arguments.output.clone().unwrap_or(asked.folder);
     let names = Names { names: asked.names, outputs: asked.outputs };
     let kind = AnswerKind::of_task(&recipe.task);

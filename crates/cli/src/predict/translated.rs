@@ -38,8 +38,8 @@ pub(super) fn ask(asked: &Asked, files: &[(PathBuf, PathBuf)], arguments: &Argum
                 let dims = [tiling.tile[0], tiling.tile[1], image.channels()];
                 let task = octant_recipe::task(recipe, asked.outputs, dims, false)?;
                 let step = StepOptions { batch_size: 1, ..recipe.step.clone() };
-                let plan = StepPlan { step, ..StepPlan::new(&*task, 1) };
-                vacant.insert(Predictor::new(&*backend, &plan, &CompileOptions::default(), &asked.values)?);
+                let plan = StepPlan { step, ..StepPlan::new(task.clone(), 1) };
+                vacant.insert(Predictor::new(&backend, &plan, &CompileOptions::default(), &asked.values)?);
             }
             let predictor = &programs[&tiling.tile];
             let made = tiling.run(&image, model.enlarges(), |tile| predicted(predictor, tile))?;

@@ -3,6 +3,7 @@
 use octant_cpu::CpuBackend;
 use octant_events::RunDirectory;
 use octant_recipe::{LocalFiles, Recipe, check, data, plan, set_text, table};
+use octant_runtime::Backend;
 use octant_train::Values;
 use octant_train::checkpoint::Checkpoint;
 use octant_train::run::{Ending, EpochReport, Watcher, run};
@@ -46,7 +47,7 @@ pub fn local_files(folder: &Path) -> LocalFiles {
 /// Runs a recipe to its end and returns the metrics of the epochs. The run is stopped whenever it has asked `asks` times
 /// whether to stop, and resumed from its checkpoint.
 pub fn trained(recipe: &Recipe, folder: &Path, asks: u64) -> Vec<Metrics> {
-    let backend = CpuBackend::new().unwrap();
+    let backend = CpuBackend::new().unwrap().shared();
     let data = data(recipe, &[], &local_files(folder)).unwrap();
     let plan = plan(recipe, &data, &backend, Values::new()).unwrap();
     let path = folder.join("run");

@@ -11,7 +11,7 @@ impl<'p> Runner<'p, '_> {
     pub(super) fn epoch(
         &mut self,
         phase: &'p Phase,
-        session: &mut Session<'p>,
+        session: &mut Session,
         feed: &mut Feed,
     ) -> Result<Option<Ending>, TrainError> {
         let steps = feed.steps;
@@ -106,7 +106,7 @@ impl<'p> Runner<'p, '_> {
     fn learn(
         &mut self,
         phase: &'p Phase,
-        session: &mut Session<'p>,
+        session: &mut Session,
         feed: &mut Feed,
     ) -> Result<Option<Ending>, TrainError> {
         let Feed { train, batches, ahead, steps, batch_size } = feed;

@@ -20,9 +20,9 @@ pub struct Watched {
 }
 
 /// Everything a run is made of.
-pub struct RunPlan<'a> {
+pub struct RunPlan {
     /// Who computes.
-    pub backend: &'a dyn Backend,
+    pub backend: Arc<dyn Backend>,
     /// On how many devices.
     pub mesh: Mesh,
     /// How programs are compiled.
@@ -55,14 +55,14 @@ pub struct RunPlan<'a> {
     pub metadata: Vec<(String, String)>,
 }
 
-impl RunPlan<'_> {
+impl RunPlan {
     /// Refuses what would only show after hours, such as a watched metric that never comes.
     pub(super) fn check(&self) -> Result<(), TrainError> {
         let Some(phase) = self.phases.first() else {
             return Err(TrainError::Data("there is nothing to do: the run has no phases".into()));
         };
         let step = phase.step(&self.step, &self.mesh);
-        let mut names = validated_names(step.task, step::evaluation(&step)?.sums);
+        let mut names = validated_names(&*step.task, step::evaluation(&step)?.sums);
         if !self.watched.metric.starts_with("val_") {
             let learned = step.task.metrics(&vec![0.0; step::training(&step)?.sums], true);
             names.extend(learned.into_iter().map(|(name, _)| name));

@@ -36,7 +36,7 @@ impl<'p> Runner<'p, '_> {
     }
 
     /// Runs the evaluation step on one batch; nothing of it is counted.
-    pub(super) fn rehearse_evaluation(&self, phase: &'p Phase, session: &mut Session<'p>) -> Result<(), TrainError> {
+    pub(super) fn rehearse_evaluation(&self, phase: &'p Phase, session: &mut Session) -> Result<(), TrainError> {
         let batch = self.first_batch(false, phase, &phase.evaluated().inputs(self.plan.step.batch_size))?;
         session.rehearse_evaluation(batch)
     }

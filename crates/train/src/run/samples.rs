@@ -16,7 +16,7 @@ const INK: [u8; 3] = [40; 3];
 
 impl<'p> Runner<'p, '_> {
     /// Prepares the drawing, where the task has something to show.
-    pub(super) fn watch_samples(&self, step: &StepPlan<'p>, session: &mut Session<'p>) -> Result<(), TrainError> {
+    pub(super) fn watch_samples(&self, step: &StepPlan, session: &mut Session) -> Result<(), TrainError> {
         let batch_size = self.plan.run.samples.min(self.plan.valid.len());
         if batch_size == 0 {
             return Ok(());

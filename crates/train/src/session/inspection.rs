@@ -2,10 +2,10 @@
 
 use super::*;
 
-impl Session<'_> {
+impl Session {
     /// What the metrics of a validation are called.
     pub fn validated_names(&self) -> Vec<String> {
-        validated_names(self.task, self.counted)
+        validated_names(&*self.task, self.counted)
     }
 
     /// Steps of learning so far.

@@ -4,6 +4,7 @@ use crate::memory::Needs;
 use crate::step::{self, StepPlan, TracedStep};
 use crate::{Task, TrainError};
 use octant_runtime::{Backend, Buffer, CompileOptions, Cost, Executable, Program, RuntimeError};
+use std::sync::Arc;
 
 /// What became of one of a session's programs.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,24 +60,24 @@ pub(super) struct Samples {
 }
 
 /// The training step, compiled for one form of the task and one batch size.
-pub(super) struct Form<'a> {
-    pub task: &'a dyn Task,
+pub(super) struct Form {
+    pub task: Arc<dyn Task>,
     pub train: Box<dyn Executable>,
     /// Steps that were queued.
     pub executions: u64,
 }
 
 /// Compiles another form of a step, which must have the same state.
-pub(super) fn compile_form<'a>(
+pub(super) fn compile_form(
     backend: &dyn Backend,
-    plan: &StepPlan<'a>,
+    plan: &StepPlan,
     options: &CompileOptions,
     first: &TracedStep,
-) -> Result<Form<'a>, TrainError> {
+) -> Result<Form, TrainError> {
     let traced = step::training(plan)?;
     if traced.entries != first.entries {
         return Err(TrainError::Data("two forms of the training step do not have the same state".into()));
     }
     let train = Needs::of(plan, &traced).compile(backend, &traced, options)?;
-    Ok(Form { task: plan.task, train, executions: 0 })
+    Ok(Form { task: plan.task.clone(), train, executions: 0 })
 }

@@ -2,11 +2,10 @@
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
-use octant_cpu::CpuBackend;
 use octant_data::{Glyphs, Pipeline, TransformStep};
 use octant_nn::schedule::{Plateau, Schedule};
 use octant_nn::{Adapters, Optimizer};
-use octant_runtime::{CompileOptions, Mesh};
+use octant_runtime::{Backend, CompileOptions, Mesh};
 use octant_train::run::{EpochReport, RunOptions, RunPlan, Watched, Watcher};
 use octant_train::step::{Clip, StepOptions};
 use octant_train::{Classify, Pace, Phase, PhaseOptions, Rate, Trainable};
@@ -65,7 +64,7 @@ fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
     Phase {
         name: name.into(),
         epochs,
-        task: Box::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.1, mixed: false }),
+        task: Arc::new(Classify { model, image: [28, 28, 1], normalize: None, smoothing: 0.1, mixed: false }),
         evaluation: None,
         options: PhaseOptions {
             train: trainable,
@@ -81,12 +80,12 @@ fn phase(name: &str, epochs: u64, trainable: Trainable, rate: Rate) -> Phase {
     }
 }
 
-pub fn plan(backend: &CpuBackend, workers: usize) -> RunPlan<'_> {
+pub fn plan(backend: &Arc<dyn Backend>, workers: usize) -> RunPlan {
     let cosine = Rate::Scheduled(Schedule::Cosine { rate: 0.01, min: 0.001, total: 6 }, Pace::Step);
     // A patience of 0 and a high threshold: the rate falls, and its state must survive.
     let plateau = Rate::Plateau(Plateau { threshold: 0.5, ..Plateau::new(0.01, 0.5, 0, 1e-5) });
     RunPlan {
-        backend,
+        backend: backend.clone(),
         mesh: Mesh::single(),
         compile: CompileOptions::default(),
         record: None,
@@ -119,10 +118,10 @@ pub fn adapted() -> Adapted {
 }
 
 /// A run of one phase in which low-rank adapters and the head learn.
-pub fn adapters(backend: &CpuBackend, workers: usize) -> RunPlan<'_> {
+pub fn adapters(backend: &Arc<dyn Backend>, workers: usize) -> RunPlan {
     let constant = Rate::Scheduled(Schedule::Constant { rate: 0.01 }, Pace::Step);
     let mut only = phase("adapters", 3, Trainable::Adapters, constant);
-    only.task = Box::new(Classify {
+    only.task = Arc::new(Classify {
         model: Box::new(adapted()),
         image: [28, 28, 1],
         normalize: None,

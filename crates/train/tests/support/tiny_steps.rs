@@ -8,6 +8,7 @@ use octant_train::step::{self, StepOptions, StepPlan};
 use octant_train::{Adversary, Classify, CycleGan, Detect, ImageFormat, ImagePool, MaskLoss, Pix2Pix, Segment, Task};
 use octant_zoo::families::gan::Discriminator;
 use octant_zoo::families::gan::GanNorm;
+use std::sync::Arc;
 
 /// One small variant per family, and both forms of EfficientNetV2.
 pub const MODELS: [&str; 17] = [
@@ -61,7 +62,7 @@ impl TinyStep {
                 shard_optimizer: self.shard_optimizer,
                 ..StepOptions::default()
             },
-            ..StepPlan::new(&*task, self.batch_size).with_optimizer(Optimizer::named(self.optimizer).unwrap())
+            ..StepPlan::new(task.clone(), self.batch_size).with_optimizer(Optimizer::named(self.optimizer).unwrap())
         };
         let traced = step::training(&plan).unwrap();
         let state = traced.entries.iter().map(|entry| match entry.role {
@@ -82,7 +83,7 @@ impl TinyStep {
 #[allow(dead_code, reason = "not every test evaluates")]
 pub fn tiny_evaluation(model: &'static str, batch_size: usize, devices: usize) -> (Program, Vec<HostTensor>) {
     let task = task(model);
-    let plan = StepPlan { mesh: Mesh::new(devices).remote(), ..StepPlan::new(&*task, batch_size) };
+    let plan = StepPlan { mesh: Mesh::new(devices).remote(), ..StepPlan::new(task.clone(), batch_size) };
     let traced = step::evaluation(&plan).unwrap();
     let variables = traced.variables.iter().map(|spec| spec.initial(5));
     let sums = HostTensor::zeros(Shape::new(DType::F32, [traced.sums]));
@@ -92,7 +93,7 @@ pub fn tiny_evaluation(model: &'static str, batch_size: usize, devices: usize) -
     (traced.program, inputs)
 }
 
-fn task(model: &str) -> Box<dyn Task> {
+fn task(model: &str) -> Arc<dyn Task> {
     let entry = octant_zoo::find(model).unwrap();
     let model = (entry.build)(entry.classes);
     let [height, width, channels] = entry.preprocessing.input;
@@ -106,13 +107,13 @@ fn task(model: &str) -> Box<dyn Task> {
     let format = ImageFormat { image, target: image, normalize: Some((vec![127.5; 3], vec![127.5; 3])) };
     match entry.task {
         octant_zoo::ModelTask::Classify => {
-            Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
+            Arc::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::ModelTask::Segment => {
-            Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::ModelTask::Detect => Box::new(Detect::new(model, image, None, 8, 2)),
-        octant_zoo::ModelTask::Translate if entry.family == "unet_generator" => Box::new(Pix2Pix {
+        octant_zoo::ModelTask::Detect => Arc::new(Detect::new(model, image, None, 8, 2)),
+        octant_zoo::ModelTask::Translate if entry.family == "unet_generator" => Arc::new(Pix2Pix {
             generator: model,
             discriminator: Discriminator { layers: 2, width: 4, norm: GanNorm::Batch },
             format,
@@ -122,7 +123,7 @@ fn task(model: &str) -> Box<dyn Task> {
             updates: Default::default(),
         }),
         // Four networks and two pools of images in one step.
-        octant_zoo::ModelTask::Translate => Box::new(CycleGan {
+        octant_zoo::ModelTask::Translate => Arc::new(CycleGan {
             generator: model,
             discriminator: Discriminator { layers: 2, width: 4, norm: GanNorm::Instance },
             format,

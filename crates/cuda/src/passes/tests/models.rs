@@ -7,25 +7,26 @@ use octant_runtime::Program;
 use octant_train::step::{self, StepPlan};
 use octant_train::{Classify, Detect, ImageFormat, ImageLoss, MaskLoss, Restore, Segment, Task};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 fn training_step(model: &str, side: usize, batch: usize) -> Program {
     let entry = octant_zoo::find(model).unwrap();
     let model = (entry.build)(entry.classes);
     let image = [side, side, entry.preprocessing.input[2]];
-    let task: Box<dyn Task> = match entry.task {
+    let task: Arc<dyn Task> = match entry.task {
         octant_zoo::ModelTask::Classify => {
-            Box::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
+            Arc::new(Classify { model, image, normalize: None, smoothing: 0.0, mixed: false })
         }
         octant_zoo::ModelTask::Segment => {
-            Box::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
+            Arc::new(Segment { model, image, normalize: None, loss: MaskLoss::SlsIou, warm_up: false })
         }
-        octant_zoo::ModelTask::Detect => Box::new(Detect::new(model, image, None, 8, 1)),
+        octant_zoo::ModelTask::Detect => Arc::new(Detect::new(model, image, None, 8, 1)),
         octant_zoo::ModelTask::Translate => {
             let format = ImageFormat { image, target: image, normalize: None };
-            Box::new(Restore { model, format, loss: ImageLoss::L1 })
+            Arc::new(Restore { model, format, loss: ImageLoss::L1 })
         }
     };
-    step::training(&StepPlan::new(&*task, batch)).unwrap().program
+    step::training(&StepPlan::new(task.clone(), batch)).unwrap().program
 }
 
 /// How often each kernel is called.

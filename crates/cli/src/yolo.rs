@@ -46,7 +46,8 @@ impl Arguments {
         (self.words == ["help"]).then(|| {
             let line = |setting: &Setting| {
                 let modes: Vec<&str> = setting.modes.iter().map(|mode| mode.name()).collect();
-                format!("  {:<17} {:<20} {}\n", setting.key, modes.join(", "), setting.rule.in_words().replace('`', ""))
+                let given = format!("{}={}", setting.key, setting.example);
+                format!("  {given:<24} {:<20} {}\n", modes.join(", "), setting.rule.in_words().replace('`', ""))
             };
             let lines: String = SETTINGS.iter().map(line).collect();
             format!("octant yolo [detect] train|val|predict KEY=VALUE …\n\n{lines}")

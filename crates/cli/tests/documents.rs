@@ -59,7 +59,7 @@ fn the_commands_of_the_mshnet_guide() {
     let small = "octant train mshnet-irstd --dataset-dir './datasets/IRSTD-1k' --model mshnet-tiny --batch-size 4 --epochs 2 \
                  --warm-epoch 0 --lr 0.05 --mode train --num-workers 1 --threads 1 --device cpu";
     let text = done(at, &format!("{small} --base-size 32 --out smaller"));
-    assert!(text.contains("linear scaling") || text.contains("val_iou"), "{text}");
+    assert!(text.contains("val_iou"), "{text}");
     let text = done(at, &format!("{small} --base-size 64 --crop-size 32 --out run --dump dump"));
     assert!(text.contains("val_iou"), "{text}");
     assert!(std::fs::read_dir(at.join("dump")).unwrap().count() > 0, "the compiled programs");
@@ -113,12 +113,15 @@ fn the_commands_of_the_image_processing_example() {
     assert_eq!(std::fs::read_dir(at.join("soft")).unwrap().count(), 4);
 }
 
-/// Files of Fashion-MNIST's form: bright images of one class, dark ones of the other.
+/// Files of Fashion-MNIST's form: every class is bright in two rows of its own.
 fn idx(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     for (name, count) in [("train", 120u32), ("t10k", 40)] {
         let labels: Vec<u8> = (0..count).map(|index| (index % 10) as u8).collect();
-        let pixels = labels.iter().flat_map(|&label| (0..784).map(move |pixel| label * 25 + (pixel % 7) as u8));
+        let pixels = labels.iter().flat_map(|&label| {
+            let rows = label as usize * 56..label as usize * 56 + 56;
+            (0..784).map(move |pixel| if rows.contains(&pixel) { 255 } else { 0 })
+        });
         let images: Vec<u8> = [0, 0, 8, 3]
             .into_iter()
             .chain([count, 28, 28].into_iter().flat_map(u32::to_be_bytes))
@@ -150,7 +153,7 @@ fn the_commands_of_the_fashion_mnist_chapter() {
     assert!(accuracy[4] > accuracy[0], "{accuracy:?}");
     let recipe = done(at, "octant recipes show fashion-mnist");
     assert!(recipe.contains("epsilon = 1e-7") && !recipe.contains("betas"), "Keras's Adam: {recipe}");
-    done(at, "octant predict run data/t10k-images-idx3-ubyte --device cpu || octant eval run --device cpu");
+    assert!(done(at, "octant eval run --device cpu").contains("40 images"));
     // ResNet-50, whose figures the chapter quotes: the recipe of its setting.
     assert!(done(at, "octant recipes show imagenet-resnet50").contains("resnet50"));
 }
@@ -193,10 +196,7 @@ fn the_commands_of_the_notes() {
     assert!(text.contains("val_mae") && text.contains("val_rmse"), "{text}");
     refused(at, &regress.replace(" --weights none", ""), "--weights none");
     // Metrics of images with an explicit range.
-    let metrics = done(
-        at,
-        "mkdir a b && cp D/images/*0.png a 2>/dev/null; cp $(ls -d D/*/ | head -1)*.png a 2>/dev/null; cp a/* b; octant eval a --against b --range 255",
-    );
+    let metrics = done(at, "cp -r D/images again && octant eval D/images --against again --range 255");
     assert!(metrics.contains("psnr") && metrics.contains("ssim"), "{metrics}");
     // Steps 1 < step <= 3 of an event file, rewritten.
     done(at, "octant events filter reg --steps '1<step<=3' --out part");
@@ -206,7 +206,7 @@ fn the_commands_of_the_notes() {
     // A generator and a discriminator with different numbers of updates.
     let text = done(
         at,
-        "octant train demo-pix2pix --set data.train=16 --set data.test=4 --set data.side=32 --epochs 1 --set \
+        "octant train demo-pix2pix --set data.train=16 --set data.test=4 --set data.side=64 --epochs 1 --set \
          gan.discriminator_updates=2 --set gan.generator_updates=1 --set 'batch_schedule=[[0, 4]]' --device cpu --threads 1 --workers 1 \
          --out gan",
     );
@@ -242,10 +242,8 @@ fn the_commands_of_the_notes_about_yolo() {
     assert!(text.contains("from step 1"), "chained sessions: {text}");
     let text = done(at, "octant yolo val model=out/first data=S/data.yaml device=cpu");
     assert!(text.contains("mAP50-95"), "{text}");
-    done(
-        at,
-        "octant yolo predict model=out/first source=S/images conf=0.1 device=cpu save_txt=True || octant yolo predict model=out/first source=S conf=0.1 device=cpu",
-    );
+    done(at, "octant yolo predict model=out/first source=S/images/val conf=0.001 device=cpu save_txt=True name=found");
+    assert!(at.join("predictions/found/labels/00008.txt").is_file(), "a label file in the folder that was named");
     // 16 → 64 images: rate and decay times four, a longer warm-up.
     let scaled = "octant train detect --model yolo11-tiny --data S/data.yaml --image-size 64 --batch-size 128 --lr 0.01 --optimizer sgd \
                   --scale-lr --epochs 10 --device cpu --threads 1 --workers 1 --time 0s";

@@ -157,7 +157,7 @@ mod tests {
             "normalize=3",
             "eval_transform=7",
             "eval_transform=[{ op = \"resize\", size = 7 }]",
-            "eval_transform=[{ op = \"resize\" }]",
+            "eval_transform=[{ op = \"resize-short\" }]",
             "eval_transform=[{ op = \"resiz\", size = [1, 2] }]",
             "eval_transform=[{ size = [1, 2] }]",
             "eval_transform=[{ op = \"flip-horizontally\", q = 1 }]",

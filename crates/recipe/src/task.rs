@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn sizes_that_patches_do_not_divide_were_trained_on_nothing() {
         for (recipe, model, side, sentence_wanted) in [
-            ("classify", "vit-tiny", 7, "multiples of 4, not 7×7; `image_size = 4` or `image_size = 8` would do"),
+            ("classify", "vit_tiny_patch16_224", 7, "multiples of 16, not 7×7; `image_size = 16` would do"),
             ("classify", "vit_small_patch16_224", 40, "`image_size = 32` or `image_size = 48` would do"),
             ("classify", "vit_small_patch14_dinov2", 224 + 1, "`image_size = 224` or `image_size = 238` would do"),
             ("classify", "swin_t", 30, "`image_size = 28` or `image_size = 32` would do"),

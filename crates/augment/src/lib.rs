@@ -20,7 +20,7 @@ use octant_graph::{DType, Tensor};
 pub use blur::blur;
 pub use geometry::{crop, crop_each, erase, flip_horizontally, flip_vertically, mirror_where};
 pub use mix::{cutmix, mixup, normalize};
-pub use resize::resize;
+pub use resize::{resize, resize_with_pad};
 
 /// How far results in bf16 may be from those in f32, as a share of the full range. A value is rounded to eight bits at
 /// most five times (input, two sets of weights, two results), each time by at most half a unit: 5/512; filters with

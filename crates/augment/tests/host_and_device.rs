@@ -7,8 +7,8 @@ use octant_augment::BF16_BOUND;
 use octant_cpu::CpuBackend;
 use octant_graph::{DType, HostTensor, Shape, Tensor, Trace};
 use octant_imaging::blur::{GaussianBlur, blur_f32, blur_u8};
-use octant_imaging::geometry::{self, PixelWindow};
-use octant_imaging::resize::{Method, Resizable};
+use octant_imaging::geometry::{self, Border, PixelWindow};
+use octant_imaging::resize::{Method, Resizable, resize_with_pad};
 use octant_imaging::{Channel, Filter, Image, Normalization, Semantics, mix};
 use octant_runtime::{Backend, CompileOptions, Mesh, Program, Sharding};
 use octant_tensor::Element;
@@ -99,6 +99,61 @@ fn resizes_agree_with_the_host() {
     }
     println!("{combinations} combinations, at most {worst_bf16:.5} off in bf16");
     assert!(combinations > 100);
+}
+
+/// Gray and RGB with alpha, parts of it transparent, as bytes and as floats.
+#[test]
+fn resizes_of_images_with_alpha_agree_with_the_host() {
+    for channels in [2, 4] {
+        let images = [7usize, 11].map(|step| {
+            Image::from_fn(13, 9, channels, |row, column, channel| match channel + 1 == channels {
+                true => [0u8, 255, 40, 200][(row * step + column) % 4],
+                false => ((row * 131 + column * 31 + channel * 17) * step % 256) as u8,
+            })
+        });
+        for filter in [Filter::Nearest, Filter::Bilinear, Filter::Bicubic] {
+            let method = Method::new(filter, Semantics::Pil);
+            let resized = |inputs: &[Tensor]| octant_augment::resize(&inputs[0], 6, 20, method).unwrap();
+            let host = images.each_ref().map(|image| image.resize(6, 20, method).unwrap());
+            let device = run(&[batch(&images)], resized);
+            // A byte of alpha that is rounded the other way moves colors that are hardly seen by more than a level.
+            let seen: Vec<bool> = host
+                .iter()
+                .flat_map(|image| image.values().chunks_exact(channels))
+                .flat_map(|pixel| vec![pixel[channels - 1] > 64; channels])
+                .collect();
+            let expected = host.iter().flat_map(|image| image.values().iter().map(|&value| f64::from(value)));
+            for ((ours, theirs), seen) in device.to_f64s().iter().zip(expected).zip(seen) {
+                assert!(!seen || (ours - theirs).abs() <= 6.0, "{method:?} {channels}: {ours} for {theirs}");
+            }
+            let scaled = floats(&images);
+            let host = scaled.each_ref().map(|image| image.resize(6, 20, method).unwrap());
+            let device = run(&[batch(&scaled)], resized);
+            let difference = largest_difference(&device, &host);
+            assert!(difference <= 1e-4, "{method:?} {channels} in floats: {difference}");
+        }
+    }
+}
+
+#[test]
+fn frames_are_padded_as_on_the_host() {
+    let images = bytes(9, 14);
+    let method = Method::new(Filter::Bilinear, Semantics::Torchvision);
+    let borders = [
+        (Border::Constant(17), Border::Constant(17.0)),
+        (Border::Repeat, Border::Repeat),
+        (Border::Reflect, Border::Reflect),
+    ];
+    for (on_host, on_device) in borders {
+        for (height, width) in [(20, 20), (5, 30), (9, 14)] {
+            let host = images.each_ref().map(|image| resize_with_pad(image, height, width, method, on_host).unwrap().0);
+            let padded = |inputs: &[Tensor]| {
+                octant_augment::resize_with_pad(&inputs[0], height, width, method, on_device).unwrap()
+            };
+            let difference = largest_difference(&run(&[batch(&images)], padded), &host);
+            assert!(difference <= 1.0, "{on_host:?} to {height}×{width}: {difference}");
+        }
+    }
 }
 
 #[test]

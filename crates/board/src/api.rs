@@ -41,7 +41,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     script!("notes.js"),
     script!("compare.js"),
     script!("images.js"),
-    script!("judgement.js"),
+    script!("evaluation.js"),
     script!("confusion.js"),
     script!("machine.js"),
     script!("timeline.js"),
@@ -62,7 +62,7 @@ pub(crate) fn router(store: Arc<Store>) -> Router {
         .route("/api/texts", get(media::texts))
         .route("/api/plots", get(findings::plots))
         .route("/api/plot", get(findings::plot))
-        .route("/api/judgement", get(findings::findings))
+        .route("/api/evaluation", get(findings::findings))
         .route("/api/machine", get(machine::machine))
         .route("/api/timeline", get(timeline::timeline))
         .route(EDITED, post(notes::change))

@@ -1,11 +1,13 @@
 //! What a run came to, in a few numbers: the last, lowest and highest value of every metric, its settings, how it ended.
 
+use crate::answer::number;
 use crate::values::{Tag, Values};
 use octant_events::{Kind, Setting, Value};
 use serde_json::{Map, json};
 
 const LARGEST_VALUE: u64 = 4 << 20;
 const START: &str = "_hparams_/session_start_info";
+const EXPERIMENT: &str = "_hparams_/experiment";
 const END: &str = "_hparams_/session_end_info";
 
 /// What a run came to.
@@ -16,6 +18,8 @@ pub(crate) struct Digest {
     pub ended: Option<bool>,
     /// Settings in its event files, written for TensorBoard's table.
     pub settings: Map<String, serde_json::Value>,
+    /// The metrics that decide, as its event files name them for TensorBoard's table.
+    pub metrics: Vec<String>,
 }
 
 /// What a metric came to.
@@ -31,7 +35,7 @@ impl Digest {
     pub fn of(values: &Values) -> Digest {
         let scalars = values.tags().into_iter().filter(|tag| tag.kind == Kind::Scalar);
         let outcomes = scalars.filter_map(|tag| outcome(values, tag)).collect();
-        Digest { outcomes, ended: ended(values), settings: settings(values) }
+        Digest { outcomes, ended: ended(values), settings: settings(values), metrics: metrics(values) }
     }
 }
 
@@ -60,11 +64,17 @@ fn ended(values: &Values) -> Option<bool> {
     }
 }
 
+fn metrics(values: &Values) -> Vec<String> {
+    match last_value(values, EXPERIMENT) {
+        Some(Value::Metrics(metrics)) => metrics,
+        _ => Vec::new(),
+    }
+}
+
 fn settings(values: &Values) -> Map<String, serde_json::Value> {
     let Some(Value::Settings(settings)) = last_value(values, START) else { return Map::new() };
     let value = |setting: Setting| match setting {
-        // JSON has no infinities: numbers that are not finite become null.
-        Setting::Number(number) => json!(number),
+        Setting::Number(value) => number(value),
         Setting::Text(text) => json!(text),
         Setting::Flag(flag) => json!(flag),
     };

@@ -108,8 +108,7 @@ impl Facts {
     /// Epochs that are done, and of how many.
     pub fn epochs(&self) -> Option<(f64, Option<f64>)> {
         let done = self.metrics.column("epoch")?.next_back()?;
-        let of_phases =
-            self.settings.iter().filter(|(name, _)| name.starts_with("phases.") && name.ends_with(".epochs"));
+        let of_phases = self.settings.iter().filter(|(name, _)| is_length_of_phase(name));
         let all: f64 = of_phases.filter_map(|(_, value)| value.as_f64()).sum();
         let all = if all > 0.0 { Some(all) } else { self.settings.get("epochs").and_then(Value::as_f64) };
         Some((done, all))
@@ -146,6 +145,11 @@ impl Facts {
             (None, true) => Status::Stopped,
         }
     }
+}
+
+/// `phases.0.epochs`, but not `phases.0.warmup.epochs`: a warm-up is a part of its phase.
+fn is_length_of_phase(setting: &str) -> bool {
+    matches!(setting.split('.').collect::<Vec<_>>()[..], ["phases", _, "epochs"])
 }
 
 /// The length of a file and when it was changed, if it is a file and no link.

@@ -4,6 +4,7 @@
 //! must name this server by an address that is on a list, with its port; must not come from a page of another origin; and
 //! on addresses that others can reach must carry a token.
 
+use crate::server::host_of;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName, HeaderValue};
@@ -19,6 +20,10 @@ pub(crate) const EDITED: &str = "/api/notes";
 /// How much it may be sent.
 pub(crate) const LARGEST_EDIT: usize = 64 << 10;
 const COOKIE: &str = "octant-board";
+
+/// The address of this machine that a connection was made to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reached(pub SocketAddr);
 
 /// Who may ask.
 #[derive(Debug, Clone)]
@@ -44,10 +49,7 @@ impl Access {
         ["localhost", "127.0.0.1", "[::1]"].into_iter().for_each(&mut add);
         names.iter().map(|name| name.to_ascii_lowercase()).for_each(|name| add(&name));
         if !address.ip().is_unspecified() && !address.ip().is_loopback() {
-            add(&match address {
-                SocketAddr::V4(address) => address.ip().to_string(),
-                SocketAddr::V6(address) => format!("[{}]", address.ip()),
-            });
+            add(&host_of(address.ip()));
         }
         Access { hosts, token, edits: false }
     }
@@ -57,13 +59,20 @@ impl Access {
         Access { edits, ..self }
     }
 
-    pub(crate) fn allows_host(&self, host: &str) -> bool {
-        self.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
+    /// Whether a browser may call this server that. A server on all addresses of a machine cannot list them ahead, but
+    /// every connection knows to which one it was made; a name that somebody else owns never equals a number.
+    pub(crate) fn allows_host(&self, host: &str, reached: Option<Reached>) -> bool {
+        let is_own = |Reached(address): Reached| {
+            let own = host_of(address.ip().to_canonical());
+            host == format!("{own}:{}", address.port()) || (address.port() == 80 && host == own)
+        };
+        self.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) || reached.is_some_and(is_own)
     }
 
     fn check(&self, request: &Request) -> Result<(), (StatusCode, &'static str)> {
         let headers = request.headers();
         let uri = request.uri();
+        let reached = request.extensions().get::<Reached>().copied();
         let is_edit = self.edits && request.method() == Method::POST && uri.path() == EDITED;
         if !is_edit && ![Method::GET, Method::HEAD].contains(request.method()) {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "the board only answers GET: it changes nothing"));
@@ -74,12 +83,15 @@ impl Access {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
         if hosts.next().is_some()
-            || !self.allows_host(host)
+            || !self.allows_host(host, reached)
             || uri.authority().is_some_and(|name| name.as_str() != host)
         {
-            return Err((StatusCode::FORBIDDEN, "this server is not reached by that name"));
+            return Err((
+                StatusCode::FORBIDDEN,
+                "this server is not reached by that name; start the board with --name and the name to allow it",
+            ));
         }
-        if !self.is_own_origin(headers) {
+        if !self.is_own_origin(headers, reached) {
             return Err((StatusCode::FORBIDDEN, "pages of other origins may not ask"));
         }
         if is_edit && !headers.contains_key(header::ORIGIN) {
@@ -99,10 +111,10 @@ impl Access {
         Ok(())
     }
 
-    fn is_own_origin(&self, headers: &HeaderMap) -> bool {
+    fn is_own_origin(&self, headers: &HeaderMap, reached: Option<Reached>) -> bool {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         if let Some(origin) = text(header::ORIGIN) {
-            return origin.strip_prefix("http://").is_some_and(|host| self.allows_host(host));
+            return origin.strip_prefix("http://").is_some_and(|host| self.allows_host(host, reached));
         }
         // A link from elsewhere may open a page; scripts and images of elsewhere get nothing.
         match text(HeaderName::from_static("sec-fetch-site")) {

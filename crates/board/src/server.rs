@@ -3,12 +3,12 @@
 use crate::api;
 use crate::data_server::{self, DataOptions};
 use crate::error::BoardError;
-use crate::guard::{Access, guard, new_token};
+use crate::guard::{Access, Reached, guard, new_token};
 use crate::store::Store;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,10 +51,24 @@ impl Serving {
         self.address
     }
 
-    /// What to open in a browser. The token is part of it where one is needed.
+    /// What to open in a browser on this machine. The token is part of it where one is needed.
     pub fn url(&self) -> String {
-        let host = if self.address.ip().is_unspecified() { "localhost".into() } else { self.address.ip().to_string() };
-        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        match self.address.ip() {
+            ip if ip.is_unspecified() => self.url_of("localhost"),
+            ip => self.url_of(&host_of(ip)),
+        }
+    }
+
+    /// What to open in a browser on another machine; `None` where no other can reach this one.
+    pub fn url_for_others(&self) -> Option<String> {
+        match self.address.ip() {
+            ip if ip.is_loopback() => None,
+            ip if ip.is_unspecified() => outward_address(ip).map(|ip| self.url_of(&host_of(ip))),
+            ip => Some(self.url_of(&host_of(ip))),
+        }
+    }
+
+    fn url_of(&self, host: &str) -> String {
         let token = self.token.as_ref().map(|token| format!("?token={token}")).unwrap_or_default();
         format!("http://{host}:{}/{token}", self.address.port())
     }
@@ -84,6 +98,27 @@ impl Drop for Serving {
             runtime.shutdown_background();
         }
     }
+}
+
+/// An address as the host of a URL.
+pub(crate) fn host_of(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    }
+}
+
+/// The address that this machine sends from, which is the one that others most likely reach it by.
+fn outward_address(unspecified: IpAddr) -> Option<IpAddr> {
+    // Connecting a datagram socket sends nothing: the system only looks up its route. The targets are for documentation.
+    let route = |from: IpAddr, to: IpAddr| {
+        let socket = UdpSocket::bind((from, 0)).ok()?;
+        socket.connect((to, 9)).ok()?;
+        socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
+    };
+    let v4 = || route(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into());
+    let v6 = || route(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into());
+    if unspecified.is_ipv4() { v4() } else { v6().or_else(v4) }
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, BoardError> {
@@ -161,7 +196,9 @@ async fn accept(listener: TcpListener, router: Router, protocol: Protocol) {
 
 async fn connection(stream: TcpStream, router: Router, protocol: Protocol) {
     let _ = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(router);
+    // A client that names the address it connected to has the right server.
+    let Ok(local) = stream.local_addr() else { return };
+    let service = TowerToHyperService::new(router.layer(axum::Extension(Reached(local))));
     // A client that breaks the connection is no error of ours.
     let _ = match protocol {
         Protocol::Http1 => {

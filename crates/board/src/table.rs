@@ -1,6 +1,6 @@
 //! The table of runs: settings, results, how they are doing; one run in detail; downloads.
 
-use crate::answer::{Answer, Shared, chosen, find, finite};
+use crate::answer::{Answer, Shared, chosen, find, number};
 use crate::error::BoardError;
 use crate::facts::{Status, is_locked, locked_inodes};
 use crate::run::Run;
@@ -72,7 +72,7 @@ fn describe(run: &Run, locked: Option<&HashSet<u64>>) -> Map<String, serde_json:
         .outcomes
         .iter()
         .map(|outcome| {
-            let numbers = [outcome.last, outcome.min, outcome.max].map(|number| finite(number.into()));
+            let numbers = [outcome.last, outcome.min, outcome.max].map(|value| number(value.into()));
             (outcome.tag.clone(), json!(numbers))
         })
         .collect();
@@ -80,9 +80,9 @@ fn describe(run: &Run, locked: Option<&HashSet<u64>>) -> Map<String, serde_json:
     let line = json!({
         "id": run.id, "name": run.name, "version": run.version(), "status": status.name(), "left": left,
         "began": run.began(), "modified": modified.map(seconds),
-        "epoch": epochs.map(|epochs| finite(epochs.0)), "epochs": epochs.and_then(|epochs| epochs.1),
+        "epoch": epochs.map(|epochs| number(epochs.0)), "epochs": epochs.and_then(|epochs| epochs.1),
         "octant": facts.is_octant(), "damaged": damaged, "notes": facts.notes.title(), "labels": facts.notes.tags,
-        "settings": settings, "results": results,
+        "settings": settings, "results": results, "metrics": digest.metrics,
     });
     match line {
         serde_json::Value::Object(map) => map,
@@ -134,16 +134,16 @@ pub(crate) async fn export(State(store): Shared, Query(query): Query<ExportQuery
         let quoted = format!("\"{}\"", run.name.replace('"', "\"\""));
         run.with_numbers(&query.tag, |steps, times, numbers| {
             for index in 0..steps.len() {
-                let (step, time, number) = (steps[index], times[index], numbers[index]);
+                let (step, time, value) = (steps[index], times[index], numbers[index]);
                 // Writing into a string cannot fail.
                 let _ = match is_json {
                     true => {
                         let comma = if text.len() > 1 { "," } else { "" };
                         let point =
-                            json!({ "run": run.name, "step": step, "wall_time": time, "value": finite(number.into()) });
+                            json!({ "run": run.name, "step": step, "wall_time": time, "value": number(value.into()) });
                         write!(text, "{comma}\n{point}")
                     }
-                    false => writeln!(text, "{quoted},{step},{time},{number}"),
+                    false => writeln!(text, "{quoted},{step},{time},{value}"),
                 };
             }
         });

@@ -217,7 +217,7 @@ fn hostile_requests_are_refused_and_nothing_outside_is_sent() {
         "/api/log?run=1",
         "/api/machine?run=1",
         "/api/plots?run=1",
-        "/api/judgement?run=1",
+        "/api/evaluation?run=1",
     ] {
         let answer = get(address, path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
@@ -261,6 +261,31 @@ fn addresses_that_others_reach_need_the_token() {
     assert_eq!(raw(address, &request("GET /api/runs", &[format!("Host: {address}"), cookie])).status, 200);
     let bearer = format!("Authorization: Bearer {token}");
     assert_eq!(raw(address, &request("GET /api/runs", &[format!("Host: {address}"), bearer])).status, 200);
+}
+
+/// `--host 0.0.0.0` printed `localhost`, and the machine's own address was refused.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_board_on_all_addresses_is_reached_by_each_of_them_and_by_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let serving = start_at(folder.path(), "0.0.0.0:0");
+    let port = serving.address().port();
+    let token = serving.url().split("token=").nth(1).unwrap().to_string();
+    // On Linux all of 127.0.0.0/8 are addresses of this machine.
+    let reached: SocketAddr = format!("127.0.0.2:{port}").parse().unwrap();
+    let status = |host: &str| {
+        let headers = [format!("Host: {host}"), format!("Authorization: Bearer {token}")];
+        raw(reached, &request("GET /api/runs", &headers)).status
+    };
+    assert_eq!(status(&format!("127.0.0.2:{port}")), 200);
+    for other in [format!("127.0.0.3:{port}"), format!("evil.example:{port}"), "127.0.0.2".into()] {
+        assert_eq!(status(&other), 403, "{other}");
+    }
+    if let Some(url) = serving.url_for_others() {
+        let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+        let headers = [format!("Host: {address}"), format!("Authorization: Bearer {token}")];
+        assert_eq!(raw(address.parse().unwrap(), &request("GET /api/runs", &headers)).status, 200, "{url}");
+    }
 }
 
 #[test]

@@ -147,7 +147,7 @@ export class Chart {
   }
 
   frame(context, { from, to, bottom, top, x, y }, ink) {
-    context.font = "11px system-ui, sans-serif";
+    context.font = "12px system-ui, sans-serif";
     context.fillStyle = ink("--soft");
     context.strokeStyle = ink("--grid");
     context.lineWidth = 1;
@@ -223,7 +223,7 @@ export class Chart {
       if (index > 0 && (index === points.x.length || at - points.x[index - 1] < points.x[index] - at)) index -= 1;
       if (Math.abs(this.bounds.x(points.x[index]) - this.bounds.x(at)) > 60) continue;
       const raw = curve.smooth ? curve.raw.y[Math.min(curve.raw.y.length - 1, nearest(curve.raw.x, points.x[index]))] : points.y[index];
-      result.push({ curve, x: points.x[index], y: points.y[index], raw });
+      result.push({ curve, x: points.x[index], y: points.y[index], raw, note: curve.notes?.[index] });
     }
     return result;
   }
@@ -337,6 +337,7 @@ export class Chart {
         h("td", {}, h("span", { class: "swatch", style: { background: row.curve.color, borderColor: row.curve.color, display: "block" } })),
         h("td", {}, h("span", { class: "name" }, row.curve.name)),
         h("td", { class: "num" }, number(row.y, 5)),
+        row.note === undefined || row.note === null ? null : h("td", { class: "num hint" }, `threshold ${number(row.note, 3)}`),
         smooth ? h("td", { class: "num hint" }, number(row.raw, 5)) : null))),
       all > rows.length ? h("div", { class: "hint" }, `and ${all - rows.length} more`) : "");
     tip.hidden = false;
@@ -364,7 +365,7 @@ export class Chart {
     const scales = this.scales();
     const [width, height] = [this.plot.clientWidth, this.plot.clientHeight + 24];
     const safe = (text) => String(text).replace(/[<>&"]/g, (c) => `&#${c.charCodeAt(0)};`);
-    const parts = [`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="11">`,
+    const parts = [`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="12">`,
       `<rect width="100%" height="100%" fill="#fff"/><text x="${LEFT}" y="16" font-size="13">${safe(title)}</text><g transform="translate(0 24)">`];
     for (const tick of ticks(scales.bottom, scales.top, this.height / 45, this.options.logY)) {
       const y = scales.y(tick).toFixed(1);
@@ -403,12 +404,21 @@ function nearest(sorted, value) {
   return index;
 }
 
+// Curves that a legend names; the list at the side names all runs.
+const NAMED = 6;
+
+export function legend(curves) {
+  const shown = curves.slice(0, NAMED).map((curve) => h("span", { title: curve.name },
+    h("i", { class: curve.dash ? "dashed" : "", style: { background: curve.dash ? "transparent" : curve.color, borderColor: curve.color } }), curve.name));
+  return curves.length > NAMED ? [...shown, h("span", {}, `and ${curves.length - NAMED} more`)] : shown;
+}
+
 // A chart of fixed points, such as a precision-recall curve.
 export function fixed(curves, options) {
   const chart = new Chart({ axis: "value", ...options });
   chart.set(curves.map((curve) => {
     const xs = Float64Array.from(curve.points, (point) => point[0]), ys = Float64Array.from(curve.points, (point) => point[1]);
-    return { key: curve.name, name: curve.name, color: curve.color, dash: curve.dash, raw: { x: xs, y: ys }, first: Math.min(...xs), last: Math.max(...xs) };
+    return { key: curve.name, name: curve.name, color: curve.color, dash: curve.dash, raw: { x: xs, y: ys }, notes: curve.points[0]?.length > 2 ? curve.points.map((point) => point[2]) : null, first: Math.min(...xs), last: Math.max(...xs) };
   }));
   return chart;
 }

@@ -16,7 +16,9 @@ export function compare(runs) {
 }
 
 const axes = (results, settings) => [...settings.map((name) => [`s:${name}`, name]), ...results.map((name) => [`r:${name}`, name])];
-const valueOf = (run, key) => (key.startsWith("s:") ? run.settings[key.slice(2)] : run.results[key.slice(2)]?.[0]) ?? null;
+// A result that is no number (NaN, inf) has no position.
+const result = (run, name) => { const value = run.results[name]?.[0]; return typeof value === "number" ? value : null; };
+const valueOf = (run, key) => (key.startsWith("s:") ? run.settings[key.slice(2)] ?? null : result(run, key.slice(2)));
 
 // Positions of numbers, or of words one after the other.
 function scale(runs, key) {
@@ -46,12 +48,17 @@ export function scatter(runs, results, settings) {
   const options = axes(results, settings);
   const keys = options.map(([key]) => key);
   const valid = (key, otherwise) => (keys.includes(key) ? key : otherwise);
+  const numbers = (key) => runs.map((run) => valueOf(run, key)).filter((value) => typeof value === "number");
+  const isNumeric = (key) => numbers(key).length > 0;
+  const varies = (key) => new Set(numbers(key)).size > 1;
   const section = h("section", { class: "card" });
   const draw = () => {
-    const having = (name) => runs.filter((run) => name in run.results).length;
-    // What most runs have, and judged rather than trained on.
-    const best = [...results].sort((a, b) => having(b) - having(a) || b.includes("val") - a.includes("val"))[0];
-    const x = valid(state.params.get("sx"), keys[0]), y = valid(state.params.get("sy"), `r:${best}`);
+    // Up: the most important result that most runs have. Across: a number that differs between runs, settings first.
+    const having = (key) => numbers(key).length;
+    const up_key = results.map((name) => `r:${name}`).sort((a, b) => having(b) - having(a))[0];
+    const others = keys.filter((key) => key !== up_key && isNumeric(key));
+    const across_key = others.find(varies) ?? others[0] ?? up_key;
+    const x = valid(state.params.get("sx"), across_key), y = valid(state.params.get("sy"), up_key);
     const [across, up] = [scale(runs, x), scale(runs, y)];
     const [width, height, left, bottom] = [1000, 300, 64, 30];
     const px = (share) => left + 14 + share * (width - left - 44), py = (share) => 20 + (1 - share) * (height - bottom - 34);

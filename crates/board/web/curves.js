@@ -1,8 +1,8 @@
 // All metrics of all runs. Charts load when they are seen, and again when their runs grow.
 
 import { h, toggle, choice, empty, throttled } from "./dom.js";
-import { state, on, api, color, shownRuns, runList, setParam, setHidden, tagsOf } from "./state.js";
-import { Chart } from "./chart.js";
+import { state, on, api, color, isSchedule, shownRuns, runList, setParam, setHidden, tagsOf } from "./state.js";
+import { Chart, legend } from "./chart.js";
 
 export function curves(main) {
   const cards = new Map();
@@ -96,7 +96,8 @@ function controls(settings, change, layout) {
     h("label", {}, "Smoothing", slider, value),
     toggle("log x", settings.logX, (on) => { setParam("logx", on ? 1 : null); change(); }),
     toggle("log y", settings.logY, (on) => { setParam("logy", on ? 1 : null); change(); }),
-    h("span", { class: "hint" }, "drag: zoom · shift-drag: pan · ctrl-wheel: scale · double-click: all · click: only that run"));
+    h("span", { class: "hint for-mouse" }, "drag: zoom · shift-drag: pan · ctrl-wheel: scale · double-click: all · click: only that run"),
+    h("span", { class: "hint for-touch" }, "swipe along a chart: zoom · tap: only that run · double-tap: all · ☰: choose runs"));
 }
 
 class Card {
@@ -151,7 +152,8 @@ class Card {
         : new Set(state.runs.map((run) => run.name).filter((name) => name !== curve.key))),
     });
     if (settings.axis === this.axis) this.chart.set(curves);
-    this.box.replaceChildren(this.chart.plot);
+    this.key ??= h("div", { class: "key" });
+    this.box.replaceChildren(this.chart.plot, this.key);
   }
 
   async load() {
@@ -162,7 +164,7 @@ class Card {
     const runs = shownRuns().filter((run) => run.tags.includes(index));
     this.runs = runs;
     const { axis, smooth, logX } = this.settings;
-    const query = { tag: this.tag, runs: runList(runs), axis, width: Math.ceil(this.chart.width), smooth: smooth || undefined, log: logX || undefined };
+    const query = { tag: this.tag, runs: runList(runs), axis, width: Math.ceil(this.chart.width), smooth: (!isSchedule(this.tag) && smooth) || undefined, log: logX || undefined };
     if (this.chart.view) {
       // A view's width on either side, so that panning has something to show.
       const [from, to] = this.chart.view;
@@ -172,6 +174,7 @@ class Card {
       const buffer = await (await api("points", query)).arrayBuffer();
       this.axis = axis;
       this.chart.set(unpack(buffer));
+      this.key.replaceChildren(...legend(this.chart.curves));
     } catch { this.stale = true; }
     this.loading = false;
     if (this.again) { this.again = false; this.load(); }

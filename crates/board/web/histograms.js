@@ -2,7 +2,7 @@
 
 import { h, empty, choice, throttled } from "./dom.js";
 import { state, on, json, color, setParam } from "./state.js";
-import { chosenRun, runChoice } from "./judgement.js";
+import { chosenRun, runChoice } from "./evaluation.js";
 import { number, short, ticks } from "./scale.js";
 
 const BINS = 60;

@@ -2,7 +2,7 @@
 
 import { h, empty, throttled } from "./dom.js";
 import { state, on, json, setParam } from "./state.js";
-import { chosenRun, runChoice } from "./judgement.js";
+import { chosenRun, runChoice } from "./evaluation.js";
 import { bytes } from "./scale.js";
 
 export function log(main) {

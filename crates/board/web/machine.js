@@ -2,7 +2,7 @@
 
 import { h, empty, throttled } from "./dom.js";
 import { on, json, color } from "./state.js";
-import { chosenRun, runChoice } from "./judgement.js";
+import { chosenRun, runChoice } from "./evaluation.js";
 import { bytes, duration, number, short } from "./scale.js";
 import { fixed } from "./chart.js";
 import { timeline } from "./timeline.js";

@@ -6,14 +6,14 @@ import { picker } from "./picker.js";
 import { curves } from "./curves.js";
 import { runs } from "./runs.js";
 import { images } from "./images.js";
-import { judgement } from "./judgement.js";
+import { evaluation } from "./evaluation.js";
 import { machine } from "./machine.js";
 import { network } from "./network.js";
 import { histograms } from "./histograms.js";
 import { log } from "./log.js";
 
-const pages = { curves, runs, images, judgement, machine, network, histograms, log };
-const titles = { curves: "Curves", runs: "Runs", images: "Images", judgement: "Judgement", machine: "Machine", network: "Network", histograms: "Histograms", log: "Log" };
+const pages = { curves, runs, images, evaluation, machine, network, histograms, log };
+const titles = { curves: "Curves", runs: "Runs", images: "Images", evaluation: "Evaluation", machine: "Machine", network: "Network", histograms: "Histograms", log: "Log" };
 const main = document.getElementById("main"), live = document.getElementById("live"), tabs = document.getElementById("tabs");
 let close = null, shown = null;
 

@@ -2,7 +2,7 @@
 
 import { h, empty } from "./dom.js";
 import { on, json } from "./state.js";
-import { chosenRun, runChoice } from "./judgement.js";
+import { chosenRun, runChoice } from "./evaluation.js";
 import { number, short } from "./scale.js";
 
 export function network(main) {

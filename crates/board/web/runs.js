@@ -1,7 +1,7 @@
 // The table of runs; the same selection as points and as lines over all settings; differences of settings.
 
 import { h, empty, throttled, choice, download } from "./dom.js";
-import { state, on, color, shownRuns, setParam } from "./state.js";
+import { state, on, byImportance, color, shownRuns, setParam } from "./state.js";
 import { number, duration } from "./scale.js";
 import { compare, parallel, scatter } from "./compare.js";
 import { chips, editButton } from "./notes.js";
@@ -19,7 +19,7 @@ export function runs(main) {
   const sort = () => (state.params.get("sort") ?? "run").split("~");
   const columns = () => {
     const list = shownRuns();
-    const results = [...new Set(list.flatMap((run) => Object.keys(run.results)))];
+    const results = byImportance(list, [...new Set(list.flatMap((run) => Object.keys(run.results)))]);
     const settings = [...new Set(list.flatMap((run) => Object.keys(run.settings)))];
     const differs = (name) => new Set(list.filter((run) => name in run.settings).map((run) => JSON.stringify(run.settings[name]))).size > 1;
     const all = state.params.has("all");
@@ -78,7 +78,7 @@ export function runs(main) {
       choice("Group by", [["", "nothing"], [BY_TAGS, "tags"], ...settings.map((name) => [name, name])], state.params.get("group") ?? "", (name) => { setParam("group", name); draw(); }),
       h("label", {}, h("input", { type: "checkbox", checked: state.params.has("all"), onchange: (event) => { setParam("all", event.target.checked ? 1 : null); draw(); } }), "all settings"),
       h("button", { class: "button", type: "button", onclick: () => download("runs.csv", "text/csv", csv(rows, all)) }, "CSV"),
-      h("span", { class: "hint" }, `${rows.length} runs; pick two or more to compare their settings`));
+      h("span", { class: "hint" }, `${rows.length === 1 ? "1 run" : `${rows.length} runs`}; pick two or more to compare their settings`));
   }
 
   const csv = (rows, all) => {
@@ -111,6 +111,7 @@ function order(a, b, sign = 1) {
   if (a === null || a === undefined) return 1;
   if (b === null || b === undefined) return -1;
   if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+  if (typeof a === "number" || typeof b === "number") return typeof a === "number" ? -1 : 1;
   return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 

@@ -17,12 +17,43 @@ export function emit(name, detail) {
   for (const work of [...(listeners.get(name) ?? [])]) work(detail);
 }
 
+// Colors belong to runs, not to their order: a run keeps its color when others appear or go, and on the next day. The name
+// chooses one of twelve hues; where an older run has it, the younger one takes the next that is free, and after twelve runs
+// another lightness.
+const HUES = 12, TIERS = 3;
+
+function hueOf(name) {
+  let hash = 2166136261;
+  for (let index = 0; index < name.length; index += 1) hash = Math.imul(hash ^ name.charCodeAt(index), 16777619);
+  // The last letters reach the low bits alone.
+  hash ^= hash >>> 15;
+  return (hash >>> 0) % HUES;
+}
+
+export function assignSlots(runs, known) {
+  const slots = new Map(runs.filter((run) => known.has(run.name)).map((run) => [run.name, known.get(run.name)]));
+  const taken = new Set(slots.values());
+  const began = (run) => run.began ?? Infinity;
+  const unknown = runs.filter((run) => !slots.has(run.name)).sort((a, b) => began(a) - began(b) || (a.name < b.name ? -1 : 1));
+  for (const run of unknown) {
+    const first = hueOf(run.name);
+    // Five steps of a twelfth lead to the other side of the circle, and over all hues.
+    const order = Array.from({ length: HUES * TIERS }, (_, index) => ((first + 5 * index) % HUES) + HUES * Math.floor(index / HUES));
+    // With more runs than slots colors repeat.
+    const slot = order.find((slot) => !taken.has(slot)) ?? first;
+    taken.add(slot);
+    slots.set(run.name, slot);
+  }
+  return slots;
+}
+
 export function color(run) {
-  // Neighbors differ by the golden angle; lightness alternates.
-  const index = run.place;
+  const hue = (215 + (run.slot % HUES) * (360 / HUES)) % 360, tier = Math.floor(run.slot / HUES);
   const dark = document.documentElement.dataset.theme === "dark";
-  const lightness = (dark ? [64, 72, 56] : [44, 36, 54])[index % 3];
-  return `hsl(${(215 + index * 137.508) % 360} ${dark ? 72 : 68}% ${lightness}%)`;
+  // Yellow and green are lighter than blue of the same lightness.
+  const isBright = hue > 40 && hue < 200;
+  const lightness = dark ? [62, 78, 50][tier] : [isBright ? 36 : 48, isBright ? 26 : 34, isBright ? 46 : 62][tier];
+  return `hsl(${hue} ${dark ? 72 : 68}% ${lightness}%)`;
 }
 
 // Whether the filter finds a run: by its name or by one of its tags.
@@ -72,13 +103,31 @@ export async function loadRuns() {
   const changed = data.session !== state.session;
   const before = JSON.stringify([state.tags.map((tag) => tag.name), state.runs.map((run) => run.name)]);
   Object.assign(state, { session: data.session, ready: data.ready, editable: data.editable, tags: data.tags, roots: data.roots });
-  const places = new Map(state.runs.map((run) => [run.name, run.place]));
-  let next = Math.max(-1, ...places.values()) + 1;
+  const slots = assignSlots(data.runs, new Map(state.runs.map((run) => [run.name, run.slot])));
   state.runs = data.runs;
-  for (const run of state.runs) run.place = places.get(run.name) ?? next++;
+  for (const run of state.runs) run.slot = slots.get(run.name);
   state.byId = new Map(state.runs.map((run) => [run.id, run]));
   const after = JSON.stringify([state.tags.map((tag) => tag.name), state.runs.map((run) => run.name)]);
   emit("runs", { structure: changed || before !== after });
+}
+
+// Metrics by how much they say about a run: those it names as deciding, those of validation, the others, schedules last.
+export function byImportance(runs, tags) {
+  const named = new Set(runs.flatMap((run) => run.metrics));
+  const last = (tag) => tag.split("/").at(-1);
+  const kind = (tag) => {
+    if (named.has(tag)) return 0;
+    if (isSchedule(tag) || tag.startsWith("step/")) return 4;
+    const isValidation = /^(val|test)/i.test(tag) || /^(val|test)/i.test(last(tag));
+    if (isValidation) return /loss/i.test(last(tag)) ? 2 : 1;
+    return 3;
+  };
+  return tags.map((tag, index) => [kind(tag), index, tag]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(([, , tag]) => tag);
+}
+
+// What a schedule sets rather than training measures: smoothing would show values that never were.
+export function isSchedule(tag) {
+  return /(^|[/_.])(lr|learning_rate|momentum|weight_decay|epoch|ema_decay)(_\w+)?(\/|$)/i.test(tag);
 }
 
 export function tagsOf(kind) {

@@ -57,8 +57,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let folders = if arguments.folders.is_empty() { vec!["runs".into()] } else { arguments.folders.clone() };
     let serving = start(&folders, arguments.host, arguments.port, &arguments.name, arguments.edit)?;
     line(format_args!("{}", serving.url()));
+    match serving.url_for_others() {
+        Some(url) if url == serving.url() => line("Others can reach this address."),
+        Some(url) => line(format_args!("From other machines: {url}")),
+        None if serving.needs_token() => {
+            line("No address of this machine for others was found; --name HOST allows the name that they reach it by.")
+        }
+        None => {}
+    }
     if serving.needs_token() {
-        line("Others can reach this address: the token in it is needed, and the connection is not encrypted.");
+        line("The token in the address is needed, and the connection is not encrypted.");
     }
     line(match arguments.edit {
         true => "Ctrl-C ends the board; notes and tags can be changed, all else is only read.",

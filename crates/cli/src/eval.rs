@@ -71,9 +71,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     }
     let judged = resolve(run, recipe.as_deref(), checkpoint.as_deref(), data.as_deref(), set)?;
     let Judged { recipe, weights, .. } = &judged;
-    let data = prepare::data(recipe, &judged.card.names)?;
+    let data = prepare::evaluation_data(recipe, &judged.card.names, run, arguments.on_train)?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
-    let dataset = if arguments.on_train { &data.train } else { &data.valid };
+    let dataset = &data.dataset;
     let entry = octant_zoo::find(&recipe.model)?;
     let transform = octant_recipe::transform(recipe, &recipe.eval_transform, false, entry)?;
     let task = judged.task(data.outputs, octant_recipe::image(&**dataset, &transform)?)?;
@@ -109,12 +109,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let remark = task.remark(&metrics);
     if arguments.json {
         Json::line(json!({
-            "event": "done", "images": dataset.len(), "weights": weights, "metrics": as_json(&metrics), "remark": remark,
+            "event": "done", "images": dataset.len(), "images_in_data": data.total, "weights": weights, "metrics": as_json(&metrics), "remark": remark,
             "boxes": findings.boxes.as_ref().map(|report| plots::boxes::as_json(report, &data.classes)),
         }));
         return Ok(Ending::Done);
     }
-    let title = format!("{} on {} images\n  {}", weights.display(), dataset.len(), show(&metrics));
+    let title = format!("{} on {} of {} images\n  {}", weights.display(), dataset.len(), data.total, show(&metrics));
     bar.map_or_else(|| line(&title), |bar| bar.finish(&title));
     remark.iter().for_each(line);
     if let Some(report) = &findings.boxes {
@@ -127,7 +127,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         println!("  {:<width$} precision  recall      f1", "class");
         for (class, name) in names.iter().enumerate() {
             let (precision, recall, f1) = (confusion.precision(class), confusion.recall(class), confusion.f1(class));
-            println!("  {name:<width$} {precision:>9.4} {recall:>7.4} {f1:>7.4}");
+            let [precision, recall, f1] = [precision, recall, f1]
+                .map(|value| if value.is_nan() { "–".to_string() } else { format!("{value:.4}") });
+            println!("  {name:<width$} {precision:>9} {recall:>7} {f1:>7}");
         }
     }
     Ok(Ending::Done)

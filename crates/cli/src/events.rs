@@ -3,12 +3,13 @@
 //! Commands that write take event files, run directories or folders of runs, and write new files: `--out` must not exist
 //! yet. What is kept is copied byte by byte.
 
+mod import;
 mod rewrite;
 mod select;
 mod table;
 
 use crate::Ending;
-use crate::output::Json;
+use crate::output::{Json, number};
 use anyhow::Result;
 use octant_events::{Event, EventContent, Value, read_events};
 use select::Selection;
@@ -43,8 +44,8 @@ enum Command {
     Remove(rewrite::Remove),
     /// Write scalars as a table: CSV, JSON or Parquet, by the name of the file
     Export(table::Export),
-    /// Turn a CSV table into an event file: a column `step` and one column per tag
-    Import(table::Import),
+    /// Turn a CSV table into event files: one that `export` wrote, or a column `step` and one column per tag
+    Import(import::Import),
 }
 
 /// List the values
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
         Command::Rename(arguments) => rewrite::rename(&arguments),
         Command::Remove(arguments) => rewrite::remove(&arguments),
         Command::Export(arguments) => table::export(&arguments),
-        Command::Import(arguments) => table::import(&arguments),
+        Command::Import(arguments) => import::import(&arguments),
     }?;
     Ok(Ending::Done)
 }
@@ -73,21 +74,27 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
 fn show(arguments: &Show) -> Result<()> {
     let selection = &arguments.selection;
     let inputs = selection.inputs()?;
-    let several = inputs.iter().any(|input| input.run != inputs[0].run);
+    let several = inputs.iter().any(|input| input.name != inputs[0].name);
     let mut events: Vec<(usize, Event)> = Vec::new();
     for (index, input) in inputs.iter().enumerate() {
         events.extend(read_events(&input.path)?.into_iter().map(|event| (index, event)));
     }
-    events.sort_by_key(|(index, event)| (inputs[*index].run.clone(), event.step));
+    events.sort_by_key(|(index, event)| (inputs[*index].name.clone(), event.step));
+    let (mut shown, mut steps) = (0, StepsSeen::default());
     for (index, event) in &events {
         let EventContent::Values(values) = &event.content else { continue };
-        let run = &inputs[*index].run;
-        for (tag, value) in values.iter().filter(|(tag, _)| selection.wants(event.step, tag)) {
+        let run = &inputs[*index].name;
+        for (tag, value) in values.iter().filter(|(tag, _)| selection.wants_tag(tag)) {
+            steps.add(event.step);
+            if !selection.wants(event.step, tag) {
+                continue;
+            }
+            shown += 1;
             let text = describe(value);
             if arguments.json {
                 let mut line = json!({ "run": run, "step": event.step, "tag": tag, "wall_time": event.wall_time });
                 match value {
-                    Value::Scalar(number) => line["value"] = json!(number),
+                    Value::Scalar(value) => line["value"] = number((*value).into()),
                     _ => line["text"] = json!(text),
                 }
                 Json::line(line);
@@ -98,7 +105,21 @@ fn show(arguments: &Show) -> Result<()> {
             }
         }
     }
+    if shown == 0 {
+        selection.explain_nothing(steps.0);
+    }
     Ok(())
+}
+
+/// The first and the last step of some values.
+#[derive(Default)]
+struct StepsSeen(Option<(i64, i64)>);
+
+impl StepsSeen {
+    fn add(&mut self, step: i64) {
+        let (first, last) = self.0.unwrap_or((step, step));
+        self.0 = Some((first.min(step), last.max(step)));
+    }
 }
 
 fn describe(value: &Value) -> String {

@@ -197,7 +197,7 @@ fn compare(extractor: &Extractor, arguments: &Arguments, other: &Path) -> Result
 
 fn judge(extractor: &Extractor, arguments: &Arguments) -> Result<()> {
     let mut recipe = extractor.asked.recipe.clone();
-    recipe.data = octant_recipe::DataSource { kind: "folder".into(), dir: Some(arguments.data.clone()), ..recipe.data };
+    recipe.data = octant_recipe::DataSource::of_files("folder", arguments.data.clone());
     let data = prepare::data(&recipe, &[])?;
     data.remarks.iter().for_each(|remark| eprintln!("warning: {remark}"));
     let train = extractor.labeled(data.train.clone(), "training images")?;

@@ -13,6 +13,11 @@ impl Json {
     }
 }
 
+/// JSON of a number; one that is not finite is a word, as in every table: `null` would hide which it was.
+pub(crate) fn number(value: f64) -> serde_json::Value {
+    octant_events::non_finite(value).map_or_else(|| value.into(), Into::into)
+}
+
 /// Training continues when its output is not read; every other command fails when its output cannot be written.
 static IS_TRAINING: AtomicBool = AtomicBool::new(false);
 

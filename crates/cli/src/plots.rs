@@ -5,6 +5,7 @@ pub(crate) mod boxes;
 use anyhow::Result;
 use octant_data::Dataset;
 use octant_events::{Canvas, Chart, Curve, Drawing, Matrix, read_table};
+use octant_imaging::geometry::Border;
 use octant_imaging::resize::{Method, resize_with_pad};
 use octant_imaging::{Filter, Image, Semantics};
 use octant_metrics::Roc;
@@ -62,7 +63,14 @@ pub(crate) fn findings(folder: &Path, findings: &Findings, names: &[String], sam
         Matrix { title: "confusion".into(), names, counts: confusion.counts.clone() }.save(folder, "confusion")?;
     }
     if let Some(roc) = &findings.roc {
-        let curves = json!({ "area": roc.area(), "curve": thinned(roc.curve()), "precision_recall": thinned(roc.precision_recall()), "f1": thinned(roc.f1_over_confidence()) });
+        let thresholds = roc.confidences();
+        // Everything is below the first threshold of the receiver's curve.
+        let with_start: Vec<f64> = std::iter::once(1.0).chain(thresholds.iter().copied()).collect();
+        let curves = json!({
+            "area": roc.area(), "curve": thinned(with_thresholds(roc.curve(), &with_start)),
+            "precision_recall": thinned(with_thresholds(roc.precision_recall(), &thresholds)),
+            "f1": thinned(roc.f1_over_confidence()),
+        });
         numbers.insert("roc".into(), curves);
     }
     if let Some(calibration) = &findings.calibration {
@@ -102,13 +110,17 @@ pub(crate) fn confused_names(confusion: &Confusion, names: &[String]) -> Vec<Str
     (0..confusion.classes).map(name).collect()
 }
 
-/// The points of a curve that are distinct at the plot's resolution.
-fn thinned(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
+fn with_thresholds(points: Vec<[f64; 2]>, thresholds: &[f64]) -> Vec<[f64; 3]> {
+    points.into_iter().zip(thresholds).map(|([x, y], &threshold)| [x, y, threshold]).collect()
+}
+
+/// The points of a curve that are distinct at the plot's resolution; what follows their two coordinates goes along.
+fn thinned<const N: usize>(points: Vec<[f64; N]>) -> Vec<[f64; N]> {
     const STEP: f64 = 1.0 / 2000.0;
     let last = points.last().copied();
-    let mut kept: Vec<[f64; 2]> = Vec::new();
+    let mut kept: Vec<[f64; N]> = Vec::new();
     for point in points {
-        let far = |other: &[f64; 2]| (0..2).any(|axis| (point[axis] - other[axis]).abs() >= STEP);
+        let far = |other: &[f64; N]| (0..2).any(|axis| (point[axis] - other[axis]).abs() >= STEP);
         if kept.last().is_none_or(far) {
             kept.push(point);
         }
@@ -168,7 +180,7 @@ fn tile(image: &Image<u8>) -> Result<Vec<u8>> {
     // Small images are enlarged by whole pixels, so that they stay sharp.
     let is_small = image.height().max(image.width()) <= TILE;
     let filter = if is_small { Filter::Nearest } else { Filter::Bilinear };
-    let (fitted, _) = resize_with_pad(image, TILE, TILE, Method::new(filter, Semantics::Pil), 255)?;
+    let (fitted, _) = resize_with_pad(image, TILE, TILE, Method::new(filter, Semantics::Pil), Border::Constant(255))?;
     let channels = fitted.channels().max(1);
     let color = |pixel: &[u8]| [0, 1, 2].map(|channel| pixel[if channels < 3 { 0 } else { channel }]);
     Ok(fitted.values().chunks_exact(channels).flat_map(color).collect())

@@ -5,7 +5,7 @@ use crate::{fetching, weights};
 use anyhow::{Context, Result};
 use octant_data::Dataset;
 use octant_pjrt::discover::cache_folder;
-use octant_recipe::{Data, Recipe, RecipeError, Surroundings};
+use octant_recipe::{Data, EvaluationData, Recipe, RecipeError, Surroundings};
 use std::path::{Path, PathBuf};
 
 /// Octant's cache, downloads with a line that shows them, bars on the terminal.
@@ -30,6 +30,17 @@ impl Surroundings for Terminal {
 /// Opens the data that a recipe names, with the classes of a run where they are known.
 pub(crate) fn data(recipe: &Recipe, classes: &[String]) -> Result<Data> {
     Ok(octant_recipe::data(recipe, classes, &Terminal)?)
+}
+
+/// Opens the data that a recipe names for an evaluation of what `run` holds.
+pub(crate) fn evaluation_data(
+    recipe: &Recipe,
+    classes: &[String],
+    run: &Path,
+    on_train: bool,
+) -> Result<EvaluationData> {
+    let trained_on = octant_recipe::trained_on(run);
+    Ok(octant_recipe::evaluation_data(recipe, classes, trained_on.as_deref(), on_train, &Terminal)?)
 }
 
 /// The weights that a recipe starts from, on this machine; its model in the form that they have.

@@ -205,8 +205,13 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
+/// A metric that the data leaves undefined, such as the AUC of one class alone, is NaN; so is a loss that diverged.
+fn metric(name: &str, value: f64) -> String {
+    if value.is_nan() && !name.contains("loss") { "undefined".into() } else { number(value) }
+}
+
 pub(crate) fn show(metrics: &[Metric]) -> String {
-    metrics.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect::<Vec<_>>().join("  ")
+    metrics.iter().map(|(name, value)| format!("{name} {}", metric(name, *value))).collect::<Vec<_>>().join("  ")
 }
 
 /// Metrics as an object; what is not a number is null.

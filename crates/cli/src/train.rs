@@ -76,6 +76,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Ending> {
     let mirrors = Mirrors::start(&path, &recipe, checkpoint.is_some());
     introduce(&recipe, &data, &mut directory, checkpoint.as_ref(), &mut display)?;
     directory.write("network.json", describe(&recipe, &plan)?)?;
+    if let Some(files) = data.held_out_files() {
+        directory.write("held_out.txt", files)?;
+    }
     let summary = run::run(&plan, directory, checkpoint, &mut display).map_err(|error| way_back(error, &path))?;
     let is_over = matches!(summary.ending, run::Ending::Done | run::Ending::NoImprovement);
     if let Some(mirrors) = mirrors {

@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use octant_data::decode::{DecodeOptions, read_image};
+use octant_data::decode::{Channels, DecodeOptions, read_image};
+use octant_imaging::Image;
+use octant_tensor::{HostTensor, read_npy, write_npy};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -137,6 +139,101 @@ fn frames_and_masks_are_cropped_resized_and_blurred_together() {
     refused(at, &["image", "resize", "clip/video/scene00000.png", "x.jpg", "--size", "8x8"], "ends in .png");
 }
 
+/// `tf.image.resize_with_pad`, with other borders, and the types that each step gives.
+#[test]
+fn a_frame_is_filled_with_a_constant_or_the_edge() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let wide = Image::from_fn(2, 4, 1, |row, column, _| (10 * row + column) as u8);
+    octant_data::write_png_u8(at.join("wide.png"), &wide).unwrap();
+    let pad = |out: &str, more: &[&str]| {
+        let all = [&["image", "resize", "wide.png", out, "--size", "4x4", "--json"][..], more].concat();
+        let text = done(at, &all);
+        let object: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        (
+            read_image(at.join(out), &DecodeOptions { channels: Channels::Stored, ..Default::default() })
+                .unwrap()
+                .to_u8(),
+            object,
+        )
+    };
+    let rows = |image: &Image<u8>| (0..4).map(|row| image.row(row).to_vec()).collect::<Vec<_>>();
+    let (image, said) = pad("constant.png", &["--pad", "constant", "--fill", "9"]);
+    assert_eq!(rows(&image), [vec![9; 4], vec![0, 1, 2, 3], vec![10, 11, 12, 13], vec![9; 4]]);
+    assert_eq!((&said["dtype"], &said["computed_in"]), (&"u8".into(), &"u8".into()), "{said}");
+    for device in ["host", "cpu"] {
+        let (image, said) = pad(&format!("{device}.png"), &["--pad", "edge", "--precision", "f32", "--device", device]);
+        assert_eq!(rows(&image), [vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![10, 11, 12, 13], vec![10, 11, 12, 13]]);
+        assert_eq!((&said["dtype"], &said["computed_in"]), (&"u8".into(), &"f32".into()), "{said}");
+    }
+    refused(
+        at,
+        &["image", "resize", "wide.png", "x.png", "--size", "4x4", "--pad", "edge", "--fill", "3"],
+        "--pad constant",
+    );
+}
+
+/// The values of the source document, by each of its rules.
+#[test]
+fn values_are_thresholded_and_rounded_by_named_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let write = |name: &str, values: &[f32]| {
+        write_npy(&at.join(name), &HostTensor::new([values.len()], values).unwrap()).unwrap();
+    };
+    write("mask.npy", &[0.1, 0.2, 0.6, 0.7, 0.5, 0.7, 0.3, 0.4]);
+    write("values.npy", &[0.1, 1.5, 2.5, 0.5, 0.6, 1.2, 1.9]);
+    let result = |arguments: &[&str]| {
+        let said = last_object(&done(at, &[&["image"], arguments, &["--json"]].concat()));
+        let values: Vec<i64> =
+            read_npy(&at.join("out.npy")).unwrap().to_f64s().into_iter().map(|value| value as i64).collect();
+        (values, said["dtype"].as_str().unwrap().to_string())
+    };
+    let threshold = |flag: &str| result(&["threshold", "mask.npy", "out.npy", flag, "0.5"]);
+    assert_eq!(threshold("--at-least"), (vec![0, 0, 1, 1, 1, 1, 0, 0], "u8".into()));
+    assert_eq!(threshold("--above"), (vec![0, 0, 1, 1, 0, 1, 0, 0], "u8".into()));
+    for (rule, expected) in [
+        ("floor", [0, 1, 2, 0, 0, 1, 1]),
+        ("truncate", [0, 1, 2, 0, 0, 1, 1]),
+        ("half-even", [0, 2, 2, 0, 1, 1, 2]),
+        ("half-up", [0, 2, 3, 1, 1, 1, 2]),
+    ] {
+        assert_eq!(
+            result(&["round", "values.npy", "out.npy", "--rule", rule]),
+            (expected.to_vec(), "i32".into()),
+            "{rule}"
+        );
+    }
+    let gray = Image::new(1, 3, 1, vec![127u8, 128, 255]).unwrap();
+    octant_data::write_png_u8(at.join("gray.png"), &gray).unwrap();
+    done(at, &["image", "threshold", "gray.png", "marked.png", "--at-least", "0.5", "--white", "1", "--marked", "1"]);
+    done(at, &["image", "round", "gray.png", "rounded.png", "--rule", "half-even", "--white", "1"]);
+    for name in ["marked.png", "rounded.png"] {
+        let options = DecodeOptions { channels: Channels::Stored, ..Default::default() };
+        assert_eq!(read_image(at.join(name), &options).unwrap().to_u8().values(), [0, 1, 1], "{name}");
+    }
+    refused(at, &["image", "round", "gray.png", "x.png", "--rule", "floor"], "whole numbers already");
+    refused(
+        at,
+        &["image", "threshold", "mask.npy", "x.npy", "--above", "0.5", "--white", "1"],
+        "--white is for images",
+    );
+}
+
+/// OpenCV with IPP, which pip installs, differs from OpenCV without.
+#[test]
+fn a_comparison_of_bicubic_filters_says_which_opencv_is_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "2", "--side", "32"]);
+    let compare = |filter: &str| {
+        let arguments = ["image", "compare", "shapes/images/00000.png", "--size", "20x15", "--variants", "opencv,pil"];
+        done(at, &[&arguments[..], &["--filter", filter]].concat())
+    };
+    assert!(compare("bicubic").contains("cv2.ipp.setUseIPP(False)"));
+    assert!(!compare("bilinear").contains("IPP"));
+}
+
 /// The table of the source document: semantics, precisions and devices against each other.
 #[test]
 fn comparisons_tell_libraries_precisions_and_devices_apart() {
@@ -153,4 +250,73 @@ fn comparisons_tell_libraries_precisions_and_devices_apart() {
     assert!((0.1..3.0).contains(&largest[2]), "bf16: {largest:?}");
     assert!((0.4..=1.1).contains(&largest[3]), "bytes are rounded: {largest:?}");
     assert_eq!(dims(&at.join("difference.png")), [150, 200, 3]);
+}
+
+/// Everything of a folder that is given to be evaluated, in whatever form, and how many of how many images is printed.
+#[test]
+fn eval_of_another_folder_counted_a_fifth_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "40", "--side", "32"]);
+    std::fs::rename(at.join("shapes/train"), at.join("mine")).unwrap();
+    let train = ["train", "classify", "--data", "mine", "--model", "resnet-tiny", "--image-size", "32", "--out", "run"];
+    let usual = ["--device", "cpu", "--threads", "1", "--epochs", "1", "--batch-size", "4"];
+    let text = done(at, &[&train[..], &usual].concat());
+    assert!(text.contains("of 32 images are held out"), "{text}");
+    let listed = std::fs::read_to_string(at.join("run/held_out.txt")).unwrap();
+    let own = done(at, &["eval", "run", "--device", "cpu"]);
+    assert!(own.contains(&format!("on {} of 32 images", listed.lines().count())), "{own}");
+    for form in ["packed", "webdataset", "tfrecord"] {
+        done(at, &["data", "pack", "mine", form, "--form", form]);
+        let text = done(at, &["data", "verify", form]);
+        assert!(text.contains("32 samples read"), "{text}");
+    }
+    std::fs::create_dir(at.join("only")).unwrap();
+    std::fs::rename(at.join("shapes/test"), at.join("only/Valid")).unwrap();
+    let figures = |data: &str| {
+        let report = last_object(&done(at, &["eval", "run", "--data", data, "--device", "cpu", "--json"]));
+        (report["images"].clone(), report["images_in_data"].clone(), report["metrics"].clone())
+    };
+    std::fs::rename(at.join("mine"), at.join("other")).unwrap();
+    let whole = figures("other");
+    assert_eq!((&whole.0, &whole.1), (&32.into(), &32.into()));
+    for form in ["packed", "webdataset", "tfrecord"] {
+        assert_eq!(figures(form), whole, "{form}");
+    }
+    assert_eq!(figures("only").0, 8);
+    // One class alone has no AUC.
+    let class = std::fs::read_dir(at.join("other")).unwrap().map(|entry| entry.unwrap().path()).min().unwrap();
+    std::fs::create_dir(at.join("alone")).unwrap();
+    std::fs::rename(&class, at.join("alone").join(class.file_name().unwrap())).unwrap();
+    assert!(figures("alone").2["auc_macro"].is_null());
+    assert!(done(at, &["eval", "run", "--data", "alone", "--device", "cpu"]).contains("auc_macro undefined"));
+    refused(at, &["train", "classify", "--data", "alone"], "nothing to tell it from");
+    refused(at, &["data", "verify", "alone"], "1 class alone");
+}
+
+#[test]
+fn masks_of_several_classes_are_refused_before_the_first_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "irstd", "scenes", "--count", "6", "--side", "64"]);
+    for number in 0..6 {
+        let mask = octant_imaging::Image::from_fn(64, 64, 1, |row, _, _| (row / 16) as u8);
+        octant_data::write_png_u8(at.join(format!("scenes/masks/scene{number:05}.png")), &mask).unwrap();
+    }
+    let sentence = "the mask has 4 values (0, 1, 2, 3), but segmentation here learns one class";
+    refused(at, &["data", "verify", "scenes"], sentence);
+    refused(at, &["train", "segment", "--data", "scenes", "--out", "run"], sentence);
+    assert!(!at.join("run").exists());
+    refused(at, &["train", "demo-segment", "--classes", "4"], "remove --classes");
+}
+
+#[test]
+fn an_image_size_that_does_not_fit_into_memory_aborted_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["data", "synth", "shapes", "shapes", "--count", "20", "--side", "32"]);
+    let sentence = "of memory, and";
+    let sizes = ["--image-size", "60000", "--batch-size", "100000"];
+    refused(at, &[&["train", "classify", "--data", "shapes"][..], &sizes].concat(), sentence);
+    refused(at, &["train", "demo-segment", "--base-size", "60000", "--batch-size", "100000"], sentence);
 }

@@ -227,7 +227,7 @@ fn the_commands_of_the_notes_about_yolo() {
     );
     let text = done(at, "octant yolo train model=yolo11n.yaml data=S/data.yaml epochs=100 device=tpu --dry-run");
     assert!(
-        text.contains("octant train detect --model yolo11n --data S/data.yaml --epochs 100 --device tpu"),
+        text.contains("octant train detect --model yolo11n --data S/data.yaml --set data.bad_labels=drop-image --epochs 100 --device tpu"),
         "{text}"
     );
     std::fs::write(

@@ -118,7 +118,7 @@ fn tables_go_out_and_come_back() {
     succeed(&["export", "run", "--tag", "val/*", "--out", "all.csv"], folder.path());
     let text = std::fs::read_to_string(folder.path().join("all.csv")).unwrap();
     assert_eq!(text.lines().count(), 5);
-    assert!(text.lines().nth(3).unwrap().starts_with(".,val/loss,2,"), "{text}");
+    assert!(text.lines().nth(3).unwrap().starts_with("run,val/loss,2,"), "{text}");
     succeed(&["export", "run", "--out", "all.json"], folder.path());
     let text = std::fs::read_to_string(folder.path().join("all.json")).unwrap();
     assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{text}");
@@ -131,4 +131,85 @@ fn tables_go_out_and_come_back() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("line 2: \"high\" is not a number"));
     let shown = succeed(&["show", "imported", "--json", "--steps", "step<2"], folder.path());
     assert_eq!(shown.lines().count(), 2, "{shown}");
+}
+
+/// The column `run` was "." for both, and the table that one command wrote was not read by the other.
+#[test]
+fn two_runs_are_exported_under_their_names_and_the_table_is_imported_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (folder.path().join("a/run"), folder.path().join("b/run"));
+    write_run(&a, 0..3);
+    std::fs::create_dir_all(&b).unwrap();
+    let mut events = EventWriter::create(&b).unwrap();
+    for (step, value) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.5].into_iter().enumerate() {
+        events.scalar(step as u64, "=loss", value).unwrap();
+    }
+    succeed(&["export", "a/run", "b/run", "--out", "all.csv"], folder.path());
+    let text = std::fs::read_to_string(folder.path().join("all.csv")).unwrap();
+    let runs: std::collections::BTreeSet<&str> =
+        text.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(runs.into_iter().collect::<Vec<_>>(), ["a/run", "b/run"], "{text}");
+    succeed(&["import", "all.csv", "--out", "back"], folder.path());
+    let of = |path: PathBuf| {
+        let mut list: Vec<(String, i64, u32)> =
+            scalars(&path).into_iter().map(|(step, tag, value)| (tag, step, value.to_bits())).collect();
+        list.sort();
+        list
+    };
+    for run in ["a/run", "b/run"] {
+        assert_eq!(of(folder.path().join("back").join(run)), of(folder.path().join(run)), "{run}");
+    }
+    // Files of one name in two runs are both kept.
+    succeed(&["filter", "a/run", "b/run", "--out", "kept"], folder.path());
+    assert_eq!(of(folder.path().join("kept/b/run")), of(b.clone()));
+    std::fs::write(folder.path().join("out.csv"), "run,tag,step,value\n../elsewhere,loss,1,2\n").unwrap();
+    let output = octant(&["import", "out.csv", "--out", "wrong"], folder.path());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be the folder of a run"));
+}
+
+/// They were strings in one place and null in another.
+#[test]
+fn numbers_that_are_not_finite_have_one_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    std::fs::create_dir_all(&run).unwrap();
+    let mut events = EventWriter::create(&run).unwrap();
+    for (step, value) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].into_iter().enumerate() {
+        events.scalar(step as u64, "loss", value).unwrap();
+    }
+    succeed(&["export", "run", "--out", "all.json"], folder.path());
+    succeed(&["export", "run", "--out", "all.csv"], folder.path());
+    let exported = std::fs::read_to_string(folder.path().join("all.json")).unwrap();
+    let shown = succeed(&["show", "run", "--json"], folder.path());
+    let table = std::fs::read_to_string(folder.path().join("all.csv")).unwrap();
+    let values = |text: &str| {
+        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["value"].clone());
+        lines.collect::<Vec<_>>()
+    };
+    let words = ["NaN", "inf", "-inf"];
+    assert_eq!((values(&exported), values(&shown)), (words.map(Into::into).to_vec(), words.map(Into::into).to_vec()));
+    let last = |line: &str| line.rsplit(',').next().unwrap().to_string();
+    assert_eq!(table.lines().skip(1).map(last).collect::<Vec<_>>(), words);
+}
+
+/// `--steps` in training steps printed nothing for values of epochs, without a word.
+#[test]
+fn a_selection_of_nothing_says_which_steps_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    write_run(&folder.path().join("run"), 1..6);
+    let said = |arguments: &[&str]| {
+        let output = octant(arguments, folder.path());
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for arguments in [
+        &["show", "run", "--tag", "val/*", "--steps", "80<step<=100"][..],
+        &["filter", "run", "--tag", "val/*", "--steps", "80<step<=100", "--out", "part"],
+        &["export", "run", "--tag", "val/*", "--steps", "80<step<=100", "--out", "part.csv"],
+    ] {
+        let said = said(arguments);
+        assert!(said.contains("have the steps 1 to 5") && said.contains("its epoch"), "{arguments:?}: {said}");
+    }
+    assert!(said(&["show", "run", "--tag", "vol/*"]).contains("no tag is like vol/*"));
+    assert_eq!(said(&["show", "run", "--tag", "val/*", "--steps", "2"]), "");
 }

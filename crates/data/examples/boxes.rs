@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release -p octant-data --example boxes -- data.yaml [SIDE] [WORKERS] [EPOCHS] [val]`
 
-use octant_data::detection::{AugmentSettings, BoxAugment, DetectionSplit, RecentImages, open};
+use octant_data::detection::{AugmentSettings, BoxAugment, RecentImages, open};
+use octant_data::readers::Split;
 use octant_data::{Dataset, Loader, LoaderConfig, Permutation, Pipeline, SampleRng, Transform, TransformStep};
 use std::error::Error;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = PathBuf::from(words.first().ok_or("give a data set of boxes")?);
     let (side, workers, epochs) = (number(1, 640)?, number(2, 1)?, number(3, 5)?);
     let is_validation = words.get(4).is_some_and(|word| word == "val");
-    let dataset: Arc<dyn Dataset> = Arc::new(open(&path, DetectionSplit::Train)?);
+    let dataset: Arc<dyn Dataset> = Arc::new(open(&path, Split::Train)?);
     let transform: Arc<dyn Transform> = match is_validation {
         true => Arc::new(Pipeline::new([TransformStep::Letterbox { side }])),
         false => Arc::new(augment(&dataset, side)),

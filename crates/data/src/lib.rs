@@ -32,7 +32,7 @@ pub use error::DataError;
 pub use glyphs::Glyphs;
 pub use joined::Joined;
 pub use loader::{Batch, Batches, Corrupt, Loader, LoaderConfig, LoaderStats, Mix, Skipped, Targets};
-pub use packed::{Packed, pack, pack_once};
+pub use packed::{Packed, PackedCopy, pack, pack_once};
 pub use readers::Unpaired;
 pub use rng::SampleRng;
 pub use sample::{AnyImage, Dataset, JudgedBox, JudgedImage, LabeledBox, Sample, Target, Transform};

@@ -167,6 +167,12 @@ pub trait Dataset: Send + Sync {
         Vec::new()
     }
 
+    /// The path of a sample's file within its data set, by which samples are held out. What is packed keeps it, so that
+    /// it is split as the files are.
+    fn path(&self, index: usize) -> String {
+        self.source(index).map_or_else(|| self.location(index), |(set, index)| set.path(index))
+    }
+
     /// Where a sample comes from, for messages: usually its path.
     fn location(&self, index: usize) -> String {
         self.source(index).map_or_else(|| format!("number {index}"), |(set, index)| set.location(index))

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_data::detection::{BoxForm, DetectionSet, DetectionSplit, convert, open};
+use octant_data::detection::{BoxForm, DetectionSet, convert, open};
+use octant_data::readers::Split;
 use octant_data::{Dataset, SampleRng, Target, pack_once, synth};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,9 +49,9 @@ fn boxes_are_the_same_in_every_form() {
     let last = convert(&voc, &again, BoxForm::Yolo).unwrap();
     assert_eq!(last.boxes, done.boxes);
     assert!(snapshot(&source) == before, "the source is only read");
-    for part in [DetectionSplit::Train, DetectionSplit::Val] {
+    for part in [Split::Train, Split::Val] {
         let first = contents(&open(&yaml, part).unwrap());
-        assert!(first.len() == if part == DetectionSplit::Train { 12 } else { 3 });
+        assert!(first.len() == if part == Split::Train { 12 } else { 3 });
         for other in [&coco, &voc, &last.opens] {
             let other = contents(&open(other, part).unwrap());
             assert_eq!(first.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
@@ -106,7 +107,7 @@ fn damaged_files_of_every_form_end_in_one_sentence_and_nothing_is_written() {
         std::fs::write(file, damaged(&original, &mut rng)).unwrap();
         let whole = if opened.is_dir() { opened } else { &source };
         let before = snapshot(whole);
-        match open(opened, DetectionSplit::Train) {
+        match open(opened, Split::Train) {
             Ok(set) => set.dropped().iter().for_each(|label| assert_eq!(label.to_string().lines().count(), 1)),
             Err(error) => {
                 let text = error.to_string();
@@ -124,7 +125,7 @@ fn a_label_of_the_same_length_that_changed_was_not_noticed_in_packed_data() {
     let source = folder.path().join("scenes");
     synth::write_scenes(&source, 5, 32, 1).unwrap();
     let packed = |number: usize| {
-        let set = open(&source, DetectionSplit::Train).unwrap();
+        let set = open(&source, Split::Train).unwrap();
         let packed = pack_once(&set, &folder.path().join("kept"), "boxes").unwrap();
         assert_eq!(packed.box_count(number), set.box_count(number));
         let Target::Boxes(boxes) = packed.get(number).unwrap().target else { panic!("boxes") };

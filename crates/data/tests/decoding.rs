@@ -172,3 +172,8 @@ fn damaged_webps_are_survived() {
 fn damaged_tiffs_are_survived() {
     survive("tif");
 }
+
+#[test]
+fn damaged_gifs_are_survived() {
+    survive("gif");
+}

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use octant_data::detection::{AugmentSettings, BoxAugment, DetectionSplit, RecentImages, box_slots, open, survey};
+use octant_data::detection::{AugmentSettings, BoxAugment, LabelRule, RecentImages, box_slots, open, open_by, survey};
+use octant_data::readers::Split;
 use octant_data::{
     AnyImage, Dataset, LastBatch, Loader, LoaderConfig, SampleRng, Target, Targets, Transform, synth, write_png_u8,
 };
@@ -36,7 +37,7 @@ fn yolo_set(folder: &Path) -> PathBuf {
 #[test]
 fn labels_are_read_and_wrong_ones_are_listed_with_their_lines() {
     let folder = tempfile::tempdir().unwrap();
-    let set = open(&yolo_set(folder.path()), DetectionSplit::Train).unwrap();
+    let set = open(&yolo_set(folder.path()), Split::Train).unwrap();
     assert_eq!(set.class_names(), ["cat", "dog"]);
     let counts: Vec<usize> = set.images().iter().map(|image| image.boxes.len()).collect();
     assert_eq!(counts, [2, 1, 0, 1]);
@@ -46,7 +47,7 @@ fn labels_are_read_and_wrong_ones_are_listed_with_their_lines() {
     assert_eq!([outline[0].x0, outline[0].y0, outline[0].x1, outline[0].y1], [6.0, 4.0, 36.0, 36.0]);
     let reasons: Vec<(Option<usize>, &str)> =
         set.dropped().iter().map(|label| (label.line, label.reason.as_str())).collect();
-    let wanted = ["is not among", "outside of it", "has 3 numbers", "not a number", "twice", "no area"];
+    let wanted = ["is not among", "outside of", "has 3 numbers", "not a number", "twice", "no area"];
     assert_eq!(reasons.len(), wanted.len(), "{reasons:?}");
     for ((line, reason), (expected, number)) in reasons.iter().zip(wanted.iter().zip([2, 3, 4, 5, 6, 7])) {
         assert!(reason.contains(expected) && *line == Some(number), "{line:?}: {reason}");
@@ -57,11 +58,11 @@ fn labels_are_read_and_wrong_ones_are_listed_with_their_lines() {
 fn labels_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let yaml = yolo_set(folder.path());
-    let mut found = survey(&open(&yaml, DetectionSplit::Train).unwrap());
+    let mut found = survey(&open(&yaml, Split::Train).unwrap());
     assert_eq!((found.images, found.empty, found.objects, found.most, found.dropped), (4, 1, 4, 2, 6));
     assert_eq!(found.per_class, [("cat".to_string(), 2), ("dog".to_string(), 2)]);
     assert_eq!(found.sizes, [0, 0, 1, 0, 3]);
-    found.add(&survey(&open(&yaml, DetectionSplit::Val).unwrap()));
+    found.add(&survey(&open(&yaml, Split::Val).unwrap()));
     assert_eq!((found.images, found.objects, found.per_class[1].1), (5, 5, 3));
 }
 
@@ -78,7 +79,7 @@ fn coco_and_voc_files_give_the_same_boxes() {
                         {"id": 2, "image_id": 7, "category_id": 3, "bbox": [0, 0, 50, 50], "iscrowd": 1},
                         {"id": 3, "image_id": 7, "category_id": 3, "bbox": [0, 0, 0, 5]}]}"#;
     std::fs::write(root.join("labels.json"), json).unwrap();
-    let coco = open(&root.join("labels.json"), DetectionSplit::Train).unwrap();
+    let coco = open(&root.join("labels.json"), Split::Train).unwrap();
     assert_eq!(coco.class_names(), ["cat", "dog"]);
     assert_eq!(coco.images()[0].boxes.len(), 1, "groups and boxes without area are not learned");
     assert_eq!((coco.images()[0].id, coco.dropped().len()), (Some(7), 1));
@@ -92,7 +93,6 @@ fn coco_and_voc_files_give_the_same_boxes() {
             "<object><name>{name}</name><bndbox><xmin>{x0}</xmin><ymin>{y0}</ymin><xmax>{x1}</xmax><ymax>{y1}</ymax></bndbox></object>"
         )
     };
-    // Two files, so that one is for validation where there are no lists: the fifth of five.
     for number in 0..5 {
         let text = format!(
             "<annotation><filename>one.png</filename><size><width>100</width><height>50</height></size>{}{}</annotation>",
@@ -101,8 +101,8 @@ fn coco_and_voc_files_give_the_same_boxes() {
         );
         std::fs::write(root.join(format!("Annotations/{number}.xml")), text).unwrap();
     }
-    let voc = open(root, DetectionSplit::Train).unwrap();
-    assert_eq!((voc.len(), open(root, DetectionSplit::Val).unwrap().len()), (4, 1));
+    let voc = open(root, Split::Train).unwrap();
+    assert_eq!((voc.len(), open(root, Split::Val).unwrap().len()), (5, 5), "without lists nothing is split here");
     assert_eq!(voc.images()[0].boxes[0], coco.images()[0].boxes[0]);
 }
 
@@ -188,7 +188,7 @@ fn mosaics_end_with_their_last_epoch() {
 #[test]
 fn slots_are_powers_of_two_that_hold_a_mosaic() {
     let folder = tempfile::tempdir().unwrap();
-    let set = open(&yolo_set(folder.path()), DetectionSplit::Train).unwrap();
+    let set = open(&yolo_set(folder.path()), Split::Train).unwrap();
     let usual = AugmentSettings::default();
     assert_eq!(box_slots(&set, &usual, true, 1024), [8]);
     assert_eq!(box_slots(&set, &usual, true, 4), [4]);
@@ -226,4 +226,41 @@ fn slots_are_powers_of_two_that_hold_a_mosaic() {
         }
     }
     assert_eq!(box_slots(&Crowded, &usual, true, 1024), [128, 32], "nearly every batch does with fewer slots");
+}
+
+#[test]
+fn a_bad_label_left_its_image_without_boxes_where_ultralytics_leaves_out_the_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    std::fs::create_dir_all(root.join("images")).unwrap();
+    std::fs::create_dir_all(root.join("labels")).unwrap();
+    let labels = [
+        ("class", "9 0.5 0.5 0.1 0.1\n0 0.5 0.5 0.2 0.2\n"),
+        ("fine", "0 0.5 0.5 0.2 0.2\n"),
+        ("overhangs", "0 0.95 0.5 0.16 0.2\n"),
+        ("twice", "0 0.5 0.5 0.2 0.2\n0 0.5 0.5 0.2 0.2\n"),
+        ("thin", "0 0.5 0.5 0 0.2\n"),
+    ];
+    for (name, text) in labels {
+        write_png_u8(root.join(format!("images/{name}.png")), &Image::filled(20, 20, 3, 9)).unwrap();
+        std::fs::write(root.join(format!("labels/{name}.txt")), text).unwrap();
+    }
+    write_png_u8(root.join("images/small.png"), &Image::filled(9, 40, 3, 9)).unwrap();
+    let yaml = root.join("set.yaml");
+    std::fs::write(&yaml, "train: images\nval: images\nnames: [thing]\n").unwrap();
+    let counts = |rule| -> Vec<(String, usize)> {
+        let set = open_by(&yaml, Split::Train, rule).unwrap();
+        let name = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
+        set.images().iter().map(|image| (name(&image.path), image.boxes.len())).collect()
+    };
+    let named =
+        |list: &[(&str, usize)]| list.iter().map(|(name, boxes)| (name.to_string(), *boxes)).collect::<Vec<_>>();
+    let kept = [("class", 1), ("fine", 1), ("overhangs", 1), ("small", 0), ("thin", 0), ("twice", 1)];
+    assert_eq!(counts(LabelRule::DropLabel), named(&kept));
+    assert_eq!(counts(LabelRule::DropImage), named(&[("fine", 1), ("overhangs", 1), ("thin", 0), ("twice", 1)]));
+    let set = open_by(&yaml, Split::Train, LabelRule::DropImage).unwrap();
+    assert_eq!(set.images()[1].boxes[0].corners[2], 1.0, "clipped");
+    let lines = set.left_out();
+    let left_out = lines.iter().filter(|line| line.contains("whole image is left out")).count();
+    assert_eq!((lines.len(), left_out), (4, 2), "{lines:?}");
 }

@@ -43,7 +43,7 @@ fn cifar_is_the_same_from_every_kind_of_file() {
         check_cifar(&set, &labels, &starts);
         assert_eq!(set.class_names()[9], "class9");
     }
-    let test = Cifar::open(golden("cifar-10-python.tar.gz"), Split::Test).unwrap();
+    let test = Cifar::open(golden("cifar-10-python.tar.gz"), Split::Val).unwrap();
     assert_eq!((test.len(), test.get(2).unwrap().target), (3, Target::Class(3)));
 }
 
@@ -64,7 +64,7 @@ fn tensorflows_records_are_read() {
         let example = set.example(2).unwrap();
         assert_eq!(example.floats("numbers").unwrap(), [1.0, -1.25]);
         assert_eq!(example.features["negative"], Feature::Ints(vec![-7, 1 << 40]));
-        let keys = TfRecordKeys { class: "klass".into(), ..TfRecordKeys::default() };
+        let keys = TfRecordKeys { label: Some("klass".into()), ..TfRecordKeys::default() };
         let set = TfRecordDataset::open(&[golden(name)], keys, DecodeOptions::default()).unwrap();
         let problem = set.get(0).unwrap_err().to_string();
         assert!(problem.contains("\"klass\"") && problem.contains("image/class/label"), "{problem}");
@@ -116,7 +116,7 @@ fn folders_are_classes() {
     assert_eq!((set.len(), set.class_names()), (5, &["cat".to_string(), "dog".to_string()][..]));
     assert_eq!(set.get(4).unwrap().target, Target::Class(1));
     assert!(set.location(4).ends_with("2.png"));
-    let problem = FolderDataset::open_split(root.path(), Split::Test, DecodeOptions::default()).map(|_| ());
+    let problem = FolderDataset::open_split(root.path(), Split::Val, DecodeOptions::default()).map(|_| ());
     assert!(problem.unwrap_err().to_string().contains("no folder val/"));
 }
 
@@ -140,13 +140,13 @@ fn infrared_sets_are_found_in_all_three_layouts() {
             std::fs::write(path, names.iter().map(|name| format!("{name}{ending}\n")).collect::<String>()).unwrap();
         }
         let set = open_irstd(root.path(), Split::Train, DecodeOptions::default()).unwrap();
-        assert_eq!((set.len(), open_irstd(root.path(), Split::Test, gray()).unwrap().len()), (2, 1));
+        assert_eq!((set.len(), open_irstd(root.path(), Split::Val, gray()).unwrap().len()), (2, 1));
         let sample = set.get(1).unwrap();
         assert_eq!(sample.image.dims(), [6, 7, 3]);
         let Target::Mask(mask) = sample.target else { panic!("a mask is expected") };
         assert_eq!(mask.values().iter().map(|&value| value as u32).sum::<u32>(), 2);
         std::fs::remove_file(root.path().join(format!("masks/XDU1{suffix}.png"))).unwrap();
-        let problem = open_irstd(root.path(), Split::Test, gray()).map(|_| ()).unwrap_err().to_string();
+        let problem = open_irstd(root.path(), Split::Val, gray()).map(|_| ()).unwrap_err().to_string();
         assert!(problem.contains("no mask for \"XDU1"), "{problem}");
     }
 }
@@ -246,12 +246,12 @@ fn layouts_are_recognized() {
     octant_data::pack(&Glyphs::new(6, 1), &root.path().join("glyphs.pack")).unwrap();
     let folder = |name: &str| root.path().join(name);
     let len = |path: PathBuf, split| open(path, split, DecodeOptions::default()).unwrap().len();
-    assert_eq!((len(folder("infrared"), Split::Train), len(folder("infrared"), Split::Test)), (4, 1));
-    assert_eq!((len(folder("regression"), Split::Train), len(folder("regression"), Split::Test)), (4, 1));
-    assert_eq!((len(folder("shapes"), Split::Train), len(folder("shapes"), Split::Test)), (8, 2));
+    assert_eq!((len(folder("infrared"), Split::Train), len(folder("infrared"), Split::Val)), (4, 1));
+    assert_eq!((len(folder("regression"), Split::Train), len(folder("regression"), Split::Val)), (4, 1));
+    assert_eq!((len(folder("shapes"), Split::Train), len(folder("shapes"), Split::Val)), (8, 2));
     assert_eq!((len(folder("shards"), Split::Train), len(folder("glyphs.pack"), Split::Train)), (4, 6));
     assert_eq!(
-        (len(golden("cifar-100-python.tar.gz"), Split::Test), len(golden("plain.tfrecord"), Split::Train)),
+        (len(golden("cifar-100-python.tar.gz"), Split::Val), len(golden("plain.tfrecord"), Split::Train)),
         (2, 3)
     );
     let problem = open(folder("nothing"), Split::Train, DecodeOptions::default()).map(|_| ()).unwrap_err();

@@ -18,7 +18,7 @@ fn infrared_scenes_have_small_targets_that_stand_out() {
     let folder = tempfile::tempdir().unwrap();
     write_infrared(folder.path(), 20, 128, 5).unwrap();
     let set = open_irstd(folder.path(), Split::Train, gray()).unwrap();
-    assert_eq!((set.len(), open_irstd(folder.path(), Split::Test, gray()).unwrap().len()), (16, 4));
+    assert_eq!((set.len(), open_irstd(folder.path(), Split::Val, gray()).unwrap().len()), (16, 4));
     for index in 0..set.len() {
         let sample = set.get(index).unwrap();
         let Target::Mask(mask) = &sample.target else { panic!("a mask is expected") };
@@ -41,7 +41,7 @@ fn shapes_and_regression_are_real_sets() {
     let folder = tempfile::tempdir().unwrap();
     write_shapes(folder.path(), 20, 64, 1).unwrap();
     let train = FolderDataset::open_split(folder.path(), Split::Train, DecodeOptions::default()).unwrap();
-    let test = FolderDataset::open_split(folder.path(), Split::Test, DecodeOptions::default()).unwrap();
+    let test = FolderDataset::open_split(folder.path(), Split::Val, DecodeOptions::default()).unwrap();
     assert_eq!((train.len(), test.len(), train.class_names()), (16, 4, test.class_names()));
     let labels = std::fs::read_to_string(folder.path().join("labels/00003.txt")).unwrap();
     for line in labels.lines() {

@@ -45,7 +45,7 @@ pub use rundir::{Lengths, RunDirectory};
 pub use runs::{RunFolder, find_runs};
 pub use series::{GRAPH_TAG, Kind, Location, Series};
 pub use steps::StepRange;
-pub use table::{Table, quoted, read_table};
+pub use table::{Table, cells, non_finite, quoted, read_table};
 pub use wandb::{WandbRun, WandbWriter};
 pub use wire::Span;
 pub use writer::EventWriter;

@@ -72,8 +72,19 @@ pub fn quoted(cell: &str) -> String {
     }
 }
 
-/// The cells of a line, without their quotes.
-fn cells(line: &str) -> Vec<String> {
+/// How numbers that are not finite are written in every table and every JSON line; the same words are read back. JSON itself
+/// has none, and `null` would hide which it was. `None` for finite numbers.
+pub fn non_finite(number: f64) -> Option<&'static str> {
+    match number {
+        number if number.is_finite() => None,
+        number if number.is_nan() => Some("NaN"),
+        number if number > 0.0 => Some("inf"),
+        _ => Some("-inf"),
+    }
+}
+
+/// The cells of a line of a CSV file, without their quotes.
+pub fn cells(line: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut is_quoted = false;
     let mut letters = line.chars().peekable();

@@ -15,7 +15,7 @@ pub struct PixelWindow {
     pub width: usize,
 }
 
-/// How pixels beyond the border are made up.
+/// What pixels beyond the border are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Border<T> {
     /// All of this value.
@@ -24,6 +24,16 @@ pub enum Border<T> {
     Reflect,
     /// The border pixel again and again.
     Repeat,
+}
+
+impl<T> Border<T> {
+    /// The position inside 0..len whose pixel stands at a position outside. A constant border has none; it gives the edge.
+    pub fn source(&self, position: isize, len: usize) -> usize {
+        match self {
+            Border::Reflect => mirrored(position, len),
+            Border::Repeat | Border::Constant(_) => position.clamp(0, len as isize - 1) as usize,
+        }
+    }
 }
 
 /// A part of the image. The crop is clipped to the image; at least one pixel is returned.
@@ -57,15 +67,11 @@ pub fn pad<T: Channel>(image: &Image<T>, [top, left, bottom, right]: [usize; 4],
         }
         return output;
     }
-    let source = |position: isize, len: usize| match border {
-        Border::Reflect => mirrored(position, len),
-        _ => position.clamp(0, len as isize - 1) as usize,
-    };
     let mut values = Vec::with_capacity(height * width * channels);
     for row in 0..height {
-        let line = image.row(source(row as isize - top as isize, image.height()));
+        let line = image.row(border.source(row as isize - top as isize, image.height()));
         for column in 0..width {
-            let from = source(column as isize - left as isize, image.width());
+            let from = border.source(column as isize - left as isize, image.width());
             values.extend_from_slice(&line[from * channels..][..channels]);
         }
     }

@@ -37,6 +37,8 @@ pub enum Rounding {
     Truncate,
     /// To the nearest, ties to the even neighbor: `tf.round`, `torch.round`, `numpy.round`.
     HalfEven,
+    /// To the nearest, ties up: `floor(x + 0.5)`, what a cast of `x + 0.5` gives for values that are not negative.
+    HalfUp,
 }
 
 impl Rounding {
@@ -46,6 +48,8 @@ impl Rounding {
             Rounding::Floor => value.floor(),
             Rounding::Truncate => value.trunc(),
             Rounding::HalfEven => value.round_ties_even(),
+            // The sum of 0.49999997 and a half is 1 in f32, so it is taken in f64, which is exact here.
+            Rounding::HalfUp => (f64::from(value) + 0.5).floor() as f32,
         }
     }
 }
@@ -121,6 +125,8 @@ mod tests {
         let values = [0.1, 1.5, 2.5, 0.5, 0.6, 1.2, 1.9];
         assert_eq!(values.map(|value| Rounding::HalfEven.apply(value)), [0.0, 2.0, 2.0, 0.0, 1.0, 1.0, 2.0]);
         assert_eq!(values.map(|value| Rounding::Floor.apply(value)), [0.0, 1.0, 2.0, 0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(values.map(|value| Rounding::HalfUp.apply(value)), [0.0, 2.0, 3.0, 1.0, 1.0, 1.0, 2.0]);
+        assert_eq!((Rounding::HalfUp.apply(0.499_999_97), Rounding::HalfUp.apply(-0.5)), (0.0, 0.0));
         assert_eq!((Rounding::Truncate.apply(-1.7), Rounding::Floor.apply(-1.7)), (-1.0, -2.0));
     }
 

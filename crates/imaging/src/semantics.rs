@@ -41,11 +41,13 @@ macro_rules! named_enum {
 named_enum! {
     /// The library whose arithmetic is followed, down to its rounding.
     Semantics, "semantics", {
-        /// Pillow, which torchvision uses for PIL images: always antialiased, 22-bit fixed point.
+        /// Pillow, which torchvision uses for PIL images: always antialiased, 22-bit fixed point, colors multiplied by their
+        /// alpha where there is one.
         Pil = "pil",
         /// torchvision on tensors (`torch.nn.functional.interpolate`).
         Torchvision = "torchvision",
-        /// OpenCV (`cv2.resize` and relatives): never antialiased except with `area`, 11-bit fixed point.
+        /// OpenCV (`cv2.resize` and relatives): never antialiased except with `area`, 11-bit fixed point. OpenCV's own code, not
+        /// IPP's, which packages of `cv2` may use for bicubic filters.
         OpenCv = "opencv",
         /// TensorFlow 2 (`tf.image`): computed in floats.
         TensorFlow = "tensorflow",

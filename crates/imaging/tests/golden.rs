@@ -100,6 +100,23 @@ fn resize_gives_what_the_libraries_give() {
     report.check();
 }
 
+/// Up to 53 levels off before: Pillow multiplies colors by their alpha, and divides again.
+#[test]
+fn images_with_alpha_are_resized_as_pillow_does() {
+    let all = load("alpha.npz");
+    let inputs: BTreeMap<&str, Image<u8>> =
+        all.iter().filter_map(|(key, tensor)| Some((key.strip_prefix("input|")?, image(tensor)))).collect();
+    let mut compared = 0;
+    for (key, tensor) in all.iter().filter(|(key, _)| !key.starts_with("input|")) {
+        let [filter, dims, name] = key.split('|').collect::<Vec<_>>().try_into().unwrap();
+        let (height, width) = size(dims);
+        let ours = inputs[name].resize(height, width, Method::new(filter.parse().unwrap(), Semantics::Pil)).unwrap();
+        assert_eq!(ours, image::<u8>(tensor), "{key}");
+        compared += 1;
+    }
+    assert_eq!((inputs.len(), compared), (8, 200));
+}
+
 #[test]
 fn blur_gives_what_the_libraries_give() {
     let inputs = inputs();

@@ -1,6 +1,6 @@
 //! Which of several classes.
 
-use crate::{Metric, ratio};
+use crate::{Metric, defined_ratio, ratio};
 use octant_graph::{DType, Tensor};
 
 /// How many rows have the label among their `k` largest logits; ties count in the label's favor only when it comes
@@ -37,20 +37,24 @@ impl Confusion {
         self.counts[label * self.classes + predicted]
     }
 
-    /// Of everything predicted as a class, how much was it.
+    /// Of everything predicted as a class, how much was it; NaN where nothing was.
     pub fn precision(&self, class: usize) -> f64 {
-        ratio(self.cell(class, class), (0..self.classes).map(|label| self.cell(label, class)).sum())
+        defined_ratio(self.cell(class, class), (0..self.classes).map(|label| self.cell(label, class)).sum())
     }
 
-    /// Of everything that was a class, how much was predicted as it.
+    /// Of everything that was a class, how much was predicted as it; NaN where nothing was.
     pub fn recall(&self, class: usize) -> f64 {
-        ratio(self.cell(class, class), (0..self.classes).map(|predicted| self.cell(class, predicted)).sum())
+        defined_ratio(self.cell(class, class), (0..self.classes).map(|predicted| self.cell(class, predicted)).sum())
     }
 
-    /// The harmonic mean of both.
+    /// The harmonic mean of both; NaN where the class occurs neither as a label nor as a prediction.
     pub fn f1(&self, class: usize) -> f64 {
         let (precision, recall) = (self.precision(class), self.recall(class));
-        ratio(2.0 * precision * recall, precision + recall)
+        match (precision.is_nan(), recall.is_nan()) {
+            (true, true) => f64::NAN,
+            (true, false) | (false, true) => 0.0,
+            (false, false) => ratio(2.0 * precision * recall, precision + recall),
+        }
     }
 
     /// Means over the classes that occur, as labels or as predictions (the macro average of scikit-learn).
@@ -59,8 +63,11 @@ impl Confusion {
             (0..self.classes).any(|other| self.cell(*class, other) > 0.0 || self.cell(other, *class) > 0.0)
         };
         let present: Vec<usize> = (0..self.classes).filter(occurs).collect();
-        let mean =
-            |of: &dyn Fn(usize) -> f64| ratio(present.iter().map(|&class| of(class)).sum(), present.len() as f64);
+        // scikit-learn counts an undefined figure of a class as 0.
+        let defined = |value: f64| if value.is_nan() { 0.0 } else { value };
+        let mean = |of: &dyn Fn(usize) -> f64| {
+            defined_ratio(present.iter().map(|&class| defined(of(class))).sum(), present.len() as f64)
+        };
         vec![
             ("precision".into(), mean(&|class| self.precision(class))),
             ("recall".into(), mean(&|class| self.recall(class))),
@@ -94,5 +101,6 @@ mod tests {
         assert!((matrix.precision(1) - 2.0 / 3.0).abs() < 1e-12);
         assert!((matrix.metrics()[1].1 - 0.875).abs() < 1e-12);
         assert_eq!(matrix.mistakes(5), [(0, 1, 1.0)]);
+        assert!(matrix.precision(2).is_nan() && matrix.recall(2).is_nan() && matrix.f1(2).is_nan(), "not zero");
     }
 }

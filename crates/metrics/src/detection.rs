@@ -1,7 +1,7 @@
 //! Detection of small targets: how many were found (Pd) and how much was raised in vain (Fa).
 
 use crate::masks::{Component, components};
-use crate::{Metric, ratio};
+use crate::{Metric, defined_ratio, ratio};
 
 /// Counts over images, by the rule of the official MSHNet and DNANet code: a target is found when a predicted
 /// component's center lies within three pixels of its own; each prediction is used once.
@@ -51,7 +51,7 @@ impl Detection {
     pub fn metrics(&self) -> Vec<Metric> {
         let share = |pixels: usize| ratio(pixels as f64, self.pixels as f64);
         vec![
-            ("pd".into(), ratio(self.found as f64, self.targets as f64)),
+            ("pd".into(), defined_ratio(self.found as f64, self.targets as f64)),
             ("fa".into(), share(self.official_false_pixels)),
             ("fa_exact".into(), share(self.false_pixels)),
         ]

@@ -43,6 +43,11 @@ pub(crate) fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 
+/// `a / b`, or NaN where `b` is 0: a metric that the ground truth leaves undefined.
+pub(crate) fn defined_ratio(a: f64, b: f64) -> f64 {
+    if b == 0.0 { f64::NAN } else { a / b }
+}
+
 /// The results of `work` on parts of `0..count`, in order. Parts have a fixed size, so that sums over them do not depend
 /// on the number of threads.
 pub(crate) fn in_parts<T: Send>(

@@ -1,6 +1,6 @@
 //! Masks: overlap, and their connected components.
 
-use crate::{Metric, ratio, vector};
+use crate::{Metric, defined_ratio, ratio, vector};
 use octant_graph::{DType, Tensor};
 
 /// The positions of the sums of [`overlap`].
@@ -22,9 +22,9 @@ pub fn overlap(logits: &Tensor, masks: &Tensor, weights: &Tensor) -> Tensor {
 }
 
 /// Intersection over union over all pixels (`iou`, which papers on small targets call mIoU) and as the mean over
-/// images (`niou`).
+/// images (`niou`). Without a marked pixel in any mask or prediction, the first is undefined: NaN.
 pub fn metrics(sums: &[f64]) -> Vec<Metric> {
-    vec![("iou".into(), ratio(sums[0], sums[1])), ("niou".into(), ratio(sums[2], sums[3]))]
+    vec![("iou".into(), defined_ratio(sums[0], sums[1])), ("niou".into(), ratio(sums[2], sums[3]))]
 }
 
 /// Marked pixels that touch each other, corners included.

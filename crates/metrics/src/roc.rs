@@ -1,6 +1,6 @@
 //! The receiver operating characteristic: what share of the true and of the false is caught at every threshold.
 
-use crate::ratio;
+use crate::{defined_ratio, ratio};
 use std::collections::HashMap;
 
 /// More different scores than this are counted in intervals.
@@ -113,21 +113,28 @@ impl Roc {
         caught.iter().map(|[alarms, hits]| [ratio(*hits, positives), ratio(*hits, hits + alarms)]).collect()
     }
 
-    /// Points (confidence, F1) from the strictest threshold to the loosest, for scores that are log-odds.
-    pub fn f1_over_confidence(&self) -> Vec<[f64; 2]> {
+    /// The confidences of these points, for scores that are log-odds.
+    pub fn confidences(&self) -> Vec<f64> {
         let mut thresholds: Vec<u32> = self.counts.keys().copied().collect();
         thresholds.sort_unstable_by(|a, b| b.cmp(a));
+        let confidence = |bits: u32| 1.0 / (1.0 + (-f64::from(unordered(bits << self.dropped))).exp());
+        thresholds.into_iter().map(confidence).collect()
+    }
+
+    /// Points (confidence, F1) from the strictest threshold to the loosest, for scores that are log-odds.
+    pub fn f1_over_confidence(&self) -> Vec<[f64; 2]> {
         let caught = self.caught();
         let positives = caught.last().map_or(0.0, |totals| totals[1]);
-        let points = thresholds.iter().zip(&caught).map(|(&bits, [alarms, hits])| {
-            let log_odds = f64::from(unordered(bits << self.dropped));
-            [1.0 / (1.0 + (-log_odds).exp()), ratio(2.0 * hits, hits + alarms + positives)]
-        });
+        let f1 = |[alarms, hits]: &[f64; 2]| ratio(2.0 * hits, hits + alarms + positives);
+        let points = self.confidences().into_iter().zip(&caught).map(|(confidence, counts)| [confidence, f1(counts)]);
         points.filter(|point| point[0].is_finite()).collect()
     }
 
-    /// The area under the curve: 1 is perfect, 0.5 is chance.
+    /// The area under the curve: 1 is perfect, 0.5 is chance. NaN where it is undefined.
     pub fn area(&self) -> f64 {
+        if !self.is_defined() {
+            return f64::NAN;
+        }
         self.curve().windows(2).map(|pair| (pair[1][0] - pair[0][0]) * (pair[0][1] + pair[1][1]) / 2.0).sum()
     }
 }
@@ -158,10 +165,10 @@ impl OneVersusRest {
         all
     }
 
-    /// The mean of the areas of all classes that occur: the macro average.
+    /// The mean of the areas of all classes that occur: the macro average. NaN where no area is defined.
     pub fn mean_area(&self) -> f64 {
         let areas: Vec<f64> = self.classes.iter().filter(|roc| roc.is_defined()).map(Roc::area).collect();
-        ratio(areas.iter().sum(), areas.len() as f64)
+        defined_ratio(areas.iter().sum(), areas.len() as f64)
     }
 }
 
@@ -181,6 +188,19 @@ mod tests {
         assert!((useless.area() - 0.5).abs() < 1e-9);
         assert_eq!(perfect.precision_recall().first(), Some(&[1.0, 1.0]));
         assert_eq!(useless.precision_recall().last(), Some(&[1.0, 0.5]));
+    }
+
+    #[test]
+    fn an_undefined_area_was_zero() {
+        let mut roc = Roc::default();
+        assert!(roc.area().is_nan());
+        [0.2, 0.7].iter().for_each(|&score| roc.observe(score, true));
+        assert!(roc.area().is_nan(), "nothing to tell it from");
+        let mut scores = OneVersusRest::new(2);
+        scores.observe(&[0.6, 0.4], 0);
+        assert!(scores.mean_area().is_nan());
+        scores.observe(&[0.4, 0.6], 1);
+        assert_eq!(scores.mean_area(), 1.0);
     }
 
     #[test]

@@ -1,14 +1,19 @@
-//! Data sets that recipes name: made up on the fly, or read from files.
+//! Data sets that recipes name: generated on the fly, or read from files.
 
+mod evaluated;
 mod held_out;
 mod made_up;
+mod sources;
+
+pub use evaluated::{EvaluationData, evaluation_data};
+pub use sources::{SOURCES, SourceEntry};
 
 use crate::error::{refusal, refuse};
-use crate::{Cache, DataSource, EvaluatedSplit, Recipe, Result, nearest};
-use octant_data::decode::DecodeOptions;
-use octant_data::detection::{self, DetectionSplit};
-use octant_data::readers::{self, Cifar, FolderDataset, IdxDataset, ImagePairs, Split, TableDataset, open_irstd};
-use octant_data::{Cached, DataError, Dataset, Glyphs, Matched, Target, pack_once};
+use crate::transform::generated_fits;
+use crate::{Cache, Recipe, Result, ValidationPart};
+use octant_data::readers::{self, Split, folders_beside_train};
+use octant_data::{Cached, DataError, Dataset, Matched, PackedCopy, Target, pack_once};
+use sources::{Open, OpenSplit, eight_bits};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,14 +21,25 @@ use std::sync::Arc;
 pub struct Data {
     /// What is learned from.
     pub train: Arc<dyn Dataset>,
-    /// What is judged on.
+    /// What is validated on.
     pub valid: Arc<dyn Dataset>,
+    /// The files had no part for validation, so that `valid` was held out from them.
+    pub is_held_out: bool,
     /// Classes, numbers per image, or 1 for masks.
     pub outputs: usize,
     /// What the head's outputs mean: the names of classes, or of columns. Both splits have their numbers.
     pub classes: Vec<String>,
     /// Where the splits are not the same, in sentences.
     pub remarks: Vec<String>,
+}
+
+impl Data {
+    /// The files that were held out for validation, one per line; none where the data has a part for it. A run keeps the
+    /// list as `held_out.txt`.
+    pub fn held_out_files(&self) -> Option<String> {
+        let line = |index: usize| self.valid.location(index) + "\n";
+        self.is_held_out.then(|| (0..self.valid.len()).map(line).collect())
+    }
 }
 
 /// What opening a data set needs from the program around it.
@@ -55,139 +71,6 @@ impl Surroundings for LocalFiles {
     }
 }
 
-/// A kind of data that recipes may name.
-pub struct SourceEntry {
-    /// The value of `data.kind`.
-    pub kind: &'static str,
-    /// What is generated, or what the folder holds.
-    pub about: &'static str,
-    open: Open,
-}
-
-type Opened = Result<Arc<dyn Dataset>, DataError>;
-
-enum Open {
-    /// Generated from a seed. How many samples each split has and how large they are, if the recipe does not say.
-    MadeUp { train: usize, test: usize, open: fn(usize, usize, u64) -> Arc<dyn Dataset> },
-    /// One split of a folder. Where there is only one, both splits are the same samples, and some are held out.
-    Files(OpenSplit),
-}
-
-type OpenSplit = fn(&Path, Split, &DataSource) -> Opened;
-
-fn eight_bits() -> DecodeOptions {
-    DecodeOptions { eight_bits: true, ..DecodeOptions::default() }
-}
-
-/// Data that is generated, 1000 images to learn from and 200 to validate on unless the recipe says otherwise.
-const fn made_up(
-    kind: &'static str,
-    about: &'static str,
-    open: fn(usize, usize, u64) -> Arc<dyn Dataset>,
-) -> SourceEntry {
-    SourceEntry { kind, about, open: Open::MadeUp { train: 1000, test: 200, open } }
-}
-
-/// Data in a folder or file that `about` describes.
-const fn files(kind: &'static str, about: &'static str, open: OpenSplit) -> SourceEntry {
-    SourceEntry { kind, about, open: Open::Files(open) }
-}
-
-/// Every kind of data.
-pub const SOURCES: [SourceEntry; 16] = [
-    SourceEntry {
-        kind: "glyphs",
-        about: "line drawings of ten kinds",
-        open: Open::MadeUp { train: 12_000, test: 2_000, open: |count, _, seed| Arc::new(Glyphs::new(count, seed)) },
-    },
-    made_up("infrared", "infrared scenes with small targets and their masks", made_up::infrared),
-    made_up("shapes", "colored shapes of four classes", made_up::shapes),
-    made_up("discs", "discs that are to be counted", made_up::discs),
-    made_up("scenes", "scenes of textured shapes that hide each other, with their boxes", made_up::scenes),
-    made_up("outlines", "outlines of shapes and what they look like in color", made_up::outlines),
-    made_up("paintings", "scenes of textured shapes to be restored", made_up::paintings),
-    files(
-        "pairs",
-        "the folder with train/ and test/ of images side by side, or with trainA/, trainB/, testA/ and testB/",
-        |folder, split, source| Ok(Arc::new(ImagePairs::open(folder, split, source.swap)?)),
-    ),
-    files("unpaired", "the folder with trainA/, trainB/, testA/ and testB/", |folder, split, source| {
-        Ok(Arc::new(ImagePairs::open_unpaired(folder, split, source.swap)?))
-    }),
-    files("images", "the folder with train/ and test/, or with images anywhere below it", |folder, split, _| {
-        Ok(Arc::new(ImagePairs::open_images(folder, split)?))
-    }),
-    files(
-        "boxes",
-        "a .yaml file of Ultralytics' form, a COCO .json file, or a folder with either or with Annotations/*.xml",
-        open_boxes,
-    ),
-    files("idx", "the folder with train-images-idx3-ubyte(.gz) and the other three files", |folder, split, _| {
-        Matched::named_by_file(Arc::new(IdxDataset::open(folder, split == Split::Train)?), folder)
-    }),
-    files("cifar", "the folder or archive of CIFAR-10 or CIFAR-100", |folder, split, _| {
-        Ok(Arc::new(Cifar::open(folder, split)?))
-    }),
-    files("folder", "the folder with train/CLASS/ and val/CLASS/, or with CLASS/ alone", open_folder),
-    files(
-        "irstd",
-        "the folder with images/ and masks/, and with trainval.txt and test.txt if it is split",
-        |folder, split, _| Ok(Arc::new(open_irstd(folder, split, eight_bits())?)),
-    ),
-    files("table", "the folder with train.csv and test.csv, or with one table", open_table),
-];
-
-fn open_folder(folder: &Path, split: Split, _: &DataSource) -> Opened {
-    let open = |split| FolderDataset::open_split(folder, split, eight_bits());
-    // Without a folder for validation, some of the training images are held out.
-    Ok(Arc::new(open(split).or_else(|error| if split == Split::Test { open(Split::Train) } else { Err(error) })?))
-}
-
-fn open_boxes(path: &Path, split: Split, source: &DataSource) -> Opened {
-    let part = match (split, source.evaluate_on) {
-        (Split::Train, _) => DetectionSplit::Train,
-        (Split::Test, EvaluatedSplit::Val) => DetectionSplit::Val,
-        (Split::Test, EvaluatedSplit::Test) => DetectionSplit::Test,
-    };
-    let only: Vec<u32> = source.only_classes.iter().map(|&class| class as u32).collect();
-    Ok(Arc::new(detection::open(path, part)?.restricted(&only, source.single_class)))
-}
-
-/// The table of a split, or the only table there is.
-fn open_table(folder: &Path, split: Split, source: &DataSource) -> Opened {
-    let names: &[&str] = match split {
-        Split::Train => &["train.csv", "train.tsv"],
-        Split::Test => &["test.csv", "test.tsv", "val.csv", "val.tsv", "train.csv", "train.tsv"],
-    };
-    let is_table = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "csv" || ending == "tsv");
-    let named = names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
-    let table = named.or_else(|| {
-        let mut tables = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).filter(is_table);
-        tables.next().filter(|_| tables.next().is_none())
-    });
-    let table = table.unwrap_or_else(|| folder.join(names[0]));
-    Ok(Arc::new(TableDataset::open(table, &source.columns, eight_bits())?))
-}
-
-impl SourceEntry {
-    /// The kind of data of that name.
-    pub fn named(kind: &str) -> Result<&'static SourceEntry> {
-        if let Some(found) = SOURCES.iter().find(|source| source.kind == kind) {
-            return Ok(found);
-        }
-        let kinds = SOURCES.map(|source| source.kind);
-        match nearest(kind, kinds.into_iter()) {
-            Some(near) => refuse!("there is no kind of data \"{kind}\"; did you mean {near}?"),
-            None => refuse!("there is no kind of data \"{kind}\"; there are {}", kinds.join(", ")),
-        }
-    }
-
-    /// Samples are generated on the fly; there are no files.
-    pub fn is_made_up(&self) -> bool {
-        matches!(self.open, Open::MadeUp { .. })
-    }
-}
-
 /// Opens the data that a recipe names. Classes are matched by name: with `known`, those of a run, where there are any,
 /// otherwise with those of the training data.
 pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) -> Result<Data> {
@@ -205,28 +88,49 @@ pub fn data(recipe: &Recipe, known: &[String], surroundings: &dyn Surroundings) 
     }
     let (train, of_train) = Matched::by_name(train, &classes, "the training data", whose)?;
     let (valid, of_valid) = Matched::by_name(valid, &classes, "the validation data", whose)?;
-    let outputs = match train.get(0)?.target {
-        Target::Class(_) => classes.len(),
-        Target::Values(values) => values.len(),
-        Target::Boxes(_) => train.class_names().len(),
-        Target::Mask(_) => 1,
-        Target::Image(image) => image.channels(),
-    };
+    let outputs = outputs(&*train, &classes)?;
+    let total = train.len() + valid.len();
     let train = cached(recipe, "train", train, surroundings)?;
     let valid = cached(recipe, "test", valid, surroundings)?;
     if is_held_out {
-        let count = valid.len();
-        remarks.push(format!("no images are for validation alone: {count} are held out and not learned from"));
+        remarks.push(held_out_remark(recipe, valid.len(), total, surroundings));
     }
     remarks.extend(of_train.into_iter().chain(of_valid));
-    Ok(Data { train, valid, outputs, classes, remarks })
+    Ok(Data { train, valid, is_held_out, outputs, classes, remarks })
+}
+
+/// How large a head the data asks for.
+fn outputs(dataset: &dyn Dataset, classes: &[String]) -> Result<usize> {
+    Ok(match dataset.get(0)?.target {
+        Target::Class(_) if classes.len() == 1 => refuse!(
+            "the data has one class, {}: there is nothing to tell it from; give a folder per class, or the folder above",
+            classes[0]
+        ),
+        Target::Class(_) => classes.len(),
+        Target::Values(values) => values.len(),
+        Target::Boxes(_) => dataset.class_names().len(),
+        Target::Mask(_) => 1,
+        Target::Image(image) => image.channels(),
+    })
+}
+
+/// What was held out and why, with the folders that were passed over.
+fn held_out_remark(recipe: &Recipe, count: usize, total: usize, surroundings: &dyn Surroundings) -> String {
+    let folder = recipe.data.dir.as_deref().and_then(|dir| surroundings.local(dir).ok()).unwrap_or_default();
+    let beside = folders_beside_train(&folder);
+    let looked = Split::Val.names().join("/, ");
+    let why = match beside.is_empty() {
+        true => "no images are for validation alone".to_string(),
+        false => format!("no folder beside train/ is for validation ({looked}/); not used: {}", beside.join(", ")),
+    };
+    format!("{why}: {count} of {total} images are held out and not learned from; held_out.txt in the run lists them")
 }
 
 /// The splits as their source has them.
 struct Splits {
     train: Arc<dyn Dataset>,
     valid: Arc<dyn Dataset>,
-    /// Detection data had no validation split, so some of its images were held out.
+    /// There was no part for validation, so some images were held out.
     is_held_out: bool,
 }
 
@@ -241,14 +145,17 @@ fn splits(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Splits> {
             refuse!("{} are made up on the fly and take no `data.dir`; choose a recipe for files", source.kind)
         }
         Open::MadeUp { train, test, open } => {
+            entry.check(source, false)?;
             let side = source.side.unwrap_or(64);
+            generated_fits(side)?;
             let train = open(source.train.unwrap_or(train), side, recipe.run.seed);
             let valid = open(source.test.unwrap_or(test), side, recipe.run.seed ^ 0x7e57);
             Ok(Splits { train, valid, is_held_out: false })
         }
         Open::Files(open) => {
-            let [train, valid] = open_files(recipe, entry.about, open, surroundings)?;
-            let is_held_out = entry.kind == "boxes" && held_out::is_needed(&*train, &*valid);
+            let [train, valid] = open_files(recipe, entry, open, surroundings)?;
+            let (train, valid) = (train?, valid?);
+            let is_held_out = held_out::is_needed(&*train, &*valid);
             let [train, valid] = held_out::split(train, valid)?;
             Ok(Splits { train, valid, is_held_out })
         }
@@ -291,29 +198,38 @@ fn cached(
             });
             let packed = packed.ok_or_else(|| refusal!("the data was not packed"))?;
             let hint = "the data could not be packed; try `cache = \"ram\"` or `cache = \"off\"`";
-            Arc::new(packed.map_err(|error| refusal!("{hint}: {error}"))?)
+            let packed = packed.map_err(|error| refusal!("{hint}: {error}"))?;
+            Arc::new(PackedCopy::new(packed, dataset))
         }
     })
 }
 
-/// Both splits of a folder, which may hold shards instead of the files that `about` describes.
+/// Both splits of a folder, which may hold shards instead of the files that the kind describes.
 fn open_files(
     recipe: &Recipe,
-    about: &str,
+    entry: &SourceEntry,
     open: OpenSplit,
     surroundings: &dyn Surroundings,
-) -> Result<[Arc<dyn Dataset>; 2]> {
-    let source = &recipe.data;
+) -> Result<[Result<Arc<dyn Dataset>, DataError>; 2]> {
+    let (source, about) = (&recipe.data, entry.about);
     let location = source.dir.as_deref().ok_or_else(|| refusal!("{} needs `data.dir`, {about}", recipe.name))?;
     let folder = &surroundings.local(location)?;
     if !folder.exists() {
         refuse!("there is no {}; `data.dir` should be {about}", folder.display());
     }
-    let splits = [Split::Train, Split::Test];
-    // What `octant data pack` wrote, whatever it was before.
-    let [train, valid] = match readers::holds_shards(folder) {
-        true => splits.map(|split| readers::open(folder, split, eight_bits())),
-        false => splits.map(|split| open(folder, split, source)),
+    let valid = match source.validate_on {
+        ValidationPart::Val => Split::Val,
+        ValidationPart::Test => Split::Test,
     };
-    Ok([train?, valid?])
+    // What `octant data pack` wrote, whatever it was before.
+    let is_shards = readers::holds_shards(folder);
+    entry.check(source, is_shards)?;
+    let keys = entry.record_keys(source);
+    Ok([Split::Train, valid].map(|split| match is_shards {
+        true => readers::open_with(folder, split, eight_bits(), &keys),
+        false => open(folder, split, source),
+    }))
 }
+
+#[cfg(test)]
+mod tests;

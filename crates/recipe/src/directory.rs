@@ -27,6 +27,11 @@ pub fn config(run: &Path) -> Result<Table> {
     text.parse().map_err(|error| refusal!("{} is damaged ({error}); the run has to be started over", path.display()))
 }
 
+/// The data that the run in a directory was trained on, where it is read from files.
+pub fn trained_on(run: &Path) -> Option<PathBuf> {
+    Some(PathBuf::from(config(run).ok()?.get("data")?.get("dir")?.as_str()?))
+}
+
 /// The recipe of the run that lives in a directory.
 pub fn of_run(run: &Path) -> Result<Recipe> {
     crate::check(config(run)?)

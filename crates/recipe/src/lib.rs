@@ -24,14 +24,14 @@ mod task;
 mod transform;
 
 pub use auto::resolve_auto;
-pub use data::{Data, LocalFiles, SOURCES, SourceEntry, Surroundings, data};
-pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open};
+pub use data::{Data, EvaluationData, LocalFiles, SOURCES, SourceEntry, Surroundings, data, evaluation_data};
+pub use directory::{Opened, checkpoint_weights, choose, class_names, config, of_run, open, trained_on};
 pub use error::{RecipeError, Result};
 pub use octant_train::options::nearest;
 pub use phases::{DEFAULT_SLOTS, Facts, images_per_update, phases, phases_on, refuse_ignored_sizes, scaling, slots_of};
 pub use recipe::{
-    AugmentOptions, Auto, BestMode, Cache, Cores, DataSource, DegradeOptions, EvaluatedSplit, GainOptions, GanOptions,
-    NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe,
+    AugmentOptions, Auto, BadLabels, BestMode, Cache, Cores, DataSource, DegradeOptions, GainOptions, GanOptions,
+    NormKind, NormalizationMode, Per, PhaseRecipe, Recipe, ScheduleKind, ScheduleRecipe, ValidationPart,
 };
 pub use run::{fix_paths, follow_weights, mesh, plan, train, weights};
 pub use tables::{BUILT_IN, built_in, check, set, set_text, table, text};

@@ -1,9 +1,11 @@
 //! `docs/recipes.md`: the words around the tables are written by hand, the tables follow from the declarations.
 
+use crate::transform::NamedTransform;
 use crate::{
     AugmentOptions, DataSource, DegradeOptions, GainOptions, GanOptions, PhaseRecipe, Recipe, SOURCES, ScheduleRecipe,
-    TASKS, steps,
+    TASKS, Transforms, steps,
 };
+use octant_data::TransformStep;
 use octant_train::options::{OptionSpec, OptionTable};
 use octant_train::{MixOptions, WarmupOptions};
 
@@ -55,8 +57,41 @@ fn table(name: &str) -> Result<String, String> {
                 [format!("`{{ {} }}`", step.example.replace(METHOD, "method = …")), step.about.to_string()]
             }),
         ),
+        "pipelines" => pipelines()?,
         other => return Err(format!("nobody knows the table {other}")),
     })
+}
+
+/// The steps of every named pipeline, for a network that takes images of 224 × 224.
+fn pipelines() -> Result<String, String> {
+    let recipe = crate::check(crate::table("classify").map_err(|error| error.to_string())?);
+    let recipe = Recipe { image_size: Some(224), ..recipe.map_err(|error| error.to_string())? };
+    let entry = octant_zoo::find("resnet50").map_err(|error| error.to_string())?;
+    let mut table = Vec::new();
+    for &name in NamedTransform::ALL {
+        let steps = |training: bool| {
+            let pipeline = crate::transform(&recipe, &Transforms::Named(name), training, entry);
+            let steps: Vec<String> = pipeline.map_err(|error| error.to_string())?.steps.iter().map(in_short).collect();
+            Ok::<_, String>(if steps.is_empty() { "–".to_string() } else { steps.join(", ") })
+        };
+        table.push([format!("`{name}`"), steps(true)?, steps(false)?]);
+    }
+    Ok(rows(["name", "learned from", "evaluated"], table.into_iter()))
+}
+
+/// A step with its arguments, without those that say how pixels are computed where that is Pillow's bilinear rule.
+fn in_short(step: &TransformStep) -> String {
+    let value = toml::Value::try_from(step).unwrap_or(toml::Value::Boolean(false));
+    let arguments =
+        value.as_table().into_iter().flatten().filter(|(key, _)| !["op", "semantics"].contains(&key.as_str()));
+    let shown = arguments.filter_map(|(key, value)| match (key.as_str(), value.get("filter")) {
+        ("method", Some(filter)) if filter.as_str() == Some("bilinear") => None,
+        ("method", Some(filter)) => Some(format!("filter {filter}").replace('"', "")),
+        _ => Some(format!("{key} {}", crate::transform::shortest(value.clone())).replace('"', "")),
+    });
+    let op = value.get("op").and_then(toml::Value::as_str).unwrap_or("?");
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() { format!("`{op}`") } else { format!("`{op}` ({})", shown.join("; ")) }
 }
 
 fn quoted(words: &[&str]) -> String {
@@ -126,7 +161,9 @@ mod tests {
     #[test]
     fn every_table_of_keys_is_on_the_page() {
         let page = include_str!("../../../docs/recipes.md");
-        for name in ["run", "data", "augment", "phases", "mix", "warmup", "schedule", "tasks", "sources", "steps"] {
+        for name in
+            ["run", "data", "augment", "phases", "mix", "warmup", "schedule", "tasks", "sources", "steps", "pipelines"]
+        {
             assert!(page.contains(&format!("<!-- table: {name} -->")), "{name}");
         }
     }

@@ -4,7 +4,9 @@
 
 mod choices;
 
-pub use choices::{Auto, BestMode, Cache, Cores, EvaluatedSplit, NormKind, NormalizationMode, Per, ScheduleKind};
+pub use choices::{
+    Auto, BadLabels, BestMode, Cache, Cores, NormKind, NormalizationMode, Per, ScheduleKind, ValidationPart,
+};
 
 use crate::transform::Transforms;
 use octant_data::TransformStep;
@@ -59,11 +61,11 @@ options! {
         /// The rate of stochastic depth in the last block; the model's own if neither this nor `dropout` is given.
         stochastic_depth: Option<f64>, within(0.0..1.0), unset("the model's"), flag();
         /// Height and width of images.
-        image_size: Option<usize>, within(1..), unset("the model's"), flag();
+        image_size: Option<usize>, within(1..=65535), unset("the model's"), flag();
         /// Segmentation: the size that images are scaled to.
-        base_size: Option<usize>, within(1..), unset("`image_size`"), flag();
+        base_size: Option<usize>, within(1..=65535), unset("`image_size`"), flag();
         /// Segmentation: the size of training crops.
-        crop_size: Option<usize>, within(1..), unset("`base_size`"), flag();
+        crop_size: Option<usize>, within(1..=65535), unset("`base_size`"), flag();
         /// Images are normalized as the model's published weights expect it, or not at all.
         normalize: NormalizationMode = NormalizationMode::Model, was("normalise");
         /// The transform of validation images, as `transform` of a phase.
@@ -108,21 +110,49 @@ options! {
         /// The data set: a folder, packed data, or either of them at s3://…, gs://… or https://….
         dir: Option<PathBuf>, unset("–"), flag_named("data"), alias("dataset-dir"), value("DIR");
         /// The number of generated training samples.
-        train: Option<usize>, within(1..), unset("the kind's");
+        train: Option<usize>, within(1..=1000000000), unset("the kind's");
         /// The number of generated validation samples.
-        test: Option<usize>, within(1..), unset("the kind's");
+        test: Option<usize>, within(1..=1000000000), unset("the kind's");
         /// Height and width of generated samples.
-        side: Option<usize>, within(8..), unset("64");
+        side: Option<usize>, within(8..=65535), unset("64");
+        /// The part of files with several that is validated and evaluated on; the other one where there is only one.
+        validate_on: ValidationPart = ValidationPart::Val;
         /// Boxes: only objects of these classes; their numbers stay.
         only_classes: Vec<usize> = Vec::new(), unset("all");
         /// Boxes: every object is of one class.
         single_class: bool = false;
+        /// Boxes: a label that cannot be used is left out by itself, or with its whole image, which is Ultralytics' rule.
+        bad_labels: BadLabels = BadLabels::DropLabel;
         /// Pairs: the second image is the input, the first one the target.
         swap: bool = false;
-        /// Boxes: the split that is evaluated.
-        evaluate_on: EvaluatedSplit = EvaluatedSplit::Val;
         /// The columns of a table that are predicted.
         columns: Vec<String> = Vec::new(), unset("all");
+        /// TFRecord: the feature that holds the encoded image.
+        image_key: Option<String>, unset("`image/encoded`");
+        /// TFRecord: the feature that holds the class, the numbers, the encoded mask or the encoded target image; of boxes,
+        /// what their features' names begin with.
+        label_key: Option<String>, unset("`image/class/label`, `image/values`, `image/mask/encoded`, `image/target/encoded`, `image/object`");
+    }
+}
+
+impl DataSource {
+    /// Files of that kind, with every other key at its default.
+    pub fn of_files(kind: &str, dir: PathBuf) -> DataSource {
+        DataSource {
+            kind: kind.into(),
+            dir: Some(dir),
+            train: None,
+            test: None,
+            side: None,
+            validate_on: ValidationPart::Val,
+            only_classes: Vec::new(),
+            single_class: false,
+            bad_labels: BadLabels::DropLabel,
+            swap: false,
+            columns: Vec::new(),
+            image_key: None,
+            label_key: None,
+        }
     }
 }
 

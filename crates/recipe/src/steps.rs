@@ -92,6 +92,7 @@ pub const STEPS: [StepEntry; 30] = [
 mod tests {
     use super::*;
     use octant_data::TransformStep;
+    use octant_train::options::OptionValue;
     use toml::{Table, Value};
 
     fn read(text: &str) -> Result<TransformStep, String> {
@@ -122,5 +123,67 @@ mod tests {
             written.sort();
             assert_eq!(written, fields, "the arguments of {op}: {wrong}");
         }
+    }
+
+    /// The step with one of its numbers replaced, for each number that it has, down into lists and tables.
+    fn with_each_number(value: &Value, other: &Value) -> Vec<Value> {
+        match value {
+            Value::Integer(_) | Value::Float(_) => vec![other.clone()],
+            Value::Array(items) => (0..items.len())
+                .flat_map(|at| with_each_number(&items[at], other).into_iter().map(move |changed| (at, changed)))
+                .map(|(at, changed)| {
+                    let mut items = items.clone();
+                    items[at] = changed;
+                    Value::Array(items)
+                })
+                .collect(),
+            Value::Table(table) => table
+                .iter()
+                .flat_map(|(key, value)| {
+                    with_each_number(value, other).into_iter().map(move |changed| {
+                        let mut table = table.clone();
+                        table.insert(key.clone(), changed);
+                        Value::Table(table)
+                    })
+                })
+                .collect(),
+            Value::String(_) | Value::Boolean(_) | Value::Datetime(_) => Vec::new(),
+        }
+    }
+
+    /// Every list of two numbers the other way around.
+    fn reversed(value: &Value) -> Value {
+        match value {
+            Value::Array(items) if items.len() == 2 => Value::Array(items.iter().rev().cloned().collect()),
+            Value::Table(table) => Value::Table(table.iter().map(|(k, v)| (k.clone(), reversed(v))).collect()),
+            other => other.clone(),
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_were_taken_by_every_step() {
+        let refused = |value: &Value| {
+            let read = crate::Transforms::read(&Value::Array(vec![value.clone()]), "transform");
+            read.err().map(|error| error.to_string())
+        };
+        let wrong = [Value::Float(f64::NAN), Value::Float(f64::INFINITY), Value::Float(-0.5), Value::Integer(-1)];
+        let large = [Value::Integer(1_000_000), Value::Float(1e9)];
+        for step in &STEPS {
+            let table: Table = format!("v = {{ {} }}", step.example).parse().unwrap();
+            let example = &table["v"];
+            assert_eq!(refused(example), None, "{}", step.example);
+            for number in wrong.iter().chain(&large) {
+                for changed in with_each_number(example, number) {
+                    let sentence = refused(&changed).unwrap_or_else(|| panic!("{changed} is taken"));
+                    assert!(sentence.starts_with("`transform.0`"), "{sentence}");
+                }
+            }
+            let swapped = reversed(example);
+            let is_span = |key: &str| example.get(key).and_then(Value::as_array).is_some_and(|list| list.len() == 2);
+            let has_spans = ["scale", "ratio", "sigma"].iter().any(|key| is_span(key));
+            assert_eq!(refused(&swapped).is_some(), has_spans, "{swapped}");
+        }
+        let flip = Value::try_from(octant_data::TransformStep::FlipHorizontally { p: 7.0 }).unwrap();
+        assert!(refused(&flip).unwrap().contains("whose `p` must lie within 0 and 1, not 7"), "{:?}", refused(&flip));
     }
 }

@@ -22,7 +22,8 @@ pub struct TaskEntry {
     pub best: &'static str,
     /// The names of its losses, the usual one first; none if it has only one.
     pub losses: &'static [&'static str],
-    /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`.
+    /// Keys that only some tasks read, and this one does: `label_smoothing`, `phases.mix`, `phases.warm_up`; `classes`
+    /// where the head may be larger than the data asks for.
     pub keys: &'static [&'static str],
     /// What the output of its networks means.
     network: ModelTask,
@@ -83,7 +84,7 @@ pub const TASKS: [TaskEntry; 8] = [
         about: "one class per image",
         best: "val_accuracy",
         losses: &[],
-        keys: &["label_smoothing", "mix"],
+        keys: &["classes", "label_smoothing", "mix"],
         network: ModelTask::Classify,
         build: |Parts { recipe, model, image, normalize, mixed, .. }| {
             Arc::new(Classify { model, image, normalize, smoothing: recipe.label_smoothing, mixed })
@@ -105,7 +106,7 @@ pub const TASKS: [TaskEntry; 8] = [
         about: "boxes with classes",
         best: "val_mAP50-95",
         losses: &[],
-        keys: &["augment", "gains"],
+        keys: &["classes", "augment", "gains"],
         network: ModelTask::Detect,
         build: |Parts { recipe, model, image, normalize, slots, epochs, .. }| {
             let sides = recipe.augment.as_ref().map(|augment| augment.sides(image[0])).unwrap_or_default();
@@ -301,6 +302,12 @@ fn built(recipe: &Recipe, outputs: usize, image: [usize; 3], phase: PhaseFacts) 
     let task = TaskEntry::named(&recipe.task)?;
     task.check(recipe)?;
     let loss = task.loss(recipe)?;
+    if let Some(classes) = recipe.classes.filter(|&classes| classes != outputs && !task.keys.contains(&"classes")) {
+        refuse!(
+            "`classes = {classes}` does not fit: to {} this data, the network has {outputs} output(s); remove `classes`",
+            task.name
+        );
+    }
     let (model, entry) = model(recipe, outputs)?;
     if task.network != entry.task {
         refuse!("{} is no model to {}; `octant models` lists what each one is for", entry.name, task.name);
@@ -442,6 +449,14 @@ mod tests {
         assert!(refusal("demo-segment", "phases.0.mix={mixup=0.2}").starts_with("`mix` is nothing"));
         assert!(refusal("glyphs", "phases.0.warm_up=true").starts_with("`warm_up` is nothing"));
         assert!(refusal("glyphs", "task=clasify").ends_with("did you mean classify?"));
+    }
+
+    #[test]
+    fn masks_of_four_classes_were_learned_as_one_when_the_head_was_given_four_outputs() {
+        assert!(refusal("demo-segment", "classes=4").starts_with("`classes = 4` does not fit"));
+        assert!(refusal("demo-regression", "classes=4").contains("the network has 1 output"));
+        assert_eq!(refusal("demo-segment", "classes=1"), "");
+        assert_eq!(refusal("glyphs", "classes=12"), "");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Image transforms of a recipe: named pipelines, or lists of steps.
 
-use crate::error::refuse;
+use crate::error::{refusal, refuse};
 use crate::{Recipe, Result};
 use octant_data::{AnyImage, Dataset, Pipeline, SampleRng, Transform, TransformStep};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Semantics};
+use octant_tensor::require_memory;
 use octant_train::choice;
 use octant_train::options::{OptionError, OptionValue, defaults, nearest, not_a_choice, one_of};
 use octant_zoo::{Interpolation, ModelEntry};
@@ -82,7 +83,7 @@ impl OptionValue for Transforms {
 }
 
 /// Numbers of single precision with no more digits than they have.
-fn shortest(value: Value) -> Value {
+pub(crate) fn shortest(value: Value) -> Value {
     match value {
         Value::Float(number) => {
             let single = number as f32;
@@ -106,12 +107,22 @@ fn image_size() -> Value {
 /// One step of a pipeline.
 fn step(value: &Value, key_path: &str) -> Result<TransformStep, OptionError> {
     let mut table = value.clone();
+    let mut is_omitted = false;
     if let Some(step) = table.as_table_mut()
         && step.get("op").and_then(Value::as_str).is_some_and(|op| SIZED.contains(&op))
     {
+        is_omitted = !step.contains_key("size");
         step.entry("size").or_insert_with(image_size);
     }
-    table.try_into().map_err(|error: toml::de::Error| OptionError::value(key_path, explained(error.message(), value)))
+    let step: TransformStep = table
+        .try_into()
+        .map_err(|error: toml::de::Error| OptionError::value(key_path, explained(error.message(), value)))?;
+    let op = value.get("op").and_then(Value::as_str).unwrap_or("step");
+    let mut checked = step.clone();
+    // The size that stands for `image_size` is none that a step could have.
+    size_of(&mut checked).filter(|_| is_omitted).into_iter().for_each(|size| *size = (1, 1));
+    checked.check().map_err(|problem| OptionError::value(key_path, format!("is a {op}, whose {problem}")))?;
+    Ok(step)
 }
 
 /// serde's error about a step, without the names of Rust types.
@@ -178,6 +189,29 @@ pub(crate) fn is_sized(pipeline: &Pipeline) -> bool {
 
 /// The steps that a recipe's choice stands for, for images to learn from or to be judged on.
 pub fn transform(recipe: &Recipe, choice: &Transforms, training: bool, entry: &ModelEntry) -> Result<Pipeline> {
+    let pipeline = named_or_given(recipe, choice, training, entry)?;
+    pipeline.steps.iter().try_for_each(|step| fits(recipe.step.batch_size, step))?;
+    Ok(pipeline)
+}
+
+/// Refuses a step whose images would not fit into memory as a batch, before the first one is made.
+fn fits(batch_size: usize, step: &TransformStep) -> Result<()> {
+    const CHANNELS: u128 = 3;
+    let Some((height, width)) = step.wanted_size() else { return Ok(()) };
+    let bytes = batch_size as u128 * height as u128 * width as u128 * CHANNELS;
+    let what = format!("a batch of {batch_size} images of {height}×{width}");
+    require_memory(bytes, &what).map_err(|problem| refusal!("{problem}; choose a smaller size or batch size"))
+}
+
+/// The largest image that a recipe may generate.
+pub(crate) fn generated_fits(side: usize) -> Result<()> {
+    let what = format!("a generated image of {side}×{side}");
+    // It is drawn in floats.
+    let bytes = side as u128 * side as u128 * 3 * 4;
+    require_memory(bytes, &what).map_err(|problem| refusal!("{problem}; choose a smaller `data.side`"))
+}
+
+fn named_or_given(recipe: &Recipe, choice: &Transforms, training: bool, entry: &ModelEntry) -> Result<Pipeline> {
     let side = recipe.image_size.unwrap_or(entry.preprocessing.input[0]);
     let base = recipe.base_size.unwrap_or(side);
     let filter = match entry.preprocessing.interpolation {

@@ -24,7 +24,7 @@ const PAGES: [(&str, &str); 8] = [
     ("runs", "document.querySelectorAll('table.data tbody tr').length >= 3 && document.querySelector('svg circle')"),
     ("images", "[...document.querySelectorAll('.images img')].some(i => i.complete && i.naturalWidth > 0)"),
     (
-        "judgement",
+        "evaluation",
         "document.querySelectorAll('.matrix td').length === 9 && document.querySelectorAll('canvas.over').length >= 4 && document.querySelectorAll('.tile').length === 3",
     ),
     // Blocks inside of others are folded at first.
@@ -60,7 +60,7 @@ fn folder_of_runs() -> tempfile::TempDir {
 struct Board {
     browser: Browser,
     serving: Serving,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Board {
@@ -70,7 +70,7 @@ impl Board {
         let folder = folder_of_runs();
         let serving = start(folder.path());
         browser.size(1280, 850);
-        Some(Board { browser, serving, _folder: folder })
+        Some(Board { browser, serving, folder })
     }
 
     /// Opens a page and waits until a script is true.
@@ -252,6 +252,105 @@ fn runs_are_sorted_compared_and_their_differences_shown() {
     board.check();
 }
 
+/// The colors of all runs by name.
+const COLORS: &str =
+    "import('/state.js').then(m => Object.fromEntries(m.state.runs.map(run => [run.name, m.color(run)])))";
+
+#[test]
+fn a_new_run_changes_no_color() {
+    let Some(mut board) = Board::start() else { return };
+    board.open("runs", "document.querySelectorAll('table.data tbody tr').length === 5");
+    let before = board.browser.eval(COLORS);
+    let distinct: std::collections::HashSet<String> =
+        before.as_object().unwrap().values().map(|color| color.to_string()).collect();
+    assert_eq!(distinct.len(), 5, "{before}");
+    // By name it comes first, and by its age last.
+    octant_run(&board.folder.path().join("a-new-run"), 0, 3);
+    board.browser.wait("the new run", "document.querySelectorAll('table.data tbody tr').length === 6");
+    let live = board.browser.eval(COLORS);
+    // Another page has no memory of what was shown before.
+    board.browser.eval("window.isOld = true");
+    board.browser.call("Page.reload", json!({}));
+    board.browser.wait("the page", "!window.isOld && document.querySelectorAll('table.data tbody tr').length === 6");
+    let fresh = board.browser.eval(COLORS);
+    for (name, color) in before.as_object().unwrap() {
+        assert_eq!((&live[name], &fresh[name]), (color, color), "{name}");
+    }
+    board.check();
+}
+
+#[test]
+fn a_scatter_begins_with_numbers_on_both_axes() {
+    let Some(mut browser) = browser() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for (index, augment) in ["flip", "mosaic"].into_iter().enumerate() {
+        let config = format!("augment = \"{augment}\"\nnothing = []\nrate = 0.{index}1\n");
+        let mut run = octant_events::RunDirectory::create(&folder.path().join(augment), &config).unwrap();
+        run.events.settings(&[], &["val_mAP50-95".into()]).unwrap();
+        for (tag, value) in [("lr", 0.1), ("loss", 2.0), ("val_mAP50-95", 0.3 + 0.1 * index as f64)] {
+            run.events.scalar(1, tag, value).unwrap();
+        }
+    }
+    let serving = start(folder.path());
+    browser.size(1280, 850);
+    browser.open(&url(&serving, "runs"));
+    browser.wait("the scatter", "document.querySelectorAll('svg.svg circle').length === 2");
+    let label = browser.eval("document.querySelector('svg.svg').getAttribute('aria-label')");
+    assert_eq!(label, json!("val_mAP50-95 over rate"));
+    // The metric that decides is the first of the results in the table.
+    let heads = browser.eval("[...document.querySelectorAll('table.data th[title^=result]')].map(h => h.innerText)");
+    assert_eq!(heads, json!(["val_mAP50-95", "loss", "lr"]));
+    check(&mut browser, &serving);
+}
+
+#[test]
+fn charts_name_their_curves_and_schedules_are_not_smoothed() {
+    let Some(mut board) = Board::start() else { return };
+    board.open(
+        "curves?smooth=0.6",
+        &format!("{}?.curves.length === 4 && {}?.curves.length === 4", chart_if_shown("loss"), chart_if_shown("lr")),
+    );
+    let smoothed = |tag: &str| format!("{}.curves.map(c => c.smooth !== undefined)", chart_if_shown(tag));
+    assert_eq!(board.browser.eval(&smoothed("loss")), json!([true, true, true, true]));
+    assert_eq!(board.browser.eval(&smoothed("lr")), json!([false, false, false, false]));
+    let names =
+        board.browser.eval("[...document.querySelectorAll('[data-tag=\"loss\"] .key span')].map(s => s.innerText)");
+    assert_eq!(names, json!(["glyphs-1", "glyphs-2", "glyphs-3", "glyphs-4"]));
+    board.open("evaluation", "document.querySelectorAll('.key').length >= 4");
+    let text = board.browser.eval("[...document.querySelectorAll('.key')].map(k => k.innerText).join(' ')");
+    assert!(text.as_str().unwrap().contains("chance") && text.as_str().unwrap().contains("calibrated"), "{text}");
+    board.check();
+}
+
+/// Points of equal recall, or of equal false positive rate, were drawn from the loosest threshold to the strictest.
+#[test]
+fn curves_of_event_files_are_drawn_from_the_strictest_threshold_on() {
+    let Some(mut board) = Board::start() else { return };
+    board.open("evaluation", "document.querySelectorAll('canvas.over').length >= 4");
+    // Scores .9 and .6 of positives, .7 and .2 of negatives, at thresholds 0, .25, .5, .75 and 1.
+    let rows = json!([
+        [2, 2, 2, 1, 0],
+        [2, 1, 1, 0, 0],
+        [0, 1, 1, 2, 2],
+        [0, 0, 0, 1, 2],
+        [0.5, 0.6667, 0.6667, 1.0, 0.0],
+        [1.0, 1.0, 1.0, 0.5, 0.0],
+    ]);
+    let points = board.browser.eval(&format!("import('/evaluation.js').then(m => m.prPoints({rows}))"));
+    assert_eq!(
+        points["receiver"],
+        json!([[0, 0, 1], [0, 0.5, 0.75], [0.5, 1, 0.5], [0.5, 1, 0.25], [1, 1, 0]]),
+        "{points}"
+    );
+    // Precision is undefined at the strictest threshold.
+    assert_eq!(
+        points["precision"],
+        json!([[0.5, 1, 0.75], [1, 0.6667, 0.5], [1, 0.6667, 0.25], [1, 0.5, 0]]),
+        "{points}"
+    );
+    board.check();
+}
+
 #[test]
 fn images_are_chosen_by_epoch_and_their_overlay_fades() {
     let Some(mut board) = Board::start() else { return };
@@ -274,7 +373,7 @@ fn images_are_chosen_by_epoch_and_their_overlay_fades() {
 #[test]
 fn a_cell_of_the_confusion_matrix_shows_its_samples() {
     let Some(mut board) = Board::start() else { return };
-    board.open("judgement", "document.querySelectorAll('.matrix td').length === 9");
+    board.open("evaluation", "document.querySelectorAll('.matrix td').length === 9");
     board.browser.eval("document.querySelectorAll('.matrix td')[1].click()");
     board.browser.wait("the cell", "document.body.innerText.includes('shirt taken for coat: 9 of 60')");
     // And shows the samples behind it; the address names the cell.

@@ -4,7 +4,6 @@ use crate::fetching;
 use crate::output::Bar;
 use anyhow::{Context, Result, bail};
 use octant_data::decode::{Channels, DecodeOptions};
-use octant_data::detection::DetectionSplit;
 use octant_data::readers::{self, Split};
 use octant_data::report::{Survey, survey};
 use octant_data::{DataError, Dataset, Joined, Sample};
@@ -24,31 +23,45 @@ pub(crate) enum Which {
 }
 
 /// The parts of a data set of boxes that are meant.
-pub(crate) fn parts(which: Which) -> &'static [DetectionSplit] {
+pub(crate) fn parts(which: Which) -> &'static [Split] {
     match which {
-        Which::Train => &[DetectionSplit::Train],
-        Which::Test => &[DetectionSplit::Val],
-        Which::Both => &[DetectionSplit::Train, DetectionSplit::Val],
+        Which::Train => &[Split::Train],
+        Which::Test => &[Split::Val],
+        Which::Both => &[Split::Train, Split::Val],
     }
 }
 
 /// A split with its name.
 pub(crate) type Named = (&'static str, Arc<dyn Dataset>);
 
+/// Images as their files have them.
+pub(crate) fn as_stored() -> DecodeOptions {
+    DecodeOptions { channels: Channels::Stored, ..DecodeOptions::default() }
+}
+
+/// Images as training reads them: 8 bits per channel, RGB.
+pub(crate) fn as_trained() -> DecodeOptions {
+    DecodeOptions { channels: Channels::Rgb, eight_bits: true, ..DecodeOptions::default() }
+}
+
 /// The splits that were asked for and are there. A data set without splits is one, called "all".
-pub(crate) fn open(path: &Path, which: Which) -> Result<Vec<Named>> {
+pub(crate) fn open(path: &Path, which: Which, options: DecodeOptions) -> Result<Vec<Named>> {
     let path = &fetching::localize_data(path)?;
     if !path.exists() {
         bail!("there is no {}; give the folder or file of a data set", path.display());
     }
-    let options = DecodeOptions { channels: Channels::Stored, ..DecodeOptions::default() };
     let split = |split| readers::open(path, split, options);
     Ok(match which {
         Which::Train => vec![("train", split(Split::Train)?)],
-        Which::Test => vec![("test", split(Split::Test)?)],
+        Which::Test => vec![("test", split(Split::Val)?)],
         Which::Both => {
-            let train = split(Split::Train).context("cannot open the data set")?;
-            match split(Split::Test) {
+            let train = match (split(Split::Train), split(Split::Val)) {
+                (Ok(train), _) => train,
+                // Data that is only to be evaluated has no part to learn from.
+                (Err(_), Ok(test)) => return Ok(vec![("test", test)]),
+                (Err(error), Err(_)) => return Err(error).context("cannot open the data set"),
+            };
+            match split(Split::Val) {
                 Ok(test) if is_same(&*train, &*test) => vec![("all", train)],
                 Ok(test) => vec![("train", train), ("test", test)],
                 // A missing half is fine; a half that is there but does not fit is not.

@@ -4,15 +4,16 @@ use super::opened::{self, Ticking, Which};
 use crate::Ending;
 use crate::output::{Json, bytes, duration};
 use anyhow::{Context, Result, bail};
-use octant_data::readers::write_webdataset;
+use octant_data::readers::{write_tfrecord, write_webdataset};
 use octant_data::{Dataset, Matched, pack};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Write a data set decoded into one file per split, or into tar shards
+/// Write a data set decoded into one file per split, or into shards
 ///
-/// What is written can be given as --data to every recipe, whatever the layout was before.
+/// What is written can be given as --data to every recipe, whatever the layout was before: it is split, verified and
+/// learned from like its files. Only COCO's own areas and groups of objects are not kept.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The folder or file of a data set, in any layout that can be read
@@ -25,9 +26,9 @@ pub(super) struct Arguments {
     /// Which samples
     #[arg(long, value_enum, default_value_t = Which::Both)]
     split: Which,
-    /// Samples per shard
-    #[arg(long, default_value_t = 1000)]
-    per_shard: usize,
+    /// Samples per shard; 1000 if not given
+    #[arg(long)]
+    per_shard: Option<usize>,
     /// Print one JSON object per file
     #[arg(long)]
     json: bool,
@@ -39,14 +40,20 @@ enum Form {
     Packed,
     /// WebDataset: tar files of PNG images and labels
     Webdataset,
+    /// TFRecord: files of tf.train.Example with PNG images and labels
+    Tfrecord,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     let Arguments { dir, out, form, split, per_shard, json: as_json } = arguments;
-    if per_shard == 0 {
+    if per_shard == Some(0) {
         bail!("--per-shard must be at least 1");
     }
-    let splits = opened::open(&dir, split)?;
+    if per_shard.is_some() && form == Form::Packed {
+        bail!("--per-shard has no effect on --form packed, which writes one file per split; remove it");
+    }
+    let per_shard = per_shard.unwrap_or(1000);
+    let splits = opened::open(&dir, split, opened::as_stored())?;
     // Both splits are written with the same numbers for the same names.
     let joined = opened::joined(&splits);
     let numbered = splits.into_iter().map(|(name, dataset)| -> Result<opened::Named> {
@@ -64,6 +71,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
                 pack(&ticking, &path).map(|()| vec![path])
             }
             Form::Webdataset => write_webdataset(&ticking, &out, name, per_shard),
+            Form::Tfrecord => write_tfrecord(&ticking, &out, name, per_shard),
         };
         ticking.end();
         let files = written.context("nothing was packed; octant data verify lists what cannot be read")?;

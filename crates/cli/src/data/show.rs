@@ -43,7 +43,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if rows == 0 || columns == 0 || !(16..=2048).contains(&cell) {
         bail!("--rows and --columns must be at least 1, --cell between 16 and 2048");
     }
-    let splits = opened::open(&dir, split)?;
+    let splits = opened::open(&dir, split, opened::as_stored())?;
     let dataset = opened::joined(&splits);
     let sheet = contact_sheet(&dataset, SheetOptions { rows, columns, cell, overlay: !plain })?;
     write_png_u8(&out, &sheet).with_context(|| format!("cannot write {}", out.display()))?;

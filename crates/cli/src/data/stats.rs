@@ -12,6 +12,8 @@ use serde_json::json;
 use std::path::PathBuf;
 
 /// Mean, deviation, sizes and balance of the classes of a data set
+///
+/// Images are counted as training reads them: 8 bits per channel, gray repeated as RGB, without alpha, upright.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The folder or file of a data set, in any layout that can be read
@@ -31,7 +33,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
-    let splits = opened::open(&arguments.dir, arguments.split)?;
+    let splits = opened::open(&arguments.dir, arguments.split, opened::as_trained())?;
     let dataset = opened::joined(&splits);
     let survey = opened::surveyed(&dataset, arguments.workers);
     let statistics = &survey.statistics;

@@ -47,8 +47,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Ending> {
     if out.exists() && out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         bail!("{} is not empty; give a new folder", out.display());
     }
-    if count < 2 {
-        bail!("--count must be at least 2: one image to learn from, one to be judged on");
+    if !(2..=10_000_000).contains(&count) {
+        bail!("--count {count} is out of range; choose 2 (one image to learn from, one to validate on) to 10000000");
     }
     let usual = match kind {
         Kind::Irstd => 256,

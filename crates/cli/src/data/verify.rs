@@ -5,7 +5,7 @@ use crate::Ending;
 use crate::output::Json;
 use anyhow::{Result, bail};
 use octant_data::report::Survey;
-use octant_data::{Dataset, Joined, Matched};
+use octant_data::{Dataset, Joined, Matched, Target};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ struct Kind {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Ending> {
-    let splits = opened::open(&arguments.dir, arguments.split)?;
+    let splits = opened::open(&arguments.dir, arguments.split, opened::as_stored())?;
     let dataset = opened::joined(&splits);
     let survey = opened::surveyed(&dataset, arguments.workers);
     let mut kinds = kinds(&survey, &dataset, &splits);
@@ -78,6 +78,15 @@ fn class_differences(splits: &[Named]) -> [Vec<String>; 2] {
     [lacks(&**test, &**train), lacks(&**train, &**test)]
 }
 
+/// The only class of images that are classified.
+fn class_alone(dataset: &Joined) -> Vec<String> {
+    let is_classified = || dataset.get(0).is_ok_and(|sample| matches!(sample.target, Target::Class(_)));
+    match dataset.class_names() {
+        [only] if is_classified() => vec![only.clone()],
+        _ => Vec::new(),
+    }
+}
+
 fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
     // Most reasons begin with the path already.
     let reasons = |list: &[(String, String)]| {
@@ -104,6 +113,7 @@ fn kinds(survey: &Survey, dataset: &Joined, splits: &[Named]) -> Vec<Kind> {
         _ => false,
     };
     vec![
+        kind("class alone", "there is nothing to tell it from; training refuses it", true, class_alone(dataset)),
         kind("classes only in test", "no sample of them to learn from; training refuses them", true, unlearned),
         kind(
             "classes only in train",

@@ -1,10 +1,11 @@
 //! Commands that copy records.
 
-use super::Out;
 use super::select::{Input, Inputs, Selection, is_like};
+use super::{Out, StepsSeen};
 use crate::output::line;
 use anyhow::{Result, bail};
 use octant_events::{Edit, Edited, Editor, StepRange, edit_files};
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use wildmatch::WildMatch;
 
@@ -62,8 +63,9 @@ pub(super) struct Remove {
 /// An editor made of what the commands ask for.
 struct Rules<'a> {
     versions: u64,
+    /// Of records without values.
     steps: StepRange,
-    value: &'a dyn Fn(&str) -> Edit,
+    value: &'a dyn Fn(i64, &str) -> Edit,
 }
 
 impl Editor for Rules<'_> {
@@ -78,22 +80,34 @@ impl Editor for Rules<'_> {
     }
 
     fn value(&mut self, step: i64, tag: &str) -> Edit {
-        if self.steps.contains(step) { (self.value)(tag) } else { Edit::Drop }
+        (self.value)(step, tag)
     }
 }
 
 pub(super) fn filter(arguments: &Filter) -> Result<()> {
     let selection = &arguments.selection;
-    let value = |tag: &str| match selection.tag.is_empty() || is_like(&selection.tag, tag) {
-        true => Edit::Keep,
-        false => Edit::Drop,
+    let steps = selection.steps.unwrap_or_default();
+    let (seen, kept) = (RefCell::new(StepsSeen::default()), Cell::new(0));
+    let value = |step: i64, tag: &str| {
+        if !selection.wants_tag(tag) {
+            return Edit::Drop;
+        }
+        seen.borrow_mut().add(step);
+        if !steps.contains(step) {
+            return Edit::Drop;
+        }
+        kept.set(kept.get() + 1);
+        Edit::Keep
     };
-    let versions = u64::from(!arguments.no_version);
-    each(&selection.inputs()?, &arguments.out.out, versions, selection.steps.unwrap_or_default(), &value)
+    each(&selection.inputs()?, &arguments.out.out, u64::from(!arguments.no_version), steps, &value)?;
+    if kept.get() == 0 {
+        selection.explain_nothing(seen.into_inner().0);
+    }
+    Ok(())
 }
 
 pub(super) fn remove(arguments: &Remove) -> Result<()> {
-    let value = |tag: &str| if is_like(&arguments.tag, tag) { Edit::Drop } else { Edit::Keep };
+    let value = |_: i64, tag: &str| if is_like(&arguments.tag, tag) { Edit::Drop } else { Edit::Keep };
     each(&arguments.inputs.find()?, &arguments.out.out, 1, StepRange::default(), &value)
 }
 
@@ -104,7 +118,7 @@ pub(super) fn rename(arguments: &Rename) -> Result<()> {
         bail!("--from and --to are two tags, or two beginnings that both end in *");
     }
     let pattern = WildMatch::new(from);
-    let value = |tag: &str| match beginnings.map(|(from, to)| (tag.strip_prefix(from), to)) {
+    let value = |_: i64, tag: &str| match beginnings.map(|(from, to)| (tag.strip_prefix(from), to)) {
         Some((Some(rest), to)) => Edit::Rename(format!("{to}{rest}")),
         None if pattern.matches(tag) => Edit::Rename(to.clone()),
         _ => Edit::Keep,
@@ -121,13 +135,19 @@ pub(super) fn merge(arguments: &Merge) -> Result<()> {
     let sources: Vec<&Path> = inputs.iter().map(|input| input.path.as_path()).collect();
     let versions = u64::from(!arguments.no_version);
     let edited =
-        edit_files(&sources, out, &mut Rules { versions, steps: StepRange::default(), value: &|_| Edit::Keep })?;
+        edit_files(&sources, out, &mut Rules { versions, steps: StepRange::default(), value: &|_, _| Edit::Keep })?;
     report(out, &edited);
     Ok(())
 }
 
 /// Every file into one of the same name, in the folder of its run below `out`; a single file may be given its own name.
-fn each(inputs: &[Input], out: &Path, versions: u64, steps: StepRange, value: &dyn Fn(&str) -> Edit) -> Result<()> {
+fn each(
+    inputs: &[Input],
+    out: &Path,
+    versions: u64,
+    steps: StepRange,
+    value: &dyn Fn(i64, &str) -> Edit,
+) -> Result<()> {
     let targets: Vec<PathBuf> = match inputs {
         [_] if is_event_file(out) => vec![out.to_path_buf()],
         _ => inputs.iter().map(|input| target(input, out)).collect(),

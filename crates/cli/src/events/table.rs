@@ -1,15 +1,13 @@
-//! Scalars as tables, and back.
+//! Scalars as tables.
 
-use super::Out;
 use super::select::{Input, Selection};
-use crate::output::line;
-use anyhow::{Context, Result, bail};
-use octant_events::{
-    Event, EventContent, EventLog, EventsError, Kind, ParquetScalars, Value, create_whole, write_record,
-};
+use super::{Out, StepsSeen};
+use crate::output::{line, number};
+use anyhow::{Result, bail};
+use octant_events::{EventLog, EventsError, Kind, ParquetScalars, Series, create_whole};
 use serde_json::json;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Write scalars as a table: CSV, JSON or Parquet, by the name of the file
 #[derive(clap::Args)]
@@ -18,16 +16,6 @@ pub(super) struct Export {
     selection: Selection,
     #[command(flatten)]
     out: Out,
-}
-
-/// Turn a CSV table into an event file: a column `step` and one column per tag
-#[derive(clap::Args)]
-pub(super) struct Import {
-    /// The table; a column `wall_time` is used where there is one, empty cells are left out
-    table: PathBuf,
-    /// The new folder of the run, or event file
-    #[arg(long, value_name = "PATH")]
-    out: PathBuf,
 }
 
 /// The table under way, in one of its formats.
@@ -47,15 +35,14 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn row(&mut self, run: &str, tag: &str, step: i64, time: f64, number: f32) -> std::io::Result<()> {
+    fn row(&mut self, run: &str, tag: &str, step: i64, time: f64, value: f32) -> std::io::Result<()> {
         match self {
-            Rows::Csv(out) => writeln!(out, "{},{},{step},{time},{number}", cell(run), cell(tag)),
+            Rows::Csv(out) => writeln!(out, "{},{},{step},{time},{value}", cell(run), cell(tag)),
             Rows::Json(out) => {
-                // JSON has no word for what is not finite; `null` would hide which it was.
-                let value = if number.is_finite() { json!(number) } else { json!(number.to_string()) };
+                let value = number(value.into());
                 writeln!(out, "{}", json!({ "run": run, "tag": tag, "step": step, "wall_time": time, "value": value }))
             }
-            Rows::Parquet(table) => table.row(run, tag, step, time, number),
+            Rows::Parquet(table) => table.row(run, tag, step, time, value),
         }
     }
 
@@ -75,22 +62,26 @@ pub(super) fn export(arguments: &Export) -> Result<()> {
     }
     let inputs = arguments.selection.inputs()?;
     let unwritten = |error| unwritten(out, error);
+    let mut steps = StepsSeen::default();
     let count = create_whole(out, |file| {
         let mut rows = Rows::begin(extension, file).map_err(unwritten)?;
         let mut count = 0u64;
         for input in &inputs {
-            count += rows_of(input, &arguments.selection, |tag, step, time, number| {
-                rows.row(&input.run, tag, step, time, number).map_err(unwritten)
+            count += rows_of(input, &arguments.selection, &mut steps, |tag, step, time, value| {
+                rows.row(&input.name, tag, step, time, value).map_err(unwritten)
             })?;
         }
         rows.finish().map_err(unwritten)?;
         Ok(count)
     })?;
     line(format_args!("{}: {count} values", out.display()));
+    if count == 0 {
+        arguments.selection.explain_nothing(steps.0);
+    }
     Ok(())
 }
 
-fn unwritten(path: &Path, source: std::io::Error) -> EventsError {
+pub(super) fn unwritten(path: &Path, source: std::io::Error) -> EventsError {
     EventsError::Io { action: "write", path: path.to_path_buf(), source }
 }
 
@@ -98,14 +89,17 @@ fn unwritten(path: &Path, source: std::io::Error) -> EventsError {
 fn rows_of(
     input: &Input,
     selection: &Selection,
+    steps: &mut StepsSeen,
     mut row: impl FnMut(&str, i64, f64, f32) -> Result<(), EventsError>,
 ) -> Result<u64, EventsError> {
     let mut log = EventLog::new(&input.path);
     log.read(u64::MAX)?;
     let mut rows = 0;
-    for series in log.series().iter().filter(|series| series.kind == Kind::Scalar) {
+    let is_wanted = |series: &&Series| series.kind == Kind::Scalar && selection.wants_tag(&series.tag);
+    for series in log.series().iter().filter(is_wanted) {
         for index in 0..series.len() {
             let step = series.steps[index];
+            steps.add(step);
             if selection.wants(step, &series.tag) {
                 row(&series.tag, step, series.times[index], series.numbers[index])?;
                 rows += 1;
@@ -115,67 +109,14 @@ fn rows_of(
     Ok(rows)
 }
 
+/// What begins a formula in a spreadsheet.
+pub(super) const FORMULA: [char; 4] = ['=', '+', '-', '@'];
+
 /// A cell of a CSV file; quoted where it must be, and never the beginning of a formula.
 fn cell(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@']);
+    let is_formula = text.starts_with(FORMULA);
     match is_formula || text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}{}\"", if is_formula { "'" } else { "" }, text.replace('"', "\"\"")),
         false => text.to_string(),
     }
-}
-
-pub(super) fn import(arguments: &Import) -> Result<()> {
-    let path = &arguments.table;
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut rows = text.lines().filter(|line| !line.trim().is_empty()).map(cells);
-    let columns = rows.next().unwrap_or_default();
-    let position = |name: &str| columns.iter().position(|column| column == name);
-    let Some(step_column) = position("step").or_else(|| position("epoch")) else {
-        bail!("{} has no column named step", path.display());
-    };
-    let time_column = position("wall_time");
-    let mut events = vec![Event { wall_time: 0.0, step: 0, content: EventContent::Version("brain.Event:2".into()) }];
-    for (index, row) in rows.enumerate() {
-        let number = |column: usize| -> Result<Option<f64>> {
-            match row.get(column).map(|cell| cell.trim()).filter(|cell| !cell.is_empty()) {
-                None => Ok(None),
-                Some(cell) => cell
-                    .parse()
-                    .map(Some)
-                    .map_err(|_| anyhow::anyhow!("{}, line {}: {cell:?} is not a number", path.display(), index + 2)),
-            }
-        };
-        let Some(step) = number(step_column)? else { bail!("{}, line {}: no step", path.display(), index + 2) };
-        let wall_time = time_column.map(number).transpose()?.flatten().unwrap_or(0.0);
-        let mut values = Vec::new();
-        for (column, name) in columns.iter().enumerate() {
-            if column != step_column && Some(column) != time_column {
-                values.extend(number(column)?.map(|value| (name.clone(), Value::Scalar(value as f32))));
-            }
-        }
-        events.push(Event { wall_time, step: step as i64, content: EventContent::Values(values) });
-    }
-    let is_file = arguments.out.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"));
-    let out = if is_file { arguments.out.clone() } else { arguments.out.join("events.out.tfevents.0.octant") };
-    create_whole(&out, |file| {
-        events.iter().try_for_each(|event| write_record(file, &event.encode())).map_err(|error| unwritten(&out, error))
-    })?;
-    line(format_args!("{}: {} rows of {} tags", out.display(), events.len() - 1, columns.len().saturating_sub(1)));
-    Ok(())
-}
-
-/// The cells of a line of a CSV file.
-fn cells(line: &str) -> Vec<String> {
-    let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(std::mem::take(&mut cell)),
-            _ => cell.push(letter),
-        }
-    }
-    cells.push(cell);
-    cells
 }

@@ -91,13 +91,14 @@ impl Device {
         let [height, width, channels] = kind.dims;
         let input = trace.input("images", Shape::new(kind.dtype, [batch, height, width, channels]));
         let positions = trace.input("positions", Shape::new(DType::I32, [batch, 2]));
-        let values = match precision {
-            Precision::Stored => input,
-            Precision::F32 => input.convert(DType::F32),
-            Precision::Bf16 => input.convert(DType::BF16),
-        };
+        let values = input.convert(precision.dtype(kind.dtype));
         let result: Tensor = match operation {
-            Operation::Resize { height, width, method } => augment::resize(&values, *height, *width, *method)?,
+            Operation::Resize { height, width, method, pad: None } => {
+                augment::resize(&values, *height, *width, *method)?
+            }
+            Operation::Resize { height, width, method, pad: Some(border) } => {
+                augment::resize_with_pad(&values, *height, *width, *method, *border)?
+            }
             Operation::Crop(window) => augment::crop_each(&values, &positions, window.height, window.width),
             Operation::Blur(blur) => augment::blur(&values, *blur)?,
         };

@@ -2,16 +2,17 @@
 
 use anyhow::{Context, Result, bail};
 use octant_data::AnyImage;
+use octant_graph::DType;
 use octant_imaging::blur::{GaussianBlur, blur_f32, blur_u8};
-use octant_imaging::geometry::{self, PixelWindow};
-use octant_imaging::resize::{Method, Resizable};
+use octant_imaging::geometry::{self, Border, PixelWindow};
+use octant_imaging::resize::{Method, Resizable, resize_with_pad};
 use octant_imaging::{Channel, Image};
 use std::str::FromStr;
 
 /// What is done to an image.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operation {
-    Resize { height: usize, width: usize, method: Method },
+    Resize { height: usize, width: usize, method: Method, pad: Option<Border<f64>> },
     Crop(PixelWindow),
     Blur(GaussianBlur),
 }
@@ -25,6 +26,17 @@ pub(super) enum Precision {
     F32,
     /// Half the bits of f32, for accelerators; only with --device
     Bf16,
+}
+
+impl Precision {
+    /// The element type that images of `stored` type are computed in.
+    pub fn dtype(self, stored: DType) -> DType {
+        match self {
+            Precision::Stored => stored,
+            Precision::F32 => DType::F32,
+            Precision::Bf16 => DType::BF16,
+        }
+    }
 }
 
 /// A size in the usual order: width, then height.
@@ -55,18 +67,24 @@ impl Operation {
             bail!("the host computes in stored or f32 precision; add --device cpu (or another) for bf16");
         }
         let floats = precision == Precision::F32;
+        if let Operation::Resize { height, width, .. } = self {
+            // Filters need it once more in floats.
+            let bytes = *height as u128 * *width as u128 * image.dims()[2] as u128 * 4;
+            octant_tensor::require_memory(bytes, &format!("an image of {width}x{height}"))
+                .map_err(anyhow::Error::msg)?;
+        }
         Ok(match (self, image) {
             (Operation::Crop(window), AnyImage::U8(image)) => AnyImage::U8(geometry::crop(image, *window)),
             (Operation::Crop(window), AnyImage::U16(image)) => AnyImage::U16(geometry::crop(image, *window)),
             (Operation::Crop(window), AnyImage::F32(image)) => AnyImage::F32(geometry::crop(image, *window)),
-            (Operation::Resize { height, width, method }, AnyImage::U8(image)) if !floats => {
-                AnyImage::U8(image.resize(*height, *width, *method)?)
+            (Operation::Resize { height, width, method, pad }, AnyImage::U8(image)) if !floats => {
+                AnyImage::U8(resized(image, *height, *width, *method, *pad)?)
             }
-            (Operation::Resize { height, width, method }, AnyImage::U16(image)) if !floats => {
-                AnyImage::U16(image.resize(*height, *width, *method)?)
+            (Operation::Resize { height, width, method, pad }, AnyImage::U16(image)) if !floats => {
+                AnyImage::U16(resized(image, *height, *width, *method, *pad)?)
             }
-            (Operation::Resize { height, width, method }, image) => {
-                AnyImage::F32(to_floats(image).resize(*height, *width, *method)?)
+            (Operation::Resize { height, width, method, pad }, image) => {
+                AnyImage::F32(resized(&to_floats(image), *height, *width, *method, *pad)?)
             }
             (Operation::Blur(blur), AnyImage::U8(image)) if !floats => AnyImage::U8(blur_u8(image, *blur)?),
             (Operation::Blur(blur), AnyImage::U16(image)) if !floats => {
@@ -75,6 +93,29 @@ impl Operation {
             (Operation::Blur(blur), image) => AnyImage::F32(blur_f32(&to_floats(image), *blur)?),
         })
     }
+}
+
+fn resized<T: Channel>(
+    image: &Image<T>,
+    height: usize,
+    width: usize,
+    method: Method,
+    pad: Option<Border<f64>>,
+) -> Result<Image<T>>
+where
+    Image<T>: Resizable,
+{
+    Ok(match pad {
+        None => image.resize(height, width, method)?,
+        Some(border) => {
+            let border = match border {
+                Border::Constant(fill) => Border::Constant(T::from_f32(fill as f32)),
+                Border::Reflect => Border::Reflect,
+                Border::Repeat => Border::Repeat,
+            };
+            resize_with_pad(image, height, width, method, border)?.0
+        }
+    })
 }
 
 /// The same numbers as floats: 0–255 stays 0–255.

@@ -8,8 +8,9 @@ use crate::Ending;
 use crate::output::Json;
 use anyhow::{Context, Result, bail};
 use octant_data::AnyImage;
+use octant_graph::DType;
 use octant_imaging::blur::GaussianBlur;
-use octant_imaging::geometry::{PixelWindow, center_window};
+use octant_imaging::geometry::{Border, PixelWindow, center_window};
 use octant_imaging::mask::{MaskCrop, Threshold, bounds};
 use octant_imaging::resize::Method;
 use octant_imaging::{Filter, Image, Semantics};
@@ -39,10 +40,16 @@ pub(super) struct Resize {
     /// Width and height, such as 512x384
     #[arg(long)]
     size: Size,
+    /// Keep the shape of what is seen and fill the rest of the size on both sides: constant, edge or reflect
+    #[arg(long, value_enum, value_name = "BORDER")]
+    pad: Option<Pad>,
+    /// The value of every channel of a constant border, in the units of the image; 0 if not given
+    #[arg(long, value_name = "VALUE", requires = "pad")]
+    fill: Option<f64>,
     /// nearest, bilinear, bicubic, area or lanczos
     #[arg(long, default_value = "bilinear")]
     filter: Filter,
-    /// Whose results: pil, torchvision, opencv or tensorflow
+    /// Whose results: pil (colors multiplied by alpha), torchvision, opencv (its own code, not IPP's) or tensorflow
     #[arg(long, default_value = "pil")]
     semantics: Semantics,
     /// Whether the filter widens when images shrink; what the library does if not given
@@ -50,6 +57,17 @@ pub(super) struct Resize {
     antialias: Option<bool>,
     #[command(flatten)]
     target: Target,
+}
+
+/// What the rest of a frame is filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Pad {
+    /// One value, that of --fill
+    Constant,
+    /// The pixels of the edge
+    Edge,
+    /// The image mirrored, its edge not repeated
+    Reflect,
 }
 
 /// Cut out what a mask marks, or a fixed window
@@ -104,15 +122,25 @@ pub(super) struct Blur {
 }
 
 pub(super) fn resize(arguments: Resize) -> Result<Ending> {
-    let Resize { files, size, filter, semantics, antialias, target } = arguments;
+    let Resize { files, size, pad, fill, filter, semantics, antialias, target } = arguments;
     let method = method(filter, semantics, antialias);
-    let of = |method| Operation::Resize { height: size.height, width: size.width, method };
-    let what = format!("resize to {}×{}, {filter}, {semantics}", size.width, size.height);
+    if fill.is_some() && pad != Some(Pad::Constant) {
+        bail!("--fill is the value of a constant border; add --pad constant or leave it out");
+    }
+    let border = |fill: f64| match pad? {
+        Pad::Constant => Some(Border::Constant(fill)),
+        Pad::Edge => Some(Border::Repeat),
+        Pad::Reflect => Some(Border::Reflect),
+    };
+    let of = |method, pad| Operation::Resize { height: size.height, width: size.width, method, pad };
+    let padded = pad.map(|pad| format!(", {} border", format!("{pad:?}").to_lowercase())).unwrap_or_default();
+    let what = format!("resize to {}×{}, {filter}, {semantics}{padded}", size.width, size.height);
     let work = Work::read(&files)?;
-    // Masks hold labels, which must not be mixed.
-    let for_masks = of(Method::new(Filter::Nearest, semantics));
+    // Masks hold labels, which must not be mixed; beyond an image there are none.
+    let for_masks = of(Method::new(Filter::Nearest, semantics), border(0.0));
     let count = work.jobs.len();
-    work.process(&files, &target, &what, &vec![of(method); count], Some(&vec![for_masks; count]))
+    let operations = vec![of(method, border(fill.unwrap_or(0.0))); count];
+    work.process(&files, &target, &what, &operations, Some(&vec![for_masks; count]))
 }
 
 pub(super) fn blur(arguments: Blur) -> Result<Ending> {
@@ -277,7 +305,9 @@ impl Work {
             let mut engine = Engine::open(target)?;
             let (results, times) = engine.run(&self.images, operations, target)?;
             for (number, result) in results.into_iter().enumerate() {
-                let written = self.write(number, result, files.json, for_masks.map(|operations| &operations[number]));
+                let computed = target.precision.dtype(self.images[number].dtype());
+                let report = files.json.then_some(computed);
+                let written = self.write(number, result, report, for_masks.map(|operations| &operations[number]));
                 if let Err(error) = written {
                     self.fail(&self.jobs[number].clone(), &error);
                 }
@@ -295,13 +325,23 @@ impl Work {
         }
     }
 
-    fn write(&self, number: usize, result: AnyImage, as_json: bool, for_mask: Option<&Operation>) -> Result<()> {
+    /// Writes one result, and reports it with the type that it was computed in where that is wanted.
+    fn write(
+        &self,
+        number: usize,
+        result: AnyImage,
+        report: Option<DType>,
+        for_mask: Option<&Operation>,
+    ) -> Result<()> {
         let job = &self.jobs[number];
         let result = stored_like(result, &self.images[number]);
-        let [height, width, _] = result.dims();
+        let [height, width, channels] = result.dims();
         files::write(&job.out, &result)?;
-        if as_json {
-            Json::line(json!({ "event": "image", "in": job.image, "out": job.out, "width": width, "height": height }));
+        if let Some(computed) = report {
+            Json::line(json!({
+                "event": "image", "in": job.image, "out": job.out, "width": width, "height": height,
+                "channels": channels, "dtype": result.dtype().name(), "computed_in": computed.name(),
+            }));
         }
         if let Some((mask, Some(out))) = &job.mask {
             let mask = files::read(mask)?;

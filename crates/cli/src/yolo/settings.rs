@@ -59,7 +59,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     set("mode", ALL, "train", Together("`octant train`, `octant eval`, `octant predict`")),
     set("cfg", ALL, "settings.yaml", Together("a YAML file of these settings; arguments beside it win")),
     set("hyp", ALL, "hyp.yaml", Together("the same as `cfg`")),
-    set("data", &[Train, Val], "coco8.yaml", Flag("--data")),
+    set(
+        "data",
+        &[Train, Val],
+        "coco8.yaml",
+        By(by::data, "`--data`, with their rule for bad labels: `data.bad_labels = \"drop-image\"`"),
+    ),
     set("epochs", &[Train], "3", Flag("--epochs")),
     set("time", &[Train], "1.5", By(by::hours, "`--time 1.5h`: hours")),
     set("patience", &[Train], "50", Flag("--patience")),
@@ -178,7 +183,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     set("fl_gamma", &[Train], "0.0", Noted("0.0", ANCHORS)),
     set("imgsz", &[Val], "320", Key("image_size")),
     set("batch", &[Val], "8", Flag("--batch-size")),
-    set("split", &[Val], "test", By(by::split, "`--on-train`, or `data.evaluate_on = \"test\"`")),
+    set("split", &[Val], "test", By(by::split, "`--on-train`, or `data.validate_on = \"test\"`")),
     set(
         "save_json",
         &[Val],

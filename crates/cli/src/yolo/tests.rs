@@ -24,7 +24,7 @@ fn training_commands_are_understood() {
         command("detect train data=coco8.yaml model=yolo11n.yaml epochs=100 imgsz=640 batch=-1 device=0");
     assert_eq!(
         line,
-        "train detect --model yolo11n --data coco8.yaml --epochs 100 --image-size 640 --batch-size auto --device cuda:0"
+        "train detect --model yolo11n --data coco8.yaml --set data.bad_labels=drop-image --epochs 100 --image-size 640 --batch-size auto --device cuda:0"
     );
     assert!(notes.is_empty(), "{notes:?}");
     let (line, notes) =
@@ -70,7 +70,7 @@ fn weights_that_are_missing_were_trained_from_random_ones() {
     assert_eq!(
         line,
         format!(
-            "eval {file} --recipe detect --set model=yolo11n --data coco8.yaml --set data.evaluate_on=test --set precision=bf16"
+            "eval {file} --recipe detect --set model=yolo11n --data coco8.yaml --set data.bad_labels=drop-image --set data.validate_on=test --set precision=bf16"
         )
     );
 }

@@ -17,6 +17,13 @@ fn items(value: &str) -> Vec<&str> {
     value.trim_matches(['[', ']', '(', ')']).split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
 }
 
+/// Their data, with their rule for labels that cannot be used.
+pub(super) fn data(to: &mut Translation, value: &str) -> Result<()> {
+    to.add(&["--data", value]);
+    to.set("data.bad_labels", "drop-image");
+    Ok(())
+}
+
 pub(super) fn hours(to: &mut Translation, value: &str) -> Result<()> {
     let hours: f64 = value
         .parse()
@@ -163,7 +170,7 @@ pub(super) fn split(to: &mut Translation, value: &str) -> Result<()> {
     match value {
         "val" => {}
         "train" => to.add(&["--on-train"]),
-        "test" => to.set("data.evaluate_on", "test"),
+        "test" => to.set("data.validate_on", "test"),
         _ => bail!("split={value}: write val, test or train"),
     }
     Ok(())

@@ -1,9 +1,10 @@
-//! Files to pixels: JPEG, PNG, BMP, WebP and TIFF, recognized by content.
+//! Files to pixels: JPEG, PNG, BMP, WebP, TIFF and GIF, recognized by content.
 //!
 //! Sizes are checked against [`DecodeLimits`] before anything is allocated for them, so a file of a hundred bytes cannot ask
 //! for gigabytes. Images are rotated upright according to their EXIF data.
 
 mod bmp;
+mod gif;
 mod jpeg;
 mod orientation;
 mod png;
@@ -26,6 +27,7 @@ pub enum ImageFileFormat {
     Bmp,
     WebP,
     Tiff,
+    Gif,
 }
 
 impl ImageFileFormat {
@@ -36,6 +38,7 @@ impl ImageFileFormat {
             [0x89, b'P', b'N', b'G', ..] => Some(ImageFileFormat::Png),
             [b'B', b'M', ..] => Some(ImageFileFormat::Bmp),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(ImageFileFormat::WebP),
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(ImageFileFormat::Gif),
             [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => Some(ImageFileFormat::Tiff),
             _ => None,
         }
@@ -44,7 +47,7 @@ impl ImageFileFormat {
     /// True when a file name ends like that of an image.
     pub fn has_image_extension(path: &Path) -> bool {
         let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-        let known = ["jpg", "jpeg", "jpe", "png", "bmp", "webp", "tif", "tiff"];
+        let known = ["jpg", "jpeg", "jpe", "png", "bmp", "webp", "tif", "tiff", "gif"];
         extension.is_some_and(|extension| known.contains(&extension.as_str()))
     }
 }
@@ -127,14 +130,24 @@ pub fn decode(bytes: &[u8], options: &DecodeOptions) -> Result<AnyImage, String>
         Some(ImageFileFormat::Bmp) => bmp::decode(bytes, limits),
         Some(ImageFileFormat::WebP) => webp::decode(bytes, limits),
         Some(ImageFileFormat::Tiff) => tiff::decode(bytes, limits),
-        None => Err("it is not a JPEG, PNG, BMP, WebP or TIFF image".to_string()),
+        Some(ImageFileFormat::Gif) => gif::decode(bytes, limits),
+        None => Err("it is not a JPEG, PNG, BMP, WebP, TIFF or GIF image".to_string()),
     }?;
-    let image = if options.eight_bits { AnyImage::U8(decoded.image.to_u8()) } else { decoded.image };
-    Ok(match image {
-        AnyImage::U8(image) => AnyImage::U8(decoded.orientation.apply(channels_u8(image, options.channels))),
-        AnyImage::U16(image) => AnyImage::U16(decoded.orientation.apply(channels_of(image, options.channels))),
-        AnyImage::F32(image) => AnyImage::F32(decoded.orientation.apply(channels_of(image, options.channels))),
+    Ok(match converted(decoded.image, options) {
+        AnyImage::U8(image) => AnyImage::U8(decoded.orientation.apply(image)),
+        AnyImage::U16(image) => AnyImage::U16(decoded.orientation.apply(image)),
+        AnyImage::F32(image) => AnyImage::F32(decoded.orientation.apply(image)),
     })
+}
+
+/// An image with the depth and the channels that are wanted.
+pub(crate) fn converted(image: AnyImage, options: &DecodeOptions) -> AnyImage {
+    let image = if options.eight_bits { AnyImage::U8(image.to_u8()) } else { image };
+    match image {
+        AnyImage::U8(image) => AnyImage::U8(channels_u8(image, options.channels)),
+        AnyImage::U16(image) => AnyImage::U16(channels_of(image, options.channels)),
+        AnyImage::F32(image) => AnyImage::F32(channels_of(image, options.channels)),
+    }
 }
 
 fn channels_u8(image: Image<u8>, wanted: Channels) -> Image<u8> {

@@ -33,7 +33,9 @@ fn of_header(file: &mut (impl Read + Seek), start: &[u8; 24]) -> std::io::Result
             Ok(Some((number(20), number(16))))
         }
         Some(ImageFileFormat::Jpeg) => of_jpeg(file),
-        Some(ImageFileFormat::Bmp | ImageFileFormat::WebP | ImageFileFormat::Tiff) | None => Ok(None),
+        Some(ImageFileFormat::Bmp | ImageFileFormat::WebP | ImageFileFormat::Tiff | ImageFileFormat::Gif) | None => {
+            Ok(None)
+        }
     }
 }
 

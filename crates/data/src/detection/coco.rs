@@ -43,10 +43,10 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
                 match learned(&object, &images[position].1, classes.len()) {
                     _ if object.crowd => {}
                     Ok(learned) => boxes[position].push(learned),
-                    Err(reason) => dropped.push(left_out(file, annotation, &reason)),
+                    Err(reason) => dropped.push(left_out(file, annotation, Some(position), &reason)),
                 }
             }
-            Err(reason) => dropped.push(left_out(file, annotation, &reason)),
+            Err(reason) => dropped.push(left_out(file, annotation, image_of(annotation, &positions), &reason)),
         }
     }
     let labeled = images.into_iter().zip(boxes).zip(judged).map(|(((id, image), boxes), objects)| {
@@ -56,9 +56,14 @@ pub(super) fn open(file: &Path, root: Option<&Path>) -> Result<DetectionSet, Dat
     Ok(DetectionSet::new(labeled.collect(), names, dropped))
 }
 
-fn left_out(file: &Path, annotation: &Value, reason: &str) -> Dropped {
+/// The position of an annotation's image.
+fn image_of(annotation: &Value, positions: &HashMap<u64, usize>) -> Option<usize> {
+    positions.get(&annotation.get("image_id")?.as_u64()?).copied()
+}
+
+fn left_out(file: &Path, annotation: &Value, image: Option<usize>, reason: &str) -> Dropped {
     let id = annotation.get("id").map(Value::to_string).unwrap_or_default();
-    Dropped { file: file.to_path_buf(), line: None, reason: format!("annotation {id}: {reason}") }
+    Dropped { file: file.to_path_buf(), image, line: None, reason: format!("annotation {id}: {reason}") }
 }
 
 /// Numbers of classes by the file's own, which have gaps, and their names.
@@ -115,7 +120,7 @@ fn object(
     positions: &HashMap<u64, usize>,
 ) -> Result<(usize, JudgedBox), String> {
     let number = |key: &str| annotation.get(key).and_then(Value::as_u64);
-    let image = number("image_id").and_then(|id| positions.get(&id)).ok_or("its image is not in the file")?;
+    let image = image_of(annotation, positions).ok_or("its image is not in the file")?;
     let class = number("category_id").and_then(|id| classes.get(&id)).ok_or("its category is not in the file")?;
     let numbers: Option<Vec<f64>> =
         annotation.get("bbox").and_then(Value::as_array).and_then(|list| list.iter().map(Value::as_f64).collect());
@@ -124,7 +129,7 @@ fn object(
     };
     let area = annotation.get("area").and_then(Value::as_f64).unwrap_or(width * height);
     let crowd = annotation.get("iscrowd").is_some_and(|crowd| crowd.as_u64() == Some(1));
-    Ok((*image, JudgedBox { class: *class, corners: [x, y, x + width, y + height], area, crowd }))
+    Ok((image, JudgedBox { class: *class, corners: [x, y, x + width, y + height], area, crowd }))
 }
 
 /// What is learned of an object: boxes may reach over the edge of the image by a part of a pixel.

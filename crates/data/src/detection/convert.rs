@@ -1,7 +1,8 @@
 //! From one form of boxes to another. The images are copied as they are; the source is only read.
 
-use super::{DetectionSet, DetectionSplit, LabeledImage, RelativeBox, open};
+use super::{DetectionSet, LabeledImage, RelativeBox, open};
 use crate::decode::{DecodeOptions, read_image};
+use crate::readers::Split;
 use crate::{DataError, Dataset};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -43,8 +44,8 @@ pub fn convert(source: &Path, out: &Path, form: BoxForm) -> Result<Converted, Da
     if out.exists() && out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(DataError::malformed(out, "it is not empty; give a new folder"));
     }
-    let train = open(source, DetectionSplit::Train)?;
-    let valid = open(source, DetectionSplit::Val).ok().filter(|valid| valid.images() != train.images());
+    let train = open(source, Split::Train)?;
+    let valid = open(source, Split::Val).ok().filter(|valid| valid.images() != train.images());
     let mut result = Converted { opens: out.to_path_buf(), ..Converted::default() };
     let names = train.class_names().to_vec();
     let mut taken = HashSet::new();

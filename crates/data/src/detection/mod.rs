@@ -25,22 +25,13 @@ pub use recent::RecentImages;
 pub use survey::{BoxSurvey, survey};
 pub use yaml::yaml_settings;
 
-use crate::decode::{DecodeOptions, read_image};
+use crate::decode::{DecodeOptions, announced_size, read_image};
+use crate::readers::Split;
 use crate::{DataError, Dataset, JudgedImage, LabeledBox, Sample, Target};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Which part of a data set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DetectionSplit {
-    /// To learn from.
-    Train,
-    /// To validate on.
-    Val,
-    /// To test on; the validation part where there is none.
-    Test,
-}
 
 /// An object of an image, in shares of the image's sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,6 +60,8 @@ pub struct LabeledImage {
 pub struct Dropped {
     /// The file that it stands in.
     pub file: PathBuf,
+    /// The number of its image in the data set, where it has one and the label is not just a repetition.
+    pub image: Option<usize>,
     /// Its line there, from 1 on, where lines mean anything.
     pub line: Option<usize>,
     /// Why, as the rest of a sentence.
@@ -109,6 +102,30 @@ impl DetectionSet {
     /// The most objects that any image has.
     pub fn most_boxes(&self) -> usize {
         self.images.iter().map(|image| image.boxes.len()).max().unwrap_or(0)
+    }
+
+    /// Without the images that have a label which cannot be used, or a side below 10 pixels.
+    fn without_bad_images(mut self) -> Result<DetectionSet, DataError> {
+        const SHORTEST: usize = 10;
+        let is_bad = |label: &&Dropped| !label.reason.ends_with(NO_AREA);
+        let mut bad: BTreeSet<usize> = self.dropped.iter().filter(is_bad).filter_map(|label| label.image).collect();
+        for (index, image) in self.images.iter().enumerate() {
+            let (height, width) = announced_size(&image.path)?;
+            if height.min(width) < SHORTEST {
+                let reason = format!("the image is {height}×{width}; a side is below {SHORTEST} pixels");
+                self.dropped.push(Dropped { file: image.path.clone(), image: Some(index), line: None, reason });
+                bad.insert(index);
+            }
+        }
+        for label in self.dropped.iter_mut().filter(|label| label.image.is_some_and(|image| bad.contains(&image))) {
+            label.reason += "; its whole image is left out (`data.bad_labels = \"drop-image\"`)";
+        }
+        let mut index = 0..;
+        self.images.retain(|_| index.next().is_some_and(|index| !bad.contains(&index)));
+        match self.images.is_empty() {
+            true => Err(DataError::request("every image has a label that cannot be used; nothing is left")),
+            false => Ok(self),
+        }
     }
 
     /// Every object as one class, or only objects of some classes; numbers of classes stay.
@@ -188,9 +205,33 @@ impl RelativeBox {
     }
 }
 
+/// What happens to a label that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LabelRule {
+    /// It is left out, its image stays.
+    #[default]
+    DropLabel,
+    /// Its whole image is left out, and so are images with a side below 10 pixels: Ultralytics' rule. Labels that stand
+    /// there twice are left out by themselves.
+    DropImage,
+}
+
 /// Opens a data set of boxes: a `.yaml` of Ultralytics' form, a COCO `.json` (images in `images/` beside it or where its
 /// file names say), a folder with `Annotations/*.xml`, or a folder with one of these.
-pub fn open(path: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
+pub fn open(path: &Path, part: Split) -> Result<DetectionSet, DataError> {
+    open_by(path, part, LabelRule::default())
+}
+
+/// The same by another rule for labels that cannot be used.
+pub fn open_by(path: &Path, part: Split, rule: LabelRule) -> Result<DetectionSet, DataError> {
+    let set = open_all(path, part)?;
+    match rule {
+        LabelRule::DropLabel => Ok(set),
+        LabelRule::DropImage => set.without_bad_images(),
+    }
+}
+
+fn open_all(path: &Path, part: Split) -> Result<DetectionSet, DataError> {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
     match ending.as_str() {
         "yaml" | "yml" => yolo::open(path, part),
@@ -209,17 +250,17 @@ pub fn holds_boxes(path: &Path) -> bool {
     ["yaml", "yml", "json"].contains(&ending.as_str())
         || path.join("Annotations").is_dir()
         || yaml_in(path).is_some()
-        || coco_in(path, DetectionSplit::Train).is_some()
+        || [Split::Train, Split::Val].iter().any(|part| coco_in(path, *part).is_some())
 }
 
 /// The annotation file of a part in COCO's folder.
-fn coco_in(folder: &Path, part: DetectionSplit) -> Option<PathBuf> {
-    let part_name = if part == DetectionSplit::Train { "train" } else { "val" };
-    let is_wanted = |path: &PathBuf| {
+fn coco_in(folder: &Path, part: Split) -> Option<PathBuf> {
+    let files = crate::readers::entries(&folder.join("annotations")).ok()?;
+    let is_wanted = |path: &&PathBuf, part_name: &str| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         name.ends_with(".json") && name.contains(part_name) && !name.contains("caption") && !name.contains("keypoint")
     };
-    crate::readers::entries(&folder.join("annotations")).ok()?.into_iter().find(is_wanted)
+    part.names().iter().find_map(|name| files.iter().find(|path| is_wanted(path, name)).cloned())
 }
 
 /// The only yaml file of a folder.
@@ -229,7 +270,7 @@ fn yaml_in(folder: &Path) -> Option<PathBuf> {
     found.next().filter(|_| found.next().is_none())
 }
 
-fn open_folder(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
+fn open_folder(folder: &Path, part: Split) -> Result<DetectionSet, DataError> {
     if let Some(file) = yaml_in(folder) {
         return yolo::open(&file, part);
     }
@@ -245,6 +286,22 @@ fn open_folder(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, Data
     }
 }
 
+/// Refuses coordinates that do not lie in the image, but for a hundredth: Ultralytics' tolerance.
+fn within_image(coordinates: &[f64]) -> Result<(), String> {
+    if coordinates.iter().any(|coordinate| !coordinate.is_finite()) {
+        return Err("a coordinate is not a number".to_string());
+    }
+    match coordinates.iter().find(|coordinate| !(-0.01..=1.01).contains(*coordinate)) {
+        Some(outside) => Err(format!(
+            "a coordinate is {outside:.3}, outside of the image; coordinates are shares of the image's sides"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Such a label is no reason to leave out its image.
+const NO_AREA: &str = "the box has no area";
+
 /// A box from corners in shares of the image, or why it cannot be used. Boxes are clipped to the image.
 fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox, String> {
     if classes > 0 && class as usize >= classes {
@@ -253,14 +310,9 @@ fn checked(class: u32, corners: [f64; 4], classes: usize) -> Result<RelativeBox,
     if corners.iter().any(|corner| !corner.is_finite()) {
         return Err("a coordinate is not a number".to_string());
     }
-    if let Some(outside) = corners.iter().find(|corner| !(-0.01..=1.01).contains(*corner)) {
-        return Err(format!(
-            "a corner lies at {outside:.3} of the image, outside of it; coordinates are shares of the image's sides"
-        ));
-    }
     let [x0, y0, x1, y1] = corners.map(|corner| corner.clamp(0.0, 1.0));
     if x1 <= x0 || y1 <= y0 {
-        return Err("the box has no area".to_string());
+        return Err(NO_AREA.to_string());
     }
     Ok(RelativeBox { class, corners: [x0, y0, x1, y1] })
 }

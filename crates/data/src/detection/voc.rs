@@ -1,9 +1,9 @@
 //! Pascal VOC: an xml file per image in `Annotations/`, images in `JPEGImages/`, lists in `ImageSets/Main/`. Corners are
 //! pixels that count from 1, both included.
 
-use super::{DetectionSet, DetectionSplit, Dropped, LabeledImage, RelativeBox, checked};
+use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, within_image};
 use crate::DataError;
-use crate::readers::entries;
+use crate::readers::{Split, entries};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ struct Annotation {
     objects: Vec<Result<Marked, String>>,
 }
 
-pub(super) fn open(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
+pub(super) fn open(folder: &Path, part: Split) -> Result<DetectionSet, DataError> {
     let annotations: Vec<Annotation> =
         files(folder, part)?.iter().map(|file| read(folder, file)).collect::<Result<_, _>>()?;
     // Classes are numbered by name over all parts, so that training and validation agree.
@@ -33,11 +33,13 @@ pub(super) fn open(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, 
         return Err(DataError::malformed(folder, "its Annotations/ name no objects"));
     }
     let mut dropped = Vec::new();
-    let images = annotations.into_iter().map(|annotation| {
+    let images = annotations.into_iter().enumerate().map(|(index, annotation)| {
         let boxes = annotation.objects.iter().filter_map(|object| {
             let result =
                 object.as_ref().map_err(String::clone).and_then(|object| relative(object, annotation.size, &names));
-            let note = |reason| dropped.push(Dropped { file: annotation.file.clone(), line: None, reason });
+            let note = |reason| {
+                dropped.push(Dropped { file: annotation.file.clone(), image: Some(index), line: None, reason })
+            };
             result.map_err(note).ok()
         });
         LabeledImage { boxes: boxes.collect(), path: annotation.image.clone(), id: None, judged: None }
@@ -49,7 +51,9 @@ pub(super) fn open(folder: &Path, part: DetectionSplit) -> Result<DetectionSet, 
 fn relative(object: &Marked, [width, height]: [f64; 2], names: &[String]) -> Result<RelativeBox, String> {
     let class = names.binary_search(&object.name).map_err(|_| "its class is unknown".to_string())?;
     let [x0, y0, x1, y1] = object.corners;
-    checked(class as u32, [(x0 - 1.0) / width, (y0 - 1.0) / height, x1 / width, y1 / height], names.len())
+    let corners = [(x0 - 1.0) / width, (y0 - 1.0) / height, x1 / width, y1 / height];
+    within_image(&corners)?;
+    checked(class as u32, corners, names.len())
 }
 
 fn all_files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
@@ -57,20 +61,16 @@ fn all_files(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(entries(&folder.join("Annotations"))?.into_iter().filter(is_xml).collect())
 }
 
-/// The files of a part by its list; without lists every fifth file is for validation.
-fn files(folder: &Path, part: DetectionSplit) -> Result<Vec<PathBuf>, DataError> {
+/// The files of a part by its list; without lists every part has all of them, and training holds some out.
+fn files(folder: &Path, part: Split) -> Result<Vec<PathBuf>, DataError> {
     let names: &[&str] = match part {
-        DetectionSplit::Train => &["train.txt", "trainval.txt"],
-        DetectionSplit::Val => &["val.txt", "test.txt"],
-        DetectionSplit::Test => &["test.txt", "val.txt"],
+        Split::Train => &["train.txt", "trainval.txt"],
+        Split::Val => &["val.txt", "test.txt"],
+        Split::Test => &["test.txt", "val.txt"],
     };
     let list = names.iter().map(|name| folder.join("ImageSets/Main").join(name)).find(|path| path.is_file());
     let Some(list) = list else {
-        let all = all_files(folder)?.into_iter().enumerate();
-        return Ok(all
-            .filter(|(index, _)| (index % 5 == 4) == (part != DetectionSplit::Train))
-            .map(|(_, path)| path)
-            .collect());
+        return all_files(folder);
     };
     let text = std::fs::read_to_string(&list).map_err(|error| DataError::io(&list, error))?;
     let names = text.lines().filter_map(|line| line.split_whitespace().next());

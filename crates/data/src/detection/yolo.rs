@@ -2,13 +2,13 @@
 //! `/images/` of its path becomes `/labels/`.
 
 use super::yaml::{self, Yaml};
-use super::{DetectionSet, DetectionSplit, Dropped, LabeledImage, RelativeBox, checked};
+use super::{DetectionSet, Dropped, LabeledImage, RelativeBox, checked, within_image};
 use crate::DataError;
 use crate::decode::ImageFileFormat;
-use crate::readers::images_below;
+use crate::readers::{Split, images_below};
 use std::path::{Path, PathBuf};
 
-pub(super) fn open(file: &Path, part: DetectionSplit) -> Result<DetectionSet, DataError> {
+pub(super) fn open(file: &Path, part: Split) -> Result<DetectionSet, DataError> {
     let text = std::fs::read_to_string(file).map_err(|error| DataError::io(file, error))?;
     let yaml = yaml::parse(&text).map_err(|problem| DataError::malformed(file, problem))?;
     let names = names(file, &yaml)?;
@@ -16,8 +16,9 @@ pub(super) fn open(file: &Path, part: DetectionSplit) -> Result<DetectionSet, Da
     let mut dropped = Vec::new();
     let images = images
         .into_iter()
-        .map(|path| {
-            let boxes = labels(&label_file(&path), names.len(), &mut dropped)?;
+        .enumerate()
+        .map(|(index, path)| {
+            let boxes = labels(&label_file(&path), index, names.len(), &mut dropped)?;
             Ok(LabeledImage { path, boxes, id: None, judged: None })
         })
         .collect::<Result<Vec<_>, DataError>>()?;
@@ -45,13 +46,14 @@ fn names(file: &Path, yaml: &Yaml) -> Result<Vec<String>, DataError> {
 }
 
 /// The images of a part, from folders and lists, in the order of names.
-fn image_files(file: &Path, yaml: &Yaml, part: DetectionSplit) -> Result<Vec<PathBuf>, DataError> {
-    let key = match part {
-        DetectionSplit::Train => "train",
-        DetectionSplit::Val => "val",
-        DetectionSplit::Test if yaml.get("test").is_some_and(|value| value.text().is_some()) => "test",
-        DetectionSplit::Test => "val",
+fn image_files(file: &Path, yaml: &Yaml, part: Split) -> Result<Vec<PathBuf>, DataError> {
+    let is_there = |key: &&&str| yaml.get(key).is_some_and(|value| value.texts().is_some());
+    let keys: &[&str] = match part {
+        Split::Train => &["train"],
+        Split::Val => &["val", "test"],
+        Split::Test => &["test", "val"],
     };
+    let key = *keys.iter().find(is_there).unwrap_or(&keys[0]);
     let listed = yaml
         .get(key)
         .and_then(Yaml::texts)
@@ -117,8 +119,13 @@ pub(super) fn label_file(image: &Path) -> PathBuf {
     path.with_extension("txt")
 }
 
-/// The labels of one image. No file means that there is nothing to see.
-fn labels(file: &Path, classes: usize, dropped: &mut Vec<Dropped>) -> Result<Vec<RelativeBox>, DataError> {
+/// The labels of the image of that number. No file means that there is nothing to see.
+fn labels(
+    file: &Path,
+    image: usize,
+    classes: usize,
+    dropped: &mut Vec<Dropped>,
+) -> Result<Vec<RelativeBox>, DataError> {
     let bytes = match std::fs::read(file) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -127,13 +134,13 @@ fn labels(file: &Path, classes: usize, dropped: &mut Vec<Dropped>) -> Result<Vec
     let mut boxes: Vec<RelativeBox> = Vec::new();
     let text = String::from_utf8_lossy(&bytes);
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let result = label(line, classes).and_then(|object| match boxes.contains(&object) {
-            true => Err("the same label stands there twice".to_string()),
-            false => Ok(object),
-        });
-        match result {
+        let mut drop = |image, reason| {
+            dropped.push(Dropped { file: file.to_path_buf(), image, line: Some(index + 1), reason });
+        };
+        match label(line, classes) {
+            Ok(object) if boxes.contains(&object) => drop(None, "the same label stands there twice".to_string()),
             Ok(object) => boxes.push(object),
-            Err(reason) => dropped.push(Dropped { file: file.to_path_buf(), line: Some(index + 1), reason }),
+            Err(reason) => drop(Some(image), reason),
         }
     }
     Ok(boxes)
@@ -148,6 +155,8 @@ fn label(line: &str, classes: usize) -> Result<RelativeBox, String> {
         Some(&class) if class >= 0.0 && class.fract() == 0.0 && class < 1e6 => class as u32,
         _ => return Err("its class is not a number from 0 on".to_string()),
     };
+    // A box may overhang the image by more: its center, width and height lie in it then, and it is clipped.
+    within_image(&numbers[1..])?;
     let corners = match &numbers[1..] {
         &[x, y, width, height] => [x - width / 2.0, y - height / 2.0, x + width / 2.0, y + height / 2.0],
         points if points.len() >= 6 && points.len().is_multiple_of(2) => {

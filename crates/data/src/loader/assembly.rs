@@ -4,7 +4,7 @@ use super::mix::mix_rows;
 use super::pool::{Block, Pool, RowBlock};
 use super::{Batch, Job, Targets};
 use crate::{AnyImage, DataError, Position, Sample, Target};
-use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape};
+use octant_tensor::{AlignedBytes, Bytes, DType, HostTensor, Shape, require_memory};
 use std::fmt;
 use std::sync::Arc;
 
@@ -173,8 +173,13 @@ impl Assembly {
         if own != *layout {
             return Err(format!("it is {own}, but the samples before it are {layout}; add a resize or a crop"));
         }
-        let new = || Rows::new(layout, self.indices.len(), job.config.max_boxes, &job.pool);
-        Ok(self.rows.get_or_insert_with(new).clone())
+        let (count, slots) = (self.indices.len(), job.config.max_boxes);
+        if self.rows.is_none() {
+            let bytes = count as u128 * (layout.image.bytes() + layout.target_bytes(slots)) as u128;
+            let what = format!("a batch of {count} samples of {layout}");
+            require_memory(bytes, &what).map_err(|problem| format!("{problem}; choose a smaller batch size"))?;
+        }
+        Ok(self.rows.get_or_insert_with(|| Rows::new(layout, count, slots, &job.pool)).clone())
     }
 
     /// The row was written. True when it was the last one missing.

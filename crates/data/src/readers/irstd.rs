@@ -24,7 +24,7 @@ pub fn open_irstd(root: impl AsRef<Path>, split: Split, options: DecodeOptions) 
         }
     }
     listing::all_there(&list, &missing)?;
-    Ok(MaskedDataset::new(pairs, options))
+    MaskedDataset::new(pairs, options)
 }
 
 /// The names of a split and the list that they stand in. Without any list, every image belongs to both splits.
@@ -63,7 +63,7 @@ fn by_name(folder: &Path) -> Result<HashMap<String, PathBuf>, DataError> {
 fn find_list(root: &Path, split: Split) -> Result<PathBuf, DataError> {
     let names: &[&str] = match split {
         Split::Train => &["trainval.txt", "train.txt"],
-        Split::Test => &["test.txt", "val.txt"],
+        Split::Val | Split::Test => &["test.txt", "val.txt"],
     };
     let mut folders = vec![root.to_path_buf()];
     folders.extend(listing::entries(root)?.into_iter().filter(|path| path.is_dir()));

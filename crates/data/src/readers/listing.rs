@@ -1,5 +1,6 @@
 //! Folders and list files.
 
+use super::Split;
 use crate::DataError;
 use crate::decode::ImageFileFormat;
 use std::path::{Path, PathBuf};
@@ -21,16 +22,18 @@ pub fn images_below(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 /// The images in a folder and in the folders below it, in the order of names; and a line for each image of a format that
-/// is not read. Whatever else lies there is passed over in silence.
+/// is not read and for each run directory, whose plots are no data. Whatever else lies there is passed over in silence.
 pub(crate) fn walk(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), DataError> {
-    const UNREAD: [&str; 8] = ["gif", "heic", "heif", "avif", "jp2", "jxl", "ppm", "pgm"];
+    const UNREAD: [&str; 7] = ["heic", "heif", "avif", "jp2", "jxl", "ppm", "pgm"];
     let (mut images, mut unread) = (Vec::new(), Vec::new());
     let mut open = vec![folder.to_path_buf()];
     while let Some(next) = open.pop() {
         for path in entries(&next)? {
             let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
             // Links to folders are not followed: they may lead back up.
-            if path.is_dir() && !path.is_symlink() {
+            if is_run(&path) {
+                unread.push(format!("{}: the directory of a run, whose images are no data", path.display()));
+            } else if path.is_dir() && !path.is_symlink() {
                 open.push(path);
             } else if ImageFileFormat::has_image_extension(&path) {
                 images.push(path);
@@ -51,6 +54,30 @@ pub(crate) fn names_in(list: &Path) -> Result<Vec<String>, DataError> {
         return Err(DataError::malformed(list, "this list names no images"));
     }
     Ok(names)
+}
+
+/// True for the directory of a run: its plots and galleries are images, but no data.
+pub(crate) fn is_run(folder: &Path) -> bool {
+    folder.join("config.toml").is_file() && folder.join("checkpoints").is_dir()
+}
+
+/// The sub-folder of that name, whatever its case.
+pub(crate) fn folder_called(root: &Path, name: &str) -> Option<PathBuf> {
+    let is_wanted =
+        |path: &PathBuf| path.is_dir() && path.file_name().is_some_and(|own| own.eq_ignore_ascii_case(name));
+    entries(root).ok()?.into_iter().find(is_wanted)
+}
+
+/// The sub-folder of a split that holds what a split holds.
+pub(crate) fn split_folder(root: &Path, split: Split, holds: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    split.names().iter().filter_map(|name| folder_called(root, name)).find(|path| holds(path))
+}
+
+/// The folders beside that of the training split, in which nothing is looked for when no folder of another split is there.
+pub fn folders_beside_train(root: &Path) -> Vec<String> {
+    let Some(train) = split_folder(root, Split::Train, |_| true) else { return Vec::new() };
+    let folders = entries(root).unwrap_or_default().into_iter().filter(|path| path.is_dir() && *path != train);
+    folders.filter_map(|path| Some(format!("{}/", path.file_name()?.to_string_lossy()))).collect()
 }
 
 /// The first of several sub-folders that exists.

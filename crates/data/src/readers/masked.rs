@@ -1,10 +1,10 @@
 //! Images with masks: pairs of files.
 
 use super::listing;
-use crate::decode::{Channels, DecodeOptions, read_image};
+use super::mask_values::{BinaryMask, MaskProblem, decode_mask};
+use crate::decode::{DecodeOptions, read_image};
 use crate::{DataError, Dataset, Sample, Target};
-use octant_imaging::Image;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Pairs of image and mask files.
@@ -15,9 +15,28 @@ pub struct MaskedDataset {
 }
 
 impl MaskedDataset {
-    /// A data set of these pairs.
-    pub fn new(pairs: Vec<(PathBuf, PathBuf)>, options: DecodeOptions) -> MaskedDataset {
-        MaskedDataset { pairs, options, classes: vec!["background".to_string(), "target".to_string()] }
+    /// A data set of these pairs. Some masks are read at once: if they mark several classes, nothing should be learned.
+    pub fn new(pairs: Vec<(PathBuf, PathBuf)>, options: DecodeOptions) -> Result<MaskedDataset, DataError> {
+        const READ: usize = 64;
+        let mut labels = BTreeSet::new();
+        for (_, path) in pairs.iter().step_by(pairs.len().div_ceil(READ).max(1)) {
+            match read_mask(path, &options) {
+                Ok(mask) => labels.extend(mask.labels),
+                Err(error @ DataError::Mismatch { .. }) => return Err(error),
+                // Reported when the sample is read.
+                Err(_) => {}
+            }
+            if labels.len() > 2 {
+                let listed = labels.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+                let problem = format!(
+                    "this mask and others before it have {} values ({listed}), but segmentation here learns one class \
+                     against the background; write masks of two values",
+                    labels.len()
+                );
+                return Err(DataError::Mismatch { path: path.clone(), problem });
+            }
+        }
+        Ok(MaskedDataset { pairs, options, classes: vec!["background".to_string(), "target".to_string()] })
     }
 
     /// The image and the mask file of every sample.
@@ -34,8 +53,7 @@ impl Dataset for MaskedDataset {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let (image_path, mask_path) = &self.pairs[index];
         let image = read_image(image_path, &self.options)?;
-        let options = DecodeOptions { channels: Channels::Gray, eight_bits: true, ..self.options };
-        let mask = binary(read_image(mask_path, &options)?.to_u8());
+        let mask = read_mask(mask_path, &self.options)?.mask;
         let (size, mask_size) = (&image.dims()[..2], &mask.dims()[..2]);
         if size != mask_size {
             let problem = format!("the mask is {}×{}, its image {}×{}", mask_size[0], mask_size[1], size[0], size[1]);
@@ -53,10 +71,12 @@ impl Dataset for MaskedDataset {
     }
 }
 
-/// 0 and 1. Masks are stored as 0 and 1 or, with edges sometimes softened, as 0 to 255.
-fn binary(mask: Image<u8>) -> Image<u8> {
-    let threshold = if mask.values().iter().all(|&value| value <= 1) { 1 } else { 128 };
-    mask.map(|value| (value >= threshold) as u8)
+fn read_mask(path: &Path, options: &DecodeOptions) -> Result<BinaryMask, DataError> {
+    let bytes = std::fs::read(path).map_err(|error| DataError::io(path, error))?;
+    decode_mask(&bytes, options).map_err(|problem| match problem {
+        MaskProblem::Damaged(problem) => DataError::malformed(path, problem),
+        MaskProblem::SeveralClasses(problem) => DataError::Mismatch { path: path.to_path_buf(), problem },
+    })
 }
 
 /// Opens the frames of a video with a mask each: `video/` and `mask/` with the same names. Frames are in the order of their
@@ -78,5 +98,5 @@ pub fn open_frames(root: impl AsRef<Path>, options: DecodeOptions) -> Result<Mas
     if pairs.is_empty() {
         return Err(DataError::malformed(root, "there are no frames in it"));
     }
-    Ok(MaskedDataset::new(pairs, options))
+    MaskedDataset::new(pairs, options)
 }

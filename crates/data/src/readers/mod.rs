@@ -5,6 +5,7 @@ mod folder;
 mod idx;
 mod irstd;
 mod listing;
+mod mask_values;
 mod masked;
 mod open;
 mod pairs;
@@ -18,13 +19,14 @@ pub use folder::FolderDataset;
 pub use idx::{IdxArray, IdxDataset, read_idx};
 pub use irstd::open_irstd;
 pub(crate) use listing::entries;
-pub use listing::images_below;
+pub use listing::{folders_beside_train, images_below};
 pub use masked::{MaskedDataset, open_frames};
-pub use open::{holds_shards, open};
+pub use open::{holds_shards, open, open_with};
 pub use pairs::{ImagePairs, Unpaired};
 pub use table::TableDataset;
 pub use tar::{Member, member_bytes, visit_members};
-pub use tfrecord::{TfRecordDataset, TfRecordKeys};
+pub use tfrecord::{RecordTarget, TfRecordDataset, TfRecordKeys, write_tfrecord};
+pub(crate) use webdataset::write_names;
 pub use webdataset::{WebDataset, write_webdataset};
 
 /// Which part of a data set.
@@ -33,6 +35,19 @@ pub use webdataset::{WebDataset, write_webdataset};
 pub enum Split {
     /// To learn from.
     Train,
-    /// To be judged on.
+    /// To validate on; the test part where there is no other.
+    Val,
+    /// To test on; the validation part where there is no other.
     Test,
+}
+
+impl Split {
+    /// The names of its folders and files, the usual ones first. Case does not matter.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Split::Train => &["train", "training"],
+            Split::Val => &["val", "valid", "validation", "dev", "test", "testing"],
+            Split::Test => &["test", "testing", "val", "valid", "validation", "dev"],
+        }
+    }
 }

@@ -2,21 +2,30 @@
 
 use super::*;
 use crate::decode::DecodeOptions;
-use crate::detection::{self, DetectionSplit};
-use crate::{DataError, Dataset, Matched, Packed};
+use crate::detection;
+use crate::{DataError, Dataset, Joined, Matched, Packed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens a data set, recognizing its layout by its files: a packed file, IDX, CIFAR, infrared, frames with masks, a
 /// table, TFRecord files, WebDataset shards, a folder per class, or just images.
 pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
+    open_with(path, split, options, &TfRecordKeys::default())
+}
+
+/// The same; samples of TFRecord files lie under these keys.
+pub fn open_with(
+    path: impl AsRef<Path>,
+    split: Split,
+    options: DecodeOptions,
+    keys: &TfRecordKeys,
+) -> Result<Arc<dyn Dataset>, DataError> {
     let path = path.as_ref();
     if detection::holds_boxes(path) {
-        let part = if split == Split::Train { DetectionSplit::Train } else { DetectionSplit::Val };
-        return Ok(Arc::new(detection::open(path, part)?));
+        return Ok(Arc::new(detection::open(path, split)?));
     }
     if path.is_file() {
-        return open_file(path, split, options);
+        return open_file(path, split, options, keys);
     }
     let entries = listing::entries(path)?;
     let names: Vec<String> =
@@ -38,14 +47,18 @@ pub fn open(path: impl AsRef<Path>, split: Split, options: DecodeOptions) -> Res
     if has(&["images", "image", "imgs"]) && has(&["masks", "mask"]) {
         return Ok(Arc::new(open_irstd(path, split, options)?));
     }
-    let table = match split {
-        Split::Train => ["train.csv", "train.tsv"],
-        Split::Test => ["test.csv", "test.tsv"],
+    // A table beside class folders says something about them; beside images/ alone it holds the labels.
+    let folders: Vec<&PathBuf> = entries.iter().filter(|path| path.is_dir()).collect();
+    let is_images = |folder: &&PathBuf| {
+        folder
+            .file_name()
+            .is_some_and(|name| ["images", "image", "imgs"].iter().any(|own| name.eq_ignore_ascii_case(own)))
     };
-    if let Some(table) = table.iter().map(|name| path.join(name)).find(|path| path.is_file()) {
-        return Ok(Arc::new(TableDataset::open(table, &[], options)?));
+    let is_named = starting("train.csv") || starting("train.tsv") || starting("test.csv") || starting("test.tsv");
+    if table::table_of(path, split).is_some() && (is_named || folders.iter().all(is_images)) {
+        return Ok(Arc::new(TableDataset::open_split(path, split, &[], options)?));
     }
-    open_shards(path, &entries, split, options)
+    open_shards(path, &entries, (split, options, keys))
 }
 
 /// True for self-describing data: packed files, tar shards and TFRecord files, or a folder of them.
@@ -58,43 +71,65 @@ pub fn holds_shards(path: impl AsRef<Path>) -> bool {
     is_shard(&path.to_path_buf()) || listing::entries(path).is_ok_and(|entries| entries.iter().any(is_shard))
 }
 
-fn open_file(path: &Path, split: Split, options: DecodeOptions) -> Result<Arc<dyn Dataset>, DataError> {
+fn open_file(
+    path: &Path,
+    split: Split,
+    options: DecodeOptions,
+    keys: &TfRecordKeys,
+) -> Result<Arc<dyn Dataset>, DataError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let files = [path.to_path_buf()];
     Ok(match name {
         _ if name.ends_with(".tar.gz") => Arc::new(Cifar::open(path, split)?),
         _ if name.ends_with(".tar") => Arc::new(WebDataset::open(&files, options)?),
-        _ if name.contains(".tfrecord") => Arc::new(TfRecordDataset::open(&files, Default::default(), options)?),
+        _ if name.contains(".tfrecord") => Arc::new(TfRecordDataset::open(&files, keys.clone(), options)?),
         _ if name.ends_with(".csv") || name.ends_with(".tsv") => Arc::new(TableDataset::open(path, &[], options)?),
-        _ => Arc::new(Packed::open(path)?),
+        _ => Arc::new(Packed::open(path)?.with_options(options)),
     })
+}
+
+/// The files of one split, by the words of their names; all of them where no name has one.
+fn of_split(files: Vec<PathBuf>, split: Split) -> Vec<PathBuf> {
+    let has = |path: &PathBuf, wanted: &str| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        name.split(|letter: char| !letter.is_alphabetic()).any(|word| word == wanted)
+    };
+    let named = |wanted: &str| files.iter().filter(|path| has(path, wanted)).cloned().collect::<Vec<_>>();
+    let own = split.names().iter().map(|name| named(name)).find(|files| !files.is_empty());
+    let is_other = |path: &PathBuf| Split::Train.names().iter().chain(Split::Val.names()).any(|name| has(path, name));
+    match own {
+        Some(own) => own,
+        // Training shards often have no word of their own beside those for tests.
+        None if files.iter().any(is_other) && split == Split::Train => {
+            let rest: Vec<PathBuf> = files.iter().filter(|path| !is_other(path)).cloned().collect();
+            if rest.is_empty() { files } else { rest }
+        }
+        None => files,
+    }
 }
 
 /// Shards of one split, selected by name where both splits are in one folder; else a folder per class.
 fn open_shards(
     path: &Path,
     entries: &[PathBuf],
-    split: Split,
-    options: DecodeOptions,
+    (split, options, keys): (Split, DecodeOptions, &TfRecordKeys),
 ) -> Result<Arc<dyn Dataset>, DataError> {
-    let test_names = ["test", "val"];
-    let is_test = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        test_names.iter().any(|word| name.contains(word))
+    let of_kind = |is_kind: fn(&str) -> bool| -> Vec<PathBuf> {
+        let is_wanted = |path: &&PathBuf| path.is_file() && is_kind(&path.to_string_lossy().to_lowercase());
+        of_split(entries.iter().filter(is_wanted).cloned().collect(), split)
     };
-    let of_kind = |ending: &str| -> Vec<PathBuf> {
-        let all: Vec<PathBuf> =
-            entries.iter().filter(|path| path.is_file() && path.to_string_lossy().contains(ending)).cloned().collect();
-        let one_kind_only = all.iter().all(is_test) || !all.iter().any(is_test);
-        all.into_iter().filter(|path| one_kind_only || is_test(path) == (split == Split::Test)).collect()
-    };
-    let (records, shards, packs) = (of_kind(".tfrecord"), of_kind(".tar"), of_kind(".pack"));
-    if let [pack, ..] = &packs[..] {
-        return Ok(Arc::new(Packed::open(pack)?));
+    let packs = of_kind(|name| name.ends_with(".pack"));
+    if !packs.is_empty() {
+        let packs =
+            packs.iter().map(|pack| Ok(Arc::new(Packed::open(pack)?.with_options(options)) as Arc<dyn Dataset>));
+        let mut packs = packs.collect::<Result<Vec<_>, DataError>>()?;
+        return Ok(if packs.len() == 1 { packs.remove(0) } else { Arc::new(Joined::new(packs)) });
     }
+    let records = of_kind(|name| name.contains(".tfrecord"));
     if !records.is_empty() {
-        return Matched::named_by_file(Arc::new(TfRecordDataset::open(&records, Default::default(), options)?), path);
+        return Matched::named_by_file(Arc::new(TfRecordDataset::open(&records, keys.clone(), options)?), path);
     }
+    let shards = of_kind(|name| name.ends_with(".tar"));
     if !shards.is_empty() {
         return Matched::named_by_file(Arc::new(WebDataset::open(&shards, options)?), path);
     }

@@ -27,26 +27,29 @@ pub struct ImagePairs {
     swapped: bool,
 }
 
-/// Names of the folders of a split.
-fn names_of(split: Split) -> &'static [&'static str] {
-    match split {
-        Split::Train => &["train", "training"],
-        Split::Test => &["test", "val", "valid", "validation"],
-    }
-}
-
 /// The folders of domains A and B of a split: `trainA` and `trainB`, `train/A` and `train/B`, or `A/train` and `B/train`;
-/// without splits `A` and `B`.
-fn domains(root: &Path, split: Split) -> Option<[PathBuf; 2]> {
-    let forms = names_of(split).iter().flat_map(|name| {
-        [
-            ["A", "B"].map(|domain| root.join(format!("{name}{domain}"))),
-            ["A", "B"].map(|domain| root.join(name).join(domain)),
-            ["A", "B"].map(|domain| root.join(domain).join(name)),
-        ]
-    });
-    let whole = ["A", "B"].map(|domain| root.join(domain));
-    forms.chain([whole]).find(|[a, b]| a.is_dir() || b.is_dir())
+/// without splits `A` and `B`. Without folders for tests, some of the training images are held out.
+fn domains(root: &Path, split: Split) -> Result<Option<[PathBuf; 2]>, DataError> {
+    let called = |root: &Path, name: &str| listing::folder_called(root, name).unwrap_or_else(|| root.join(name));
+    let of = |split: Split| {
+        let forms = split.names().iter().flat_map(|name| {
+            [
+                ["A", "B"].map(|domain| called(root, &format!("{name}{domain}"))),
+                ["A", "B"].map(|domain| called(&called(root, name), domain)),
+                ["A", "B"].map(|domain| called(&called(root, domain), name)),
+            ]
+        });
+        // One domain without the other is a mistake that is named when it is read.
+        forms.into_iter().find(|[a, b]| a.is_dir() || b.is_dir())
+    };
+    let whole = || Some(["A", "B"].map(|domain| root.join(domain))).filter(|[a, b]| a.is_dir() || b.is_dir());
+    match (of(split), split) {
+        (Some(found), _) => Ok(Some(found)),
+        (None, Split::Train) if of(Split::Val).is_some() => {
+            Err(DataError::malformed(root, "it has no folders trainA/ and trainB/"))
+        }
+        (None, _) => Ok(of(Split::Train).or_else(whole)),
+    }
 }
 
 /// The images of a domain; none is a mistake that names it.
@@ -66,7 +69,7 @@ impl ImagePairs {
     /// Pairs: two folders with files of the same names, or files with both images side by side. Every pair is checked.
     pub fn open(root: impl AsRef<Path>, split: Split, swapped: bool) -> Result<ImagePairs, DataError> {
         let root = root.as_ref();
-        let samples = match domains(root, split) {
+        let samples = match domains(root, split)? {
             Some([a, b]) => matched(&a, &b)?,
             None => joined(&split_folder(root, split)?)?,
         };
@@ -77,7 +80,7 @@ impl ImagePairs {
     pub fn open_unpaired(root: impl AsRef<Path>, split: Split, swapped: bool) -> Result<ImagePairs, DataError> {
         let root = root.as_ref();
         let none = || DataError::malformed(root, "it has no folders trainA/ and trainB/, nor A/ and B/");
-        let [a, b] = domains(root, split).ok_or_else(none)?;
+        let [a, b] = domains(root, split)?.ok_or_else(none)?;
         let (a, b) = (images_of(&a)?, images_of(&b)?);
         let pair = |index: usize| Files::Two(a[index % a.len()].clone(), b[index % b.len()].clone());
         Ok(ImagePairs { samples: (0..a.len().max(b.len())).map(pair).collect(), swapped })
@@ -96,13 +99,14 @@ impl ImagePairs {
 
 /// The folder of a split, or the root where there are no splits.
 fn split_folder(root: &Path, split: Split) -> Result<PathBuf, DataError> {
-    let has = |split: Split| names_of(split).iter().any(|name| root.join(name).is_dir());
-    match listing::folder_named(root, names_of(split)) {
-        Ok(folder) => Ok(folder),
+    let folder = |split: Split| listing::split_folder(root, split, |_| true);
+    match (folder(split), split) {
+        (Some(folder), _) => Ok(folder),
+        (None, Split::Train) if folder(Split::Val).is_some() => {
+            Err(DataError::malformed(root, format!("it has no folder {}/", split.names().join("/ or "))))
+        }
         // Without a folder for tests, some of the training images are held out.
-        Err(_) if split == Split::Test && has(Split::Train) => split_folder(root, Split::Train),
-        Err(error) if has(Split::Test) => Err(error),
-        Err(_) => Ok(root.to_path_buf()),
+        (None, _) => Ok(folder(Split::Train).unwrap_or_else(|| root.to_path_buf())),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A table of image paths and numbers: CSV or TSV with a header line, for regression.
 
+use super::{Split, listing};
 use crate::decode::{DecodeOptions, read_image};
 use crate::{DataError, Dataset, Sample, Target};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,18 @@ impl TableDataset {
         Ok(TableDataset { samples, columns, options })
     }
 
+    /// The table of a split in a folder, or the only table there is.
+    pub fn open_split(
+        folder: impl AsRef<Path>,
+        split: Split,
+        targets: &[String],
+        options: DecodeOptions,
+    ) -> Result<TableDataset, DataError> {
+        let folder = folder.as_ref();
+        let table = table_of(folder, split).unwrap_or_else(|| folder.join("train.csv"));
+        TableDataset::open(table, targets, options)
+    }
+
     /// The images in a folder and below it, with nothing to predict about them.
     pub fn unlabeled(root: &Path, options: DecodeOptions) -> Result<TableDataset, DataError> {
         let images = super::images_below(root)?;
@@ -35,6 +48,21 @@ impl TableDataset {
         let samples = images.into_iter().map(|path| (path, Vec::new())).collect();
         Ok(TableDataset { samples, columns: Vec::new(), options })
     }
+}
+
+/// True for files that are read as tables.
+pub(super) fn is_table(path: &Path) -> bool {
+    path.is_file() && path.extension().is_some_and(|ending| ending == "csv" || ending == "tsv")
+}
+
+/// The table of a split, such as `train.csv`; the only table where none has the name of a split.
+pub(super) fn table_of(folder: &Path, split: Split) -> Option<PathBuf> {
+    let tables: Vec<PathBuf> = listing::entries(folder).ok()?.into_iter().filter(|path| is_table(path)).collect();
+    let of_name = |name: &&str| {
+        tables.iter().find(|path| path.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case(name))).cloned()
+    };
+    let only = || tables.first().filter(|_| tables.len() == 1).cloned();
+    split.names().iter().find_map(of_name).or_else(only)
 }
 
 /// Rows as (path, numbers).

@@ -1,8 +1,9 @@
 //! WebDataset shards: tar archives in which the files of one sample share a name up to the first dot.
 
+use super::mask_values::decode_mask;
 use super::tar;
-use crate::decode::{Channels, DecodeOptions, ImageFileFormat, decode};
-use crate::{DataError, Dataset, NAMES_FILE, Sample, Target, encode_png};
+use crate::decode::{DecodeOptions, ImageFileFormat, decode};
+use crate::{DataError, Dataset, LabeledBox, NAMES_FILE, Sample, Target, encode_png};
 use octant_tensor::Bytes;
 use std::fs::File;
 use std::io::Write;
@@ -21,6 +22,8 @@ struct Entry {
     key: String,
     image: Option<Span>,
     label: Option<Label>,
+    /// The path of the file that the sample was packed from.
+    path: Option<Span>,
 }
 
 #[derive(Clone, Copy)]
@@ -28,7 +31,12 @@ enum Label {
     Class(Span),
     Mask(Span),
     Values(Span),
+    Boxes(Span),
+    Image(Span),
 }
+
+/// Class, left, top, right, bottom: how `.boxes.json` lists a box.
+type ListedBox = (u32, f32, f32, f32, f32);
 
 /// Samples in tar shards.
 pub struct WebDataset {
@@ -39,8 +47,9 @@ pub struct WebDataset {
 }
 
 impl WebDataset {
-    /// Opens shards. A sample is an image with `.cls` (a class number), `.mask.png` or `.seg.png` (a mask), or
-    /// `.txt` (numbers to regress).
+    /// Opens shards. A sample is an image with `.cls` (a class number), `.mask.png` or `.seg.png` (a mask), `.txt`
+    /// (numbers to regress), `.boxes.json` (a list of `[class, left, top, right, bottom]` in pixels) or `.target.png`
+    /// (another image).
     pub fn open(paths: &[PathBuf], options: DecodeOptions) -> Result<WebDataset, DataError> {
         let mut set = WebDataset { shards: Vec::new(), entries: Vec::new(), options, classes: Vec::new() };
         for path in paths {
@@ -52,8 +61,13 @@ impl WebDataset {
         }
         let mut classes = 0;
         for index in 0..set.entries.len() {
-            if let Some(Label::Class(span)) = set.entries[index].label {
-                classes = classes.max(set.class(index, span)? as usize + 1);
+            match set.entries[index].label {
+                Some(Label::Class(span)) => classes = classes.max(set.class(index, span)? as usize + 1),
+                Some(Label::Boxes(span)) => {
+                    let boxes = set.boxes(index, span)?;
+                    classes = boxes.iter().fold(classes, |most, object| most.max(object.class as usize + 1));
+                }
+                Some(Label::Mask(_) | Label::Values(_) | Label::Image(_)) | None => {}
             }
         }
         set.classes = (0..classes.min(1 << 20)).map(|class| class.to_string()).collect();
@@ -75,12 +89,15 @@ impl WebDataset {
             }
             let (key, kind) = split_name(&member.name);
             if !entries.last().is_some_and(|entry| entry.shard == shard && entry.key == key) {
-                entries.push(Entry { shard, key: key.to_string(), image: None, label: None });
+                entries.push(Entry { shard, key: key.to_string(), image: None, label: None, path: None });
             }
             let entry = entries.last_mut().expect("one was just pushed");
             match kind {
                 "cls" => entry.label = Some(Label::Class(span)),
                 "txt" => entry.label = Some(Label::Values(span)),
+                "boxes.json" => entry.label = Some(Label::Boxes(span)),
+                "target.png" => entry.label = Some(Label::Image(span)),
+                "path" => entry.path = Some(span),
                 "mask.png" | "seg.png" => entry.label = Some(Label::Mask(span)),
                 _ if ImageFileFormat::has_image_extension(Path::new(&member.name)) => entry.image = Some(span),
                 _ => {}
@@ -106,20 +123,33 @@ impl WebDataset {
         text.trim().parse().map_err(|_| self.problem(index, format!("its class {text:?} is not a number")))
     }
 
+    fn boxes(&self, index: usize, span: Span) -> Result<Vec<LabeledBox>, DataError> {
+        let listed = serde_json::from_slice::<Vec<ListedBox>>(self.contents(index, span));
+        let listed = listed.map_err(|error| self.problem(index, format!("its boxes cannot be read ({error})")))?;
+        Ok(listed.into_iter().map(|(class, x0, y0, x1, y1)| LabeledBox { class, x0, y0, x1, y1 }).collect())
+    }
+
     fn target(&self, index: usize) -> Result<Target, DataError> {
         match self.entries[index].label {
             Some(Label::Class(span)) => Ok(Target::Class(self.class(index, span)?)),
+            Some(Label::Boxes(span)) => Ok(Target::Boxes(self.boxes(index, span)?)),
+            Some(Label::Image(span)) => {
+                let options = DecodeOptions { eight_bits: true, ..self.options };
+                let image = decode(self.contents(index, span), &options);
+                Ok(Target::Image(image.map_err(|problem| self.problem(index, problem))?.to_u8()))
+            }
             Some(Label::Mask(span)) => {
-                let options = DecodeOptions { channels: Channels::Gray, eight_bits: true, ..self.options };
-                let mask = decode(self.contents(index, span), &options);
-                Ok(Target::Mask(mask.map_err(|problem| self.problem(index, problem))?.to_u8()))
+                let mask = decode_mask(self.contents(index, span), &self.options);
+                Ok(Target::Mask(mask.map_err(|problem| self.problem(index, problem.to_string()))?.mask))
             }
             Some(Label::Values(span)) => {
                 let text = String::from_utf8_lossy(self.contents(index, span));
                 let values: Result<Vec<f32>, _> = text.split_whitespace().map(str::parse).collect();
                 Ok(Target::Values(values.map_err(|_| self.problem(index, format!("{text:?} are not numbers")))?))
             }
-            None => Err(self.problem(index, "it has an image but no .cls, .txt or .mask.png")),
+            None => {
+                Err(self.problem(index, "it has an image but no .cls, .txt, .mask.png, .boxes.json or .target.png"))
+            }
         }
     }
 }
@@ -149,6 +179,12 @@ impl Dataset for WebDataset {
         &self.classes
     }
 
+    fn path(&self, index: usize) -> String {
+        let entry = &self.entries[index];
+        let stored = entry.path.map(|span| String::from_utf8_lossy(self.contents(index, span)).into_owned());
+        stored.unwrap_or_else(|| entry.key.clone())
+    }
+
     fn location(&self, index: usize) -> String {
         let entry = &self.entries[index];
         format!("{} in {}", entry.key, self.shards[entry.shard as usize].0.display())
@@ -163,11 +199,8 @@ pub fn write_webdataset(
     name: &str,
     per_shard: usize,
 ) -> Result<Vec<PathBuf>, DataError> {
-    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
-    if !dataset.class_names().is_empty() && dataset.class_names().iter().all(|name| !name.contains('\n')) {
-        let path = folder.join(NAMES_FILE);
-        std::fs::write(&path, dataset.class_names().join("\n") + "\n").map_err(|error| DataError::io(&path, error))?;
-    }
+    write_names(dataset, folder)?;
+    let sources = crate::packed::paths(dataset);
     let mut paths = Vec::new();
     for (number, first) in (0..dataset.len()).step_by(per_shard.max(1)).enumerate() {
         let path = folder.join(format!("{name}-{number:05}.tar"));
@@ -179,6 +212,7 @@ pub fn write_webdataset(
                 tar::member_bytes(&format!("{index:08}.{ending}"), contents).map(|bytes| shard.extend(bytes))
             };
             put("png", &encode_png(&sample.image).map_err(problem)?).map_err(problem)?;
+            put("path", sources[index].as_bytes()).map_err(problem)?;
             match sample.target {
                 Target::Class(class) => put("cls", class.to_string().as_bytes()).map_err(problem)?,
                 Target::Values(values) => {
@@ -189,10 +223,15 @@ pub fn write_webdataset(
                     let mask = encode_png(&crate::AnyImage::U8(mask)).map_err(problem)?;
                     put("mask.png", &mask).map_err(problem)?;
                 }
-                Target::Image(_) => {
-                    return Err(DataError::request("pairs of images cannot be written to WebDataset shards yet"));
+                Target::Image(image) => {
+                    let image = encode_png(&crate::AnyImage::U8(image)).map_err(problem)?;
+                    put("target.png", &image).map_err(problem)?;
                 }
-                Target::Boxes(_) => return Err(DataError::request("boxes cannot be written to WebDataset shards yet")),
+                Target::Boxes(boxes) => {
+                    let listed: Vec<ListedBox> = boxes.iter().map(|b| (b.class, b.x0, b.y0, b.x1, b.y1)).collect();
+                    let text = serde_json::to_vec(&listed).map_err(|error| problem(error.to_string()))?;
+                    put("boxes.json", &text).map_err(problem)?;
+                }
             }
         }
         shard.extend([0; 1024]);
@@ -201,4 +240,17 @@ pub fn write_webdataset(
         paths.push(path);
     }
     Ok(paths)
+}
+
+/// Writes the names of classes into the folder of shards, which hold numbers alone.
+pub(crate) fn write_names(dataset: &dyn Dataset, folder: &Path) -> Result<(), DataError> {
+    std::fs::create_dir_all(folder).map_err(|error| DataError::io(folder, error))?;
+    if dataset.class_names().is_empty() {
+        return Ok(());
+    }
+    if let Some(name) = dataset.class_names().iter().find(|name| name.contains('\n')) {
+        return Err(DataError::request(format!("the class {name:?} has a line break in its name; rename it")));
+    }
+    let path = folder.join(NAMES_FILE);
+    std::fs::write(&path, dataset.class_names().join("\n") + "\n").map_err(|error| DataError::io(&path, error))
 }

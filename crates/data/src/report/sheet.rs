@@ -1,6 +1,7 @@
 //! A contact sheet: samples in a grid, with their labels, masks and boxes.
 
 use crate::{DataError, Dataset, LabeledBox, Sample, Target};
+use octant_imaging::geometry::Border;
 use octant_imaging::resize::{Method, Resizable, resize_with_pad};
 use octant_imaging::{Filter, Image, Semantics, font};
 
@@ -69,7 +70,8 @@ fn cell(sample: &Sample, options: SheetOptions) -> Image<u8> {
     // Tiny images look better with their pixels visible.
     let filter = if rgb.height().max(rgb.width()) * 2 <= side { Filter::Nearest } else { Filter::Bilinear };
     let method = Method::new(filter, Semantics::Pil);
-    let (mut cell, placement) = resize_with_pad(&rgb, side, side, method, 0).expect("Pillow has both filters");
+    let (mut cell, placement) =
+        resize_with_pad(&rgb, side, side, method, Border::Constant(0)).expect("Pillow has both filters");
     match &sample.target {
         _ if !options.overlay => {}
         Target::Mask(mask) => {

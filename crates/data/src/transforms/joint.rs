@@ -3,7 +3,7 @@
 use crate::{AnyImage, LabeledBox, Sample, Target};
 use octant_imaging::affine::{Affine, transform};
 use octant_imaging::geometry::{self, Border, PixelWindow};
-use octant_imaging::resize::{Method, Resizable};
+use octant_imaging::resize::{Method, Resizable, fit_frame};
 use octant_imaging::{Channel, Filter, Image, Unsupported};
 
 /// Runs the same code for an image of any element type.
@@ -138,10 +138,7 @@ pub(super) fn resize_with_pad(
     method: Method,
     fill: u8,
 ) -> Result<(), String> {
-    let (old_height, old_width) = size(sample);
-    let ratio = (old_height as f64 / height as f64).max(old_width as f64 / width as f64);
-    let fitted = |side: usize, frame: usize| ((side as f64 / ratio) as usize).clamp(1, frame);
-    let (inner_height, inner_width) = (fitted(old_height, height), fitted(old_width, width));
+    let (inner_height, inner_width) = fit_frame(size(sample), (height, width));
     resize(sample, inner_height, inner_width, method)?;
     let (top, left) = ((height - inner_height) / 2, (width - inner_width) / 2);
     pad(sample, [top, left, height - inner_height - top, width - inner_width - left], fill);

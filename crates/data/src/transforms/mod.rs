@@ -10,6 +10,7 @@ mod degrade;
 mod joint;
 mod placed;
 mod presets;
+mod ranges;
 
 use crate::{AnyImage, DataError, Sample, SampleRng, Transform};
 pub use automatic::Policy;
@@ -317,6 +318,7 @@ impl TransformStep {
 
     /// Applies the step. The error is a sentence.
     pub fn apply(&self, sample: &mut Sample, rng: &mut SampleRng) -> Result<(), String> {
+        self.check()?;
         match self.group() {
             StepGroup::Geometry => crops::apply(self, sample, rng),
             StepGroup::Color => color::apply(self, eight_bit(sample)?, rng),

@@ -5,12 +5,18 @@
 //! | `pil` | 22-bit fixed point, rounded after each axis | floats |
 //! | `opencv` | 11-bit fixed point, rounded once (floats for `area`) | floats |
 //! | `torchvision`, `tensorflow` | floats, rounded half to even at the end | floats |
+//!
+//! Pillow multiplies colors by their alpha before it mixes them, so that transparent pixels have no color; `pil` does the same for
+//! images of two and of four channels. `opencv` is OpenCV's own code: packages of `cv2` that contain IPP use that library for
+//! bicubic filters, and about 4 % of their values are one level away (`cv2.ipp.setUseIPP(False)` gives ours).
 
+mod alpha;
 mod float;
 mod opencv;
 mod pil;
 
 use crate::filters::{self, Rows};
+use crate::geometry::{Border, pad};
 use crate::{Channel, Filter, Image, Semantics, Unsupported};
 
 /// How to resize: the filter, whose arithmetic, and whether to antialias.
@@ -47,6 +53,9 @@ impl Resizable for Image<u8> {
         let (vertical, horizontal) = plan(self, height, width, method)?;
         Ok(match (filter, semantics) {
             (Filter::Nearest, _) => pick(self, &vertical, &horizontal),
+            (_, Semantics::Pil) if alpha::is_premultiplied(self, &vertical, &horizontal) => {
+                alpha::divided(pil::resize(&alpha::multiplied(self), &vertical, &horizontal))
+            }
             (_, Semantics::Pil) => pil::resize(self, &vertical, &horizontal),
             _ => float::resize(&self.to_f32(), &vertical, &horizontal).map(u8::from_f32),
         })
@@ -56,8 +65,11 @@ impl Resizable for Image<u8> {
 impl Resizable for Image<f32> {
     fn resize(&self, height: usize, width: usize, method: Method) -> Result<Image<f32>, Unsupported> {
         let (vertical, horizontal) = plan(self, height.max(1), width.max(1), method)?;
-        Ok(match method.filter {
-            Filter::Nearest => pick(self, &vertical, &horizontal),
+        Ok(match (method.filter, method.semantics) {
+            (Filter::Nearest, _) => pick(self, &vertical, &horizontal),
+            (_, Semantics::Pil) if alpha::is_premultiplied(self, &vertical, &horizontal) => {
+                alpha::divided_floats(float::resize(&alpha::multiplied_floats(self), &vertical, &horizontal))
+            }
             _ => float::resize(self, &vertical, &horizontal),
         })
     }
@@ -66,11 +78,13 @@ impl Resizable for Image<f32> {
 /// 16-bit images are computed in floats, which hold them exactly, and rounded half to even.
 impl Resizable for Image<u16> {
     fn resize(&self, height: usize, width: usize, method: Method) -> Result<Image<u16>, Unsupported> {
-        let (vertical, horizontal) = plan(self, height.max(1), width.max(1), method)?;
-        Ok(match method.filter {
-            Filter::Nearest => pick(self, &vertical, &horizontal),
-            _ => float::resize(&self.to_f32(), &vertical, &horizontal).map(u16::from_f32),
-        })
+        match method.filter {
+            Filter::Nearest => {
+                let (vertical, horizontal) = plan(self, height.max(1), width.max(1), method)?;
+                Ok(pick(self, &vertical, &horizontal))
+            }
+            _ => Ok(self.to_f32().resize(height, width, method)?.map(u16::from_f32)),
+        }
     }
 }
 
@@ -110,22 +124,20 @@ pub fn fit_short_side(height: usize, width: usize, short: usize) -> (usize, usiz
     if height <= width { (short, scaled(width, height)) } else { (scaled(height, width), short) }
 }
 
-/// Resizes into a frame without changing the shape of what is seen, filling the rest with `fill` on both sides, as
-/// `tf.image.resize_with_pad` does. Returns the image with the position and the scale of the old one in it.
+/// Resizes into a frame without changing the shape of what is seen, and pads the rest on both sides, as
+/// `tf.image.resize_with_pad` does with zeros. Returns the image with the position and the scale of the old one in it.
 pub fn resize_with_pad<T: Channel>(
     image: &Image<T>,
     height: usize,
     width: usize,
     method: Method,
-    fill: T,
+    border: Border<T>,
 ) -> Result<(Image<T>, Placement), Unsupported>
 where
     Image<T>: Resizable,
 {
     let (height, width) = (height.max(1), width.max(1));
-    let ratio = (image.height() as f64 / height as f64).max(image.width() as f64 / width as f64);
-    let fitted = |side: usize, frame: usize| ((side as f64 / ratio) as usize).clamp(1, frame);
-    let (inner_height, inner_width) = (fitted(image.height(), height), fitted(image.width(), width));
+    let (inner_height, inner_width) = fit_frame((image.height(), image.width()), (height, width));
     let inner = image.resize(inner_height, inner_width, method)?;
     let placement = Placement {
         top: (height - inner_height) / 2,
@@ -133,12 +145,15 @@ where
         scale_y: inner_height as f64 / image.height() as f64,
         scale_x: inner_width as f64 / image.width() as f64,
     };
-    let mut output = Image::filled(height, width, image.channels(), fill);
-    let (left, stride) = (placement.left * image.channels(), inner.stride());
-    for row in 0..inner_height {
-        output.row_mut(placement.top + row)[left..left + stride].copy_from_slice(inner.row(row));
-    }
-    Ok((output, placement))
+    let (bottom, right) = (height - inner_height - placement.top, width - inner_width - placement.left);
+    Ok((pad(&inner, [placement.top, placement.left, bottom, right], border), placement))
+}
+
+/// The largest size of the same shape that fits into a frame, rounded down as TensorFlow does.
+pub fn fit_frame((height, width): (usize, usize), (frame_height, frame_width): (usize, usize)) -> (usize, usize) {
+    let ratio = (height as f64 / frame_height as f64).max(width as f64 / frame_width as f64);
+    let fitted = |side: usize, frame: usize| ((side as f64 / ratio) as usize).clamp(1, frame);
+    (fitted(height, frame_height), fitted(width, frame_width))
 }
 
 /// Where an old image lies in a new one: new = scale × old + offset. Boxes are moved with it.

@@ -13,7 +13,7 @@ pub struct Interpolated {
 }
 
 impl Interpolated {
-    /// The mean over classes and thresholds.
+    /// The mean over classes and thresholds; NaN where there is no object.
     pub fn map50_95(&self) -> f64 {
         self.mean(|row| row.iter().sum::<f64>() / row.len() as f64)
     }
@@ -25,7 +25,7 @@ impl Interpolated {
 
     fn mean(&self, of_class: impl Fn(&[f64; THRESHOLDS]) -> f64) -> f64 {
         let sum: f64 = self.per_class.iter().map(|(_, row)| of_class(row)).sum();
-        crate::ratio(sum, self.per_class.len() as f64)
+        crate::defined_ratio(sum, self.per_class.len() as f64)
     }
 }
 

@@ -52,11 +52,14 @@ impl BoxReport {
         self.curves.best()
     }
 
-    /// The metrics of a validation; 0 where there is nothing to find.
+    /// The metrics of a validation; NaN where there is nothing to find.
     pub fn metrics(&self) -> Vec<Metric> {
         let point = self.best();
-        let at = |value: Option<f64>| value.unwrap_or(0.0);
-        let figure = |index: usize| (CocoSummary::NAMES[index].to_string(), self.coco.figures[index].max(0.0));
+        let has_objects = self.coco.figures[0] >= 0.0;
+        // Without a prediction nothing is precise and nothing is recalled; without an object neither has a meaning.
+        let at = |value: Option<f64>| if has_objects { value.unwrap_or(0.0) } else { f64::NAN };
+        let defined = |value: f64| if value < 0.0 { f64::NAN } else { value };
+        let figure = |index: usize| (CocoSummary::NAMES[index].to_string(), defined(self.coco.figures[index]));
         vec![
             figure(0),
             figure(1),

@@ -32,8 +32,8 @@ pub(super) fn split(train: Arc<dyn Dataset>, valid: Arc<dyn Dataset>) -> Result<
 fn held_out(dataset: &dyn Dataset) -> Vec<usize> {
     let mut folders: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
     for index in 0..dataset.len() {
-        let location = dataset.location(index);
-        let (folder, name) = location.rsplit_once(['/', '\\']).unwrap_or(("", &location));
+        let path = dataset.path(index);
+        let (folder, name) = path.rsplit_once(['/', '\\']).unwrap_or(("", &path));
         folders.entry(folder.to_string()).or_default().push((hash(name), index));
     }
     let mut held_out = Vec::new();

@@ -43,7 +43,7 @@ fn few(first: u8, target: Target) -> Few {
 
 fn data(train: Few, valid: Few, outputs: usize) -> Data {
     let classes = train.names.clone();
-    Data { train: Arc::new(train), valid: Arc::new(valid), outputs, classes, remarks: Vec::new() }
+    Data { train: Arc::new(train), valid: Arc::new(valid), is_held_out: false, outputs, classes, remarks: Vec::new() }
 }
 
 fn classes() -> Data {

@@ -76,12 +76,22 @@ choice! {
 }
 
 choice! {
-    /// The split of a data set of boxes that is evaluated.
-    pub enum EvaluatedSplit {
-        /// The validation split.
+    /// Which part of a data set is validated and evaluated on.
+    pub enum ValidationPart {
+        /// The validation part.
         Val = "val",
-        /// The test split.
+        /// The test part.
         Test = "test",
+    }
+}
+
+choice! {
+    /// What happens to a label that cannot be used.
+    pub enum BadLabels {
+        /// It alone is left out.
+        DropLabel = "drop-label",
+        /// Its whole image is left out.
+        DropImage = "drop-image",
     }
 }
 

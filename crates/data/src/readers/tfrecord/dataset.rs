@@ -2,7 +2,8 @@
 
 use super::{Example, RecordReader};
 use crate::decode::{DecodeOptions, decode};
-use crate::{DataError, Dataset, Sample, Target};
+use crate::readers::mask_values::decode_mask;
+use crate::{DataError, Dataset, LabeledBox, Sample, Target};
 use flate2::read::MultiGzDecoder;
 use octant_tensor::Bytes;
 use std::fs::File;
@@ -12,21 +13,77 @@ use std::path::{Path, PathBuf};
 /// A gzipped file cannot be read from the middle; it is unpacked into memory, up to this size.
 const LARGEST_UNPACKED: u64 = 4 << 30;
 
+/// What is predicted of the samples of TFRecord files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordTarget {
+    /// A class: an integer.
+    Class,
+    /// Numbers to regress: floats or integers.
+    Values,
+    /// Boxes, as TensorFlow's detection API keeps them: `KEY/bbox/xmin` and so on in shares of the image, and
+    /// `KEY/class/label`.
+    Boxes,
+    /// A mask: an encoded image.
+    Mask,
+    /// Another image, encoded.
+    Image,
+}
+
+impl RecordTarget {
+    /// All of them, in the order in which records are searched for one.
+    const ALL: [RecordTarget; 5] =
+        [RecordTarget::Class, RecordTarget::Boxes, RecordTarget::Mask, RecordTarget::Image, RecordTarget::Values];
+
+    /// The name of the feature; of boxes, what the names of their features begin with.
+    pub fn usual_key(self) -> &'static str {
+        match self {
+            RecordTarget::Class => "image/class/label",
+            RecordTarget::Values => "image/values",
+            RecordTarget::Boxes => "image/object",
+            RecordTarget::Mask => "image/mask/encoded",
+            RecordTarget::Image => "image/target/encoded",
+        }
+    }
+}
+
+/// The features of the box corners below the key of boxes, in the order of [`LabeledBox`].
+pub(super) const CORNERS: [&str; 4] = ["bbox/xmin", "bbox/ymin", "bbox/xmax", "bbox/ymax"];
+/// The feature of the classes below the key of boxes.
+pub(super) const BOX_CLASSES: &str = "class/label";
+/// The feature of the path of a sample's file.
+pub(super) const PATH: &str = "image/filename";
+
 /// The names of the features to use.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TfRecordKeys {
     /// The encoded image.
     pub image: String,
-    /// The class (an integer); ignored when `values` is given.
-    pub class: String,
-    /// Numbers to regress.
-    pub values: Option<String>,
+    /// What is predicted; what the first record has if not given.
+    pub target: Option<RecordTarget>,
+    /// The feature of the target; its usual one if not given.
+    pub label: Option<String>,
 }
 
 impl Default for TfRecordKeys {
     fn default() -> TfRecordKeys {
-        TfRecordKeys { image: "image/encoded".into(), class: "image/class/label".into(), values: None }
+        TfRecordKeys { image: "image/encoded".into(), target: None, label: None }
+    }
+}
+
+impl TfRecordKeys {
+    /// The target and the name of its feature, in records like this one.
+    fn target_in(&self, example: &Example) -> (RecordTarget, String) {
+        let has = |target: &RecordTarget| {
+            let key = self.label.as_deref().unwrap_or(target.usual_key());
+            match target {
+                RecordTarget::Class => example.int(key).is_some(),
+                RecordTarget::Values => example.floats(key).is_some(),
+                RecordTarget::Boxes => example.features.contains_key(&format!("{key}/{BOX_CLASSES}")),
+                RecordTarget::Mask | RecordTarget::Image => example.bytes(key).is_some(),
+            }
+        };
+        let target = self.target.or_else(|| RecordTarget::ALL.into_iter().find(has)).unwrap_or(RecordTarget::Class);
+        (target, self.label.clone().unwrap_or_else(|| target.usual_key().to_string()))
     }
 }
 
@@ -34,7 +91,11 @@ impl Default for TfRecordKeys {
 pub struct TfRecordDataset {
     files: Vec<(PathBuf, Bytes)>,
     records: Vec<(u32, u64)>,
-    keys: TfRecordKeys,
+    /// The feature of the image.
+    image: String,
+    target: RecordTarget,
+    /// The feature of the target.
+    label: String,
     options: DecodeOptions,
     classes: Vec<String>,
 }
@@ -42,28 +103,28 @@ pub struct TfRecordDataset {
 impl TfRecordDataset {
     /// Opens the files, plain or gzipped, and checks every record's sums once.
     pub fn open(paths: &[PathBuf], keys: TfRecordKeys, options: DecodeOptions) -> Result<TfRecordDataset, DataError> {
-        let mut dataset =
-            TfRecordDataset { files: Vec::new(), records: Vec::new(), keys, options, classes: Vec::new() };
-        let mut classes = 0;
+        let mut files = Vec::new();
+        let (mut records, mut classes, mut target) = (Vec::new(), 0, None);
         for path in paths {
             let bytes = contents(path)?;
             let mut reader = RecordReader::new(Cursor::new(&bytes[..]));
-            let file = dataset.files.len() as u32;
+            let file = files.len() as u32;
             loop {
                 let position = reader.position();
                 let record = reader.next_record().map_err(|problem| DataError::malformed(path, problem))?;
                 let Some(record) = record else { break };
                 let example = Example::parse(&record).map_err(|problem| DataError::malformed(path, problem))?;
-                classes = classes.max(example.int(&dataset.keys.class).unwrap_or(-1) + 1);
-                dataset.records.push((file, position));
+                let (target, label) = target.get_or_insert_with(|| keys.target_in(&example));
+                classes = classes.max(largest_class(&example, *target, label) + 1);
+                records.push((file, position));
             }
-            dataset.files.push((path.clone(), bytes));
+            files.push((path.clone(), bytes));
         }
-        if dataset.records.is_empty() {
+        let Some((target, label)) = target else {
             return Err(DataError::request("the TFRecord files hold no records"));
-        }
-        dataset.classes = (0..classes.clamp(0, 1 << 20)).map(|class| class.to_string()).collect();
-        Ok(dataset)
+        };
+        let classes = (0..classes.clamp(0, 1 << 20)).map(|class| class.to_string()).collect();
+        Ok(TfRecordDataset { files, records, image: keys.image, target, label, options, classes })
     }
 
     /// The example of that number.
@@ -96,6 +157,31 @@ fn contents(path: &Path) -> Result<Bytes, DataError> {
     Ok(Bytes::new(unsafe { memmap2::Mmap::map(&file) }.map_err(problem)?))
 }
 
+/// The largest class of a record; -1 where it has none.
+fn largest_class(example: &Example, target: RecordTarget, label: &str) -> i64 {
+    match target {
+        RecordTarget::Class => example.int(label).unwrap_or(-1),
+        RecordTarget::Boxes => example.ints(&format!("{label}/{BOX_CLASSES}")).iter().copied().max().unwrap_or(-1),
+        RecordTarget::Values | RecordTarget::Mask | RecordTarget::Image => -1,
+    }
+}
+
+/// The boxes of a record in pixels of an image of that size; nothing where a list is missing or of another length.
+fn boxes(example: &Example, label: &str, height: usize, width: usize) -> Option<Vec<LabeledBox>> {
+    let classes = example.ints(&format!("{label}/{BOX_CLASSES}"));
+    let corners = CORNERS.map(|corner| example.floats(&format!("{label}/{corner}")).unwrap_or_default());
+    let is_whole = corners.iter().all(|values| values.len() == classes.len());
+    let at = |index: usize| -> Option<LabeledBox> {
+        let class = u32::try_from(classes[index]).ok()?;
+        let [x0, y0, x1, y1] = [0, 1, 2, 3].map(|corner| {
+            let side = if corner % 2 == 0 { width } else { height };
+            (f64::from(corners[corner][index]) * side as f64) as f32
+        });
+        Some(LabeledBox { class, x0, y0, x1, y1 })
+    };
+    if is_whole { (0..classes.len()).map(at).collect() } else { None }
+}
+
 impl Dataset for TfRecordDataset {
     fn len(&self) -> usize {
         self.records.len()
@@ -104,17 +190,35 @@ impl Dataset for TfRecordDataset {
     fn get(&self, index: usize) -> Result<Sample, DataError> {
         let example = self.example(index)?;
         let path = &self.files[self.records[index].0 as usize].0;
+        let problem = |problem: String| DataError::malformed(path, problem);
         let missing = |name: &str| {
             let names: Vec<&str> = example.features.keys().map(String::as_str).collect();
-            DataError::malformed(path, format!("a record has no usable {name:?}; it has {}", names.join(", ")))
+            problem(format!(
+                "a record has no usable {name:?}; it has {}; name others by `data.image_key` and `data.label_key`",
+                names.join(", ")
+            ))
         };
-        let encoded = example.bytes(&self.keys.image).ok_or_else(|| missing(&self.keys.image))?;
-        let image = decode(encoded, &self.options).map_err(|problem| DataError::malformed(path, problem))?;
-        let target = match &self.keys.values {
-            Some(name) => Target::Values(example.floats(name).ok_or_else(|| missing(name))?),
-            None => {
-                let class = example.int(&self.keys.class).and_then(|class| u32::try_from(class).ok());
-                Target::Class(class.ok_or_else(|| missing(&self.keys.class))?)
+        let encoded = |name: &str| example.bytes(name).ok_or_else(|| missing(name));
+        let image = decode(encoded(&self.image)?, &self.options).map_err(problem)?;
+        let [height, width, _] = image.dims();
+        let label = &self.label;
+        let target = match self.target {
+            RecordTarget::Class => {
+                let class = example.int(label).and_then(|class| u32::try_from(class).ok());
+                Target::Class(class.ok_or_else(|| missing(label))?)
+            }
+            RecordTarget::Values => Target::Values(example.floats(label).ok_or_else(|| missing(label))?),
+            RecordTarget::Boxes => {
+                let boxes = boxes(&example, label, height, width);
+                Target::Boxes(boxes.ok_or_else(|| missing(&format!("{label}/{BOX_CLASSES}")))?)
+            }
+            RecordTarget::Mask => {
+                let mask = decode_mask(encoded(label)?, &self.options);
+                Target::Mask(mask.map_err(|wrong| problem(wrong.to_string()))?.mask)
+            }
+            RecordTarget::Image => {
+                let options = DecodeOptions { eight_bits: true, ..self.options };
+                Target::Image(decode(encoded(label)?, &options).map_err(problem)?.to_u8())
             }
         };
         Ok(Sample { image, target })
@@ -122,6 +226,14 @@ impl Dataset for TfRecordDataset {
 
     fn class_names(&self) -> &[String] {
         &self.classes
+    }
+
+    fn path(&self, index: usize) -> String {
+        let path = self
+            .example(index)
+            .ok()
+            .and_then(|example| example.bytes(PATH).map(|path| String::from_utf8_lossy(path).into_owned()));
+        path.unwrap_or_else(|| self.location(index))
     }
 
     fn location(&self, index: usize) -> String {

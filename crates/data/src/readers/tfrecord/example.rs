@@ -111,6 +111,14 @@ impl Example {
         }
     }
 
+    /// All integers of that name; none where there are no such.
+    pub fn ints(&self, name: &str) -> &[i64] {
+        match self.features.get(name) {
+            Some(Feature::Ints(values)) => values,
+            Some(Feature::Floats(_) | Feature::Bytes(_)) | None => &[],
+        }
+    }
+
     /// All numbers of that name, as floats.
     pub fn floats(&self, name: &str) -> Option<Vec<f32>> {
         match self.features.get(name)? {

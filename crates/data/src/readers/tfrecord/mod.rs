@@ -5,9 +5,11 @@
 
 mod dataset;
 mod example;
+mod shards;
 
-pub use dataset::{TfRecordDataset, TfRecordKeys};
+pub use dataset::{RecordTarget, TfRecordDataset, TfRecordKeys};
 pub use example::{Example, Feature};
+pub use shards::write_tfrecord;
 
 use example::masked_crc;
 use std::io::{Read, Write};

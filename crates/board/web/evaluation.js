@@ -3,10 +3,10 @@
 import { h, empty, choice, throttled } from "./dom.js";
 import { state, on, json, color, shownRuns, setParam } from "./state.js";
 import { number } from "./scale.js";
-import { fixed } from "./chart.js";
+import { fixed, legend } from "./chart.js";
 import { boxClasses, classes, confusion } from "./confusion.js";
 
-const isJudged = (run) => run.octant || run.tags.some((index) => state.tags[index].plugin === "pr_curves");
+const isEvaluated = (run) => run.octant || run.tags.some((index) => state.tags[index].plugin === "pr_curves");
 
 // The run of the address, or the first that has something for the page.
 export function chosenRun(suits = (run) => run.octant) {
@@ -19,20 +19,20 @@ export function runChoice(change, suits) {
   return choice("Run", runs.map((run) => [run.name, run.name]), chosenRun(suits)?.name, (name) => { setParam("run", name, false); change(); });
 }
 
-export function judgement(main) {
+export function evaluation(main) {
   let charts = [], generation = 0;
   const bar = h("div", { class: "bar" }), body = h("div", { class: "stack" });
   main.append(bar, body);
 
   async function load() {
     const mine = (generation += 1);
-    const run = chosenRun(isJudged);
+    const run = chosenRun(isEvaluated);
     if (!run) { body.replaceChildren(empty("No runs", "Nothing is shown; choose runs at the side.")); return; }
-    const data = await json("judgement", { run: run.id }).catch(() => ({ curves: [] }));
+    const data = await json("evaluation", { run: run.id }).catch(() => ({ curves: [] }));
     if (mine !== generation) return;
     charts.forEach((chart) => chart.close());
     charts = [];
-    bar.replaceChildren(runChoice(load, isJudged));
+    bar.replaceChildren(runChoice(load, isEvaluated));
     const { findings, curves } = data;
     const parts = [];
     if (findings?.confusion) parts.push(confusion(run, findings.confusion, findings.mistakes), findings.boxes ? boxClasses(findings.boxes) : classes(findings.confusion));
@@ -45,13 +45,13 @@ export function judgement(main) {
     if (findings?.boxes?.curves) figures.push(...boxFigures(findings.boxes));
     for (const { tag, steps } of curves) if (steps.length) figures.push(...prCurves(tag, steps));
     if (figures.length) parts.push(h("div", { class: "two" }, figures));
-    body.replaceChildren(...(parts.length ? parts : [empty("No judgement yet", "Classification and segmentation write it at the end of training, other programs as precision-recall curves.")]));
+    body.replaceChildren(...(parts.length ? parts : [empty("No evaluation yet", "Classification, segmentation and detection write it at the end of training, other programs as precision-recall curves.")]));
   }
 
   function figure(title, axisName, hint, curves) {
     const chart = fixed(curves, { label: title, axisName, fixedY: [0, 1.02] });
     charts.push(chart);
-    return h("figure", { class: "card", style: { margin: 0 } }, h("header", {}, h("h3", {}, title), h("span", { class: "hint" }, hint), h("button", { class: "button", type: "button", onclick: () => chart.save(title) }, "SVG")), chart.plot, h("div", { class: "hint", style: { textAlign: "center" } }, axisName));
+    return h("figure", { class: "card", style: { margin: 0 } }, h("header", {}, h("h3", {}, title), h("span", { class: "hint" }, hint), h("button", { class: "button", type: "button", onclick: () => chart.save(title) }, "SVG")), chart.plot, h("div", { class: "axis-name" }, axisName), h("div", { class: "key" }, legend(chart.curves)));
   }
 
   function f1Figure(run, points) {
@@ -74,18 +74,30 @@ export function judgement(main) {
       figure("Precision, recall and F1 over confidence", "confidence", best ? `best F1 ${number(best.f1)} at ${number(best.score, 3)}` : "", [["precision", "#2f6fed"], ["recall", "#14a06a"], ["f1", "#d0605a"]].map(([name, paint]) => ({ name, color: paint, points: over(curves.scores, curves[name]) })))];
   }
 
-  // Six rows: true positives, false positives, true negatives, false negatives, precision, recall.
   function prCurves(tag, steps) {
     const shade = (index) => `hsl(215 70% ${75 - (40 * (index + 1)) / steps.length}%)`;
-    const over = (row) => steps.map(({ step, rows }, index) => ({ name: `step ${step}`, color: shade(index), points: row(rows) }));
-    const pairs = (xs, ys) => xs.map((x, index) => [x, ys[index]]).sort((a, b) => a[0] - b[0]);
-    const f1 = (rows) => rows[4].map((precision, index) => [index / Math.max(1, rows[4].length - 1), (2 * precision * rows[5][index]) / Math.max(1e-12, precision + rows[5][index])]);
-    return [figure(`${tag}: precision over recall`, "recall", `${steps.length} steps`, over((rows) => pairs(rows[5], rows[4]))),
-      figure(`${tag}: receiver operating characteristic`, "false positive rate", "", over((rows) => pairs(rows[1].map((count, index) => count / Math.max(1, count + rows[2][index])), rows[5]))),
-      figure(`${tag}: F1 over confidence`, "confidence", "", over(f1))];
+    const over = (name) => steps.map(({ step, rows }, index) => ({ name: `step ${step}`, color: shade(index), points: prPoints(rows)[name] }));
+    return [figure(`${tag}: precision over recall`, "recall", `${steps.length} steps`, over("precision")),
+      figure(`${tag}: receiver operating characteristic`, "false positive rate", "", over("receiver")),
+      figure(`${tag}: F1 over confidence`, "confidence", "", over("f1"))];
   }
 
   const stops = [on("runs", ({ structure }) => structure && load()), on("news", throttled(2000, load)), on("selection", load), on("theme", load)];
   load();
   return () => { generation += 1; charts.forEach((chart) => chart.close()); stops.forEach((stop) => stop()); };
+}
+
+// The curves of a TensorBoard precision-recall curve, as x, y and threshold. Its six rows are true positives, false positives,
+// true negatives, false negatives, precision and recall; its columns are thresholds from 0 to 1. From the strictest to the
+// loosest, recall and the false positive rate only grow: that order is the curve's own, and sorting by one axis would turn its
+// vertical parts around.
+export function prPoints([hits, alarms, rejections, , precision, recall]) {
+  const thresholds = recall.map((_, column) => column / Math.max(1, recall.length - 1));
+  const curve = (point) => thresholds.map((threshold, column) => point(column, threshold)).filter(Boolean).reverse();
+  return {
+    // Precision is undefined where nothing is predicted.
+    precision: curve((column, threshold) => (hits[column] + alarms[column] > 0 ? [recall[column], precision[column], threshold] : null)),
+    receiver: curve((column, threshold) => [alarms[column] / Math.max(1, alarms[column] + rejections[column]), recall[column], threshold]),
+    f1: curve((column, threshold) => [threshold, (2 * precision[column] * recall[column]) / Math.max(1e-12, precision[column] + recall[column])]).reverse(),
+  };
 }

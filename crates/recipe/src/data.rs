@@ -137,9 +137,6 @@ struct Splits {
 fn splits(recipe: &Recipe, surroundings: &dyn Surroundings) -> Result<Splits> {
     let source = &recipe.data;
     let entry = SourceEntry::named(&source.kind)?;
-    if source.evaluate_on != EvaluatedSplit::Val && entry.kind != "boxes" {
-        refuse!("`data.evaluate_on` is for data sets of boxes; give the folder to evaluate as `data.dir`");
-    }
     match entry.open {
         Open::MadeUp { .. } if source.dir.is_some() => {
             refuse!("{} are made up on the fly and take no `data.dir`; choose a recipe for files", source.kind)

@@ -196,12 +196,8 @@ fn two_phases_with_a_frozen_body() {
         decay: 1.0,
     };
     // The reference switches gradients off and leaves the norms in training mode.
-    let phase = PhaseOptions {
-        optimizer,
-        train: Trainable::Head,
-        frozen_statistics: Some(false),
-        ..PhaseOptions::default()
-    };
+    let phase =
+        PhaseOptions { optimizer, train: Trainable::Head, frozen_statistics: Some(false), ..PhaseOptions::default() };
     let burn_in = StepPlan { phase, ..StepPlan::new(task.clone(), 8) };
     let mut first = session(&backend, &burn_in, None);
     let (mut losses, mut rates) = (Vec::new(), Vec::new());
